@@ -1,0 +1,33 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+# Compile options of every target of ours, and how a folder becomes a library.
+add_library(taugrid_options INTERFACE)
+target_include_directories(taugrid_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(taugrid_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  $<$<BOOL:${TAUGRID_ENABLE_WERROR}>:-Werror>
+  $<$<CONFIG:Release>:-O3>
+  $<$<BOOL:${TAUGRID_ENABLE_NATIVE}>:-march=native>)
+if(TAUGRID_ENABLE_SANITIZERS)
+  target_compile_options(taugrid_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
+  target_link_options(taugrid_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+# One precompiled header of LibTorch: its headers cost 14 s a translation unit otherwise.
+add_library(taugrid_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
+target_link_libraries(taugrid_pch PUBLIC taugrid_options taugrid::torch)
+target_precompile_headers(taugrid_pch PRIVATE <torch/torch.h>)
+
+# taugrid_library(kernels weights SOURCES … LIBRARIES … [TORCH]): the library of one folder.
+# TORCH: its sources see LibTorch, through the precompiled header.
+function(taugrid_library layer name)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
+  set(target taugrid_${layer}_${name})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(taugrid::${layer}::${name} ALIAS ${target})
+  target_link_libraries(${target} PUBLIC taugrid_options ${ARG_LIBRARIES})
+  if(ARG_TORCH)
+    target_link_libraries(${target} PUBLIC taugrid::torch)
+    target_precompile_headers(${target} REUSE_FROM taugrid_pch)
+  endif()
+endfunction()

@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+# LibTorch as taugrid::torch, from the folder of a PyTorch wheel or a LibTorch archive.
+# Its own package configuration stops where no CUDA toolkit is installed, although a program
+# that calls no CUDA function needs none; so the targets are defined here.
+find_path(TAUGRID_TORCH_INCLUDE torch/torch.h REQUIRED NO_DEFAULT_PATH
+          PATHS "${TAUGRID_TORCH_ROOT}/include/torch/csrc/api/include"
+          DOC "Folder of torch/torch.h; set TAUGRID_TORCH_ROOT")
+foreach(name torch torch_cpu c10)
+  find_library(TAUGRID_LIB_${name} ${name} REQUIRED NO_DEFAULT_PATH PATHS "${TAUGRID_TORCH_ROOT}/lib")
+endforeach()
+add_library(taugrid_torch INTERFACE)
+add_library(taugrid::torch ALIAS taugrid_torch)
+target_include_directories(taugrid_torch SYSTEM INTERFACE
+  "${TAUGRID_TORCH_ROOT}/include" "${TAUGRID_TORCH_INCLUDE}")
+target_link_libraries(taugrid_torch INTERFACE
+  "${TAUGRID_LIB_torch_cpu}" "${TAUGRID_LIB_c10}")
+target_link_options(taugrid_torch INTERFACE "LINKER:-rpath,${TAUGRID_TORCH_ROOT}/lib"
+  "LINKER:-rpath-link,${TAUGRID_TORCH_ROOT}/lib")
+file(READ "${TAUGRID_TORCH_ROOT}/include/torch/headeronly/version.h" version_text)
+string(REGEX MATCH "TORCH_VERSION_MAJOR ([0-9]+)" _ "${version_text}")
+set(TAUGRID_TORCH_VERSION "${CMAKE_MATCH_1}")
+string(REGEX MATCH "TORCH_VERSION_MINOR ([0-9]+)" _ "${version_text}")
+string(APPEND TAUGRID_TORCH_VERSION ".${CMAKE_MATCH_1}")
+message(STATUS "LibTorch ${TAUGRID_TORCH_VERSION}: ${TAUGRID_TORCH_ROOT}")
