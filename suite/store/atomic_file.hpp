@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Files that are complete or absent: written under another name, flushed, then renamed.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string_view>
+
+namespace taugrid::store {
+
+/// A file under construction. Until commit() it has a temporary name beside its final one, and the
+/// destructor removes it.
+class AtomicFile {
+ public:
+  /// Throws InputError if the folder is missing, read-only or full.
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// Appends bytes. Throws InputError on a full disk.
+  void write(const void* data, std::size_t bytes);
+  void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
+
+  /// Flushes file and folder to the disk and gives the file its name, replacing an older one.
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+/// Writes the whole file or nothing. Throws InputError if it cannot be written.
+void write_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+/// The same, with contents written piece by piece. What `fill` throws leaves no file behind.
+void write_atomically(const std::filesystem::path& path, const std::function<void(AtomicFile&)>& fill);
+
+/// The name under which a file is built: in the same folder, so that the rename is atomic. Ends in
+/// the process id, unless `shared` (one file built by several processes).
+std::filesystem::path temporary_name(const std::filesystem::path& path, bool shared = false);
+
+/// Gives a finished temporary file its name; flushes file and folder. Throws InputError.
+void publish(const std::filesystem::path& temporary, const std::filesystem::path& path);
+
+}  // namespace taugrid::store

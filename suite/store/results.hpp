@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// results.h5, written by all ranks together through MPI-IO; complete or absent.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <mpi.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "suite/store/hdf5.hpp"
+
+namespace taugrid::store {
+
+/// One line of the table /units.
+struct UnitRow {
+  std::string key;
+  std::int32_t rank = 0;
+  double seconds = 0;
+  std::string device;
+};
+
+/// Part of a data set: a box at `start` of extent `count`, its elements row-major at `data`.
+struct Slab {
+  std::vector<std::int64_t> start;
+  std::vector<std::int64_t> count;
+  const void* data = nullptr;
+};
+
+using Attribute = std::variant<std::string, double, std::int64_t, std::vector<std::string>,
+                               std::vector<double>, std::vector<std::int64_t>>;
+
+/// Every member function is collective: all ranks call it, in the same order and, except for the data,
+/// with the same arguments. Each checks its own arguments first; then the ranks agree, so where one rank
+/// fails all throw the same InputError and none waits. After an error nothing more can be written,
+/// and no file remains. What the caller does between calls is the caller's: it must not throw on one rank
+/// alone and then catch it.
+/// The bytes depend on what is written and in which order, not on the number of ranks or the time.
+class ResultsWriter {
+ public:
+  /// Begins PATH under a temporary name. Throws InputError if the folder cannot be written.
+  ResultsWriter(const std::filesystem::path& path, MPI_Comm communicator);
+  /// Removes the file unless it was committed.
+  ~ResultsWriter();
+  ResultsWriter(const ResultsWriter&) = delete;
+  ResultsWriter& operator=(const ResultsWriter&) = delete;
+
+  /// Creates a data set, and its groups. shape {} is a scalar. Each dimension has a name:
+  /// that of a scale ("task"), the path of one ("/disentanglement/linear/alpha"), or a new name,
+  /// which gets a scale 0, 1, … under /dimensions. Elements not written read as NaN (integers: 0).
+  void create(const std::string& path, Element element, const std::vector<std::int64_t>& shape,
+              const std::vector<std::string>& dimensions, const std::string& units = "");
+
+  /// Writes rows [start, start + count) of the first dimension. count 0: takes part, writes nothing.
+  void write_rows(const std::string& path, std::int64_t start, std::int64_t count, const void* data);
+  void write_rows(const std::string& path, std::int64_t start, const at::Tensor& rows);
+  /// Writes any number of boxes a rank, also none.
+  void write_slabs(const std::string& path, const std::vector<Slab>& slabs);
+
+  /// create() and the values in one call, for what every rank holds: rank 0's are written. Its
+  /// element type is the tensor's (float32, float64, int64, int32, uint8, int8, bool as uint8).
+  void put(const std::string& path, const at::Tensor& values, const std::vector<std::string>& dimensions,
+           const std::string& units = "");
+  /// One-dimensional UTF-8 text, of fixed length (that of the longest).
+  void put_text(const std::string& path, const std::vector<std::string>& values,
+                const std::string& dimension);
+
+  /// The same, and the data set becomes the scale of the dimension `name`; by its path also of others.
+  void scale(const std::string& path, const at::Tensor& values, const std::string& name,
+             const std::string& units = "");
+  void scale(const std::string& path, const std::vector<std::string>& values, const std::string& name);
+
+  /// Attribute of a group (created if missing) or data set. Rank 0's value is written.
+  void attribute(const std::string& object, const std::string& name, const Attribute& value);
+
+  /// The table /units, from rank 0's rows.
+  void units(const std::vector<UnitRow>& rows);
+
+  /// Whether the latest write was one collective MPI-IO transfer on this rank.
+  bool last_write_was_collective() const { return collective_; }
+
+  /// Flushes, closes and renames. Nothing can be written afterwards.
+  void commit();
+
+ private:
+  struct Dataset {
+    Handle handle;
+    Element element = Element::float64;
+    std::vector<std::int64_t> shape;
+  };
+  struct Scale {
+    std::string path;
+    std::int64_t length = 0;
+  };
+  template <class Prepare>
+  void agree(const std::string& call, Prepare&& prepare);
+  void close() noexcept;
+  void require_open() const;
+  void require_new(const std::string& path) const;
+  Dataset& make(const std::string& path, hid_t type, const std::vector<std::int64_t>& shape);
+  void attach(Dataset& dataset, const std::string& path, const std::vector<std::string>& dimensions);
+  const Scale& scale_of(const std::string& dimension, std::int64_t length);
+  void make_scale(const std::string& path, const std::string& name);
+  void set_attribute(hid_t object, const std::string& where, const std::string& name, const Attribute& value);
+  void transfer(hid_t dataset, hid_t type, const std::string& path, const std::vector<std::int64_t>& shape,
+                const Slab* slab);
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int exceptions_ = 0;
+  bool collective_ = false;
+  Handle file_;
+  std::map<std::string, Dataset> datasets_;
+  std::map<std::string, Scale> scales_;
+};
+
+}  // namespace taugrid::store
