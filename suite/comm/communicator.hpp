@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Groups of ranks and the collectives that taugrid needs, over a transport.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace taugrid::comm {
+
+/// Throws std::runtime_error naming `call` with MPI's own text unless `code` is MPI_SUCCESS.
+void check_mpi(int code, std::string_view call);
+
+/// What moves tensors: MPI now; one for NCCL takes the same calls on device memory.
+/// Tensors are contiguous and agree in shape and type on all ranks.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual void broadcast(at::Tensor& tensor, int root) = 0;
+  virtual void all_reduce_sum(at::Tensor& tensor) = 0;
+  virtual void all_gather(const at::Tensor& mine, at::Tensor& all) = 0;
+};
+
+/// A group of ranks. Every collective takes `what`, the operation's name in failure messages, and throws
+/// std::invalid_argument for a tensor that is not contiguous, std::runtime_error where MPI fails.
+class Communicator {
+ public:
+  /// Messages are cut into chunks of this many bytes: MPI counts are ints.
+  static constexpr std::int64_t default_chunk_bytes = std::int64_t{1} << 26;
+
+  /// Collective over `parent`, which is duplicated and stays the caller's: messages of this object can then
+  /// never match those of another library, and its error handler is its own.
+  explicit Communicator(MPI_Comm parent, std::int64_t chunk_bytes = default_chunk_bytes);
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  ~Communicator();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// This rank's number among those of the group that share its host.
+  int local_rank() const { return local_rank_; }
+
+  void barrier(std::string_view what) const;
+  /// A barrier that sleeps instead of spinning, for waits of seconds to hours.
+  void patient_barrier(std::string_view what) const;
+  /// Fills `tensor` on every rank with root's.
+  void broadcast(at::Tensor& tensor, int root, std::string_view what) const;
+  /// Fills `text` on every rank with root's; sizes may differ before.
+  void broadcast(std::string& text, int root, std::string_view what) const;
+  /// As broadcast of one number; the waiting ranks sleep instead of spinning.
+  std::int64_t patient_broadcast(std::int64_t value, int root, std::string_view what) const;
+  /// Replaces `tensor` (float32, float64, int32 or int64) by its sum over the ranks, added in rank order:
+  /// bitwise the same on every rank, on any network and in every run.
+  void all_reduce_sum(at::Tensor& tensor, std::string_view what) const;
+  /// [rows,…] of each rank, equal shapes → [size·rows,…] in rank order.
+  at::Tensor all_gather(const at::Tensor& mine, std::string_view what) const;
+  /// True on every rank iff `ok` on every rank. Call it before a rank-local failure is thrown ahead of a
+  /// collective.
+  bool agree(bool ok, std::string_view what) const;
+  /// Groups of equal `color`, ordered by `key`, then rank.
+  Communicator split(int color, int key, std::string_view what = "split of a communicator") const;
+
+  /// For parallel HDF5 and one-off MPI calls; errors are returned, not fatal: check_mpi() them.
+  MPI_Comm mpi() const { return comm_; }
+
+ private:
+  struct Adopt {};
+  Communicator(Adopt, MPI_Comm owned, std::int64_t chunk_bytes);
+  void release() noexcept;
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  int local_rank_ = 0;
+  std::int64_t chunk_bytes_ = default_chunk_bytes;
+  std::unique_ptr<Transport> transport_;
+};
+
+}  // namespace taugrid::comm

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// MPI from start to end, and who runs where. One object, made first in main.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "suite/comm/communicator.hpp"
+#include "suite/comm/operation.hpp"
+#include "suite/comm/stop.hpp"
+
+namespace taugrid::comm {
+
+/// Where one rank runs.
+struct RankInfo {
+  int rank = 0;
+  int local_rank = 0;
+  std::string host;
+  int pid = 0;
+  int cores = 0;  ///< that this process may use
+  int threads = 0;
+  std::string device;  ///< "cpu"
+};
+
+/// Starts MPI (thread-multiple; skipped where it runs already) and a thread that watches the other ranks and
+/// carries failure and stop messages; catches SIGTERM and SIGUSR1. Members marked collective are called by
+/// all ranks.
+class Runtime {
+ public:
+  struct Options {
+    int threads = 1;         ///< of torch, each rank
+    int ranks_per_host = 0;  ///< >0: treat every so many ranks as a host of their own (tests)
+  };
+  /// Throws std::runtime_error where MPI gives no MPI_THREAD_MULTIPLE.
+  Runtime(int& argc, char**& argv, Options options);
+  Runtime(int& argc, char**& argv) : Runtime(argc, argv, Options{}) {}
+  /// Collective, ends MPI if this object started it.
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  const Communicator& world() const;
+  const StopRequest& stop() const;
+  /// Requests a stop once `limit` has passed since this object was made.
+  void set_time_limit(std::chrono::duration<double> limit);
+  /// Seconds since this object was made.
+  double elapsed() const;
+
+  /// Collective: sets torch's threads and gathers ranks() anew.
+  void set_threads(int threads);
+  const std::vector<RankInfo>& ranks() const;
+  const RankInfo& mine() const;
+  /// A table, one line a rank.
+  std::string banner() const;
+  /// One line for each host with more threads than cores.
+  std::vector<std::string> warnings() const;
+  /// Throws InputError if the launcher started another number of ranks than Slurm was asked for: without PMIx
+  /// it silently starts N programs of one rank. Not for commands that run on one rank, such as `taugrid
+  /// info`.
+  void check_launcher() const;
+
+  struct Impl;
+  Impl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace taugrid::comm

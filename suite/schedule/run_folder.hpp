@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The folder of one run: locked while in use, bound to one configuration, the home of committed units.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "suite/comm/communicator.hpp"
+#include "suite/store/safetensors.hpp"
+
+namespace taugrid::schedule {
+
+/// RUN/{config.toml,units,log,checkpoints,scratch}. Movable; the lock lives as long as the object.
+class RunFolder {
+ public:
+  /// Collective over `world`: rank 0 creates, locks, checks and tidies (leftover *.tmp). Throws the same
+  /// InputError on all ranks where the folder is in use (naming host, process, job and since when), was
+  /// started with another configuration than `config` (Config::resolved(); the difference is shown), or
+  /// cannot be written.
+  RunFolder(const comm::Communicator& world, std::filesystem::path path, const std::string& config);
+  RunFolder(RunFolder&&) noexcept;
+  RunFolder& operator=(RunFolder&&) noexcept;
+  ~RunFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+  /// units/KEY.safetensors with "__" for each slash.
+  std::filesystem::path unit_path(std::string_view key) const;
+  std::filesystem::path scratch_path(std::string_view key) const;
+
+  /// Whether the unit's file is there and whole; a truncated one is reported, set aside as *.broken, and
+  /// false.
+  bool committed(std::string_view key) const;
+  /// Any rank. Throws std::runtime_error naming the unit where it is absent or broken.
+  store::TensorFile read_unit(std::string_view key) const;
+  /// The text entries of the unit's header alone: key, rank, seconds, device.
+  std::map<std::string, std::string> read_metadata(std::string_view key) const;
+  /// Atomic: afterwards the unit is there whole, or not at all. One rank.
+  void commit(std::string_view key, const store::TensorFile& file) const;
+
+ private:
+  class Lock;
+  std::filesystem::path path_;
+  std::unique_ptr<Lock> lock_;
+};
+
+}  // namespace taugrid::schedule

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Deals work units to groups of ranks until all are committed or a stop is wanted.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "suite/comm/runtime.hpp"
+#include "suite/schedule/run_folder.hpp"
+#include "suite/schedule/work_unit.hpp"
+
+namespace taugrid::schedule {
+
+struct Options {
+  int ranks_per_unit = 1;
+  std::optional<double> time_limit;  ///< seconds since the runtime began
+  bool show_progress = true;
+};
+
+/// What happened, the same on every rank.
+struct RunReport {
+  int computed = 0;  ///< in this run
+  int skipped = 0;   ///< committed before
+  double seconds = 0;
+};
+
+/// Collective over all ranks, with the same units on each. Ranks form groups of ranks_per_unit neighbours
+/// (what is left over idles, with a warning); the dearest unit whose needs are committed goes to the group
+/// that asks first. Units that are committed are skipped; each finished one is committed by its group's rank
+/// 0 with the metadata key, rank, seconds, device. Throws InputError where a need is missing or circular, a
+/// key double, or ranks_per_unit above the number of ranks; Interrupted on all ranks after a stop request
+/// that left work to do.
+RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector<WorkUnit> units,
+                    const Options& options);
+
+/// The check of run_units alone: a double key, a need that is not among the units, a cycle (named in order).
+/// InputError.
+void check_units(const std::vector<WorkUnit>& units);
+
+}  // namespace taugrid::schedule

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A work unit: the smallest thing that is computed, committed and never computed again.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "suite/comm/communicator.hpp"
+#include "suite/comm/stop.hpp"
+#include "suite/store/safetensors.hpp"
+
+namespace taugrid::schedule {
+
+/// What a unit gets to work with, the same on all ranks of its group.
+struct UnitContext {
+  const comm::Communicator& group;
+  const comm::StopRequest& stop;
+  /// Exists, is this unit's own, survives a kill: checkpoints within the unit. Removed once the unit is
+  /// committed.
+  std::filesystem::path scratch;
+  /// For the progress line: share done so far, and a few words. Only the group's rank 0 is heard; cheap, call
+  /// it often.
+  std::function<void(double fraction, std::string_view detail)> progress;
+
+  /// A safe point: throws Interrupted on all ranks of the group if a stop is wanted. Collective over the
+  /// group.
+  void stop_if_requested() const { stop.throw_if_requested(group, "unit"); }
+};
+
+struct WorkUnit {
+  std::string key;  ///< "finetune/standard/fashion": letters, digits and . _ - + between slashes
+  double cost = 1;  ///< predicted time, in any unit common to all
+  std::vector<std::string> needs;  ///< keys of units whose results compute() reads
+  /// Called on all ranks of one group; rank 0's result is committed. Depends on nothing but its needs, its
+  /// seed and the group's size. Any exception but Interrupted ends the whole run.
+  std::function<store::TensorFile(UnitContext&)> compute;
+};
+
+}  // namespace taugrid::schedule
