@@ -1,0 +1,87 @@
+"""Array files from anywhere: IDX, NPY and NPZ. No length in a file is believed before it is checked."""
+
+import gzip
+import math
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from errors import InputError
+from numpy.typing import NDArray
+
+BYTES_MOST = 8 << 30  # of one array once unpacked
+IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+
+def read_idx(path: Path) -> NDArray[Any]:
+    """An MNIST-style IDX file, plain or gzip."""
+    try:
+        packed = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; expected an IDX file") from None
+    data: bytes = packed
+    if packed[:2] == b"\x1f\x8b":
+        try:
+            with gzip.open(path) as stream:
+                data = stream.read(BYTES_MOST)
+        except (OSError, EOFError, ValueError) as error:
+            raise InputError(f"{path}: damaged gzip ({error}); expected a whole IDX file") from None
+        except Exception as error:  # zlib.error has no public base class but Exception
+            raise InputError(f"{path}: damaged gzip ({error}); expected a whole IDX file") from None
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in IDX_TYPES or not 1 <= data[3] <= 4:
+        raise InputError(f"{path}: starts with bytes {data[:4].hex() or 'none'}; expected an IDX header 0000TTDD")
+    kind, dimensions = np.dtype(IDX_TYPES[data[2]]), data[3]
+    start = 4 + 4 * dimensions
+    if len(data) < start:
+        raise InputError(f"{path}: ends inside its header at byte {len(data)}; expected {dimensions} dimensions")
+    shape = [int.from_bytes(data[4 + 4 * i : 8 + 4 * i], "big") for i in range(dimensions)]
+    wanted = math.prod(shape) * kind.itemsize
+    if wanted != len(data) - start:
+        raise InputError(
+            f"{path}: header says shape {shape} of {kind.name}, {wanted} bytes, "
+            f"but {len(data) - start} bytes follow; expected them equal"
+        )
+    return np.frombuffer(data, kind, offset=start).reshape(shape).astype(kind.newbyteorder("="))
+
+
+def _read_npy_stream(stream: Any, name: str, available: int | None) -> NDArray[Any]:
+    try:
+        version = np.lib.format.read_magic(stream)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, kind = read_header(stream)
+        if kind.hasobject:
+            raise InputError(f"{name}: holds Python objects; expected numbers or strings")
+        wanted = math.prod(shape) * kind.itemsize
+        if wanted > BYTES_MOST or (available is not None and wanted > available):
+            raise InputError(f"{name}: header says shape {shape} of {kind}, {wanted} bytes; the file is smaller")
+        data = stream.read(wanted)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{name}: {error}; expected a .npy array") from None
+    if len(data) != wanted:
+        raise InputError(f"{name}: {len(data)} bytes where the header says {wanted}; expected a whole array")
+    return np.frombuffer(data, kind).reshape(shape, order="F" if fortran else "C").copy()
+
+
+def read_npy(path: Path) -> NDArray[Any]:
+    try:
+        with path.open("rb") as stream:
+            return _read_npy_stream(stream, str(path), path.stat().st_size)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; expected a .npy array") from None
+
+
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            out = {}
+            for member in archive.infolist():
+                if member.filename.endswith(".npy"):
+                    with archive.open(member) as stream:
+                        name = member.filename[:-4]
+                        out[name] = _read_npy_stream(stream, f"{path}:{name}", member.file_size)
+            return out
+    except zipfile.BadZipFile:
+        raise InputError(f"{path}: not a zip archive; expected a .npz file") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; expected a .npz file") from None

@@ -1,0 +1,93 @@
+"""The packed HDF5 file of one task: the contract between data preparation and the program."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+from errors import InputError
+from numpy.typing import NDArray
+from splits import SPLIT_NAMES, stable_hash
+
+# The default model is pre-trained with these constants; they are the same for all tasks, for one model sees all.
+MEAN = (0.5, 0.5, 0.5)
+STD = (0.5, 0.5, 0.5)
+LOGIT_SCALE = 100.0
+
+
+@dataclass
+class Packed:
+    """One task, ready to be written. `keys`, if known, holds each row's split key."""
+
+    task: str
+    source: str
+    license: str
+    class_names: list[str]
+    inputs: dict[str, NDArray[np.uint8]]
+    labels: dict[str, NDArray[np.int64]]
+    head: NDArray[np.float32]
+    keys: dict[str, list[str]] | None = None
+    logit_scale: float = LOGIT_SCALE
+    mean: Sequence[float] = MEAN
+    std: Sequence[float] = STD
+    attributes: dict[str, str] | None = None
+
+    def check(self) -> None:
+        classes = len(self.class_names)
+        if self.head.ndim != 2 or self.head.shape[0] != classes:
+            raise InputError(
+                f"head of {self.task}: shape {self.head.shape}; expected one row for each of {classes} classes"
+            )
+        for split in SPLIT_NAMES:
+            images, labels = self.inputs[split], self.labels[split]
+            if images.ndim != 4 or images.dtype != np.uint8:
+                raise InputError(f"{split} of {self.task}: images {images.dtype} {images.shape}; expected uint8 [n,h,w,c]")
+            if len(images) == 0:
+                raise InputError(f"{split} of {self.task}: no pictures; expected at least one")
+            if len(images) != len(labels):
+                raise InputError(f"{split} of {self.task}: {len(images)} pictures and {len(labels)} labels; expected as many")
+            if labels.min() < 0 or labels.max() >= classes:
+                raise InputError(
+                    f"{split} of {self.task}: labels {labels.min()} to {labels.max()}; expected 0 to {classes - 1}"
+                )
+
+
+def write_whole(path: Path, fill) -> None:  # type: ignore[no-untyped-def]
+    """Call fill(file) on a temporary file and rename it: the path holds a whole file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with h5py.File(part, "w") as file:
+            fill(file)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write(packed: Packed, path: Path) -> None:
+    packed.check()
+
+    def fill(file: h5py.File) -> None:
+        file.attrs["task"] = packed.task
+        file.attrs["modality"] = "image"
+        file.attrs["source"] = packed.source
+        file.attrs["license"] = packed.license
+        file.attrs["mean"] = np.asarray(packed.mean, np.float32)
+        file.attrs["std"] = np.asarray(packed.std, np.float32)
+        for name, value in (packed.attributes or {}).items():
+            file.attrs[name] = value
+        for split in SPLIT_NAMES:
+            group = file.create_group(split)
+            group.create_dataset("inputs", data=packed.inputs[split])
+            group.create_dataset("labels", data=packed.labels[split].astype(np.int64))
+            if packed.keys:
+                hashes = np.array([stable_hash(key) for key in packed.keys[split]], np.uint64)
+                group.create_dataset("split_key", data=hashes)
+        group = file.create_group("head")
+        group.create_dataset("weight", data=packed.head.astype(np.float32))
+        group.attrs["logit_scale"] = np.float32(packed.logit_scale)
+        file.create_dataset("class_names", data=packed.class_names, dtype=h5py.string_dtype())
+
+    write_whole(path, fill)
