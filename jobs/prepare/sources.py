@@ -325,7 +325,8 @@ def clipart_title(stem: str) -> str:
     return " ".join(word for word in words(stem).split() if word not in ("bw", "ganson", "benji", "ns"))
 
 
-def clipart(task: Declaration) -> Examples:
+def clipart(task: Declaration, everything: bool = False) -> Examples:
+    """The task's pictures; with `everything`, also those beyond its folders and caps, labelled −1."""
     root = need(CLIPART, "openclipart-png")
     of_class = task.class_of
     paths = [path for path in sorted(root.rglob("*.png")) if not path.is_symlink()]
@@ -338,11 +339,11 @@ def clipart(task: Declaration) -> Examples:
     wanted = {inside[row] for row in kept}
     out = Examples(stack([]), [], [], [])
     images = []
-    for row in sorted(wanted):
+    for row in range(len(paths)) if everything else sorted(wanted):
         image = decode(paths[row], SIZE)
         if image is not None:
             images.append(image)
-            out.labels.append(labels[row])
+            out.labels.append(labels[row] if row in wanted else -1)
             out.keys.append(keys[row])
             out.captions.append(titles[row])
     out.images = stack(images)
