@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/weights/detail/aten.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace taugrid::weights::detail {
+
+void combine_aten(const at::Tensor& theta0, std::span<const at::Tensor> tau, const at::Tensor& alpha,
+                  at::Tensor& out) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor coefficients = alpha.to(at::kDouble);
+  const auto coefficient = coefficients.accessor<double, 2>();
+  for (std::int64_t k = 0; k < out.size(0); ++k) {
+    at::Tensor row = out.select(0, k);
+    row.copy_(theta0);
+    for (std::size_t t = 0; t < tau.size(); ++t) {
+      row.add_(tau[t], coefficient[k][static_cast<std::int64_t>(t)]);
+    }
+  }
+}
+
+at::Tensor gram_aten(std::span<const at::Tensor> vectors) {
+  constexpr std::int64_t block = std::int64_t{1} << 20;
+  const at::NoGradGuard no_grad;
+  const auto tasks = static_cast<std::int64_t>(vectors.size());
+  const std::int64_t length = vectors.front().numel();
+  at::Tensor gram = at::zeros({tasks, tasks}, vectors.front().options().dtype(at::kDouble));
+  for (std::int64_t begin = 0; begin < length; begin += block) {
+    const std::int64_t size = std::min(block, length - begin);
+    std::vector<at::Tensor> rows;
+    for (const at::Tensor& vector : vectors) rows.push_back(vector.narrow(0, begin, size));
+    const at::Tensor matrix = at::stack(rows).to(at::kDouble);
+    gram.addmm_(matrix, matrix.t());
+  }
+  return gram.cpu();
+}
+
+}  // namespace taugrid::weights::detail

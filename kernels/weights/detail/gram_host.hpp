@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Inner products of all pairs over one stretch of the vectors, on one host thread.
+//
+// Block by block: each vector's block becomes double once, in cache; then tiles of pairs run over it, each
+// pair with its sums in one register of lanes. Explicit lanes, since a compiler may not reorder a sum by
+// itself. While one block is worked on, the next is fetched: so memory never waits for arithmetic.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace taugrid::weights::detail {
+
+/// Lanes of a register, and the largest tile: Tile² sums and 2·Tile operands fit the register file.
+#if defined(__AVX512F__)
+inline constexpr int gram_lanes = 8, gram_tile = 4;
+#elif defined(__AVX__)
+inline constexpr int gram_lanes = 4, gram_tile = 2;
+#else
+inline constexpr int gram_lanes = 2, gram_tile = 2;
+#endif
+inline constexpr int gram_block = 128;
+
+/// Tile by Tile pairs at a time. A pair's value does not depend on Tile.
+template <class Scalar, int Tile>
+class HostGram {
+ public:
+  HostGram(const Scalar* const* vectors, int count)
+      : vectors_(vectors),
+        count_(count),
+        padded_((count + Tile - 1) / Tile * Tile),
+        tiles_(padded_ / Tile),
+        blocks_(static_cast<std::size_t>(padded_) * gram_block),  // zeros: rows beyond count stay so
+        rows_(static_cast<std::size_t>(padded_)),
+        sums_(static_cast<std::size_t>(tiles_) * (tiles_ + 1) / 2 * Tile * Tile) {}
+
+  /// sums [count·(count+1)/2], pairs (0,0),(0,1),…,(1,1),…, of elements begin … end.
+  void operator()(std::int64_t begin, std::int64_t end, double* sums) {
+    std::fill(sums_.begin(), sums_.end(), Lanes{});
+    for (std::int64_t at = begin; at < end; at += gram_block) {
+      load_block(at, static_cast<int>(std::min<std::int64_t>(gram_block, end - at)));
+      const bool more = at + 2 * gram_block <= end;
+      Lanes* tile_sums = sums_.data();
+      for (int i = 0; i < padded_; i += Tile) {
+        if (more) {
+          tile<true, true>(i, i, tile_sums, at + gram_block);
+        } else {
+          tile<true, false>(i, i, tile_sums, 0);
+        }
+        tile_sums += Tile * Tile;
+        for (int j = i + Tile; j < padded_; j += Tile, tile_sums += Tile * Tile) {
+          tile<false, false>(i, j, tile_sums, 0);
+        }
+      }
+    }
+    for (int i = 0; i < count_; ++i) {
+      for (int j = i; j < count_; ++j) *sums++ = sum_of_pair(i, j);
+    }
+  }
+
+ private:
+  using Lanes = double __attribute__((vector_size(gram_lanes * sizeof(double))));
+
+  void load_block(std::int64_t at, int size) {
+    for (int t = 0; t < padded_; ++t) {
+      double* block = blocks_.data() + static_cast<std::ptrdiff_t>(t) * gram_block;
+      rows_[t] = block;
+      if (t >= count_) continue;
+      if constexpr (sizeof(Scalar) == sizeof(double)) {
+        if (size == gram_block) {
+          rows_[t] = vectors_[t] + at;
+          continue;
+        }
+      }
+      const Scalar* from = vectors_[t] + at;
+      if (size == gram_block) {
+        for (int i = 0; i < gram_block; ++i) block[i] = from[i];
+      } else {
+        std::copy_n(from, size, block);
+        std::fill(block + size, block + gram_block, 0.0);
+      }
+    }
+  }
+
+  static Lanes load(const double* from) {
+    Lanes lanes;
+    std::memcpy(&lanes, from, sizeof(lanes));
+    return lanes;
+  }
+
+  template <bool Diagonal, bool Prefetch>
+  void tile(int i, int j, Lanes* sums, std::int64_t next) const {
+    const double* left[Tile];
+    const double* right[Tile];
+    const Scalar* ahead[Tile];
+    Lanes sum[Tile][Tile];
+    for (int r = 0; r < Tile; ++r) {
+      left[r] = rows_[i + r];
+      right[r] = rows_[j + r];
+      ahead[r] = vectors_[std::min(i + r, count_ - 1)] + next;
+      for (int c = 0; c < Tile; ++c) sum[r][c] = sums[r * Tile + c];
+    }
+    for (int k = 0; k < gram_block; k += gram_lanes) {
+      Lanes x[Tile], y[Tile];
+      for (int r = 0; r < Tile; ++r) {
+        if constexpr (Prefetch) __builtin_prefetch(ahead[r] + k);
+        x[r] = load(left[r] + k);
+        y[r] = Diagonal ? x[r] : load(right[r] + k);
+      }
+      for (int r = 0; r < Tile; ++r) {
+        for (int c = Diagonal ? r : 0; c < Tile; ++c) sum[r][c] += x[r] * y[c];
+      }
+    }
+    for (int r = 0; r < Tile; ++r) {
+      for (int c = 0; c < Tile; ++c) sums[r * Tile + c] = sum[r][c];
+    }
+  }
+
+  double sum_of_pair(int i, int j) const {
+    const int row = i / Tile, column = j / Tile;
+    const int tiles_above = row * tiles_ - row * (row - 1) / 2;
+    const std::size_t index = static_cast<std::size_t>(tiles_above + column - row) * Tile * Tile +
+                              static_cast<std::size_t>(i % Tile * Tile + j % Tile);
+    double total = 0;
+    for (int l = 0; l < gram_lanes; ++l) total += sums_[index][l];
+    return total;
+  }
+
+  const Scalar* const* vectors_;
+  int count_, padded_, tiles_;
+  std::vector<double> blocks_;
+  std::vector<const double*> rows_;
+  std::vector<Lanes> sums_;
+};
+
+}  // namespace taugrid::weights::detail

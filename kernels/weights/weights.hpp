@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic on flat parameter vectors (θ0, task vectors τ): each function is one pass over memory.
+//
+// Vectors are one-dimensional, contiguous, float32 or float64, and agree in length P, dtype and device;
+// anything else is std::invalid_argument. Host vectors are worked on by Kokkos' default host space, CUDA and
+// HIP vectors by Kokkos where it was built for them, all others by ATen. Kokkos must be initialised. No
+// gradient is recorded.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+
+namespace taugrid::weights {
+
+/// Task arithmetic for many coefficient vectors at once: out[k] = θ0 + Σₜ alpha[k,t]·tau[t]
+/// (paper 1, section 2: task arithmetic, one coefficient a task).
+///
+/// theta0 [P]; tau T vectors [P]; alpha [K,T], float32 or float64, on any device; out [K,P] like theta0,
+/// which must not overlap the inputs. The sum runs over t in ascending order in the vectors' own dtype, so
+/// out[k] does not depend on K. θ0 and τ are read from memory once for all K. \throws std::invalid_argument
+/// on shapes, dtypes, devices or overlap other than these.
+void combine(const at::Tensor& theta0, std::span<const at::Tensor> tau, const at::Tensor& alpha,
+             at::Tensor& out);
+
+/// As above, into a new tensor [K,P].
+at::Tensor combine(const at::Tensor& theta0, std::span<const at::Tensor> tau, const at::Tensor& alpha);
+
+/// Inner products of all pairs, G[i,j] = ⟨vᵢ, vⱼ⟩: [T,T], float64, on the CPU, symmetric
+/// (paper 2, section 3, takes the cosines of task vectors from it).
+///
+/// Products and sums are in double (a product of two float32 is exact there). The order of summation depends
+/// on P alone: G[i,j] is bitwise the same for any number of threads, and whatever other vectors stand beside
+/// i and j. (Kokkos on a device, and ATen, have orders of their own.) \throws std::invalid_argument
+at::Tensor gram(std::span<const at::Tensor> vectors);
+
+/// ⟨a, b⟩ of two vectors [P], accumulated as in gram. \throws std::invalid_argument
+double inner_product(const at::Tensor& a, const at::Tensor& b);
+
+/// ‖a‖₂ of a vector [P], accumulated as in gram. \throws std::invalid_argument
+double norm(const at::Tensor& a);
+
+}  // namespace taugrid::weights

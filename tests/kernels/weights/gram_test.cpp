@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/weights/detail/aten.hpp"
+#include "kernels/weights/detail/kokkos.hpp"
+#include "kernels/weights/weights.hpp"
+
+namespace {
+
+using taugrid::weights::gram;
+namespace detail = taugrid::weights::detail;
+
+std::vector<at::Tensor> random_vectors(std::int64_t tasks, std::int64_t length, at::ScalarType type) {
+  at::manual_seed(3);
+  std::vector<at::Tensor> vectors;
+  for (std::int64_t t = 0; t < tasks; ++t) vectors.push_back(at::randn({length}, type));
+  return vectors;
+}
+
+std::string message_of(const std::vector<at::Tensor>& vectors) {
+  try {
+    gram(vectors);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Gram, MatchesAtenForEveryTileAndRemainder) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    for (const std::int64_t length : {1, 5, 127, 128, 129, 4096, 20001}) {
+      for (const std::int64_t tasks : {1, 2, 3, 4, 5, 8, 9, 13}) {
+        SCOPED_TRACE(testing::Message() << "P=" << length << " T=" << tasks);
+        const auto vectors = random_vectors(tasks, length, type);
+        const at::Tensor result = gram(vectors);
+        ASSERT_EQ(result.scalar_type(), at::kDouble);
+        EXPECT_TRUE(at::allclose(result, detail::gram_aten(vectors), 1e-12, 1e-11));
+        EXPECT_TRUE(at::equal(result, result.t()));
+      }
+    }
+  }
+}
+
+TEST(Gram, TeamVariantForDevicesMatchesOnTheHost) {
+  for (const std::int64_t tasks : {1, 3, 4, 9}) {
+    const auto vectors = random_vectors(tasks, 20001, at::kFloat);
+    std::vector<const float*> pointers;
+    for (const auto& vector : vectors) pointers.push_back(vector.const_data_ptr<float>());
+    const at::Tensor result = at::zeros({tasks, tasks}, at::kDouble);
+    detail::gram_kokkos<float>(detail::Space::portable, 20001, pointers, result.mutable_data_ptr<double>());
+    EXPECT_TRUE(at::allclose(result, detail::gram_aten(vectors), 1e-12, 1e-11)) << "T=" << tasks;
+  }
+}
+
+TEST(Gram, NothingAndEmptyVectors) {
+  EXPECT_EQ(gram({}).sizes(), at::IntArrayRef({0, 0}));
+  const std::vector<at::Tensor> empty{at::empty({0}), at::empty({0})};
+  EXPECT_TRUE(at::equal(gram(empty), at::zeros({2, 2}, at::kDouble)));
+}
+
+// Each float32 product is exact in double; in float32 the small terms would vanish beside the large ones.
+TEST(Gram, SumsOfFloatsSurviveCancellation) {
+  const std::int64_t length = 100'000;
+  const at::Tensor a = at::ones({length});
+  const at::Tensor b = at::full({length}, 1e-3F);
+  b.slice(0, 0, length, 2).fill_(3e7F);
+  b.slice(0, 2, length, 4).fill_(-3e7F);
+  const double expected = static_cast<double>(1e-3F) * static_cast<double>(length) / 2;
+  EXPECT_NEAR(taugrid::weights::inner_product(a, b), expected, 1e-4 * expected);
+  EXPECT_GT(std::abs(at::dot(a, b).item<double>() - expected), 1e-2 * expected);
+}
+
+TEST(Gram, SquaresBeyondFloatDoNotOverflow) {
+  EXPECT_DOUBLE_EQ(taugrid::weights::norm(at::full({4}, 1e30F)), 2 * static_cast<double>(1e30F));
+}
+
+TEST(Gram, ValueDoesNotDependOnTheOtherVectors) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    const auto vectors = random_vectors(9, 30007, type);
+    const at::Tensor all = gram(vectors);
+    for (std::size_t i = 0; i < 9; ++i) {
+      for (std::size_t j = 0; j < 9; ++j) {
+        const double one = taugrid::weights::inner_product(vectors[i], vectors[j]);
+        EXPECT_EQ(one, all[i][j].item<double>()) << i << ", " << j;
+      }
+    }
+  }
+}
+
+TEST(Gram, InnerProductAndNorm) {
+  const at::Tensor a = at::tensor({3.0, 4.0}), b = at::tensor({2.0, -1.0});
+  EXPECT_EQ(taugrid::weights::norm(a), 5);
+  EXPECT_EQ(taugrid::weights::inner_product(a, b), 2);
+  EXPECT_EQ(taugrid::weights::inner_product(a, a), 25);
+}
+
+TEST(Gram, NanShowsOnlyInItsOwnPairs) {
+  auto vectors = random_vectors(3, 200, at::kFloat);
+  vectors[1][150] = std::nan("");
+  const at::Tensor nan = at::isnan(gram(vectors));
+  EXPECT_EQ(nan.sum().item<std::int64_t>(), 5);
+  EXPECT_FALSE(nan[0][2].item<bool>());
+}
+
+TEST(Gram, RejectsWrongArguments) {
+  const at::Tensor good = at::randn({10});
+  EXPECT_EQ(message_of({at::Tensor()}), "vectors[0] is undefined");
+  EXPECT_EQ(message_of({good, at::randn({11})}), "vectors[1] has 11 elements, expected 10");
+  EXPECT_EQ(message_of({good, good.to(at::kDouble)}), "vectors[1] is Double, expected Float");
+  EXPECT_EQ(message_of({good, at::randn({20}).slice(0, 0, 20, 2)}), "vectors[1] is not contiguous");
+  EXPECT_EQ(message_of({at::randn({2, 5})}), "vectors[0] has 2 dimensions, expected 1");
+  EXPECT_EQ(message_of({at::ones({3}, at::kInt)}), "vectors[0] is Int, expected float32 or float64");
+}
+
+}  // namespace
