@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// How named parameters lie in the flat vector θ. A block is one or several neighbouring parameters that the
+// model uses as one tensor (the query, key and value weights, say), so that one matrix product serves them
+// all.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace taugrid::autodiff {
+
+/// What a parameter is, so that a group alone can be trained (paper 4: attention modules only).
+enum class Kind { embedding, attention_weight, attention_bias, mlp_weight, mlp_bias, norm, projection };
+
+const char* name_of(Kind kind);
+
+struct Parameter {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t offset = 0;  ///< in θ, in numbers
+  std::int64_t count = 0;
+  Kind kind = Kind::embedding;
+};
+
+struct Block {
+  std::vector<std::int64_t> shape;
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+  Kind kind = Kind::embedding;
+};
+
+class Layout {
+ public:
+  /// Appends a block made of one or several parameters, equal in all dimensions but the first; returns its
+  /// index. `shape`, where given, is the block's own (a view of the same numbers).
+  std::size_t add(Kind kind, const std::vector<std::string>& names, const std::vector<std::int64_t>& each,
+                  std::vector<std::int64_t> shape = {});
+
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
+  std::int64_t size() const { return size_; }  ///< P, the length of θ
+
+  /// Views of θ [P], one a block; no copies. Throws std::invalid_argument unless θ is [P] and contiguous.
+  std::vector<at::Tensor> views(const at::Tensor& theta) const;
+  /// As views(), of the parameters.
+  std::vector<at::Tensor> parameter_views(const at::Tensor& theta) const;
+
+ private:
+  void check(const at::Tensor& theta) const;
+  std::vector<Parameter> parameters_;
+  std::vector<Block> blocks_;
+  std::int64_t size_ = 0;
+};
+
+}  // namespace taugrid::autodiff

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/autodiff/products.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <stdexcept>
+
+namespace taugrid::autodiff {
+namespace {
+
+at::Tensor flatten(const Layout& layout, const std::vector<at::Tensor>& parts,
+                   const at::TensorOptions& options) {
+  std::vector<at::Tensor> flat;
+  flat.reserve(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    flat.push_back(parts[i].defined() ? parts[i].reshape({-1})
+                                      : at::zeros({layout.blocks()[i].count}, options));
+  }
+  return at::cat(flat);
+}
+
+/// autograd::grad with respect to the blocks that need one; undefined for the others.
+std::vector<at::Tensor> gradients_of(const at::Tensor& output, const at::Tensor& cotangent,
+                                     const std::vector<at::Tensor>& blocks, bool keep, bool create) {
+  std::vector<at::Tensor> wanted;
+  for (const auto& block : blocks) {
+    if (block.requires_grad()) wanted.push_back(block);
+  }
+  const auto found =
+      torch::autograd::grad({output}, wanted, {cotangent}, keep, create, /*allow_unused=*/true);
+  std::vector<at::Tensor> all(blocks.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i].requires_grad()) all[i] = found[next++];
+  }
+  return all;
+}
+
+}  // namespace
+
+Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta, const at::Tensor& tau) {
+  const at::NoGradGuard no_grad;
+  return linearised(layout.views(theta), layout.views(tau), f);
+}
+
+Dual linearised(const std::vector<at::Tensor>& blocks, const std::vector<at::Tensor>& tau_blocks,
+                const Function<Dual>& f) {
+  std::vector<Dual> duals;
+  duals.reserve(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) duals.push_back({blocks[i], tau_blocks[i]});
+  return f(duals);
+}
+
+std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
+                               const std::vector<bool>& trained) {
+  auto blocks = layout.views(theta.detach());
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = blocks[i].detach().requires_grad_(trained.empty() || trained[i]);
+  }
+  return blocks;
+}
+
+at::Tensor pull_back(const Layout& layout, const std::vector<at::Tensor>& blocks, const at::Tensor& output,
+                     const at::Tensor& cotangent) {
+  return flatten(layout, gradients_of(output, cotangent, blocks, false, false), output.options());
+}
+
+ValueAndGradient gradient(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta,
+                          const std::vector<bool>& trained) {
+  const auto blocks = leaves(layout, theta, trained);
+  const auto value = loss(blocks);
+  return {value.item<double>(), pull_back(layout, blocks, value, at::ones_like(value))};
+}
+
+HessianVectorProduct::HessianVectorProduct(const Layout& layout, const Function<at::Tensor>& loss,
+                                           const at::Tensor& theta)
+    : layout_(layout), blocks_(leaves(layout, theta)) {
+  const auto value = loss(blocks_);
+  loss_ = value.item<double>();
+  gradients_ = gradients_of(value, at::ones_like(value), blocks_, true, true);
+}
+
+at::Tensor HessianVectorProduct::operator()(const at::Tensor& v) const {
+  const auto directions = layout_.views(v);
+  std::vector<at::Tensor> outputs, cotangents;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    // A gradient that is constant, or that no parameter reaches, adds nothing to H.
+    if (gradients_[i].defined() && gradients_[i].requires_grad()) {
+      outputs.push_back(gradients_[i]);
+      cotangents.push_back(directions[i]);
+    }
+  }
+  if (outputs.empty()) return at::zeros_like(v);
+  auto products = torch::autograd::grad(outputs, blocks_, cotangents, /*retain_graph=*/true,
+                                        /*create_graph=*/false, /*allow_unused=*/true);
+  return flatten(layout_, products, v.options());
+}
+
+void record(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta,
+            Recording& recording) {
+  const at::AutoGradMode grad(true);
+  const auto blocks = layout.views(theta.detach());
+  std::vector<Recorded> recorded;
+  recorded.reserve(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    recorded.push_back({blocks[i], &recording.tape, static_cast<int>(i)});
+  }
+  recording.output = f(recorded).value;
+}
+
+std::vector<at::Tensor> output_gradients(const Recording& recording, const at::Tensor& cotangent,
+                                         bool keep_graph) {
+  return torch::autograd::grad({recording.output}, recording.tape.outputs, {cotangent}, keep_graph, false,
+                               true);
+}
+
+at::Tensor per_sample_gradient(const Use& use, const at::Tensor& output_gradient) {
+  const auto n = output_gradient.size(0);
+  auto tokens = [n](const at::Tensor& x) {
+    return x.view({n, -1, x.size(-1)});
+  };  // [n, d] counts as one token
+  const auto& dy = output_gradient;
+  switch (use.form) {
+    case Use::Form::weight:
+      return at::bmm(tokens(dy.contiguous()).transpose(1, 2), tokens(use.input.contiguous())).view({n, -1});
+    case Use::Form::bias:
+      return tokens(dy.contiguous()).sum(1);
+    case Use::Form::scale:
+      return tokens((dy * use.input).contiguous()).sum(1);
+    case Use::Form::whole:
+      return dy.reshape({n, -1});
+    case Use::Form::token:
+      return dy.select(1, 0);
+  }
+  throw std::logic_error("per_sample_gradient: unknown form");
+}
+
+at::Tensor per_sample_gradients(const Layout& layout, const Recording& recording, const at::Tensor& cotangent,
+                                bool keep_graph) {
+  const auto gradients = output_gradients(recording, cotangent, keep_graph);
+  auto all = at::zeros({cotangent.size(0), layout.size()}, cotangent.options());
+  for (const auto& use : recording.tape.uses) {
+    if (!gradients[use.output].defined()) continue;
+    const auto& block = layout.blocks()[static_cast<std::size_t>(use.block)];
+    all.narrow(1, block.offset, block.count).add_(per_sample_gradient(use, gradients[use.output]));
+  }
+  return all;
+}
+
+}  // namespace taugrid::autodiff

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Derivative products of functions of one flat vector θ [P]: J(x)τ, ∇L, Hv, Jᵀg, per-sample gradients.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+#include "kernels/autodiff/layout.hpp"
+#include "kernels/autodiff/ops.hpp"
+
+namespace taugrid::autodiff {
+
+/// A function of θ given by its blocks, the data being bound.
+template <class T>
+using Function = std::function<T(const std::vector<T>&)>;
+
+/// f(θ, x) and J(x)τ at θ, in one forward pass over dual numbers. θ, τ [P]; no graph is kept.
+Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta, const at::Tensor& tau);
+
+/// Views of θ by block as leaves of an autograd graph; they share θ's memory. `trained` (a flag a block, or
+/// empty for all) says which take part in the graph.
+std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
+                               const std::vector<bool>& trained = {});
+
+/// Jᵀg: the gradient [P] of ⟨output, cotangent⟩ with respect to the leaves, zero where a block is not
+/// trained. Frees the graph.
+at::Tensor pull_back(const Layout& layout, const std::vector<at::Tensor>& blocks, const at::Tensor& output,
+                     const at::Tensor& cotangent);
+
+struct ValueAndGradient {
+  double value;
+  at::Tensor gradient;  ///< [P]
+};
+
+/// L(θ) and ∇L(θ) of a scalar function.
+ValueAndGradient gradient(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta,
+                          const std::vector<bool>& trained = {});
+
+/// v ↦ H v, H = ∇²L(θ). The graph of ∇L is built once and kept, so a product costs the derivative of
+/// ⟨∇L, v⟩ alone. Memory: the graph of one forward and backward pass over the bound data.
+class HessianVectorProduct {
+ public:
+  HessianVectorProduct(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta);
+  at::Tensor operator()(const at::Tensor& v) const;  ///< [P] → [P]
+  double loss() const { return loss_; }
+
+ private:
+  const Layout& layout_;
+  std::vector<at::Tensor> blocks_;
+  std::vector<at::Tensor> gradients_;
+  double loss_ = 0;
+};
+
+/// The linearised model f(x; θ0) + J(x)τ (paper 1, eq. 5), as a value f0 with the graph at θ0 and a tangent.
+/// J being constant, the gradient of any loss of it with respect to τ is Jᵀg: pull_back(f0, g).
+Dual linearised(const std::vector<at::Tensor>& blocks, const std::vector<at::Tensor>& tau_blocks,
+                const Function<Dual>& f);
+
+/// Forward pass with a tape of parameter uses; the graph runs through layer outputs only.
+struct Recording {
+  Tape tape;
+  at::Tensor output;
+};
+void record(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta, Recording& recording);
+
+/// Per-sample gradients [n, P] of ⟨output, cotangent⟩, in one backward pass: samples do not mix, so the
+/// gradient of a sum over samples holds each sample's own. `keep_graph` for a further cotangent.
+at::Tensor per_sample_gradients(const Layout& layout, const Recording& recording, const at::Tensor& cotangent,
+                                bool keep_graph = false);
+
+/// Gradients of ⟨output, cotangent⟩ with respect to each output on the tape.
+std::vector<at::Tensor> output_gradients(const Recording& recording, const at::Tensor& cotangent,
+                                         bool keep_graph);
+
+/// One use's per-sample gradient [n, block size], from the gradient of its output.
+at::Tensor per_sample_gradient(const Use& use, const at::Tensor& output_gradient);
+
+}  // namespace taugrid::autodiff

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The neural tangent kernel K(x, x') = J(x) J(x')ᵀ of one logit, and the local energy of its eigenfunctions
+// (paper 1, section 6.1 and appendix A).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/autodiff/products.hpp"
+
+namespace taugrid::tangent {
+
+struct Rows {
+  std::int64_t begin = 0, end = 0;  ///< a range of the recorded samples
+};
+
+/// Gram matrices [C, rows, N] (float32) at θ of `logits`, N samples wide: entry [c, i, j] is the inner
+/// product of the gradients of logit `which[c]` at samples rows.begin + i and j. One backward pass a logit;
+/// the kernel is summed over parameter blocks, K += G Gᵀ, so no [N, P] Jacobian is ever held. Work space is
+/// at most about `workspace` numbers.
+at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<autodiff::Recorded>& logits,
+                    const at::Tensor& theta, const std::vector<std::int64_t>& which, Rows rows,
+                    std::int64_t workspace = std::int64_t{1} << 27);
+
+/// E(x) = Σ_ρ φ_ρ(x)² (paper 1, section 6.1) of the right singular vectors φ_ρ of K [n, m], n ≤ m, as a
+/// vector [m] (float64). Vectors of singular values below 1e-6 of the largest are left out: they are noise.
+at::Tensor local_energy(const at::Tensor& kernel);
+
+}  // namespace taugrid::tangent

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// model_probe FOLDER INPUTS.safetensors OUTPUTS.safetensors [WRITE_FOLDER]
+// INPUTS: pixels [n,c,h,w]; and, where products are wanted: tau [P] (by our layout, from tau.NAME tensors),
+// head [classes, features], scale [1], labels [n].
+#include <cstdio>
+
+#include "kernels/autodiff/products.hpp"
+#include "kernels/tangent/ntk.hpp"
+#include "suite/models/checkpoint.hpp"
+#include "suite/store/safetensors.hpp"
+
+using namespace taugrid;
+using autodiff::Dual;
+using autodiff::Recorded;
+
+namespace {
+
+/// A flat vector from tensors named PREFIX + parameter name.
+at::Tensor gather(const autodiff::Layout& layout, const store::TensorFile& in, const std::string& prefix) {
+  auto flat = at::zeros({layout.size()}, at::kFloat);
+  const auto views = layout.parameter_views(flat);
+  for (std::size_t i = 0; i < views.size(); ++i)
+    views[i].copy_(in.tensors.at(prefix + layout.parameters()[i].name));
+  return flat;
+}
+
+void scatter(const autodiff::Layout& layout, store::TensorFile& out, const std::string& prefix,
+             const at::Tensor& flat) {
+  const auto views = layout.parameter_views(flat.contiguous());
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    out.tensors[prefix + layout.parameters()[i].name] = views[i].clone();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  const auto checkpoint = models::read_checkpoint(argv[1]);
+  const auto& encoder = *checkpoint.encoder;
+  const auto& layout = encoder.layout();
+  const auto in = store::read_safetensors(argv[2]);
+  const auto pixels = in.tensors.at("pixels");
+  store::TensorFile out;
+  {
+    const at::NoGradGuard no_grad;
+    out.tensors["encoded"] = encoder.encode(layout.views(checkpoint.theta), pixels);
+  }
+  if (in.tensors.count("head") != 0) {
+    const models::Head head{in.tensors.at("head"), in.tensors.at("scale").item<double>()};
+    const auto labels = in.tensors.at("labels");
+    const auto tau = gather(layout, in, "tau.");
+    const auto dual = autodiff::jvp(
+        layout, [&](const std::vector<Dual>& p) { return encoder.encode(p, pixels); }, checkpoint.theta, tau);
+    out.tensors["jvp"] = dual.tangent;
+    out.tensors["jvp_logits"] =
+        autodiff::jvp(
+            layout, [&](const std::vector<Dual>& p) { return head.logits(encoder.encode(p, pixels)); },
+            checkpoint.theta, tau)
+            .tangent;
+    const auto loss = [&](const std::vector<at::Tensor>& p) {
+      return at::cross_entropy_loss(head.logits(encoder.encode(p, pixels)), labels);
+    };
+    const auto gradient = autodiff::gradient(layout, loss, checkpoint.theta);
+    out.tensors["loss"] = at::full({1}, gradient.value);
+    scatter(layout, out, "gradient.", gradient.gradient);
+    scatter(layout, out, "hvp.", autodiff::HessianVectorProduct(layout, loss, checkpoint.theta)(tau));
+
+    const auto logits = [&](const std::vector<Recorded>& p) {
+      return head.logits(encoder.encode(p, pixels));
+    };
+    autodiff::Recording recording;
+    autodiff::record(layout, logits, checkpoint.theta, recording);
+    const auto per_sample =
+        autodiff::per_sample_gradients(layout, recording, at::ones_like(recording.output).detach());
+    out.tensors["per_sample_norm"] = per_sample.norm(2, 1);
+    scatter(layout, out, "per_sample_sum.", per_sample.sum(0));
+    const auto n = pixels.size(0);
+    out.tensors["gram"] = tangent::ntk_gram(layout, logits, checkpoint.theta, {0, 1}, {0, n});
+    out.tensors["gram_factors"] = tangent::ntk_gram(layout, logits, checkpoint.theta, {0, 1}, {1, n}, 64);
+  }
+  store::write_safetensors(argv[3], out);
+  if (argc > 4) models::write_checkpoint(argv[4], encoder, checkpoint.theta);
+  return 0;
+}

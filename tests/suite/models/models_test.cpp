@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "kernels/autodiff/products.hpp"
+#include "suite/error.hpp"
+#include "suite/models/checkpoint.hpp"
+#include "suite/store/safetensors.hpp"
+
+namespace taugrid::models {
+namespace {
+
+const char* const tiny = R"({"model_type": "clip_vision_model", "hidden_size": 16, "intermediate_size": 32,
+  "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 16, "patch_size": 8, "projection_dim": 8})";
+
+std::filesystem::path fresh_folder() {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("taugrid_models_" + std::to_string(::getpid()) + "_" +
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::filesystem::remove_all(path);
+  return path;
+}
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Layout, BlocksCoverThetaInOrderAndFuseQueryKeyValue) {
+  const auto encoder = make_encoder(tiny, "tiny");
+  std::int64_t next = 0;
+  for (const auto& p : encoder->layout().parameters()) {
+    EXPECT_EQ(p.offset, next) << p.name;
+    next += p.count;
+  }
+  EXPECT_EQ(next, encoder->layout().size());
+  next = 0;
+  std::map<autodiff::Kind, std::int64_t> by_kind;
+  for (const auto& b : encoder->layout().blocks()) {
+    EXPECT_EQ(b.offset, next);
+    next += b.count;
+    by_kind[b.kind] += b.count;
+  }
+  EXPECT_EQ(next, encoder->layout().size());
+  EXPECT_EQ(by_kind[autodiff::Kind::attention_weight], 2 * 4 * 16 * 16);
+  EXPECT_EQ(by_kind[autodiff::Kind::attention_bias], 2 * 4 * 16);
+  EXPECT_EQ(by_kind[autodiff::Kind::mlp_weight], 2 * 2 * 16 * 32);
+  EXPECT_EQ(by_kind[autodiff::Kind::projection], 8 * 16);
+}
+
+TEST(RandomTheta, SameSeedSameBytes) {
+  const auto encoder = make_encoder(tiny, "tiny");
+  EXPECT_EQ(fingerprint(encoder->random_theta(3)), fingerprint(encoder->random_theta(3)));
+  EXPECT_NE(fingerprint(encoder->random_theta(3)), fingerprint(encoder->random_theta(4)));
+}
+
+TEST(Linearised, ValueIsExactAtTheStartAndGradientIsThatOfTheTangent) {
+  // d/dτ L(f0 + Jτ) by Jᵀg against central differences in τ, in double.
+  const auto encoder = make_encoder(tiny, "tiny");
+  const auto& layout = encoder->layout();
+  const auto theta = encoder->random_theta(1).to(at::kDouble);
+  auto tau = at::randn({layout.size()}, theta.options()) * 0.02;
+  const auto direction = at::randn({layout.size()}, theta.options());
+  const auto pixels = at::randn({3, 3, 16, 16}, theta.options());
+  const auto loss_at = [&](const at::Tensor& t) {
+    const auto f = autodiff::jvp(
+        layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pixels); }, theta, t);
+    return (f.value + f.tangent).square().sum().item<double>();
+  };
+  const auto blocks = autodiff::leaves(layout, theta);
+  const auto f = autodiff::linearised(blocks, layout.views(tau), [&](const std::vector<autodiff::Dual>& p) {
+    return encoder->encode(p, pixels);
+  });
+  EXPECT_FALSE(f.tangent.requires_grad());
+  const auto cotangent = 2 * (f.value.detach() + f.tangent);
+  const auto gradient = autodiff::pull_back(layout, blocks, f.value, cotangent);
+  const double h = 1e-4;
+  const double difference = (loss_at(tau + h * direction) - loss_at(tau - h * direction)) / (2 * h);
+  EXPECT_NEAR(at::dot(gradient, direction).item<double>(), difference, 1e-6 * std::abs(difference));
+}
+
+TEST(Jvp, AgreesWithCentralDifferencesInDouble) {
+  const auto encoder = make_encoder(tiny, "tiny");
+  const auto& layout = encoder->layout();
+  const auto theta = encoder->random_theta(1).to(at::kDouble);
+  const auto tau = at::randn({layout.size()}, theta.options());
+  const auto pixels = at::randn({2, 3, 16, 16}, theta.options());
+  const at::NoGradGuard no_grad;
+  const auto f = autodiff::jvp(
+      layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pixels); }, theta, tau);
+  const double h = 1e-5;
+  const auto difference = (encoder->encode(layout.views(theta + h * tau), pixels) -
+                           encoder->encode(layout.views(theta - h * tau), pixels)) /
+                          (2 * h);
+  EXPECT_LT(((f.tangent - difference).norm() / difference.norm()).item<double>(), 1e-8);
+}
+
+TEST(Gradient, UntrainedBlocksHaveZeroGradient) {
+  const auto encoder = make_encoder(tiny, "tiny");
+  const auto& layout = encoder->layout();
+  std::vector<bool> trained;
+  for (const auto& b : layout.blocks()) trained.push_back(b.kind == autodiff::Kind::attention_weight);
+  const auto pixels = at::randn({2, 3, 16, 16});
+  const auto result = autodiff::gradient(
+      layout, [&](const std::vector<at::Tensor>& p) { return encoder->encode(p, pixels).square().sum(); },
+      encoder->random_theta(1), trained);
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    const auto& b = layout.blocks()[i];
+    EXPECT_EQ(result.gradient.narrow(0, b.offset, b.count).abs().sum().item<double>() > 0, trained[i]);
+  }
+}
+
+TEST(Checkpoint, BadFilesGetOneLine) {
+  const auto folder = fresh_folder();
+  const auto encoder = make_encoder(tiny, "tiny");
+  const auto read = [&] { read_checkpoint(folder); };
+  EXPECT_NE(message_of(read).find("config.json"), std::string::npos);
+  write_checkpoint(folder, *encoder, encoder->random_theta(1));
+  EXPECT_EQ(message_of(read), "no error");
+
+  auto file = store::read_safetensors(folder / "model.safetensors");
+  const std::string name = "visual_projection.weight";
+  const auto original = file.tensors.at(name);
+  const auto expect = [&](const at::Tensor& replacement, const std::string& text) {
+    if (replacement.defined()) {
+      file.tensors[name] = replacement;
+    } else {
+      file.tensors.erase(name);
+    }
+    store::write_safetensors(folder / "model.safetensors", file);
+    const auto message = message_of(read);
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+    EXPECT_NE(message.find(text), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  };
+  expect(original.t().contiguous(), "shape");
+  expect(original.to(at::kInt), "type");
+  expect(at::full_like(original, std::nan("")), "NaN");
+  expect({}, "missing");
+  std::ofstream(folder / "config.json") << R"({"model_type": "bert"})";
+  EXPECT_NE(message_of(read).find("model_type is 'bert'"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace taugrid::models
