@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A thread on each rank that notices dead ranks and carries claims and stop requests between hosts.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "suite/comm/detail/board.hpp"
+
+namespace taugrid::comm::detail {
+
+class Monitor {
+ public:
+  struct Place {
+    MPI_Comm control;  ///< the monitors' own, over all ranks; outlives this object
+    Board* board;      ///< this host's
+    int local_rank;
+    int local_size;
+    std::vector<int> leaders;  ///< of each rank: the lowest rank on its host
+    std::string host;
+  };
+  explicit Monitor(Place place);
+
+  /// Whether this rank may print the one failure message: true once a host, and once in all (unless rank 0
+  /// gives no answer within 1 s). Any thread.
+  bool claim();
+  /// Prints `line` if nobody has yet, and ends all ranks with `code`.
+  [[noreturn]] void end_all(const std::string& line, int code);
+  /// Requests a stop at `seconds` on the steady clock.
+  void stop_at(double seconds) { deadline_ = seconds; }
+  static double clock();
+
+ private:
+  void watch(const std::stop_token& token);
+  void look_at_neighbour();
+  void tell(int to, int tag, const int& message);  // which outlives the call
+  void tell_other_hosts(int tag, const int& message);
+  bool take(int tag, int& message, int& from);
+  void pass_on();
+  void answer();
+
+  Place place_;
+  int rank_ = 0;
+  bool leader_ = false;
+  int stop_told_ = 0;
+  int silence_told_ = 0;
+  std::atomic<double> deadline_{std::numeric_limits<double>::infinity()};
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace taugrid::comm::detail

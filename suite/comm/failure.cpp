@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/comm/failure.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+#include <thread>
+
+#include "suite/comm/detail/impl.hpp"
+#include "suite/error.hpp"
+
+namespace taugrid::comm {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Outcome {
+  int code = 0;
+  std::string line;
+};
+
+Outcome attempt(Runtime& runtime, const std::function<void()>& work) {
+  const auto failed = [&](const char* message) {
+    const auto& mine = runtime.mine();
+    return Outcome{static_cast<int>(ExitCode::failed),
+                   fmt::format("taugrid: rank {} ({}) failed in {}: {}", mine.rank, mine.host,
+                               current_operation(), message)};
+  };
+  try {
+    work();
+    return {};
+  } catch (const InputError& error) {
+    return {static_cast<int>(ExitCode::bad_input), fmt::format("taugrid: error: {}", error.what())};
+  } catch (const Interrupted& stopped) {
+    return {static_cast<int>(ExitCode::resumable), fmt::format("taugrid: stopped: {}", stopped.what())};
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  } catch (...) {
+    return failed("an exception of unknown type");
+  }
+}
+
+// How long others may take to end in the same way, before they are ended.
+std::chrono::duration<double> patience(int code) {
+  switch (static_cast<ExitCode>(code)) {
+    case ExitCode::bad_input:
+      return 1s;
+    case ExitCode::resumable:
+      return 30s;
+    default:
+      return std::chrono::duration<double>::max();
+  }
+}
+
+}  // namespace
+
+int run_guarded(Runtime& runtime, const std::function<void()>& work) {
+  auto& self = runtime.impl();
+  const auto mine = attempt(runtime, work);
+  if (mine.code == static_cast<int>(ExitCode::failed)) {
+    self.monitor->end_all(mine.line, mine.code);
+  }
+
+  const Doing doing("wait for the other ranks to end");
+  std::vector<int> codes(runtime.world().size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallgather(&mine.code, 1, MPI_INT, codes.data(), 1, MPI_INT, self.control, &request),
+            "MPI_Iallgather");
+  const double began = detail::Monitor::clock();
+  for (int done = 0; done == 0;) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done == 0 && detail::Monitor::clock() - began > patience(mine.code).count()) {
+      self.monitor->end_all(mine.line, mine.code);
+    }
+    if (done == 0) {
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+
+  const auto bad = static_cast<int>(ExitCode::bad_input);
+  const auto resumable = static_cast<int>(ExitCode::resumable);
+  const auto has = [&](int code) { return std::find(codes.begin(), codes.end(), code) != codes.end(); };
+  const int code = has(bad) ? bad : has(resumable) ? resumable : 0;
+  const auto speaker = std::find(codes.begin(), codes.end(), code) - codes.begin();
+  if (code != 0 && speaker == runtime.world().rank()) {
+    // Where a launcher failed to connect the ranks, each believes to be alone, and one is enough.
+    const char* task = std::getenv("SLURM_PROCID");
+    if (runtime.world().size() > 1 || task == nullptr || std::atoi(task) == 0) {
+      const auto text = mine.line + "\n";
+      [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+    }
+  }
+  // mpirun kills the others when the first leaves with a code other than 0: not before the line is out.
+  runtime.world().barrier("end of the run");
+  return code;
+}
+
+}  // namespace taugrid::comm

@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/comm/runtime.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <type_traits>
+
+#include "suite/comm/detail/impl.hpp"
+#include "suite/error.hpp"
+
+namespace taugrid::comm {
+
+namespace {
+
+std::atomic<std::atomic<int>*> stop_flag{nullptr};
+
+extern "C" void on_stop_signal(int signal) {
+  if (auto* flag = stop_flag.load()) {
+    int none = 0;
+    flag->compare_exchange_strong(none, signal);
+  }
+}
+
+/// What each rank sends of itself.
+struct Card {
+  int rank;
+  int local_rank;
+  int pid;
+  int threads;
+  std::array<char, 64> host;
+  cpu_set_t cores;
+};
+static_assert(std::is_trivially_copyable_v<Card>);
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+MPI_Comm host_ranks(MPI_Comm world, int ranks_per_host) {
+  MPI_Comm host = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  if (ranks_per_host > 0) {
+    int rank = 0;
+    MPI_Comm_rank(host, &rank);
+    MPI_Comm part = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split(host, rank / ranks_per_host, rank, &part), "MPI_Comm_split");
+    MPI_Comm_free(&host);
+    host = part;
+  }
+  return host;
+}
+
+std::uint64_t pid_namespace() {
+  struct stat info {};
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+void set_torch_threads(int threads) {
+  at::set_num_threads(threads);
+  static const bool once = [] {
+    at::set_num_interop_threads(1);  // a second call throws
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+}  // namespace
+
+Runtime::Impl::Start::Start(int& argc, char**& argv) {
+  int running = 0;
+  MPI_Initialized(&running);
+  int provided = 0;
+  launched_by_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;  // MPI_Init may set it under others
+  if (running != 0) {
+    MPI_Query_thread(&provided);
+  } else {
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    started = true;
+  }
+  if (provided < MPI_THREAD_MULTIPLE) {
+    throw std::runtime_error("this MPI gives no MPI_THREAD_MULTIPLE, which taugrid needs");
+  }
+}
+
+Runtime::Impl::Impl(int& argc, char**& argv) : start(argc, argv), world(MPI_COMM_WORLD) {}
+
+Runtime::Runtime(int& argc, char**& argv, Options options) : impl_(std::make_unique<Impl>(argc, argv)) {
+  auto& self = *impl_;
+  const auto& world = self.world;
+  check_mpi(MPI_Comm_dup(world.mpi(), &self.control), "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(self.control, MPI_ERRORS_RETURN);
+
+  MPI_Comm host = host_ranks(world.mpi(), options.ranks_per_host);
+  detail::Monitor::Place place{self.control, detail::share_board(host), 0, 1, {}, host_name()};
+  MPI_Comm_rank(host, &place.local_rank);
+  MPI_Comm_size(host, &place.local_size);
+  int leader = world.rank();
+  check_mpi(MPI_Bcast(&leader, 1, MPI_INT, 0, host), "MPI_Bcast");
+  place.leaders.resize(world.size());
+  check_mpi(MPI_Allgather(&leader, 1, MPI_INT, place.leaders.data(), 1, MPI_INT, world.mpi()),
+            "MPI_Allgather");
+
+  self.local_rank = place.local_rank;
+  self.slot = &place.board->slots[place.local_rank];
+  self.slot->pid = getpid();
+  self.slot->rank = world.rank();
+  self.slot->pid_namespace = pid_namespace();
+  detail::publish_to(*self.slot);
+  self.stop = std::make_unique<StopRequest>(&place.board->stop);
+
+  stop_flag = &place.board->stop;
+  struct sigaction action {};
+  action.sa_handler = on_stop_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, &self.old_term);
+  sigaction(SIGUSR1, &action, &self.old_usr1);
+
+  check_mpi(MPI_Barrier(host), "MPI_Barrier");  // all slots are filled before anyone looks
+  MPI_Comm_free(&host);
+  self.monitor = std::make_unique<detail::Monitor>(std::move(place));
+  set_threads(options.threads);
+}
+
+Runtime::~Runtime() {
+  auto& self = *impl_;
+  self.slot->left = true;
+  self.monitor.reset();
+  sigaction(SIGTERM, &self.old_term, nullptr);
+  sigaction(SIGUSR1, &self.old_usr1, nullptr);
+  stop_flag = nullptr;
+  if (std::uncaught_exceptions() > 0) {
+    return;  // what follows is collective
+  }
+  MPI_Comm_free(&self.control);
+  { const auto world = std::move(self.world); }
+  if (self.start.started) {
+    MPI_Finalize();
+  }
+}
+
+const Communicator& Runtime::world() const { return impl_->world; }
+const StopRequest& Runtime::stop() const { return *impl_->stop; }
+const std::vector<RankInfo>& Runtime::ranks() const { return impl_->ranks; }
+const RankInfo& Runtime::mine() const { return impl_->ranks[impl_->world.rank()]; }
+double Runtime::elapsed() const { return detail::Monitor::clock() - impl_->began; }
+void Runtime::set_time_limit(std::chrono::duration<double> limit) {
+  impl_->monitor->stop_at(impl_->began + limit.count());
+}
+
+void Runtime::set_threads(int threads) {
+  auto& self = *impl_;
+  set_torch_threads(threads);
+  Card mine{};
+  mine.rank = self.world.rank();
+  mine.local_rank = self.local_rank;
+  mine.pid = getpid();
+  mine.threads = threads;
+  host_name().copy(mine.host.data(), mine.host.size() - 1);
+  CPU_ZERO(&mine.cores);
+  sched_getaffinity(0, sizeof mine.cores, &mine.cores);
+  std::vector<Card> cards(self.world.size());
+  check_mpi(
+      MPI_Allgather(&mine, sizeof mine, MPI_BYTE, cards.data(), sizeof mine, MPI_BYTE, self.world.mpi()),
+      "MPI_Allgather");
+
+  self.ranks.clear();
+  self.warnings.clear();
+  struct Load {
+    int threads = 0;
+    int ranks = 0;
+    cpu_set_t cores{};
+  };
+  std::map<std::string, Load> hosts;
+  for (const auto& card : cards) {
+    self.ranks.push_back({card.rank, card.local_rank, card.host.data(), card.pid, CPU_COUNT(&card.cores),
+                          card.threads, "cpu"});
+    auto& load = hosts[card.host.data()];
+    load.threads += card.threads;
+    load.ranks += 1;
+    CPU_OR(&load.cores, &load.cores, &card.cores);
+  }
+  for (const auto& [host, load] : hosts) {
+    if (const int cores = CPU_COUNT(&load.cores); load.threads > cores) {
+      self.warnings.push_back(fmt::format("{}: {} ranks with {} threads in all share {} cores", host,
+                                          load.ranks, load.threads, cores));
+    }
+  }
+}
+
+std::string Runtime::banner() const {
+  auto text = fmt::format("# {:>5}  {:<20} {:>8} {:>6} {:>8}  {}\n", "rank", "host", "process", "cores",
+                          "threads", "device");
+  for (const auto& r : impl_->ranks) {
+    text += fmt::format("# {:>5}  {:<20} {:>8} {:>6} {:>8}  {}\n", r.rank, r.host, r.pid, r.cores, r.threads,
+                        r.device);
+  }
+  return text;
+}
+
+std::vector<std::string> Runtime::warnings() const { return impl_->warnings; }
+
+void Runtime::check_launcher() const {
+  // mpirun inside an allocation may well start fewer ranks than the allocation holds.
+  const char* text = std::getenv("SLURM_NTASKS");
+  if (text == nullptr || impl_->start.launched_by_mpirun) {
+    return;
+  }
+  if (const int expected = std::atoi(text); expected != impl_->world.size()) {
+    throw InputError(
+        fmt::format("Slurm was asked for {} tasks (SLURM_NTASKS) but MPI connects {}: start with `srun "
+                    "--mpi=pmix` or mpirun",
+                    expected, impl_->world.size()));
+  }
+}
+
+}  // namespace taugrid::comm

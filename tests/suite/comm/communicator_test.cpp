@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/comm/communicator.hpp"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <limits>
+
+using taugrid::comm::Communicator;
+
+namespace {
+
+// What rank r holds: any rank can compute any other's.
+at::Tensor values(int rank, std::int64_t n, at::ScalarType type = at::kFloat) {
+  return (at::sin(at::arange(n, at::kDouble) * (0.7 + rank)) * 1000).to(type);
+}
+
+TEST(Communicator, KnowsItsPlace) {
+  const Communicator world(MPI_COMM_WORLD);
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  EXPECT_EQ(world.rank(), rank);
+  EXPECT_EQ(world.size(), size);
+  EXPECT_EQ(world.local_rank(), rank);  // the tests run on one host
+  EXPECT_NE(world.mpi(), MPI_COMM_WORLD);
+}
+
+TEST(Communicator, Moves) {
+  Communicator a(MPI_COMM_WORLD);
+  const MPI_Comm handle = a.mpi();
+  Communicator b(std::move(a));
+  EXPECT_EQ(b.mpi(), handle);
+  EXPECT_EQ(a.mpi(), MPI_COMM_NULL);  // NOLINT: that is what is tested
+  a = std::move(b);
+  EXPECT_TRUE(a.agree(true, "test"));
+}
+
+// Chunks of 1, 16 and 1000 bytes stand for those of 64 MiB.
+class Chunks : public ::testing::TestWithParam<std::int64_t> {};
+
+TEST_P(Chunks, SumIsThatInRankOrderBitForBit) {
+  const Communicator world(MPI_COMM_WORLD, GetParam());
+  for (const auto type : {at::kFloat, at::kDouble, at::kInt, at::kLong}) {
+    for (const std::int64_t n : {0, 1, 3, 257}) {
+      auto sum = values(world.rank(), n, type);
+      world.all_reduce_sum(sum, "test");
+      auto expected = values(0, n, type);
+      for (int r = 1; r < world.size(); ++r) {
+        expected += values(r, n, type);
+      }
+      EXPECT_TRUE(at::equal(sum, expected)) << n << " of " << type;
+    }
+  }
+}
+
+TEST_P(Chunks, BroadcastFromEachRoot) {
+  const Communicator world(MPI_COMM_WORLD, GetParam());
+  for (int root = 0; root < world.size(); ++root) {
+    for (const auto type : {at::kFloat, at::kHalf, at::kByte}) {
+      auto tensor = values(world.rank(), 99, at::kDouble).abs().remainder(200).to(type);
+      world.broadcast(tensor, root, "test");
+      EXPECT_TRUE(at::equal(tensor, values(root, 99, at::kDouble).abs().remainder(200).to(type)));
+    }
+    std::string text = world.rank() == root ? "from root " + std::to_string(root) : "";
+    world.broadcast(text, root, "test");
+    EXPECT_EQ(text, "from root " + std::to_string(root));
+    EXPECT_EQ(world.patient_broadcast(world.rank() + (1LL << 40), root, "test"), root + (1LL << 40));
+  }
+}
+
+TEST_P(Chunks, GatherKeepsRankOrder) {
+  const Communicator world(MPI_COMM_WORLD, GetParam());
+  const auto all = world.all_gather(values(world.rank(), 60).reshape({5, 12}), "test");
+  std::vector<at::Tensor> expected;
+  for (int r = 0; r < world.size(); ++r) {
+    expected.push_back(values(r, 60).reshape({5, 12}));
+  }
+  EXPECT_TRUE(at::equal(all, at::cat(expected)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Bytes, Chunks, ::testing::Values(1, 16, 1000, Communicator::default_chunk_bytes));
+
+TEST(Communicator, SumKeepsNotANumber) {
+  const Communicator world(MPI_COMM_WORLD);
+  auto tensor = at::zeros({4});
+  tensor[1] = std::numeric_limits<float>::quiet_NaN();
+  world.all_reduce_sum(tensor, "test");
+  EXPECT_TRUE(at::equal(tensor.isnan(), torch::tensor({false, true, false, false})));
+}
+
+TEST(Communicator, RefusesWhatItCannotMove) {
+  const Communicator world(MPI_COMM_WORLD);
+  auto transposed = at::zeros({3, 4}).t();
+  auto half = at::zeros({3}, at::kHalf);
+  EXPECT_THROW(world.all_reduce_sum(transposed, "test"), std::invalid_argument);
+  EXPECT_THROW(world.all_reduce_sum(half, "test"), std::invalid_argument);
+  EXPECT_THROW(world.all_gather(at::zeros({}), "test"), std::invalid_argument);
+}
+
+TEST(Communicator, SplitsByColorAndKey) {
+  const Communicator world(MPI_COMM_WORLD);
+  const auto half = world.split(world.rank() % 2, -world.rank());
+  EXPECT_EQ(half.size(), (world.size() + 1 - world.rank() % 2) / 2);
+  auto sum = at::full({1}, static_cast<std::int64_t>(world.rank()), at::kLong);
+  half.all_reduce_sum(sum, "test");
+  std::int64_t expected = 0;
+  int above = 0;
+  for (int r = world.rank() % 2; r < world.size(); r += 2) {
+    expected += r;
+    above += r > world.rank() ? 1 : 0;
+  }
+  EXPECT_EQ(sum.item<std::int64_t>(), expected);
+  EXPECT_EQ(half.rank(), above);  // keys reverse the order
+}
+
+TEST(Communicator, AgreesOnlyWhereAllDo) {
+  const Communicator world(MPI_COMM_WORLD);
+  EXPECT_TRUE(world.agree(true, "test"));
+  EXPECT_FALSE(world.agree(world.rank() != world.size() - 1, "test"));
+}
+
+TEST(Communicator, MpiErrorsNameTheCall) {
+  const Communicator world(MPI_COMM_WORLD);
+  try {
+    int value = 0;
+    taugrid::comm::check_mpi(MPI_Bcast(&value, 1, MPI_INT, world.size(), world.mpi()), "MPI_Bcast");
+    FAIL() << "a root that is no rank was taken";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("MPI_Bcast: MPI_ERR_ROOT"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace

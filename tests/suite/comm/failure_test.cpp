@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The failure policy as a user's shell sees it: the exit code, one message, all gone within seconds.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/suite/comm/launch.hpp"
+
+using taugrid::test::Ended;
+using taugrid::test::Job;
+
+namespace {
+
+std::vector<std::string> command(int ranks, const std::string& how, int ranks_per_host = 0) {
+  return {MPIEXEC,           "-q",    "-n", std::to_string(ranks),
+          "--oversubscribe", PROGRAM, how,  std::to_string(ranks_per_host)};
+}
+
+Ended run(int ranks, const std::string& how, int ranks_per_host = 0) {
+  return Job(command(ranks, how, ranks_per_host)).end();
+}
+
+bool one_line_with(const Ended& ended, const std::vector<std::string>& parts) {
+  const auto lines = ended.lines();
+  if (lines.size() != 1) {
+    return false;
+  }
+  for (const auto& part : parts) {
+    if (lines[0].find(part) == std::string::npos) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Beyond the start of MPI, which the limit includes.
+constexpr double seconds = 5;
+
+TEST(Failure, NoneSaysNothing) {
+  const auto ended = run(4, "well");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.err, "");
+}
+
+TEST(Failure, BadInputOnAllRanksIsOneLine) {
+  const auto ended = run(4, "all-bad-input");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.err, "taugrid: error: tasks.toml:3: no such task\n");
+}
+
+TEST(Failure, BadInputOnOneRankEndsTheOthers) {
+  const auto ended = run(4, "one-bad-input");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_TRUE(one_line_with(ended, {"taugrid: error: data of rank 1 are missing"})) << ended.err;
+  EXPECT_LT(ended.seconds, seconds);
+}
+
+TEST(Failure, ARankThatThrowsIsNamed) {
+  const auto ended = run(4, "one-throws");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_TRUE(one_line_with(
+      ended, {"taugrid: rank 1 (", ") failed in unit finetune/standard/fashion: loss is NaN at step 3"}))
+      << ended.err;
+  EXPECT_LT(ended.seconds, seconds);
+}
+
+TEST(Failure, ManyRanksThatThrowPrintOneMessage) {
+  for (const int ranks_per_host : {0, 1, 2}) {
+    const auto ended = run(4, "all-throw", ranks_per_host);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_TRUE(one_line_with(ended, {"failed in unit finetune/standard/fashion: no memory"})) << ended.err;
+    EXPECT_LT(ended.seconds, seconds);
+  }
+}
+
+TEST(Failure, AKilledRankIsNamedWithWhatItDid) {
+  for (const int ranks : {2, 4}) {
+    for (const int ranks_per_host : {0, 2}) {
+      const auto ended = run(ranks, "dies", ranks_per_host);
+      EXPECT_TRUE(ended.code == 1 || ended.code == 137) << ended.code;
+      EXPECT_TRUE(
+          one_line_with(ended, {"taugrid: rank 1 (", "died while doing: unit finetune/standard/fashion"}))
+          << ended.err;
+      EXPECT_LT(ended.seconds, seconds);
+    }
+  }
+}
+
+TEST(Failure, RankZeroKilled) {
+  const auto ended = run(4, "first-dies");
+  EXPECT_TRUE(one_line_with(ended, {"taugrid: rank 0 (", "died while doing"})) << ended.err;
+  EXPECT_LT(ended.seconds, seconds);
+}
+
+TEST(Failure, TheLastOneAliveSpeaks) {
+  const auto ended = run(4, "all-but-one-die");
+  EXPECT_TRUE(one_line_with(ended, {"taugrid: rank 3 (", "died while doing"})) << ended.err;
+  EXPECT_LT(ended.seconds, seconds);
+}
+
+TEST(Failure, ARankThatExitsEarlyCountsAsDead) {
+  const auto ended = run(4, "exits");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_TRUE(one_line_with(ended, {"taugrid: rank 1 (", "died while doing"})) << ended.err;
+  EXPECT_LT(ended.seconds, seconds);
+}
+
+TEST(Failure, UsrSignalToTheLauncherStopsResumably) {
+  Job job(command(4, "waits", 2));
+  ASSERT_TRUE(job.says("waiting"));
+  job.signal(SIGUSR1);
+  const auto ended = job.end();
+  EXPECT_EQ(ended.code, 75);
+  EXPECT_TRUE(one_line_with(ended, {"taugrid: stopped: by SIGUSR1"})) << ended.err;
+  EXPECT_LT(ended.seconds, seconds);
+}
+
+TEST(Failure, TermSignalToTheLauncherEndsTheJob) {
+  Job job(command(4, "ignores"));
+  ASSERT_TRUE(job.says("waiting"));
+  job.signal(SIGTERM);
+  const auto ended = job.end();
+  EXPECT_NE(ended.code, 0);  // mpirun's own, see stop.hpp
+  EXPECT_NE(ended.code, -1);
+}
+
+TEST(Failure, WithoutALauncherTermIsResumable) {
+  Job job({PROGRAM, "waits"});
+  ASSERT_TRUE(job.says("waiting"));
+  job.signal(SIGTERM);
+  const auto ended = job.end();
+  EXPECT_EQ(ended.code, 75);
+  EXPECT_EQ(ended.lines(), std::vector<std::string>{"taugrid: stopped: by SIGTERM"}) << ended.err;
+}
+
+TEST(Failure, ALauncherThatDoesNotConnectIsRefusedOnce) {
+  for (const char* task : {"0", "1"}) {
+    const auto ended =
+        Job({"env", "SLURM_NTASKS=2", std::string("SLURM_PROCID=") + task, PROGRAM, "well"}).end();
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_EQ(ended.lines().size(), task[0] == '0' ? 1U : 0U) << ended.err;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Starts a program under mpirun as a user's shell would, and collects what it says.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace taugrid::test {
+
+struct Ended {
+  int code = -1;  ///< as the shell's $?
+  std::string err;
+  double seconds = 0;  ///< from start to end
+
+  /// Lines of stderr that start with `prefix`.
+  std::vector<std::string> lines(const std::string& prefix = "taugrid:") const {
+    std::vector<std::string> found;
+    std::istringstream in(err);
+    for (std::string line; std::getline(in, line);) {
+      if (line.rfind(prefix, 0) == 0) {
+        found.push_back(line);
+      }
+    }
+    return found;
+  }
+};
+
+/// A running job, in a process group of its own; what is left of it is killed at the end.
+class Job {
+ public:
+  explicit Job(std::vector<std::string> command) : start_(std::chrono::steady_clock::now()) {
+    std::string name = "/tmp/taugrid-job-XXXXXX";
+    const int out = mkstemp(name.data());
+    err_ = name;
+    pid_ = fork();
+    if (pid_ == 0) {
+      setpgid(0, 0);
+      setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+      setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+      dup2(out, STDERR_FILENO);
+      dup2(out, STDOUT_FILENO);
+      std::vector<char*> arguments;
+      for (auto& word : command) {
+        arguments.push_back(word.data());
+      }
+      arguments.push_back(nullptr);
+      execvp(arguments[0], arguments.data());
+      _exit(127);
+    }
+    close(out);
+  }
+  ~Job() {
+    if (pid_ > 0) {
+      ::kill(-pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    unlink(err_.c_str());
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  int pid() const { return pid_; }
+  void signal(int number) const { ::kill(pid_, number); }
+  void kill_all() const { ::kill(-pid_, SIGKILL); }
+  std::string said() const {
+    std::ostringstream text;
+    text << std::ifstream(err_).rdbuf();
+    return text.str();
+  }
+  /// Whether `text` was printed within `seconds`.
+  bool says(const std::string& text, double seconds = 20) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (std::chrono::steady_clock::now() < end) {
+      if (said().find(text) != std::string::npos) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+  /// Waits for the end; a job that takes longer is killed and has the code -1.
+  Ended end(double seconds = 40) {
+    using clock = std::chrono::steady_clock;
+    Ended result;
+    int status = 0;
+    const auto limit = clock::now() + std::chrono::duration<double>(seconds);
+    while (waitpid(pid_, &status, WNOHANG) == 0) {
+      if (clock::now() > limit) {
+        kill_all();
+        waitpid(pid_, &status, 0);
+        status = -1;
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    pid_ = -1;
+    if (status != -1) {
+      result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    result.err = said();
+    result.seconds = std::chrono::duration<double>(clock::now() - start_).count();
+    return result;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+  std::string err_;
+  int pid_ = -1;
+};
+
+}  // namespace taugrid::test
