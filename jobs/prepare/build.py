@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import declare
 import h5py
-import minilm
 import numpy as np
+from numpy.typing import NDArray
+
+import declare
+import minilm
 import packed
 import sources
 from declare import Declaration
 from errors import InputError
-from numpy.typing import NDArray
 from splits import SPLIT_NAMES, TEST, TRAIN, merge_keys, shuffled_rows, split_by_key
 
 Say = Callable[[str], None]
@@ -109,7 +110,8 @@ def summary(path: Path) -> str:
         classes = len(file["class_names"])
         test = Counter(file["test/labels"][:].tolist())
         share = max(test.values()) / counts[TEST]
-    return "%-14s %6d %6d %6d %4d classes, largest %.2f of test" % (path.stem, *counts, classes, share)
+    numbers = " ".join(f"{count:6d}" for count in counts)
+    return f"{path.stem:14s} {numbers} {classes:4d} classes, largest {share:.2f} of test"
 
 
 def default(out: Path, only: list[str], say: Say) -> None:

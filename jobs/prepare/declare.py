@@ -46,7 +46,9 @@ def read(name: str) -> Declaration:
         text = path.read_bytes()
         table: dict[str, Any] = tomllib.loads(text.decode())
     except FileNotFoundError:
-        raise InputError(f"task {name}: no declaration jobs/tasks/{name}.toml; expected one of {', '.join(names())}") from None
+        raise InputError(
+            f"task {name}: no declaration jobs/tasks/{name}.toml; expected one of {', '.join(names())}"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"jobs/tasks/{name}.toml: {error}; expected TOML") from None
     for required in REQUIRED:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from errors import InputError
 from numpy.typing import NDArray
+
+from errors import InputError
 
 BYTES_MOST = 8 << 30  # of one array once unpacked
 IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -54,7 +55,9 @@ def _read_npy_stream(stream: Any, name: str, available: int | None) -> NDArray[A
             raise InputError(f"{name}: holds Python objects; expected numbers or strings")
         wanted = math.prod(shape) * kind.itemsize
         if wanted > BYTES_MOST or (available is not None and wanted > available):
-            raise InputError(f"{name}: header says shape {shape} of {kind}, {wanted} bytes; the file is smaller")
+            raise InputError(
+                f"{name}: header says shape {shape} of {kind}, {wanted} bytes; expected no more than the file holds"
+            )
         data = stream.read(wanted)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{name}: {error}; expected a .npy array") from None

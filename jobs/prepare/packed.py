@@ -7,8 +7,9 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from errors import InputError
 from numpy.typing import NDArray
+
+from errors import InputError
 from splits import SPLIT_NAMES, stable_hash
 
 # The default model is pre-trained with these constants; they are the same for all tasks, for one model sees all.
@@ -43,11 +44,15 @@ class Packed:
         for split in SPLIT_NAMES:
             images, labels = self.inputs[split], self.labels[split]
             if images.ndim != 4 or images.dtype != np.uint8:
-                raise InputError(f"{split} of {self.task}: images {images.dtype} {images.shape}; expected uint8 [n,h,w,c]")
+                raise InputError(
+                    f"{split} of {self.task}: images {images.dtype} {images.shape}; expected uint8 [n,h,w,c]"
+                )
             if len(images) == 0:
                 raise InputError(f"{split} of {self.task}: no pictures; expected at least one")
             if len(images) != len(labels):
-                raise InputError(f"{split} of {self.task}: {len(images)} pictures and {len(labels)} labels; expected as many")
+                raise InputError(
+                    f"{split} of {self.task}: {len(images)} pictures and {len(labels)} labels; expected as many"
+                )
             if labels.min() < 0 or labels.max() >= classes:
                 raise InputError(
                     f"{split} of {self.task}: labels {labels.min()} to {labels.max()}; expected 0 to {classes - 1}"

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
 import build
 import declare
-import h5py
 import minilm
-import numpy as np
 import sources
 from errors import InputError
-from numpy.typing import NDArray
 from packed import write_whole
 from picture import Picture, decode, glyph, open_font
 from splits import SPLIT_NAMES, stable_hash
@@ -77,10 +78,7 @@ def general_pairs(tasks: dict[str, build.Task]) -> Iterator[tuple[str, Picture, 
     """(source, picture, caption) of everything that shares no key with a held-out picture."""
     held = {name: held_keys(task) for name, task in tasks.items()}
     held_emoji = {
-        code
-        for codes, name, _ in sources.emoji_list()
-        if sources.emoji_key(name) in held["emoji"]
-        for code in codes
+        code for codes, name, _ in sources.emoji_list() if sources.emoji_key(name) in held["emoji"] for code in codes
     }
     for source, image, caption in letter_pairs(tasks["letters"], held["letters"], held["scripts"]):
         yield source, image, caption
@@ -147,10 +145,12 @@ def game_pairs() -> Iterator[Pair]:
     for folder in ("units", "items", "scenery", "terrain", "portraits", "attacks"):
         for path in sorted((GAME / folder).rglob("*.png")):
             parts = [sources.words(part) for part in path.relative_to(GAME).parts[:-1]]
-            stem = re.sub(r"[-_]?(attack|defend|die|death|idle|melee|ranged|bow|sword|magic|se|ne|sw|nw|[ns])\b.*", "",
-                          path.stem)
-            caption = " ".join([*reversed(parts), sources.words(stem)][1:] if folder != "units" else [
-                *parts[1:], sources.words(stem)])
+            stem = re.sub(
+                r"[-_]?(attack|defend|die|death|idle|melee|ranged|bow|sword|magic|se|ne|sw|nw|[ns])\b.*", "", path.stem
+            )
+            caption = " ".join(
+                [*reversed(parts), sources.words(stem)][1:] if folder != "units" else [*parts[1:], sources.words(stem)]
+            )
             image = decode(path, sources.SIZE) if frames[caption] < FRAMES_A_UNIT else None
             if image is not None and image.std() > 12:
                 frames[caption] += 1
@@ -184,14 +184,14 @@ def write(out: Path, most: int, say: Say) -> None:
         collected.add(general.images[row], general.captions[row], general.source[row])
     dropped = Counter(np.asarray(general.source)[near].tolist())
     for source, count in Counter(collected.source).items():
-        say("%-16s %6d pairs, %5d dropped as near-duplicates of held-out pictures" % (source, count, dropped[source]))
+        say(f"{source:16s} {count:6d} pairs, {dropped[source]:5d} dropped as near-duplicates of held-out pictures")
     for name, task in tasks.items():
         close = int(near_any(task.examples.images[task.rows["train"]], held).sum())
         total = len(task.rows["train"])
         for rank, (image, caption) in enumerate(class_pictures(task, held, most)):
             collected.add(image, caption, f"class:{name}", rank)
         kept = Counter(collected.source)[f"class:{name}"]
-        say("%-16s %6d class pictures; %d of %d train pictures near a held-out one" % (name, kept, close, total))
+        say(f"{name:16s} {kept:6d} class pictures; {close} of {total} train pictures near a held-out one")
     captions = sorted(set(collected.captions))
     number = {caption: row for row, caption in enumerate(captions)}
     names = sorted(set(collected.source))

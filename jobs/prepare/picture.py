@@ -44,7 +44,14 @@ def decode(source: Path | bytes, size: int) -> Picture | None:
     try:
         with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
             return fit(image, size)
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError, Image.DecompressionBombError, Image.DecompressionBombWarning):
+    except (
+        OSError,
+        SyntaxError,
+        ValueError,
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+        Image.DecompressionBombWarning,
+    ):
         return None
 
 
@@ -72,9 +79,7 @@ def glyph(font: ImageFont.FreeTypeFont, text: str, size: int) -> Picture | None:
     ink = ink.crop(box)
     inner = size - 2 * GLYPH_MARGIN
     scale = inner / max(ink.size)
-    ink = ink.resize(
-        (max(1, round(ink.width * scale)), max(1, round(ink.height * scale))), Image.Resampling.BILINEAR
-    )
+    ink = ink.resize((max(1, round(ink.width * scale)), max(1, round(ink.height * scale))), Image.Resampling.BILINEAR)
     square = Image.new("L", (size, size), 0)
     square.paste(ink, ((size - ink.width) // 2, (size - ink.height) // 2))
     values = np.asarray(square, np.uint8)

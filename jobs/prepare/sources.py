@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
 from declare import Declaration
 from errors import InputError
 from formats import read_idx
-from numpy.typing import NDArray
 from picture import Picture, decode, glyph, open_font, pad_grey
-from PIL import Image
 from splits import TEST, TRAIN, VALIDATION, cap_per_class, stable_hash
 
 SIZE = 32
@@ -105,7 +106,7 @@ class ArraysOnly(pickle.Unpickler):
     """Unpickles numpy arrays and refuses whatever else a pickle might name."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("numpy.core.multiarray", "_reconstruct"):
+        if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
             return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
         if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype")):
             return getattr(np, name)
@@ -115,7 +116,7 @@ class ArraysOnly(pickle.Unpickler):
 def animals(task: Declaration) -> Examples:
     folder = need(python_package("animal_mnist") / "data/Animal_MNIST", "animal-mnist")
     arrays = [
-        ArraysOnly(io.BytesIO(gzip.open(folder / f"animal_{part}_version_3.gz").read())).load()
+        ArraysOnly(io.BytesIO(gzip.decompress((folder / f"animal_{part}_version_3.gz").read_bytes()))).load()
         for part in ("data", "label")
     ]
     return Examples(pad_grey(arrays[0], SIZE), arrays[1].tolist(), picture_keys(arrays[0]))
@@ -269,7 +270,9 @@ def emoji_list() -> list[tuple[list[int], str, str]]:
 def emoji_key(name: str) -> str:
     """The name without skin tone, hair, gender and direction."""
     plain = re.sub(r":.*(skin tone|hair|bald|beard).*", "", name)
-    plain = re.sub(r"\b(man|woman|person|men|women|people|boy|girl|mr|mrs|mx|merman|mermaid)\b\.?", "person", plain.lower())
+    plain = re.sub(
+        r"\b(man|woman|person|men|women|people|boy|girl|mr|mrs|mx|merman|mermaid)\b\.?", "person", plain.lower()
+    )
     return plain if plain.startswith("flag") else plain.split(":")[0].strip()
 
 
@@ -282,8 +285,8 @@ def emoji_pictures() -> dict[tuple[int, ...], bytes]:
     names = {glyph_name: (code,) for code, glyph_name in font.getBestCmap().items()}
     by_code: dict[tuple[int, ...], str] = {codes: glyph_name for glyph_name, codes in names.items()}
     for lookup in font["GSUB"].table.LookupList.Lookup:
-        for table in lookup.SubTable:
-            table = getattr(table, "ExtSubTable", table)
+        for subtable in lookup.SubTable:
+            table = getattr(subtable, "ExtSubTable", subtable)
             for first, ligatures in getattr(table, "ligatures", {}).items():
                 for ligature in ligatures:
                     parts = [first, *ligature.Component]
@@ -335,7 +338,9 @@ def clipart(task: Declaration, everything: bool = False) -> Examples:
     keys = [" ".join(title.split()[:2]) for title in titles]
     labels = [of_class.get(folder, -1) for folder in folders]
     inside = [row for row in range(len(paths)) if labels[row] >= 0]
-    kept = cap_per_class([labels[row] for row in inside], [keys[row] for row in inside], task.caps["per_class"], task.name)
+    kept = cap_per_class(
+        [labels[row] for row in inside], [keys[row] for row in inside], task.caps["per_class"], task.name
+    )
     wanted = {inside[row] for row in kept}
     out = Examples(stack([]), [], [], [])
     images = []
