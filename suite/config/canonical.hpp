@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// One way to write each value, so that equal configurations are equal texts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace taugrid::config {
+
+/// Values in TOML syntax. Reals in their shortest exact form, always recognisable as reals.
+std::string canonical(std::int64_t value);
+std::string canonical(double value);
+std::string canonical(bool value);
+std::string canonical(const std::string& value);
+template <class T>
+std::string canonical(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) {
+    text += (text.empty() ? "" : ", ") + canonical(value);
+  }
+  return "[" + text + "]";
+}
+
+/// A key as it stands in TOML: quoted where it must be.
+std::string canonical_key(const std::string& key);
+
+/// Dotted name of a key in a section.
+std::string join(const std::string& section, const std::string& key);
+using Values = std::map<std::string, std::map<std::string, std::string>>;  // section, key, canonical value
+
+/// Sections in alphabetical order, keys outside all sections first.
+std::string document(const Values& values);
+
+/// The entry of `known` with the fewest edits from `word`; empty if none is close.
+std::string nearest(const std::string& word, const std::vector<std::string>& known);
+
+}  // namespace taugrid::config

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/config/config.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "suite/config/state.hpp"
+#include "suite/error.hpp"
+
+namespace taugrid::config {
+
+namespace {
+
+toml::table parse(const std::string& text, const std::string& name) {
+  try {
+    return toml::parse(text, name);
+  } catch (const toml::parse_error& error) {
+    std::string reason(error.description());
+    std::replace(reason.begin(), reason.end(), '\n', ' ');
+    throw InputError(name + ":" + std::to_string(error.source().begin.line) + ": not TOML: " + reason);
+  }
+}
+
+/// The right-hand side of an override: TOML, or a bare word.
+toml::table parse_value(const std::string& given, const std::string& text) {
+  const std::string where = "--set " + given;
+  if (text.empty()) {
+    throw InputError(where + ": expected key=value");
+  }
+  try {
+    return toml::parse("value = " + text, where);
+  } catch (const toml::parse_error& error) {
+    if (std::string("\"'[{").find(text.front()) != std::string::npos) {
+      throw InputError(where + ": not a TOML value: " + std::string(error.description()));
+    }
+    return toml::table{{"value", text}};
+  }
+}
+
+void set(State& state, const std::string& given) {
+  const auto broken = given.find_first_of("\r\n");
+  if (broken != std::string::npos) {
+    throw InputError("--set " + given.substr(0, broken) + ": expected key=value on one line");
+  }
+  const auto equals = given.find('=');
+  const std::string name = given.substr(0, equals);
+  const auto path = steps(name);
+  if (equals == std::string::npos || std::any_of(path.begin(), path.end(), [](const std::string& step) {
+        return step.empty() || canonical_key(step) != step;
+      })) {
+    throw InputError("--set " + given + ": expected key=value, the key dotted as in section.key");
+  }
+  toml::table value = parse_value(given, given.substr(equals + 1));
+  toml::table* table = &state.table;
+  for (std::size_t i = 0; i + 1 < path.size(); ++i) {
+    toml::node* next = table->get(path[i]);
+    if (next == nullptr) {
+      next = &table->insert(path[i], toml::table{}).first->second;
+    }
+    table = next->as_table();
+    if (table == nullptr) {
+      throw InputError("--set " + given + ": " + path[i] + " is a key, not a section");
+    }
+  }
+  table->insert_or_assign(path.back(), std::move(*value.get("value")));
+  state.overridden[name] = "--set " + given;
+}
+
+void flatten(const toml::table& table, const std::string& prefix,
+             std::map<std::string, std::string>& values) {
+  for (const auto& [key, node] : table) {
+    const std::string name = join(prefix, std::string(key.str()));
+    if (const auto* inner = node.as_table()) {
+      flatten(*inner, name, values);
+    } else {
+      values[name] = canonical(node);
+    }
+  }
+}
+
+struct Unknown {
+  std::string name;
+  const toml::node* node;
+};
+
+/// Keys and whole sections that nobody asked for.
+void collect(const State& state, const toml::table& table, const std::string& prefix,
+             std::vector<Unknown>& unknown) {
+  for (const auto& [key, node] : table) {
+    const std::string step(key.str());
+    const std::string name = join(prefix, step);
+    const auto section = state.asked.find(prefix);
+    if (state.used.contains(name) || (section != state.asked.end() && section->second.contains(step))) {
+      continue;
+    }
+    const auto* inner = node.as_table();
+    const auto within = [&](const std::string& asked) {
+      return asked == name || asked.starts_with(name + ".");
+    };
+    if (inner != nullptr && std::any_of(state.sections.begin(), state.sections.end(), within)) {
+      collect(state, *inner, name, unknown);
+    } else {
+      unknown.push_back({name, &node});
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> steps(const std::string& name) {
+  std::vector<std::string> result;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const auto end = std::min(name.find('.', begin), name.size());
+    result.push_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return result;
+}
+
+std::string canonical(const toml::node& node) {
+  if (const auto* text = node.as_string()) {
+    return canonical(text->get());
+  }
+  if (const auto* integer = node.as_integer()) {
+    return canonical(integer->get());
+  }
+  if (const auto* real = node.as_floating_point()) {
+    return canonical(real->get());
+  }
+  if (const auto* flag = node.as_boolean()) {
+    return canonical(flag->get());
+  }
+  std::string text;
+  if (const auto* array = node.as_array()) {
+    for (const auto& entry : *array) {
+      text += (text.empty() ? "" : ", ") + canonical(entry);
+    }
+    return "[" + text + "]";
+  }
+  if (const auto* table = node.as_table()) {
+    for (const auto& [key, value] : *table) {
+      text += (text.empty() ? " " : ", ") + canonical_key(std::string(key.str())) + " = " + canonical(value);
+    }
+    return "{" + text + " }";
+  }
+  return "(a date)";
+}
+
+const toml::node* State::find(const std::string& name) const {
+  const toml::node* node = &table;
+  if (name.empty()) {
+    return node;
+  }
+  for (const std::string& step : steps(name)) {
+    const auto* inner = node->as_table();
+    node = inner == nullptr ? nullptr : inner->get(step);
+    if (node == nullptr) {
+      return nullptr;
+    }
+  }
+  return node;
+}
+
+std::string State::where(const std::string& name, const toml::node* node) const {
+  for (const auto& [key, given] : overridden) {
+    if (name == key || name.starts_with(key + ".")) {
+      return given;
+    }
+  }
+  const auto line = node == nullptr ? 0 : node->source().begin.line;
+  std::string text = file.string();
+  if (line != 0) {
+    text += ':';
+    text += std::to_string(line);
+  }
+  return text;
+}
+
+Config Config::load(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  std::error_code error;
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(path, error)) {
+    const std::string reason = errno != 0 ? std::generic_category().message(errno) : "a folder";
+    throw InputError(path.string() + ": cannot be read: " + reason + "; expected a TOML file");
+  }
+  const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  auto state = std::make_shared<State>();
+  state->file = std::filesystem::absolute(path).lexically_normal();
+  state->table = parse(text, path.string());
+  for (const std::string& given : overrides) {
+    set(*state, given);
+  }
+  return Config(std::move(state));
+}
+
+bool Config::has(const std::string& section) const {
+  const auto* node = state_->find(section);
+  return node != nullptr && node->is_table();
+}
+
+Section Config::root() { return {state_, ""}; }
+
+Section Config::section(const std::string& name) { return root().sub(name); }
+
+std::filesystem::path Config::base_folder() const { return state_->file.parent_path(); }
+
+void Config::finish() const {
+  std::vector<Unknown> unknown;
+  collect(*state_, state_->table, "", unknown);
+  if (unknown.empty()) {
+    return;
+  }
+  std::stable_sort(unknown.begin(), unknown.end(), [](const Unknown& a, const Unknown& b) {
+    return a.node->source().begin.line < b.node->source().begin.line;
+  });
+  const auto& [name, node] = unknown.front();
+  const bool section = node->is_table() && !node->as_table()->is_inline();
+  std::vector<std::string> known(state_->sections.begin(), state_->sections.end());
+  for (const auto& [prefix, keys] : state_->asked) {
+    for (const auto& entry : keys) {
+      known.push_back(join(prefix, entry.first));
+    }
+  }
+  const std::string close = nearest(name, known);
+  throw InputError(state_->where(name, node) + ": unknown " +
+                   (section ? "section [" + name + "]" : "key " + name) +
+                   (close.empty() ? "" : "; did you mean " + close + "?") +
+                   (unknown.size() > 1 ? " (and " + std::to_string(unknown.size() - 1) + " more)" : ""));
+}
+
+std::string Config::resolved() const { return document(state_->asked); }
+
+std::vector<std::string> difference(const std::string& old_text, const std::string& new_text) {
+  std::map<std::string, std::string> before;
+  std::map<std::string, std::string> after;
+  flatten(parse(old_text, "old configuration"), "", before);
+  flatten(parse(new_text, "new configuration"), "", after);
+  std::vector<std::string> lines;
+  const std::string absent = "(absent)";
+  for (const auto& [name, value] : before) {
+    const auto found = after.find(name);
+    if (found == after.end() || found->second != value) {
+      lines.push_back(name + ": " + value + " -> " + (found == after.end() ? absent : found->second));
+    }
+  }
+  for (const auto& [name, value] : after) {
+    if (!before.contains(name)) {
+      lines.push_back(name + ": " + absent + " -> " + value);
+    }
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+}  // namespace taugrid::config

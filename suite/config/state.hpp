@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What Config and its Sections share: the parsed file and what was asked of it.
+#pragma once
+
+#include <toml++/toml.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "suite/config/canonical.hpp"
+
+namespace taugrid::config {
+
+struct State {
+  std::filesystem::path file;  // absolute
+  toml::table table;
+  std::map<std::string, std::string> overridden;  // dotted key, the override as given
+  Values asked;
+  std::set<std::string> used;      // dotted keys with no line of their own in the resolved text
+  std::set<std::string> sections;  // every section asked for
+
+  /// The node at a dotted name; null if the file lacks it. Steps through tables only.
+  const toml::node* find(const std::string& name) const;
+  /// "FILE:LINE", or the override that set it.
+  std::string where(const std::string& name, const toml::node* node) const;
+};
+
+/// The steps of a dotted name.
+std::vector<std::string> steps(const std::string& name);
+
+/// A node's value as canonical TOML, whatever it is.
+std::string canonical(const toml::node& node);
+
+}  // namespace taugrid::config
