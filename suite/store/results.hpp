@@ -37,9 +37,9 @@ using Attribute = std::variant<std::string, double, std::int64_t, std::vector<st
 
 /// Every member function is collective: all ranks call it, in the same order and, except for the data,
 /// with the same arguments. Each checks its own arguments first; then the ranks agree, so where one rank
-/// fails all throw the same InputError and none waits. After an error nothing more can be written,
-/// and no file remains. What the caller does between calls is the caller's: it must not throw on one rank
-/// alone and then catch it.
+/// fails all throw the same error and none waits: an InputError where the disk fails, a std::logic_error
+/// where the call is wrong. Afterwards nothing more can be written, and no file remains. An exception of the
+/// caller's own between two calls must reach all ranks, or end the program.
 /// The bytes depend on what is written and in which order, not on the number of ranks or the time.
 class ResultsWriter {
  public:
@@ -90,25 +90,30 @@ class ResultsWriter {
  private:
   struct Dataset {
     Handle handle;
-    Element element = Element::float64;
+    Handle type;
     std::vector<std::int64_t> shape;
   };
   struct Scale {
     std::string path;
     std::int64_t length = 0;
   };
-  template <class Prepare>
-  void agree(const std::string& call, Prepare&& prepare);
+  template <class Work>
+  void agree(const std::string& call, Work&& work);
+  void fail(const std::string& problem);
   void close() noexcept;
-  void require_open() const;
   void require_new(const std::string& path) const;
-  Dataset& make(const std::string& path, hid_t type, const std::vector<std::int64_t>& shape);
-  void attach(Dataset& dataset, const std::string& path, const std::vector<std::string>& dimensions);
-  const Scale& scale_of(const std::string& dimension, std::int64_t length);
+  Dataset& find(const std::string& path);
+  Dataset& make(const std::string& path, hid_t type, const std::vector<std::int64_t>& shape,
+                const void* fill);
+  void check_dimensions(const std::vector<std::int64_t>& shape,
+                        const std::vector<std::string>& dimensions) const;
+  void attach(Dataset& dataset, const std::vector<std::string>& dimensions);
+  std::string scale_for(const std::string& dimension, std::int64_t length);
   void make_scale(const std::string& path, const std::string& name);
-  void set_attribute(hid_t object, const std::string& where, const std::string& name, const Attribute& value);
-  void transfer(hid_t dataset, hid_t type, const std::string& path, const std::vector<std::int64_t>& shape,
-                const Slab* slab);
+  void set_text(hid_t object, const std::string& name, const std::string& value);
+  void put_rows(const std::string& path, hid_t type, std::int64_t count, const void* data);
+  std::string broadcast(std::string bytes) const;
+  void transfer(const Dataset& dataset, const Slab* slab);
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;

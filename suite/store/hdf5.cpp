@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/store/hdf5.hpp"
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+
+#include "suite/error.hpp"
+
+namespace taugrid::store {
+
+namespace {
+
+// Deflate shrinks by 1032 at most; a data set that claims more stores nothing worth reading.
+constexpr std::uint64_t compression_limit = 1100;
+
+herr_t append_cause(unsigned, const H5E_error2_t* error, void* text) {
+  auto& line = *static_cast<std::string*>(text);
+  if (error->desc != nullptr && *error->desc != '\0') {
+    line += (line.empty() ? "" : "; ") + std::string(error->desc);
+  }
+  return 0;
+}
+
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' '; }, ' ');
+  return text;
+}
+
+/// The string without its padding.
+std::string unpadded(const char* data, std::size_t size, H5T_str_t padding) {
+  std::string text(data, size);
+  text.resize(std::min(text.size(), text.find('\0')));
+  if (padding == H5T_STR_SPACEPAD) {
+    text.erase(text.find_last_not_of(' ') + 1);
+  }
+  return text;
+}
+
+/// Reads `count` strings of the file type `type` by `read(memory type, buffer)`.
+template <class Read>
+std::vector<std::string> read_strings(hid_t type, hid_t space, std::size_t count, Read&& read) {
+  std::vector<std::string> result;
+  result.reserve(count);
+  if (count == 0) {
+    return result;
+  }
+  if (check(H5Tis_variable_str(type), "string type") > 0) {
+    std::vector<char*> texts(count, nullptr);
+    read(type, texts.data());
+    for (const char* text : texts) {
+      result.emplace_back(text == nullptr ? "" : text);
+    }
+    H5Dvlen_reclaim(type, space, H5P_DEFAULT, texts.data());
+  } else {
+    const std::size_t size = H5Tget_size(type);
+    std::vector<char> raw(count * size);
+    read(type, raw.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      result.push_back(unpadded(raw.data() + i * size, size, H5Tget_strpad(type)));
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::size_t bytes_of(Element element) {
+  constexpr std::array<std::size_t, 6> sizes = {1, 1, 4, 8, 4, 8};
+  return sizes[static_cast<std::size_t>(element)];
+}
+
+std::string_view name_of(Element element) {
+  constexpr std::array<std::string_view, 6> names = {"uint8", "int8", "int32", "int64", "float32", "float64"};
+  return names[static_cast<std::size_t>(element)];
+}
+
+hid_t type_of(Element element) {
+  switch (element) {
+    case Element::uint8:
+      return H5T_STD_U8LE;
+    case Element::int8:
+      return H5T_STD_I8LE;
+    case Element::int32:
+      return H5T_STD_I32LE;
+    case Element::int64:
+      return H5T_STD_I64LE;
+    case Element::float32:
+      return H5T_IEEE_F32LE;
+    case Element::float64:
+      return H5T_IEEE_F64LE;
+  }
+  return -1;
+}
+
+Handle::~Handle() {
+  if (id_ >= 0) {
+    H5Idec_ref(id_);
+  }
+}
+
+void quiet_hdf5() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+std::string hdf5_error() {
+  std::string line;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, append_cause, &line);
+  H5Eclear2(H5E_DEFAULT);
+  return line.empty() ? "HDF5 gives no reason" : one_line(line);
+}
+
+long long check(long long result, std::string_view what) {
+  if (result < 0) {
+    throw InputError(std::string(what) + ": " + hdf5_error());
+  }
+  return result;
+}
+
+Handle own(hid_t result, std::string_view what) { return Handle(check(result, what)); }
+
+Hdf5File::Hdf5File(const std::filesystem::path& path) : path_(path) {
+  quiet_hdf5();
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw InputError(path.string() + ": no such file; expected an HDF5 file");
+  }
+  if (H5Fis_hdf5(path.c_str()) <= 0) {
+    H5Eclear2(H5E_DEFAULT);
+    throw InputError(path.string() + ": not an HDF5 file, or not readable");
+  }
+  const Handle access = own(H5Pcreate(H5P_FILE_ACCESS), path.string());
+  check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), path.string());
+  file_ = own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), path.string() + ": truncated or damaged");
+}
+
+void Hdf5File::refuse(const std::string& name, const std::string& problem) const {
+  throw InputError(path_.string() + ": " + name + ": " + problem);
+}
+
+bool Hdf5File::has(const std::string& name) const {
+  // HDF5 asks for every step of the path on its own.
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = name.find('/', end + 1);
+    const std::string prefix = name.substr(0, end);
+    if (prefix != "/" && H5Lexists(file_, prefix.c_str(), H5P_DEFAULT) <= 0) {
+      H5Eclear2(H5E_DEFAULT);
+      return false;
+    }
+  }
+  return true;
+}
+
+Handle Hdf5File::open(const std::string& name) const {
+  if (!has(name)) {
+    refuse(name, "missing");
+  }
+  return own(H5Dopen2(file_, name.c_str(), H5P_DEFAULT), path_.string() + ": " + name + ": not a data set");
+}
+
+DatasetInfo Hdf5File::info(const std::string& name) const {
+  const std::string where = path_.string() + ": " + name;
+  const Handle dataset = open(name);
+  const Handle space = own(H5Dget_space(dataset), where);
+  const Handle type = own(H5Dget_type(dataset), where);
+  DatasetInfo result;
+  std::array<hsize_t, H5S_MAX_RANK> extent{};
+  const auto rank = check(H5Sget_simple_extent_dims(space, extent.data(), nullptr), where);
+  std::uint64_t bytes = std::max<std::size_t>(1, H5Tget_size(type));
+  for (int i = 0; i < rank; ++i) {
+    result.shape.push_back(static_cast<std::int64_t>(extent[i]));
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent[i]), &bytes) ||
+        __builtin_mul_overflow(result.count, result.shape.back(), &result.count)) {
+      refuse(name, "its shape overflows");
+    }
+  }
+  if (H5Sget_simple_extent_type(space) == H5S_NULL) {
+    refuse(name, "has no data");
+  }
+  const Handle creation = own(H5Dget_create_plist(dataset), where);
+  if (H5Pget_layout(creation) == H5D_VIRTUAL || H5Pget_external_count(creation) > 0) {
+    refuse(name, "lies in other files; expected its data in this one");
+  }
+  std::error_code error;
+  const std::uint64_t file_bytes = std::filesystem::file_size(path_, error);
+  const std::uint64_t stored = H5Dget_storage_size(dataset);
+  const bool filtered = H5Pget_nfilters(creation) > 0;
+  if (error || stored > file_bytes || bytes / (filtered ? compression_limit : 1) > stored) {
+    refuse(name,
+           "declares " + std::to_string(bytes) + " bytes, but the file stores " + std::to_string(stored));
+  }
+  const H5T_class_t kind = H5Tget_class(type);
+  result.integer = kind == H5T_INTEGER;
+  result.string = kind == H5T_STRING;
+  for (const Element element :
+       {Element::uint8, Element::int8, Element::int32, Element::int64, Element::float32, Element::float64}) {
+    const hid_t ours = type_of(element);
+    if (kind == H5Tget_class(ours) && H5Tget_size(type) == bytes_of(element) &&
+        (kind == H5T_FLOAT || H5Tget_sign(type) == H5Tget_sign(ours))) {
+      result.element = element;
+    }
+  }
+  return result;
+}
+
+void Hdf5File::read(const std::string& name, Element element, void* data, std::size_t bytes) const {
+  const DatasetInfo what = info(name);
+  if (!what.integer && !what.element) {
+    refuse(name, "does not hold numbers; expected " + std::string(name_of(element)));
+  }
+  if (static_cast<std::uint64_t>(what.count) * bytes_of(element) != bytes) {
+    refuse(name, "holds " + std::to_string(what.count) + " elements; expected " +
+                     std::to_string(bytes / bytes_of(element)));
+  }
+  if (bytes > 0) {
+    check(H5Dread(open(name), type_of(element), H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
+          path_.string() + ": " + name + ": cannot be read");
+  }
+}
+
+std::vector<std::string> Hdf5File::strings(const std::string& name) const {
+  const std::string where = path_.string() + ": " + name;
+  const DatasetInfo what = info(name);
+  if (!what.string || what.shape.size() != 1) {
+    refuse(name, "expected a list of strings");
+  }
+  const Handle dataset = open(name);
+  const Handle type = own(H5Dget_type(dataset), where);
+  const Handle space = own(H5Dget_space(dataset), where);
+  return read_strings(type, space, static_cast<std::size_t>(what.count), [&](hid_t memory, void* buffer) {
+    check(H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, buffer), where + ": cannot be read");
+  });
+}
+
+Handle Hdf5File::attribute(const std::string& object, const std::string& name) const {
+  if (!has(object) || H5Aexists_by_name(file_, object.c_str(), name.c_str(), H5P_DEFAULT) <= 0) {
+    H5Eclear2(H5E_DEFAULT);
+    return {};
+  }
+  const std::string where = path_.string() + ": " + object + ": attribute " + name;
+  Handle result = own(H5Aopen_by_name(file_, object.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), where);
+  std::error_code error;
+  if (H5Aget_storage_size(result) > std::filesystem::file_size(path_, error)) {
+    refuse(object, "attribute " + name + " is larger than the file");
+  }
+  return result;
+}
+
+std::optional<std::string> Hdf5File::text_attribute(const std::string& object,
+                                                    const std::string& name) const {
+  const std::string where = path_.string() + ": " + object + ": attribute " + name;
+  const Handle found = attribute(object, name);
+  if (found < 0) {
+    return std::nullopt;
+  }
+  const Handle type = own(H5Aget_type(found), where);
+  const Handle space = own(H5Aget_space(found), where);
+  if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) {
+    refuse(object, "attribute " + name + ": expected one string");
+  }
+  return read_strings(type, space, 1,
+                      [&](hid_t memory, void* buffer) { check(H5Aread(found, memory, buffer), where); })
+      .front();
+}
+
+std::optional<std::vector<double>> Hdf5File::number_attribute(const std::string& object,
+                                                              const std::string& name) const {
+  const std::string where = path_.string() + ": " + object + ": attribute " + name;
+  const Handle found = attribute(object, name);
+  if (found < 0) {
+    return std::nullopt;
+  }
+  const Handle type = own(H5Aget_type(found), where);
+  const Handle space = own(H5Aget_space(found), where);
+  if ((H5Tget_class(type) != H5T_INTEGER && H5Tget_class(type) != H5T_FLOAT)) {
+    refuse(object, "attribute " + name + ": expected numbers");
+  }
+  std::vector<double> values(static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space), where)));
+  if (!values.empty()) {
+    check(H5Aread(found, H5T_NATIVE_DOUBLE, values.data()), where);
+  }
+  return values;
+}
+
+}  // namespace taugrid::store

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Writes the files that test_store_python.py reads: FOLDER/results.h5 by all ranks,
+// FOLDER/written.safetensors. Copies FOLDER/python.safetensors, if there, to FOLDER/copied.safetensors.
+#include <mpi.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+
+#include "suite/store/results.hpp"
+#include "suite/store/safetensors.hpp"
+
+namespace {
+
+void write_results(const std::filesystem::path& folder) {
+  namespace store = taugrid::store;
+  int rank = 0;
+  int ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  store::ResultsWriter writer(folder / "results.h5", MPI_COMM_WORLD);
+  writer.attribute("/", "schema_version", std::int64_t{1});
+  writer.attribute("/", "command_line", std::string("taugrid run ü.toml"));
+  writer.attribute("/provenance", "hosts", std::vector<std::string>{"a", "b"});
+  writer.scale("/tasks/name", {"mnist", "dtd", "größe"}, "task");
+  writer.scale("/disentanglement/linear/alpha", torch::tensor({-1.0, 0.0, 1.0, 2.0}), "alpha");
+  writer.create("/similarity/linear/cosine", store::Element::float64, {3, 3}, {"task", "task"}, "1");
+  for (std::int64_t row = 0; row < 3; ++row) {
+    const bool mine = row % ranks == rank;
+    writer.write_rows(
+        "/similarity/linear/cosine", row,
+        mine ? torch::full({1, 3}, static_cast<double>(row), torch::kFloat64) : torch::Tensor());
+  }
+  writer.put("/addition/linear/absolute", torch::tensor(0.5F), {});
+  writer.create("/never/measured", store::Element::float32, {2}, {"pair"}, "s");
+  writer.units({{"disentanglement/0", 0, 1.5, "cpu"}, {"ü", 1, 2.5, "H100"}});
+  writer.commit();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const std::filesystem::path folder = argc > 1 ? argv[1] : ".";
+  write_results(folder);
+  taugrid::store::TensorFile file;
+  file.metadata = {{"format", "pt"}};
+  for (const auto type : {torch::kFloat64, torch::kFloat32, torch::kFloat16, torch::kBFloat16, torch::kInt64,
+                          torch::kInt32, torch::kInt16, torch::kInt8, torch::kUInt8, torch::kBool}) {
+    file.tensors[c10::toString(type)] = torch::arange(6).reshape({2, 3}).to(type);
+  }
+  file.tensors["empty"] = torch::empty({0, 4});
+  file.tensors["scalar"] = torch::tensor(2.5F);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) {
+    taugrid::store::write_safetensors(folder / "written.safetensors", file);
+  }
+  if (rank == 0 && std::filesystem::exists(folder / "python.safetensors")) {
+    taugrid::store::write_safetensors(folder / "copied.safetensors",
+                                      taugrid::store::read_safetensors(folder / "python.safetensors"));
+  }
+  MPI_Finalize();
+  return 0;
+}
