@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/data/packed.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "suite/error.hpp"
+#include "suite/store/hdf5.hpp"
+
+namespace taugrid::data {
+
+namespace {
+
+using store::DatasetInfo;
+using store::Element;
+using store::Hdf5File;
+
+constexpr double unit_tolerance = 1e-3;  // heads computed in half precision miss 1 by this much
+
+at::ScalarType scalar_of(Element element) {
+  switch (element) {
+    case Element::uint8:
+      return at::kByte;
+    case Element::int8:
+      return at::kChar;
+    case Element::int32:
+      return at::kInt;
+    case Element::int64:
+      return at::kLong;
+    case Element::float32:
+      return at::kFloat;
+    case Element::float64:
+      return at::kDouble;
+  }
+  return at::kFloat;
+}
+
+/// A data set of this rank, stored as just this type, or, for int64, as any integer.
+at::Tensor read(const Hdf5File& file, const std::string& name, Element element, std::size_t rank) {
+  const DatasetInfo info = file.info(name);
+  const bool any_integer = element == Element::int64 && info.integer;
+  if ((info.element != element && !any_integer) || info.shape.size() != rank) {
+    file.refuse(name, "expected " + std::string(any_integer ? "integer" : store::name_of(element)) + " of " +
+                          std::to_string(rank) + " dimensions");
+  }
+  at::Tensor tensor = at::empty(info.shape, at::TensorOptions(scalar_of(element)));
+  file.read(name, element, tensor.data_ptr(), tensor.nbytes());
+  return tensor;
+}
+
+/// The first entry outside low … high is refused by row and value.
+void require_range(const Hdf5File& file, const std::string& name, const at::Tensor& values, std::int64_t low,
+                   std::int64_t high) {
+  const at::Tensor outside = ((values < low) | (values > high)).flatten().nonzero();
+  if (outside.numel() > 0) {
+    const auto position = outside[0].item<std::int64_t>();
+    const auto per_row = std::max<std::int64_t>(1, values.numel() / values.size(0));
+    file.refuse(name, "row " + std::to_string(position / per_row) + " holds " +
+                          std::to_string(values.flatten()[position].item<std::int64_t>()) + "; expected " +
+                          std::to_string(low) + " … " + std::to_string(high));
+  }
+}
+
+void require_rows(const Hdf5File& file, const std::string& name, const at::Tensor& values,
+                  std::int64_t rows) {
+  if (values.size(0) != rows) {
+    file.refuse(name, "has " + std::to_string(values.size(0)) + " rows; expected " + std::to_string(rows));
+  }
+}
+
+void require_finite(const Hdf5File& file, const std::string& name, const at::Tensor& values) {
+  const at::Tensor bad = at::isfinite(values).all(1).logical_not().nonzero();
+  if (bad.numel() > 0) {
+    file.refuse(name, "row " + std::to_string(bad[0].item<std::int64_t>()) + " has a NaN or an infinity");
+  }
+}
+
+std::string text(const Hdf5File& file, const std::string& name) {
+  const auto value = file.text_attribute("/", name);
+  if (!value) {
+    file.refuse("/", "attribute " + name + " is missing; expected text");
+  }
+  return *value;
+}
+
+/// One finite number a channel.
+std::vector<float> channel_values(const Hdf5File& file, const std::string& name, std::int64_t channels,
+                                  bool required) {
+  const auto values = file.number_attribute("/", name);
+  if (!values && !required) {
+    return {};
+  }
+  if (!values || static_cast<std::int64_t>(values->size()) != channels ||
+      !std::all_of(values->begin(), values->end(), [](double v) { return std::isfinite(v); })) {
+    file.refuse("/", "attribute " + name + ": expected " + std::to_string(channels) +
+                         " finite numbers, one a channel");
+  }
+  std::vector<float> result(values->begin(), values->end());
+  if (name == "std" && std::any_of(result.begin(), result.end(), [](float v) { return !(v > 0); })) {
+    file.refuse("/", "attribute std: expected numbers above 0");
+  }
+  return result;
+}
+
+Split read_split(const Hdf5File& file, const std::string& group, const Task& task) {
+  Split split;
+  const bool images = task.modality == "image";
+  const std::string inputs = group + "/inputs";
+  split.inputs = read(file, inputs, images ? Element::uint8 : Element::int32, images ? 4 : 2);
+  const std::int64_t rows = split.inputs.size(0);
+  if (split.inputs.numel() == 0) {
+    file.refuse(inputs, "is empty; expected at least one sample");
+  }
+  const std::string labels = group + "/labels";
+  split.labels = read(file, labels, Element::int64, 1);
+  require_rows(file, labels, split.labels, rows);
+  require_range(file, labels, split.labels, 0, static_cast<std::int64_t>(task.class_names.size()) - 1);
+  if (!images) {
+    require_range(file, inputs, split.inputs, 0, std::numeric_limits<std::int32_t>::max());
+    const std::string lengths = group + "/lengths";
+    split.lengths = read(file, lengths, Element::int32, 1);
+    require_rows(file, lengths, split.lengths, rows);
+    require_range(file, lengths, split.lengths, 1, split.inputs.size(1));
+  }
+  return split;
+}
+
+void read_head(const Hdf5File& file, Task& task) {
+  const std::string name = "/head/weight";
+  task.class_names = file.strings("/class_names");
+  if (task.class_names.empty()) {
+    file.refuse("/class_names", "is empty; expected at least one class");
+  }
+  task.head = read(file, name, Element::float32, 2);
+  require_rows(file, name, task.head, static_cast<std::int64_t>(task.class_names.size()));
+  require_finite(file, name, task.head);
+  const at::Tensor norms = task.head.to(at::kDouble).square().sum(1).sqrt();
+  const at::Tensor wrong = ((norms - 1).abs() > unit_tolerance).nonzero();
+  if (wrong.numel() > 0) {
+    const auto row = wrong[0].item<std::int64_t>();
+    file.refuse(name, "row " + std::to_string(row) + " has length " +
+                          std::to_string(norms[row].item<double>()) + "; expected 1");
+  }
+  auto scale = file.number_attribute(name, "logit_scale");
+  if (!scale) {
+    scale = file.number_attribute("/head", "logit_scale");
+  }
+  if (!scale || scale->size() != 1 || !std::isfinite(scale->front()) || scale->front() <= 0) {
+    file.refuse(name, "attribute logit_scale: expected one number above 0");
+  }
+  task.logit_scale = scale->front();
+}
+
+}  // namespace
+
+Task read_task(const std::filesystem::path& path) {
+  const Hdf5File file(path);
+  Task task;
+  task.name = text(file, "task");
+  task.modality = text(file, "modality");
+  task.source = text(file, "source");
+  task.license = text(file, "license");
+  if (task.modality != "image" && task.modality != "text") {
+    file.refuse("/", "attribute modality: expected image or text");
+  }
+  read_head(file, task);
+  task.train = read_split(file, "/train", task);
+  task.validation = read_split(file, "/validation", task);
+  task.test = read_split(file, "/test", task);
+  for (const auto& [group, split] :
+       {std::pair("/validation/inputs", &task.validation), {"/test/inputs", &task.test}}) {
+    if (split->inputs.sizes().slice(1) != task.train.inputs.sizes().slice(1)) {
+      file.refuse(group, "samples differ in shape from those of /train/inputs");
+    }
+  }
+  if (task.modality == "image") {
+    task.mean = channel_values(file, "mean", task.train.inputs.size(3), true);
+    task.std = channel_values(file, "std", task.train.inputs.size(3), true);
+  }
+  return task;
+}
+
+Pairs read_pairs(const std::filesystem::path& path) {
+  const Hdf5File file(path);
+  Pairs pairs;
+  pairs.images = read(file, "/images", Element::uint8, 4);
+  pairs.captions = file.strings("/captions");
+  if (pairs.images.numel() == 0 || pairs.captions.empty()) {
+    file.refuse("/images", "no pictures or no captions; expected at least one of each");
+  }
+  const std::int64_t rows = pairs.images.size(0);
+  const auto captions = static_cast<std::int64_t>(pairs.captions.size());
+  pairs.caption = read(file, "/caption", Element::int32, 1);
+  require_rows(file, "/caption", pairs.caption, rows);
+  require_range(file, "/caption", pairs.caption, 0, captions - 1);
+  pairs.text_embedding = read(file, "/text_embedding", Element::float32, 2);
+  require_rows(file, "/text_embedding", pairs.text_embedding, captions);
+  require_finite(file, "/text_embedding", pairs.text_embedding);
+  pairs.is_class_picture = read(file, "/is_class_picture", Element::int8, 1);
+  require_rows(file, "/is_class_picture", pairs.is_class_picture, rows);
+  require_range(file, "/is_class_picture", pairs.is_class_picture, 0, 1);
+  pairs.class_picture_rank = read(file, "/class_picture_rank", Element::int32, 1);
+  require_rows(file, "/class_picture_rank", pairs.class_picture_rank, rows);
+  pairs.mean = channel_values(file, "mean", pairs.images.size(3), false);
+  pairs.std = channel_values(file, "std", pairs.images.size(3), false);
+  return pairs;
+}
+
+at::Tensor normalised_images(const at::Tensor& images, const std::vector<float>& mean,
+                             const std::vector<float>& std) {
+  const auto channels = images.dim() == 4 ? images.size(3) : -1;
+  if (images.scalar_type() != at::kByte || channels < 0 ||
+      static_cast<std::int64_t>(mean.size()) != channels ||
+      static_cast<std::int64_t>(std.size()) != channels) {
+    throw InputError("images: expected uint8 [n,h,w,c] and a mean and a std for each channel");
+  }
+  const auto constant = [&](const std::vector<float>& values) {
+    return at::tensor(values, at::kFloat).view({1, channels, 1, 1}).to(images.device());
+  };
+  return images.permute({0, 3, 1, 2})
+      .to(at::kFloat)
+      .contiguous()
+      .div_(255)
+      .sub_(constant(mean))
+      .div_(constant(std));
+}
+
+}  // namespace taugrid::data

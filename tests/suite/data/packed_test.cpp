@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/data/packed.hpp"
+
+#include <array>
+#include <functional>
+#include <limits>
+
+#include "tests/suite/data/packed_file.hpp"
+#include "tests/suite/store/scratch.hpp"
+
+namespace {
+
+using taugrid::InputError;
+using namespace taugrid::data;
+using namespace taugrid::testing;
+
+PackedFile image_task() {
+  PackedFile file;
+  for (const std::string split : {"/train", "/validation", "/test"}) {
+    file.tensors[split + "/inputs"] = torch::arange(4 * 2 * 2 * 3).reshape({4, 2, 2, 3}).to(torch::kUInt8);
+    file.tensors[split + "/labels"] = torch::tensor({0, 1, 2, 1}, torch::kInt64);
+  }
+  file.tensors["/head/weight"] = torch::eye(3, 5);
+  file.strings["/class_names"] = {"cat", "dog", "größe"};
+  file.texts = {{"task", "pets"}, {"modality", "image"}, {"source", "made up"}, {"license", "CC0"}};
+  file.numbers[{"/", "mean"}] = {0.5, 0.25, 0};
+  file.numbers[{"/", "std"}] = {0.5, 0.5, 1};
+  file.numbers[{"/head/weight", "logit_scale"}] = {100};
+  return file;
+}
+
+PackedFile text_task() {
+  PackedFile file = image_task();
+  for (const std::string split : {"/train", "/validation", "/test"}) {
+    file.tensors[split + "/inputs"] = torch::arange(4 * 6).reshape({4, 6}).to(torch::kInt32);
+    file.tensors[split + "/lengths"] = torch::tensor({1, 6, 3, 2}, torch::kInt32);
+  }
+  file.texts["modality"] = "text";
+  file.numbers.erase({"/", "mean"});
+  file.numbers.erase({"/", "std"});
+  return file;
+}
+
+PackedFile pairs() {
+  PackedFile file;
+  file.tensors["/images"] = torch::zeros({3, 2, 2, 3}, torch::kUInt8);
+  file.tensors["/caption"] = torch::tensor({0, 1, 1}, torch::kInt32);
+  file.tensors["/text_embedding"] = torch::ones({2, 4});
+  file.tensors["/is_class_picture"] = torch::tensor({0, 1, 0}, torch::kInt8);
+  file.tensors["/class_picture_rank"] = torch::tensor({-1, 0, -1}, torch::kInt32);
+  file.strings["/captions"] = {"a cat", "a dog"};
+  return file;
+}
+
+TEST(Packed, ReadsImages) {
+  const Scratch scratch("packed");
+  image_task().write(scratch / "t.h5");
+  const Task task = read_task(scratch / "t.h5");
+  EXPECT_EQ(task.name, "pets");
+  EXPECT_EQ(task.license, "CC0");
+  EXPECT_EQ(task.class_names, (std::vector<std::string>{"cat", "dog", "größe"}));
+  EXPECT_EQ(task.logit_scale, 100);
+  EXPECT_EQ(task.mean, (std::vector<float>{0.5F, 0.25F, 0}));
+  EXPECT_TRUE(torch::equal(task.head, torch::eye(3, 5)));
+  EXPECT_EQ(task.test.inputs.sizes(), (std::vector<std::int64_t>{4, 2, 2, 3}));
+  EXPECT_EQ(task.test.inputs.scalar_type(), torch::kUInt8);
+  EXPECT_TRUE(torch::equal(task.train.labels, torch::tensor({0, 1, 2, 1}, torch::kInt64)));
+  EXPECT_FALSE(task.train.lengths.defined());
+}
+
+TEST(Packed, ReadsTextAndOtherLabelTypes) {
+  const Scratch scratch("packed");
+  PackedFile file = text_task();
+  file.tensors["/train/labels"] = file.tensors["/train/labels"].to(torch::kUInt8);
+  file.numbers.erase({"/head/weight", "logit_scale"});
+  file.numbers[{"/head", "logit_scale"}] = {10};
+  file.write(scratch / "t.h5");
+  const Task task = read_task(scratch / "t.h5");
+  EXPECT_TRUE(torch::equal(task.train.lengths, torch::tensor({1, 6, 3, 2}, torch::kInt32)));
+  EXPECT_EQ(task.train.labels.scalar_type(), torch::kInt64);
+  EXPECT_EQ(task.train.inputs.scalar_type(), torch::kInt32);
+  EXPECT_EQ(task.logit_scale, 10);
+  EXPECT_TRUE(task.mean.empty());
+}
+
+TEST(Packed, RefusesWrongTasksByName) {
+  const Scratch scratch("packed");
+  struct Case {
+    std::function<void(PackedFile&)> spoil;
+    std::string expected;
+  };
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<Case> images = {
+      {[](auto& f) { f.tensors.erase("/test/inputs"); }, "/test/inputs: missing"},
+      {[](auto& f) {
+         f.tensors.erase("/head/weight"), f.numbers.erase({"/head/weight", "logit_scale"});
+       },
+       "/head/weight: missing"},
+      {[](auto& f) { f.texts.erase("license"); }, "attribute license is missing"},
+      {[](auto& f) {
+         f.numbers.erase({"/", "mean"});
+       },
+       "attribute mean: expected 3 finite"},
+      {[](auto& f) {
+         f.numbers[{"/", "mean"}] = {1, 2};
+       },
+       "attribute mean: expected 3 finite"},
+      {[](auto& f) {
+         f.numbers[{"/", "std"}] = {1, 1, 0};
+       },
+       "attribute std: expected numbers above 0"},
+      {[](auto& f) {
+         f.numbers[{"/head/weight", "logit_scale"}] = {-1};
+       },
+       "logit_scale: expected one"},
+      {[](auto& f) {
+         f.numbers.erase({"/head/weight", "logit_scale"});
+       },
+       "logit_scale: expected one"},
+      {[](auto& f) { f.texts["modality"] = "sound"; }, "modality: expected image or text"},
+      {[](auto& f) {
+         f.tensors["/train/inputs"] = torch::zeros({4, 2, 2, 3});
+       },
+       "/train/inputs: expected uint8 of 4 dimensions"},
+      {[](auto& f) {
+         f.tensors["/train/inputs"] = torch::zeros({4, 2, 6}, torch::kUInt8);
+       },
+       "/train/inputs: expected uint8 of 4 dimensions"},
+      {[](auto& f) {
+         f.tensors["/train/inputs"] = torch::zeros({0, 2, 2, 3}, torch::kUInt8);
+       },
+       "is empty"},
+      {[](auto& f) {
+         f.tensors["/test/inputs"] = torch::zeros({4, 2, 3, 3}, torch::kUInt8);
+       },
+       "/test/inputs: samples differ in shape"},
+      {[](auto& f) {
+         f.tensors["/train/labels"] = torch::tensor({0, 1, 3, 1});
+       },
+       "/train/labels: row 2 holds 3; expected 0 … 2"},
+      {[](auto& f) {
+         f.tensors["/train/labels"] = torch::tensor({0, 1, 2, -1});
+       },
+       "/train/labels: row 3 holds -1; expected 0 … 2"},
+      {[](auto& f) {
+         f.tensors["/train/labels"] = torch::tensor({0, 1});
+       },
+       "has 2 rows; expected 4"},
+      {[](auto& f) { f.tensors["/train/labels"] = torch::ones({4}); }, "/train/labels: expected int64"},
+      {[](auto& f) { f.tensors["/head/weight"][1] *= 2; }, "row 1 has length 2"},
+      {[&](auto& f) { f.tensors["/head/weight"][2][0] = nan; }, "row 2 has a NaN"},
+      {[](auto& f) { f.tensors["/head/weight"] = torch::eye(2, 5); }, "has 2 rows; expected 3"},
+      {[](auto& f) { f.strings["/class_names"] = {}; }, "/class_names: is empty"},
+      {[](auto& f) { f.strings.erase("/class_names"), f.tensors["/class_names"] = torch::ones({3}); },
+       "/class_names: expected a list of strings"},
+  };
+  for (const Case& one : images) {
+    PackedFile file = image_task();
+    one.spoil(file);
+    file.write(scratch / "t.h5");
+    expect_contains(message_of([&] { read_task(scratch / "t.h5"); }), one.expected);
+  }
+  const std::vector<Case> texts = {
+      {[](auto& f) { f.tensors.erase("/test/lengths"); }, "/test/lengths: missing"},
+      {[](auto& f) {
+         f.tensors["/test/lengths"] = torch::tensor({1, 7, 1, 1}, torch::kInt32);
+       },
+       "row 1 holds 7; expected 1 … 6"},
+      {[](auto& f) {
+         f.tensors["/test/lengths"] = torch::tensor({0, 1, 1, 1}, torch::kInt32);
+       },
+       "row 0 holds 0"},
+      {[](auto& f) { f.tensors["/test/inputs"][3][5] = -7; }, "/test/inputs: row 3 holds -7"},
+      {[](auto& f) {
+         f.tensors["/test/inputs"] = torch::zeros({4, 6}, torch::kInt64);
+       },
+       "expected int32"},
+  };
+  for (const Case& one : texts) {
+    PackedFile file = text_task();
+    one.spoil(file);
+    file.write(scratch / "t.h5");
+    expect_contains(message_of([&] { read_task(scratch / "t.h5"); }), one.expected);
+  }
+}
+
+TEST(Packed, RefusesFilesThatPromiseMoreThanTheyHold) {
+  const Scratch scratch("packed");
+  image_task().write(scratch / "t.h5");
+  {
+    // A terabyte that was never written.
+    namespace store = taugrid::store;
+    const auto file = store::own(H5Fopen((scratch / "t.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
+    H5Ldelete(file, "/test/inputs", H5P_DEFAULT);
+    const std::array<hsize_t, 4> shape = {1 << 20, 1 << 10, 1 << 10, 1};
+    const std::array<hsize_t, 4> chunk = {1, 1 << 10, 1 << 10, 1};
+    const auto space = store::own(H5Screate_simple(4, shape.data(), nullptr), "space");
+    const auto creation = store::own(H5Pcreate(H5P_DATASET_CREATE), "creation");
+    H5Pset_chunk(creation, 4, chunk.data());
+    H5Pset_deflate(creation, 4);
+    store::own(H5Dcreate2(file, "/test/inputs", H5T_STD_U8LE, space, H5P_DEFAULT, creation, H5P_DEFAULT),
+               "create");
+  }
+  expect_contains(message_of([&] { read_task(scratch / "t.h5"); }),
+                  "/test/inputs: declares 1099511627776 bytes");
+}
+
+TEST(Packed, RefusesWhatIsNoHdf5File) {
+  const Scratch scratch("packed");
+  expect_contains(message_of([&] { read_task(scratch / "none"); }), "no such file");
+  message_of([&] { read_task(scratch / ""); });
+  write_bytes(scratch / "t.h5", "not at all");
+  expect_contains(message_of([&] { read_task(scratch / "t.h5"); }), "not an HDF5 file");
+}
+
+TEST(Packed, SurvivesTruncation) {
+  const Scratch scratch("packed");
+  image_task().write(scratch / "whole.h5");
+  const std::string whole = read_bytes(scratch / "whole.h5");
+  const auto refuses = [&](std::size_t length) {
+    write_bytes(scratch / "f.h5", whole.substr(0, length));
+    message_of([&] { read_task(scratch / "f.h5"); });
+  };
+  for (std::size_t length = 0; length <= 1024 && length < whole.size(); length += 8) {
+    refuses(length);
+  }
+  for (std::size_t length = 1024; length < whole.size(); length += 509) {
+    refuses(length);
+  }
+}
+
+TEST(Packed, ReadsPairs) {
+  const Scratch scratch("packed");
+  pairs().write(scratch / "p.h5");
+  const Pairs read = read_pairs(scratch / "p.h5");
+  EXPECT_EQ(read.captions, (std::vector<std::string>{"a cat", "a dog"}));
+  EXPECT_EQ(read.text_embedding.sizes(), (std::vector<std::int64_t>{2, 4}));
+  EXPECT_TRUE(torch::equal(read.caption, torch::tensor({0, 1, 1}, torch::kInt32)));
+  EXPECT_TRUE(read.mean.empty());
+  PackedFile wrong = pairs();
+  wrong.tensors["/caption"] = torch::tensor({0, 2, 1}, torch::kInt32);
+  wrong.write(scratch / "p.h5");
+  expect_contains(message_of([&] { read_pairs(scratch / "p.h5"); }),
+                  "/caption: row 1 holds 2; expected 0 … 1");
+  wrong = pairs();
+  wrong.tensors["/is_class_picture"] = torch::tensor({0, 1}, torch::kInt8);
+  wrong.write(scratch / "p.h5");
+  expect_contains(message_of([&] { read_pairs(scratch / "p.h5"); }), "has 2 rows; expected 3");
+}
+
+TEST(Packed, NormalisesImages) {
+  const auto images = torch::tensor({0, 255, 51, 102}, torch::kUInt8).reshape({1, 1, 2, 2});
+  const auto out = normalised_images(images, {0.5F, 0.2F}, {0.5F, 0.1F});
+  EXPECT_TRUE(out.is_contiguous());
+  EXPECT_TRUE(
+      torch::allclose(out, torch::tensor({-1.0F, -0.6F, 8.0F, 2.0F}).reshape({1, 2, 1, 2}), 1e-5, 1e-5));
+  message_of([&] { normalised_images(images, {0.5F}, {0.5F}); });
+}
+
+}  // namespace
