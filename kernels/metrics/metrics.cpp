@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/metrics/metrics.hpp"
+
+#include <ATen/ATen.h>
+
+#include <sstream>
+#include <stdexcept>
+
+namespace taugrid::metrics {
+namespace {
+
+template <class... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (condition) return;
+  std::ostringstream message;
+  (message << ... << parts);
+  throw std::invalid_argument(message.str());
+}
+
+void check_logits(const at::Tensor& logits) {
+  require(logits.defined() && logits.is_floating_point(), "logits are not floating point");
+  require(logits.dim() == 2 && logits.size(1) > 0, "logits are ", logits.sizes(),
+          ", expected [N, C] with C > 0");
+}
+
+void check_labels(const at::Tensor& labels, const char* name) {
+  require(labels.defined() && at::isIntegralType(labels.scalar_type(), /*includeBool=*/false), name,
+          " are not integers");
+  require(labels.dim() == 1, name, " are ", labels.sizes(), ", expected [N]");
+}
+
+void check_same(const at::Tensor& a, const at::Tensor& b, const char* name) {
+  require(a.sizes() == b.sizes(), name, " differ in shape: ", a.sizes(), " and ", b.sizes());
+}
+
+void check_features(const at::Tensor& a, const at::Tensor& b) {
+  require(a.defined() && b.defined() && a.is_floating_point() && b.is_floating_point(),
+          "features are not floating point");
+  require(a.dim() >= 2, "features are ", a.sizes(), ", expected [N, ...]");
+  check_same(a, b, "features");
+}
+
+void check_labelled(const at::Tensor& logits, const at::Tensor& labels) {
+  check_logits(logits);
+  check_labels(labels, "labels");
+  require(labels.size(0) == logits.size(0), labels.size(0), " labels for ", logits.size(0), " examples");
+}
+
+at::Tensor log_probabilities(const at::Tensor& logits) { return at::log_softmax(logits, 1, at::kDouble); }
+
+at::Tensor flattened(const at::Tensor& features) { return features.flatten(1).to(at::kDouble); }
+
+at::Tensor row_dot(const at::Tensor& a, const at::Tensor& b) { return (a * b).sum(1); }
+
+}  // namespace
+
+at::Tensor predictions(const at::Tensor& logits) {
+  const at::NoGradGuard no_grad;
+  check_logits(logits);
+  return logits.argmax(1);
+}
+
+std::int64_t correct(const at::Tensor& logits, const at::Tensor& labels) {
+  const at::NoGradGuard no_grad;
+  check_labelled(logits, labels);
+  return predictions(logits).eq(labels).sum().item<std::int64_t>();
+}
+
+double cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels) {
+  const at::NoGradGuard no_grad;
+  check_labelled(logits, labels);
+  const at::Tensor index = labels.to(at::kLong);
+  // On a GPU an index out of range would end the process.
+  require(!index.lt(0).logical_or(index.ge(logits.size(1))).any().item<bool>(), "labels outside 0 ... ",
+          logits.size(1) - 1);
+  return -log_probabilities(logits).gather(1, index.unsqueeze(1)).sum().item<double>();
+}
+
+std::int64_t disagreements(const at::Tensor& predictions_a, const at::Tensor& predictions_b) {
+  const at::NoGradGuard no_grad;
+  check_labels(predictions_a, "predictions");
+  check_labels(predictions_b, "predictions");
+  check_same(predictions_a, predictions_b, "predictions");
+  return predictions_a.ne(predictions_b).sum().item<std::int64_t>();
+}
+
+double kl_sum(const at::Tensor& logits_p, const at::Tensor& logits_q) {
+  const at::NoGradGuard no_grad;
+  check_logits(logits_p);
+  check_logits(logits_q);
+  check_same(logits_p, logits_q, "logits");
+  const at::Tensor log_p = log_probabilities(logits_p);
+  const at::Tensor p = log_p.exp();
+  const at::Tensor terms = p * (log_p - log_probabilities(logits_q));
+  // 0·log 0 = 0; written so that NaN stays NaN.
+  return at::where(p.eq(0), 0.0, terms).sum().item<double>();
+}
+
+at::Tensor feature_cosine(const at::Tensor& a, const at::Tensor& b) {
+  const at::NoGradGuard no_grad;
+  check_features(a, b);
+  const at::Tensor x = flattened(a), y = flattened(b);
+  return row_dot(x, y) / (row_dot(x, x).sqrt() * row_dot(y, y).sqrt());
+}
+
+// ‖f‖·cos(f,m)/‖m‖ = ⟨f,m⟩/‖m‖².
+at::Tensor feature_coefficient(const at::Tensor& of_average, const at::Tensor& average) {
+  const at::NoGradGuard no_grad;
+  check_features(of_average, average);
+  const at::Tensor f = flattened(of_average), m = flattened(average);
+  return row_dot(f, m) / row_dot(m, m);
+}
+
+}  // namespace taugrid::metrics

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What is measured on a model's outputs. Batches give sums, not means, so that batches and shards add up; the
+// arithmetic is double whatever the outputs' dtype, since the grids compare nearly equal models.
+//
+// N examples, C classes. Logits and features: floating point, on any device; labels and predictions:
+// integers. All throw std::invalid_argument for shapes or dtypes other than those given. No gradient is
+// recorded.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace taugrid::metrics {
+
+/// argmax over classes: logits [N,C] → int64 [N], C ≥ 1. Among equal logits any one may be chosen.
+at::Tensor predictions(const at::Tensor& logits);
+
+/// How many of N examples are classified rightly. logits [N,C], labels [N].
+std::int64_t correct(const at::Tensor& logits, const at::Tensor& labels);
+
+/// −Σₙ log softmax(logits[n])[labels[n]], in nats. logits [N,C], labels [N] within 0 … C−1.
+double cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels);
+
+/// Σₙ 1(a[n] ≠ b[n]) of two prediction vectors [N]: the prediction distance of the disentanglement error ξ
+/// (paper 1, section 4).
+std::int64_t disagreements(const at::Tensor& predictions_a, const at::Tensor& predictions_b);
+
+/// Σₙ KL(softmax p[n] ‖ softmax q[n]), in nats; logits p, q [N,C]: the distance of the representation-level
+/// ξ (paper 4). +∞ where q rules out what p allows.
+double kl_sum(const at::Tensor& logits_p, const at::Tensor& logits_q);
+
+/// cos(a[n], b[n]) of features [N,…], each example's flattened: float64 [N] (paper 5). NaN where a feature is
+/// zero: the angle is undefined.
+at::Tensor feature_cosine(const at::Tensor& a, const at::Tensor& b);
+
+/// ‖f[n]‖·cos(f[n], m[n]) / ‖m[n]‖, with f the feature of the averaged weights and m the average of the
+/// features, both [N,…]: float64 [N] (paper 5). 1 where cross-task linearity holds; NaN where m is zero.
+at::Tensor feature_coefficient(const at::Tensor& of_average, const at::Tensor& average);
+
+}  // namespace taugrid::metrics

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/metrics/metrics.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+namespace {
+
+namespace metrics = taugrid::metrics;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// Straight from the definition, in long double.
+std::vector<long double> softmax(const at::Tensor& row) {
+  const at::Tensor values = row.to(at::kDouble).contiguous();
+  const auto* x = values.const_data_ptr<double>();
+  std::vector<long double> p(static_cast<std::size_t>(values.numel()));
+  long double sum = 0;
+  for (std::size_t c = 0; c < p.size(); ++c) sum += p[c] = std::exp(static_cast<long double>(x[c]));
+  for (auto& value : p) value /= sum;
+  return p;
+}
+
+double kl_by_definition(const at::Tensor& logits_p, const at::Tensor& logits_q) {
+  long double sum = 0;
+  for (std::int64_t n = 0; n < logits_p.size(0); ++n) {
+    const auto p = softmax(logits_p[n]), q = softmax(logits_q[n]);
+    for (std::size_t c = 0; c < p.size(); ++c) sum += p[c] * std::log(p[c] / q[c]);
+  }
+  return static_cast<double>(sum);
+}
+
+TEST(Metrics, PredictionsCorrectAndDisagreements) {
+  const at::Tensor logits = at::tensor({1.0F, 2.0F, 0.0F, 5.0F, -1.0F, 4.0F}).view({2, 3});
+  const at::Tensor labels = at::tensor({1, 2}, at::kInt);
+  EXPECT_TRUE(at::equal(metrics::predictions(logits), at::tensor({1, 0}, at::kLong)));
+  EXPECT_EQ(metrics::correct(logits, labels), 1);
+  EXPECT_EQ(metrics::disagreements(metrics::predictions(logits), labels), 1);
+  EXPECT_EQ(metrics::disagreements(labels, labels), 0);
+}
+
+TEST(Metrics, CrossEntropyMatchesItsDefinition) {
+  at::manual_seed(1);
+  const at::Tensor logits = 5 * at::randn({50, 7});
+  const at::Tensor labels = at::randint(7, {50}, at::kInt);
+  long double expected = 0;
+  for (std::int64_t n = 0; n < 50; ++n) {
+    expected -= std::log(softmax(logits[n])[static_cast<std::size_t>(labels[n].item<int>())]);
+  }
+  EXPECT_NEAR(metrics::cross_entropy_sum(logits, labels), static_cast<double>(expected), 1e-10);
+}
+
+TEST(Metrics, CrossEntropyAddsUpOverShards) {
+  at::manual_seed(2);
+  const at::Tensor logits = at::randn({100, 10}), labels = at::randint(10, {100}, at::kLong);
+  const double parts = metrics::cross_entropy_sum(logits.narrow(0, 0, 33), labels.narrow(0, 0, 33)) +
+                       metrics::cross_entropy_sum(logits.narrow(0, 33, 67), labels.narrow(0, 33, 67));
+  EXPECT_NEAR(parts, metrics::cross_entropy_sum(logits, labels), 1e-10);
+}
+
+TEST(Metrics, CrossEntropyOfLargeLogitsDoesNotOverflow) {
+  const at::Tensor logits = at::tensor({1e4F, 0.0F}).view({1, 2});
+  EXPECT_EQ(metrics::cross_entropy_sum(logits, at::tensor({1}, at::kLong)), 1e4);
+  EXPECT_EQ(metrics::cross_entropy_sum(logits, at::tensor({0}, at::kLong)), 0);
+}
+
+TEST(Metrics, KlMatchesItsDefinition) {
+  at::manual_seed(3);
+  const at::Tensor p = 3 * at::randn({40, 9}), q = 3 * at::randn({40, 9});
+  EXPECT_NEAR(metrics::kl_sum(p, q), kl_by_definition(p, q), 1e-10);
+  EXPECT_EQ(metrics::kl_sum(p, p), 0);
+  EXPECT_NEAR(metrics::kl_sum(p, p + 100), 0, 1e-4);  // float32 logits, rounded by the shift
+}
+
+// In float32 the log-probabilities' rounding alone would be a thousand times this.
+TEST(Metrics, KlOfNearlyEqualModels) {
+  const at::Tensor p = at::zeros({1, 2});
+  const at::Tensor q = at::tensor({1e-5F, 0.0F}).view({1, 2});
+  EXPECT_NEAR(metrics::kl_sum(p, q), 1e-10 / 8, 1e-14);
+}
+
+TEST(Metrics, KlAtTheEdges) {
+  const at::Tensor certain = at::tensor({0.0, -infinity}).view({1, 2}), even = at::zeros({1, 2}, at::kDouble);
+  EXPECT_DOUBLE_EQ(metrics::kl_sum(certain, even), std::log(2.0));
+  EXPECT_EQ(metrics::kl_sum(even, certain), infinity);
+  EXPECT_EQ(metrics::kl_sum(certain, certain), 0);
+  EXPECT_TRUE(std::isnan(metrics::kl_sum(at::full({1, 2}, std::nan("")), even)));
+}
+
+TEST(Metrics, FeatureCosineAndCoefficientMatchTheFormula) {
+  at::manual_seed(4);
+  const at::Tensor f = at::randn({6, 5, 8}), m = at::randn({6, 5, 8});
+  const at::Tensor cosine = metrics::feature_cosine(f, m), coefficient = metrics::feature_coefficient(f, m);
+  ASSERT_EQ(cosine.sizes(), at::IntArrayRef({6}));
+  for (std::int64_t n = 0; n < 6; ++n) {
+    const at::Tensor x = f[n].flatten().to(at::kDouble), y = m[n].flatten().to(at::kDouble);
+    const double expected = at::cosine_similarity(x, y, 0).item<double>();
+    EXPECT_NEAR(cosine[n].item<double>(), expected, 1e-12);
+    EXPECT_NEAR(coefficient[n].item<double>(), x.norm().item<double>() * expected / y.norm().item<double>(),
+                1e-12);
+  }
+}
+
+TEST(Metrics, FeaturesOfExactLinearity) {
+  at::manual_seed(5);
+  const at::Tensor f = at::randn({3, 10});
+  EXPECT_TRUE(at::allclose(metrics::feature_cosine(f, 2 * f), at::ones({3}, at::kDouble)));
+  EXPECT_TRUE(at::allclose(metrics::feature_coefficient(2 * f, f), 2 * at::ones({3}, at::kDouble)));
+  EXPECT_TRUE(at::isnan(metrics::feature_cosine(f, at::zeros_like(f))).all().item<bool>());
+}
+
+TEST(Metrics, NoExamples) {
+  const at::Tensor logits = at::empty({0, 4}), labels = at::empty({0}, at::kLong);
+  EXPECT_EQ(metrics::correct(logits, labels), 0);
+  EXPECT_EQ(metrics::cross_entropy_sum(logits, labels), 0);
+  EXPECT_EQ(metrics::kl_sum(logits, logits), 0);
+  EXPECT_EQ(metrics::feature_cosine(logits, logits).numel(), 0);
+}
+
+TEST(Metrics, RejectWrongArguments) {
+  const at::Tensor logits = at::zeros({2, 3}), labels = at::zeros({2}, at::kLong);
+  EXPECT_THROW(metrics::predictions(at::zeros({3})), std::invalid_argument);
+  EXPECT_THROW(metrics::predictions(at::zeros({2, 0})), std::invalid_argument);
+  EXPECT_THROW(metrics::predictions(at::Tensor()), std::invalid_argument);
+  EXPECT_THROW(metrics::correct(logits, at::zeros({3}, at::kLong)), std::invalid_argument);
+  EXPECT_THROW(metrics::correct(logits, at::zeros({2})), std::invalid_argument);
+  EXPECT_THROW(metrics::cross_entropy_sum(logits, labels + 3), std::invalid_argument);
+  EXPECT_THROW(metrics::cross_entropy_sum(logits, labels - 1), std::invalid_argument);
+  EXPECT_THROW(metrics::disagreements(labels, at::zeros({3}, at::kLong)), std::invalid_argument);
+  EXPECT_THROW(metrics::kl_sum(logits, at::zeros({2, 4})), std::invalid_argument);
+  EXPECT_THROW(metrics::feature_cosine(at::zeros({3}), at::zeros({3})), std::invalid_argument);
+  EXPECT_THROW(metrics::feature_coefficient(at::zeros({3, 2}), at::zeros({2, 3})), std::invalid_argument);
+}
+
+}  // namespace
