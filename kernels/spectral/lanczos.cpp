@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Orthonormal V with A·V = V·H + β·w·eᵐᵀ, H = VᵀAV small. An eigenpair (λ, s) of H gives the Ritz pair (λ,
+// V·s), whose residual is β·|sₘ|. When V is full, its best half of Ritz vectors and w start the next V, and H
+// is their eigenvalues on the diagonal. Every column of H is taken from the reorthogonalisation itself, so
+// the couplings after a restart need no formula of their own.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/spectral/detail/operator.hpp"
+#include "kernels/weights/weights.hpp"
+
+namespace taugrid::spectral {
+namespace {
+
+using Basis = std::vector<at::Tensor>;
+
+// Vᵀw: float64 [m], on the CPU.
+at::Tensor coordinates(const Basis& basis, const at::Tensor& w) {
+  at::Tensor result = at::empty({static_cast<std::int64_t>(basis.size())}, at::kDouble);
+  std::transform(basis.begin(), basis.end(), result.mutable_data_ptr<double>(),
+                 [&](const at::Tensor& v) { return weights::inner_product(v, w); });
+  return result;
+}
+
+// w − V·h, in new memory: w may belong to the operator.
+at::Tensor without(const Basis& basis, const at::Tensor& h, const at::Tensor& w) {
+  return weights::combine(w, basis, h.neg().unsqueeze(0))[0];
+}
+
+// V ← V·s with s [m,k], k ≤ m: in place, block by block, since a second basis may not fit in memory.
+void rotate(Basis& basis, const at::Tensor& s) {
+  constexpr std::int64_t block = std::int64_t{1} << 18;
+  const std::int64_t length = basis.front().numel();
+  const auto kept = static_cast<std::size_t>(s.size(1));
+  const at::Tensor zeros = at::zeros({std::min(block, length)}, basis.front().options());
+  for (std::int64_t begin = 0; begin < length; begin += block) {
+    const std::int64_t size = std::min(block, length - begin);
+    Basis parts;
+    for (const at::Tensor& v : basis) parts.push_back(v.narrow(0, begin, size));
+    const at::Tensor rotated = weights::combine(zeros.narrow(0, 0, size), parts, s.t());
+    for (std::size_t k = 0; k < kept; ++k) parts[k].copy_(rotated[static_cast<std::int64_t>(k)]);
+  }
+  basis.resize(kept);
+}
+
+double rounding_of(at::ScalarType type) {
+  return type == at::kFloat ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+}
+
+}  // namespace
+
+EigenResult lanczos(const LinearOperator& apply, const at::Tensor& like, const EigenOptions& options) {
+  detail::check_arguments(like, options);
+  detail::CountedOperator product(apply);
+  const double rounding = rounding_of(like.scalar_type());
+  const std::int64_t capacity = std::min(options.max_basis, like.numel());
+  Basis basis{detail::start_vector(like, options.seed)};
+  at::Tensor projected = at::zeros({capacity, capacity}, at::kDouble);  // H
+  double scale = 0;                                                     // at most ‖A‖
+
+  while (true) {
+    const auto size = static_cast<std::int64_t>(basis.size());
+    at::Tensor w = product(basis.back());
+    scale = std::max(scale, product.last_norm());
+    // Twice: after once, what rounding has left along V is as large as w may be.
+    at::Tensor h = coordinates(basis, w);
+    w = without(basis, h, w);
+    const at::Tensor correction = coordinates(basis, w);
+    w = without(basis, correction, w);
+    h += correction;
+    projected.select(1, size - 1).narrow(0, 0, size).copy_(h);
+    projected.select(0, size - 1).narrow(0, 0, size).copy_(h);
+    const double beta = weights::norm(w);
+
+    const auto [values, vectors] = at::linalg_eigh(projected.narrow(0, 0, size).narrow(1, 0, size));
+    const at::Tensor order = values.abs().argsort(0, /*descending=*/true);
+    const at::Tensor best = vectors.index_select(1, order.narrow(0, 0, 1));  // [m,1]
+    EigenResult result{values[order[0]].item<double>(), 0, product.products(), false, {}};
+    if (scale > 0) {
+      const double remainder = beta * std::abs(best[size - 1][0].item<double>());
+      result.residual = std::max(rounding, remainder / std::abs(result.value));
+    }
+    result.converged = result.residual <= options.tolerance;
+    // An invariant subspace holds all that the start vector can reach.
+    const bool invariant = size == like.numel() || beta <= 4 * rounding * scale;
+    if (result.converged || invariant || result.products == options.max_products) {
+      rotate(basis, best);
+      result.vector = basis.front().div_(weights::norm(basis.front()));
+      return result;
+    }
+    if (size == capacity) {
+      const at::Tensor kept = order.narrow(0, 0, capacity / 2);
+      rotate(basis, vectors.index_select(1, kept));
+      projected.zero_();
+      projected.diagonal().narrow(0, 0, capacity / 2).copy_(values.index_select(0, kept));
+    }
+    basis.push_back(w.div_(beta));
+  }
+}
+
+}  // namespace taugrid::spectral
