@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: report, tables, show, figure."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from taugrid_analysis.errors import InputError
+from taugrid_analysis.results import Results
+from taugrid_analysis.text_table import RENDERERS
+
+FIGURE_FORMATS = (".png", ".svg", ".pdf")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="taugrid_analysis", description="Tables, figures and the report of a taugrid run."
+    )
+    commands = top.add_subparsers(dest="command", required=True)
+
+    def command(name: str, summary: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=summary, description=summary)
+        made.add_argument("run", metavar="RUN", type=Path, help="run folder, or its results.h5")
+        return made
+
+    command("show", "one screen about the run")
+    tables = command("tables", "the papers' tables, with the published numbers where they apply")
+    tables.add_argument("--format", choices=sorted(RENDERERS), default="text")
+    tables.add_argument("--pairs", action="store_true", help="also one line for every pair")
+    tables.add_argument("--only", metavar="NAME", help="one table: addition, single_task, similarity, …")
+    report = command("report", "a self-contained report.html")
+    report.add_argument("--out", type=Path, help="default: report.html beside results.h5")
+    figure = command("figure", "one picture of the run: all pairs, two regimes")
+    figure.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="png, svg or pdf")
+    return top
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        with Results(options.run) as results:
+            run(options, results)
+    except InputError as error:
+        print(f"taugrid_analysis: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of a pipe has had enough
+        sys.stderr.close()
+    return 0
+
+
+def run(options: argparse.Namespace, results: Results) -> None:
+    if options.command == "show":
+        from taugrid_analysis.show import show
+
+        print(show(results))
+    elif options.command == "tables":
+        print_tables(options, results)
+    elif options.command == "report":
+        from taugrid_analysis.report import report
+
+        write(options.out or results.path.parent / "report.html", report(results).encode("utf-8"))
+    else:
+        draw(options.out, results)
+
+
+def print_tables(options: argparse.Namespace, results: Results) -> None:
+    from taugrid_analysis.tables import all_tables
+
+    found = all_tables(results, by_pair=options.pairs or options.only == "pairs")
+    if options.only:
+        names = list(dict.fromkeys(table.name for table in found))
+        found = [table for table in found if table.name == options.only]
+        if not found:
+            raise InputError(f"no table {options.only}", results.path, f"one of {', '.join(names)}")
+    print("\n\n".join(RENDERERS[options.format](table) for table in found))
+
+
+def draw(out: Path, results: Results) -> None:
+    from taugrid_analysis.figures import style
+    from taugrid_analysis.figures.composite import composite
+
+    if out.suffix not in FIGURE_FORMATS:
+        raise InputError(f"unknown format {out.suffix or '(none)'}", out, "png, svg or pdf")
+    picture = composite(results)
+    write(out, style.to_bytes(picture, out.suffix[1:]))
+
+
+def write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", path, "a writable folder") from error
+    print(path)

@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The one picture of a run: every pair's grid, two regimes mirrored, with addition and matched norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from taugrid_analysis import measures
+from taugrid_analysis.figures import grids, runs, style
+from taugrid_analysis.records import Disentanglement
+from taugrid_analysis.results import Results
+
+
+def composite(results: Results) -> Figure:
+    """Above the diagonal one regime, below it another (the same again if there is only one)."""
+    results.need("disentanglement", "grids to draw: run the disentanglement experiment")
+    found = grids.grids(results)
+    names = list(found)
+    first = "standard" if "standard" in names else names[0]
+    second = next((name for name in ("linear", *names) if name in names and name != first), first)
+    top, above = grids.upper({name: found[name] for name in {first, second}})
+    with style.settings():
+        figure = Figure(figsize=(14.0, 8.6))
+        figure.set_layout_engine("none")
+        _mirror(figure, results, found, first, second, top)
+        _scale(figure, top, above > 0)
+        _diagonals(figure.add_axes((0.735, 0.57, 0.25, 0.34), label="matched"), results, [first, second])
+        axes = figure.add_axes((0.735, 0.08, 0.25, 0.36), label="addition")
+        if results.names("addition"):
+            runs.draw_addition(axes, results, thin=False)
+            axes.set_title("Adding all task vectors", loc="left", fontweight="bold")
+        else:
+            axes.set_axis_off()
+    return figure
+
+
+def _mirror(
+    figure: Figure,
+    results: Results,
+    found: dict[str, Disentanglement],
+    first: str,
+    second: str,
+    top: float,
+) -> None:
+    count = len(results.tasks)
+    left, bottom, wide, tall, gap = 0.03, 0.05, 0.60, 0.86, 0.004
+    step_x, step_y = wide / count, tall / count
+
+    def place(row: int, column: int) -> tuple[float, float, float, float]:
+        return (
+            left + column * step_x,
+            bottom + (count - 1 - row) * step_y,
+            step_x - gap,
+            step_y - gap * 14 / 8.6,
+        )
+
+    for pair, (i, j) in enumerate(results.pairs):
+        row, column = int(i), int(j)
+        upper, lower = found[first], found[second]
+        axes = figure.add_axes(place(row, column), label=f"{first}-{row}-{column}")
+        grids.panel(axes, upper.error[pair], upper.alpha, top)
+        axes = figure.add_axes(place(column, row), label=f"{second}-{row}-{column}")
+        grids.panel(axes, lower.error[pair].T, lower.alpha, top)
+    for index, task in enumerate(results.tasks):
+        axes = figure.add_axes(place(index, index), label=f"task-{index}")
+        axes.set_axis_off()
+        name = task.replace("_", "\n").replace("-", "\n")
+        axes.text(0.5, 0.5, name, ha="center", va="center", fontweight="bold", fontsize=9.5)
+    heading: dict[str, Any] = {"fontsize": 12.5, "fontweight": "bold", "va": "bottom"}
+    tint = style.colour(first, results.regimes)
+    figure.text(left + wide, 0.925, f"{first} ↗", ha="right", color=tint, **heading)
+    tint = style.colour(second, results.regimes)
+    figure.text(left, 0.02, f"↙ {second}", ha="left", color=tint, fontsize=12.5, fontweight="bold")
+    low, high = found[first].alpha[0], found[first].alpha[-1]
+    figure.text(
+        left, 0.925, f"Disentanglement error ξ(α₁,α₂), {len(results.pairs)} pairs of tasks", **heading
+    )
+    note = f"each panel: α of its column's and its row's task, {low:g} to {high:g};  red: [0,1]²"
+    figure.text(left + wide, 0.022, note, ha="right", fontsize=9)
+
+
+def _scale(figure: Figure, top: float, clipped: bool) -> None:
+    axes = figure.add_axes((0.637, 0.29, 0.009, 0.38), label="scale")
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(0, top), style.ERROR_MAP), cax=axes, extend="max" if clipped else "neither"
+    )
+    bar.set_ticks(np.linspace(0, top, 5).tolist())
+    bar.outline.set_visible(False)
+    axes.set_title("ξ")
+    axes.tick_params(length=2)
+
+
+def _diagonals(axes: Axes, results: Results, names: list[str]) -> None:
+    chosen = {name: grid for name, grid in grids.grids(results).items() if name in names}
+    records = {name: results.similarity(name) for name in chosen}
+    known = {name: record for name, record in records.items() if record is not None}
+    common = measures.matched_norm(chosen, known, results.pairs)
+    if common is None:
+        axes.set_axis_off()
+        return
+    for name, error in common.error.items():
+        tint = style.colour(name, results.regimes)
+        low, high = np.nanquantile(error, [0.25, 0.75], axis=0)
+        axes.fill_between(common.length, low, high, color=tint, alpha=0.16, linewidth=0)
+        axes.plot(common.length, np.nanmean(error, axis=0), color=tint, label=name)
+    axes.set(xlabel="α · ½(‖τ₁‖+‖τ₂‖)", ylabel="ξ(α,α)", ylim=(0, None))
+    axes.set_xlim(0, float(common.length[-1]))
+    axes.set_title("At matched norm: mean and quartiles over pairs", loc="left", fontweight="bold")
+    axes.legend(loc="upper left")
+    style.grid(axes)

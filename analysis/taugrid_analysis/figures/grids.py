@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Disentanglement error: the grids of all pairs, and ξ along the diagonal."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from taugrid_analysis import measures
+from taugrid_analysis.figures import style
+from taugrid_analysis.records import Array, Disentanglement
+from taugrid_analysis.results import Results
+
+
+def grids(results: Results) -> dict[str, Disentanglement]:
+    found = {name: results.disentanglement(name) for name in results.names("disentanglement")}
+    return {name: grid for name, grid in found.items() if grid is not None}
+
+
+def upper(found: dict[str, Disentanglement]) -> tuple[float, float]:
+    """The top of the common colour scale, and the share of cells above it.
+
+    Two disagreements sum to 2 at most; where fewer than 1 % of cells exceed 1 the scale ends there.
+    """
+    values = np.concatenate([grid.error.ravel() for grid in found.values()])
+    values = values[np.isfinite(values)]
+    if any(grid.metric != "disagreement" for grid in found.values()):
+        return float(np.quantile(values, 0.99)) or 1.0, 0.01
+    above = float((values > 1).mean())
+    return (1.0, above) if above < 0.01 else (2.0, 0.0)
+
+
+def panel(axes: Axes, error: Array, alpha: Array, top: float, outline: float = 0.9) -> None:
+    """One grid: rows are the vertical axis' α, columns the horizontal one's; [0,1]² outlined."""
+    half = np.diff(alpha) / 2
+    edges = np.concatenate([[alpha[0] - half[0]], alpha[:-1] + half, [alpha[-1] + half[-1]]])
+    if np.allclose(half, half[0]):
+        box = (edges[0], edges[-1], edges[0], edges[-1])
+        axes.imshow(
+            error,
+            origin="lower",
+            extent=box,
+            cmap=style.ERROR_MAP,
+            vmin=0,
+            vmax=top,
+            interpolation="none",
+            aspect="auto",
+        )
+    else:
+        axes.pcolormesh(edges, edges, error, cmap=style.ERROR_MAP, vmin=0, vmax=top, rasterized=True)
+    axes.add_patch(Rectangle((0, 0), 1, 1, fill=False, edgecolor=style.RED, linewidth=outline))
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_ylim(edges[0], edges[-1])
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _ticks(axes: Axes, alpha: Array) -> None:
+    low, high = int(np.ceil(alpha[0])), int(np.floor(alpha[-1]))
+    marks = [low, 0, 1, high] if low < 0 and high > 1 else [low, high]
+    axes.set_xticks(marks)
+    axes.set_yticks(marks)
+    axes.tick_params(length=2, pad=1.5)
+
+
+def triangle(results: Results, regime: str, grid: Disentanglement, top: float, clipped: bool) -> Figure:
+    """Task below task: the panel in row i, column j < i is the pair (j, i); top right the mean."""
+    count = len(results.tasks)
+    with style.settings():
+        figure = Figure(figsize=(11.0, 9.6))
+        figure.set_layout_engine("none")
+        left, bottom, right, high, gap = 0.105, 0.035, 0.995, 0.995, 0.008
+        wide, tall = (right - left) / (count - 1), (high - bottom) / (count - 1)
+        for pair, (first, second) in enumerate(results.pairs):
+            row, column = int(second) - 1, int(first)
+            axes = figure.add_axes(
+                (left + column * wide, high - (row + 1) * tall, wide - gap, tall - gap),
+                label=f"pair-{first}-{second}",
+            )
+            panel(axes, grid.error[pair].T, grid.alpha, top)
+            if column == 0:
+                axes.set_ylabel(results.tasks[second], rotation=0, ha="right", va="center", labelpad=7)
+            if second == count - 1:
+                axes.set_xlabel(results.tasks[first], labelpad=5)
+        if count > 3:
+            _corner(figure, regime, grid, top, clipped, len(results.pairs))
+    return figure
+
+
+def _corner(
+    figure: Figure, regime: str, grid: Disentanglement, top: float, clipped: bool, pairs: int
+) -> None:
+    size = 0.26
+    axes = figure.add_axes((0.635, 0.675, size, size * 11.0 / 9.6), label="mean")
+    panel(axes, np.nanmean(grid.error, axis=0).T, grid.alpha, top, outline=1.6)
+    _ticks(axes, grid.alpha)
+    axes.set_title(f"{regime}: mean over {pairs} pairs")
+    axes.set_xlabel(r"α of the column's task", labelpad=2)
+    axes.set_ylabel(r"α of the row's task", labelpad=0)
+    bar_axes = figure.add_axes((0.925, 0.675, 0.014, size * 11.0 / 9.6), label="scale")
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(0, top), style.ERROR_MAP),
+        cax=bar_axes,
+        extend="max" if clipped else "neither",
+    )
+    bar.outline.set_visible(False)
+    bar_axes.set_title("ξ")
+    bar_axes.tick_params(length=2)
+
+
+def matched(results: Results) -> Figure | None:
+    """ξ(α,α), mean over pairs with quartiles: against α, and against the length of the step."""
+    found = grids(results)
+    records = {name: results.similarity(name) for name in found}
+    known = {name: record for name, record in records.items() if record is not None}
+    common = measures.matched_norm(found, known, results.pairs)
+    if not found:
+        return None
+    with style.settings():
+        figure = Figure(figsize=(11.0, 3.7))
+        equal, norm = figure.subplots(1, 2, sharey=True)
+        for name, grid in found.items():
+            alpha, values = measures.diagonal(grid)
+            _band(equal, alpha, values, name, results.regimes)
+        equal.set(xlabel="α", ylabel="ξ(α,α)", title="At equal α", xlim=(0, None), ylim=(0, None))
+        equal.legend(loc="upper left")
+        if common is None:
+            norm.text(0.5, 0.5, "no norms: /similarity is absent", ha="center", transform=norm.transAxes)
+        else:
+            for name, error in common.error.items():
+                _band(norm, common.length, error, name, results.regimes)
+            norm.set_xlim(0, float(common.length[-1]))
+        norm.set(xlabel="α · ½(‖τ₁‖+‖τ₂‖)", title="At matched norm")
+        for axes in (equal, norm):
+            style.grid(axes)
+    return figure
+
+
+def _band(axes: Axes, x: Array, values: Array, name: str, regimes: list[str]) -> None:
+    tint = style.colour(name, regimes)
+    low, high = np.nanquantile(values, [0.25, 0.75], axis=0)
+    axes.fill_between(x, low, high, color=tint, alpha=0.16, linewidth=0)
+    axes.plot(x, np.nanmean(values, axis=0), color=tint, label=name)

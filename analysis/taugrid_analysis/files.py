@@ -1,0 +1,38 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Where a run's results lie, and HDF5 values as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taugrid_analysis.errors import InputError
+
+
+def text(value: Any) -> str:
+    """An HDF5 string, fixed or variable, as str; anything else as its usual text."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8").rstrip("\0")
+    if isinstance(value, np.ndarray):
+        return ", ".join(text(item) for item in value.ravel())
+    if isinstance(value, np.generic):
+        return text(value.item())
+    return str(value)
+
+
+def locate(run: Path) -> Path:
+    """RUN may be a run folder or the path of its results.h5."""
+    if run.is_dir():
+        path = run / "results.h5"
+        if path.is_file():
+            return path
+        units = run / "units"
+        count = sum(1 for _ in units.iterdir()) if units.is_dir() else 0
+        state = f"no results.h5 ({count} work units are committed)" if count else "no results.h5"
+        raise InputError(state, run, "a finished run; run the same `taugrid run` again to continue it")
+    if not run.exists():
+        raise InputError("does not exist", run, "a run folder or a results.h5")
+    return run
