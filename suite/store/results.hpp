@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <variant>
@@ -97,9 +98,8 @@ class ResultsWriter {
     std::string path;
     std::int64_t length = 0;
   };
-  template <class Work>
-  void agree(const std::string& call, Work&& work);
-  void fail(const std::string& problem);
+  void agree(const std::string& call, const std::function<void()>& work);
+  void open();
   void close() noexcept;
   void require_new(const std::string& path) const;
   Dataset& find(const std::string& path);
@@ -110,9 +110,8 @@ class ResultsWriter {
   void attach(Dataset& dataset, const std::vector<std::string>& dimensions);
   std::string scale_for(const std::string& dimension, std::int64_t length);
   void make_scale(const std::string& path, const std::string& name);
-  void set_text(hid_t object, const std::string& name, const std::string& value);
   void put_rows(const std::string& path, hid_t type, std::int64_t count, const void* data);
-  std::string broadcast(std::string bytes) const;
+  std::string broadcast(std::string bytes, int root = 0) const;
   void transfer(const Dataset& dataset, const Slab* slab);
 
   std::filesystem::path path_;

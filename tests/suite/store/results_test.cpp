@@ -184,6 +184,20 @@ TEST_F(Results, AllRanksLearnOfOneRanksMistake) {
   EXPECT_FALSE(std::filesystem::exists(temporary_name(folder_ / "r.h5", true)));
 }
 
+TEST_F(Results, TheCallersOwnExceptionLeavesNoFile) {
+  // Unwinding may happen on one rank alone, so nothing collective is done then; no rank may hang,
+  // neither here nor in MPI_Finalize.
+  const auto stop = [&] {
+    ResultsWriter writer(folder_ / "r.h5", MPI_COMM_WORLD);
+    writer.put("/x", torch::ones({2}), {"n"});
+    throw std::runtime_error("stop");
+  };
+  EXPECT_THROW(stop(), std::runtime_error);
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "r.h5"));
+  EXPECT_FALSE(std::filesystem::exists(temporary_name(folder_ / "r.h5", true)));
+}
+
 TEST_F(Results, DifferentCallsAreFoundOut) {
   if (ranks_ == 1) {
     GTEST_SKIP();
