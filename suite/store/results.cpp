@@ -3,12 +3,15 @@
 // How the ranks agree, begin, write their parts and commit; results_layout.cpp has the rest.
 #include "suite/store/results.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <exception>
 #include <limits>
 #include <stdexcept>
+#include <system_error>
 
 #include "suite/error.hpp"
 #include "suite/store/atomic_file.hpp"
@@ -109,7 +112,36 @@ void ResultsWriter::open() {
     const Handle creation = own(H5Pcreate(H5P_FILE_CREATE), where);
     check(H5Pset_obj_track_times(creation, false), where);
     file_ = own(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, creation, access), where);
+    if (rank_ == 0) {
+      descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
+    }
+    reserve(0);
   });
+}
+
+// Inside HDF5 a failed write of one rank leaves the others waiting in MPI-IO, so the space is claimed before.
+// A file system that cannot do so is taken at its word.
+void ResultsWriter::reserve(std::uint64_t bytes) {
+  constexpr std::uint64_t metadata = 32 << 10;  // generous for one object's headers, links and attributes
+  needed_ += bytes + metadata;
+#ifdef __linux__
+  if (descriptor_ >= 0 &&
+      ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(needed_)) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
+    throw InputError("cannot write " + path_.string() + ": " + std::generic_category().message(errno) +
+                     "; free space or choose another folder");
+  }
+#endif
+}
+
+void ResultsWriter::reserve(const Shape& shape, std::size_t element_bytes) {
+  std::uint64_t bytes = element_bytes;
+  std::uint64_t scales = 0;
+  for (const auto extent : shape) {
+    bytes *= static_cast<std::uint64_t>(extent);
+    scales += sizeof(std::int64_t) * static_cast<std::uint64_t>(extent);
+  }
+  reserve(bytes + scales);
 }
 
 ResultsWriter::~ResultsWriter() {
@@ -132,6 +164,9 @@ ResultsWriter::~ResultsWriter() {
 
 void ResultsWriter::close() noexcept {
   datasets_.clear();
+  if (descriptor_ >= 0) {
+    ::close(std::exchange(descriptor_, -1));
+  }
   if (file_ >= 0) {
     Handle closing = std::move(file_);
     file_ = Handle();
@@ -178,6 +213,7 @@ void ResultsWriter::create(const std::string& path, Element element, const Shape
   agree(call, [&] {
     require_new(path);
     check_dimensions(shape, dimensions);
+    reserve(shape, bytes_of(element));
   });
   agree(call, [&] {
     // All bits zero is 0 in every type; what nobody measured must not look like a measured 0.
@@ -279,6 +315,7 @@ void ResultsWriter::put(const std::string& path, const at::Tensor& values,
     require_new(path);
     plain = values.detach().cpu().contiguous();
     check_dimensions(plain.sizes().vec(), dimensions);
+    reserve(plain.sizes().vec(), plain.element_size());
     call += std::string(name_of(element_of(plain.scalar_type()))) + text_of(plain.sizes().vec());
   };
   agree("put " + path, prepare);
@@ -301,6 +338,9 @@ void ResultsWriter::commit() {
   agree("close", [&] {
     const std::string where = "cannot write " + path_.string();
     datasets_.clear();
+    if (descriptor_ >= 0) {
+      ::close(std::exchange(descriptor_, -1));
+    }
     check(H5Fflush(file_, H5F_SCOPE_GLOBAL), where);
     check(H5Fclose(file_.release()), where);
   });

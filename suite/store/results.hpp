@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <mpi.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -101,6 +102,8 @@ class ResultsWriter {
   void agree(const std::string& call, const std::function<void()>& work);
   void open();
   void close() noexcept;
+  void reserve(std::uint64_t bytes);
+  void reserve(const std::vector<std::int64_t>& shape, std::size_t element_bytes);
   void require_new(const std::string& path) const;
   Dataset& find(const std::string& path);
   Dataset& make(const std::string& path, hid_t type, const std::vector<std::int64_t>& shape,
@@ -119,6 +122,8 @@ class ResultsWriter {
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0;
   int exceptions_ = 0;
+  int descriptor_ = -1;       // rank 0: to reserve space
+  std::uint64_t needed_ = 0;  // bytes, at most
   bool collective_ = false;
   Handle file_;
   std::map<std::string, Dataset> datasets_;

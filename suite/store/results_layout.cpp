@@ -125,6 +125,7 @@ void ResultsWriter::put_text(const std::string& path, const std::vector<std::str
   agree(call, [&] {
     require_new(path);
     check_dimensions({text.count}, {dimension});
+    reserve({text.count}, text.length);
   });
   agree(call, [&] {
     put_rows(path, text_type(text.length), text.count, text.bytes.data());
@@ -142,6 +143,7 @@ void ResultsWriter::scale(const std::string& path, const at::Tensor& values, con
     if (plain.dim() != 1 || name.empty() || name.front() == '/') {
       throw std::logic_error(path_.string() + ": " + path + ": a scale has a name and one dimension");
     }
+    reserve(plain.sizes().vec(), plain.element_size());
     call += std::string(name_of(element_of(plain.scalar_type()))) + text_of(plain.sizes().vec());
   });
   agree(call, [] {});
@@ -162,6 +164,7 @@ void ResultsWriter::scale(const std::string& path, const std::vector<std::string
     if (name.empty() || name.front() == '/') {
       throw std::logic_error(path_.string() + ": " + path + ": a scale has a name");
     }
+    reserve({text.count}, text.length);
   });
   agree(call, [&] {
     put_rows(path, text_type(text.length), text.count, text.bytes.data());
@@ -177,6 +180,7 @@ void ResultsWriter::attribute(const std::string& object, const std::string& name
       throw std::logic_error(path_.string() + ": " + call + ": not a name, or the file is closed");
     }
     bytes = encode(describe(value));
+    reserve(bytes.size());
   });
   bytes = broadcast(std::move(bytes));
   agree(call, [&] {
@@ -194,7 +198,14 @@ void ResultsWriter::attribute(const std::string& object, const std::string& name
 }
 
 void ResultsWriter::units(const std::vector<UnitRow>& rows) {
-  agree("units", [&] { require_new("/units"); });
+  agree("units", [&] {
+    require_new("/units");
+    std::size_t longest = sizeof(std::int32_t) + sizeof(double);
+    for (const UnitRow& row : rows) {
+      longest = std::max(longest, row.key.size() + row.device.size());
+    }
+    reserve({static_cast<std::int64_t>(rows.size())}, 2 * longest + sizeof(std::int32_t) + sizeof(double));
+  });
   Json table = Json::array();
   if (rank_ == 0) {
     for (const UnitRow& row : rows) {

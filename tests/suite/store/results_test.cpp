@@ -4,6 +4,7 @@
 #include "suite/store/results.hpp"
 
 #include <hdf5_hl.h>
+#include <sys/mount.h>
 #include <torch/torch.h>
 
 #include <array>
@@ -228,6 +229,40 @@ TEST_F(Results, WrongCallsAreRefused) {
 TEST_F(Results, AnUnwritableFolderIsAnInputErrorOnAllRanks) {
   expect_contains(message_of([&] { ResultsWriter(folder_ / "no" / "r.h5", MPI_COMM_WORLD); }),
                   "No such file or directory");
+}
+
+TEST_F(Results, AFullDiskIsAnInputErrorOnAllRanks) {
+  const auto full = folder_ / "full";
+  int mounted = 0;
+  if (rank_ == 0) {
+    std::filesystem::create_directories(full);
+    mounted = ::mount("none", full.c_str(), "tmpfs", 0, "size=512k") == 0 ? 1 : 0;
+  }
+  MPI_Bcast(&mounted, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  if (mounted == 0) {
+    GTEST_SKIP() << "a small file system needs the right to mount";
+  }
+  {
+    ResultsWriter writer(full / "r.h5", MPI_COMM_WORLD);
+    writer.put("/small", torch::ones({8}), {"n"});
+    expect_contains(message_of([&] { writer.put("/large", torch::ones({1 << 18}), {"m"}); }),
+                    "r.h5: No space left on device; free space");
+    EXPECT_FALSE(std::filesystem::exists(temporary_name(full / "r.h5", true)));
+  }
+  {
+    // Many small things fill it too.
+    ResultsWriter writer(full / "s.h5", MPI_COMM_WORLD);
+    const auto fill = [&] {
+      for (int i = 0; i < 1000; ++i) {
+        writer.attribute("/g" + std::to_string(i), "text", std::string(1000, 'x'));
+      }
+    };
+    expect_contains(message_of(fill), "No space left on device");
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_ == 0) {
+    EXPECT_EQ(::umount(full.c_str()), 0);
+  }
 }
 
 }  // namespace
