@@ -61,7 +61,8 @@ def sections(results: Results) -> list[Section]:
             "disentanglement",
             "ξ along the diagonal α₁ = α₂ = α: mean over pairs, band from the lower to the upper quartile."
             " Left against α; right against the length of the step, so that a regime does not look better"
-            " only because its task vectors are shorter. Linear between grid points; the axis ends where the"
+            " only because its task vectors are shorter. Linear between grid points, further apart for"
+            " longer vectors: where ξ bends upwards that raises their curve a little. The axis ends where the"
             " first pair leaves its grid.",
             [grids.matched(results)],
         ),

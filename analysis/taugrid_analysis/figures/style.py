@@ -21,16 +21,15 @@ REGIME_COLOURS = {"pretrained": "#8b93a0", "standard": "#d9632a", "linear": "#2a
 MORE_COLOURS = ("#2f9e78", "#c2457f", "#a38a1e", "#5a6b8c")
 KIND_COLOURS = ("#2a7fba", "#d9632a", "#2f9e78", "#8a63b8", "#c2457f", "#a38a1e", "#5a6b8c", "#77a8a0")
 RED = "#e0312f"
+UNKNOWN = "#9aa0a8"
 
 # Light is disentangled, as in the paper's Figure 3.
 ERROR_MAP = LinearSegmentedColormap.from_list(
     "error", ["#fdfcf5", "#d6ebdc", "#8fcdc4", "#3c9fb4", "#23659a", "#1c3873", "#140f3d"]
-)
-ERROR_MAP.set_bad("#9aa0a8")
+).with_extremes(bad=UNKNOWN)
 SIGNED_MAP = LinearSegmentedColormap.from_list(
     "signed", ["#1f5f9e", "#7fb0d6", "#f6f5f1", "#efa57c", "#b8431a"]
-)
-SIGNED_MAP.set_bad("#9aa0a8")
+).with_extremes(bad=UNKNOWN)
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",

@@ -1,0 +1,16 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import synthetic
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete run: eight tasks, two regimes."""
+    folder = tmp_path_factory.mktemp("run")
+    synthetic.write(folder / "results.h5")
+    return folder

@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The papers' numbers: right as printed, and shown with a verdict only where they apply."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import h5py
+import pytest
+import synthetic
+
+from taugrid_analysis import published
+from taugrid_analysis.published import PublishedTable, verdict
+from taugrid_analysis.results import Results
+from taugrid_analysis.tables import all_tables
+from taugrid_analysis.text_table import Table
+
+PAPERS = os.environ.get("TAUGRID_PAPERS")
+B32 = ("openai/clip-vit-base-patch32", 87849216, "pretrained")
+REACH = 24  # lines of a paper's text around a caption within which its table stands
+
+
+def numbers(line: str) -> list[float]:
+    bare = re.sub(r"\$[^$]*\$", " ", line)  # formulas
+    return [float(found) for found in re.findall(r"(?<![\w.])\d+\.\d+(?![\w.])", bare)]
+
+
+@pytest.mark.skipif(not PAPERS, reason="TAUGRID_PAPERS names no folder of the papers' text")
+@pytest.mark.parametrize("table", published.tables(), ids=lambda table: f"{table.text}-{table.measure}")
+def test_numbers_are_as_printed(table: PublishedTable) -> None:
+    """Each row is a line near its table's caption with its label and exactly its numbers, in order."""
+    lines = (Path(str(PAPERS)) / table.text).read_text(encoding="utf-8").splitlines()
+    captions = [index for index, line in enumerate(lines) if re.match(rf"\s*Table {table.number}:", line)]
+    assert len(captions) == 1, captions
+    near = lines[max(0, captions[0] - REACH) : captions[0] + REACH]
+    for row in table.rows:
+        expected = [number for values in row.values.values() for number in values]
+        matching = [line for line in near if row.label in line and numbers(line) == expected]
+        assert len(matching) == 1, (row.label, row.regime, expected)
+
+
+def test_every_row_has_every_model() -> None:
+    for table in published.tables():
+        for row in table.rows:
+            assert list(row.values) == list(published.models())
+            assert all(len(values) in (1, len(table.columns)) for values in row.values.values())
+
+
+def test_ranges_over_papers() -> None:
+    found = published.cells("addition", "pretrained", "absolute", "standard", "B32")
+    assert found == [("Tangent T1", 71.4), ("τJp T1", 70.4), ("Attention T2", 70.0)]
+    assert published.cells("addition", "random", "absolute", "linear", "L14") == [("Tangent T3", 6.1)]
+
+
+def test_verdict() -> None:
+    assert verdict(71.0, [71.4, 70.4, 70.0]) == "inside"
+    assert verdict(71.44, [71.4, 70.0]) == "inside"  # as far as it is printed
+    assert verdict(72.0, [71.4, 70.0]) == "0.6 above"
+    assert verdict(68.5, [71.4, 70.0]) == "1.5 below"
+
+
+def tables_of(path: Path) -> dict[str, Table]:
+    with Results(path) as results:
+        return {table.name: table for table in all_tables(results)}
+
+
+def test_another_model_gets_no_verdict(run_folder: Path) -> None:
+    found = tables_of(run_folder)
+    assert not any("verdict" in column.name for column in found["addition"].columns)
+    note = found["published"].notes[0]
+    assert "clip_mini, is none of the papers'" in note and "without verdict" in note
+    assert found["published"].rows[1][2] == 71.4
+
+
+def test_the_papers_model_is_judged(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path / "results.h5", model=B32, tasks=synthetic.PAPER_TASKS)
+    with h5py.File(path, "r+") as file:
+        file["addition/standard/absolute"][...] = 0.709
+        file["addition/linear/absolute"][...] = 0.775
+    found = tables_of(path)
+    assert "published" not in found
+    table = found["addition"]
+    names = [column.name for column in table.columns]
+    by_regime = {row[0]: dict(zip(names, row, strict=True)) for row in table.rows}
+    assert by_regime["standard"]["absolute published"] == "70.0…71.4"
+    assert by_regime["standard"]["absolute verdict"] == "inside"
+    assert by_regime["linear"]["absolute verdict"] == "1.0 above"
+    assert by_regime["standard"]["one_shot_absolute published"] == "19.9"
+
+
+@pytest.mark.parametrize(
+    ("model", "tasks", "reason"),
+    [
+        ((B32[0], 1234, "pretrained"), synthetic.PAPER_TASKS, "1,234 parameters"),
+        (B32, synthetic.TASKS, "not their eight"),
+        (("laion/clip-vit-b-32", B32[1], "pretrained"), synthetic.PAPER_TASKS, "none of the papers'"),
+    ],
+)
+def test_almost_the_papers_model_is_not_judged(
+    model: tuple[str, int, str], tasks: tuple[str, ...], reason: str, tmp_path: Path
+) -> None:
+    found = tables_of(synthetic.write(tmp_path / "results.h5", model=model, tasks=tasks))
+    assert reason in found["published"].notes[0]
+    assert not any("verdict" in column.name for column in found["addition"].columns)
+
+
+def test_random_start_is_held_against_the_random_table(tmp_path: Path) -> None:
+    model = (B32[0], B32[1], "random")
+    path = synthetic.write(tmp_path / "results.h5", model=model, tasks=synthetic.PAPER_TASKS)
+    table = tables_of(path)["addition"]
+    names = [column.name for column in table.columns]
+    row = dict(zip(names, next(row for row in table.rows if row[0] == "standard"), strict=True))
+    assert row["absolute published"] == "5.5"

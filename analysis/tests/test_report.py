@@ -1,0 +1,191 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The report stands alone, draws everything that the file has, and says what it lacks."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import synthetic
+
+from taugrid_analysis import cli
+from taugrid_analysis.figures import composite, grids
+from taugrid_analysis.findings import findings
+from taugrid_analysis.report import report
+from taugrid_analysis.results import Results
+
+VOID = {"meta", "link", "br", "img", "path", "use", "image", "rect", "circle"}
+
+
+class Page(HTMLParser):
+    """Collects what a browser would fetch, and checks that elements close."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.identifiers: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in {"src", "href", "xlink:href", "srcset", "data"}:
+                self.links.append(value or "")
+            if name == "id":
+                self.identifiers.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def html(run_folder: Path) -> str:
+    assert cli.main(["report", str(run_folder)]) == 0
+    return (run_folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_nothing_is_fetched(html: str) -> None:
+    page = Page(html)
+    assert page.open == []
+    assert "http:" not in html and "https:" not in html and "@import" not in html
+    assert "script" not in page.tags and "link" not in page.tags and "iframe" not in page.tags
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", html))
+
+
+def test_inner_links_lead_somewhere(html: str) -> None:
+    page = Page(html)
+    assert len(page.identifiers) == len(set(page.identifiers))
+    for link in [*page.links, *re.findall(r"url\((#[^)]*)\)", html)]:
+        if link.startswith("#"):
+            assert link[1:] in page.identifiers
+
+
+def test_every_pair_of_every_regime_is_drawn(run_folder: Path, html: str) -> None:
+    section = html[html.index('<section id="disentanglement">') : html.index('<section id="matched">')]
+    assert section.count("<image") >= 2 * (28 + 1)
+    with Results(run_folder) as results:
+        for regime, grid in grids.grids(results).items():
+            figure = grids.triangle(results, regime, grid, 2.0, False)
+            by_label = {str(axes.get_label()): axes for axes in figure.axes}
+            for pair, (first, second) in enumerate(synthetic.PAIRS):
+                image = by_label[f"pair-{first}-{second}"].images[0]
+                np.testing.assert_array_equal(np.asarray(image.get_array()), grid.error[pair].T)
+                assert image.get_clim() == (0, 2.0)
+                box = by_label[f"pair-{first}-{second}"].patches[0].get_bbox()  # type: ignore[attr-defined]
+                assert box.extents.tolist() == [0, 0, 1, 1]
+
+
+def test_composite_mirrors_the_two_regimes(run_folder: Path) -> None:
+    with Results(run_folder) as results:
+        found = grids.grids(results)
+        by_label = {str(axes.get_label()): axes for axes in composite.composite(results).axes}
+        for pair, (first, second) in enumerate(synthetic.PAIRS):
+            upper = by_label[f"standard-{first}-{second}"].images[0]
+            lower = by_label[f"linear-{first}-{second}"].images[0]
+            np.testing.assert_array_equal(np.asarray(upper.get_array()), found["standard"].error[pair])
+            np.testing.assert_array_equal(np.asarray(lower.get_array()), found["linear"].error[pair].T)
+            assert upper.get_clim() == lower.get_clim()
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_figure_file(run_folder: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"figure.{suffix}"
+    assert cli.main(["figure", str(run_folder), "--out", str(out)]) == 0
+    assert out.read_bytes()[:8].startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix])
+
+
+def test_facts_and_tables_are_in_the_page(html: str) -> None:
+    for fact in (
+        "clip_mini",
+        "869,632 parameters",
+        "node01, node02",
+        "4 ranks",
+        "0123456789abcdef0123456789abcdef01234567",
+        "2026-01-02T03:04:05Z",
+        "5 min 20 s",
+        "taugrid run quickstart.toml",
+    ):
+        assert fact in html
+    assert html.count("<tr>") > 28 + 8
+
+
+def test_findings_are_computed(run_folder: Path) -> None:
+    with Results(run_folder) as results:
+        text = " ".join(findings(results))
+    single = synthetic.NORM["standard"] * (1 + 3.5 / 10)
+    assert f"{2 * synthetic.SLOPE * single:.3f} (standard)" in text
+    assert "linear is lower than standard in 28 of 28 pairs" in text
+    assert "is lower in 0." in text  # at matched norm the regimes are equal by construction
+    assert "0.800 of the local energy" in text
+    assert "one seed" in text
+
+
+@pytest.mark.parametrize(
+    ("groups", "absent"),
+    [
+        (["disentanglement", "ntk", "units", "model"], {"disentanglement", "matched", "ntk", "timings"}),
+        (["similarity", "training", "provenance"], {"cosine", "smoothness", "training"}),
+        (["addition", "single_task", "smoothness"], {"addition", "accuracy", "smoothness"}),
+    ],
+)
+def test_absent_group_is_said(groups: list[str], absent: set[str], tmp_path: Path) -> None:
+    synthetic.write(tmp_path / "results.h5", leave_out=groups)
+    with Results(tmp_path) as results:
+        html = report(results)
+    parts = dict(re.findall(r'<section id="(\w+)">(.*?)</section>', html, re.DOTALL))
+    assert {anchor for anchor, part in parts.items() if 'class="absent"' in part} == absent
+    assert {anchor for anchor, part in parts.items() if "<svg" not in part} - {
+        "tables",
+        "provenance",
+    } == absent
+
+
+def test_bare_file_still_reports(tmp_path: Path) -> None:
+    groups = ["disentanglement", "addition", "single_task", "similarity", "smoothness", "ntk", "training"]
+    synthetic.write(tmp_path / "results.h5", leave_out=[*groups, "units", "model", "provenance"])
+    assert cli.main(["report", str(tmp_path)]) == 0
+    assert cli.main(["show", str(tmp_path)]) == 0
+    assert cli.main(["tables", str(tmp_path)]) == 0
+
+
+def test_any_regime_is_drawn(tmp_path: Path) -> None:
+    names = ["standard", "attention", "tau_jp"]
+    synthetic.write(tmp_path / "results.h5", regimes=names, alpha=np.linspace(-2, 2, 9))
+    with Results(tmp_path) as results:
+        html = report(results)
+    assert html.count(": mean over 28 pairs") == len(names)
+
+
+def test_colour_scale_is_common_and_stated(run_folder: Path, html: str) -> None:
+    """Fewer than 1 % of the cells exceed 1, so the scale ends there and the page says it."""
+    with Results(run_folder) as results:
+        found = grids.grids(results)
+        top, above = grids.upper(found)
+    values = np.concatenate([grid.error.ravel() for grid in found.values()])
+    assert above == (values > 1).mean() and top == 1.0
+    assert "one colour scale, 0 to 1, for all regimes" in html
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    tasks = ("<b>&amp;", *synthetic.TASKS[1:])
+    synthetic.write(
+        tmp_path / "results.h5", tasks=tasks, model=("<script>alert(1)</script>", 1, "pretrained")
+    )
+    with Results(tmp_path) as results:
+        html = report(results)
+    assert "<script" not in html and "<b>&amp;" not in html

@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a file is said in one line, with exit code 2."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import synthetic
+
+from taugrid_analysis import cli
+from taugrid_analysis.results import Results
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Runs the command, asserts exit code 2, one line on stderr and nothing on stdout."""
+    assert cli.main(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1 and captured.err.endswith("\n")
+    assert "expected" in captured.err
+    return captured.err
+
+
+@pytest.fixture
+def file(run_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(run_folder / "results.h5", tmp_path / "results.h5"))
+
+
+@pytest.mark.parametrize("command", ["show", "tables", "report"])
+def test_missing_file(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no results.h5" in refusal(capsys, command, str(tmp_path))
+    assert "does not exist" in refusal(capsys, command, str(tmp_path / "none"))
+
+
+def test_unfinished_run_says_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    units = tmp_path / "units"
+    units.mkdir()
+    for index in range(3):
+        (units / f"{index}.safetensors").touch()
+    assert "3 work units are committed" in refusal(capsys, "show", str(tmp_path))
+
+
+def test_truncated_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_bytes(file.read_bytes()[:5000])
+    assert "not readable as HDF5" in refusal(capsys, "show", str(file))
+
+
+def test_other_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic.write(tmp_path / "results.h5", schema=2)
+    line = refusal(capsys, "tables", str(tmp_path))
+    assert "schema_version is 2" in line and "expected 1" in line
+
+
+def test_root_attribute_missing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        del handle.attrs["finished_utc"]
+    assert "finished_utc" in refusal(capsys, "show", str(file))
+
+
+@pytest.mark.parametrize(
+    "path", ["tasks", "pairs/tasks", "addition/linear/chosen_alpha", "similarity/standard/norm"]
+)
+def test_broken_layout_names_the_data_set(path: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        del handle[path]
+    assert f"/{path}" in refusal(capsys, "tables", str(file))
+
+
+def test_wrong_shape(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        del handle["smoothness/linear/lambda_max"]
+        handle["smoothness/linear/lambda_max"] = np.zeros(7)
+    line = refusal(capsys, "tables", str(file))
+    assert "/smoothness/linear/lambda_max" in line and "[7]" in line and "[8]" in line
+
+
+def test_pairs_out_of_order(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        handle["pairs/tasks"][...] = handle["pairs/tasks"][()][::-1]
+    assert "/pairs/tasks" in refusal(capsys, "show", str(file))
+
+
+def test_figure_needs_grids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic.write(tmp_path / "results.h5", leave_out=["disentanglement"])
+    assert "/disentanglement" in refusal(capsys, "figure", str(tmp_path), "--out", str(tmp_path / "a.png"))
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_unknown_table_and_format(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "addition" in refusal(capsys, "tables", str(run_folder), "--only", "nonsense")
+    assert "png" in refusal(capsys, "figure", str(run_folder), "--out", "a.bmp")
+
+
+def test_folder_or_file(run_folder: Path) -> None:
+    with Results(run_folder) as one, Results(run_folder / "results.h5") as other:
+        assert one.path == other.path
+        assert one.tasks == list(synthetic.TASKS)
+
+
+def test_fixed_length_text_reads_the_same(file: Path) -> None:
+    with h5py.File(file, "r+") as handle:
+        del handle["tasks/name"]
+        handle["tasks/name"] = np.array(
+            [name.encode() for name in synthetic.TASKS], dtype=h5py.string_dtype("utf-8", 12)
+        )
+    with Results(file) as results:
+        assert results.tasks == list(synthetic.TASKS)
+
+
+def test_regimes_are_those_in_the_file(tmp_path: Path) -> None:
+    synthetic.write(tmp_path / "results.h5", regimes=["zeta", "linear", "posthoc", "attention"])
+    with Results(tmp_path) as results:
+        assert results.regimes == ["posthoc", "linear", "attention", "zeta"]

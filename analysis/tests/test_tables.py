@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers in the tables are those in the file, in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import synthetic
+
+from taugrid_analysis import cli
+from taugrid_analysis.results import Results
+from taugrid_analysis.tables import all_tables
+from taugrid_analysis.text_table import Column, Table, as_markdown, as_text, width
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert cli.main([str(argument) for argument in arguments]) == 0
+    return capsys.readouterr().out
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(
+        csv.DictReader(io.StringIO("".join(line for line in text.splitlines(True) if line[0] != "#")))
+    )
+
+
+def only(capsys: pytest.CaptureFixture[str], run: Path, name: str) -> list[dict[str, str]]:
+    return rows(printed(capsys, "tables", run, "--format", "csv", "--only", name))
+
+
+def test_addition(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {row["regime"]: row for row in only(capsys, run_folder, "addition")}
+    assert list(found) == ["pretrained", "standard", "linear"]
+    with h5py.File(run_folder / "results.h5") as file:
+        for regime in ("standard", "linear"):
+            group = file[f"addition/{regime}"]
+            assert float(found[regime]["alpha"]) == group["chosen_alpha"][()]
+            for name in ("absolute", "normalized", "one_shot_absolute", "one_shot_normalized"):
+                assert float(found[regime][name]) == group[name][()]
+        start = file["single_task/pretrained/accuracy"][()].mean()
+    assert float(found["pretrained"]["absolute"]) == pytest.approx(start, rel=1e-15)
+
+
+def test_single_task(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = only(capsys, run_folder, "single_task")
+    assert [row["task"] for row in found] == [*synthetic.TASKS, "mean"]
+    with h5py.File(run_folder / "results.h5") as file:
+        for regime in ("pretrained", "standard", "linear"):
+            stored = file[f"single_task/{regime}/accuracy"][()]
+            assert [float(row[regime]) for row in found[:-1]] == stored.tolist()
+
+
+def test_xi(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = {name: synthetic.norms(name) for name in ("standard", "linear")}
+    for row in only(capsys, run_folder, "disentanglement"):
+        norm = size[row["regime"]]
+        sums = np.array([norm[i] + norm[j] for i, j in synthetic.PAIRS])
+        assert float(row["ξ(1,1)"]) == pytest.approx(synthetic.SLOPE * sums.mean())
+        assert float(row["ξ(0.3,0.3)"]) == pytest.approx(0.3 * synthetic.SLOPE * sums.mean())
+        assert float(row["worst pair at (1,1)"]) == pytest.approx(synthetic.SLOPE * sums.max())
+        assert row["which"] == "emoji + clipart"
+
+
+def test_smoothness_and_vectors(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spectrum, vectors = only(capsys, run_folder, "smoothness"), only(capsys, run_folder, "similarity")
+    with h5py.File(run_folder / "results.h5") as file:
+        for column in ("lambda_max", "residual"):
+            stored = np.concatenate(
+                [file[f"smoothness/{name}/{column}"][()] for name in ("standard", "linear")]
+            )
+            assert [float(row[column]) for row in spectrum] == stored.tolist()
+        stored = np.concatenate([file[f"similarity/{name}/norm"][()] for name in ("standard", "linear")])
+        assert [float(row["norm"]) for row in vectors] == stored.tolist()
+
+
+def test_every_pair(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = only(capsys, run_folder, "pairs")
+    assert len(found) == 28 and found[0]["pair"] == "fashion + mnist5k"
+    with h5py.File(run_folder / "results.h5") as file:
+        error = file["disentanglement/standard/error"][()]
+    place = 8  # α = 1 on [−3, 3] in steps of ½
+    np.testing.assert_allclose(
+        [float(row["standard ξ(1,1)"]) for row in found], error[:, place, place], rtol=1e-14
+    )
+
+
+def test_text_shows_percent(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "tables", run_folder)
+    with h5py.File(run_folder / "results.h5") as file:
+        shown = f"{100 * file['addition/standard/absolute'][()]:.1f}"
+    line = next(line for line in text.splitlines() if line.startswith("  standard"))
+    assert shown in line.split()
+
+
+def test_columns_are_aligned() -> None:
+    table = Table(
+        "a", "Title", [Column("name"), Column("ξ", 2)], [["long name", 1.5], ["b", None], ["c", 12.25]]
+    )
+    lines = as_text(table).splitlines()
+    assert lines[0] == "Title"
+    assert {width(line) for line in lines[1:]} == {width(lines[1])}
+    assert lines[3].endswith(" 1.50") and lines[5].endswith("12.25")
+    assert "| long name | 1.50 |" in as_markdown(table)
+
+
+def test_show_fits_one_screen(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "show", run_folder).splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    assert any("clip_mini" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("addition", "addition"),
+        ("single_task", "single_task"),
+        ("similarity", "similarity"),
+        ("disentanglement", "disentanglement"),
+        ("smoothness", "smoothness"),
+        ("ntk", "ntk"),
+    ],
+)
+def test_absent_group_costs_its_own_table_only(
+    group: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    synthetic.write(tmp_path / "results.h5", leave_out=[group])
+    with Results(tmp_path) as results:
+        found = {table.name for table in all_tables(results)}
+    everything = {
+        "addition",
+        "single_task",
+        "similarity",
+        "disentanglement",
+        "smoothness",
+        "ntk",
+        "published",
+    }
+    gone = {"addition", "published"} if group == "addition" else {name}
+    assert found == everything - gone
+    printed(capsys, "show", tmp_path)
