@@ -19,6 +19,7 @@ from errors import InputError
 from splits import SPLIT_NAMES, TEST, TRAIN, merge_keys, shuffled_rows, split_by_key
 
 Say = Callable[[str], None]
+LOGIT_SCALE = 50.0  # about where the default model's pre-training ends
 BUILDING_CODE = ("build.py", "sources.py", "splits.py", "picture.py", "packed.py", "minilm.py", "formats.py")
 
 
@@ -78,6 +79,7 @@ def pack(task: Task) -> packed.Packed:
         labels={each: labels[rows] for each, rows in task.rows.items()},
         keys={each: [task.keys[row] for row in rows] for each, rows in task.rows.items()},
         head=minilm.head([each.phrase for each in declaration.classes], declaration.templates),
+        logit_scale=LOGIT_SCALE,
         attributes={
             "title": declaration.title,
             "label": declaration.label,

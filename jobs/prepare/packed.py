@@ -15,7 +15,7 @@ from splits import SPLIT_NAMES, stable_hash
 # The default model is pre-trained with these constants; they are the same for all tasks, for one model sees all.
 MEAN = (0.5, 0.5, 0.5)
 STD = (0.5, 0.5, 0.5)
-LOGIT_SCALE = 100.0
+LOGIT_SCALE = 100.0  # where CLIP's own pre-training ends
 
 
 @dataclass

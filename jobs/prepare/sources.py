@@ -126,7 +126,7 @@ def animals(task: Declaration) -> Examples:
 
 
 def font_family(stem: str) -> str:
-    """A careful family: fonts whose names start alike count as one ("8bitlim", "8bitlimo", "8blimro" differ in cut)."""
+    """A careful family: fonts whose file names start alike ("8bitlim", "8bitlimo") count as one."""
     return re.sub(r"[^a-z0-9]", "", stem.lower())[:4]
 
 
@@ -308,23 +308,18 @@ def emoji(task: Declaration) -> Examples:
             labels.append(of_class[group])
             keys.append(emoji_key(name))
             captions.append(name.replace(":", ","))
-    # Pictures without a skin tone first: toned ones repeat them.
-    toned = ["skin tone" in caption for caption in captions]
-    order = sorted(range(len(labels)), key=lambda row: toned[row])
-    kept: dict[int, int] = {}
-    plain = [row for row in order if not toned[row]]
-    chosen = set()
-    for row in sorted(plain, key=lambda row: (stable_hash(f"{task.name}/cap/{keys[row]}"), row)):
-        if kept.get(labels[row], 0) < task.caps["per_class"]:
-            kept[labels[row]] = kept.get(labels[row], 0) + 1
-            chosen.add(row)
+    # Pictures with a skin tone repeat those without: the task leaves them out.
+    plain = [row for row, caption in enumerate(captions) if "skin tone" not in caption]
+    kept = cap_per_class(
+        [labels[row] for row in plain], [keys[row] for row in plain], task.caps["per_class"], task.name
+    )
+    chosen = {plain[row] for row in kept}
     labels = [label if row in chosen else -1 for row, label in enumerate(labels)]
     return Examples(stack(images), labels, keys, captions)
 
 
 def clipart_title(stem: str) -> str:
-    """The title without what the collection appends: an author's name of up to three words cannot be told apart
-    from a title, so it stays; numbers and "bw" go."""
+    """The title in words, without numbers and the most frequent artists. Other artists' names stay in it."""
     return " ".join(word for word in words(stem).split() if word not in ("bw", "ganson", "benji", "ns"))
 
 

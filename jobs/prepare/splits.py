@@ -83,7 +83,7 @@ def shuffled_rows(split: NDArray[np.int64], which: int, seed: str, most: int | N
 
 
 def cap_per_class(labels: Sequence[int], keys: Sequence[str], most: int, seed: str) -> list[int]:
-    """Rows to keep so that no class has more than `most`: whole keys first, in the order of their hashes."""
+    """Rows to keep so that no class has more than `most`, taken in the order of their keys' hashes."""
     order = sorted(range(len(labels)), key=lambda row: (stable_hash(f"{seed}/cap/{keys[row]}"), row))
     kept: dict[int, int] = {}
     rows = []
