@@ -66,7 +66,7 @@ def _disentanglement(results: Results) -> list[str]:
     base = "standard" if "standard" in grids else names[0]
     similar = {name: record for name in names if (record := results.similarity(name)) is not None}
     for name in names:
-        if name == base:
+        if name == base or not (np.isfinite(ones[name]) & np.isfinite(ones[base])).all():
             continue
         lower = int(np.sum(ones[name] < ones[base]))
         sentence = f"At (1,1) {name} is lower than {base} in {lower} of {len(results.pairs)} pairs"

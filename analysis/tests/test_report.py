@@ -135,6 +135,13 @@ def test_findings_are_computed(run_folder: Path) -> None:
     assert "one seed" in text
 
 
+def test_nothing_is_said_of_a_point_off_the_grid(tmp_path: Path) -> None:
+    synthetic.write(tmp_path / "results.h5", alpha=np.linspace(-0.5, 0.5, 5))
+    with Results(tmp_path) as results:
+        text = " ".join(findings(results))
+    assert "(1,1)" not in text and "nan" not in text
+
+
 @pytest.mark.parametrize(
     ("groups", "absent"),
     [
