@@ -3,6 +3,7 @@
 // Operations on dual numbers: the value as in ops.cpp, the tangent by the chain rule. Layer norm and softmax
 // have symmetric Jacobians, so their tangents are ATen's fused backward kernels applied to the tangent.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "kernels/autodiff/detail/formulas.hpp"
 #include "kernels/autodiff/ops.hpp"

@@ -3,6 +3,7 @@
 #include "kernels/autodiff/products.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <stdexcept>

@@ -3,6 +3,7 @@
 #include "kernels/metrics/metrics.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <sstream>
 #include <stdexcept>

@@ -3,6 +3,7 @@
 #include "kernels/weights/detail/aten.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <vector>

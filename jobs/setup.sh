@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+# Installs what taugrid needs and builds it; skips what is there already.
+#   bash jobs/setup.sh [--data] [--tests]     --data: the default tasks' packages; --tests: test tools too
+# System packages come by apt where it exists (as root or by sudo); Python packages go into .venv, the project's
+# own, or the one that TAUGRID_VENV names. TAUGRID_SKIP_APT=1 where an administrator has installed the former.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+venv="${TAUGRID_VENV:-.venv}"
+lists=(jobs/packages/debian.txt)
+pins=(jobs/packages/python.txt)
+unpinned=()  # declare heavy dependencies that the data do not need: installed without them
+for argument in "$@"; do
+  case "$argument" in
+    --data) lists+=(jobs/packages/debian-data.txt); unpinned+=(jobs/packages/python-data.txt) ;;
+    --tests) lists+=(jobs/packages/debian-tests.txt); pins+=(jobs/packages/python-tests.txt) ;;
+    *) echo "setup: unknown argument $argument; expected --data or --tests" >&2; exit 2 ;;
+  esac
+done
+say() { printf 'setup: %s\n' "$*"; }
+
+missing=()
+if command -v dpkg-query >/dev/null; then
+  while read -r package; do
+    [ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || missing+=("$package")
+  done < <(grep -hv '^#' "${lists[@]}" | sed 's/[[:space:]]*#.*//' | awk 'NF {print $1}')
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "${TAUGRID_SKIP_APT:-0}" = 1 ]; then
+    say "not installed, and TAUGRID_SKIP_APT is set: ${missing[*]}"
+  elif command -v apt-get >/dev/null; then
+    as_root=(); [ "$(id -u)" = 0 ] || as_root=(sudo)
+    say "installing ${#missing[@]} system packages: ${missing[*]}"
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      "${missing[@]}" >/dev/null
+  fi
+fi
+if ! command -v apt-get >/dev/null; then
+  for tool in mpicxx cmake ninja ccache h5pcc python3; do
+    command -v "$tool" >/dev/null || say "missing: $tool (needed: C++20 compiler, CMake 3.25, Ninja, MPI, parallel HDF5," \
+      "Kokkos, CLI11, fmt, spdlog, toml++, nlohmann-json; name their folders with CMAKE_PREFIX_PATH, Kokkos_ROOT, HDF5_ROOT)"
+  done
+fi
+
+stamp="$venv/.taugrid-$(cat "${pins[@]}" ${unpinned[@]+"${unpinned[@]}"} | sha256sum | cut -c1-16)"
+if [ ! -e "$stamp" ]; then
+  python=python3; [ -x /usr/bin/python3 ] && python=/usr/bin/python3
+  [ -x "$venv/bin/python" ] || { say "making the Python environment $venv"; "$python" -m venv "$venv"; }
+  say "installing Python packages (LibTorch is among them: 3 GB)"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check ${pins[@]/#/-r }
+  for list in ${unpinned[@]+"${unpinned[@]}"}; do
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$list"
+  done
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e analysis
+  touch "$stamp"
+fi
+torch="$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')"
+
+# Objects that need LibTorch's precompiled header are found again across build folders with these.
+export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}"
+preset="${TAUGRID_PRESET:-release}"
+build="build/$preset"
+tests=OFF; case " $* " in *" --tests "*) tests=ON ;; esac
+# A build with tests serves a user as well: it is not undone by a later call without --tests.
+[ -e "$build/.tests" ] && tests=ON
+if [ ! -e "$build/build.ninja" ] || { [ "$tests" = ON ] && [ ! -e "$build/.tests" ]; }; then
+  say "configuring $build"
+  cmake --preset "$preset" -DTAUGRID_ENABLE_TESTS=$tests -DTAUGRID_TORCH_ROOT="$torch" \
+    -DTAUGRID_PYTHON="$PWD/$venv/bin/python" >"$(mkdir -p build; echo "build/configure-$preset.log")" 2>&1 ||
+    { tail -n 20 "build/configure-$preset.log" >&2; exit 1; }
+  [ "$tests" = ON ] && touch "$build/.tests"
+fi
+say "building (the first time takes minutes)"
+target=taugrid; [ "$tests" = ON ] && target=all
+cmake --build "$build" --target "$target" -- ${TAUGRID_NINJA_ARGUMENTS:---quiet}

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/adamw.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+
+#include "kernels/weights/weights.hpp"
+
+namespace taugrid::experiments {
+
+AdamW::AdamW(at::Tensor theta, const autodiff::Layout& layout, const std::vector<bool>& trained,
+             const AdamWSettings& settings)
+    : settings_(settings) {
+  const auto& blocks = layout.blocks();
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (!trained.empty() && !trained[i]) continue;
+    if (!segments_.empty() && segments_.back().offset + segments_.back().count == blocks[i].offset) {
+      segments_.back().count += blocks[i].count;  // neighbours are one segment: one pass over memory
+    } else {
+      segments_.push_back({blocks[i].offset, blocks[i].count, {}, {}, {}, {}});
+    }
+  }
+  for (auto& s : segments_) {
+    s.theta = theta.detach().narrow(0, s.offset, s.count);
+    s.first = at::zeros_like(s.theta);
+    s.second = at::zeros_like(s.theta);
+    s.steps = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(theta.device()));
+  }
+}
+
+void AdamW::step(const at::Tensor& gradient, double learning_rate) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> theta, gradients, first, second, steps;
+  for (auto& s : segments_) {
+    s.steps.add_(1);
+    theta.push_back(s.theta);
+    gradients.push_back(gradient.narrow(0, s.offset, s.count));
+    first.push_back(s.first);
+    second.push_back(s.second);
+    steps.push_back(s.steps);
+  }
+  at::_fused_adamw_(theta, gradients, first, second, {}, steps, learning_rate, settings_.beta1,
+                    settings_.beta2, settings_.weight_decay, settings_.epsilon, /*amsgrad=*/false,
+                    /*maximize=*/false);
+}
+
+void AdamW::save(store::TensorFile& file) const {
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const auto n = std::to_string(i);
+    file.tensors["adamw.first." + n] = segments_[i].first;
+    file.tensors["adamw.second." + n] = segments_[i].second;
+    file.tensors["adamw.steps." + n] = segments_[i].steps.view({1});
+  }
+}
+
+void AdamW::load(const store::TensorFile& file) {
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const auto n = std::to_string(i);
+    segments_[i].first.copy_(file.tensors.at("adamw.first." + n));
+    segments_[i].second.copy_(file.tensors.at("adamw.second." + n));
+    segments_[i].steps.copy_(file.tensors.at("adamw.steps." + n).view({}));
+  }
+}
+
+double cosine_schedule(std::int64_t step, std::int64_t warmup, std::int64_t steps) {
+  if (step < warmup) return static_cast<double>(step + 1) / static_cast<double>(warmup);
+  const double done =
+      static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, steps - warmup));
+  return 0.5 * (1 + std::cos(std::numbers::pi * done));
+}
+
+double clip_norm(at::Tensor& gradient, double limit) {
+  const double norm = weights::norm(gradient);  // in double: LibTorch's own loses digits on long vectors
+  if (norm > limit) gradient.mul_(limit / (norm + 1e-6));
+  return norm;
+}
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Task addition (papers 1 and 3): θ0 + α Σ τt, one α for all tasks, chosen to maximise the mean normalised
+// accuracy on validation points; the whole curve is stored. Normalised accuracy: mean over t of
+// accuracy_t(merged)/accuracy_t(θ0 + τt). One-shot is α = 1.
+//
+// /addition/R/alpha [A], validation_accuracy, test_accuracy [A,T], chosen_alpha, absolute, normalized,
+// one_shot_absolute, one_shot_normalized
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/edited_model.hpp"
+#include "suite/experiments/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Addition final : public Experiment {
+ public:
+  Addition(const Study& study, std::vector<double> alpha) : Experiment(study), alpha_(std::move(alpha)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const double cost = 2.0 * static_cast<double>(alpha_.size()) * static_cast<double>(points()) *
+                        study_.encoder().forward_flops();
+    for (const auto& name : study_.regimes()) {
+      for (std::size_t t = 0; t < study_.tasks(); ++t) {
+        auto needs = EditedModel::needs(study_, name, all_tasks());
+        needs.push_back("single_task/" + name + "/" + study_.task_name(t));
+        units.push_back({key(name, t), EditedModel::passes(name, cost), needs,
+                         [this, name, t, &folder](schedule::UnitContext& context) {
+                           return curve(name, t, folder, context);
+                         }});
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks());
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    for (const auto& name : study_.regimes()) {
+      auto validation = at::zeros({a, tasks}, at::kDouble), test = validation.clone();
+      auto own_validation = at::zeros({tasks}, at::kDouble), own_test = own_validation.clone();
+      for (std::int64_t t = 0; t < tasks; ++t) {
+        const auto task = static_cast<std::size_t>(t);
+        const auto file = done.folder.read_unit(key(name, task));
+        validation.select(1, t).copy_(file.tensors.at("validation"));
+        test.select(1, t).copy_(file.tensors.at("test"));
+        const auto single = done.folder.read_unit("single_task/" + name + "/" + study_.task_name(task));
+        own_validation[t] = single.tensors.at("validation_accuracy");
+        own_test[t] = single.tensors.at("accuracy");
+      }
+      // Ties go to the smaller α; a task that its own model never gets right counts as 0.
+      const auto normalised = [](const at::Tensor& accuracy, const at::Tensor& own) {
+        return at::where(own > 0, accuracy / own, 0.0).mean(-1);
+      };
+      const auto chosen = normalised(validation, own_validation).argmax().item<std::int64_t>();
+      const auto group = "/addition/" + name;
+      const auto axis = group + "/alpha";
+      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_addition_" + name, "1");
+      out.put(group + "/validation_accuracy", validation, {axis, "task"}, "1");
+      out.put(group + "/test_accuracy", test, {axis, "task"}, "1");
+      const auto scalar = [&](const std::string& what, double value) {
+        out.put(group + "/" + what, at::full({}, value, at::kDouble), {}, "1");
+      };
+      scalar("chosen_alpha", alpha_[static_cast<std::size_t>(chosen)]);
+      scalar("absolute", test[chosen].mean().item<double>());
+      scalar("normalized", normalised(test[chosen], own_test).item<double>());
+      for (std::int64_t k = 0; k < a; ++k) {
+        if (alpha_[static_cast<std::size_t>(k)] != 1.0) continue;
+        scalar("one_shot_absolute", test[k].mean().item<double>());
+        scalar("one_shot_normalized", normalised(test[k], own_test).item<double>());
+      }
+      out.put(group + "/sample_index", study_.sample_index(Split::test, points()),
+              {"task", "evaluation_point"});
+      out.put(group + "/validation_sample_index", study_.sample_index(Split::validation, points()),
+              {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  std::int64_t points() const { return study_.settings().evaluation_points; }
+  std::string key(const std::string& name, std::size_t t) const {
+    return "addition/" + name + "/" + study_.task_name(t);
+  }
+  std::vector<std::size_t> all_tasks() const {
+    std::vector<std::size_t> all(study_.tasks());
+    for (std::size_t t = 0; t < all.size(); ++t) all[t] = t;
+    return all;
+  }
+
+  /// Accuracies [A] of task t under every α.
+  store::TensorFile curve(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                          schedule::UnitContext& context) const {
+    const EditedModel model(study_, folder, name, context.group);
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    const auto grid =
+        at::tensor(alpha_, at::kDouble).view({-1, 1}).repeat({1, static_cast<std::int64_t>(study_.tasks())});
+    store::TensorFile file;
+    for (const auto split : {Split::validation, Split::test}) {
+      auto accuracy = at::zeros({a}, at::kDouble);
+      const auto& labels = study_.sample(t, split, points()).labels;
+      model.outputs(all_tasks(), grid, t, split, points(), [&](std::int64_t k, const at::Tensor& z) {
+        accuracy[k] = static_cast<double>(metrics::correct(study_.head(t).logits(z), labels)) /
+                      static_cast<double>(labels.size(0));
+        context.stop_if_requested();
+        context.progress((static_cast<double>(k) / static_cast<double>(a) + (split == Split::test)) / 2,
+                         "curve");
+      });
+      file.tensors[split == Split::test ? "test" : "validation"] = accuracy;
+    }
+    return file;
+  }
+
+  std::vector<double> alpha_;
+};
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_addition(config::Config& config, const Study& study) {
+  if (!config.has("addition")) return nullptr;
+  auto section = config.section("addition");
+  std::vector<double> papers;  // 21 values from 0 to 1
+  for (int k = 0; k <= 20; ++k) papers.push_back(0.05 * k);
+  const auto alpha = config::alpha_grid(section, "alpha", papers);
+  if (std::find(alpha.begin(), alpha.end(), 1.0) == alpha.end()) {
+    section.refuse("alpha", "has no 1, which one-shot addition needs");
+  }
+  return std::make_unique<Addition>(study, alpha);
+}
+
+}  // namespace taugrid::experiments

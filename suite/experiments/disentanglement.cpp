@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Disentanglement error (paper 1, eq. 4): for two tasks,
+//   ξ(α1, α2) = Σ_{t=1,2} E_{x∼μt} [ f(x; θ0 + αt τt) ≠ f(x; θ0 + α1τ1 + α2τ2) ],
+// f being the predicted class under task t's head. A single task's predictions are made once an α and used by
+// all its pairs. A linear regime's grid follows from features.
+//
+// /disentanglement/R/error [P,A,A], error_by_task [P,2,A,A], alpha [A], sample_index [T,N]
+#include <ATen/ATen.h>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/edited_model.hpp"
+#include "suite/experiments/placement.hpp"
+#include "suite/experiments/regime.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Disentanglement final : public Experiment {
+ public:
+  Disentanglement(const Study& study, std::vector<double> alpha, std::int64_t points,
+                  std::int64_t linear_points)
+      : Experiment(study), alpha_(std::move(alpha)), points_(points), linear_points_(linear_points) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const double steps = static_cast<double>(alpha_.size());
+    for (const auto& name : study_.regimes()) {
+      const double pass = study_.encoder().forward_flops() * static_cast<double>(points(name));
+      for (std::size_t t = 0; t < study_.tasks(); ++t) {
+        units.push_back({single_key(name, t), EditedModel::passes(name, steps * pass),
+                         EditedModel::needs(study_, name, {t}),
+                         [this, name, t, &folder](schedule::UnitContext& context) {
+                           return single(name, t, folder, context);
+                         }});
+      }
+      for (std::size_t p = 0; p < study_.pairs().size(); ++p) {
+        const auto [i, j] = study_.pairs()[p];
+        auto needs = EditedModel::needs(study_, name, {i, j});
+        needs.push_back(single_key(name, i));
+        needs.push_back(single_key(name, j));
+        units.push_back({pair_key(name, p), EditedModel::passes(name, 2 * steps * steps * pass), needs,
+                         [this, name, p, &folder](schedule::UnitContext& context) {
+                           return pair(name, p, folder, context);
+                         }});
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto pairs = static_cast<std::int64_t>(study_.pairs().size());
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    for (const auto& name : study_.regimes()) {
+      const auto group = "/disentanglement/" + name;
+      std::vector<Box> boxes;
+      for (std::int64_t p = 0; p < pairs; ++p)
+        boxes.push_back({pair_key(name, static_cast<std::size_t>(p)), {p}});
+      const auto axis = group + "/alpha";
+      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_disentanglement_" + name, "1");
+      place(out, done, group + "/error", store::Element::float64, {pairs, a, a}, {"pair", axis, axis}, boxes,
+            "error", "1");
+      place(out, done, group + "/error_by_task", store::Element::float64, {pairs, 2, a, a},
+            {"pair", "side", axis, axis}, boxes, "error_by_task", "1");
+      out.attribute(group, "metric", std::string("disagreement"));
+      out.put(group + "/sample_index", study_.sample_index(Split::test, points(name)),
+              {"task", "disentanglement_point_" + name});
+    }
+  }
+
+ private:
+  std::int64_t points(const std::string& name) const {
+    return regime(name).linear ? linear_points_ : points_;
+  }
+  std::string single_key(const std::string& name, std::size_t t) const {
+    return "predictions/" + name + "/" + study_.task_name(t);
+  }
+  std::string pair_key(const std::string& name, std::size_t p) const {
+    return "disentanglement/" + name + "/" + study_.pair_name(p);
+  }
+
+  /// Predictions [A, n] of θ0 + α τt on task t's own points.
+  store::TensorFile single(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                           schedule::UnitContext& context) const {
+    const EditedModel model(study_, folder, name, context.group);
+    std::vector<at::Tensor> rows(alpha_.size());
+    model.outputs({t}, at::tensor(alpha_, at::kDouble).view({-1, 1}), t, Split::test, points(name),
+                  [&](std::int64_t k, const at::Tensor& z) {
+                    rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.head(t).logits(z));
+                  });
+    store::TensorFile file;
+    file.tensors["predictions"] = at::stack(rows);
+    return file;
+  }
+
+  store::TensorFile pair(const std::string& name, std::size_t p, const schedule::RunFolder& folder,
+                         schedule::UnitContext& context) const {
+    const EditedModel model(study_, folder, name, context.group);
+    const auto [i, j] = study_.pairs()[p];
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    auto error = at::zeros({2, a, a}, at::kDouble);  // [side, α1, α2]
+    for (int side = 0; side < 2; ++side) {
+      const auto t = side == 0 ? i : j;
+      const auto alone = folder.read_unit(single_key(name, t)).tensors.at("predictions");
+      // Where the other coefficient is 0, the merged model is the single one: no error, no pass.
+      std::vector<double> coefficients;
+      std::vector<std::pair<std::int64_t, std::int64_t>> cells;
+      for (std::int64_t r = 0; r < a; ++r) {
+        for (std::int64_t c = 0; c < a; ++c) {
+          const double other = alpha_[static_cast<std::size_t>(side == 0 ? c : r)];
+          if (other == 0.0) continue;
+          cells.emplace_back(r, c);
+          coefficients.push_back(alpha_[static_cast<std::size_t>(r)]);
+          coefficients.push_back(alpha_[static_cast<std::size_t>(c)]);
+        }
+      }
+      const auto grid = at::tensor(coefficients, at::kDouble).view({-1, 2});
+      model.outputs({i, j}, grid, t, Split::test, points(name),
+                    [&, t = t](std::int64_t k, const at::Tensor& z) {
+                      const auto [r, c] = cells[static_cast<std::size_t>(k)];
+                      const auto merged = metrics::predictions(study_.head(t).logits(z));
+                      error[side][r][c] =
+                          static_cast<double>(metrics::disagreements(alone[side == 0 ? r : c], merged)) /
+                          static_cast<double>(merged.size(0));
+                      if (k % a == 0) {
+                        context.stop_if_requested();
+                        context.progress(
+                            (side + static_cast<double>(k) / static_cast<double>(cells.size())) / 2, "grid");
+                      }
+                    });
+    }
+    store::TensorFile file;
+    file.tensors["error_by_task"] = error;
+    file.tensors["error"] = error.sum(0);
+    return file;
+  }
+
+  std::vector<double> alpha_;
+  std::int64_t points_, linear_points_;
+};
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_disentanglement(config::Config& config, const Study& study) {
+  if (!config.has("disentanglement")) return nullptr;
+  auto section = config.section("disentanglement");
+  const auto limit = static_cast<double>(study.settings().evaluation_points);
+  const auto points = section.integer("points", study.settings().evaluation_points, {1, limit});
+  std::vector<double> papers;  // 20 values on [−3, 3] (paper 1, section 3)
+  for (int k = 0; k < 20; ++k) papers.push_back(-3.0 + 6.0 * k / 19.0);
+  return std::make_unique<Disentanglement>(study, config::alpha_grid(section, "alpha", papers), points,
+                                           section.integer("linear_points", points, {1, limit}));
+}
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/edited_model.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "kernels/weights/weights.hpp"
+#include "suite/experiments/regime.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+constexpr std::int64_t combined_numbers = std::int64_t{1} << 28;  // of models held at once: 1 GiB
+
+}  // namespace
+
+EditedModel::EditedModel(const Study& study, const schedule::RunFolder& folder, std::string regime,
+                         const comm::Communicator& group)
+    : study_(study), folder_(folder), regime_(std::move(regime)), group_(group) {}
+
+std::vector<std::string> EditedModel::needs(const Study& study, const std::string& name,
+                                            const std::vector<std::size_t>& tasks) {
+  std::vector<std::string> keys;
+  const bool linear = regime(name).linear;
+  if (linear) keys.emplace_back("features/base");
+  for (const auto t : tasks)
+    keys.push_back((linear ? "features/" : "finetune/") + name + "/" + study.task_name(t));
+  return keys;
+}
+
+double EditedModel::passes(const std::string& name, double evaluations) {
+  return regime(name).linear ? 0.01 * evaluations : evaluations;
+}
+
+void EditedModel::outputs(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,
+                          Split split, std::int64_t n,
+                          const std::function<void(std::int64_t, const at::Tensor&)>& visit) const {
+  const at::NoGradGuard no_grad;
+  const auto rows = alpha.size(0);
+  if (regime(regime_).linear) {
+    const auto name = (split == Split::test ? "test/" : "validation/") + study_.task_name(b);
+    const auto features = [&](const std::string& key) {
+      auto& file = features_[key];
+      if (file.tensors.empty()) file = folder_.read_unit(key);
+      const auto& all = file.tensors.at(name);
+      return all.narrow(0, 0, std::min(n, all.size(0)));
+    };
+    const auto base = features("features/base");
+    std::vector<at::Tensor> tangents;
+    for (const auto t : tasks)
+      tangents.push_back(features("features/" + regime_ + "/" + study_.task_name(t)));
+    for (std::int64_t k = 0; k < rows; ++k) {
+      auto z = base.clone();
+      for (std::size_t t = 0; t < tasks.size(); ++t) {
+        z.add_(tangents[t], alpha[k][static_cast<std::int64_t>(t)].item<double>());
+      }
+      visit(k, z);
+    }
+    return;
+  }
+  const auto& pixels = study_.sample(b, split, n).pixels;
+  std::vector<at::Tensor> vectors;
+  for (const auto t : tasks) vectors.push_back(study_.task_vector(regime_, t));
+  const auto step =
+      std::clamp<std::int64_t>(combined_numbers / study_.layout().size(), 1, std::max<std::int64_t>(rows, 1));
+  auto models = at::empty({step, study_.layout().size()}, study_.theta0().options());
+  for (std::int64_t k = 0; k < rows; k += step) {
+    const auto m = std::min(step, rows - k);
+    auto some = models.narrow(0, 0, m);
+    weights::combine(study_.theta0(), vectors, alpha.narrow(0, k, m), some);
+    for (std::int64_t i = 0; i < m; ++i) visit(k + i, study_.encode(group_, some[i], pixels));
+  }
+}
+
+}  // namespace taugrid::experiments

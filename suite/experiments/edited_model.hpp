@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The encoder's output of an edited model, θ0 + Σ αₜτₜ, of any regime: a standard one is evaluated at the
+// combined weights, a linear one is f(x; θ0) + Σ αₜ J(x)τₜ from features computed once (paper 1, eq. 5).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "suite/experiments/study.hpp"
+#include "suite/schedule/run_folder.hpp"
+
+namespace taugrid::experiments {
+
+class EditedModel {
+ public:
+  EditedModel(const Study& study, const schedule::RunFolder& folder, std::string regime,
+              const comm::Communicator& group);
+
+  /// Keys of the units that must be finished for `tasks`.
+  static std::vector<std::string> needs(const Study& study, const std::string& regime,
+                                        const std::vector<std::size_t>& tasks);
+  /// Forward passes that `evaluations` model evaluations cost: none for a linear regime.
+  static double passes(const std::string& regime, double evaluations);
+
+  /// Outputs [K, n, features] on the first n points of task b's sample, for K rows of coefficients `alpha`
+  /// [K, |tasks|] of the task vectors `tasks`. `visit(k, z)` is called row by row: outputs are never held
+  /// together.
+  void outputs(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b, Split split,
+               std::int64_t n, const std::function<void(std::int64_t, const at::Tensor&)>& visit) const;
+
+ private:
+  const Study& study_;
+  const schedule::RunFolder& folder_;
+  std::string regime_;
+  const comm::Communicator& group_;
+  mutable std::map<std::string, store::TensorFile> features_;
+};
+
+}  // namespace taugrid::experiments

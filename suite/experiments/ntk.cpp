@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// NTK localisation (paper 1, section 6.1): Gram matrices of the tangent kernel at θ0, one a logit of each
+// task's head, and the local energy of the singular vectors of [K(t,t), K(t,s)] for trained task t, control
+// s.
+//
+// /ntk/R/gram [T,C,n,T,n], local_energy [T,T,C,2n] (NaN for s = t), sample_index [T,n] of the train split;
+// R names θ0
+#include "kernels/tangent/ntk.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "suite/experiments/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Ntk final : public Experiment {
+ public:
+  Ntk(const Study& study, std::int64_t points, std::int64_t classes)
+      : Experiment(study), points_(points), classes_(classes) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
+    for (std::size_t t = 0; t < study_.tasks(); ++t) {
+      const double samples = static_cast<double>(points_) * static_cast<double>(study_.tasks());
+      const double cost =
+          samples * study_.encoder().forward_flops() * (1 + 2.0 * static_cast<double>(logits_of(t)));
+      units.push_back(
+          {key(t), cost, {}, [this, t](schedule::UnitContext& context) { return compute(t, context); }});
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks());
+    std::vector<Box> boxes;
+    for (std::int64_t t = 0; t < tasks; ++t) boxes.push_back({key(static_cast<std::size_t>(t)), {t}});
+    const auto group = "/ntk/" + study_.theta0_name();
+    place(out, done, group + "/gram", store::Element::float32, {tasks, classes_, points_, tasks, points_},
+          {"task", "ntk_logit", "ntk_point", "task", "ntk_point"}, boxes, "gram");
+    place(out, done, group + "/local_energy", store::Element::float64, {tasks, tasks, classes_, 2 * points_},
+          {"task", "task", "ntk_logit", "ntk_points_of_both"}, boxes, "local_energy", "1");
+    out.put(group + "/sample_index", study_.sample_index(Split::train, points_), {"task", "ntk_point"});
+  }
+
+ private:
+  std::string key(std::size_t t) const { return "ntk/" + study_.theta0_name() + "/" + study_.task_name(t); }
+  std::int64_t logits_of(std::size_t t) const { return std::min(classes_, study_.task(t).head.size(0)); }
+
+  store::TensorFile compute(std::size_t t, schedule::UnitContext& context) const {
+    std::vector<at::Tensor> all;
+    for (std::size_t s = 0; s < study_.tasks(); ++s)
+      all.push_back(study_.sample(s, Split::train, points_).pixels);
+    const auto pixels = at::cat(all);
+    const auto tasks = static_cast<std::int64_t>(study_.tasks()), logits = logits_of(t);
+    const auto first = static_cast<std::int64_t>(t) * points_;
+    const auto head = study_.head(t);
+    const auto f = [&](const std::vector<autodiff::Recorded>& p) {
+      return head.logits(study_.encoder().encode(p, pixels));
+    };
+
+    // The group's ranks share out the logits.
+    auto gram = at::full({classes_, points_, tasks, points_}, std::nan(""), at::kFloat);
+    std::vector<std::int64_t> mine;
+    for (std::int64_t c = context.group.rank(); c < logits; c += context.group.size()) mine.push_back(c);
+    auto whole = at::zeros({logits, points_, tasks * points_}, at::kFloat);
+    if (!mine.empty()) {
+      const auto part =
+          tangent::ntk_gram(study_.layout(), f, study_.theta0(), mine, {first, first + points_});
+      whole.index_copy_(0, at::tensor(mine, at::kLong), part);
+    }
+    if (context.group.size() > 1) context.group.all_reduce_sum(whole, "NTK Gram matrices");
+    gram.narrow(0, 0, logits).copy_(whole.view({logits, points_, tasks, points_}));
+
+    auto energy = at::full({tasks, classes_, 2 * points_}, std::nan(""), at::kDouble);
+    const auto own = static_cast<std::int64_t>(t);
+    for (std::int64_t s = 0; s < tasks; ++s) {
+      if (s == own) continue;
+      for (std::int64_t c = 0; c < logits; ++c) {
+        const auto k = gram[c];
+        energy[s][c] = tangent::local_energy(at::cat({k.select(1, own), k.select(1, s)}, 1));
+      }
+    }
+    store::TensorFile file;
+    file.tensors["gram"] = gram;
+    file.tensors["local_energy"] = energy;
+    return file;
+  }
+
+  std::int64_t points_, classes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study) {
+  if (!config.has("ntk")) return nullptr;
+  auto section = config.section("ntk");
+  std::int64_t most = 0, least = 1000000000;
+  for (std::size_t t = 0; t < study.tasks(); ++t) {
+    most = std::max(most, study.task(t).head.size(0));
+    least = std::min(least, study.task(t).train.labels.size(0));
+  }
+  const auto points = section.integer("points", 200, {1, 1e6});
+  if (points > least)
+    section.refuse("points", "exceeds the training images of the smallest task, " + std::to_string(least));
+  const auto classes = section.integer("logits", most, {1, 1e6});
+  return std::make_unique<Ntk>(study, points, std::min(classes, most));
+}
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// From finished units to data sets: each unit's tensor is one box of a data set.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "suite/experiments/experiment.hpp"
+
+namespace taugrid::experiments {
+
+struct Box {
+  std::string key;                  ///< the unit
+  std::vector<std::int64_t> start;  ///< where its tensor begins in the data set; later dimensions at 0
+};
+
+/// Creates PATH and fills it from tensor `tensor` of each box's unit, each rank taking its share of the
+/// boxes. A tensor with fewer dimensions than the data set has leading dimensions of 1. Collective.
+void place(store::ResultsWriter& out, const Finished& done, const std::string& path, store::Element element,
+           const std::vector<std::int64_t>& shape, const std::vector<std::string>& dimensions,
+           const std::vector<Box>& boxes, const std::string& tensor, const std::string& units = "");
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Accuracy and mean cross-entropy of each task's own model on its test and validation points; of θ0 besides.
+//
+// /single_task/R/accuracy, loss, validation_accuracy [T]; R also the name of θ0, "pretrained" or "random"
+#include <ATen/ATen.h>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/edited_model.hpp"
+#include "suite/experiments/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class SingleTask final : public Experiment {
+ public:
+  using Experiment::Experiment;
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const double cost =
+        2.0 * static_cast<double>(study_.settings().evaluation_points) * study_.encoder().forward_flops();
+    for (std::size_t t = 0; t < study_.tasks(); ++t) {
+      units.push_back({"single_task/" + study_.theta0_name() + "/" + study_.task_name(t),
+                       cost,
+                       {},
+                       [this, t](schedule::UnitContext& context) {
+                         return measure(t, [&](Split split) {
+                           return study_.encode(context.group, study_.theta0(),
+                                                study_.sample(t, split, points()).pixels);
+                         });
+                       }});
+      for (const auto& name : study_.regimes()) {
+        units.push_back({"single_task/" + name + "/" + study_.task_name(t), EditedModel::passes(name, cost),
+                         EditedModel::needs(study_, name, {t}),
+                         [this, t, name, &folder](schedule::UnitContext& context) {
+                           const EditedModel model(study_, folder, name, context.group);
+                           return measure(t, [&](Split split) {
+                             at::Tensor output;
+                             model.outputs({t}, at::ones({1, 1}, at::kDouble), t, split, points(),
+                                           [&](std::int64_t, const at::Tensor& z) { output = z; });
+                             return output;
+                           });
+                         }});
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks());
+    auto names = study_.regimes();
+    names.insert(names.begin(), study_.theta0_name());
+    for (const auto& name : names) {
+      std::vector<Box> boxes;
+      for (std::int64_t t = 0; t < tasks; ++t) {
+        boxes.push_back({"single_task/" + name + "/" + study_.task_name(static_cast<std::size_t>(t)), {t}});
+      }
+      const auto group = "/single_task/" + name;
+      for (const auto* what : {"accuracy", "validation_accuracy"}) {
+        place(out, done, group + "/" + what, store::Element::float64, {tasks}, {"task"}, boxes, what, "1");
+      }
+      place(out, done, group + "/loss", store::Element::float64, {tasks}, {"task"}, boxes, "loss", "nat");
+      out.put(group + "/sample_index", study_.sample_index(Split::test, points()),
+              {"task", "evaluation_point"});
+      out.put(group + "/validation_sample_index", study_.sample_index(Split::validation, points()),
+              {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  std::int64_t points() const { return study_.settings().evaluation_points; }
+
+  template <class F>
+  store::TensorFile measure(std::size_t t, F&& encoded) const {
+    store::TensorFile file;
+    for (const auto split : {Split::test, Split::validation}) {
+      const auto logits = study_.head(t).logits(encoded(split));
+      const auto& labels = study_.sample(t, split, points()).labels;
+      const double n = static_cast<double>(labels.size(0));
+      const double accuracy = static_cast<double>(metrics::correct(logits, labels)) / n;
+      if (split == Split::validation) {
+        file.tensors["validation_accuracy"] = at::full({}, accuracy, at::kDouble);
+      } else {
+        file.tensors["accuracy"] = at::full({}, accuracy, at::kDouble);
+        file.tensors["loss"] = at::full({}, metrics::cross_entropy_sum(logits, labels) / n, at::kDouble);
+      }
+    }
+    return file;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_single_task(config::Config&, const Study& study) {
+  return std::make_unique<SingleTask>(study);
+}
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/study.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "kernels/autodiff/products.hpp"
+#include "suite/error.hpp"
+#include "suite/experiments/regime.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+constexpr std::size_t vector_memory = std::size_t{4} << 30;  // bytes of task vectors kept
+
+const data::Split& split_of(const data::Task& task, Split split) {
+  return split == Split::train ? task.train : split == Split::validation ? task.validation : task.test;
+}
+
+}  // namespace
+
+std::uint64_t seed_for(std::uint64_t seed, const std::string& purpose) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL ^ (seed * 0x9e3779b97f4a7c15ULL);
+  for (const unsigned char c : purpose) hash = (hash ^ c) * 0x100000001b3ULL;
+  return hash >> 1;  // at::randperm's generator takes it as it is; the sign bit stays free
+}
+
+Study::Study(config::Config& config) {
+  auto run = config.section("run");
+  settings_.name = run.word("name", "taugrid");
+  settings_.seed = static_cast<std::uint64_t>(run.integer("seed", 0, {0, 1e15}));
+  settings_.threads = static_cast<int>(run.integer("threads_per_rank", 1, {1, 1024}));
+  settings_.ranks_per_unit = static_cast<int>(run.integer("ranks_per_unit", 1, {1, 1e6}));
+
+  auto model = config.section("model");
+  settings_.model = model.required_path("path");
+  settings_.random_init = model.word("init", "pretrained", {"pretrained", "random"}) == "random";
+
+  auto data = config.section("data");
+  settings_.data = data.required_path("folder");
+  settings_.tasks = data.required_words("tasks");
+  if (settings_.tasks.empty()) data.refuse("tasks", "names no task");
+  settings_.evaluation_points = data.integer("evaluation_points", 256, {1, 1e9});
+  settings_.evaluation_batch = data.integer("evaluation_batch", 128, {1, 1e6});
+
+  if (config.has("finetune")) {
+    settings_.regimes = config.section("finetune").words("regimes", {"standard", "linear"}, regime_names());
+  }
+
+  if (settings_.random_init) {
+    checkpoint_ = models::read_architecture(settings_.model);
+    checkpoint_.theta = checkpoint_.encoder->random_theta(seed_for(settings_.seed, "theta0"));
+  } else {
+    checkpoint_ = models::read_checkpoint(settings_.model);
+  }
+  theta0_name_ = settings_.random_init ? "random" : "pretrained";
+
+  for (const auto& name : settings_.tasks) {
+    const auto path = settings_.data / (name + ".h5");
+    tasks_.push_back(std::make_unique<data::Task>(data::read_task(path)));
+    const auto& task = *tasks_.back();
+    const auto& in = task.test.inputs;
+    if (task.modality != "image" || in.size(1) != encoder().image_size() ||
+        in.size(2) != encoder().image_size()) {
+      throw InputError(path.string() + ": inputs are not images of " +
+                       std::to_string(encoder().image_size()) + " pixels a side, which the model " +
+                       settings_.model.string() + " expects");
+    }
+    if (task.head.size(1) != encoder().features()) {
+      throw InputError(path.string() + ": /head/weight has rows of " + std::to_string(task.head.size(1)) +
+                       " numbers; the model's output has " + std::to_string(encoder().features()));
+    }
+  }
+  for (std::size_t i = 0; i < tasks(); ++i) {
+    for (std::size_t j = i + 1; j < tasks(); ++j) pairs_.emplace_back(i, j);
+  }
+}
+
+std::string Study::pair_name(std::size_t p) const {
+  return task_name(pairs_[p].first) + "+" + task_name(pairs_[p].second);
+}
+
+const Sample& Study::sample(std::size_t t, Split split, std::int64_t n) const {
+  const auto& rows = split_of(task(t), split);
+  n = std::min(n, rows.labels.size(0));
+  const auto key = std::make_tuple(t, split, n);
+  const auto found = samples_.find(key);
+  if (found != samples_.end()) return found->second;
+
+  const char* name = split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(
+      seed_for(settings_.seed, std::string("sample/") + name + "/" + task_name(t)));
+  Sample sample;
+  sample.index = at::randperm(rows.labels.size(0), generator, at::kLong).narrow(0, 0, n).clone();
+  sample.pixels =
+      data::normalised_images(rows.inputs.index_select(0, sample.index), task(t).mean, task(t).std);
+  sample.labels = rows.labels.index_select(0, sample.index);
+  return samples_.emplace(key, std::move(sample)).first->second;
+}
+
+at::Tensor Study::sample_index(Split split, std::int64_t n) const {
+  auto all = at::full({static_cast<std::int64_t>(tasks()), n}, -1, at::kLong);
+  for (std::size_t t = 0; t < tasks(); ++t) {
+    const auto& index = sample(t, split, n).index;
+    all[static_cast<std::int64_t>(t)].narrow(0, 0, index.size(0)).copy_(index);
+  }
+  return all;
+}
+
+std::filesystem::path Study::checkpoint_folder(const std::string& regime, std::size_t t) const {
+  return folder_ / "checkpoints" / regime / task_name(t);
+}
+
+at::Tensor Study::task_vector(const std::string& regime, std::size_t t) const {
+  const auto key = regime + "/" + task_name(t);
+  for (auto it = vectors_.begin(); it != vectors_.end(); ++it) {
+    if (it->first == key) {
+      vectors_.splice(vectors_.begin(), vectors_, it);
+      return it->second;
+    }
+  }
+  auto tuned = models::read_checkpoint(checkpoint_folder(regime, t));
+  if (tuned.theta.size(0) != layout().size()) {
+    throw InputError(checkpoint_folder(regime, t).string() + ": holds another architecture than " +
+                     settings_.model.string());
+  }
+  vectors_.emplace_front(key, tuned.theta.sub_(theta0()));
+  const auto limit = std::max<std::size_t>(2, vector_memory / std::max<std::size_t>(1, theta0().nbytes()));
+  while (vectors_.size() > limit) vectors_.pop_back();
+  return vectors_.front().second;
+}
+
+std::vector<at::Tensor> Study::task_vectors(const std::string& regime) const {
+  std::vector<at::Tensor> all;
+  for (std::size_t t = 0; t < tasks(); ++t) all.push_back(task_vector(regime, t));
+  return all;
+}
+
+template <class F>
+at::Tensor Study::by_shards(const comm::Communicator& group, const at::Tensor& pixels, const char* what,
+                            F&& f) const {
+  const at::NoGradGuard no_grad;
+  const auto n = pixels.size(0);
+  const auto share = (n + group.size() - 1) / group.size();
+  const auto begin = std::min(n, share * group.rank()), end = std::min(n, begin + share);
+  auto mine = at::zeros({share, encoder().features()}, theta0().options());
+  for (auto i = begin; i < end; i += settings_.evaluation_batch) {
+    const auto m = std::min(settings_.evaluation_batch, end - i);
+    mine.narrow(0, i - begin, m).copy_(f(pixels.narrow(0, i, m)));
+  }
+  if (group.size() == 1) return mine;
+  return group.all_gather(mine, what).narrow(0, 0, n).clone();
+}
+
+at::Tensor Study::encode(const comm::Communicator& group, const at::Tensor& theta,
+                         const at::Tensor& pixels) const {
+  const auto blocks = layout().views(theta);
+  return by_shards(group, pixels, "gathering features",
+                   [&](const at::Tensor& x) { return encoder().encode(blocks, x); });
+}
+
+at::Tensor Study::tangent(const comm::Communicator& group, const at::Tensor& tau,
+                          const at::Tensor& pixels) const {
+  return by_shards(group, pixels, "gathering tangents", [&](const at::Tensor& x) {
+    return autodiff::jvp(
+               layout(), [&](const std::vector<autodiff::Dual>& p) { return encoder().encode(p, x); },
+               theta0(), tau)
+        .tangent;
+  });
+}
+
+}  // namespace taugrid::experiments

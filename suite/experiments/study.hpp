@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What all experiments of one run share: the settings, the tasks, θ0, the task vectors, the samples.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "suite/comm/communicator.hpp"
+#include "suite/config/config.hpp"
+#include "suite/data/packed.hpp"
+#include "suite/models/checkpoint.hpp"
+
+namespace taugrid::experiments {
+
+enum class Split { train, validation, test };
+
+/// Points drawn by seed from one split of one task. A smaller sample is the beginning of a larger one.
+struct Sample {
+  at::Tensor index;   ///< int64 [n], rows of the split
+  at::Tensor pixels;  ///< float32 [n, c, h, w], normalised
+  at::Tensor labels;  ///< int64 [n]
+};
+
+struct Settings {
+  std::string name;
+  std::uint64_t seed = 0;
+  int threads = 1;
+  int ranks_per_unit = 1;
+  std::filesystem::path model;
+  bool random_init = false;
+  std::filesystem::path data;
+  std::vector<std::string> tasks;
+  std::vector<std::string> regimes;
+  std::int64_t evaluation_points = 0;
+  std::int64_t evaluation_batch = 0;
+};
+
+class Study {
+ public:
+  /// Reads the sections [run], [model] and [data], the model and the head of each task. Throws InputError.
+  explicit Study(config::Config& config);
+
+  const Settings& settings() const { return settings_; }
+  /// Sets where checkpoints are; before compute() of any unit.
+  void set_folder(std::filesystem::path run_folder) { folder_ = std::move(run_folder); }
+  const std::filesystem::path& folder() const { return folder_; }
+
+  const models::Encoder& encoder() const { return *checkpoint_.encoder; }
+  const autodiff::Layout& layout() const { return encoder().layout(); }
+  const at::Tensor& theta0() const { return checkpoint_.theta; }
+  const std::string& theta0_name() const { return theta0_name_; }  ///< "pretrained" or "random"
+  const std::vector<std::string>& regimes() const { return settings_.regimes; }
+
+  std::size_t tasks() const { return settings_.tasks.size(); }
+  const std::string& task_name(std::size_t t) const { return settings_.tasks[t]; }
+  const data::Task& task(std::size_t t) const { return *tasks_[t]; }
+  models::Head head(std::size_t t) const { return {task(t).head, task(t).logit_scale}; }
+  /// Pairs of tasks in the order (0,1), (0,2), … of the contract.
+  const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
+  std::string pair_name(std::size_t p) const;
+
+  /// min(n, rows of the split) points. Kept for further calls.
+  const Sample& sample(std::size_t t, Split split, std::int64_t n) const;
+  /// int64 [T, n]: the samples' rows, −1 beyond a split's end.
+  at::Tensor sample_index(Split split, std::int64_t n) const;
+
+  std::filesystem::path checkpoint_folder(const std::string& regime, std::size_t t) const;
+  /// τ = θ* − θ0 [P] from the run folder; the last few are kept in memory.
+  at::Tensor task_vector(const std::string& regime, std::size_t t) const;
+  std::vector<at::Tensor> task_vectors(const std::string& regime) const;
+
+  /// f(x; θ) [n, features] of θ [P]; the samples are dealt to the group's ranks, the result is on all.
+  at::Tensor encode(const comm::Communicator& group, const at::Tensor& theta, const at::Tensor& pixels) const;
+  /// J(x)τ [n, features] at θ0, likewise.
+  at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, const at::Tensor& pixels) const;
+
+ private:
+  template <class F>
+  at::Tensor by_shards(const comm::Communicator& group, const at::Tensor& pixels, const char* what,
+                       F&& f) const;
+
+  Settings settings_;
+  std::filesystem::path folder_;
+  models::Checkpoint checkpoint_;
+  std::string theta0_name_;
+  std::vector<std::unique_ptr<data::Task>> tasks_;
+  std::vector<std::pair<std::size_t, std::size_t>> pairs_;
+  mutable std::map<std::tuple<std::size_t, Split, std::int64_t>, Sample> samples_;
+  mutable std::list<std::pair<std::string, at::Tensor>> vectors_;  // newest first
+};
+
+/// A seed for one purpose, from the run's seed: numbers never depend on which rank draws them.
+std::uint64_t seed_for(std::uint64_t seed, const std::string& purpose);
+
+}  // namespace taugrid::experiments

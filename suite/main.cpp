@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// taugrid: how task vectors compose.
+#include <CLI/CLI.hpp>
+#include <Kokkos_Core.hpp>
+#include <cstdlib>
+#include <iostream>
+
+#include "suite/bench/bench.hpp"
+#include "suite/error.hpp"
+#include "suite/program/commands.hpp"
+#include "taugrid_version.hpp"
+
+namespace {
+
+/// Before MPI starts, only its launcher's variables say which rank this is: rank 0 alone prints.
+bool speaks() {
+  for (const auto* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
+    if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "taugrid measures how task vectors compose: it fine-tunes one pre-trained model on many tasks, and\n"
+      "measures every task and every pair of tasks. Start it under mpirun or srun, one process a rank.");
+  app.set_version_flag("--version", std::string(taugrid::version) + " (" + taugrid::git_revision + ")");
+  app.require_subcommand(1);
+  app.footer(
+      "Example:\n  mpirun -n 2 taugrid run jobs/experiments/quickstart.toml --run-dir runs/quickstart\n"
+      "Exit codes: 0 done; 2 wrong input; 75 stopped early, run again to go on; 1 anything else.");
+
+  taugrid::program::RunOptions options;
+  auto* run = app.add_subcommand("run", "Compute what is missing of an experiment and write its results.h5");
+  run->add_option("experiment", options.experiment, "The experiment file (TOML)")->required();
+  run->add_option("--run-dir", options.run_dir,
+                  "The run folder; run again in the same one to go on [runs/NAME]");
+  run->add_option("--set", options.overrides, "Override a key: --set finetune.steps=300 (repeatable)")
+      ->take_all()
+      ->expected(1);
+  run->add_option("--time-limit", options.time_limit_minutes,
+                  "Stop at a safe point after so many minutes, with exit code 75")
+      ->check(CLI::PositiveNumber);
+  taugrid::bench::Options bench_options;
+  auto* bench =
+      app.add_subcommand("bench", "Measure this build's speed on this machine, and check what it computes");
+  bench->add_option("--filter", bench_options.filter,
+                    "Only cases whose name matches this regular expression");
+  bench->add_option("--json", bench_options.json, "Write the figures to this file, as google/benchmark does");
+  bench->add_option("--repetitions", bench_options.repetitions, "Timed runs of a case, at least [5]")
+      ->check(CLI::PositiveNumber);
+  bench->add_option("--dump", bench_options.dump,
+                    "Keep inputs and results in this folder, for suite/bench/peers");
+  bench->add_flag("--list", bench_options.list, "Print the cases' names");
+  auto* info = app.add_subcommand("info", "Print versions, devices and features");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return speaks() ? app.exit(error) : 0;
+    if (speaks()) std::cerr << "taugrid: error: " << error.what() << "; see taugrid --help\n";
+    return static_cast<int>(taugrid::ExitCode::bad_input);
+  }
+  for (int i = 0; i < argc; ++i) options.command_line += (i == 0 ? "" : " ") + std::string(argv[i]);
+
+  if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
+  const Kokkos::ScopeGuard kokkos(argc, argv);
+  if (*bench) return taugrid::bench::run(argc, argv, bench_options);
+  if (*info) return taugrid::program::info();
+  return taugrid::program::run(argc, argv, options);
+}

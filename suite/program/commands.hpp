@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The program's commands. Each returns the exit code.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace taugrid::program {
+
+struct RunOptions {
+  std::filesystem::path experiment;
+  std::filesystem::path run_dir;       ///< empty: runs/NAME
+  std::vector<std::string> overrides;  ///< key=value
+  std::optional<double> time_limit_minutes;
+  std::string command_line;
+};
+
+/// Computes what is missing of a run folder and writes its results.h5. Collective: every rank of the launch.
+int run(int& argc, char**& argv, const RunOptions& options);
+
+/// Prints versions, devices and features of this build.
+int info();
+
+}  // namespace taugrid::program

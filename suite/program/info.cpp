@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <fmt/core.h>
+
+#include <thread>
+
+#include "suite/experiments/regime.hpp"
+#include "suite/program/commands.hpp"
+#include "suite/program/provenance.hpp"
+
+namespace taugrid::program {
+
+int info() {
+  fmt::print("taugrid: how task vectors compose\n\n");
+  for (const auto& [name, value] : versions()) fmt::print("  {:<24}{}\n", name, value);
+  fmt::print("  {:<24}{}\n", "cores", std::thread::hardware_concurrency());
+  fmt::print("  {:<24}cpu\n", "devices");
+  std::string regimes;
+  for (const auto& name : experiments::regime_names()) regimes += (regimes.empty() ? "" : ", ") + name;
+  fmt::print("  {:<24}{}\n", "regimes", regimes);
+  fmt::print("  {:<24}CLIPVisionModelWithProjection\n", "architectures");
+  return 0;
+}
+
+}  // namespace taugrid::program

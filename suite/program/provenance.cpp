@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/program/provenance.hpp"
+
+#include <ATen/Version.h>
+#include <H5public.h>
+#include <mpi.h>
+#include <torch/version.h>
+
+#include <Kokkos_Core.hpp>
+#include <cstdlib>
+#include <ctime>
+
+#include "taugrid_version.hpp"
+
+namespace taugrid::program {
+
+std::vector<std::pair<std::string, std::string>> versions() {
+  std::vector<std::pair<std::string, std::string>> all = {{"taugrid", version},
+                                                          {"git_revision", git_revision},
+                                                          {"compiler", compiler},
+                                                          {"build_type", build_type},
+                                                          {"libtorch", TORCH_VERSION}};
+  const auto triple = [](int a, int b, int c) {
+    return std::to_string(a) + "." + std::to_string(b) + "." + std::to_string(c);
+  };
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  all.emplace_back("hdf5_compiled", triple(H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE));
+  all.emplace_back("hdf5_loaded",
+                   triple(static_cast<int>(major), static_cast<int>(minor), static_cast<int>(release)));
+  all.emplace_back("mpi_compiled", std::to_string(MPI_VERSION) + "." + std::to_string(MPI_SUBVERSION));
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::string loaded(text, static_cast<std::size_t>(length));
+  all.emplace_back("mpi_loaded", loaded.substr(0, loaded.find(',')));
+  all.emplace_back("kokkos",
+                   triple(KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100));
+  all.emplace_back("kokkos_execution_space", Kokkos::DefaultExecutionSpace::name());
+  all.emplace_back("cpu_capability", at::get_cpu_capability());
+  return all;
+}
+
+std::vector<std::pair<std::string, std::string>> launcher_variables() {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto* name :
+       {"SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS",
+        "SLURM_CPUS_PER_TASK", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT", "OMPI_COMM_WORLD_SIZE",
+        "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"}) {
+    if (const char* value = std::getenv(name)) all.emplace_back(name, value);
+  }
+  return all;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+}  // namespace taugrid::program

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// taugrid run: configuration → units → results.h5.
+#include <ATen/ATen.h>
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <fstream>
+#include <set>
+
+#include "suite/comm/failure.hpp"
+#include "suite/comm/runtime.hpp"
+#include "suite/config/config.hpp"
+#include "suite/error.hpp"
+#include "suite/experiments/experiment.hpp"
+#include "suite/program/commands.hpp"
+#include "suite/program/provenance.hpp"
+#include "suite/schedule/scheduler.hpp"
+#include "suite/store/atomic_file.hpp"
+#include "taugrid_version.hpp"
+
+namespace taugrid::program {
+namespace {
+
+/// The run's first start, kept over restarts.
+std::string started_utc(const std::filesystem::path& folder, bool writer) {
+  const auto path = folder / "started_utc";
+  std::string text;
+  if (std::ifstream in(path); in && std::getline(in, text)) return text;
+  text = utc_now();
+  if (writer) store::write_atomically(path, text + "\n");
+  return text;
+}
+
+void write_results(comm::Runtime& runtime, const experiments::Study& study,
+                   const experiments::Experiments& experiments, const schedule::RunFolder& folder,
+                   const std::vector<schedule::WorkUnit>& units, const std::string& command_line,
+                   const std::string& started) {
+  const comm::Doing doing("writing results.h5");
+  store::ResultsWriter out(folder.path() / "results.h5", runtime.world().mpi());
+  out.attribute("/", "schema_version", std::int64_t{1});
+  out.attribute("/", "taugrid_version", std::string(version));
+  out.attribute("/", "git_revision", std::string(git_revision));
+  out.attribute("/", "command_line", command_line);
+  out.attribute("/", "started_utc", started);
+  out.attribute("/", "finished_utc", utc_now());
+
+  std::vector<std::string> names;
+  std::vector<std::int64_t> classes, pairs;
+  for (std::size_t t = 0; t < study.tasks(); ++t) {
+    names.push_back(study.task_name(t));
+    classes.push_back(study.task(t).head.size(0));
+  }
+  for (const auto& [i, j] : study.pairs()) {
+    pairs.push_back(static_cast<std::int64_t>(i));
+    pairs.push_back(static_cast<std::int64_t>(j));
+  }
+  out.scale("/tasks/name", names, "task");
+  out.put("/tasks/classes", at::tensor(classes, at::kLong), {"task"});
+  if (!pairs.empty()) out.put("/pairs/tasks", at::tensor(pairs, at::kLong).view({-1, 2}), {"pair", "side"});
+
+  out.attribute("/model", "architecture", study.encoder().architecture());
+  out.attribute("/model", "name", study.settings().model.filename().string());
+  out.attribute("/model", "parameters", study.layout().size());
+  out.attribute("/model", "init", study.theta0_name());
+  out.attribute("/model", "fingerprint", models::fingerprint(study.theta0()));
+  out.attribute("/model", "evaluation_points", study.settings().evaluation_points);
+
+  const experiments::Finished finished{folder, runtime.world()};
+  for (const auto& experiment : experiments) experiment->write(out, finished);
+
+  std::vector<store::UnitRow> rows;
+  for (const auto& unit : units) {
+    const auto metadata = folder.read_metadata(unit.key);
+    rows.push_back(
+        {unit.key, std::stoi(metadata.at("rank")), std::stod(metadata.at("seconds")), metadata.at("device")});
+  }
+  out.units(rows);
+
+  for (const auto& [name, value] : versions()) out.attribute("/provenance", name, value);
+  for (const auto& [name, value] : launcher_variables()) out.attribute("/provenance", name, value);
+  out.attribute("/provenance", "seed", static_cast<std::int64_t>(study.settings().seed));
+  out.attribute("/provenance", "ranks", static_cast<std::int64_t>(runtime.world().size()));
+  out.attribute("/provenance", "ranks_per_unit", static_cast<std::int64_t>(study.settings().ranks_per_unit));
+  out.attribute("/provenance", "threads_per_rank", static_cast<std::int64_t>(study.settings().threads));
+  std::vector<std::string> hosts, devices;
+  for (const auto& rank : runtime.ranks()) {
+    hosts.push_back(rank.host);
+    devices.push_back(rank.device);
+  }
+  out.attribute("/provenance", "host_of_rank", hosts);
+  out.attribute("/provenance", "device_of_rank", devices);
+  out.commit();
+}
+
+void compute(comm::Runtime& runtime, const RunOptions& options) {
+  runtime.check_launcher();
+  auto config = config::Config::load(options.experiment, options.overrides);
+  experiments::Study study(config);
+  const auto experiments = experiments::make_experiments(config, study);
+  config.finish();
+  if (study.settings().ranks_per_unit > runtime.world().size()) {
+    throw InputError(fmt::format("run.ranks_per_unit is {}; this launch has {} rank{}",
+                                 study.settings().ranks_per_unit, runtime.world().size(),
+                                 runtime.world().size() == 1 ? "" : "s"));
+  }
+  runtime.set_threads(study.settings().threads);
+  if (options.time_limit_minutes)
+    runtime.set_time_limit(std::chrono::duration<double>(60 * *options.time_limit_minutes));
+
+  const auto path =
+      options.run_dir.empty() ? std::filesystem::path("runs") / study.settings().name : options.run_dir;
+  const schedule::RunFolder folder(runtime.world(), path, config.resolved());
+  study.set_folder(folder.path());
+  const bool first = runtime.world().rank() == 0;
+  if (first) {
+    fmt::print(stderr, "taugrid {} ({}), {}: {} tasks, {} pairs, {} parameters\n", version, git_revision,
+               study.settings().name, study.tasks(), study.pairs().size(), study.layout().size());
+    fmt::print(stderr, "{}", runtime.banner());
+    for (const auto& warning : runtime.warnings()) fmt::print(stderr, "taugrid: warning: {}\n", warning);
+  }
+  const auto started = started_utc(folder.path(), first);
+
+  std::vector<schedule::WorkUnit> units;
+  for (const auto& experiment : experiments) experiment->add_units(units, folder);
+  schedule::Options how;
+  how.ranks_per_unit = study.settings().ranks_per_unit;
+  const auto report = schedule::run_units(runtime, folder, units, how);
+
+  const auto results = folder.path() / "results.h5";
+  if (report.computed > 0 ||
+      !runtime.world().agree(std::filesystem::exists(results), "looking for results.h5")) {
+    write_results(runtime, study, experiments, folder, units, options.command_line, started);
+  }
+  if (first) {
+    fmt::print(stderr, "taugrid: {} units computed, {} found finished, {:.1f} s\n", report.computed,
+               report.skipped, runtime.elapsed());
+    fmt::print("{}\n", results.string());
+  }
+}
+
+}  // namespace
+
+int run(int& argc, char**& argv, const RunOptions& options) {
+  comm::Runtime runtime(argc, argv);
+  return comm::run_guarded(runtime, [&] { compute(runtime, options); });
+}
+
+}  // namespace taugrid::program
