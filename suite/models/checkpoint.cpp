@@ -31,10 +31,16 @@ std::string shape_text(at::IntArrayRef shape) {
 
 }  // namespace
 
-Checkpoint read_checkpoint(const std::filesystem::path& folder) {
+Checkpoint read_architecture(const std::filesystem::path& folder) {
   const auto config = folder / "config.json";
   Checkpoint checkpoint;
   checkpoint.encoder = make_encoder(read_text(config), config.string());
+  return checkpoint;
+}
+
+Checkpoint read_checkpoint(const std::filesystem::path& folder) {
+  auto checkpoint = read_architecture(folder);
+  const auto config = folder / "config.json";
 
   const auto path = folder / "model.safetensors";
   const auto file = store::read_safetensors(path);

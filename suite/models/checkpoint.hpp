@@ -20,6 +20,9 @@ struct Checkpoint {
 /// shape or type, or a value that is not finite.
 Checkpoint read_checkpoint(const std::filesystem::path& folder);
 
+/// The architecture alone, from FOLDER/config.json; theta is undefined.
+Checkpoint read_architecture(const std::filesystem::path& folder);
+
 /// Writes FOLDER, model.safetensors last and by rename, so that a folder with it is complete.
 void write_checkpoint(const std::filesystem::path& folder, const Encoder& encoder, const at::Tensor& theta);
 
