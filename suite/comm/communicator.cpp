@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "suite/comm/detail/wait.hpp"
 #include "suite/comm/operation.hpp"
 
 namespace taugrid::comm {
@@ -32,7 +31,7 @@ void check_mpi(int code, std::string_view call) {
   throw std::runtime_error(fmt::format("{}: {}", call, text.data()));
 }
 
-void detail::wait_patiently(MPI_Request& request, std::string_view call) {
+void wait_patiently(MPI_Request& request, std::string_view call) {
   using namespace std::chrono_literals;
   auto pause = 20us;
   for (int done = 0; true; pause = std::min<std::chrono::microseconds>(pause * 2, 1ms)) {
@@ -228,7 +227,7 @@ void Communicator::patient_barrier(std::string_view what) const {
   const Doing doing(what);
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
-  detail::wait_patiently(request, "MPI_Ibarrier");
+  wait_patiently(request, "MPI_Ibarrier");
 }
 
 void Communicator::broadcast(at::Tensor& tensor, int root, std::string_view what) const {
@@ -252,7 +251,7 @@ std::int64_t Communicator::patient_broadcast(std::int64_t value, int root, std::
   const Doing doing(what);
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibcast(&value, 1, MPI_INT64_T, root, comm_, &request), "MPI_Ibcast");
-  detail::wait_patiently(request, "MPI_Ibcast");
+  wait_patiently(request, "MPI_Ibcast");
   return value;
 }
 

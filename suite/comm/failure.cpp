@@ -25,12 +25,15 @@ struct Outcome {
   std::string line;
 };
 
+std::string failure_line(const Runtime& runtime, const std::string& message) {
+  const auto& mine = runtime.mine();
+  return fmt::format("taugrid: rank {} ({}) failed in {}: {}", mine.rank, mine.host, current_operation(),
+                     message);
+}
+
 Outcome attempt(Runtime& runtime, const std::function<void()>& work) {
   const auto failed = [&](const char* message) {
-    const auto& mine = runtime.mine();
-    return Outcome{static_cast<int>(ExitCode::failed),
-                   fmt::format("taugrid: rank {} ({}) failed in {}: {}", mine.rank, mine.host,
-                               current_operation(), message)};
+    return Outcome{static_cast<int>(ExitCode::failed), failure_line(runtime, message)};
   };
   try {
     work();
@@ -99,6 +102,10 @@ int run_guarded(Runtime& runtime, const std::function<void()>& work) {
   // mpirun kills the others when the first leaves with a code other than 0: not before the line is out.
   runtime.world().barrier("end of the run");
   return code;
+}
+
+void fail_now(Runtime& runtime, const std::string& message) {
+  runtime.impl().monitor->end_all(failure_line(runtime, message), static_cast<int>(ExitCode::failed));
 }
 
 }  // namespace taugrid::comm

@@ -21,6 +21,8 @@ class Progress {
   void started(int unit, const std::string& key, double cost);
   void advanced(int unit, double fraction, const std::string& detail);
   void finished(int unit);
+  /// Interrupted: no longer running, not done.
+  void stopped(int unit);
   /// Prints if it is time; call it often.
   void refresh(bool now = false);
   /// The line's text after `elapsed` seconds.
@@ -36,6 +38,7 @@ class Progress {
   std::FILE* out_;
   bool terminal_;
   int units_;
+  int units_before_;
   int units_done_;
   double cost_;
   double cost_before_;
@@ -43,6 +46,7 @@ class Progress {
   std::map<int, Running> running_;
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point printed_;
+  std::string printed_text_;  // empty: nothing yet
 };
 
 }  // namespace taugrid::schedule

@@ -17,10 +17,10 @@ namespace taugrid::schedule {
 /// RUN/{config.toml,units,log,checkpoints,scratch}. Movable; the lock lives as long as the object.
 class RunFolder {
  public:
-  /// Collective over `world`: rank 0 creates, locks, checks and tidies (leftover *.tmp). Throws the same
-  /// InputError on all ranks where the folder is in use (naming host, process, job and since when), was
-  /// started with another configuration than `config` (Config::resolved(); the difference is shown), or
-  /// cannot be written.
+  /// Collective over `world`: rank 0 creates, locks, checks and tidies (leftovers of unfinished writes).
+  /// Throws the same InputError on all ranks where the folder is in use (naming host, process, job and since
+  /// when), was started with another configuration than `config` (Config::resolved(); the difference is
+  /// shown), or cannot be written.
   RunFolder(const comm::Communicator& world, std::filesystem::path path, const std::string& config);
   RunFolder(RunFolder&&) noexcept;
   RunFolder& operator=(RunFolder&&) noexcept;

@@ -3,6 +3,7 @@
 // Deals work units to groups of ranks until all are committed or a stop is wanted.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ namespace taugrid::schedule {
 
 struct Options {
   int ranks_per_unit = 1;
-  std::optional<double> time_limit;  ///< seconds since the runtime began
+  std::optional<double> time_limit = std::nullopt;  ///< seconds since the runtime began
   bool show_progress = true;
 };
 
@@ -35,8 +36,9 @@ struct RunReport {
 RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector<WorkUnit> units,
                     const Options& options);
 
-/// The check of run_units alone: a double key, a need that is not among the units, a cycle (named in order).
-/// InputError.
-void check_units(const std::vector<WorkUnit>& units);
+/// The check of run_units alone: a key that is double or unfit for a file name, a need that is neither among
+/// the units nor `there`, a cycle (named in order). Throws InputError.
+void check_units(const std::vector<WorkUnit>& units,
+                 const std::function<bool(const std::string&)>& there = {});
 
 }  // namespace taugrid::schedule

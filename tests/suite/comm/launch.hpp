@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -36,7 +37,7 @@ struct Ended {
   }
 };
 
-/// A running job, in a process group of its own; what is left of it is killed at the end.
+/// A running job; what is left of it is killed at the end.
 class Job {
  public:
   explicit Job(std::vector<std::string> command) : start_(std::chrono::steady_clock::now()) {
@@ -45,7 +46,6 @@ class Job {
     err_ = name;
     pid_ = fork();
     if (pid_ == 0) {
-      setpgid(0, 0);
       setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
       setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
       dup2(out, STDERR_FILENO);
@@ -62,7 +62,7 @@ class Job {
   }
   ~Job() {
     if (pid_ > 0) {
-      ::kill(-pid_, SIGKILL);
+      kill_all();
       waitpid(pid_, nullptr, 0);
     }
     unlink(err_.c_str());
@@ -72,7 +72,24 @@ class Job {
 
   int pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
-  void kill_all() const { ::kill(-pid_, SIGKILL); }
+  void kill_all() const {
+    for (const int pid : family()) {
+      ::kill(pid, SIGKILL);
+    }
+  }
+  /// The launcher and the ranks it started, which it puts into process groups of their own.
+  std::vector<int> family() const {
+    std::vector<int> pids{pid_};
+    std::error_code gone;
+    for (const auto& thread :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/task", gone)) {
+      std::ifstream children(thread.path() / "children");
+      for (int child = 0; children >> child;) {
+        pids.push_back(child);
+      }
+    }
+    return pids;
+  }
   std::string said() const {
     std::ostringstream text;
     text << std::ifstream(err_).rdbuf();

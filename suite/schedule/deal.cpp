@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/schedule/detail/deal.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace taugrid::schedule::detail {
+
+Deal::Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done)
+    : units_(units), missing_(units.size()), followers_(units.size()) {
+  std::map<std::string, int> index;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    index[units[i].key] = static_cast<int>(i);
+  }
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    for (const auto& need : units[i].needs) {
+      const auto found = index.find(need);  // others are committed: check_units() saw to that
+      if (found != index.end() && !done[found->second]) {
+        missing_[i] += 1;
+        followers_[found->second].push_back(static_cast<int>(i));
+      }
+    }
+    if (!done[i]) {
+      left_ += 1;
+      if (missing_[i] == 0) {
+        ready_.push_back(static_cast<int>(i));
+      }
+    }
+  }
+}
+
+std::optional<int> Deal::next() {
+  const auto best = std::min_element(ready_.begin(), ready_.end(), [&](int a, int b) {
+    return units_[a].cost != units_[b].cost ? units_[a].cost > units_[b].cost : a < b;
+  });
+  if (best == ready_.end()) {
+    return std::nullopt;
+  }
+  const int unit = *best;
+  ready_.erase(best);
+  return unit;
+}
+
+void Deal::finish(int unit) {
+  left_ -= 1;
+  for (const int follower : followers_[unit]) {
+    missing_[follower] -= 1;
+    if (missing_[follower] == 0) {
+      ready_.push_back(follower);
+    }
+  }
+}
+
+}  // namespace taugrid::schedule::detail

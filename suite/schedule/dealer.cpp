@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/schedule/detail/dealer.hpp"
+
+#include <array>
+#include <chrono>
+#include <string>
+
+#include "suite/comm/failure.hpp"
+
+namespace taugrid::schedule::detail {
+
+namespace {
+
+enum Tag { request_tag = 1, answer_tag };
+enum class Kind : int { ask, done, interrupted, progress };
+
+struct Message {
+  Kind kind = Kind::ask;
+  int unit = -1;
+  double fraction = 0;
+  std::array<char, 80> detail{};
+};
+
+void send(const comm::Communicator& comm, const Message& message) {
+  comm::check_mpi(MPI_Send(&message, sizeof message, MPI_BYTE, 0, request_tag, comm.mpi()), "MPI_Send");
+}
+
+}  // namespace
+
+int Asker::ask() const {
+  const comm::Doing doing("wait for a unit");
+  int unit = -1;
+  MPI_Request answer = MPI_REQUEST_NULL;
+  comm::check_mpi(MPI_Irecv(&unit, 1, MPI_INT, 0, answer_tag, comm_.mpi(), &answer), "MPI_Irecv");
+  send(comm_, {.kind = Kind::ask});
+  comm::wait_patiently(answer, "MPI_Irecv");
+  return unit;
+}
+
+void Asker::done(int unit) const { send(comm_, {.kind = Kind::done, .unit = unit}); }
+
+void Asker::interrupted(int unit) const { send(comm_, {.kind = Kind::interrupted, .unit = unit}); }
+
+void Asker::progress(int unit, double fraction, std::string_view detail) const {
+  Message message{.kind = Kind::progress, .unit = unit, .fraction = fraction};
+  detail.copy(message.detail.data(), message.detail.size() - 1);
+  send(comm_, message);
+}
+
+Dealer::Dealer(comm::Runtime& runtime, const comm::Communicator& comm, const std::vector<WorkUnit>& units,
+               Deal& deal, Progress* progress, int groups)
+    : runtime_(runtime),
+      comm_(comm),
+      units_(units),
+      deal_(deal),
+      progress_(progress),
+      groups_left_(groups),
+      thread_([this](const std::stop_token& token) {
+        try {
+          serve(token);
+        } catch (const std::exception& error) {
+          comm::fail_now(runtime_, std::string("the dealer of units: ") + error.what());
+        }
+      }) {}
+
+void Dealer::join() { thread_.join(); }
+
+void Dealer::serve(const std::stop_token& token) {
+  if (progress_ != nullptr) {
+    progress_->refresh(true);
+  }
+  while (groups_left_ > 0 && !token.stop_requested()) {
+    while (receive()) {
+    }
+    answer();
+    if (progress_ != nullptr) {
+      progress_->refresh();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (progress_ != nullptr && groups_left_ == 0) {
+    progress_->refresh(true);
+  }
+}
+
+bool Dealer::receive() {
+  int found = 0;
+  MPI_Status status;
+  comm::check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, request_tag, comm_.mpi(), &found, &status), "MPI_Iprobe");
+  if (found == 0) {
+    return false;
+  }
+  Message message;
+  comm::check_mpi(MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, request_tag, comm_.mpi(),
+                           MPI_STATUS_IGNORE),
+                  "MPI_Recv");
+  switch (message.kind) {
+    case Kind::ask:
+      waiting_.push_back(status.MPI_SOURCE);
+      break;
+    case Kind::done:
+      deal_.finish(message.unit);
+      if (progress_ != nullptr) {
+        progress_->finished(message.unit);
+      }
+      break;
+    case Kind::interrupted:
+      runtime_.stop().request();  // its host may have known before this one
+      if (progress_ != nullptr) {
+        progress_->stopped(message.unit);
+      }
+      break;
+    case Kind::progress:
+      if (progress_ != nullptr) {
+        progress_->advanced(message.unit, message.fraction, message.detail.data());
+      }
+      break;
+  }
+  return true;
+}
+
+void Dealer::answer() {
+  while (!waiting_.empty()) {
+    int unit = -1;
+    if (!runtime_.stop().requested() && !deal_.all_done()) {
+      const auto next = deal_.next();
+      if (!next) {
+        return;  // what is left waits for units that others compute
+      }
+      unit = *next;
+      if (progress_ != nullptr) {
+        progress_->started(unit, units_[unit].key, units_[unit].cost);
+      }
+    } else {
+      groups_left_ -= 1;
+    }
+    comm::check_mpi(MPI_Send(&unit, 1, MPI_INT, waiting_.front(), answer_tag, comm_.mpi()), "MPI_Send");
+    waiting_.pop_front();
+  }
+}
+
+}  // namespace taugrid::schedule::detail

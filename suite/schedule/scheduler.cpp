@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/schedule/scheduler.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "suite/comm/operation.hpp"
+#include "suite/error.hpp"
+#include "suite/schedule/detail/dealer.hpp"
+#include "suite/schedule/rank_log.hpp"
+
+namespace taugrid::schedule {
+
+namespace {
+
+// Ranks that build other lists (from another clock, another file) would compute different things under one
+// key.
+void require_same_units(const comm::Communicator& world, const std::vector<WorkUnit>& units) {
+  std::string mine;
+  for (const auto& unit : units) {
+    mine += fmt::format("{} {} {}\n", unit.key, unit.cost, fmt::join(unit.needs, " "));
+  }
+  auto first = mine;
+  world.broadcast(first, 0, "list of units");
+  if (!world.agree(first == mine, "list of units")) {
+    throw std::logic_error("the ranks built different lists of units");
+  }
+}
+
+// Rank 0 looks at the files, and all ranks learn what it found: one flag a unit, or the same InputError.
+std::vector<bool> find_committed(const comm::Communicator& world, const RunFolder& folder,
+                                 const std::vector<WorkUnit>& units) {
+  std::string problem;
+  std::string flags(units.size(), '0');
+  if (world.rank() == 0) {
+    try {
+      check_units(units, [&](const std::string& key) { return folder.committed(key); });
+      std::transform(units.begin(), units.end(), flags.begin(),
+                     [&](const WorkUnit& unit) { return folder.committed(unit.key) ? '1' : '0'; });
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  }
+  world.broadcast(problem, 0, "check of the units");
+  if (!problem.empty()) {
+    throw InputError(problem);
+  }
+  world.broadcast(flags, 0, "committed units");
+  std::vector<bool> done(units.size());
+  std::transform(flags.begin(), flags.end(), done.begin(), [](char flag) { return flag == '1'; });
+  return done;
+}
+
+/// One group's work, on each of its ranks.
+class Worker {
+ public:
+  Worker(const comm::Runtime& runtime, const comm::Communicator& group, const RunFolder& folder,
+         const detail::Asker& asker)
+      : runtime_(runtime),
+        group_(group),
+        folder_(folder),
+        asker_(asker),
+        log_(folder.path() / "log", runtime.world().rank()) {}
+
+  void work(const std::vector<WorkUnit>& units) const {
+    const bool leads = group_.rank() == 0;
+    while (true) {
+      const int next = leads ? asker_.ask() : -1;
+      const auto unit = static_cast<int>(group_.patient_broadcast(next, 0, "wait for a unit"));
+      if (unit < 0) {
+        return;
+      }
+      const bool finished = compute(units[unit], unit);
+      if (leads) {
+        finished ? asker_.done(unit) : asker_.interrupted(unit);
+      }
+    }
+  }
+
+ private:
+  // False where the unit was interrupted. Followers do not wait for the leader's commit.
+  bool compute(const WorkUnit& unit, int number) const {
+    const comm::Doing doing("unit " + unit.key);
+    log_.info("start " + unit.key);
+    const double start = runtime_.elapsed();
+    UnitContext context{group_, runtime_.stop(), folder_.scratch_path(unit.key), progress_of(number)};
+    std::filesystem::create_directories(context.scratch);
+    store::TensorFile file;
+    try {
+      file = unit.compute(context);
+    } catch (const Interrupted& stopped) {
+      log_.info(fmt::format("interrupted {}: {}", unit.key, stopped.what()));
+      return false;
+    } catch (const std::exception& error) {
+      log_.warn(fmt::format("failed {}: {}", unit.key, error.what()));
+      throw;
+    }
+    const double seconds = runtime_.elapsed() - start;
+    if (group_.rank() == 0) {
+      file.metadata["key"] = unit.key;
+      file.metadata["rank"] = std::to_string(runtime_.world().rank());
+      file.metadata["seconds"] = fmt::format("{:.6f}", seconds);
+      file.metadata["device"] = runtime_.mine().device;
+      folder_.commit(unit.key, file);
+      std::error_code ignored;  // checkpoints of a finished unit are garbage, no more
+      std::filesystem::remove_all(context.scratch, ignored);
+    }
+    log_.info(fmt::format("end {} {:.3f} s", unit.key, seconds));
+    return true;
+  }
+
+  std::function<void(double, std::string_view)> progress_of(int number) const {
+    if (group_.rank() != 0) {
+      return [](double, std::string_view) {};
+    }
+    return [this, number, last = -1e9](double fraction, std::string_view detail) mutable {
+      if (const double now = runtime_.elapsed(); now - last >= 1) {
+        last = now;
+        asker_.progress(number, fraction, detail);
+      }
+    };
+  }
+
+  const comm::Runtime& runtime_;
+  const comm::Communicator& group_;
+  const RunFolder& folder_;
+  const detail::Asker& asker_;
+  RankLog log_;
+};
+
+}  // namespace
+
+RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector<WorkUnit> units,
+                    const Options& options) {
+  const comm::Doing doing("run units");
+  const double start = runtime.elapsed();
+  const auto& world = runtime.world();
+  const int width = options.ranks_per_unit;
+  if (width < 1 || width > world.size()) {
+    throw InputError(fmt::format("ranks_per_unit is {}, but the run has {} ranks", width, world.size()));
+  }
+  require_same_units(world, units);
+  const auto done = find_committed(world, folder, units);
+  if (options.time_limit) {
+    runtime.set_time_limit(std::chrono::duration<double>(*options.time_limit));
+  }
+  const int groups = world.size() / width;
+  const int idle = world.size() % width;
+  if (idle > 0 && world.rank() == 0) {
+    fmt::print(stderr, "# warning: {} of {} ranks idle: units take {} ranks each\n", idle, world.size(),
+               width);
+  }
+
+  const auto group = world.split(world.rank() / width, world.rank(), "groups of ranks");
+  const auto dealing = world.split(0, world.rank(), "dealing");
+  RunReport report;
+  report.skipped = static_cast<int>(std::count(done.begin(), done.end(), true));
+  detail::Deal deal(units, done);
+  {
+    std::unique_ptr<Progress> progress;
+    std::unique_ptr<detail::Dealer> dealer;
+    if (world.rank() == 0) {
+      double cost = 0;
+      double cost_before = 0;
+      for (std::size_t i = 0; i < units.size(); ++i) {
+        cost += units[i].cost;
+        cost_before += done[i] ? units[i].cost : 0;
+      }
+      if (options.show_progress) {
+        progress = std::make_unique<Progress>(stderr, static_cast<int>(units.size()), cost, report.skipped,
+                                              cost_before);
+      }
+      dealer = std::make_unique<detail::Dealer>(runtime, dealing, units, deal, progress.get(), groups);
+    }
+    if (world.rank() < groups * width) {
+      const detail::Asker asker(dealing);
+      Worker(runtime, group, folder, asker).work(units);
+    }
+    if (dealer) {
+      dealer->join();
+    }
+  }
+  const auto left = static_cast<int>(world.patient_broadcast(deal.left(), 0, "wait for the other groups"));
+  world.patient_barrier("wait for the other groups");
+  report.computed = static_cast<int>(units.size()) - report.skipped - left;
+  report.seconds = runtime.elapsed() - start;
+  if (left > 0) {
+    auto reason = runtime.stop().reason();
+    world.broadcast(reason, 0, "reason of the stop");
+    throw Interrupted(fmt::format("{} of {} units done when {} came; run again to continue",
+                                  units.size() - left, units.size(), reason));
+  }
+  return report;
+}
+
+}  // namespace taugrid::schedule
