@@ -54,7 +54,7 @@ class HessianVectorProduct {
   double loss_ = 0;
 };
 
-/// The linearised model f(x; θ0) + J(x)τ (paper 1, eq. 5), as a value f0 with the graph at θ0 and a tangent.
+/// The linearised model f(x; θ0) + J(x)τ (paper 1, eq. 3), as a value f0 with the graph at θ0 and a tangent.
 /// J being constant, the gradient of any loss of it with respect to τ is Jᵀg: pull_back(f0, g).
 Dual linearised(const std::vector<at::Tensor>& blocks, const std::vector<at::Tensor>& tau_blocks,
                 const Function<Dual>& f);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Disentanglement error (paper 1, eq. 4): for two tasks,
+// Disentanglement error (paper 1, eq. 6): for two tasks,
 //   ξ(α1, α2) = Σ_{t=1,2} E_{x∼μt} [ f(x; θ0 + αt τt) ≠ f(x; θ0 + α1τ1 + α2τ2) ],
 // f being the predicted class under task t's head. A single task's predictions are made once an α and used by
 // all its pairs. A linear regime's grid follows from features.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // The encoder's output of an edited model, θ0 + Σ αₜτₜ, of any regime: a standard one is evaluated at the
-// combined weights, a linear one is f(x; θ0) + Σ αₜ J(x)τₜ from features computed once (paper 1, eq. 5).
+// combined weights, a linear one is f(x; θ0) + Σ αₜ J(x)τₜ from features computed once (paper 1, eq. 3).
 #pragma once
 
 #include <functional>

@@ -14,7 +14,7 @@ namespace taugrid::experiments {
 
 struct Regime {
   std::string name;
-  bool linear;                         ///< trained and used as f(x; θ0) + J(x)(θ − θ0) (paper 1, eq. 5)
+  bool linear;                         ///< trained and used as f(x; θ0) + J(x)(θ − θ0) (paper 1, eq. 3)
   std::vector<autodiff::Kind> groups;  ///< trained; empty: all parameters
 };
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Similarity of task vectors, and the loss gap of pairs (paper 2, sections 2 and 3): for tasks i, j,
+// Similarity of task vectors, and the loss gap of pairs (paper 2): for tasks i, j,
 // L_i(θ0 + ½(τ_i + τ_j)) − L_i(θ_i).
 //
 // /similarity/R/cosine [T,T], norm [T], norm_ratio [T] (to ‖θ0‖), loss_gap [P,2]

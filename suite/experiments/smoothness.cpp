@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Local smoothness: the eigenvalue of largest magnitude of the Hessian of the training loss at θt (paper 2,
-// section 3: L in the task addition bound), by Lanczos or power iteration. Stops on ‖Hv − λv‖/|λ|, not on the
+// Local smoothness: the eigenvalue of largest magnitude of the Hessian of the training loss at θt (L in
+// the task addition bound of paper 2), by Lanczos or power iteration. Stops on ‖Hv − λv‖/|λ|, not on the
 // change of λ, which can stop early.
 //
 // /smoothness/R/lambda_max, residual, hvp_count [T]; attribute method; sample_index [T,N] of the train split

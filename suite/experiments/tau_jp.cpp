@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // The linearised model in function space: f(x; θ0) and J(x)τ_a for every task's evaluation points. All that
-// is measured of a linear regime follows from these by linearity, at any α. And τJp (paper 3, eq. 6): the
+// is measured of a linear regime follows from these by linearity, at any α. And τJp (paper 3, eq. 9): the
 // mean over x in task b of ‖J(x)τ_a‖², J of the encoder's output.
 //
 // Units features/base and features/R/TASK: tensors "test/TASK", "validation/TASK" [n, features].

@@ -88,8 +88,8 @@ void write_results(comm::Runtime& runtime, const experiments::Study& study,
     hosts.push_back(rank.host);
     devices.push_back(rank.device);
   }
-  out.attribute("/provenance", "host_of_rank", hosts);
-  out.attribute("/provenance", "device_of_rank", devices);
+  out.attribute("/provenance", "hosts", hosts);
+  out.attribute("/provenance", "devices", devices);
   out.commit();
 }
 
