@@ -14,3 +14,11 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     synthetic.write(folder / "results.h5")
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with four tasks, for tests that draw but look at no pair."""
+    folder = tmp_path_factory.mktemp("small")
+    synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS)
+    return folder
