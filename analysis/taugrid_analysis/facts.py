@@ -25,7 +25,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
     seeds = results.seeds()
     if seeds:
         found.append(("seed" if len(seeds) == 1 else "seeds", ", ".join(seeds)))
-    hosts = provenance.get("hosts", provenance.get("host", ""))
+    hosts = ", ".join(dict.fromkeys(results.hosts()))
     ranks = provenance.get("ranks", "")
     place = [f"{ranks} rank{'' if ranks == '1' else 's'}"] if ranks else []
     devices = list(dict.fromkeys(unit.device for unit in units))

@@ -30,7 +30,7 @@ def _list(parts: list[str]) -> str:
 
 
 def _single(results: Results) -> str:
-    start = results.single_task("pretrained")
+    start = results.single_task(results.start)
     records = [(name, results.single_task(name)) for name in results.regimes]
     trained = [f"{mean(record.accuracy):.3f} ({name})" for name, record in records if record is not None]
     if start is None or not trained:

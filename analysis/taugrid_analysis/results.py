@@ -39,6 +39,7 @@ ROOT_ATTRIBUTES = (
 )
 BY_REGIME = ("single_task", "similarity", "disentanglement", "smoothness", "addition", "training")
 KNOWN_REGIMES = ("standard", "posthoc", "linear")
+STARTS = ("pretrained", "random")  # names of θ0, which stand beside the regimes
 
 
 class Results:
@@ -61,6 +62,7 @@ class Results:
         expected = [(i, j) for i in range(count) for j in range(i + 1, count)]
         if [tuple(pair) for pair in self.pairs] != expected:
             raise InputError("pairs out of order", f"{self.path}:/pairs/tasks", "(0,1), (0,2), …")
+        self.start = self._start()
         self.regimes = self._regimes()
 
     def __enter__(self) -> Results:
@@ -92,6 +94,13 @@ class Results:
             return {}
         return {str(key): text(value) for key, value in sorted(self._file["provenance"].attrs.items())}
 
+    def hosts(self) -> list[str]:
+        """One a rank."""
+        if "provenance" not in self._file:
+            return []
+        found = self._file["provenance"].attrs.get("hosts", [])
+        return [text(host) for host in np.atleast_1d(np.asarray(found, dtype=object))]
+
     def seeds(self) -> list[str]:
         found = self.provenance()
         joined = found.get("seeds", found.get("seed", ""))
@@ -114,11 +123,17 @@ class Results:
             fingerprint=text(attributes["fingerprint"]),
         )
 
+    def _start(self) -> str:
+        """θ0's name: as its accuracies are stored, else as /model states it."""
+        stored = [name for name in STARTS if self._has("single_task", name)]
+        model = None if stored else self.model()
+        return stored[0] if stored else model.init if model is not None else STARTS[0]
+
     def _regimes(self) -> list[str]:
         found: set[str] = set()
         for group in BY_REGIME:
             if group in self._file:
-                found |= {str(name) for name in self._file[group] if name != "pretrained"}
+                found |= {str(name) for name in self._file[group] if name not in STARTS}
         known = [name for name in KNOWN_REGIMES if name in found]
         return known + sorted(found - set(known))
 

@@ -13,17 +13,29 @@ from taugrid_analysis.measures import mean
 from taugrid_analysis.results import Results
 from taugrid_analysis.text_table import Column, Table, as_text
 
-WIDTH = 79
+WIDTH = 80
+JOINED = (("regimes", "seed"), ("machine", "work"))  # two facts on one line
 SHADES = " ░▒▓█"
 MOST_ROWS = 9
 
 
 def show(results: Results) -> str:
-    """At most 24 lines of 79 columns for eight tasks and two regimes."""
+    """At most 24 lines of 80 columns for eight tasks and two regimes."""
     known = dict(facts(results))
-    lines = [f"{key:<9} {value}" for key, value in known.items() if key != "command"]
-    lines = [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines]
+    for first, second in JOINED:
+        if first in known and second in known:
+            title = f"{second} " if second == "seed" else ""
+            known[first] += f"; {title}{known.pop(second)}"
+    lines = [_line(key, value) for key, value in known.items() if key != "command"]
     return "\n".join([*lines, "", as_text(_summary(results)), *_maps(results)])
+
+
+def _line(key: str, value: str) -> str:
+    """Lists lose their commas before they lose their end."""
+    line = f"{key:<9} {value}"
+    if key == "tasks" and len(line) > WIDTH:
+        line = line.replace(", ", " ")
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
 def _summary(results: Results) -> Table:
@@ -42,7 +54,8 @@ def _summary(results: Results) -> Table:
             Column("λ_max", 1),
         ],
     )
-    for name in ("pretrained", *results.regimes):
+    start = [results.start] if results.single_task(results.start) is not None else []
+    for name in (*start, *results.regimes):
         single, added = results.single_task(name), results.addition(name)
         grid, vectors = results.disentanglement(name), results.similarity(name)
         curvature = results.smoothness(name)

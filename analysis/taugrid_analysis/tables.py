@@ -45,9 +45,9 @@ def addition(results: Results, identity: published.Identity) -> Table:
     regimes = results.names("addition")
     if not regimes:
         return table
-    start = results.single_task("pretrained")
+    start = results.single_task(results.start)
     absolute = mean(start.accuracy) if start is not None else None
-    table.rows.append(["pretrained", None, absolute, None, None, None])
+    table.rows.append([results.start, None, absolute, None, None, None])
     for regime in regimes:
         record = results.addition(regime)
         assert record is not None
@@ -68,7 +68,7 @@ def addition(results: Results, identity: published.Identity) -> Table:
 
 
 def single_task(results: Results) -> Table:
-    regimes = [name for name in ("pretrained", *results.regimes) if results.single_task(name) is not None]
+    regimes = [name for name in (results.start, *results.regimes) if results.single_task(name) is not None]
     table = Table(
         "single_task",
         "Single-task accuracy, test split",

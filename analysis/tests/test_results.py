@@ -13,6 +13,7 @@ import pytest
 import synthetic
 
 from taugrid_analysis import cli
+from taugrid_analysis.facts import facts
 from taugrid_analysis.results import Results
 
 
@@ -116,3 +117,38 @@ def test_regimes_are_those_in_the_file(tmp_path: Path) -> None:
     synthetic.write(tmp_path / "results.h5", regimes=["zeta", "linear", "posthoc", "attention"])
     with Results(tmp_path) as results:
         assert results.regimes == ["posthoc", "linear", "attention", "zeta"]
+
+
+def test_the_starts_name_is_no_regime(tmp_path: Path) -> None:
+    synthetic.write(tmp_path / "results.h5", model=("clip_mini", 869632, "random"))
+    with Results(tmp_path) as results:
+        assert results.start == "random"
+        assert results.regimes == ["standard", "linear"]
+
+
+def test_the_start_is_known_without_its_accuracies(tmp_path: Path) -> None:
+    path = synthetic.write(
+        tmp_path / "results.h5", model=("clip_mini", 869632, "random"), leave_out=["single_task"]
+    )
+    with Results(path) as results:
+        assert results.start == "random"
+    with h5py.File(path, "r+") as file:
+        del file["model"]
+    with Results(path) as results:
+        assert results.start == "pretrained"
+
+
+def test_provenance(file: Path) -> None:
+    with Results(file) as results:
+        assert results.hosts() == ["node01", "node01", "node02", "node02"]
+        assert results.seeds() == ["1"]
+        assert dict(facts(results))["machine"] == "4 ranks cpu on node01, node02"
+    with h5py.File(file, "r+") as handle:
+        handle["provenance"].attrs["hosts"] = "node03"
+        handle["provenance"].attrs["ranks"] = np.int64(1)
+    with Results(file) as results:
+        assert dict(facts(results))["machine"] == "1 rank cpu on node03"
+    with h5py.File(file, "r+") as handle:
+        del handle["provenance"]
+    with Results(file) as results:
+        assert results.hosts() == [] and results.seeds() == []

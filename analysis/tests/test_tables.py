@@ -113,6 +113,27 @@ def test_show_fits_one_screen(run_folder: Path, capsys: pytest.CaptureFixture[st
     lines = printed(capsys, "show", run_folder).splitlines()
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
     assert any("clip_mini" in line for line in lines)
+    assert f"tasks     8: {' '.join(synthetic.TASKS)}" in lines
+    assert "regimes   standard, linear; seed 1" in lines
+
+
+def test_show_fits_with_the_default_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic.write(tmp_path / "results.h5", alpha=np.linspace(-2, 2, 9))
+    lines = printed(capsys, "show", tmp_path).splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("start", ["pretrained", "random"])
+def test_show_names_the_start(start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = synthetic.write(tmp_path / "results.h5", model=("clip_mini", 869632, start))
+    zero_shot = f"{np.mean(synthetic.ZERO_SHOT):.3f}"
+    rows = [line.split() for line in printed(capsys, "show", tmp_path).splitlines()]
+    first = [row[:2] for row in rows if row and row[0] in ("pretrained", "random", "standard")]
+    assert first[0] == [start, zero_shot] and first[1][0] == "standard"
+    with h5py.File(path, "r+") as file:
+        del file[f"single_task/{start}"]
+    rows = [line.split() for line in printed(capsys, "show", tmp_path).splitlines()]
+    assert not any(row[0] in ("pretrained", "random") for row in rows if row)
 
 
 @pytest.mark.parametrize(

@@ -40,15 +40,15 @@ def draw_addition(axes: Axes, results: Results, thin: bool = True) -> None:
         axes.plot(
             record.chosen_alpha, record.absolute, "o", color=tint, markersize=8, markeredgecolor="white"
         )
-    start = results.single_task("pretrained")
+    start = results.single_task(results.start)
     if start is not None:
-        level = measures.mean(start.accuracy)
-        axes.axhline(level, color=style.REGIME_COLOURS["pretrained"], linestyle="--", linewidth=1)
+        level, tint = measures.mean(start.accuracy), style.colour(results.start, results.regimes)
+        axes.axhline(level, color=tint, linestyle="--", linewidth=1)
         axes.text(
             0.995,
             level,
-            "pretrained",
-            color=style.REGIME_COLOURS["pretrained"],
+            results.start,
+            color=tint,
             ha="right",
             va="bottom",
             transform=axes.get_yaxis_transform(),

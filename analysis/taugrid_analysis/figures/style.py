@@ -17,7 +17,13 @@ from matplotlib.figure import Figure
 
 INK = "#101214"  # becomes currentColor
 FAINT = "#c9ced6"  # becomes the page's --rule
-REGIME_COLOURS = {"pretrained": "#8b93a0", "standard": "#d9632a", "linear": "#2a7fba", "posthoc": "#8a63b8"}
+REGIME_COLOURS = {
+    "pretrained": "#8b93a0",
+    "random": "#8b93a0",
+    "standard": "#d9632a",
+    "linear": "#2a7fba",
+    "posthoc": "#8a63b8",
+}
 MORE_COLOURS = ("#2f9e78", "#c2457f", "#a38a1e", "#5a6b8c")
 KIND_COLOURS = ("#2a7fba", "#d9632a", "#2f9e78", "#8a63b8", "#c2457f", "#a38a1e", "#5a6b8c", "#77a8a0")
 RED = "#e0312f"

@@ -15,7 +15,7 @@ from taugrid_analysis.results import Results
 
 
 def accuracies(results: Results) -> Figure | None:
-    names = [name for name in ("pretrained", *results.regimes) if results.single_task(name) is not None]
+    names = [name for name in (results.start, *results.regimes) if results.single_task(name) is not None]
     if not names:
         return None
     with style.settings():
