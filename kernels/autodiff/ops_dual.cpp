@@ -72,23 +72,24 @@ Dual activate(const Dual& x, Activation activation) {
         [&] { return x.tangent.defined() ? at::gelu_backward(x.tangent, x.value) : at::Tensor(); });
     return y;
   }
-  const auto scaled = x.value * detail::quick_gelu_slope;
-  Dual y{at::silu(scaled) * (1.0 / detail::quick_gelu_slope), {}};
-  y.tangent = tangent_of(
-      [&] { return x.tangent.defined() ? at::silu_backward(x.tangent, scaled.detach()) : at::Tensor(); });
+  Dual y{activate(x.value, activation), {}};
+  y.tangent = tangent_of([&] {  // silu'(s x) dx, s = 1.702
+    return x.tangent.defined() ? at::silu_backward(x.tangent, x.value * detail::quick_gelu_slope)
+                               : at::Tensor();
+  });
   return y;
 }
 
 Dual attention(const Dual& qkv, std::int64_t heads) {
   const auto p = detail::split_heads(qkv.value, heads);
-  const auto weights = at::softmax(at::matmul(p.q, p.k.transpose(-2, -1)), -1);
-  Dual y{detail::join_heads(at::matmul(weights, p.v)), {}};
+  const auto weights = at::softmax(at::bmm(p.q, p.k.transpose(1, 2)).mul_(p.scale), -1);
+  Dual y{detail::join_heads(at::bmm(weights, p.v), p.samples), {}};
   y.tangent = tangent_of([&] {
     if (!qkv.tangent.defined()) return at::Tensor();
     const auto d = detail::split_heads(qkv.tangent, heads);
-    auto d_scores = at::matmul(d.q, p.k.transpose(-2, -1)) + at::matmul(p.q, d.k.transpose(-2, -1));
-    const auto d_weights = at::_softmax_backward_data(d_scores, weights.detach(), -1, d_scores.scalar_type());
-    return detail::join_heads(at::matmul(d_weights, p.v) + at::matmul(weights, d.v));
+    const auto d_scores = at::bmm(d.q, p.k.transpose(1, 2)).baddbmm_(p.q, d.k.transpose(1, 2)).mul_(p.scale);
+    const auto d_weights = at::_softmax_backward_data(d_scores, weights, -1, d_scores.scalar_type());
+    return detail::join_heads(at::bmm(d_weights, p.v).baddbmm_(weights, d.v), p.samples);
   });
   return y;
 }
