@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/bench/bench.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <regex>
+
+#include "suite/bench/case.hpp"
+#include "suite/bench/fixture.hpp"
+#include "suite/bench/report.hpp"
+#include "suite/comm/failure.hpp"
+#include "suite/error.hpp"
+
+namespace taugrid::bench {
+namespace {
+
+constexpr double least_seconds = 0.3;  // of timed runs a case
+constexpr int most_repetitions = 100;
+
+double wall() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+double cpu() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+Row measure(const Case& test, const Options& options) {
+  Row row{};
+  row.name = test.name;
+  try {
+    const auto work = test.prepare();
+    row.flops = work.flops;
+    row.bytes = work.bytes;
+    row.items = work.items;
+    row.unit = work.unit;
+    row.tolerance = work.tolerance;
+    const double began = wall();
+    work.run();
+    row.warm_up = wall() - began;
+    double total = 0;
+    while (static_cast<int>(row.seconds.size()) < options.repetitions ||
+           (total < least_seconds && static_cast<int>(row.seconds.size()) < most_repetitions)) {
+      const double from = wall(), cpu_from = cpu();
+      work.run();
+      row.cpu_seconds.push_back(cpu() - cpu_from);
+      row.seconds.push_back(wall() - from);
+      total += row.seconds.back();
+    }
+    row.error = work.error();
+    if (work.results && !options.dump.empty()) {
+      auto name = test.name;
+      std::replace(name.begin(), name.end(), '/', '-');
+      store::write_safetensors(options.dump / "results" / (name + ".safetensors"), work.results());
+    }
+  } catch (const std::exception& failure) {
+    row.failure = failure.what();
+  }
+  return row;
+}
+
+std::vector<Case> chosen(const std::vector<Case>& all, const std::string& filter) {
+  std::vector<Case> some;
+  try {
+    const std::regex pattern(filter);
+    for (const auto& test : all) {
+      if (std::regex_search(test.name, pattern)) some.push_back(test);
+    }
+  } catch (const std::regex_error&) {
+    throw InputError("--filter: '" + filter + "' is no regular expression");
+  }
+  if (some.empty())
+    throw InputError("--filter: no case matches '" + filter + "'; taugrid bench --list shows them");
+  return some;
+}
+
+int threads_wanted() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  const int threads = text == nullptr ? 1 : std::atoi(text);
+  return threads > 0 ? threads : 1;
+}
+
+}  // namespace
+
+int run(int& argc, char**& argv, const Options& options) {
+  comm::Runtime runtime(argc, argv, {threads_wanted()});
+  bool valid = true;
+  const int code = comm::run_guarded(runtime, [&] {
+    if (runtime.world().size() > 1)
+      throw InputError("taugrid bench measures one process: start it without mpirun");
+    runtime.set_threads(threads_wanted());
+    const bool keep = !options.dump.empty();
+    const auto folder =
+        keep ? std::filesystem::absolute(options.dump)
+             : std::filesystem::temp_directory_path() / ("taugrid-bench-" + std::to_string(getpid()));
+    const Fixture fixture(runtime, folder, keep);
+    std::vector<Case> all;
+    for (const auto& some : {weight_cases(), model_cases(fixture), experiment_cases(fixture)}) {
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    const auto cases = chosen(all, options.filter);
+    if (options.list) {
+      for (const auto& test : cases) fmt::print("{}\n", test.name);
+      return;
+    }
+    if (keep) {
+      std::filesystem::create_directories(folder / "results");
+      fixture.write_inputs();
+      for (const auto* regime : {"standard", "linear"}) fixture.write_task_vectors(regime, regime);
+    }
+    const auto context = describe_machine();
+    auto peaks = measure_peaks();
+    print_header(context, peaks);
+    std::vector<Row> rows;
+    for (const auto& test : cases) {
+      rows.push_back(measure(test, options));
+      if (rows.back().share(peaks) > 1) {  // the machine was busy when its peaks were measured
+        const auto again = measure_peaks();
+        peaks = {std::max(peaks.flops, again.flops), std::max(peaks.bytes, again.bytes)};
+        print_peaks(peaks);
+      }
+      print_row(rows.back(), peaks);
+    }
+    valid = print_verdict(rows);
+    if (!options.json.empty()) write_json(options.json, context, peaks, rows);
+  });
+  return code != 0 ? code : valid ? 0 : static_cast<int>(ExitCode::failed);
+}
+
+}  // namespace taugrid::bench

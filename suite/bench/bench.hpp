@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// `taugrid bench`: how fast this build is on this machine, and whether what it computes is right.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace taugrid::bench {
+
+struct Options {
+  std::string filter;          ///< regular expression, searched in a case's name; empty: all
+  std::filesystem::path json;  ///< written if not empty, in google/benchmark's form
+  std::filesystem::path dump;  ///< keeps inputs and results here, for the peers
+  int repetitions = 5;         ///< timed runs of a case, at least
+  bool list = false;           ///< print the names alone
+};
+
+/// Returns the exit code: 0; 1 if a case computed something wrong; 2 if the filter is no regular expression
+/// or matches nothing. Kokkos must be initialised. Threads: OMP_NUM_THREADS, 1 where that is not set.
+int run(int& argc, char**& argv, const Options& options);
+
+}  // namespace taugrid::bench

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A case: what is timed, what it costs by the model, and how wrong its result is.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "suite/store/safetensors.hpp"
+
+namespace taugrid::bench {
+
+class Fixture;
+
+/// A case made ready: inputs are in memory.
+struct Work {
+  std::function<void()> run;  ///< what is timed; repeatable
+  double flops = 0;           ///< additions and multiplications of one run
+  double bytes = 0;           ///< read and written at least once in one run
+  double items = 0;           ///< done in one run, for the throughput
+  std::string unit;           ///< of the items
+  double tolerance = 0;
+  std::function<double()> error;  ///< relative error of the latest run's result against another computation
+  std::function<store::TensorFile()> results = {};  ///< for the peers to compare with
+};
+
+struct Case {
+  std::string name;
+  std::function<Work()> prepare;
+};
+
+std::vector<Case> weight_cases();
+std::vector<Case> model_cases(const Fixture& fixture);
+std::vector<Case> experiment_cases(const Fixture& fixture);
+
+}  // namespace taugrid::bench

@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The model and its derivative products. Model flops: F is one forward pass over one input
+// (Encoder::forward_flops); every product of the pass appears again
+//   in J(x)τ             twice more: x dWᵀ and dx Wᵀ                   3 F with the value
+//   in a backward pass   twice: for the weight and for the input       3 F with the forward pass
+//   in a linear step     value, tangent, backward                      5 F
+//   in H v               for each of three products both factors       6 F once the graph of ∇L (3 F) is
+//   there
+// Bytes: θ and what comes and goes with it, once; activations are taken to stay in cache.
+//
+// Results are checked against the same model in float64: by differences where a derivative is tested.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include "kernels/autodiff/products.hpp"
+#include "kernels/spectral/spectral.hpp"
+#include "kernels/tangent/ntk.hpp"
+#include "kernels/weights/weights.hpp"
+#include "suite/bench/case.hpp"
+#include "suite/bench/fixture.hpp"
+#include "suite/experiments/adamw.hpp"
+#include "suite/experiments/regime.hpp"
+
+namespace taugrid::bench {
+namespace {
+
+using autodiff::Dual;
+using Blocks = std::vector<at::Tensor>;
+
+double relative(const at::Tensor& found, const at::Tensor& expected) {
+  const auto e = expected.to(at::kDouble);
+  return ((found.to(at::kDouble) - e).norm() / e.norm()).item<double>();
+}
+double relative(double found, double expected) { return std::abs(found - expected) / std::abs(expected); }
+
+at::Tensor random_direction(const at::Tensor& theta, std::uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  auto v = at::randn(theta.sizes(), generator, at::TensorOptions(at::kDouble));
+  return v.div_(v.norm());
+}
+
+/// Lets a case's closures share what a run leaves behind.
+template <class T>
+std::shared_ptr<T> shared(T value = {}) {
+  return std::make_shared<T>(std::move(value));
+}
+
+double parameters(const models::Encoder& encoder) { return static_cast<double>(encoder.layout().size()); }
+
+models::Head in_double(const models::Head& head) { return {head.weight.to(at::kDouble), head.scale}; }
+
+/// The training loss of the standard regime, as smoothness.cpp binds it for its Hessian.
+autodiff::Function<at::Tensor> mean_loss(const models::Encoder& encoder, const models::Head& head,
+                                         const at::Tensor& pixels, const at::Tensor& labels) {
+  return [&encoder, head, pixels, labels](const Blocks& p) {
+    return at::cross_entropy_loss(head.logits(encoder.encode(p, pixels)), labels);
+  };
+}
+
+Work forward(const Fixture& x) {
+  const auto z = shared<at::Tensor>();
+  const auto blocks = x.encoder().layout().views(x.theta0());
+  Work work;
+  work.run = [&x, z, blocks] {
+    const at::NoGradGuard no_grad;
+    *z = x.encoder().encode(blocks, x.pixels());
+  };
+  work.flops = batch * x.encoder().forward_flops();
+  work.bytes = 4 * parameters(x.encoder());
+  work.items = batch;
+  work.unit = "images";
+  work.tolerance = 1e-5;
+  work.error = [&x, z] {
+    const at::NoGradGuard no_grad;
+    const auto exact = x.encoder().layout().views(x.theta0().to(at::kDouble));
+    return relative(*z, x.encoder().encode(exact, x.pixels().to(at::kDouble)));
+  };
+  return work;
+}
+
+Work jvp(const Fixture& x) {
+  const auto found = shared<Dual>();
+  Work work;
+  work.run = [&x, found] {
+    *found = autodiff::jvp(
+        x.encoder().layout(), [&](const std::vector<Dual>& p) { return x.encoder().encode(p, x.pixels()); },
+        x.theta0(), x.tau(0));
+  };
+  work.flops = 3 * batch * x.encoder().forward_flops();
+  work.bytes = 8 * parameters(x.encoder());
+  work.items = batch;
+  work.unit = "images";
+  work.tolerance = 1e-4;
+  work.error = [&x, found] {
+    const at::NoGradGuard no_grad;
+    const double h = 1e-5;
+    const auto theta = x.theta0().to(at::kDouble), tau = x.tau(0).to(at::kDouble),
+               pixels = x.pixels().to(at::kDouble);
+    const auto f = [&](double a) {
+      return x.encoder().encode(x.encoder().layout().views(theta + a * tau), pixels);
+    };
+    return relative(found->tangent, (f(h) - f(-h)) / (2 * h));
+  };
+  return work;
+}
+
+/// One step of fine_tune.cpp's loop on one batch: loss and gradient, clipping, AdamW.
+Work step(const Fixture& x, const char* regime_name) {
+  struct State {
+    at::Tensor theta, gradient, before, losses_tensor;
+    std::vector<double> losses;
+    std::unique_ptr<experiments::TrainingLoss> loss;
+    std::unique_ptr<experiments::AdamW> adamw;
+  };
+  const auto s = shared<State>();
+  const auto& regime = experiments::regime(regime_name);
+  s->theta = regime.linear ? x.theta0() + 0.1 * x.tau(0) : x.theta0().clone();  // τ = 0 would be no test
+  s->loss = std::make_unique<experiments::TrainingLoss>(x.encoder(), regime, x.theta0());
+  experiments::AdamWSettings settings;
+  settings.weight_decay = weight_decay;
+  s->adamw = std::make_unique<experiments::AdamW>(
+      s->theta, x.encoder().layout(), experiments::trained_blocks(regime, x.encoder().layout()), settings);
+  Work work;
+  work.run = [&x, s] {
+    s->losses.push_back((*s->loss)(s->theta, x.head(), x.pixels(), x.labels(), batch, s->gradient));
+    experiments::clip_norm(s->gradient, clip);
+    s->adamw->step(s->gradient, learning_rate);
+  };
+  work.flops = (regime.linear ? 5 : 3) * batch * x.encoder().forward_flops();
+  work.bytes =
+      4 * 9 * parameters(x.encoder());  // θ twice, ∇L written and read twice, both moments, θ written
+  work.items = batch;
+  work.unit = "images";
+  work.tolerance = 1e-3;
+  work.error = [&x, &regime, s] {  // the directional derivative along the gradient is its length
+    const auto theta0 = x.theta0().to(at::kDouble), theta = s->theta.to(at::kDouble);
+    const experiments::TrainingLoss exact(x.encoder(), regime, theta0);
+    const auto head = in_double(x.head());
+    const auto pixels = x.pixels().to(at::kDouble);
+    at::Tensor gradient, unused;
+    (*s->loss)(s->theta, x.head(), x.pixels(), x.labels(), batch, gradient);
+    const auto u = gradient.to(at::kDouble) / gradient.to(at::kDouble).norm();
+    const double h = 1e-4;
+    const double slope = (exact(theta + h * u, head, pixels, x.labels(), batch, unused) -
+                          exact(theta - h * u, head, pixels, x.labels(), batch, unused)) /
+                         (2 * h);
+    const bool falls = s->losses.back() < s->losses.front();
+    return falls ? relative(gradient.to(at::kDouble).norm().item<double>(), slope) : 1.0;
+  };
+  work.results = [s] {
+    store::TensorFile file;
+    file.tensors["losses"] = at::tensor(s->losses, at::kDouble);
+    return file;
+  };
+  return work;
+}
+
+double hvp_error(const Fixture& x, const at::Tensor& v, const at::Tensor& product) {
+  const auto pixels = x.pixels().narrow(0, 0, hessian_points).to(at::kDouble);
+  const auto loss =
+      mean_loss(x.encoder(), in_double(x.head()), pixels, x.labels().narrow(0, 0, hessian_points));
+  const auto theta = x.theta0().to(at::kDouble);
+  const double h = 1e-5;
+  const auto slope = [&](double a) {
+    return autodiff::gradient(x.encoder().layout(), loss, theta + a * v.to(at::kDouble)).gradient;
+  };
+  return relative(product, (slope(h) - slope(-h)) / (2 * h));
+}
+
+Work hvp(const Fixture& x, bool first) {
+  struct State {
+    at::Tensor v, product;
+    std::unique_ptr<autodiff::HessianVectorProduct> hessian;
+  };
+  const auto s = shared<State>();
+  s->v = random_direction(x.theta0(), 21).to(at::kFloat);
+  Work work;
+  work.run = [&x, s, first] {
+    if (first || !s->hessian) {
+      const auto pixels = x.pixels().narrow(0, 0, hessian_points);
+      s->hessian = std::make_unique<autodiff::HessianVectorProduct>(
+          x.encoder().layout(),
+          mean_loss(x.encoder(), x.head(), pixels, x.labels().narrow(0, 0, hessian_points)), x.theta0());
+    }
+    s->product = (*s->hessian)(s->v);
+  };
+  work.flops = (first ? 9 : 6) * hessian_points * x.encoder().forward_flops();
+  work.bytes = 4 * 3 * parameters(x.encoder());
+  work.items = 1;
+  work.unit = "products";
+  work.tolerance = 1e-3;
+  work.error = [&x, s] { return hvp_error(x, s->v, s->product); };
+  return work;
+}
+
+/// λ_max of the training loss at θ0, with all that it takes from nothing: graph, products, vectors.
+Work lambda_max(const Fixture& x, bool lanczos) {
+  const auto found = shared<spectral::EigenResult>();
+  Work work;
+  const auto pixels = x.pixels().narrow(0, 0, hessian_points);
+  const auto labels = x.labels().narrow(0, 0, hessian_points);
+  const auto loss = mean_loss(x.encoder(), x.head(), pixels, labels);
+  spectral::EigenOptions options;  // the experiment's defaults
+  options.max_products = 100;
+  options.seed = 5;
+  work.run = [&x, found, loss, options, lanczos] {
+    const autodiff::HessianVectorProduct hessian(x.encoder().layout(), loss, x.theta0());
+    const spectral::LinearOperator apply = [&](const at::Tensor& v) { return hessian(v); };
+    *found = lanczos ? spectral::lanczos(apply, x.theta0(), options)
+                     : spectral::power_iteration(apply, x.theta0(), options);
+  };
+  work.run();  // the flops depend on how many products it takes, the same in every run
+  const auto products = static_cast<double>(found->products);
+  work.flops = (3 + 6 * products) * hessian_points * x.encoder().forward_flops();
+  work.bytes = 4 * 3 * products * parameters(x.encoder());
+  work.items = products;
+  work.unit = "products";
+  work.tolerance =
+      lanczos ? 5e-3 : 0.2;         // power iteration may end at its limit of products: its residual says so
+  work.error = [&x, found, loss] {  // ‖Hv − λv‖/|λ| anew
+    const autodiff::HessianVectorProduct hessian(x.encoder().layout(), loss, x.theta0());
+    return weights::norm(hessian(found->vector) - found->value * found->vector) / std::abs(found->value);
+  };
+  work.results = [found] {
+    store::TensorFile file;
+    file.tensors["lambda_max"] = at::full({1}, found->value, at::kDouble);
+    file.tensors["residual"] = at::full({1}, found->residual, at::kDouble);
+    file.tensors["products"] = at::full({1}, found->products, at::kLong);
+    return file;
+  };
+  return work;
+}
+
+/// K of every logit. Flops: forward F a point; a logit: F back to the layers' outputs, F for the weights'
+/// gradients, 2·P for each pair of points.
+Work ntk(const Fixture& x) {
+  const auto gram = shared<at::Tensor>();
+  const auto pixels = x.pixels().narrow(0, 0, ntk_points);
+  const auto logits = [&x, pixels](const std::vector<autodiff::Recorded>& p) {
+    return x.head().logits(x.ntk_encoder().encode(p, pixels));
+  };
+  std::vector<std::int64_t> which(classes);
+  for (std::int64_t c = 0; c < classes; ++c) which[static_cast<std::size_t>(c)] = c;
+  Work work;
+  work.run = [&x, gram, logits, which] {
+    *gram = tangent::ntk_gram(x.ntk_encoder().layout(), logits, x.ntk_theta(), which, {0, ntk_points});
+  };
+  const double f = x.ntk_encoder().forward_flops(), n = ntk_points;
+  work.flops = n * f + classes * (2 * n * f + 2 * n * n * parameters(x.ntk_encoder()));
+  work.bytes = 4 * parameters(x.ntk_encoder());
+  work.items = n * n * classes;
+  work.unit = "entries";
+  work.tolerance = 1e-4;
+  work.error = [&x, gram, pixels] {  // two entries from two whole gradients in float64
+    const auto theta = x.ntk_theta().to(at::kDouble);
+    const auto head = in_double(x.head());
+    const auto gradient = [&](std::int64_t i, std::int64_t c) {
+      const auto one = pixels.narrow(0, i, 1).to(at::kDouble);
+      return autodiff::gradient(
+                 x.ntk_encoder().layout(),
+                 [&](const Blocks& p) { return head.logits(x.ntk_encoder().encode(p, one))[0][c]; }, theta)
+          .gradient;
+    };
+    const auto a = gradient(0, 3), b = gradient(17, 3);
+    const double scale = a.dot(a).item<double>();
+    return std::max(relative((*gram)[3][0][0].item<double>(), scale),
+                    std::abs((*gram)[3][0][17].item<double>() - a.dot(b).item<double>()) / scale);
+  };
+  work.results = [gram] {
+    store::TensorFile file;
+    file.tensors["gram"] = *gram;
+    return file;
+  };
+  return work;
+}
+
+}  // namespace
+
+std::vector<Case> model_cases(const Fixture& x) {
+  return {{"forward", [&x] { return forward(x); }},
+          {"jvp", [&x] { return jvp(x); }},
+          {"step/standard", [&x] { return step(x, "standard"); }},
+          {"step/linear", [&x] { return step(x, "linear"); }},
+          {"hvp/first", [&x] { return hvp(x, true); }},
+          {"hvp/further", [&x] { return hvp(x, false); }},
+          {"lambda_max/lanczos", [&x] { return lambda_max(x, true); }},
+          {"lambda_max/power", [&x] { return lambda_max(x, false); }},
+          {"ntk", [&x] { return ntk(x); }}};
+}
+
+}  // namespace taugrid::bench

@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Weight-space kernels and storage: bound by memory or disk.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "kernels/weights/weights.hpp"
+#include "suite/bench/case.hpp"
+#include "suite/store/results.hpp"
+
+namespace taugrid::bench {
+namespace {
+
+constexpr std::int64_t length = 10'000'000, tasks = 8;  // P, T
+
+std::vector<at::Tensor> random_vectors(std::int64_t count, std::uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  std::vector<at::Tensor> vectors;
+  for (std::int64_t i = 0; i < count; ++i) vectors.push_back(at::randn({length}, generator));
+  return vectors;
+}
+
+/// out[k] = θ0 + Σₜ α[k,t]·τₜ. Bytes (1 + T + K)·P·4; flops 2·K·T·P.
+Work combine(std::int64_t rows) {
+  auto vectors = random_vectors(tasks + 1, 11);
+  const auto theta0 = vectors.back();
+  vectors.pop_back();
+  const auto alpha = at::linspace(-1, 1, rows * tasks, at::kDouble).view({rows, tasks});
+  auto out = at::empty({rows, length});
+  Work work;
+  work.run = [=]() mutable { weights::combine(theta0, vectors, alpha, out); };
+  work.flops = 2.0 * static_cast<double>(rows * tasks * length);
+  work.bytes = 4.0 * static_cast<double>((1 + tasks + rows) * length);
+  work.items = static_cast<double>(rows);
+  work.unit = "models";
+  work.tolerance = 1e-6;
+  work.error = [=] {  // ATen's, in double, block by block
+    double worst = 0, largest = 0;
+    constexpr std::int64_t block = 1'000'000;
+    for (std::int64_t begin = 0; begin < length; begin += block) {
+      std::vector<at::Tensor> parts;
+      for (const auto& v : vectors) parts.push_back(v.narrow(0, begin, block));
+      const auto expected = at::mm(alpha, at::stack(parts).to(at::kDouble)) + theta0.narrow(0, begin, block);
+      worst = std::max(worst, (out.narrow(1, begin, block) - expected).abs().max().item<double>());
+      largest = std::max(largest, expected.abs().max().item<double>());
+    }
+    return worst / largest;
+  };
+  return work;
+}
+
+/// G[i,j] = ⟨τᵢ, τⱼ⟩. Bytes T·P·4; flops T·(T+1)·P.
+Work gram() {
+  const auto vectors = random_vectors(tasks, 12);
+  const auto found = std::make_shared<at::Tensor>();
+  Work work;
+  work.run = [=] { *found = weights::gram(vectors); };
+  work.flops = static_cast<double>(tasks * (tasks + 1) * length);
+  work.bytes = 4.0 * static_cast<double>(tasks * length);
+  work.items = static_cast<double>(length);
+  work.unit = "rows";
+  work.tolerance = 1e-12;
+  work.error = [=] {
+    auto expected = at::zeros({tasks, tasks}, at::kDouble);
+    constexpr std::int64_t block = 1'000'000;
+    for (std::int64_t begin = 0; begin < length; begin += block) {
+      std::vector<at::Tensor> parts;
+      for (const auto& v : vectors) parts.push_back(v.narrow(0, begin, block));
+      const auto rows = at::stack(parts).to(at::kDouble);
+      expected += at::mm(rows, rows.t());
+    }
+    return ((*found - expected).abs().max() / expected.abs().max()).item<double>();
+  };
+  return work;
+}
+
+/// results.h5 with one data set of the size of a large run's NTK matrices. Bytes: those of the file.
+Work hdf5_write() {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(13);
+  const auto values = at::randn({8, 10, 64, 8, 64}, generator);
+  const auto path =
+      std::filesystem::temp_directory_path() / ("taugrid-bench-" + std::to_string(getpid()) + ".h5");
+  Work work;
+  work.run = [=] {
+    store::ResultsWriter out(path, MPI_COMM_SELF);
+    out.put("/ntk/pretrained/gram", values, {"task", "logit", "point", "task", "point"});
+    out.commit();
+  };
+  work.bytes = static_cast<double>(values.nbytes());
+  work.items = work.bytes;
+  work.unit = "B";
+  work.tolerance = 0;
+  work.error = [=] {
+    auto read = at::empty_like(values);
+    store::Hdf5File(path).read("/ntk/pretrained/gram", store::Element::float32, read.data_ptr(),
+                               read.nbytes());
+    std::filesystem::remove(path);
+    return at::equal(read, values) ? 0.0 : 1.0;
+  };
+  return work;
+}
+
+}  // namespace
+
+std::vector<Case> weight_cases() {
+  return {{"combine", [] { return combine(1); }},
+          {"combine/16_rows", [] { return combine(16); }},
+          {"gram", [] { return gram(); }},
+          {"hdf5_write", [] { return hdf5_write(); }}};
+}
+
+}  // namespace taugrid::bench

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/bench/fixture.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "suite/data/packed.hpp"
+#include "suite/models/checkpoint.hpp"
+#include "suite/store/results.hpp"
+#include "suite/store/safetensors.hpp"
+
+namespace taugrid::bench {
+namespace {
+
+// models/clip_mini/config.json: the figures stay the same whatever the folder holds.
+constexpr const char* mini_config = R"({
+  "architectures": ["CLIPVisionModelWithProjection"], "model_type": "clip_vision_model",
+  "hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4,
+  "num_channels": 3, "image_size": 32, "patch_size": 8, "projection_dim": 384,
+  "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5, "attention_dropout": 0.0,
+  "initializer_factor": 1.0, "initializer_range": 0.02, "dtype": "float32"})";
+
+constexpr const char* ntk_config = R"({
+  "architectures": ["CLIPVisionModelWithProjection"], "model_type": "clip_vision_model",
+  "hidden_size": 192, "intermediate_size": 768, "num_hidden_layers": 4, "num_attention_heads": 3,
+  "num_channels": 3, "image_size": 32, "patch_size": 8, "projection_dim": 384,
+  "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5, "attention_dropout": 0.0,
+  "initializer_factor": 1.0, "initializer_range": 0.02, "dtype": "float32"})";
+
+const std::vector<float> mean = {0.5f, 0.5f, 0.5f}, deviation = {0.25f, 0.25f, 0.25f};
+
+/// One split of a packed task.
+void put_split(store::ResultsWriter& out, const std::string& name, const at::Tensor& images,
+               const at::Tensor& labels) {
+  out.put("/" + name + "/inputs", images, {name + " image", "row", "column", "channel"});
+  out.put("/" + name + "/labels", labels, {name + " image"});
+}
+
+}  // namespace
+
+Fixture::Fixture(const comm::Runtime& runtime, std::filesystem::path folder, bool keep)
+    : runtime_(runtime), folder_(std::move(folder)), keep_(keep) {
+  encoder_ = models::make_encoder(mini_config, "the bench's model");
+  ntk_encoder_ = models::make_encoder(ntk_config, "the bench's NTK model");
+  theta0_ = encoder_->random_theta(1);
+  ntk_theta_ = ntk_encoder_->random_theta(2);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
+  // A tenth of θ0's length: as far as a fine-tuning goes.
+  for (auto& tau : tau_) {
+    tau = at::randn(theta0_.sizes(), generator);
+    tau.mul_(0.1 * theta0_.norm() / tau.norm());
+    tau = (theta0_ + tau) - theta0_;  // as read back from a checkpoint
+  }
+  auto weight = at::randn({classes, encoder_->features()}, generator);
+  head_ = {weight / weight.norm(2, 1, true), 30.0};
+  images_ = at::randint(0, 256, {batch, 32, 32, 3}, generator, at::kByte);
+  labels_ = at::randint(0, classes, {batch}, generator, at::kLong);
+  pixels_ = data::normalised_images(images_, mean, deviation);
+}
+
+Fixture::~Fixture() {
+  std::error_code ignored;
+  if (!keep_) std::filesystem::remove_all(folder_, ignored);
+}
+
+void Fixture::write_inputs() const {
+  std::filesystem::create_directories(folder_ / "data");
+  models::write_checkpoint(folder_ / "model", *encoder_, theta0_);
+  models::write_checkpoint(folder_ / "ntk_model", *ntk_encoder_, ntk_theta_);
+  std::vector<std::string> names;
+  for (std::int64_t c = 0; c < classes; ++c) names.push_back("class " + std::to_string(c));
+  for (std::size_t t = 0; t < 2; ++t) {
+    const auto first = static_cast<std::int64_t>(t) * grid_points;
+    store::ResultsWriter out(folder_ / "data" / (std::string(task_names[t]) + ".h5"), runtime_.world().mpi());
+    for (const auto* attribute : {"task", "source", "license"})
+      out.attribute("/", attribute, std::string(task_names[t]));
+    out.attribute("/", "modality", std::string("image"));
+    out.attribute("/", "mean", std::vector<double>(mean.begin(), mean.end()));
+    out.attribute("/", "std", std::vector<double>(deviation.begin(), deviation.end()));
+    out.put("/head/weight", head_.weight, {"class", "feature"});
+    out.attribute("/head/weight", "logit_scale", head_.scale);
+    out.put_text("/class_names", names, "class");
+    put_split(out, "test", images_.narrow(0, first, grid_points), labels_.narrow(0, first, grid_points));
+    put_split(out, "train", images_.narrow(0, first, 1), labels_.narrow(0, first, 1));
+    put_split(out, "validation", images_.narrow(0, first, 1), labels_.narrow(0, first, 1));
+    out.commit();
+  }
+  store::TensorFile inputs;
+  inputs.tensors = {{"pixels", pixels_}, {"labels", labels_}, {"head", head_.weight}};
+  inputs.metadata = {{"scale", std::to_string(head_.scale)},
+                     {"classes", std::to_string(classes)},
+                     {"ntk_points", std::to_string(ntk_points)},
+                     {"grid_points", std::to_string(grid_points)},
+                     {"hessian_points", std::to_string(hessian_points)},
+                     {"learning_rate", std::to_string(learning_rate)},
+                     {"clip", std::to_string(clip)},
+                     {"weight_decay", std::to_string(weight_decay)}};
+  store::write_safetensors(folder_ / "inputs.safetensors", inputs);
+}
+
+void Fixture::write_task_vectors(const std::string& run, const std::string& regime) const {
+  for (std::size_t t = 0; t < 2; ++t) {
+    const auto folder = folder_ / run / "checkpoints" / regime / task_names[t];
+    std::filesystem::create_directories(folder);
+    models::write_checkpoint(folder, *encoder_, theta0_ + tau_[t]);
+  }
+}
+
+}  // namespace taugrid::bench

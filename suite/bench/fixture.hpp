@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What the cases work on: random models and tasks by seed, in memory and, for experiments and peers, on disk.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "suite/comm/runtime.hpp"
+#include "suite/models/model.hpp"
+
+namespace taugrid::bench {
+
+inline constexpr std::int64_t batch = 128, classes = 10;
+inline constexpr std::int64_t ntk_points = 32, grid_points = 64, hessian_points = 128;
+inline constexpr double learning_rate = 1e-4, clip = 1.0, weight_decay = 0.1;
+
+class Fixture {
+ public:
+  /// Works in `folder`; removes it at the end unless `keep`.
+  Fixture(const comm::Runtime& runtime, std::filesystem::path folder, bool keep);
+  ~Fixture();
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
+
+  /// The default model's shape (models/clip_mini): 869,632 parameters.
+  const models::Encoder& encoder() const { return *encoder_; }
+  /// A ViT of 1.9 M parameters, for the NTK.
+  const models::Encoder& ntk_encoder() const { return *ntk_encoder_; }
+  const at::Tensor& theta0() const { return theta0_; }  ///< [P]
+  const at::Tensor& ntk_theta() const { return ntk_theta_; }
+  const at::Tensor& tau(std::size_t task) const { return tau_[task]; }  ///< [P]
+  const models::Head& head() const { return head_; }                    ///< [classes, features]
+  const at::Tensor& pixels() const { return pixels_; }                  ///< float32 [batch, 3, 32, 32]
+  const at::Tensor& labels() const { return labels_; }                  ///< int64 [batch]
+  const comm::Runtime& runtime() const { return runtime_; }
+  const std::filesystem::path& folder() const { return folder_; }
+
+  /// FOLDER/model, ntk_model and data/{first,second}.h5, as a run reads them; inputs.safetensors for the
+  /// peers.
+  void write_inputs() const;
+  /// Fine-tuned models θ0 + τ under FOLDER/RUN/checkpoints/REGIME.
+  void write_task_vectors(const std::string& run, const std::string& regime) const;
+
+ private:
+  const comm::Runtime& runtime_;
+  std::filesystem::path folder_;
+  bool keep_;
+  std::unique_ptr<models::Encoder> encoder_, ntk_encoder_;
+  at::Tensor theta0_, ntk_theta_, images_, pixels_, labels_;
+  std::array<at::Tensor, 2> tau_;
+  models::Head head_;
+};
+
+inline constexpr std::array<const char*, 2> task_names = {"first", "second"};
+
+}  // namespace taugrid::bench

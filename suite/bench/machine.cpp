@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/bench/machine.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "taugrid_version.hpp"
+
+namespace taugrid::bench {
+namespace {
+
+/// The least of at least 8 runs and a quarter of a second: a peak is what the machine does undisturbed.
+template <class F>
+double best_seconds(F&& f) {
+  double best = 1e30, total = 0;
+  for (int i = 0; i < 8 || total < 0.25; ++i) {
+    const auto began = std::chrono::steady_clock::now();
+    f();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    best = std::min(best, seconds);
+    total += seconds;
+  }
+  return best;
+}
+
+std::string first_match(const char* file, const std::string& key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(key)) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Peaks measure_peaks() {
+  const at::NoGradGuard no_grad;
+  Peaks peaks{};
+  {
+    constexpr std::int64_t n = 1024;
+    const auto a = at::randn({n, n}), b = at::randn({n, n});
+    auto c = at::empty({n, n});
+    peaks.flops = 2.0 * n * n * n / best_seconds([&] { at::mm_out(c, a, b); });
+  }
+  constexpr std::int64_t n = std::int64_t{1} << 25;
+  const auto b = at::full({n}, 1.0f), c = at::full({n}, 2.0f);
+  auto a = at::zeros({n});
+  float* out = a.mutable_data_ptr<float>();
+  const float* left = b.const_data_ptr<float>();
+  const float* right = c.const_data_ptr<float>();
+  const double seconds = best_seconds([&] {
+    at::parallel_for(0, n, std::int64_t{1} << 20, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = begin; i < end; ++i) out[i] = left[i] + 3.0f * right[i];
+    });
+  });
+  peaks.bytes = 3.0 * sizeof(float) * static_cast<double>(n) / seconds;
+  return peaks;
+}
+
+std::vector<std::pair<std::string, std::string>> describe_machine() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  std::ifstream load("/proc/loadavg");
+  std::string busy;
+  load >> busy;
+  return {
+      {"taugrid", std::string(version) + " (" + git_revision + ")"},
+      {"build", std::string(build_type) + ", " + compiler},
+      {"libtorch", TORCH_VERSION},
+      {"kokkos", std::to_string(KOKKOS_VERSION / 10000) + "." + std::to_string(KOKKOS_VERSION / 100 % 100) +
+                     ", " + Kokkos::DefaultHostExecutionSpace::name()},
+      {"host", host.data()},
+      {"processor", first_match("/proc/cpuinfo", "model name")},
+      {"instructions", at::get_cpu_capability()},
+      {"cores", std::to_string(std::thread::hardware_concurrency())},
+      {"threads", std::to_string(at::get_num_threads())},
+      {"load", busy}};
+}
+
+}  // namespace taugrid::bench

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the peers share: the inputs that `taugrid bench --dump FOLDER` wrote, timing, and results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import CLIPVisionModelWithProjection
+
+Parameters = dict[str, Tensor]
+
+
+class Inputs:
+    """The model's folder, pixels [128, 3, 32, 32], labels [128] and head [10, 384] of one dump."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with safe_open(folder / "inputs.safetensors", "pt") as file:
+            self.pixels, self.labels, self.head = (file.get_tensor(k) for k in ("pixels", "labels", "head"))
+            self.settings = {key: float(value) for key, value in file.metadata().items()}
+
+    def count(self, name: str) -> int:
+        return int(self.settings[name])
+
+    def classifier(self, model: str = "model", attention: str = "eager") -> Classifier:
+        encoder = CLIPVisionModelWithProjection.from_pretrained(self.folder / model, attn_implementation=attention)
+        return Classifier(encoder.eval(), self.head, self.settings["scale"])
+
+    def task_vector(self, regime: str, task: str) -> Parameters:
+        """The fine-tuned encoder minus the pre-trained one, by Hugging Face's names."""
+        start = load_file(self.folder / "model" / "model.safetensors")
+        end = load_file(self.folder / regime / "checkpoints" / regime / task / "model.safetensors")
+        return {name: end[name] - start[name] for name in start}
+
+
+class Classifier(nn.Module):
+    """Encoder and frozen head: logits = scale · cosine."""
+
+    def __init__(self, encoder: nn.Module, head: Tensor, scale: float) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("head", head)
+        self.scale = scale
+
+    def logits(self, z: Tensor) -> Tensor:
+        return self.scale * nn.functional.normalize(z, dim=-1) @ self.head.T
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return self.logits(self.encoder(pixel_values=pixels).image_embeds)
+
+
+def alpha_grid(steps: int) -> Tensor:
+    return torch.linspace(-3, 3, steps, dtype=torch.float64)
+
+
+def measure(name: str, prepare: Callable[[Inputs], Callable[[], dict[str, Tensor]]]) -> None:
+    """Times what `prepare` returns and prints the seconds as JSON; FOLDER/peers/NAME.safetensors gets its tensors."""
+    parser = argparse.ArgumentParser(description=f"Twin of taugrid bench's {name}.")
+    parser.add_argument("folder", type=Path, help="folder of taugrid bench --dump")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cold", action="store_true", help="no warm-up run before the timed ones")
+    options = parser.parse_args()
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    torch.manual_seed(options.seed)
+    run = prepare(Inputs(options.folder))
+    seconds: list[float] = []
+    results: dict[str, Tensor] = {}
+    for repetition in range(options.repetitions + (0 if options.cold else 1)):
+        began = time.perf_counter()
+        results = run()
+        if options.cold or repetition > 0:
+            seconds.append(time.perf_counter() - began)
+    (options.folder / "peers").mkdir(exist_ok=True)
+    save_file({k: v.contiguous() for k, v in results.items()}, options.folder / "peers" / f"{name}.safetensors")
+    print(json.dumps({"name": name, "seconds": seconds}))

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs taugrid's cases and their peers in turn and prints the ratios, with whether both computed the same."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class Pair:
+    """A case of taugrid bench against a peer; `target` is the least ratio of times, None where none is set."""
+
+    case: str
+    peer: str
+    tensor: str
+    same: float  # largest difference, relative to the largest number
+    target: float | None
+    repetitions: int
+    reference: str = ""  # whose number counts, where that is not the peer
+    ratios: list[float] = field(default_factory=list)
+    difference: float = float("nan")
+
+
+PAIRS = [
+    Pair("ntk", "ntk", "gram", 1e-5, 4.0, 3),
+    Pair("lambda_max/lanczos", "lambda_max", "lambda_max", 1e-3, 3.0, 1, reference="arpack"),
+    Pair("grid/linear_20x20", "linear_grid", "error_by_task", 1.5 / 64, 50.0, 1),
+    Pair("grid/nonlinear_7x7", "nonlinear_grid", "error_by_task", 1.5 / 64, 1.8, 1),
+    Pair("step/standard", "standard_step", "losses", 1e-3, 1.1, 10),
+    Pair("step/linear", "linear_step", "losses", 1e-3, None, 5),
+]
+OWN = "combine|gram|step"  # measured without a peer in each round
+
+
+def run_bench(program: Path, folder: Path, pattern: str, repetitions: int) -> dict[str, dict]:
+    """The aggregate rows of taugrid bench by case."""
+    out = folder / "bench.json"
+    command = [program, "bench", "--filter", pattern, "--json", out, "--dump", folder]
+    subprocess.run([*command, "--repetitions", str(repetitions)], check=True, stdout=subprocess.DEVNULL)
+    rows = json.loads(out.read_text())["benchmarks"]
+    return {row["run_name"]: row for row in rows if row["run_type"] == "aggregate"}
+
+
+def run_peer(folder: Path, name: str, *options: str) -> float:
+    """The median seconds of a peer."""
+    command = [sys.executable, HERE / f"{name}.py", folder, *options]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return statistics.median(json.loads(done.stdout.splitlines()[-1])["seconds"])
+
+
+def difference(folder: Path, pair: Pair) -> float:
+    """The largest difference of two results, relative to the largest number; of series as far as both go."""
+    ours = load_file(folder / "results" / f"{pair.case.replace('/', '-')}.safetensors")[pair.tensor].double()
+    theirs = load_file(folder / "peers" / f"{pair.reference or pair.peer}.safetensors")[pair.tensor].double()
+    n = min(len(ours), len(theirs), 6)
+    scale = torch.tensor(1.0) if pair.tensor == "error_by_task" else theirs[:n].abs().max()
+    return ((ours[:n] - theirs[:n]).abs().max() / scale).item()
+
+
+def spread(values: list[float], form: str) -> str:
+    return "  ".join(form.format(v) for v in (statistics.median(values), min(values), max(values)))
+
+
+def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int) -> tuple[list[float], dict[str, list[float]]]:
+    """Fills the pairs' ratios; returns those of the two training steps, and the memory kernels' shares of triad."""
+    steps: list[float] = []
+    shares: dict[str, list[float]] = {}
+    for turn in range(rounds):
+        for pair in pairs:
+            ours = run_bench(program, folder, f"^{pair.case}$", pair.repetitions)[pair.case]["real_time"] / 1e3
+            cold = ["--cold"] if pair.peer == "linear_grid" else []  # a minute: its warm-up is no part of it
+            theirs = run_peer(
+                folder, pair.peer, "--repetitions", str(pair.repetitions), "--seed", str(turn), *cold
+            )
+            pair.ratios.append(theirs / ours)
+            print(f"# round {turn + 1}: {pair.case}: {1e3 * ours:.1f} ms, {pair.peer}.py: {1e3 * theirs:.1f} ms",
+                  file=sys.stderr)
+        rows = run_bench(program, folder, OWN, 10)
+        steps.append(rows["step/linear"]["real_time"] / rows["step/standard"]["real_time"])
+        for case in ("combine", "combine/16_rows", "gram"):
+            shares.setdefault(case, []).append(rows[case]["share_of_peak"])
+    return steps, shares
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", type=Path, required=True, help="the program taugrid")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="only cases whose name holds this")
+    options = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    pairs = [pair for pair in PAIRS if options.only in pair.case]
+    with tempfile.TemporaryDirectory(prefix="taugrid-peers-") as name:
+        folder = Path(name)
+        steps, shares = measure(options.program.resolve(), folder, pairs, options.rounds)
+        if any(pair.reference for pair in pairs):
+            run_peer(folder, "arpack", "--repetitions", "1", "--cold")
+        for pair in pairs:
+            pair.difference = difference(folder, pair)
+
+    missed = 0
+    threads = os.environ["OMP_NUM_THREADS"]
+    print(f"# {options.rounds} rounds in turn, {threads} thread(s); ratio: peer's time / taugrid's")
+    print(f"{'case':<20} {'against':<26} {'median':>7} {'min':>7} {'max':>7} {'target':>8}  {'difference':>10}  result")
+    for pair in pairs:
+        same = pair.difference <= pair.same
+        fast = pair.target is None or statistics.median(pair.ratios) >= pair.target
+        missed += not (same and fast)
+        target = "-" if pair.target is None else f">= {pair.target:g}"
+        word = "DIFFERENT NUMBERS" if not same else "met" if fast else "MISSED"
+        against = f"{pair.peer}.py" + (f" ({pair.reference}'s λ)" if pair.reference else "")
+        figures = " ".join(f"{v:>7.2f}" for v in (statistics.median(pair.ratios), min(pair.ratios), max(pair.ratios)))
+        print(f"{pair.case:<20} {against:<26} {figures} {target:>8}  {pair.difference:>10.1e}  {word}")
+    own = [("step/linear", "step/standard", steps, "<= 1.8", statistics.median(steps) <= 1.8)]
+    own += [(k, "share of triad", v, ">= 0.8", statistics.median(v) >= 0.8) for k, v in shares.items() if "16" not in k]
+    for case, against, values, target, met in own:
+        missed += not met
+        figures = " ".join(f"{v:>7.2f}" for v in (statistics.median(values), min(values), max(values)))
+        print(f"{case:<20} {against:<26} {figures} {target:>8}  {'':>10}  {'met' if met else 'MISSED'}")
+    print(f"# verdict: {'all targets met' if missed == 0 else f'{missed} missed'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/bench/report.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "suite/store/atomic_file.hpp"
+
+namespace taugrid::bench {
+namespace {
+
+/// 1234567 → "1.23 M": four figures are more than a timing holds.
+std::string short_number(double value) {
+  constexpr std::array<const char*, 5> suffix = {"", "k", "M", "G", "T"};
+  std::size_t i = 0;
+  for (; value >= 1000 && i + 1 < suffix.size(); ++i) value /= 1000;
+  return fmt::format("{:.3g} {}", value, suffix[i]);
+}
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const auto half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S+00:00", gmtime_r(&now, &utc));
+  return text.data();
+}
+
+}  // namespace
+
+double Row::median() const { return median_of(seconds); }
+double Row::fastest() const {
+  return seconds.empty() ? 0 : *std::min_element(seconds.begin(), seconds.end());
+}
+double Row::slowest() const {
+  return seconds.empty() ? 0 : *std::max_element(seconds.begin(), seconds.end());
+}
+
+double Row::share(const Peaks& peaks) const {
+  return seconds.empty() ? 0 : std::max(flops / peaks.flops, bytes / peaks.bytes) / median();
+}
+
+void print_peaks(const Peaks& peaks) {
+  fmt::print("# peak: matrix product {:.1f} Gflop/s, triad {:.1f} GB/s\n", peaks.flops / 1e9,
+             peaks.bytes / 1e9);
+}
+
+void print_header(const Context& context, const Peaks& peaks) {
+  for (const auto& [name, value] : context) fmt::print("# {}: {}\n", name, value);
+  print_peaks(peaks);
+  fmt::print(
+      "# times in ms; share: of the peak that bounds, by model flops and bytes; error: relative, against "
+      "another "
+      "computation\n");
+  fmt::print("# {:<18} {:>10} {:>10} {:>10} {:>10} {:>4}  {:>20} {:>9} {:>9} {:>6} {:<8} {:>8}  {}\n", "case",
+             "median", "min", "max", "warm-up", "runs", "throughput", "flop", "byte", "share", "of", "error",
+             "result");
+  std::fflush(stdout);
+}
+
+void print_row(const Row& row, const Peaks& peaks) {
+  if (!row.failure.empty()) {
+    fmt::print("{:<20} INVALID: {}\n", row.name, row.failure);
+    return;
+  }
+  fmt::print(
+      "{:<20} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>4}  {:>20} {:>9} {:>9} {:>5.1f}% {:<8} {:>8.1e}  "
+      "{}\n",
+      row.name, 1e3 * row.median(), 1e3 * row.fastest(), 1e3 * row.slowest(), 1e3 * row.warm_up,
+      row.seconds.size(), short_number(row.items / row.median()) + row.unit + "/s", short_number(row.flops),
+      short_number(row.bytes), 100 * row.share(peaks), row.bound_by_products(peaks) ? "products" : "triad",
+      row.error, row.valid() ? "ok" : fmt::format("INVALID (above {:.0e})", row.tolerance));
+  std::fflush(stdout);
+}
+
+bool print_verdict(const std::vector<Row>& rows) {
+  std::string wrong;
+  for (const auto& row : rows) {
+    if (!row.valid()) wrong += (wrong.empty() ? "" : ", ") + row.name;
+  }
+  if (wrong.empty()) {
+    fmt::print("# verdict: VALID, {} case{}\n", rows.size(), rows.size() == 1 ? "" : "s");
+  } else {
+    fmt::print("# verdict: INVALID: {}\n", wrong);
+  }
+  return wrong.empty();
+}
+
+void write_json(const std::filesystem::path& path, const Context& context, const Peaks& peaks,
+                const std::vector<Row>& rows) {
+  nlohmann::ordered_json json;
+  auto& head = json["context"];
+  head["date"] = utc_now();
+  for (const auto& [name, value] : context) {
+    head[name == "host" ? "host_name" : name == "cores" ? "num_cpus" : name] = value;
+  }
+  head["peak_flops"] = peaks.flops;
+  head["peak_bytes"] = peaks.bytes;
+  json["benchmarks"] = nlohmann::ordered_json::array();
+  for (const auto& row : rows) {
+    const auto entry = [&](double seconds, double cpu_seconds) {
+      nlohmann::ordered_json e;
+      e["name"] = row.name;
+      e["run_name"] = row.name;
+      e["run_type"] = "iteration";
+      e["repetitions"] = row.seconds.size();
+      e["threads"] = at::get_num_threads();
+      e["iterations"] = 1;
+      e["real_time"] = 1e3 * seconds;
+      e["cpu_time"] = 1e3 * cpu_seconds;
+      e["time_unit"] = "ms";
+      e["items_per_second"] = row.items / seconds;
+      return e;
+    };
+    for (std::size_t i = 0; i < row.seconds.size(); ++i) {
+      auto e = entry(row.seconds[i], row.cpu_seconds[i]);
+      e["repetition_index"] = i;
+      json["benchmarks"].push_back(std::move(e));
+    }
+    auto e = entry(row.median(), median_of(row.cpu_seconds));
+    e["name"] = row.name + "_median";
+    e["run_type"] = "aggregate";
+    e["aggregate_name"] = "median";
+    e["warm_up_time"] = 1e3 * row.warm_up;
+    e["unit"] = row.unit;
+    e["flops"] = row.flops;
+    e["bytes"] = row.bytes;
+    e["share_of_peak"] = row.share(peaks);
+    e["bound"] = row.bound_by_products(peaks) ? "products" : "triad";
+    e["relative_error"] = row.error;
+    e["tolerance"] = row.tolerance;
+    e["valid"] = row.valid();
+    if (!row.failure.empty()) {
+      e["error_occurred"] = true;
+      e["error_message"] = row.failure;
+    }
+    json["benchmarks"].push_back(std::move(e));
+  }
+  store::write_atomically(path, json.dump(2) + "\n");
+}
+
+}  // namespace taugrid::bench

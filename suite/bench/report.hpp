@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Rows for people, JSON for programs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "suite/bench/case.hpp"
+#include "suite/bench/machine.hpp"
+
+namespace taugrid::bench {
+
+struct Row {
+  std::string name;
+  double warm_up;                   ///< seconds of the first run, with all that is paid once
+  std::vector<double> seconds;      ///< one a repetition
+  std::vector<double> cpu_seconds;  ///< the same, of all threads together
+  double flops, bytes, items;
+  std::string unit;
+  double error, tolerance;
+  std::string failure;  ///< an exception's text; empty: none
+
+  bool valid() const { return failure.empty() && error <= tolerance; }  // false for NaN
+  double median() const;
+  double fastest() const;
+  double slowest() const;
+  /// The least time that the machine's peaks allow, over the median: whichever peak bounds.
+  double share(const Peaks& peaks) const;
+  bool bound_by_products(const Peaks& peaks) const { return flops / peaks.flops > bytes / peaks.bytes; }
+};
+
+using Context = std::vector<std::pair<std::string, std::string>>;
+
+void print_peaks(const Peaks& peaks);
+void print_header(const Context& context, const Peaks& peaks);
+void print_row(const Row& row, const Peaks& peaks);
+/// "# verdict: …"; true if all rows are valid.
+bool print_verdict(const std::vector<Row>& rows);
+/// google/benchmark's form: context, and a raw row a repetition besides the median.
+void write_json(const std::filesystem::path& path, const Context& context, const Peaks& peaks,
+                const std::vector<Row>& rows);
+
+}  // namespace taugrid::bench
