@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/comm/failure.hpp"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -42,6 +43,8 @@ Outcome attempt(Runtime& runtime, const std::function<void()>& work) {
     return {static_cast<int>(ExitCode::bad_input), fmt::format("taugrid: error: {}", error.what())};
   } catch (const Interrupted& stopped) {
     return {static_cast<int>(ExitCode::resumable), fmt::format("taugrid: stopped: {}", stopped.what())};
+  } catch (const c10::Error& error) {
+    return failed(error.what_without_backtrace());
   } catch (const std::exception& error) {
     return failed(error.what());
   } catch (...) {

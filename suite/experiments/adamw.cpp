@@ -63,7 +63,7 @@ void AdamW::load(const store::TensorFile& file) {
     const auto n = std::to_string(i);
     segments_[i].first.copy_(file.tensors.at("adamw.first." + n));
     segments_[i].second.copy_(file.tensors.at("adamw.second." + n));
-    segments_[i].steps.copy_(file.tensors.at("adamw.steps." + n).view({}));
+    segments_[i].steps.copy_(file.tensors.at("adamw.steps." + n).squeeze(0));
   }
 }
 

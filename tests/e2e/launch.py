@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the program under the launcher, kills it, reads what it left."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+PROGRAM = os.environ["TAUGRID"]
+MPIRUN = os.environ.get("MPIRUN", "mpirun")
+PATIENCE = 120.0  # seconds; the machine may be busy
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "NOT_FOR_OTHERS": "a secret of the shell"}
+
+
+def command(ranks: int, *arguments: str | Path) -> list[str]:
+    return [MPIRUN, "-q", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", PROGRAM, *map(str, arguments)]
+
+
+def start(ranks: int, *arguments: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(command(ranks, *arguments), env=environment(), text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def run(ranks: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(ranks, *arguments), env=environment(), text=True, stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=PATIENCE, check=False)
+
+
+def measure(experiment: Path, folder: Path, *arguments: str | Path, ranks: int = 2) -> Path:
+    """Runs to the end; returns results.h5."""
+    done = run(ranks, "run", experiment, "--run-dir", folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    return folder / "results.h5"
+
+
+def units(folder: Path) -> int:
+    return len(list((folder / "units").glob("*.safetensors")))
+
+
+def wait_until(condition: Callable[[], bool], job: subprocess.Popen[str]) -> bool:
+    """Whether the condition came true before the job ended."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if condition():
+            return True
+        if job.poll() is not None:
+            return False
+        time.sleep(0.002)
+    raise TimeoutError("neither came the awaited moment, nor did the job end")
+
+
+def _parent_and_state(pid: int) -> tuple[int, str]:
+    with contextlib.suppress(OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[1]), fields[0]
+    return 0, "gone"
+
+
+def ranks_of(job: subprocess.Popen[str]) -> list[int]:
+    """The processes that the launcher started, in the order of their start."""
+    everyone = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return sorted(pid for pid in everyone if _parent_and_state(pid)[0] == job.pid)
+
+
+def kill_all(job: subprocess.Popen[str]) -> None:
+    """As when a machine is switched off: launcher and ranks, without a word."""
+    ranks = ranks_of(job)
+    for pid in (job.pid, *ranks):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    job.communicate(timeout=PATIENCE)
+    end = time.monotonic() + PATIENCE
+    while any(_parent_and_state(pid)[1] not in ("gone", "Z", "X") for pid in ranks):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Files of unfinished writes, and of unfinished units."""
+    names = [path for path in folder.rglob("*") if path.is_file()]
+    return [str(p.relative_to(folder)) for p in names if ".partial" in p.name or ".tmp" in p.name
+            or p.relative_to(folder).parts[0] == "scratch"]
+
+
+def numbers(results: Path) -> dict[str, np.ndarray]:
+    """Every data set but the timings."""
+    found: dict[str, np.ndarray] = {}
+
+    def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
+        if isinstance(item, h5py.Dataset) and name != "units" and not name.endswith("/seconds"):
+            found[name] = item[()]
+
+    with h5py.File(results) as file:
+        file.visititems(visit)
+    return found
+
+
+def differing(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> list[str]:
+    """Names of data sets that are not bitwise the same."""
+    return sorted(name for name in a.keys() | b.keys()
+                  if name not in a or name not in b or a[name].dtype != b[name].dtype
+                  or a[name].shape != b[name].shape or a[name].tobytes() != b[name].tobytes())

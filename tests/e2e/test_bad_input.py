@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong input: one line that says what, where and what was expected; exit code 2; nothing lost or overwritten."""
+
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from launch import measure, run, start, units, wait_until
+from safetensors.numpy import load_file, save_file
+from world import World
+
+BIAS = "vision_model.encoder.layers.0.mlp.fc1.bias"
+
+
+@pytest.fixture
+def own(world: World, tmp_path: Path) -> World:
+    """A copy of the world that a test may spoil."""
+    return World(Path(shutil.copytree(world.folder, tmp_path / "world")))
+
+
+def complaint(done: subprocess.CompletedProcess[str], *expected: str | Path) -> None:
+    """The one line holds all that is expected."""
+    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr and "MPI_ABORT" not in done.stderr
+    assert not any(line.startswith("taugrid: rank") for line in done.stderr.splitlines()), done.stderr
+    for text in expected:
+        assert str(text) in lines[0], lines[0]
+
+
+def refused(world: World, folder: Path, *expected: str | Path, arguments: tuple[str, ...] = ()) -> None:
+    complaint(run(2, "run", world.experiment, "--run-dir", folder, *arguments), *expected)
+    assert not (folder / "results.h5").exists()
+
+
+def change_weights(world: World, change: Callable[[dict[str, np.ndarray]], None]) -> None:
+    tensors = load_file(world.weights)
+    change(tensors)
+    save_file(tensors, world.weights, {"format": "pt"})
+
+
+def change_header(world: World, change: Callable[[dict], None]) -> None:
+    whole = world.weights.read_bytes()
+    (size,) = struct.unpack("<Q", whole[:8])
+    header = json.loads(whole[8:8 + size])
+    change(header)
+    text = json.dumps(header).encode()
+    world.weights.write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + size:])
+
+
+def test_truncated_weights(own: World, tmp_path: Path) -> None:
+    own.weights.write_bytes(own.weights.read_bytes()[:-1000])
+    refused(own, tmp_path / "run", own.weights)
+
+
+@pytest.mark.parametrize("length", [0, 5, 2**62, 2**64 - 1])
+def test_a_lying_header_length(own: World, tmp_path: Path, length: int) -> None:
+    own.weights.write_bytes(struct.pack("<Q", length) + own.weights.read_bytes()[8:])
+    refused(own, tmp_path / "run", own.weights, "header")
+
+
+def test_lying_offsets(own: World, tmp_path: Path) -> None:
+    change_header(own, lambda header: header[BIAS].update(data_offsets=[0, 2**60]))
+    refused(own, tmp_path / "run", own.weights, BIAS)
+
+
+def test_a_wrong_shape(own: World, tmp_path: Path) -> None:
+    change_weights(own, lambda t: t.update({BIAS: t[BIAS][:-1]}))
+    refused(own, tmp_path / "run", own.weights, BIAS, "[47]", "expected [48]")
+
+
+def test_a_wrong_type(own: World, tmp_path: Path) -> None:
+    change_weights(own, lambda t: t.update({BIAS: t[BIAS].astype(np.int32)}))
+    refused(own, tmp_path / "run", own.weights, BIAS, "expected a floating type")
+
+
+def test_a_missing_parameter(own: World, tmp_path: Path) -> None:
+    change_weights(own, lambda t: t.__delitem__(BIAS))
+    refused(own, tmp_path / "run", own.weights, BIAS, "missing")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers(own: World, tmp_path: Path, value: float) -> None:
+    change_weights(own, lambda t: t[BIAS].__setitem__(3, value))
+    refused(own, tmp_path / "run", own.weights, BIAS, "NaN or infinity")
+
+
+def test_no_model(own: World, tmp_path: Path) -> None:
+    own.weights.unlink()
+    refused(own, tmp_path / "run", own.weights)
+
+
+def test_a_missing_data_set(own: World, tmp_path: Path) -> None:
+    with h5py.File(own.task("blobs"), "a") as file:
+        del file["test/labels"]
+    refused(own, tmp_path / "run", own.task("blobs"), "/test/labels")
+
+
+@pytest.mark.parametrize("label", [-1, 4])
+def test_a_label_out_of_range(own: World, tmp_path: Path, label: int) -> None:
+    with h5py.File(own.task("blobs"), "a") as file:
+        file["train/labels"][7] = label
+    refused(own, tmp_path / "run", own.task("blobs"), "/train/labels", str(label), "7")
+
+
+def test_no_data_file(own: World, tmp_path: Path) -> None:
+    own.task("corners").unlink()
+    refused(own, tmp_path / "run", own.task("corners"))
+
+
+def test_a_file_that_is_no_hdf5(own: World, tmp_path: Path) -> None:
+    own.task("corners").write_text("a picture of a corner")
+    refused(own, tmp_path / "run", own.task("corners"))
+
+
+@pytest.mark.parametrize(("setting", "expected"), [
+    ('data.tasks=["blobs", "stripes", "blobs"]', ["data.tasks", "blobs"]),
+    ("finetune.learing_rate=1e-3", ["finetune.learing_rate", "learning_rate"]),
+    ("disentangelment.points=4", ["disentangelment", "disentanglement"]),
+    ("disentanglement.alpha=[]", ["disentanglement.alpha"]),
+    ("disentanglement.alpha={ from = -3, to = 3, count = 0 }", ["disentanglement.alpha", "count"]),
+    ("run.ranks_per_unit=3", ["run.ranks_per_unit", "3", "2 ranks"]),
+    ("finetune.steps=-1", ["finetune.steps", "-1"]),
+    ('finetune.steps="many"', ["finetune.steps", "many"]),
+    ('finetune.regimes=["lazy"]', ["finetune.regimes", "lazy", "standard", "linear"]),
+    ("finetune.steps", ["finetune.steps", "key=value"]),
+])
+def test_a_wrong_configuration(world: World, tmp_path: Path, setting: str, expected: list[str]) -> None:
+    refused(world, tmp_path / "run", *expected, arguments=("--set", setting))
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_experiment_that_is_no_toml(own: World, tmp_path: Path) -> None:
+    own.experiment.write_text("[run\nname = 1\n")
+    refused(own, tmp_path / "run", f"{own.experiment}:1: not TOML")
+    refused(World(tmp_path / "nowhere"), tmp_path / "run", tmp_path / "nowhere" / "tiny.toml")
+
+
+def test_an_unknown_option(world: World) -> None:
+    complaint(run(2, "run", world.experiment, "--run-folder", "x"), "--run-folder", "--help")
+
+
+def test_another_configuration_in_the_same_folder(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    results = measure(world.experiment, folder)
+    before = results.read_bytes(), (folder / "config.toml").read_text()
+    done = run(2, "run", world.experiment, "--run-dir", folder, "--set", "finetune.steps=26")
+    complaint(done, folder, "finetune.steps", "25", "26", "--run-dir")
+    assert (results.read_bytes(), (folder / "config.toml").read_text()) == before
+
+
+def test_a_folder_that_cannot_be_written(world: World, tmp_path: Path) -> None:
+    folder = Path("/proc/taugrid-run")  # closed to root as well
+    if os.geteuid() != 0:
+        folder = tmp_path / "closed" / "run"
+        folder.parent.mkdir(mode=0o555)
+    refused(world, folder, folder)
+
+
+def test_a_full_folder_loses_nothing(world: World, run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", folder], check=False,
+                      capture_output=True).returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        complaint(run(2, "run", world.experiment, "--run-dir", folder / "run"), folder, "No space left on device")
+        done = units(folder / "run")
+        subprocess.run(["mount", "-o", "remount,size=64m", folder], check=True)
+        again = run(2, "run", world.experiment, "--run-dir", folder / "run")
+        assert again.returncode == 0 and f"{done} found finished" in again.stderr, again.stderr
+        assert units(folder / "run") == units(run_folder)
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_folder_in_use(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    first = start(2, "run", world.experiment, "--run-dir", folder, "--set", "finetune.steps=3000")
+    assert wait_until(lambda: any(folder.glob("log/rank-00000.log")), first)
+    complaint(run(1, "run", world.experiment, "--run-dir", folder, "--set", "finetune.steps=3000"), folder, "in use")
+    first.send_signal(signal.SIGUSR1)
+    _, text = first.communicate(timeout=60)
+    assert first.returncode == 75, text

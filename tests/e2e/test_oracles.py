@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Every measured number again, from the run folder alone."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from oracle import Oracle, flat
+from world import TASKS, World
+
+REGIMES = ["standard", "linear"]
+PAIRS = list(combinations(range(len(TASKS)), 2))
+T = range(len(TASKS))
+
+
+@pytest.fixture(scope="module")
+def oracle(world: World, run_folder: Path) -> Oracle:
+    return Oracle(world, run_folder)
+
+
+@pytest.mark.parametrize("regime", ["pretrained", *REGIMES])
+def test_accuracy_and_loss_of_single_tasks(oracle: Oracle, regime: str) -> None:
+    group = oracle.results[f"single_task/{regime}"]
+    for t in T:
+        edits = {} if regime == "pretrained" else {t: 1.0}
+        accuracy, loss = oracle.accuracy_and_loss(regime, edits, t, f"{group.name}/sample_index")
+        assert group["accuracy"][t] == pytest.approx(accuracy, abs=1e-12)
+        assert group["loss"][t] == pytest.approx(loss, rel=1e-4)
+        index = f"{group.name}/validation_sample_index"
+        accuracy, _ = oracle.accuracy_and_loss(regime, edits, t, index, "validation")
+        assert group["validation_accuracy"][t] == pytest.approx(accuracy, abs=1e-12)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_training_helps(oracle: Oracle, regime: str) -> None:
+    before, after = (oracle.results[f"single_task/{r}/accuracy"][()] for r in ("pretrained", regime))
+    assert (after > before + 0.3).all()
+    loss = oracle.results[f"training/{regime}/loss"][()]
+    assert (loss[:, -5:].mean(1) < 0.5 * loss[:, :5].mean(1)).all()
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_similarity_of_task_vectors(oracle: Oracle, regime: str) -> None:
+    group = oracle.results[f"similarity/{regime}"]
+    tau = torch.stack([flat(oracle.tau(regime, t)) for t in T])
+    norm = tau.norm(dim=1)
+    np.testing.assert_allclose(group["norm"], norm, rtol=1e-5)
+    np.testing.assert_allclose(group["norm_ratio"], norm / flat(oracle.theta0).norm(), rtol=1e-5)
+    np.testing.assert_allclose(group["cosine"], (tau @ tau.T) / norm.outer(norm), atol=1e-5)
+    alpha = group.attrs["alpha"]
+    for p, pair in enumerate(PAIRS):
+        for side, t in enumerate(pair):
+            index = f"{group.name}/sample_index"
+            _, merged = oracle.accuracy_and_loss(regime, dict.fromkeys(pair, alpha), t, index)
+            _, own = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
+            assert group["loss_gap"][p, side] == pytest.approx(merged - own, rel=1e-4, abs=2e-5)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_disentanglement_grid(oracle: Oracle, regime: str) -> None:
+    group = oracle.results[f"disentanglement/{regime}"]
+    alpha = group["alpha"][()]
+    ours = group["error_by_task"][()]
+    expected = np.zeros_like(ours)
+    for p, pair in enumerate(PAIRS):
+        for side, t in enumerate(pair):
+            x, _ = oracle.points(f"{group.name}/sample_index", t)
+            alone = {a: oracle.logits(t, oracle.output(regime, {t: a}, x)).argmax(1) for a in alpha}
+            for r, first in enumerate(alpha):
+                for c, second in enumerate(alpha):
+                    z = oracle.output(regime, {pair[0]: first, pair[1]: second}, x)
+                    other = oracle.logits(t, z).argmax(1) != alone[(first, second)[side]]
+                    expected[p, side, r, c] = other.double().mean()
+    points = group["sample_index"].shape[1]
+    assert np.abs(ours - expected).max() <= 1.01 / points  # one picture on the border of two classes, ...
+    assert (np.abs(ours - expected) > 1e-12).mean() <= 0.02  # ... and that rarely
+    np.testing.assert_allclose(group["error"], ours.sum(1), atol=1e-15)
+    assert ours.max() > 0.3 and group.attrs["metric"] == "disagreement"
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_largest_eigenvalue_against_arpack(oracle: Oracle, regime: str) -> None:
+    group = oracle.results[f"smoothness/{regime}"]
+    assert (group["residual"][()] <= group.attrs["tolerance"]).all()
+    assert (group["hvp_count"][()] >= 2).all()
+    for t in T:
+        # An eigenvalue lies within ‖Hv − λv‖ of λ: the residual bounds the error, float32's rounding aside.
+        expected = oracle.largest_eigenvalue(regime, t)
+        assert group["lambda_max"][t] == pytest.approx(expected, rel=group["residual"][t] + 2e-5)
+
+
+def test_tangent_kernel_and_local_energy(oracle: Oracle) -> None:
+    group = oracle.results["ntk/pretrained"]
+    gram, energy = group["gram"][()], group["local_energy"][()]
+    for t in T:
+        expected = oracle.kernel(t, f"{group.name}/sample_index").numpy()
+        logits = min(len(expected), gram.shape[1])
+        error = np.linalg.norm(gram[t, :logits] - expected[:logits]) / np.linalg.norm(expected[:logits])
+        assert error < 1e-5
+        np.testing.assert_allclose(gram[t, :logits], expected[:logits], rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+        assert np.isnan(gram[t, logits:]).all() and np.isnan(energy[t, :, logits:]).all()
+        for s in T:
+            if s == t:
+                assert np.isnan(energy[t, s]).all()
+                continue
+            for c in range(logits):
+                both = np.concatenate([gram[t, c, :, t], gram[t, c, :, s]], axis=1).astype(np.float64)
+                _, sigma, right = np.linalg.svd(both, full_matrices=False)
+                kept = right[sigma > 1e-6 * sigma[0]]
+                np.testing.assert_allclose(energy[t, s, c], (kept**2).sum(0), atol=1e-8)
+
+
+def test_tau_jp(oracle: Oracle) -> None:
+    group = oracle.results["tau_jp/linear"]
+    assert group.attrs["space"] == "encoder output"
+    for a in T:
+        for b in T:
+            x, _ = oracle.points(f"{group.name}/sample_index", b)
+            product = oracle.tangent(oracle.tau("linear", a), x)[1]
+            assert group["value"][a, b] == pytest.approx(float(product.square().sum(1).mean()), rel=1e-4)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_task_addition(oracle: Oracle, regime: str) -> None:
+    group, single = oracle.results[f"addition/{regime}"], oracle.results[f"single_task/{regime}"]
+    alpha = group["alpha"][()]
+    for split, index in (("test", "sample_index"), ("validation", "validation_sample_index")):
+        rows = f"{group.name}/{index}"
+        expected = np.array([[oracle.accuracy_and_loss(regime, dict.fromkeys(T, a), t, rows, split)[0] for t in T]
+                             for a in alpha])
+        wrong = np.abs(group[f"{split}_accuracy"] - expected)
+        assert wrong.max() <= 1.01 / 20 and (wrong > 1e-12).mean() <= 0.02
+
+    validation, test = group["validation_accuracy"][()], group["test_accuracy"][()]
+    best = int(np.argmax((validation / single["validation_accuracy"][()]).mean(1)))
+    one = int(np.flatnonzero(alpha == 1.0)[0])
+    assert group["chosen_alpha"][()] == alpha[best]
+    for row, prefix in ((best, ""), (one, "one_shot_")):
+        assert group[f"{prefix}absolute"][()] == pytest.approx(test[row].mean())
+        assert group[f"{prefix}normalized"][()] == pytest.approx((test[row] / single["accuracy"][()]).mean())

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A world small enough to recompute: three tasks of little pictures, a tiny CLIP image tower, an experiment."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
+
+CLASSES = {"stripes": 3, "blobs": 4, "corners": 5}
+TASKS = list(CLASSES)
+ROWS = {"train": 60, "validation": 20, "test": 30}
+FEATURES = 12
+
+EXPERIMENT = """\
+[run]
+name = "tiny"
+seed = 5
+threads_per_rank = 1
+
+[model]
+path = "model"
+
+[data]
+folder = "data"
+tasks = ["stripes", "blobs", "corners"]
+evaluation_points = 24 # more than the validation splits hold
+evaluation_batch = 16
+
+[finetune]
+regimes = ["standard", "linear"]
+steps = 25
+batch = 16
+warmup_steps = 3
+learning_rate = 1e-3
+weight_decay = 0.1
+
+[finetune.linear]
+learning_rate = 2e-3
+
+[similarity]
+loss_gap_alpha = 0.5
+
+[disentanglement]
+alpha = [-1.5, 0.0, 0.5, 1.0, 2.0]
+points = 16
+linear_points = 24
+
+[smoothness]
+points = 24
+chunk = 10
+max_basis = 12
+tolerance = 1e-3
+
+[ntk]
+points = 6
+logits = 4
+
+[addition]
+alpha = { from = 0.0, to = 1.0, count = 6 }
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    folder: Path
+
+    @property
+    def experiment(self) -> Path:
+        return self.folder / "tiny.toml"
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model"
+
+    @property
+    def weights(self) -> Path:
+        return self.model / "model.safetensors"
+
+    def task(self, name: str) -> Path:
+        return self.folder / "data" / f"{name}.h5"
+
+
+def _write_task(path: Path, name: str, rng: np.random.Generator) -> None:
+    """A class is a coarse pattern; its pictures are that pattern, dimmed, shifted and with noise."""
+    classes = CLASSES[name]
+    patterns = np.kron(rng.uniform(0, 255, (classes, 4, 4, 3)), np.ones((1, 4, 4, 1)))
+    with h5py.File(path, "w") as file:
+        for split, rows in ROWS.items():
+            labels = rng.permutation(np.arange(rows) % classes)
+            pictures = patterns[labels] * rng.uniform(0.5, 1, (rows, 1, 1, 1)) + rng.normal(0, 30, (rows, 16, 16, 3))
+            pictures = np.stack([np.roll(x, rng.integers(0, 3), axis=1) for x in pictures])
+            file[f"{split}/inputs"] = pictures.clip(0, 255).astype(np.uint8)
+            file[f"{split}/labels"] = labels.astype(np.int64)
+        head = rng.normal(size=(classes, FEATURES))
+        head /= np.linalg.norm(head, axis=1, keepdims=True)
+        file["head/weight"] = head.astype(np.float32)
+        file["head/weight"].attrs["logit_scale"] = 8.0 + classes
+        file["class_names"] = np.array([f"{name} {c}" for c in range(classes)], dtype=h5py.string_dtype())
+        file.attrs.update(task=name, modality="image", source="drawn by a test", license="Apache-2.0")
+        file.attrs["mean"] = [0.4, 0.45, 0.5]
+        file.attrs["std"] = [0.25, 0.26, 0.27]
+
+
+def make(folder: Path) -> World:
+    world = World(folder)
+    (folder / "data").mkdir(parents=True)
+    rng = np.random.default_rng(3)
+    for name in TASKS:
+        _write_task(world.task(name), name, rng)
+    torch.manual_seed(11)
+    shape = CLIPVisionConfig(hidden_size=24, intermediate_size=48, num_hidden_layers=2, num_attention_heads=3,
+                             image_size=16, patch_size=8, projection_dim=FEATURES)
+    model = CLIPVisionModelWithProjection(shape)
+    with torch.no_grad():  # Away from the initial zeros and ones, and from a nearly linear network.
+        for parameter in model.parameters():
+            parameter.add_((0.1 if parameter.ndim == 1 else 0.08) * torch.randn_like(parameter))
+    model.save_pretrained(world.model)
+    world.experiment.write_text(EXPERIMENT)
+    return world
