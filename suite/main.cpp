@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // taugrid: how task vectors compose.
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 
 #include "suite/bench/bench.hpp"
 #include "suite/error.hpp"
@@ -21,9 +24,18 @@ bool speaks() {
   return true;
 }
 
+/// Activations come and go by the megabyte: kept by the process, not given back and faulted in anew each
+/// time.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // glibc's largest
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();
   CLI::App app(
       "taugrid measures how task vectors compose: it fine-tunes one pre-trained model on many tasks, and\n"
       "measures every task and every pair of tasks. Start it under mpirun or srun, one process a rank.");

@@ -90,9 +90,8 @@ def write(packed: Packed, path: Path) -> None:
             if packed.keys:
                 hashes = np.array([stable_hash(key) for key in packed.keys[split]], np.uint64)
                 group.create_dataset("split_key", data=hashes)
-        group = file.create_group("head")
-        group.create_dataset("weight", data=packed.head.astype(np.float32))
-        group.attrs["logit_scale"] = np.float32(packed.logit_scale)
+        head = file.create_dataset("head/weight", data=packed.head.astype(np.float32))
+        head.attrs["logit_scale"] = np.float32(packed.logit_scale)
         file.create_dataset("class_names", data=packed.class_names, dtype=h5py.string_dtype())
 
     write_whole(path, fill)

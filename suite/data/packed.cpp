@@ -144,10 +144,7 @@ void read_head(const Hdf5File& file, Task& task) {
     file.refuse(name, "row " + std::to_string(row) + " has length " +
                           std::to_string(norms[row].item<double>()) + "; expected 1");
   }
-  auto scale = file.number_attribute(name, "logit_scale");
-  if (!scale) {
-    scale = file.number_attribute("/head", "logit_scale");
-  }
+  const auto scale = file.number_attribute(name, "logit_scale");
   if (!scale || scale->size() != 1 || !std::isfinite(scale->front()) || scale->front() <= 0) {
     file.refuse(name, "attribute logit_scale: expected one number above 0");
   }

@@ -105,9 +105,11 @@ class ClipVision final : public Encoder {
     const double d = static_cast<double>(config_.hidden), t = static_cast<double>(config_.tokens()),
                  m = static_cast<double>(config_.mlp);
     const double patch = static_cast<double>(config_.channels * config_.patch * config_.patch);
-    const double layer = t * (4 * d * d + 2 * d * m) + 2 * t * t * d;
+    const double attention = t * 3 * d * d + 2 * t * t * d, after_attention = d * d + 2 * d * m;  // a token
     return 2 * (static_cast<double>(config_.patches()) * patch * d +
-                static_cast<double>(config_.layers) * layer + d * static_cast<double>(config_.projection));
+                static_cast<double>(config_.layers) * attention +
+                (static_cast<double>(config_.layers - 1) * t + 1) * after_attention +
+                d * static_cast<double>(config_.projection));
   }
 
  private:
@@ -150,12 +152,16 @@ class ClipVision final : public Encoder {
     x = ad::add_position(ad::prepend_token(p[class_token_], x), p[position_]);
     x = norm_of(x, before_);
     for (const auto& layer : layers_) {
-      const T attended = ad::attention(affine(norm_of(x, layer.norm1), layer.qkv), config_.heads);
+      T attended = ad::attention(affine(norm_of(x, layer.norm1), layer.qkv), config_.heads);
+      if (&layer == &layers_.back()) {  // of the last layer's output, only the class token is read
+        attended = ad::first_token(attended);
+        x = ad::first_token(x);
+      }
       x = ad::add(x, affine(attended, layer.out));
       const T hidden = ad::activate(affine(norm_of(x, layer.norm2), layer.fc1), config_.activation);
       x = ad::add(x, affine(hidden, layer.fc2));
     }
-    return ad::linear(norm_of(ad::first_token(x), after_), p[projection_]);
+    return ad::linear(norm_of(x, after_), p[projection_]);
   }
 
   ClipVisionConfig config_;

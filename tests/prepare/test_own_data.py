@@ -64,7 +64,7 @@ def test_folder_of_classes(tmp_path, head):
         assert file["train/inputs"].shape == (29, 32, 32, 3) and file["train/inputs"].dtype == np.uint8
         assert [name.decode() for name in file["class_names"]] == ["blue whale", "red fox"]
         assert np.allclose(np.linalg.norm(file["head/weight"][:], axis=1), 1, atol=1e-6)
-        assert file["head"].attrs["logit_scale"] == 100
+        assert file["head/weight"].attrs["logit_scale"] == 100
         assert file.attrs["license"] == "CC0-1.0" and file.attrs["modality"] == "image"
         assert len(file.attrs["mean"]) == len(file.attrs["std"]) == 3
         seen = [set(file[f"{part}/split_key"][:].tolist()) for part in ("train", "validation", "test")]

@@ -33,7 +33,7 @@ def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
     def run() -> dict[str, Tensor]:
         error = torch.zeros(2, STEPS, STEPS, dtype=torch.float64)
         alone = [
-            [predictions({k: a * v for k, v in tau.items()}, x) for a in alpha]
+            [predictions({k: a * tau[k] for k in theta0}, x) for a in alpha]
             for tau, x in zip(taus, pixels, strict=True)
         ]
         for r, a in enumerate(alpha):
