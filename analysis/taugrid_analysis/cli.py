@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: report, tables, show, figure."""
+"""The command line: report, tables, show, figure, seeds."""
 
 from __future__ import annotations
 
@@ -35,12 +35,18 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--out", type=Path, help="default: report.html beside results.h5")
     figure = command("figure", "one picture of the run: all pairs, two regimes")
     figure.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="png, svg or pdf")
+    seeds = commands.add_parser("seeds", help="several runs side by side: means over seeds, criteria")
+    seeds.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="run folders, or their results.h5")
+    seeds.add_argument("--format", choices=sorted(RENDERERS), default="text")
     return top
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
+        if options.command == "seeds":
+            print_seeds(options)
+            return 0
         with Results(options.run) as results:
             run(options, results)
     except InputError as error:
@@ -76,6 +82,20 @@ def print_tables(options: argparse.Namespace, results: Results) -> None:
         if not found:
             raise InputError(f"no table {options.only}", results.path, f"one of {', '.join(names)}")
     print("\n\n".join(RENDERERS[options.format](table) for table in found))
+
+
+def print_seeds(options: argparse.Namespace) -> None:
+    from taugrid_analysis import seeds
+
+    found = []
+    for path in options.runs:
+        with Results(path) as results:
+            some = seeds.summaries(results)
+        if not some:
+            raise InputError("holds no task addition with its grid", path, "a run of all experiments")
+        found += some
+    both = (seeds.table(found), seeds.criteria(found))
+    print("\n\n".join(RENDERERS[options.format](table) for table in both))
 
 
 def draw(out: Path, results: Results) -> None:
