@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <nlohmann/json.hpp>
+
 #include "suite/data/packed.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/results.hpp"
@@ -13,20 +15,23 @@
 namespace taugrid::bench {
 namespace {
 
-// models/clip_mini/config.json: the figures stay the same whatever the folder holds.
-constexpr const char* mini_config = R"({
-  "architectures": ["CLIPVisionModelWithProjection"], "model_type": "clip_vision_model",
-  "hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4,
-  "num_channels": 3, "image_size": 32, "patch_size": 8, "projection_dim": 384,
-  "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5, "attention_dropout": 0.0,
-  "initializer_factor": 1.0, "initializer_range": 0.02, "dtype": "float32"})";
-
-constexpr const char* ntk_config = R"({
-  "architectures": ["CLIPVisionModelWithProjection"], "model_type": "clip_vision_model",
-  "hidden_size": 192, "intermediate_size": 768, "num_hidden_layers": 4, "num_attention_heads": 3,
-  "num_channels": 3, "image_size": 32, "patch_size": 8, "projection_dim": 384,
-  "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5, "attention_dropout": 0.0,
-  "initializer_factor": 1.0, "initializer_range": 0.02, "dtype": "float32"})";
+/// config.json of a model of this width; MLP four times as wide, 4 layers, images of 32×32.
+std::string config_of(int width, int heads) {
+  nlohmann::json config = {{"architectures", {"CLIPVisionModelWithProjection"}},
+                           {"model_type", "clip_vision_model"},
+                           {"hidden_size", width},
+                           {"intermediate_size", 4 * width},
+                           {"num_hidden_layers", 4},
+                           {"num_attention_heads", heads},
+                           {"num_channels", 3},
+                           {"image_size", 32},
+                           {"patch_size", 8},
+                           {"projection_dim", 384},
+                           {"hidden_act", "quick_gelu"},
+                           {"layer_norm_eps", 1e-5},
+                           {"dtype", "float32"}};
+  return config.dump(2);
+}
 
 const std::vector<float> mean = {0.5f, 0.5f, 0.5f}, deviation = {0.25f, 0.25f, 0.25f};
 
@@ -41,8 +46,8 @@ void put_split(store::ResultsWriter& out, const std::string& name, const at::Ten
 
 Fixture::Fixture(const comm::Runtime& runtime, std::filesystem::path folder, bool keep)
     : runtime_(runtime), folder_(std::move(folder)), keep_(keep) {
-  encoder_ = models::make_encoder(mini_config, "the bench's model");
-  ntk_encoder_ = models::make_encoder(ntk_config, "the bench's NTK model");
+  encoder_ = models::make_encoder(config_of(128, 4), "the bench's model");
+  ntk_encoder_ = models::make_encoder(config_of(192, 3), "the bench's NTK model");
   theta0_ = encoder_->random_theta(1);
   ntk_theta_ = ntk_encoder_->random_theta(2);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);

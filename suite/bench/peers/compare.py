@@ -62,12 +62,11 @@ def run_peer(folder: Path, name: str, *options: str) -> float:
     return statistics.median(json.loads(done.stdout.splitlines()[-1])["seconds"])
 
 
-def difference(folder: Path, pair: Pair) -> float:
+def difference(found: Path, expected: Path, tensor: str) -> float:
     """The largest difference of two results, relative to the largest number; of series as far as both go."""
-    ours = load_file(folder / "results" / f"{pair.case.replace('/', '-')}.safetensors")[pair.tensor].double()
-    theirs = load_file(folder / "peers" / f"{pair.reference or pair.peer}.safetensors")[pair.tensor].double()
+    ours, theirs = (load_file(path)[tensor].double() for path in (found, expected))
     n = min(len(ours), len(theirs), 6)
-    scale = torch.tensor(1.0) if pair.tensor == "error_by_task" else theirs[:n].abs().max()
+    scale = torch.tensor(1.0) if tensor == "error_by_task" else theirs[:n].abs().max()
     return ((ours[:n] - theirs[:n]).abs().max() / scale).item()
 
 
@@ -109,8 +108,15 @@ def main() -> int:
         steps, shares = measure(options.program.resolve(), folder, pairs, options.rounds)
         if any(pair.reference for pair in pairs):
             run_peer(folder, "arpack", "--repetitions", "1", "--cold")
+        notes = []
         for pair in pairs:
-            pair.difference = difference(folder, pair)
+            peer, ours = (folder / "peers" / f"{pair.peer}.safetensors",
+                          folder / "results" / f"{pair.case.replace('/', '-')}.safetensors")
+            expected = folder / "peers" / f"{pair.reference}.safetensors" if pair.reference else peer
+            pair.difference = difference(ours, expected, pair.tensor)
+            if pair.reference:
+                own = difference(peer, expected, pair.tensor)
+                notes.append(f"# {pair.peer}.py's own number is {own:.1e} from {pair.reference}.py's")
 
     missed = 0
     threads = os.environ["OMP_NUM_THREADS"]
@@ -125,6 +131,8 @@ def main() -> int:
         against = f"{pair.peer}.py" + (f" ({pair.reference}'s λ)" if pair.reference else "")
         figures = " ".join(f"{v:>7.2f}" for v in (statistics.median(pair.ratios), min(pair.ratios), max(pair.ratios)))
         print(f"{pair.case:<20} {against:<26} {figures} {target:>8}  {pair.difference:>10.1e}  {word}")
+    for note in notes:
+        print(note)
     own = [("step/linear", "step/standard", steps, "<= 1.8", statistics.median(steps) <= 1.8)]
     own += [(k, "share of triad", v, ">= 0.8", statistics.median(v) >= 0.8) for k, v in shares.items() if "16" not in k]
     for case, against, values, target, met in own:

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "kernels/autodiff/products.hpp"
+#include "kernels/tangent/ntk.hpp"
 #include "suite/error.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/safetensors.hpp"
@@ -103,6 +104,42 @@ TEST(Jvp, AgreesWithCentralDifferencesInDouble) {
                            encoder->encode(layout.views(theta - h * tau), pixels)) /
                           (2 * h);
   EXPECT_LT(((f.tangent - difference).norm() / difference.norm()).item<double>(), 1e-8);
+}
+
+TEST(NtkGram, IsTheProductOfWholeGradientsForAllRowsAnyRowsAndLittleMemory) {
+  at::manual_seed(3);
+  const auto encoder = make_encoder(tiny, "tiny");
+  const auto& layout = encoder->layout();
+  const auto theta = encoder->random_theta(1).to(at::kDouble);
+  const auto pixels = at::randn({11, 3, 16, 16}, theta.options());  // more than a block, and a part of one
+  auto weight = at::randn({4, 8}, theta.options());
+  const Head head{weight / weight.norm(2, 1, true), 10.0};
+  const std::vector<std::int64_t> which = {2, 0};
+
+  auto expected = at::empty({2, 11, 11}, theta.options());
+  for (std::int64_t c = 0; c < 2; ++c) {
+    std::vector<at::Tensor> gradients;
+    for (std::int64_t i = 0; i < 11; ++i) {
+      const auto logit = [&](const std::vector<at::Tensor>& p) {
+        return head.logits(encoder->encode(p, pixels.narrow(0, i, 1)))[0][which[static_cast<std::size_t>(c)]];
+      };
+      gradients.push_back(autodiff::gradient(layout, logit, theta).gradient);
+    }
+    const auto jacobian = at::stack(gradients);
+    expected[c] = at::mm(jacobian, jacobian.t());
+  }
+
+  const auto logits = [&](const std::vector<autodiff::Recorded>& p) {
+    return head.logits(encoder->encode(p, pixels));
+  };
+  for (const std::int64_t workspace : {std::int64_t{1} << 27, std::int64_t{1}}) {
+    for (const tangent::Rows rows : {tangent::Rows{0, 11}, tangent::Rows{3, 10}, tangent::Rows{10, 11}}) {
+      const auto found = tangent::ntk_gram(layout, logits, theta, which, rows, workspace);
+      const auto part = expected.slice(1, rows.begin, rows.end);
+      EXPECT_LT((found - part).abs().max().item<double>(), 1e-12 * expected.abs().max().item<double>())
+          << workspace << " " << rows.begin;
+    }
+  }
 }
 
 TEST(Gradient, UntrainedBlocksHaveZeroGradient) {
