@@ -67,8 +67,8 @@ tests=OFF; case " $* " in *" --tests "*) tests=ON ;; esac
 [ -e "$build/.tests" ] && tests=ON
 if [ ! -e "$build/build.ninja" ] || { [ "$tests" = ON ] && [ ! -e "$build/.tests" ]; }; then
   say "configuring $build"
-  cmake --preset "$preset" -DTAUGRID_ENABLE_TESTS=$tests -DTAUGRID_TORCH_ROOT="$torch" \
-    -DTAUGRID_PYTHON="$PWD/$venv/bin/python" >"$(mkdir -p build; echo "build/configure-$preset.log")" 2>&1 ||
+  cmake --preset "$preset" -DTAUGRID_ENABLE_TESTS=$tests -DTAUGRID_ENABLE_WERROR="${TAUGRID_WERROR:-OFF}" \
+    -DTAUGRID_TORCH_ROOT="$torch" -DTAUGRID_PYTHON="$PWD/$venv/bin/python" >"$(mkdir -p build; echo "build/configure-$preset.log")" 2>&1 ||
     { tail -n 20 "build/configure-$preset.log" >&2; exit 1; }
   [ "$tests" = ON ] && touch "$build/.tests"
 fi

@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <limits>
 
@@ -32,10 +34,7 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  keep_freed_memory();
+int start(int argc, char** argv) {
   CLI::App app(
       "taugrid measures how task vectors compose: it fine-tunes one pre-trained model on many tasks, and\n"
       "measures every task and every pair of tasks. Start it under mpirun or srun, one process a rank.");
@@ -83,4 +82,16 @@ int main(int argc, char** argv) {
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*info) return taugrid::program::info();
   return taugrid::program::run(argc, argv, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  keep_freed_memory();
+  try {
+    return start(argc, argv);
+  } catch (const std::exception& error) {  // before MPI is up: afterwards, run_guarded has the word
+    std::fprintf(stderr, "taugrid: cannot start: %s\n", error.what());
+  }
+  return static_cast<int>(taugrid::ExitCode::failed);
 }

@@ -29,7 +29,7 @@ const char* name_of(Kind kind) {
 }
 
 std::size_t Layout::add(Kind kind, const std::vector<std::string>& names,
-                        const std::vector<std::int64_t>& each, std::vector<std::int64_t> shape) {
+                        const std::vector<std::int64_t>& each, const std::vector<std::int64_t>& shape) {
   Block block;
   block.kind = kind;
   block.offset = size_;
@@ -40,7 +40,7 @@ std::size_t Layout::add(Kind kind, const std::vector<std::string>& names,
     parameters_.push_back(std::move(parameter));
   }
   block.count = size_ - block.offset;
-  block.shape = shape.empty() ? each : std::move(shape);
+  block.shape = shape.empty() ? each : shape;
   if (names.size() > 1) block.shape[0] *= static_cast<std::int64_t>(names.size());
   blocks_.push_back(std::move(block));
   return blocks_.size() - 1;

@@ -38,7 +38,7 @@ class Layout {
   /// Appends a block made of one or several parameters, equal in all dimensions but the first; returns its
   /// index. `shape`, where given, is the block's own (a view of the same numbers).
   std::size_t add(Kind kind, const std::vector<std::string>& names, const std::vector<std::int64_t>& each,
-                  std::vector<std::int64_t> shape = {});
+                  const std::vector<std::int64_t>& shape = {});
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Block>& blocks() const { return blocks_; }

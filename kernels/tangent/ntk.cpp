@@ -24,8 +24,8 @@ struct Part {
   bool symmetric() const { return begin == 0 && end == n; }
   std::int64_t rows() const { return end - begin; }
   double fraction() const {
-    const auto blocks = static_cast<double>((rows() + block - 1) / block);
-    return symmetric() ? (blocks + 1) / (2 * blocks) : 1;
+    const auto blocks = (rows() + block - 1) / block;
+    return symmetric() ? static_cast<double>(blocks + 1) / static_cast<double>(2 * blocks) : 1;
   }
   /// f(first row, end of rows, first column), block by block.
   template <class F>

@@ -128,7 +128,7 @@ Work step(const Fixture& x, const char* regime_name) {
     experiments::clip_norm(s->gradient, clip);
     s->adamw->step(s->gradient, learning_rate);
   };
-  work.flops = (regime.linear ? 5 : 3) * batch * x.encoder().forward_flops();
+  work.flops = (regime.linear ? 5.0 : 3.0) * batch * x.encoder().forward_flops();
   work.bytes =
       4 * 9 * parameters(x.encoder());  // θ twice, ∇L written and read twice, both moments, θ written
   work.items = batch;
@@ -186,7 +186,7 @@ Work hvp(const Fixture& x, bool first) {
     }
     s->product = (*s->hessian)(s->v);
   };
-  work.flops = (first ? 9 : 6) * hessian_points * x.encoder().forward_flops();
+  work.flops = (first ? 9.0 : 6.0) * hessian_points * x.encoder().forward_flops();
   work.bytes = 4 * 3 * parameters(x.encoder());
   work.items = 1;
   work.unit = "products";

@@ -16,8 +16,8 @@ namespace taugrid::comm {
 /// Throws std::runtime_error naming `call` with MPI's own text unless `code` is MPI_SUCCESS.
 void check_mpi(int code, std::string_view call);
 
-/// Completes `request` asleep between looks (20 µs growing to 1 ms): who waits for minutes leaves its core to those
-/// that work. Throws as check_mpi.
+/// Completes `request` asleep between looks (20 µs growing to 1 ms): who waits for minutes leaves its core to
+/// those that work. Throws as check_mpi.
 void wait_patiently(MPI_Request& request, std::string_view call);
 
 /// What moves tensors: MPI now; one for NCCL takes the same calls on device memory.

@@ -24,8 +24,8 @@ namespace taugrid::comm {
 /// short wait. All ranks call it; `work` must not throw away the runtime.
 int run_guarded(Runtime& runtime, const std::function<void()>& work);
 
-/// Ends all ranks with exit code 1 and this message, as if work had thrown it. For threads that run_guarded does
-/// not see; any thread.
+/// Ends all ranks with exit code 1 and this message, as if work had thrown it. For threads that run_guarded
+/// does not see; any thread.
 [[noreturn]] void fail_now(Runtime& runtime, const std::string& message);
 
 }  // namespace taugrid::comm

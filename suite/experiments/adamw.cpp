@@ -13,7 +13,7 @@
 
 namespace taugrid::experiments {
 
-AdamW::AdamW(at::Tensor theta, const autodiff::Layout& layout, const std::vector<bool>& trained,
+AdamW::AdamW(const at::Tensor& theta, const autodiff::Layout& layout, const std::vector<bool>& trained,
              const AdamWSettings& settings)
     : settings_(settings) {
   const auto& blocks = layout.blocks();

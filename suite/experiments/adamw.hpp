@@ -20,7 +20,7 @@ struct AdamWSettings {
 class AdamW {
  public:
   /// Updates θ [P] in place. State is held for the trained blocks alone (empty: all).
-  AdamW(at::Tensor theta, const autodiff::Layout& layout, const std::vector<bool>& trained,
+  AdamW(const at::Tensor& theta, const autodiff::Layout& layout, const std::vector<bool>& trained,
         const AdamWSettings& settings);
 
   /// One step with a gradient [P].

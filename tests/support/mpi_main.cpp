@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entry point of the tests that run under MPI: rank 0 prints as usual, the others print failures
 // alone, each line tagged with its rank; the exit code says whether any rank failed.
-#include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <Kokkos_Core.hpp>
 #include <cstdio>
 
 namespace {

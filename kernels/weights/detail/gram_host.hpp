@@ -43,7 +43,7 @@ class HostGram {
     std::fill(sums_.begin(), sums_.end(), Lanes{});
     for (std::int64_t at = begin; at < end; at += gram_block) {
       load_block(at, static_cast<int>(std::min<std::int64_t>(gram_block, end - at)));
-      const bool more = at + 2 * gram_block <= end;
+      const bool more = at + std::int64_t{2} * gram_block <= end;
       Lanes* tile_sums = sums_.data();
       for (int i = 0; i < padded_; i += Tile) {
         if (more) {
@@ -51,8 +51,8 @@ class HostGram {
         } else {
           tile<true, false>(i, i, tile_sums, 0);
         }
-        tile_sums += Tile * Tile;
-        for (int j = i + Tile; j < padded_; j += Tile, tile_sums += Tile * Tile) {
+        tile_sums += std::ptrdiff_t{Tile} * Tile;
+        for (int j = i + Tile; j < padded_; j += Tile, tile_sums += std::ptrdiff_t{Tile} * Tile) {
           tile<false, false>(i, j, tile_sums, 0);
         }
       }

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import CLIPVisionModelWithProjection
+from transformers.utils import logging
 
+logging.disable_progress_bar()
+warnings.filterwarnings("ignore", message="Using backward.. with create_graph=True")  # PyHessian's way
 Parameters = dict[str, Tensor]
 
 
