@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,7 +40,17 @@ bool alive(int pid) {
 Monitor::Monitor(Place place) : place_(std::move(place)) {
   MPI_Comm_rank(place_.control, &rank_);
   leader_ = place_.local_rank == 0;
+  open_others();
   thread_ = std::jthread([this](const std::stop_token& token) { watch(token); });
+}
+
+Monitor::~Monitor() {
+  thread_ = {};  // ends it, before what it uses
+  for (const auto& other : others_) {
+    if (other.fd >= 0) {
+      close(other.fd);
+    }
+  }
 }
 
 double Monitor::clock() {
@@ -48,7 +59,6 @@ double Monitor::clock() {
 
 void Monitor::watch(const std::stop_token& token) {
   while (!token.stop_requested()) {
-    look_at_neighbour();
     if (rank_ == 0 && clock() >= deadline_) {
       StopRequest(&place_.board->stop).request(StopRequest::time_limit);
     }
@@ -56,23 +66,48 @@ void Monitor::watch(const std::stop_token& token) {
       answer();
       pass_on();
     }
-    std::this_thread::sleep_for(100ms);
+    look_around();
   }
 }
 
-// In a ring each rank is watched by one other, and one look is enough for each, however many share the host.
-void Monitor::look_at_neighbour() {
-  if (place_.local_size < 2) {
+// In containers with process numbers of their own, another rank's number means nothing here.
+bool Monitor::can_see(const Slot& other) const {
+  return other.pid_namespace == place_.board->slots[place_.local_rank].pid_namespace;
+}
+
+void Monitor::open_others() {
+  for (int i = 0; i < place_.local_size; ++i) {
+    const auto& slot = place_.board->slots[i];
+    const bool watched = i != place_.local_rank && can_see(slot);
+    others_.push_back({watched ? static_cast<int>(syscall(SYS_pidfd_open, slot.pid.load(), 0)) : -1, POLLIN, 0});
+  }
+}
+
+// Waits 100 ms for a process of this host to end. At once, because the launcher has seen it too, and where
+// several ranks died it may leave the others a millisecond to say so.
+void Monitor::look_around() {
+  if (poll(others_.data(), others_.size(), 100) > 0) {
+    for (int i = 0; i < place_.local_size; ++i) {
+      if (others_[i].fd >= 0 && others_[i].revents != 0) {
+        look_at(place_.board->slots[i]);
+        close(others_[i].fd);  // left as it should: nothing more to see
+        others_[i].fd = -1;
+      }
+    }
+  }
+  // Where the system cannot wait so, each looks at the next, in a ring.
+  const int next = (place_.local_rank + 1) % place_.local_size;
+  if (next != place_.local_rank && others_[next].fd < 0) {
+    look_at(place_.board->slots[next]);
+  }
+}
+
+void Monitor::look_at(const Slot& other) {
+  if (other.left || !can_see(other) || alive(other.pid) || other.left) {
     return;
   }
-  const auto& mine = place_.board->slots[place_.local_rank];
-  const auto& next = place_.board->slots[(place_.local_rank + 1) % place_.local_size];
-  // In containers with process numbers of their own, another rank's number means nothing here.
-  if (next.left || next.pid_namespace != mine.pid_namespace || alive(next.pid) || next.left) {
-    return;
-  }
-  end_all(fmt::format("taugrid: rank {} ({}, process {}) died while doing: {}", next.rank.load(), place_.host,
-                      next.pid.load(), next.operation()),
+  end_all(fmt::format("taugrid: rank {} ({}, process {}) died while doing: {}", other.rank.load(), place_.host,
+                      other.pid.load(), other.operation()),
           1);
 }
 
@@ -120,16 +155,16 @@ void Monitor::answer() {
     StopRequest(&place_.board->stop).request(message);
   }
   while (take(silence_tag, message, from)) {
-    place_.board->claim();
+    place_.board->claim(Board::elsewhere);
   }
   while (rank_ == 0 && take(claim_tag, message, from)) {
-    const int first = place_.board->claim() ? 1 : 0;
+    const int first = place_.board->claim(Board::elsewhere) ? 1 : 0;
     MPI_Send(&first, 1, MPI_INT, from, verdict_tag, place_.control);
   }
 }
 
 bool Monitor::claim() {
-  if (!place_.board->claim()) {
+  if (!place_.board->claim(place_.local_rank + 1)) {
     return false;
   }
   if (place_.leaders[rank_] == 0) {
@@ -150,16 +185,31 @@ bool Monitor::claim() {
   return true;
 }
 
+// Whether the one who was to speak died before it did.
+bool Monitor::take_over() const {
+  auto& board = *place_.board;
+  const int who = board.claimed;
+  if (who < 1 || who == place_.local_rank + 1 || board.said) {
+    return false;
+  }
+  const auto& speaker = board.slots[who - 1];
+  return can_see(speaker) && !alive(speaker.pid) && !board.said && board.claim(place_.local_rank + 1, who);
+}
+
 void Monitor::end_all(const std::string& line, int code) {
-  if (claim()) {
+  bool speaks = claim();
+  for (int i = 0; !speaks && i < 10000; ++i) {
+    std::this_thread::sleep_for(1ms);  // the one who speaks ends us
+    speaks = take_over();
+  }
+  if (speaks) {
     const auto text = line + "\n";
     // One write: lines of several ranks do not mix.
     [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+    place_.board->said = true;
     // Time for the launcher to read it; and for rank 0 to silence other hosts, where there are any.
     const bool one_host = std::set<int>(place_.leaders.begin(), place_.leaders.end()).size() == 1;
     std::this_thread::sleep_for(one_host ? 50ms : 300ms);
-  } else {
-    std::this_thread::sleep_for(10s);  // the one who speaks ends us
   }
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);

@@ -29,12 +29,15 @@ struct Slot {
 
 /// One host. Lives in a mapping that is never unmapped: the signal handler writes to it at any time.
 struct Board {
-  std::atomic<int> claimed{0};  ///< somebody prints the failure message
+  static constexpr int elsewhere = -1;
+  /// Who prints the failure message: its place among the slots + 1, a rank of another host, or 0: nobody.
+  std::atomic<int> claimed{0};
+  std::atomic<bool> said{false};  ///< the message is out
   std::atomic<int> stop{0};
   Slot slots[1];  // one a rank of the host
 
-  /// Whether the caller is the first on this host.
-  bool claim() { return claimed.exchange(1) == 0; }
+  /// Whether `who` is the first on this host.
+  bool claim(int who, int before = 0) { return claimed.compare_exchange_strong(before, who); }
 };
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <mpi.h>
+#include <poll.h>
 
 #include <atomic>
 #include <limits>
@@ -26,6 +27,7 @@ class Monitor {
     std::string host;
   };
   explicit Monitor(Place place);
+  ~Monitor();
 
   /// Whether this rank may print the one failure message: true once a host, and once in all (unless rank 0
   /// gives no answer within 1 s). Any thread.
@@ -38,7 +40,11 @@ class Monitor {
 
  private:
   void watch(const std::stop_token& token);
-  void look_at_neighbour();
+  void open_others();
+  bool can_see(const Slot& other) const;
+  void look_at(const Slot& other);
+  void look_around();
+  bool take_over() const;
   void tell(int to, int tag, const int& message);  // which outlives the call
   void tell_other_hosts(int tag, const int& message);
   bool take(int tag, int& message, int& from);
@@ -47,6 +53,7 @@ class Monitor {
 
   Place place_;
   int rank_ = 0;
+  std::vector<pollfd> others_;  // of each slot of this host: its process, < 0 where it is not watched so
   bool leader_ = false;
   int stop_told_ = 0;
   int silence_told_ = 0;
