@@ -205,8 +205,8 @@ std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& 
   auto section = config.section("finetune");
   const auto common = read(section, {2000, 128, 200, 1e-5, 0.1, 1.0, 60});
   std::map<std::string, Training> training;
-  for (const auto& name : study.regimes()) {
-    // A table [finetune.REGIME] overrides single values.
+  for (const auto& name : regime_names()) {
+    // A table [finetune.REGIME] overrides single values; one of a regime not chosen is checked all the same.
     training.emplace(name, section.has(name) ? read(section.sub(name), common) : common);
   }
   return std::make_unique<FineTune>(study, std::move(training));

@@ -14,9 +14,15 @@ namespace taugrid::experiments {
 namespace {
 
 const std::vector<Regime>& regimes() {
+  using enum autodiff::Kind;
   static const std::vector<Regime> all = {
       {"standard", false, {}},  // all parameters of f(x; θ)
       {"linear", true, {}},     // all parameters of f(x; θ0) + J(x)(θ − θ0)
+      // Wq, Wk, Wv, Wo of f(x; θ), and the ablations (paper 4, table 5)
+      {"attention", false, {attention_weight}},
+      {"attention+bias", false, {attention_weight, attention_bias}},
+      {"attention+mlp", false, {attention_weight, mlp_weight}},
+      {"attention+mlp+bias", false, {attention_weight, attention_bias, mlp_weight, mlp_bias}},
   };
   return all;
 }
