@@ -63,16 +63,23 @@ std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
   return blocks;
 }
 
-at::Tensor pull_back(const Layout& layout, const std::vector<at::Tensor>& blocks, const at::Tensor& output,
+at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
                      const at::Tensor& cotangent) {
-  return flatten(layout, gradients_of(output, cotangent, blocks, false, false), output.options());
+  const auto found = gradients_of(output, cotangent, blocks, false, false);
+  std::vector<at::Tensor> flat;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (!blocks[i].requires_grad()) continue;
+    flat.push_back(found[i].defined() ? found[i].reshape({-1})
+                                      : at::zeros({blocks[i].numel()}, output.options()));
+  }
+  return at::cat(flat);
 }
 
 ValueAndGradient gradient(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta,
                           const std::vector<bool>& trained) {
   const auto blocks = leaves(layout, theta, trained);
   const auto value = loss(blocks);
-  return {value.item<double>(), pull_back(layout, blocks, value, at::ones_like(value))};
+  return {value.item<double>(), pull_back(blocks, value, at::ones_like(value))};
 }
 
 HessianVectorProduct::HessianVectorProduct(const Layout& layout, const Function<at::Tensor>& loss,

@@ -25,14 +25,14 @@ Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta,
 std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
                                const std::vector<bool>& trained = {});
 
-/// Jᵀg: the gradient [P] of ⟨output, cotangent⟩ with respect to the leaves, zero where a block is not
-/// trained. Frees the graph.
-at::Tensor pull_back(const Layout& layout, const std::vector<at::Tensor>& blocks, const at::Tensor& output,
+/// Jᵀg: the gradient of ⟨output, cotangent⟩ with respect to the leaves that are trained, end to end: [P]
+/// where all are. Frees the graph.
+at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
                      const at::Tensor& cotangent);
 
 struct ValueAndGradient {
   double value;
-  at::Tensor gradient;  ///< [P]
+  at::Tensor gradient;  ///< of the trained blocks, end to end
 };
 
 /// L(θ) and ∇L(θ) of a scalar function.

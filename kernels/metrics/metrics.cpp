@@ -68,6 +68,12 @@ std::int64_t correct(const at::Tensor& logits, const at::Tensor& labels) {
   return predictions(logits).eq(labels).sum().item<std::int64_t>();
 }
 
+at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own) {
+  require(own.dim() == 1 && accuracy.dim() >= 1 && accuracy.size(-1) == own.size(0), "accuracies are ",
+          accuracy.sizes(), ", those of the own models ", own.sizes());
+  return at::where(own > 0, accuracy / own, 0.0).mean(-1);
+}
+
 double cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels) {
   const at::NoGradGuard no_grad;
   check_labelled(logits, labels);

@@ -106,6 +106,8 @@ Work jvp(const Fixture& x) {
   return work;
 }
 
+experiments::Part part(const Fixture& x) { return {x.pixels(), x.labels(), &x.head(), 1.0 / batch}; }
+
 /// One step of fine_tune.cpp's loop on one batch: loss and gradient, clipping, AdamW.
 Work step(const Fixture& x, const char* regime_name) {
   struct State {
@@ -124,7 +126,7 @@ Work step(const Fixture& x, const char* regime_name) {
       s->theta, x.encoder().layout(), experiments::trained_blocks(regime, x.encoder().layout()), settings);
   Work work;
   work.run = [&x, s] {
-    s->losses.push_back((*s->loss)(s->theta, x.head(), x.pixels(), x.labels(), batch, s->gradient));
+    s->losses.push_back((*s->loss)(s->theta, {part(x)}, s->gradient).loss);
     experiments::clip_norm(s->gradient, clip);
     s->adamw->step(s->gradient, learning_rate);
   };
@@ -138,14 +140,13 @@ Work step(const Fixture& x, const char* regime_name) {
     const auto theta0 = x.theta0().to(at::kDouble), theta = s->theta.to(at::kDouble);
     const experiments::TrainingLoss exact(x.encoder(), regime, theta0);
     const auto head = in_double(x.head());
-    const auto pixels = x.pixels().to(at::kDouble);
+    const experiments::Part in{x.pixels().to(at::kDouble), x.labels(), &head, 1.0 / batch};
     at::Tensor gradient, unused;
-    (*s->loss)(s->theta, x.head(), x.pixels(), x.labels(), batch, gradient);
+    (*s->loss)(s->theta, {part(x)}, gradient);
     const auto u = gradient.to(at::kDouble) / gradient.to(at::kDouble).norm();
     const double h = 1e-4;
-    const double slope = (exact(theta + h * u, head, pixels, x.labels(), batch, unused) -
-                          exact(theta - h * u, head, pixels, x.labels(), batch, unused)) /
-                         (2 * h);
+    const double slope =
+        (exact(theta + h * u, {in}, unused).loss - exact(theta - h * u, {in}, unused).loss) / (2 * h);
     const bool falls = s->losses.back() < s->losses.front();
     return falls ? relative(gradient.to(at::kDouble).norm().item<double>(), slope) : 1.0;
   };

@@ -70,6 +70,11 @@ std::string choices(const std::vector<std::string>& allowed) {
   return allowed.empty() ? "text" : "one of " + text;
 }
 
+std::string hint(const std::string& word, const std::vector<std::string>& allowed) {
+  const auto close = nearest(word, allowed);
+  return close.empty() ? "" : "; did you mean " + close + "?";
+}
+
 bool permitted(const std::string& word, const std::vector<std::string>& allowed) {
   return !word.empty() &&
          (allowed.empty() || std::find(allowed.begin(), allowed.end(), word) != allowed.end());
@@ -110,7 +115,7 @@ std::string read_word(Value value, std::optional<std::string> fallback,
   const auto* node = value.present() ? value.node().as_string() : nullptr;
   // The resolved text holds the fallback, also an empty one, and must load again.
   if (node == nullptr || (node->get() != fallback && !permitted(node->get(), allowed))) {
-    value.refuse(choices(allowed));
+    value.refuse(choices(allowed) + (node == nullptr ? "" : hint(node->get(), allowed)));
   }
   return value.remember(node->get());
 }
@@ -141,7 +146,7 @@ std::vector<std::string> read_words(Value value, std::optional<std::vector<std::
   for (const auto& entry : *array) {
     const auto* word = entry.as_string();
     if (word == nullptr || !permitted(word->get(), allowed)) {
-      value.refuse(expected);
+      value.refuse(expected + (word == nullptr ? "" : hint(word->get(), allowed)));
     }
     if (!seen.insert(word->get()).second) {
       value.refuse("no duplicates; " + canonical(word->get()) + " stands there twice");

@@ -17,13 +17,15 @@ AdamW::AdamW(const at::Tensor& theta, const autodiff::Layout& layout, const std:
              const AdamWSettings& settings)
     : settings_(settings) {
   const auto& blocks = layout.blocks();
+  std::int64_t from = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (!trained.empty() && !trained[i]) continue;
     if (!segments_.empty() && segments_.back().offset + segments_.back().count == blocks[i].offset) {
       segments_.back().count += blocks[i].count;  // neighbours are one segment: one pass over memory
     } else {
-      segments_.push_back({blocks[i].offset, blocks[i].count, {}, {}, {}, {}});
+      segments_.push_back({blocks[i].offset, from, blocks[i].count, {}, {}, {}, {}});
     }
+    from += blocks[i].count;
   }
   for (auto& s : segments_) {
     s.theta = theta.detach().narrow(0, s.offset, s.count);
@@ -39,7 +41,7 @@ void AdamW::step(const at::Tensor& gradient, double learning_rate) {
   for (auto& s : segments_) {
     s.steps.add_(1);
     theta.push_back(s.theta);
-    gradients.push_back(gradient.narrow(0, s.offset, s.count));
+    gradients.push_back(gradient.narrow(0, s.from, s.count));
     first.push_back(s.first);
     second.push_back(s.second);
     steps.push_back(s.steps);

@@ -23,7 +23,7 @@ class AdamW {
   AdamW(const at::Tensor& theta, const autodiff::Layout& layout, const std::vector<bool>& trained,
         const AdamWSettings& settings);
 
-  /// One step with a gradient [P].
+  /// One step with the gradient of the trained blocks, end to end.
   void step(const at::Tensor& gradient, double learning_rate);
 
   /// Moments and step count, to go on bitwise.
@@ -32,7 +32,7 @@ class AdamW {
 
  private:
   struct Segment {
-    std::int64_t offset, count;
+    std::int64_t offset, from, count;  // in θ; in the gradient
     at::Tensor theta, first, second, steps;
   };
   AdamWSettings settings_;

@@ -51,11 +51,8 @@ class Addition final : public Experiment {
         own_validation[t] = single.tensors.at("validation_accuracy");
         own_test[t] = single.tensors.at("accuracy");
       }
-      // Ties go to the smaller α; a task that its own model never gets right counts as 0.
-      const auto normalised = [](const at::Tensor& accuracy, const at::Tensor& own) {
-        return at::where(own > 0, accuracy / own, 0.0).mean(-1);
-      };
-      const auto chosen = normalised(validation, own_validation).argmax().item<std::int64_t>();
+      const auto chosen =
+          metrics::normalised_accuracy(validation, own_validation).argmax().item<std::int64_t>();
       const auto group = "/addition/" + name;
       const auto axis = group + "/alpha";
       out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_addition_" + name, "1");
@@ -66,11 +63,11 @@ class Addition final : public Experiment {
       };
       scalar("chosen_alpha", alpha_[static_cast<std::size_t>(chosen)]);
       scalar("absolute", test[chosen].mean().item<double>());
-      scalar("normalized", normalised(test[chosen], own_test).item<double>());
+      scalar("normalized", metrics::normalised_accuracy(test[chosen], own_test).item<double>());
       for (std::int64_t k = 0; k < a; ++k) {
         if (alpha_[static_cast<std::size_t>(k)] != 1.0) continue;
         scalar("one_shot_absolute", test[k].mean().item<double>());
-        scalar("one_shot_normalized", normalised(test[k], own_test).item<double>());
+        scalar("one_shot_normalized", metrics::normalised_accuracy(test[k], own_test).item<double>());
       }
       out.put(group + "/sample_index", study_.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
@@ -94,21 +91,15 @@ class Addition final : public Experiment {
   store::TensorFile curve(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                           schedule::UnitContext& context) const {
     const EditedModel model(study_, folder, name, context.group);
-    const auto a = static_cast<std::int64_t>(alpha_.size());
     const auto grid =
         at::tensor(alpha_, at::kDouble).view({-1, 1}).repeat({1, static_cast<std::int64_t>(study_.tasks())});
     store::TensorFile file;
     for (const auto split : {Split::validation, Split::test}) {
-      auto accuracy = at::zeros({a}, at::kDouble);
-      const auto& labels = study_.sample(t, split, points()).labels;
-      model.outputs(all_tasks(), grid, t, split, points(), [&](std::int64_t k, const at::Tensor& z) {
-        accuracy[k] = static_cast<double>(metrics::correct(study_.head(t).logits(z), labels)) /
-                      static_cast<double>(labels.size(0));
-        context.stop_if_requested();
-        context.progress((static_cast<double>(k) / static_cast<double>(a) + (split == Split::test)) / 2,
-                         "curve");
-      });
-      file.tensors[split == Split::test ? "test" : "validation"] = accuracy;
+      file.tensors[split == Split::test ? "test" : "validation"] =
+          model.accuracies(all_tasks(), grid, t, split, points(), [&](double share) {
+            context.stop_if_requested();
+            context.progress((share + (split == Split::test)) / 2, "curve");
+          });
     }
     return file;
   }
@@ -118,16 +109,20 @@ class Addition final : public Experiment {
 
 }  // namespace
 
-std::unique_ptr<Experiment> make_addition(config::Config& config, const Study& study) {
-  if (!config.has("addition")) return nullptr;
-  auto section = config.section("addition");
+std::vector<double> addition_grid(config::Section& section) {
   std::vector<double> papers;  // 21 values from 0 to 1
   for (int k = 0; k <= 20; ++k) papers.push_back(0.05 * k);
-  const auto alpha = config::alpha_grid(section, "alpha", papers);
+  auto alpha = config::alpha_grid(section, "alpha", papers);
   if (std::find(alpha.begin(), alpha.end(), 1.0) == alpha.end()) {
     section.refuse("alpha", "has no 1, which one-shot addition needs");
   }
-  return std::make_unique<Addition>(study, alpha);
+  return alpha;
+}
+
+std::unique_ptr<Experiment> make_addition(config::Config& config, const Study& study) {
+  if (!config.has("addition")) return nullptr;
+  auto section = config.section("addition");
+  return std::make_unique<Addition>(study, addition_grid(section));
 }
 
 }  // namespace taugrid::experiments

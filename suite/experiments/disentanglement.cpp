@@ -3,9 +3,12 @@
 // Disentanglement error (paper 1, eq. 6): for two tasks,
 //   ξ(α1, α2) = Σ_{t=1,2} E_{x∼μt} [ f(x; θ0 + αt τt) ≠ f(x; θ0 + α1τ1 + α2τ2) ],
 // f being the predicted class under task t's head. A single task's predictions are made once an α and used by
-// all its pairs. A linear regime's grid follows from features.
+// all its pairs. A linear regime's grid follows from features. In the same pass, the representation-level
+// error (paper 4): the distance is KL(softmax f(x; θ0 + αt τt) ‖ softmax f(x; θ0 + α1τ1 + α2τ2)) of the
+// encoder's outputs, in nats.
 //
 // /disentanglement/R/error [P,A,A], error_by_task [P,2,A,A], alpha [A], sample_index [T,N]
+// /representation/R: the same with the other distance
 #include <ATen/ATen.h>
 
 #include "kernels/metrics/metrics.hpp"
@@ -19,8 +22,12 @@ namespace {
 class Disentanglement final : public Experiment {
  public:
   Disentanglement(const Study& study, std::vector<double> alpha, std::int64_t points,
-                  std::int64_t linear_points)
-      : Experiment(study), alpha_(std::move(alpha)), points_(points), linear_points_(linear_points) {}
+                  std::int64_t linear_points, bool representation)
+      : Experiment(study),
+        alpha_(std::move(alpha)),
+        points_(points),
+        linear_points_(linear_points),
+        representation_(representation) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const double steps = static_cast<double>(alpha_.size());
@@ -50,19 +57,23 @@ class Disentanglement final : public Experiment {
     const auto pairs = static_cast<std::int64_t>(study_.pairs().size());
     const auto a = static_cast<std::int64_t>(alpha_.size());
     for (const auto& name : study_.regimes()) {
-      const auto group = "/disentanglement/" + name;
       std::vector<Box> boxes;
       for (std::int64_t p = 0; p < pairs; ++p)
         boxes.push_back({pair_key(name, static_cast<std::size_t>(p)), {p}});
-      const auto axis = group + "/alpha";
-      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_disentanglement_" + name, "1");
-      place(out, done, group + "/error", store::Element::float64, {pairs, a, a}, {"pair", axis, axis}, boxes,
-            "error", "1");
-      place(out, done, group + "/error_by_task", store::Element::float64, {pairs, 2, a, a},
-            {"pair", "side", axis, axis}, boxes, "error_by_task", "1");
-      out.attribute(group, "metric", std::string("disagreement"));
-      out.put(group + "/sample_index", study_.sample_index(Split::test, points(name)),
-              {"task", "disentanglement_point_" + name});
+      for (const bool kl : {false, true}) {
+        if (kl && !representation_) continue;
+        const std::string experiment = kl ? "representation" : "disentanglement", unit = kl ? "nat" : "1";
+        const auto group = "/" + experiment + "/" + name, axis = group + "/alpha";
+        const std::string prefix = kl ? "kl_" : "";
+        out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_" + experiment + "_" + name, "1");
+        place(out, done, group + "/error", store::Element::float64, {pairs, a, a}, {"pair", axis, axis},
+              boxes, prefix + "error", unit);
+        place(out, done, group + "/error_by_task", store::Element::float64, {pairs, 2, a, a},
+              {"pair", "side", axis, axis}, boxes, prefix + "error_by_task", unit);
+        out.attribute(group, "metric", std::string(kl ? "kl" : "disagreement"));
+        out.put(group + "/sample_index", study_.sample_index(Split::test, points(name)),
+                {"task", "disentanglement_point_" + name});
+      }
     }
   }
 
@@ -77,16 +88,18 @@ class Disentanglement final : public Experiment {
     return "disentanglement/" + name + "/" + study_.pair_name(p);
   }
 
-  /// Predictions [A, n] of θ0 + α τt on task t's own points.
+  /// Predictions [A, n], and outputs [A, n, features], of θ0 + α τt on task t's own points.
   store::TensorFile single(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
     const EditedModel model(study_, folder, name, context.group);
-    std::vector<at::Tensor> rows(alpha_.size());
+    std::vector<at::Tensor> rows(alpha_.size()), outputs;
     model.outputs({t}, at::tensor(alpha_, at::kDouble).view({-1, 1}), t, Split::test, points(name),
                   [&](std::int64_t k, const at::Tensor& z) {
                     rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.head(t).logits(z));
+                    if (representation_) outputs.push_back(z);
                   });
     store::TensorFile file;
+    if (representation_) file.tensors["outputs"] = at::stack(outputs);
     file.tensors["predictions"] = at::stack(rows);
     return file;
   }
@@ -96,10 +109,11 @@ class Disentanglement final : public Experiment {
     const EditedModel model(study_, folder, name, context.group);
     const auto [i, j] = study_.pairs()[p];
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    auto error = at::zeros({2, a, a}, at::kDouble);  // [side, α1, α2]
+    auto error = at::zeros({2, a, a}, at::kDouble), kl = error.clone();  // [side, α1, α2]
     for (int side = 0; side < 2; ++side) {
       const auto t = side == 0 ? i : j;
-      const auto alone = folder.read_unit(single_key(name, t)).tensors.at("predictions");
+      const auto single = folder.read_unit(single_key(name, t));
+      const auto& alone = single.tensors.at("predictions");
       // Where the other coefficient is 0, the merged model is the single one: no error, no pass.
       std::vector<double> coefficients;
       std::vector<std::pair<std::int64_t, std::int64_t>> cells;
@@ -113,28 +127,38 @@ class Disentanglement final : public Experiment {
         }
       }
       const auto grid = at::tensor(coefficients, at::kDouble).view({-1, 2});
-      model.outputs({i, j}, grid, t, Split::test, points(name),
-                    [&, t = t](std::int64_t k, const at::Tensor& z) {
-                      const auto [r, c] = cells[static_cast<std::size_t>(k)];
-                      const auto merged = metrics::predictions(study_.head(t).logits(z));
-                      error[side][r][c] =
-                          static_cast<double>(metrics::disagreements(alone[side == 0 ? r : c], merged)) /
-                          static_cast<double>(merged.size(0));
-                      if (k % a == 0) {
-                        context.stop_if_requested();
-                        context.progress(
-                            (side + static_cast<double>(k) / static_cast<double>(cells.size())) / 2, "grid");
-                      }
-                    });
+      model.outputs(
+          {i, j}, grid, t, Split::test, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
+            const auto [r, c] = cells[static_cast<std::size_t>(k)];
+            const auto merged = metrics::predictions(study_.head(t).logits(z));
+            error[side][r][c] =
+                static_cast<double>(metrics::disagreements(alone[side == 0 ? r : c], merged)) /
+                static_cast<double>(merged.size(0));
+            if (representation_) {
+              const auto& outputs = single.tensors.at("outputs");
+              kl[side][r][c] =
+                  metrics::kl_sum(outputs[side == 0 ? r : c], z) / static_cast<double>(merged.size(0));
+            }
+            if (k % a == 0) {
+              context.stop_if_requested();
+              context.progress((side + static_cast<double>(k) / static_cast<double>(cells.size())) / 2,
+                               "grid");
+            }
+          });
     }
     store::TensorFile file;
     file.tensors["error_by_task"] = error;
     file.tensors["error"] = error.sum(0);
+    if (representation_) {
+      file.tensors["kl_error_by_task"] = kl;
+      file.tensors["kl_error"] = kl.sum(0);
+    }
     return file;
   }
 
   std::vector<double> alpha_;
   std::int64_t points_, linear_points_;
+  bool representation_;
 };
 
 }  // namespace
@@ -147,7 +171,8 @@ std::unique_ptr<Experiment> make_disentanglement(config::Config& config, const S
   std::vector<double> papers;  // 20 values on [−3, 3] (paper 1, section 3)
   for (int k = 0; k < 20; ++k) papers.push_back(-3.0 + 6.0 * k / 19.0);
   return std::make_unique<Disentanglement>(study, config::alpha_grid(section, "alpha", papers), points,
-                                           section.integer("linear_points", points, {1, limit}));
+                                           section.integer("linear_points", points, {1, limit}),
+                                           section.flag("representation", true));
 }
 
 }  // namespace taugrid::experiments

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "kernels/metrics/metrics.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/regime.hpp"
 
@@ -26,13 +27,31 @@ std::vector<std::string> EditedModel::needs(const Study& study, const std::strin
   std::vector<std::string> keys;
   const bool linear = regime(name).linear;
   if (linear) keys.emplace_back("features/base");
-  for (const auto t : tasks)
-    keys.push_back((linear ? "features/" : "finetune/") + name + "/" + study.task_name(t));
+  for (const auto t : tasks) {
+    if (linear) keys.push_back("features/" + name + "/" + study.task_name(t));
+    for (const auto& key : study.vector_needs(name, t)) {
+      if (!linear) keys.push_back(key);
+    }
+  }
   return keys;
 }
 
 double EditedModel::passes(const std::string& name, double evaluations) {
   return regime(name).linear ? 0.01 * evaluations : evaluations;
+}
+
+at::Tensor EditedModel::accuracies(const std::vector<std::size_t>& tasks, const at::Tensor& alpha,
+                                   std::size_t b, Split split, std::int64_t n,
+                                   const std::function<void(double)>& done) const {
+  auto accuracy = at::zeros({alpha.size(0)}, at::kDouble);
+  const auto& labels = study_.sample(b, split, n).labels;
+  const auto head = study_.head(b);
+  outputs(tasks, alpha, b, split, n, [&](std::int64_t k, const at::Tensor& z) {
+    accuracy[k] =
+        static_cast<double>(metrics::correct(head.logits(z), labels)) / static_cast<double>(labels.size(0));
+    done(static_cast<double>(k + 1) / static_cast<double>(alpha.size(0)));
+  });
+  return accuracy;
 }
 
 void EditedModel::outputs(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,

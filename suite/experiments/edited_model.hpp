@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "suite/config/config.hpp"
 #include "suite/experiments/study.hpp"
 #include "suite/schedule/run_folder.hpp"
 
@@ -25,6 +26,11 @@ class EditedModel {
   /// Forward passes that `evaluations` model evaluations cost: none for a linear regime.
   static double passes(const std::string& regime, double evaluations);
 
+  /// Accuracies [K] on the first n points of task b's sample, for K rows of coefficients as in outputs().
+  /// `done(share)` is called on the way.
+  at::Tensor accuracies(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,
+                        Split split, std::int64_t n, const std::function<void(double)>& done) const;
+
   /// Outputs [K, n, features] on the first n points of task b's sample, for K rows of coefficients `alpha`
   /// [K, |tasks|] of the task vectors `tasks`. `visit(k, z)` is called row by row: outputs are never held
   /// together.
@@ -38,5 +44,9 @@ class EditedModel {
   const comm::Communicator& group_;
   mutable std::map<std::string, store::TensorFile> features_;
 };
+
+/// The coefficients of task addition, key `alpha`: 21 from 0 to 1 unless given; with 1, for one-shot
+/// addition.
+std::vector<double> addition_grid(config::Section& section);
 
 }  // namespace taugrid::experiments

@@ -50,5 +50,9 @@ std::unique_ptr<Experiment> make_disentanglement(config::Config& config, const S
 std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study& study);
 std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study);
 std::unique_ptr<Experiment> make_addition(config::Config& config, const Study& study);
+std::unique_ptr<Experiment> make_pair_addition(config::Config& config, const Study& study);
+std::unique_ptr<Experiment> make_negation(config::Config& config, const Study& study);
+std::unique_ptr<Experiment> make_continuation(config::Config& config, const Study& study);
+std::unique_ptr<Experiment> make_cost(config::Config& config, const Study& study);
 
 }  // namespace taugrid::experiments

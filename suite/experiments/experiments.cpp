@@ -20,8 +20,13 @@ Experiments make_experiments(config::Config& config, const Study& study) {
   add(make_smoothness(config, study));
   add(make_ntk(config, study));
   add(make_addition(config, study));
+  add(make_pair_addition(config, study));
+  add(make_negation(config, study));
+  add(make_continuation(config, study));
+  add(make_cost(config, study));
   if (study.regimes().empty()) {
-    for (const auto* section : {"similarity", "disentanglement", "smoothness", "addition"}) {
+    for (const auto* section :
+         {"similarity", "disentanglement", "smoothness", "addition", "pair_addition", "negation"}) {
       if (config.has(section))
         throw InputError(std::string("section [") + section +
                          "] needs task vectors; add a section [finetune]");

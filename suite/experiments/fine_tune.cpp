@@ -1,75 +1,20 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Fine-tuning: one unit a regime and task. AdamW on the flat vector θ, cosine schedule with warm-up, gradient
-// clipping, the head frozen (papers 1 to 4, appendix on experimental details). The model lies in
-// RUN/checkpoints/REGIME/TASK once its unit is finished.
+// Fine-tuning: one unit a regime and task, and one a joint regime. The model lies in
+// RUN/checkpoints/REGIME/TASK (or REGIME/joint) once its unit is finished. A regime that goes on from
+// another's task vectors also keeps its tangent features on the way, for its trace.
 //
-// /training/R/loss [T, steps], /training/R/seconds [T]
+// /training/R/loss [T, steps], /training/R/penalty [T, steps], /training/R/seconds [T]; joint: without [T]
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <chrono>
-#include <cmath>
-#include <stdexcept>
 
 #include "suite/error.hpp"
-#include "suite/experiments/adamw.hpp"
 #include "suite/experiments/placement.hpp"
-#include "suite/experiments/regime.hpp"
+#include "suite/experiments/trainer.hpp"
 
 namespace taugrid::experiments {
 namespace {
-
-struct Training {
-  std::int64_t steps, batch, warmup;
-  double learning_rate, weight_decay, clip, checkpoint_seconds;
-};
-
-Training read(config::Section section, const Training& d) {
-  Training t{};
-  t.steps = section.integer("steps", d.steps, {1, 1e9});
-  t.batch = section.integer("batch", d.batch, {1, 1e6});
-  t.warmup = section.integer("warmup_steps", d.warmup, {0, 1e9});
-  t.learning_rate = section.real("learning_rate", d.learning_rate, {0, 1e3});
-  t.weight_decay = section.real("weight_decay", d.weight_decay, {0, 1e3});
-  t.clip = section.real("clip_norm", d.clip, {1e-12, 1e12});
-  t.checkpoint_seconds = section.real("checkpoint_seconds", d.checkpoint_seconds, {0, 1e9});
-  return t;
-}
-
-/// Rows of one step's batch: epochs of seeded permutations, laid end to end; any step can be found again.
-class Batches {
- public:
-  Batches(std::int64_t rows, std::int64_t batch, std::uint64_t seed)
-      : rows_(rows), batch_(batch), seed_(seed) {}
-
-  at::Tensor rows(std::int64_t step) {
-    std::vector<at::Tensor> parts;
-    auto at = step * batch_;
-    for (auto left = batch_; left > 0;) {
-      const auto& order = epoch(at / rows_);
-      const auto from = at % rows_, count = std::min(left, rows_ - from);
-      parts.push_back(order.narrow(0, from, count));
-      at += count;
-      left -= count;
-    }
-    return at::cat(parts);
-  }
-
- private:
-  const at::Tensor& epoch(std::int64_t number) {
-    if (number != current_) {
-      auto generator =
-          at::make_generator<at::CPUGeneratorImpl>(seed_for(seed_, "epoch" + std::to_string(number)));
-      order_ = at::randperm(rows_, generator, at::kLong);
-      current_ = number;
-    }
-    return order_;
-  }
-  std::int64_t rows_, batch_, current_ = -1;
-  std::uint64_t seed_;
-  at::Tensor order_;
-};
 
 class FineTune final : public Experiment {
  public:
@@ -78,119 +23,143 @@ class FineTune final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     for (const auto& name : study_.regimes()) {
-      const auto& training = training_.at(name);
-      const double samples = static_cast<double>(training.steps * training.batch);
+      if (!study_.trains(name)) continue;
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        // forward 1, backward 2; linear: a tangent pass of 2 besides
-        const double cost = samples * study_.encoder().forward_flops() * (regime(name).linear ? 5 : 3);
+        const auto& start = regime(name).start;
         units.push_back(
-            {"finetune/" + name + "/" + study_.task_name(t),
-             cost,
-             {},
+            {key(name, t), cost(name, t),
+             start.empty() ? std::vector<std::string>{} : study_.vector_needs(start, t),
              [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }});
       }
+    }
+    for (const auto& name : study_.joint_regimes()) {
+      units.push_back(
+          {"finetune/" + name + "/joint", cost(name, 0), {}, [this, name](schedule::UnitContext& context) {
+             return compute(name, 0, context);
+           }});
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks());
     for (const auto& name : study_.regimes()) {
+      if (!study_.trains(name)) continue;
       std::vector<Box> boxes;
-      for (std::int64_t t = 0; t < tasks; ++t) {
-        boxes.push_back({"finetune/" + name + "/" + study_.task_name(static_cast<std::size_t>(t)), {t}});
-      }
+      for (std::int64_t t = 0; t < tasks; ++t) boxes.push_back({key(name, static_cast<std::size_t>(t)), {t}});
       const auto group = "/training/" + name;
-      place(out, done, group + "/loss", store::Element::float32, {tasks, training_.at(name).steps},
-            {"task", "step_" + name}, boxes, "loss", "nat");
+      const auto steps = training_.at(name).steps;
+      const std::vector<std::string> axes = {"task", "step_" + name};
+      place(out, done, group + "/loss", store::Element::float32, {tasks, steps}, axes, boxes, "loss", "nat");
+      if (regime(name).penalty != Penalty::none) {
+        place(out, done, group + "/penalty", store::Element::float32, {tasks, steps}, axes, boxes, "penalty");
+        out.attribute(group, "penalty_weight", training_.at(name).penalty_weight);
+      }
       place(out, done, group + "/seconds", store::Element::float64, {tasks}, {"task"}, boxes, "seconds", "s");
+    }
+    for (const auto& name : study_.joint_regimes()) {
+      const auto file = done.folder.read_unit("finetune/" + name + "/joint");
+      out.put("/training/" + name + "/loss", file.tensors.at("loss"), {"step_" + name}, "nat");
+      out.put("/training/" + name + "/seconds", file.tensors.at("seconds"), {}, "s");
     }
   }
 
  private:
+  std::string key(const std::string& name, std::size_t t) const {
+    return "finetune/" + name + "/" + study_.task_name(t);
+  }
+
+  double cost(const std::string& name, std::size_t t) const {
+    const auto& training = training_.at(name);
+    const auto& r = regime(name);
+    const auto others = static_cast<std::int64_t>(penalised_tasks(study_, r, t).size());
+    const auto penalised = training.penalty_batch * (r.penalty == Penalty::strict ? others : others > 0);
+    // forward 1, backward 2; linear: a tangent pass of 2 besides
+    return static_cast<double>(training.steps * (training.batch + penalised)) *
+           study_.encoder().forward_flops() * (r.linear ? 5 : 3);
+  }
+
+  /// J(x)τ [T, n, features] on each task's test points.
+  at::Tensor tangents(const at::Tensor& tau, const comm::Communicator& group) const {
+    std::vector<at::Tensor> all;
+    for (std::size_t b = 0; b < study_.tasks(); ++b) {
+      const auto& sample = study_.sample(b, Split::test, study_.settings().evaluation_points);
+      all.push_back(study_.tangent(group, tau, sample.pixels).reshape({-1}));
+    }
+    return at::cat(all);
+  }
+
   store::TensorFile compute(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
     const auto& training = training_.at(name);
-    const auto& task = study_.task(t);
-    const auto& group = context.group;
+    const bool joint = regime(name).joint, traced = !regime(name).start.empty();
     const auto began = std::chrono::steady_clock::now();
     const auto since = [&began] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     };
 
-    auto theta = study_.theta0().clone();
-    const TrainingLoss loss(study_.encoder(), regime(name), study_.theta0());
-    AdamWSettings adamw;
-    adamw.weight_decay = training.weight_decay;
-    AdamW optimiser(theta, study_.layout(), trained_blocks(regime(name), study_.layout()), adamw);
-    auto losses = at::zeros({training.steps}, at::kFloat);
+    Trainer trainer(study_, name, training, t, context.group);
+    auto losses = at::zeros({training.steps}, at::kFloat), penalties = losses.clone();
+    std::vector<at::Tensor> trace;  // at step 0, each trace_every, and at the end
     std::int64_t step = 0;
     double seconds_before = 0;
 
     const auto state_path = context.scratch / "state.safetensors";
     if (std::filesystem::exists(state_path)) {
       const auto state = store::read_safetensors(state_path);
-      theta.copy_(state.tensors.at("theta"));
+      trainer.load(state);
       losses.copy_(state.tensors.at("loss"));
-      optimiser.load(state);
+      penalties.copy_(state.tensors.at("penalty"));
+      if (traced) trace = state.tensors.at("trace").unbind(0);
       step = std::stoll(state.metadata.at("step"));
       seconds_before = std::stod(state.metadata.at("seconds"));
     }
+    const auto keep_trace = [&] {
+      const auto due =
+          step / training.trace_every + 1 + (step == training.steps && step % training.trace_every);
+      if (traced && static_cast<std::int64_t>(trace.size()) < due)
+        trace.push_back(tangents(trainer.theta() - study_.theta0(), context.group));
+    };
+    keep_trace();
     const auto save = [&] {
-      if (group.rank() != 0) return;
+      if (context.group.rank() != 0) return;
       store::TensorFile state;
-      state.tensors["theta"] = theta;
+      trainer.save(state);
       state.tensors["loss"] = losses;
+      state.tensors["penalty"] = penalties;
+      if (traced) state.tensors["trace"] = at::stack(trace);
       state.metadata["step"] = std::to_string(step);
       state.metadata["seconds"] = std::to_string(seconds_before + since());
-      optimiser.save(state);
       store::write_safetensors(state_path, state);
     };
 
-    Batches batches(task.train.labels.size(0), training.batch,
-                    seed_for(study_.settings().seed, "batches/" + study_.task_name(t)));
     double saved = 0;
-    at::Tensor gradient;
-    for (; step < training.steps; ++step) {
-      if (context.stop.requested(group)) {
+    while (step < training.steps) {
+      if (context.stop.requested(context.group)) {
         save();
-        throw Interrupted("finetune/" + name + "/" + study_.task_name(t) + ": stopped by " +
+        throw Interrupted((joint ? "finetune/" + name : key(name, t)) + ": stopped by " +
                           context.stop.reason());
       }
       if (training.checkpoint_seconds > 0 && since() - saved > training.checkpoint_seconds) {
         save();
         saved = since();
       }
-      // A batch is dealt to the group's ranks; gradients of its parts add up.
-      const auto rows = batches.rows(step);
-      const auto share = (training.batch + group.size() - 1) / group.size();
-      const auto begin = std::min(training.batch, share * group.rank());
-      const auto mine = rows.narrow(0, begin, std::min(training.batch, begin + share) - begin);
-      const auto pixels =
-          data::normalised_images(task.train.inputs.index_select(0, mine), task.mean, task.std);
-      double value = loss(theta, study_.head(t), pixels, task.train.labels.index_select(0, mine),
-                          training.batch, gradient);
-      if (group.size() > 1) {
-        group.all_reduce_sum(gradient, "gradient of " + study_.task_name(t));
-        auto sum = at::full({1}, value, at::kDouble);
-        group.all_reduce_sum(sum, "loss of " + study_.task_name(t));
-        value = sum.item<double>();
-      }
-      if (!std::isfinite(value)) {
-        throw std::runtime_error("the training loss is not finite at step " + std::to_string(step) +
-                                 "; a smaller learning_rate may help");
-      }
-      losses[step] = value;
-      clip_norm(gradient, training.clip);
-      optimiser.step(gradient,
-                     training.learning_rate * cosine_schedule(step, training.warmup, training.steps));
-      context.progress(static_cast<double>(step + 1) / static_cast<double>(training.steps),
-                       "loss " + std::to_string(value).substr(0, 5));
+      const auto value = trainer.step(step);
+      losses[step] = value.loss;
+      penalties[step] = value.penalty;
+      ++step;
+      keep_trace();
+      context.progress(static_cast<double>(step) / static_cast<double>(training.steps),
+                       "loss " + std::to_string(value.loss).substr(0, 5));
     }
-    if (group.rank() == 0)
-      models::write_checkpoint(study_.checkpoint_folder(name, t), study_.encoder(), theta);
+    if (context.group.rank() == 0) {
+      models::write_checkpoint(joint ? study_.joint_folder(name) : study_.checkpoint_folder(name, t),
+                               study_.encoder(), trainer.theta());
+    }
     store::TensorFile result;
     result.tensors["loss"] = losses;
+    result.tensors["penalty"] = penalties;
+    if (traced) result.tensors["trace"] = at::stack(trace);
     result.tensors["seconds"] = at::full({}, seconds_before + since(), at::kDouble);
-    result.metadata["fingerprint"] = models::fingerprint(theta);
+    result.metadata["fingerprint"] = models::fingerprint(trainer.theta());
     return result;
   }
 
@@ -201,13 +170,15 @@ class FineTune final : public Experiment {
 
 std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& study) {
   if (!config.has("finetune")) return nullptr;
-  // The papers' values (paper 1, appendix A): 2,000 steps of 128, 200 of warm-up.
   auto section = config.section("finetune");
-  const auto common = read(section, {2000, 128, 200, 1e-5, 0.1, 1.0, 60});
-  std::map<std::string, Training> training;
-  for (const auto& name : regime_names()) {
-    // A table [finetune.REGIME] overrides single values; one of a regime not chosen is checked all the same.
-    training.emplace(name, section.has(name) ? read(section.sub(name), common) : common);
+  auto training = read_trainings(config);
+  for (const auto& name : study.settings().regimes) {
+    const auto tasks = static_cast<std::int64_t>(study.tasks());
+    if (regime(name).joint && training.at(name).batch < tasks)
+      section.refuse("batch",
+                     name + " needs a sample of each of the " + std::to_string(tasks) + " tasks in it");
+    if (regime(name).penalty != Penalty::none && study.tasks_and_control() < 2)
+      section.refuse("regimes", name + " needs another task, or a control in data.control");
   }
   return std::make_unique<FineTune>(study, std::move(training));
 }

@@ -4,8 +4,10 @@
 // task's head, and the local energy of the singular vectors of [K(t,t), K(t,s)] for trained task t, control
 // s.
 //
-// /ntk/R/gram [T,C,n,T,n], local_energy [T,T,C,2n] (NaN for s = t), sample_index [T,n] of the train split;
-// R names θ0
+// Besides, the eigenvalues of each K(t,t), descending.
+//
+// /ntk/R/gram [T,C,n,T,n], local_energy [T,T,C,2n] (NaN for s = t), eigenvalues [T,C,n], sample_index [T,n]
+// of the train split; R names θ0: "pretrained" or "random"
 #include "kernels/tangent/ntk.hpp"
 
 #include <ATen/ATen.h>
@@ -19,36 +21,48 @@ namespace {
 
 class Ntk final : public Experiment {
  public:
-  Ntk(const Study& study, std::int64_t points, std::int64_t classes)
-      : Experiment(study), points_(points), classes_(classes) {}
+  Ntk(const Study& study, std::int64_t points, std::int64_t classes, std::vector<std::string> starts)
+      : Experiment(study), points_(points), classes_(classes), starts_(std::move(starts)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
-    for (std::size_t t = 0; t < study_.tasks(); ++t) {
-      const double samples = static_cast<double>(points_) * static_cast<double>(study_.tasks());
-      const double cost =
-          samples * study_.encoder().forward_flops() * (1 + 2.0 * static_cast<double>(logits_of(t)));
-      units.push_back(
-          {key(t), cost, {}, [this, t](schedule::UnitContext& context) { return compute(t, context); }});
+    for (const auto& start : starts_) {
+      for (std::size_t t = 0; t < study_.tasks(); ++t) {
+        const double samples = static_cast<double>(points_) * static_cast<double>(study_.tasks());
+        const double cost =
+            samples * study_.encoder().forward_flops() * (1 + 2.0 * static_cast<double>(logits_of(t)));
+        units.push_back({key(start, t), cost, {}, [this, start, t](schedule::UnitContext& context) {
+                           return compute(start, t, context);
+                         }});
+      }
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks());
-    std::vector<Box> boxes;
-    for (std::int64_t t = 0; t < tasks; ++t) boxes.push_back({key(static_cast<std::size_t>(t)), {t}});
-    const auto group = "/ntk/" + study_.theta0_name();
-    place(out, done, group + "/gram", store::Element::float32, {tasks, classes_, points_, tasks, points_},
-          {"task", "ntk_logit", "ntk_point", "task", "ntk_point"}, boxes, "gram");
-    place(out, done, group + "/local_energy", store::Element::float64, {tasks, tasks, classes_, 2 * points_},
-          {"task", "task", "ntk_logit", "ntk_points_of_both"}, boxes, "local_energy", "1");
-    out.put(group + "/sample_index", study_.sample_index(Split::train, points_), {"task", "ntk_point"});
+    for (const auto& start : starts_) {
+      std::vector<Box> boxes;
+      for (std::int64_t t = 0; t < tasks; ++t)
+        boxes.push_back({key(start, static_cast<std::size_t>(t)), {t}});
+      const auto group = "/ntk/" + start;
+      place(out, done, group + "/gram", store::Element::float32, {tasks, classes_, points_, tasks, points_},
+            {"task", "ntk_logit", "ntk_point", "task", "ntk_point"}, boxes, "gram");
+      place(out, done, group + "/local_energy", store::Element::float64,
+            {tasks, tasks, classes_, 2 * points_}, {"task", "task", "ntk_logit", "ntk_points_of_both"}, boxes,
+            "local_energy", "1");
+      place(out, done, group + "/eigenvalues", store::Element::float64, {tasks, classes_, points_},
+            {"task", "ntk_logit", "ntk_point"}, boxes, "eigenvalues");
+      out.put(group + "/sample_index", study_.sample_index(Split::train, points_), {"task", "ntk_point"});
+    }
   }
 
  private:
-  std::string key(std::size_t t) const { return "ntk/" + study_.theta0_name() + "/" + study_.task_name(t); }
+  std::string key(const std::string& start, std::size_t t) const {
+    return "ntk/" + start + "/" + study_.task_name(t);
+  }
   std::int64_t logits_of(std::size_t t) const { return std::min(classes_, study_.task(t).head.size(0)); }
 
-  store::TensorFile compute(std::size_t t, schedule::UnitContext& context) const {
+  store::TensorFile compute(const std::string& start, std::size_t t, schedule::UnitContext& context) const {
+    const auto theta = start == study_.theta0_name() ? study_.theta0() : study_.random_theta();
     std::vector<at::Tensor> all;
     for (std::size_t s = 0; s < study_.tasks(); ++s)
       all.push_back(study_.sample(s, Split::train, points_).pixels);
@@ -66,8 +80,7 @@ class Ntk final : public Experiment {
     for (std::int64_t c = context.group.rank(); c < logits; c += context.group.size()) mine.push_back(c);
     auto whole = at::zeros({logits, points_, tasks * points_}, at::kFloat);
     if (!mine.empty()) {
-      const auto part =
-          tangent::ntk_gram(study_.layout(), f, study_.theta0(), mine, {first, first + points_});
+      const auto part = tangent::ntk_gram(study_.layout(), f, theta, mine, {first, first + points_});
       whole.index_copy_(0, at::tensor(mine, at::kLong), part);
     }
     if (context.group.size() > 1) context.group.all_reduce_sum(whole, "NTK Gram matrices");
@@ -82,13 +95,18 @@ class Ntk final : public Experiment {
         energy[s][c] = tangent::local_energy(at::cat({k.select(1, own), k.select(1, s)}, 1));
       }
     }
+    auto eigenvalues = at::full({classes_, points_}, std::nan(""), at::kDouble);
+    for (std::int64_t c = 0; c < logits; ++c)
+      eigenvalues[c] = at::linalg_eigvalsh(gram[c].select(1, own).to(at::kDouble)).flip(0);
     store::TensorFile file;
+    file.tensors["eigenvalues"] = eigenvalues;
     file.tensors["gram"] = gram;
     file.tensors["local_energy"] = energy;
     return file;
   }
 
   std::int64_t points_, classes_;
+  std::vector<std::string> starts_;
 };
 
 }  // namespace
@@ -105,7 +123,12 @@ std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study)
   if (points > least)
     section.refuse("points", "exceeds the training images of the smallest task, " + std::to_string(least));
   const auto classes = section.integer("logits", most, {1, 1e6});
-  return std::make_unique<Ntk>(study, points, std::min(classes, most));
+  // Paper 1, section 6.1 and appendix: the pre-trained model, and one at random beside it.
+  const auto starts = section.words("init", {study.theta0_name()}, {"pretrained", "random"});
+  if (starts.empty()) section.refuse("init", "names no model");
+  if (study.theta0_name() == "random" && starts != std::vector<std::string>{"random"})
+    section.refuse("init", "asks for the pre-trained model, but model.init is random");
+  return std::make_unique<Ntk>(study, points, std::min(classes, most), starts);
 }
 
 }  // namespace taugrid::experiments

@@ -16,20 +16,62 @@ namespace {
 const std::vector<Regime>& regimes() {
   using enum autodiff::Kind;
   static const std::vector<Regime> all = {
-      {"standard", false, {}},  // all parameters of f(x; θ)
-      {"linear", true, {}},     // all parameters of f(x; θ0) + J(x)(θ − θ0)
-      // Wq, Wk, Wv, Wo of f(x; θ), and the ablations (paper 4, table 5)
-      {"attention", false, {attention_weight}},
-      {"attention+bias", false, {attention_weight, attention_bias}},
-      {"attention+mlp", false, {attention_weight, mlp_weight}},
-      {"attention+mlp+bias", false, {attention_weight, attention_bias, mlp_weight, mlp_bias}},
+      {.name = "standard"},                                       // f(x; θ)
+      {.name = "linear", .linear = true},                         // f(x; θ0) + J(x)(θ − θ0)
+      {.name = "posthoc", .linear = true, .source = "standard"},  // paper 1, section 3
+      {.name = "attention", .groups = {attention_weight}},        // Wq, Wk, Wv, Wo (paper 4)
+      {.name = "attention+bias", .groups = {attention_weight, attention_bias}},  // its ablations, table 5
+      {.name = "attention+mlp", .groups = {attention_weight, mlp_weight}},
+      {.name = "attention+mlp+bias", .groups = {attention_weight, attention_bias, mlp_weight, mlp_bias}},
+      {.name = "attention_posthoc", .linear = true, .source = "attention"},   // its kernel behaviour test
+      {.name = "tau_jp", .linear = true, .penalty = Penalty::cyclic},         // paper 3, eq. 11
+      {.name = "tau_jp_strict", .linear = true, .penalty = Penalty::strict},  // paper 3, eq. 10
+      {.name = "tau_jp_incremental", .linear = true, .penalty = Penalty::earlier},  // section 5.3.1
+      {.name = "tau_jp_continue", .linear = true, .penalty = Penalty::cyclic, .start = "linear"},  // 5.3.2
+      {.name = "multitask", .joint = true},
+      {.name = "multitask_linear", .linear = true, .joint = true},
   };
   return all;
 }
 
-at::Tensor loss_of(const models::Head& head, const at::Tensor& z, const at::Tensor& labels,
-                   std::int64_t whole) {
-  return at::cross_entropy_loss(head.logits(z), labels, std::nullopt, at::Reduction::Sum) / whole;
+at::Tensor joined(const std::vector<Part>& parts) {
+  if (parts.size() == 1) return parts[0].pixels;
+  std::vector<at::Tensor> pixels;
+  for (const auto& part : parts) pixels.push_back(part.pixels);
+  return at::cat(pixels);
+}
+
+/// Σ of the parts' cross-entropies of the outputs z, each part's rows in turn.
+at::Tensor cross_entropies(const std::vector<Part>& parts, const at::Tensor& z) {
+  at::Tensor sum;
+  std::int64_t row = 0;
+  for (const auto& part : parts) {
+    const auto n = part.pixels.size(0);
+    if (part.head != nullptr) {
+      const auto logits = part.head->logits(z.narrow(0, row, n));
+      const auto loss =
+          at::cross_entropy_loss(logits, part.labels, std::nullopt, at::Reduction::Sum) * part.weight;
+      sum = sum.defined() ? sum + loss : loss;
+    }
+    row += n;
+  }
+  return sum;
+}
+
+/// Adds the penalties' gradient in z, 2·weight·J(x)τ, to their rows of `g`; returns Σ weight·‖J(x)τ‖².
+double penalties(const std::vector<Part>& parts, const at::Tensor& tangent, at::Tensor& g) {
+  double sum = 0;
+  std::int64_t row = 0;
+  for (const auto& part : parts) {
+    const auto n = part.pixels.size(0);
+    if (part.head == nullptr) {
+      const auto t = tangent.narrow(0, row, n);
+      sum += part.weight * t.to(at::kDouble).square().sum().item<double>();
+      g.narrow(0, row, n).add_(t, 2 * part.weight);
+    }
+    row += n;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -63,14 +105,18 @@ TrainingLoss::TrainingLoss(const models::Encoder& encoder, const Regime& regime,
       theta0_(theta0),
       trained_(trained_blocks(regime, encoder.layout())) {}
 
-double TrainingLoss::operator()(const at::Tensor& theta, const models::Head& head, const at::Tensor& pixels,
-                                const at::Tensor& labels, std::int64_t whole, at::Tensor& gradient) const {
+LossValue TrainingLoss::operator()(const at::Tensor& theta, const std::vector<Part>& parts,
+                                   at::Tensor& gradient) const {
   const auto& layout = encoder_.layout();
+  const auto pixels = joined(parts);
   if (!regime_.linear) {
+    for (const auto& part : parts) {
+      if (part.head == nullptr) throw std::invalid_argument("a τJp penalty needs a linearised model");
+    }
     const auto blocks = autodiff::leaves(layout, theta, trained_);
-    const auto loss = loss_of(head, encoder_.encode(blocks, pixels), labels, whole);
-    gradient = autodiff::pull_back(layout, blocks, loss, at::ones_like(loss));
-    return loss.item<double>();
+    const auto loss = cross_entropies(parts, encoder_.encode(blocks, pixels));
+    gradient = autodiff::pull_back(blocks, loss, at::ones_like(loss));
+    return {loss.item<double>(), 0};
   }
   // J is taken at θ0, so the gradient in θ is Jᵀg, g the gradient in the linearised encoder's output.
   const auto blocks = autodiff::leaves(layout, theta0_, trained_);
@@ -79,10 +125,11 @@ double TrainingLoss::operator()(const at::Tensor& theta, const models::Head& hea
     return encoder_.encode(p, pixels);
   });
   auto z = (f.value.detach() + f.tangent).requires_grad_(true);
-  const auto loss = loss_of(head, z, labels, whole);
-  const auto g = torch::autograd::grad({loss}, {z})[0];
-  gradient = autodiff::pull_back(layout, blocks, f.value, g);
-  return loss.item<double>();
+  const auto loss = cross_entropies(parts, z);
+  auto g = torch::autograd::grad({loss}, {z})[0];
+  const double penalty = penalties(parts, f.tangent, g);
+  gradient = autodiff::pull_back(blocks, f.value, g);
+  return {loss.item<double>(), penalty};
 }
 
 }  // namespace taugrid::experiments

@@ -22,8 +22,9 @@ class Similarity final : public Experiment {
     const double pass = study_.encoder().forward_flops() * static_cast<double>(points());
     for (const auto& name : study_.regimes()) {
       std::vector<std::string> all;
-      for (std::size_t t = 0; t < study_.tasks(); ++t)
-        all.push_back("finetune/" + name + "/" + study_.task_name(t));
+      for (std::size_t t = 0; t < study_.tasks(); ++t) {
+        for (const auto& key : study_.vector_needs(name, t)) all.push_back(key);
+      }
       units.push_back({"similarity/" + name, 0.01 * pass, all,
                        [this, name](schedule::UnitContext&) { return cosines(name); }});
       for (std::size_t p = 0; p < study_.pairs().size(); ++p) {

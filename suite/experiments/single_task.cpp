@@ -1,13 +1,17 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Accuracy and mean cross-entropy of each task's own model on its test and validation points; of θ0 besides.
+// Accuracy and mean cross-entropy of each task's own model on its test and validation points; of θ0 besides,
+// and of θ0 on the control task.
 //
-// /single_task/R/accuracy, loss, validation_accuracy [T]; R also the name of θ0, "pretrained" or "random"
+// /single_task/R/accuracy, loss, validation_accuracy [T]; R also the name of θ0, "pretrained" or "random"; of
+// θ0: control_accuracy, control_validation_accuracy
+// /multitask/R/accuracy, loss, validation_accuracy [T]: the one model of a joint regime (paper 3, table 5)
 #include <ATen/ATen.h>
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/edited_model.hpp"
 #include "suite/experiments/placement.hpp"
+#include "suite/experiments/regime.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -19,7 +23,7 @@ class SingleTask final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const double cost =
         2.0 * static_cast<double>(study_.settings().evaluation_points) * study_.encoder().forward_flops();
-    for (std::size_t t = 0; t < study_.tasks(); ++t) {
+    for (std::size_t t = 0; t < study_.tasks_and_control(); ++t) {
       units.push_back({"single_task/" + study_.theta0_name() + "/" + study_.task_name(t),
                        cost,
                        {},
@@ -29,6 +33,8 @@ class SingleTask final : public Experiment {
                                                 study_.sample(t, split, points()).pixels);
                          });
                        }});
+    }
+    for (std::size_t t = 0; t < study_.tasks(); ++t) {
       for (const auto& name : study_.regimes()) {
         units.push_back({"single_task/" + name + "/" + study_.task_name(t), EditedModel::passes(name, cost),
                          EditedModel::needs(study_, name, {t}),
@@ -42,19 +48,34 @@ class SingleTask final : public Experiment {
                            });
                          }});
       }
+      for (const auto& name : study_.joint_regimes()) {
+        units.push_back({"multitask/" + name + "/" + study_.task_name(t),
+                         cost * (regime(name).linear ? 4 : 1),
+                         {"finetune/" + name + "/joint"},
+                         [this, t, name](schedule::UnitContext& context) {
+                           const auto theta = models::read_checkpoint(study_.joint_folder(name)).theta;
+                           return measure(t, [&](Split split) {
+                             const auto& pixels = study_.sample(t, split, points()).pixels;
+                             if (!regime(name).linear) return study_.encode(context.group, theta, pixels);
+                             return study_.encode(context.group, study_.theta0(), pixels) +
+                                    study_.tangent(context.group, theta - study_.theta0(), pixels);
+                           });
+                         }});
+      }
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks());
-    auto names = study_.regimes();
-    names.insert(names.begin(), study_.theta0_name());
-    for (const auto& name : names) {
+    std::vector<std::string> prefixes = {"single_task/" + study_.theta0_name()};
+    for (const auto& name : study_.regimes()) prefixes.push_back("single_task/" + name);
+    for (const auto& name : study_.joint_regimes()) prefixes.push_back("multitask/" + name);
+    for (const auto& prefix : prefixes) {
       std::vector<Box> boxes;
       for (std::int64_t t = 0; t < tasks; ++t) {
-        boxes.push_back({"single_task/" + name + "/" + study_.task_name(static_cast<std::size_t>(t)), {t}});
+        boxes.push_back({prefix + "/" + study_.task_name(static_cast<std::size_t>(t)), {t}});
       }
-      const auto group = "/single_task/" + name;
+      const auto group = "/" + prefix;
       for (const auto* what : {"accuracy", "validation_accuracy"}) {
         place(out, done, group + "/" + what, store::Element::float64, {tasks}, {"task"}, boxes, what, "1");
       }
@@ -64,6 +85,11 @@ class SingleTask final : public Experiment {
       out.put(group + "/validation_sample_index", study_.sample_index(Split::validation, points()),
               {"task", "evaluation_point"});
     }
+    if (!study_.has_control()) return;
+    const auto group = "/single_task/" + study_.theta0_name();
+    const auto file = done.folder.read_unit(group.substr(1) + "/" + study_.settings().control);
+    out.put(group + "/control_accuracy", file.tensors.at("accuracy"), {}, "1");
+    out.put(group + "/control_validation_accuracy", file.tensors.at("validation_accuracy"), {}, "1");
   }
 
  private:

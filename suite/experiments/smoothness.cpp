@@ -31,9 +31,7 @@ class Smoothness final : public Experiment {
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
         const auto task = study_.task_name(t);
         units.push_back(
-            {"smoothness/" + name + "/" + task,
-             cost,
-             {"finetune/" + name + "/" + task},
+            {"smoothness/" + name + "/" + task, cost, study_.vector_needs(name, t),
              [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }});
       }
     }
@@ -125,7 +123,7 @@ class Smoothness final : public Experiment {
       const auto jv = autodiff::linearised(blocks, layout.views(v), encode);
       const auto slope = torch::autograd::grad({loss_of(z)}, {z}, {}, true, true)[0];
       const auto curved = torch::autograd::grad({slope}, {z}, {jv.tangent})[0];
-      return autodiff::pull_back(layout, blocks, jv.value, curved);
+      return autodiff::pull_back(blocks, jv.value, curved);
     };
   }
 

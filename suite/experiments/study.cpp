@@ -48,36 +48,78 @@ Study::Study(config::Config& config) {
   settings_.evaluation_points = data.integer("evaluation_points", 256, {1, 1e9});
   settings_.evaluation_batch = data.integer("evaluation_batch", 128, {1, 1e6});
 
-  if (config.has("finetune")) {
-    settings_.regimes = config.section("finetune").words("regimes", {"standard", "linear"}, regime_names());
-  }
+  settings_.control = data.word("control", "");
+  if (std::find(settings_.tasks.begin(), settings_.tasks.end(), settings_.control) != settings_.tasks.end())
+    data.refuse("control", "\"" + settings_.control + "\" is also one of the tasks");
+
+  if (config.has("finetune")) read_regimes(config.section("finetune"));
 
   if (settings_.random_init) {
     checkpoint_ = models::read_architecture(settings_.model);
-    checkpoint_.theta = checkpoint_.encoder->random_theta(seed_for(settings_.seed, "theta0"));
+    checkpoint_.theta = random_theta();
   } else {
     checkpoint_ = models::read_checkpoint(settings_.model);
   }
   theta0_name_ = settings_.random_init ? "random" : "pretrained";
 
-  for (const auto& name : settings_.tasks) {
-    const auto path = settings_.data / (name + ".h5");
-    tasks_.push_back(std::make_unique<data::Task>(data::read_task(path)));
-    const auto& task = *tasks_.back();
-    const auto& in = task.test.inputs;
-    if (task.modality != "image" || in.size(1) != encoder().image_size() ||
-        in.size(2) != encoder().image_size()) {
-      throw InputError(path.string() + ": inputs are not images of " +
-                       std::to_string(encoder().image_size()) + " pixels a side, which the model " +
-                       settings_.model.string() + " expects");
-    }
-    if (task.head.size(1) != encoder().features()) {
-      throw InputError(path.string() + ": /head/weight has rows of " + std::to_string(task.head.size(1)) +
-                       " numbers; the model's output has " + std::to_string(encoder().features()));
-    }
-  }
+  for (const auto& name : settings_.tasks) read_task(name);
+  if (has_control()) read_task(settings_.control);
   for (std::size_t i = 0; i < tasks(); ++i) {
     for (std::size_t j = i + 1; j < tasks(); ++j) pairs_.emplace_back(i, j);
+  }
+}
+
+at::Tensor Study::random_theta() const { return encoder().random_theta(seed_for(settings_.seed, "theta0")); }
+
+void Study::read_regimes(config::Section section) {
+  settings_.regimes = section.words("regimes", {"standard", "linear"}, regime_names());
+  settings_.checkpoints = section.path("checkpoints", {});
+  const auto given = [&](const std::string& name) {
+    std::vector<std::string> missing;
+    for (const auto& task : settings_.tasks) {
+      if (!std::filesystem::exists(settings_.checkpoints / name / task / "model.safetensors"))
+        missing.push_back(task);
+    }
+    if (!missing.empty() && missing.size() < settings_.tasks.size())
+      section.refuse("checkpoints", "has " + name + " models of other tasks, but none of " + missing[0]);
+    return missing.empty();
+  };
+  const auto chosen = [&](const std::string& name) {
+    return std::find(settings_.regimes.begin(), settings_.regimes.end(), name) != settings_.regimes.end();
+  };
+  for (const auto& name : settings_.regimes) {
+    const auto& r = regime(name);
+    (r.joint ? joint_regimes_ : vector_regimes_).push_back(name);
+    if (!settings_.checkpoints.empty() && !r.joint && r.source.empty() && given(name))
+      given_regimes_.push_back(name);
+    const auto& other = r.source.empty() ? r.start : r.source;
+    if (other.empty() || chosen(other)) continue;
+    if (!settings_.checkpoints.empty() && given(other)) {
+      given_regimes_.push_back(other);
+    } else {
+      auto list = "\"" + other + "\"";
+      for (const auto& each : settings_.regimes) list += ", \"" + each + "\"";
+      section.refuse("regimes", name + " needs the task vectors of " + other +
+                                    ": train them too, with --set '" + "finetune.regimes=[" + list +
+                                    "]', or name those of another run with finetune.checkpoints = "
+                                    "\"RUN/checkpoints\"");
+    }
+  }
+}
+
+void Study::read_task(const std::string& name) {
+  const auto path = settings_.data / (name + ".h5");
+  tasks_.push_back(std::make_unique<data::Task>(data::read_task(path)));
+  const auto& task = *tasks_.back();
+  const auto& in = task.test.inputs;
+  if (task.modality != "image" || in.size(1) != encoder().image_size() ||
+      in.size(2) != encoder().image_size()) {
+    throw InputError(path.string() + ": inputs are not images of " + std::to_string(encoder().image_size()) +
+                     " pixels a side, which the model " + settings_.model.string() + " expects");
+  }
+  if (task.head.size(1) != encoder().features()) {
+    throw InputError(path.string() + ": /head/weight has rows of " + std::to_string(task.head.size(1)) +
+                     " numbers; the model's output has " + std::to_string(encoder().features()));
   }
 }
 
@@ -112,12 +154,38 @@ at::Tensor Study::sample_index(Split split, std::int64_t n) const {
   return all;
 }
 
-std::filesystem::path Study::checkpoint_folder(const std::string& regime, std::size_t t) const {
-  return folder_ / "checkpoints" / regime / task_name(t);
+std::vector<std::string> Study::linear_regimes() const {
+  std::vector<std::string> names;
+  for (const auto& name : regimes()) {
+    if (regime(name).linear) names.push_back(name);
+  }
+  return names;
+}
+
+bool Study::trains(const std::string& name) const {
+  return regime(name).source.empty() &&
+         std::find(given_regimes_.begin(), given_regimes_.end(), name) == given_regimes_.end();
+}
+
+std::vector<std::string> Study::vector_needs(const std::string& name, std::size_t t) const {
+  const auto& source = regime(name).source;
+  if (!source.empty()) return vector_needs(source, t);
+  if (!trains(name)) return {};
+  return {"finetune/" + name + "/" + task_name(t)};
+}
+
+std::filesystem::path Study::checkpoint_folder(const std::string& name, std::size_t t) const {
+  const auto& source = regime(name).source;
+  if (!source.empty()) return checkpoint_folder(source, t);
+  return (trains(name) ? folder_ / "checkpoints" : settings_.checkpoints) / name / task_name(t);
+}
+
+std::filesystem::path Study::joint_folder(const std::string& name) const {
+  return folder_ / "checkpoints" / name / "joint";
 }
 
 at::Tensor Study::task_vector(const std::string& regime, std::size_t t) const {
-  const auto key = regime + "/" + task_name(t);
+  const auto key = checkpoint_folder(regime, t).string();
   for (auto it = vectors_.begin(); it != vectors_.end(); ++it) {
     if (it->first == key) {
       vectors_.splice(vectors_.begin(), vectors_, it);

@@ -39,7 +39,9 @@ struct Settings {
   bool random_init = false;
   std::filesystem::path data;
   std::vector<std::string> tasks;
+  std::string control;  ///< empty: none
   std::vector<std::string> regimes;
+  std::filesystem::path checkpoints;  ///< of regimes that are not trained here; empty: none
   std::int64_t evaluation_points = 0;
   std::int64_t evaluation_batch = 0;
 };
@@ -57,11 +59,27 @@ class Study {
   const models::Encoder& encoder() const { return *checkpoint_.encoder; }
   const autodiff::Layout& layout() const { return encoder().layout(); }
   const at::Tensor& theta0() const { return checkpoint_.theta; }
+  /// θ at random, drawn from the run's seed: θ0 where the run starts at random.
+  at::Tensor random_theta() const;
   const std::string& theta0_name() const { return theta0_name_; }  ///< "pretrained" or "random"
-  const std::vector<std::string>& regimes() const { return settings_.regimes; }
+  /// Those with a task vector a task.
+  const std::vector<std::string>& regimes() const { return vector_regimes_; }
+  /// Those that are trained and used as linearised models.
+  std::vector<std::string> linear_regimes() const;
+  /// Those with one model of all tasks.
+  const std::vector<std::string>& joint_regimes() const { return joint_regimes_; }
+  /// Whether this run trains it: no other's task vectors, no checkpoints found.
+  bool trains(const std::string& regime) const;
 
   std::size_t tasks() const { return settings_.tasks.size(); }
-  const std::string& task_name(std::size_t t) const { return settings_.tasks[t]; }
+  bool has_control() const { return !settings_.control.empty(); }
+  /// The control's number, wherever a task's is asked for (papers 1 and 3: ImageNet).
+  std::size_t control() const { return tasks(); }
+  /// All tasks, and the control if there is one.
+  std::size_t tasks_and_control() const { return tasks_.size(); }
+  const std::string& task_name(std::size_t t) const {
+    return t < tasks() ? settings_.tasks[t] : settings_.control;
+  }
   const data::Task& task(std::size_t t) const { return *tasks_[t]; }
   models::Head head(std::size_t t) const { return {task(t).head, task(t).logit_scale}; }
   /// Pairs of tasks in the order (0,1), (0,2), … of the contract.
@@ -73,8 +91,12 @@ class Study {
   /// int64 [T, n]: the samples' rows, −1 beyond a split's end.
   at::Tensor sample_index(Split split, std::int64_t n) const;
 
+  /// Keys of the units that make the regime's task vector: none where its checkpoint is given.
+  std::vector<std::string> vector_needs(const std::string& regime, std::size_t t) const;
+  /// Where the regime's model of a task is, or will be.
   std::filesystem::path checkpoint_folder(const std::string& regime, std::size_t t) const;
-  /// τ = θ* − θ0 [P] from the run folder; the last few are kept in memory.
+  std::filesystem::path joint_folder(const std::string& regime) const;
+  /// τ = θ* − θ0 [P] of task t; the last few are kept in memory.
   at::Tensor task_vector(const std::string& regime, std::size_t t) const;
   std::vector<at::Tensor> task_vectors(const std::string& regime) const;
 
@@ -84,6 +106,8 @@ class Study {
   at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, const at::Tensor& pixels) const;
 
  private:
+  void read_regimes(config::Section section);
+  void read_task(const std::string& name);
   template <class F>
   at::Tensor by_shards(const comm::Communicator& group, const at::Tensor& pixels, const char* what,
                        F&& f) const;
@@ -92,7 +116,8 @@ class Study {
   std::filesystem::path folder_;
   models::Checkpoint checkpoint_;
   std::string theta0_name_;
-  std::vector<std::unique_ptr<data::Task>> tasks_;
+  std::vector<std::string> vector_regimes_, joint_regimes_, given_regimes_;
+  std::vector<std::unique_ptr<data::Task>> tasks_;  // the control last
   std::vector<std::pair<std::size_t, std::size_t>> pairs_;
   mutable std::map<std::tuple<std::size_t, Split, std::int64_t>, Sample> samples_;
   mutable std::list<std::pair<std::string, at::Tensor>> vectors_;  // newest first

@@ -4,8 +4,9 @@
 // is measured of a linear regime follows from these by linearity, at any α. And τJp (paper 3, eq. 9): the
 // mean over x in task b of ‖J(x)τ_a‖², J of the encoder's output.
 //
-// Units features/base and features/R/TASK: tensors "test/TASK", "validation/TASK" [n, features].
-// /tau_jp/R/value [T, T]; attribute space; /tau_jp/R/sample_index
+// Units features/base and features/R/TASK: tensors "test/TASK", "validation/TASK" [n, features], also of the
+// control.
+// /tau_jp/R/value [T, T], control [T]: b the control task; attribute space; /tau_jp/R/sample_index
 #include <ATen/ATen.h>
 
 #include "suite/experiments/placement.hpp"
@@ -19,10 +20,10 @@ class TauJp final : public Experiment {
   using Experiment::Experiment;
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
-    const auto linear = linear_regimes();
+    const auto linear = study_.linear_regimes();
     if (linear.empty()) return;
-    const double samples =
-        2.0 * static_cast<double>(study_.tasks()) * static_cast<double>(study_.settings().evaluation_points);
+    const double samples = 2.0 * static_cast<double>(study_.tasks_and_control()) *
+                           static_cast<double>(study_.settings().evaluation_points);
     const double forward = samples * study_.encoder().forward_flops();
     units.push_back({"features/base", forward, {}, [this](schedule::UnitContext& context) {
                        return each_sample(context, [&](const at::Tensor& x) {
@@ -33,19 +34,19 @@ class TauJp final : public Experiment {
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
         const auto task = study_.task_name(t);
         units.push_back(
-            {"features/" + name + "/" + task,
-             3 * forward,
-             {"finetune/" + name + "/" + task},
+            {"features/" + name + "/" + task, 3 * forward, study_.vector_needs(name, t),
              [this, name, t](schedule::UnitContext& context) {
                const auto tau = study_.task_vector(name, t);
                auto file = each_sample(
                    context, [&](const at::Tensor& x) { return study_.tangent(context.group, tau, x); });
-               auto value = at::zeros({static_cast<std::int64_t>(study_.tasks())}, at::kDouble);
-               for (std::size_t b = 0; b < study_.tasks(); ++b) {
+               const auto tasks = static_cast<std::int64_t>(study_.tasks());
+               auto value = at::zeros({tasks + study_.has_control()}, at::kDouble);
+               for (std::size_t b = 0; b < study_.tasks_and_control(); ++b) {
                  value[static_cast<std::int64_t>(b)] =
                      file.tensors.at("test/" + study_.task_name(b)).to(at::kDouble).square().sum(1).mean();
                }
-               file.tensors["tau_jp"] = value;
+               file.tensors["tau_jp"] = value.narrow(0, 0, tasks);
+               if (study_.has_control()) file.tensors["tau_jp_control"] = value[tasks];
                return file;
              }});
       }
@@ -54,7 +55,7 @@ class TauJp final : public Experiment {
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks());
-    for (const auto& name : linear_regimes()) {
+    for (const auto& name : study_.linear_regimes()) {
       std::vector<Box> boxes;
       for (std::int64_t t = 0; t < tasks; ++t) {
         boxes.push_back({"features/" + name + "/" + study_.task_name(static_cast<std::size_t>(t)), {t}});
@@ -62,6 +63,10 @@ class TauJp final : public Experiment {
       const auto group = "/tau_jp/" + name;
       place(out, done, group + "/value", store::Element::float64, {tasks, tasks}, {"task", "task"}, boxes,
             "tau_jp");
+      if (study_.has_control()) {
+        place(out, done, group + "/control", store::Element::float64, {tasks}, {"task"}, boxes,
+              "tau_jp_control");
+      }
       out.attribute(group, "space", std::string("encoder output"));
       out.put(group + "/sample_index", study_.sample_index(Split::test, study_.settings().evaluation_points),
               {"task", "evaluation_point"});
@@ -69,23 +74,16 @@ class TauJp final : public Experiment {
   }
 
  private:
-  std::vector<std::string> linear_regimes() const {
-    std::vector<std::string> names;
-    for (const auto& name : study_.regimes()) {
-      if (regime(name).linear) names.push_back(name);
-    }
-    return names;
-  }
-
   template <class F>
   store::TensorFile each_sample(schedule::UnitContext& context, F&& f) const {
     store::TensorFile file;
     const auto n = study_.settings().evaluation_points;
-    for (std::size_t b = 0; b < study_.tasks(); ++b) {
+    for (std::size_t b = 0; b < study_.tasks_and_control(); ++b) {
       context.stop_if_requested();
       file.tensors["test/" + study_.task_name(b)] = f(study_.sample(b, Split::test, n).pixels);
       file.tensors["validation/" + study_.task_name(b)] = f(study_.sample(b, Split::validation, n).pixels);
-      context.progress(static_cast<double>(b + 1) / static_cast<double>(study_.tasks()), study_.task_name(b));
+      context.progress(static_cast<double>(b + 1) / static_cast<double>(study_.tasks_and_control()),
+                       study_.task_name(b));
     }
     return file;
   }

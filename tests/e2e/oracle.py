@@ -13,9 +13,14 @@ from torch import Tensor
 from torch.func import functional_call, grad, hessian, jacrev, jvp, vmap
 from torch.nn.functional import cross_entropy, normalize
 from transformers import CLIPVisionModelWithProjection
-from world import TASKS, World
+from world import CONTROL, TASKS, World
 
 Parameters = dict[str, Tensor]
+SOURCE = {"posthoc": "standard", "attention_posthoc": "attention"}  # whose task vectors these regimes use
+
+
+def is_linear(regime: str) -> bool:
+    return regime in {*SOURCE, "linear", "multitask_linear"} or regime.startswith("tau_jp")
 
 
 def load(folder: Path) -> CLIPVisionModelWithProjection:
@@ -33,17 +38,17 @@ def flat(p: Parameters) -> Tensor:
 
 class Oracle:
     def __init__(self, world: World, run: Path) -> None:
-        self.run = run
+        self.world, self.run = world, run
         self.model = load(world.model)
         self.theta0 = parameters(self.model)
         self.results = h5py.File(run / "results.h5")
-        self.files = [h5py.File(world.task(name)) for name in TASKS]
+        self.files = [h5py.File(world.task(name)) for name in [*TASKS, CONTROL]]
         self.heads = [(torch.tensor(f["head/weight"][()]).double(), float(f["head/weight"].attrs["logit_scale"]))
                       for f in self.files]
 
     @cache  # noqa: B019 (one object a session)
     def tuned(self, regime: str, t: int) -> Parameters:
-        return parameters(load(self.run / "checkpoints" / regime / TASKS[t]))
+        return parameters(load(self.run / "checkpoints" / SOURCE.get(regime, regime) / TASKS[t]))
 
     def tau(self, regime: str, t: int) -> Parameters:
         return {k: v - self.theta0[k] for k, v in self.tuned(regime, t).items()}
@@ -76,7 +81,7 @@ class Oracle:
         """The encoder's output of the edited model θ0 + Σ α τ, in its regime's function."""
         step = {k: sum((a * self.tau(regime, t)[k] for t, a in edits.items()), torch.zeros_like(v))
                 for k, v in self.theta0.items()}
-        if regime == "linear":
+        if is_linear(regime):
             f, jv = self.tangent(step, x)
             return (f + jv).detach()
         with torch.no_grad():
@@ -89,7 +94,7 @@ class Oracle:
         return float((logits.argmax(1) == y).double().mean()), float(cross_entropy(logits, y))
 
     def training_loss(self, regime: str, t: int, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-        if regime != "linear":
+        if not is_linear(regime):
             return cross_entropy(self.logits(t, self.encode(p, x)), y)
         f, jv = self.tangent({k: v - self.theta0[k] for k, v in p.items()}, x)
         return cross_entropy(self.logits(t, f + jv), y)
@@ -99,7 +104,7 @@ class Oracle:
         x, y = self.points(f"smoothness/{regime}/sample_index", t, "train")
         theta = self.tuned(regime, t)
         size = flat(theta).numel()
-        if regime == "linear":  # linear in θ: H = Jᵀ (∇² of the loss in the output) J, with the whole J
+        if is_linear(regime):  # linear in θ: H = Jᵀ (∇² of the loss in the output) J, with the whole J
             jacobian = torch.cat([v.flatten(2) for v in jacrev(self.encode)(self.theta0, x).values()], 2).flatten(0, 1)
             z = self.output(regime, {t: 1.0}, x)
             inner = hessian(lambda z: cross_entropy(self.logits(t, z.view(len(x), -1)), y))(z.flatten())

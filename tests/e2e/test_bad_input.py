@@ -57,6 +57,37 @@ def change_header(world: World, change: Callable[[dict], None]) -> None:
     world.weights.write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + size:])
 
 
+@pytest.mark.parametrize(("setting", "expected"), [
+    ('finetune.regimes=["attension"]', ["attension", "did you mean", "attention"]),
+    ('finetune.regimes=["posthoc"]', ["posthoc needs", "standard", 'finetune.regimes=["standard", "posthoc"]']),
+    ('finetune.regimes=["linear", "tau_jp_continue", "attention_posthoc"]', ["attention_posthoc needs", "attention"]),
+    ('finetune.regimes=["multitask"]\nfinetune.batch=2', ["multitask", "3 tasks"]),
+    ("data.control=blobs", ["control", "blobs", "also one of the tasks"]),
+    ("data.control=nowhere", ["nowhere.h5"]),
+    ("addition.alpha=[]", ["alpha"]),
+    ("addition.alpha=[0.0, 0.5]", ["alpha", "one-shot"]),
+    ("negation.alpha=[0.5]", ["negation", "data.control"]),
+    ('ntk.init=["pretrianed"]', ["pretrianed", "pretrained"]),
+])
+def test_a_wrong_setting(world: World, tmp_path: Path, setting: str, expected: list[str]) -> None:
+    arguments = [word for one in setting.split("\n") for word in ("--set", one)]
+    refused(world, tmp_path / "run", *expected, arguments=tuple(arguments))
+
+
+def test_a_task_without_a_validation_split(own: World, tmp_path: Path) -> None:
+    with h5py.File(own.task("blobs"), "a") as file:
+        del file["validation"]
+    refused(own, tmp_path / "run", own.task("blobs"), "/validation")
+
+
+def test_checkpoints_of_some_tasks_only(own: World, tmp_path: Path) -> None:
+    folder = tmp_path / "given" / "standard" / "blobs"
+    folder.mkdir(parents=True)
+    shutil.copy(own.weights, folder)
+    setting = f"finetune.checkpoints={folder.parents[1]}"
+    refused(own, tmp_path / "run", "standard", "stripes", arguments=("--set", setting))
+
+
 def test_truncated_weights(own: World, tmp_path: Path) -> None:
     own.weights.write_bytes(own.weights.read_bytes()[:-1000])
     refused(own, tmp_path / "run", own.weights)

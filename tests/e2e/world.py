@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
 
-CLASSES = {"stripes": 3, "blobs": 4, "corners": 5}
-TASKS = list(CLASSES)
+CLASSES = {"stripes": 3, "blobs": 4, "corners": 5, "plaids": 4}
+TASKS, CONTROL = list(CLASSES)[:3], "plaids"
 ROWS = {"train": 60, "validation": 20, "test": 30}
 FEATURES = 12
 
@@ -64,6 +64,40 @@ alpha = { from = 0.0, to = 1.0, count = 6 }
 """
 
 
+# All that the tangent-space papers measure, over the same tasks.
+PAPERS = EXPERIMENT + """
+[finetune.tau_jp_continue]
+steps = 7
+trace_every = 3
+
+[pair_addition]
+alpha = [0.0, 0.5, 0.8, 1.0]
+
+[negation]
+alpha = [0.0, 0.5, 1.0]
+wide_alpha = [0.5, 2.0, 3.0]
+control_threshold = 0.9
+
+[cost]
+steps = 3
+"""
+for _old, _new in {
+    "tiny": "papers",
+    '"corners"]': '"corners"]\ncontrol = "plaids"',
+    '["standard", "linear"]': """[
+  "standard", "linear", "posthoc", "attention", "attention_posthoc", "tau_jp", "tau_jp_strict", "tau_jp_incremental",
+  "tau_jp_continue", "multitask", "multitask_linear",
+]
+penalty_weight = 0.05
+penalty_batch = 5""",
+    "[finetune.linear]\nlearning_rate = 2e-3\n": "",
+    "[-1.5, 0.0, 0.5, 1.0, 2.0]": "[0.0, 0.5, 1.0]",
+    "logits = 4": 'logits = 2\ninit = ["pretrained", "random"]',
+}.items():
+    assert PAPERS.count(_old) == 1, _old
+    PAPERS = PAPERS.replace(_old, _new)
+
+
 @dataclass(frozen=True)
 class World:
     folder: Path
@@ -71,6 +105,10 @@ class World:
     @property
     def experiment(self) -> Path:
         return self.folder / "tiny.toml"
+
+    @property
+    def papers(self) -> Path:
+        return self.folder / "papers.toml"
 
     @property
     def model(self) -> Path:
@@ -109,7 +147,7 @@ def make(folder: Path) -> World:
     world = World(folder)
     (folder / "data").mkdir(parents=True)
     rng = np.random.default_rng(3)
-    for name in TASKS:
+    for name in CLASSES:
         _write_task(world.task(name), name, rng)
     torch.manual_seed(11)
     shape = CLIPVisionConfig(hidden_size=24, intermediate_size=48, num_hidden_layers=2, num_attention_heads=3,
@@ -120,4 +158,5 @@ def make(folder: Path) -> World:
             parameter.add_((0.1 if parameter.ndim == 1 else 0.08) * torch.randn_like(parameter))
     model.save_pretrained(world.model)
     world.experiment.write_text(EXPERIMENT)
+    world.papers.write_text(PAPERS)
     return world

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The trace of a regime that goes on from another's task vectors (paper 3, figure 3): τJp of all ordered
+// pairs and normalised accuracy at α = 1, of each pair's sum and of all tasks', after each few further steps.
+// From the tangent features that fine-tuning kept, by linearity.
+//
+// /continuation/R/step [S], tau_jp [S,T,T], pair_normalized [S,P], normalized [S], accuracy [S,T] (own model)
+#include <ATen/ATen.h>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/placement.hpp"
+#include "suite/experiments/trainer.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Continuation final : public Experiment {
+ public:
+  Continuation(const Study& study, std::map<std::string, Training> training)
+      : Experiment(study), training_(std::move(training)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : study_.regimes()) {
+      if (!traced(name)) continue;
+      std::vector<std::string> needs = {"features/base"};
+      for (std::size_t t = 0; t < study_.tasks(); ++t)
+        for (const auto& key : study_.vector_needs(name, t)) needs.push_back(key);
+      units.push_back({"continuation/" + name, study_.encoder().forward_flops(), needs,
+                       [this, name, &folder](schedule::UnitContext&) { return compute(name, folder); }});
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : study_.regimes()) {
+      if (!traced(name)) continue;
+      const auto group = "/continuation/" + name, axis = group + "/step";
+      const auto file = done.folder.read_unit("continuation/" + name);
+      out.scale(axis, file.tensors.at("step"), "step_continuation_" + name);
+      out.put(group + "/tau_jp", file.tensors.at("tau_jp"), {axis, "task", "task"});
+      if (!study_.pairs().empty())
+        out.put(group + "/pair_normalized", file.tensors.at("pair_normalized"), {axis, "pair"}, "1");
+      out.put(group + "/normalized", file.tensors.at("normalized"), {axis}, "1");
+      out.put(group + "/accuracy", file.tensors.at("accuracy"), {axis, "task"}, "1");
+      out.attribute(group, "start", regime(name).start);
+    }
+  }
+
+ private:
+  bool traced(const std::string& name) const { return !regime(name).start.empty() && study_.trains(name); }
+
+  store::TensorFile compute(const std::string& name, const schedule::RunFolder& folder) const {
+    const auto tasks = study_.tasks();
+    const auto points = study_.settings().evaluation_points;
+    const auto& training = training_.at(name);
+    const auto base = folder.read_unit("features/base");
+    std::vector<at::Tensor> traces;  // of each task vector [S, Σn · features]
+    for (std::size_t t = 0; t < tasks; ++t)
+      traces.push_back(folder.read_unit("finetune/" + name + "/" + study_.task_name(t)).tensors.at("trace"));
+    const auto steps = traces[0].size(0);
+    const auto T = static_cast<std::int64_t>(tasks), P = static_cast<std::int64_t>(study_.pairs().size());
+    auto tau_jp = at::zeros({steps, T, T}, at::kDouble), own = at::zeros({steps, T}, at::kDouble);
+    auto pair_normalised = at::zeros({steps, P}, at::kDouble), all = own.clone();
+
+    // J(x)τa on task b's points, at one step.
+    std::vector<std::int64_t> begin = {0};
+    for (std::size_t b = 0; b < tasks; ++b)
+      begin.push_back(begin.back() + base.tensors.at("test/" + study_.task_name(b)).numel());
+    const auto tangent = [&](std::int64_t s, std::size_t a, std::size_t b) {
+      return traces[a][s]
+          .narrow(0, begin[b], begin[b + 1] - begin[b])
+          .view({-1, study_.encoder().features()});
+    };
+    for (std::int64_t s = 0; s < steps; ++s) {
+      for (std::size_t b = 0; b < tasks; ++b) {
+        const auto column = static_cast<std::int64_t>(b);
+        const auto& f0 = base.tensors.at("test/" + study_.task_name(b));
+        const auto& labels = study_.sample(b, Split::test, points).labels;
+        const auto accuracy = [&, b = b](const at::Tensor& z) {
+          return static_cast<double>(metrics::correct(study_.head(b).logits(z), labels)) /
+                 static_cast<double>(labels.size(0));
+        };
+        auto sum = f0.clone();
+        for (std::size_t a = 0; a < tasks; ++a) {
+          const auto jt = tangent(s, a, b);
+          sum.add_(jt);
+          tau_jp[s][static_cast<std::int64_t>(a)][column] = jt.to(at::kDouble).square().sum(1).mean();
+        }
+        const auto alone = f0 + tangent(s, b, b);
+        const double mine = accuracy(alone);
+        own[s][column] = mine;
+        all[s][column] = accuracy(sum);
+        for (std::int64_t p = 0; p < P; ++p) {
+          const auto [i, j] = study_.pairs()[static_cast<std::size_t>(p)];
+          if (b != i && b != j) continue;
+          const double merged = accuracy(alone + tangent(s, b == i ? j : i, b));
+          pair_normalised[s][p] += mine > 0 ? 0.5 * merged / mine : 0.0;
+        }
+      }
+    }
+    auto step = at::arange(steps, at::kLong).mul_(training.trace_every).clamp_max_(training.steps);
+    auto normalised = at::zeros({steps}, at::kDouble);
+    for (std::int64_t s = 0; s < steps; ++s) normalised[s] = metrics::normalised_accuracy(all[s], own[s]);
+    store::TensorFile file;
+    file.tensors = {{"step", step},
+                    {"tau_jp", tau_jp},
+                    {"pair_normalized", pair_normalised},
+                    {"normalized", normalised},
+                    {"accuracy", own}};
+    return file;
+  }
+
+  std::map<std::string, Training> training_;
+};
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_continuation(config::Config& config, const Study& study) {
+  if (!config.has("finetune")) return nullptr;
+  return std::make_unique<Continuation>(study, read_trainings(config));
+}
+
+}  // namespace taugrid::experiments

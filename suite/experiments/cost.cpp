@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What training in each regime costs (paper 4, table 4; paper 3, table 4; paper 1, appendix on the cost of
+// linearisation): a few real steps on the first task, their time, and the most bytes of tensors alive at
+// once.
+//
+// /cost/R/parameters, trainable_parameters, optimiser_memory, peak_memory (B), seconds_per_step (s),
+// step_flops, forward_flops, jvp_flops; attributes batch, steps. forward_flops and jvp_flops: of one batch.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "suite/experiments/memory.hpp"
+#include "suite/experiments/placement.hpp"
+#include "suite/experiments/trainer.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Cost final : public Experiment {
+ public:
+  Cost(const Study& study, std::map<std::string, Training> training, std::int64_t steps)
+      : Experiment(study), training_(std::move(training)), steps_(steps) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
+    for (const auto& name : trained()) {
+      const auto& start = regime(name).start;
+      units.push_back(
+          {"cost/" + name,
+           5.0 * static_cast<double>(steps_ * training_.at(name).batch) * study_.encoder().forward_flops(),
+           start.empty() ? std::vector<std::string>{} : study_.vector_needs(start, last()),
+           [this, name](schedule::UnitContext& context) { return compute(name, context); }});
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : trained()) {
+      const auto group = "/cost/" + name;
+      const auto file = done.folder.read_unit("cost/" + name);
+      for (const auto& [what, unit] :
+           std::vector<std::pair<std::string, std::string>>{{"parameters", "1"},
+                                                            {"trainable_parameters", "1"},
+                                                            {"optimiser_memory", "B"},
+                                                            {"peak_memory", "B"},
+                                                            {"seconds_per_step", "s"},
+                                                            {"step_flops", "1"},
+                                                            {"forward_flops", "1"},
+                                                            {"jvp_flops", "1"}}) {
+        out.put(group + "/" + what, file.tensors.at(what), {}, unit);
+      }
+      out.attribute(group, "batch", training_.at(name).batch);
+      out.attribute(group, "steps", steps_);
+    }
+  }
+
+ private:
+  // Of an incremental regime the last task has the most others.
+  std::size_t last() const { return study_.tasks() - 1; }
+
+  std::vector<std::string> trained() const {
+    std::vector<std::string> names;
+    for (const auto& name : study_.settings().regimes) {
+      if (study_.trains(name)) names.push_back(name);
+    }
+    return names;
+  }
+
+  store::TensorFile compute(const std::string& name, schedule::UnitContext& context) const {
+    const auto& training = training_.at(name);
+    const auto& r = regime(name);
+    const auto& layout = study_.layout();
+    const auto trained = trained_blocks(r, layout);
+    std::int64_t trainable = 0;
+    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+      if (trained.empty() || trained[i]) trainable += layout.blocks()[i].count;
+    }
+    if (!r.start.empty()) study_.task_vector(r.start, last());  // read once, before memory is counted
+
+    PeakMemory memory;
+    std::vector<double> seconds;
+    {
+      Trainer trainer(study_, name, training, last(), context.group);
+      for (std::int64_t step = 0; step < steps_; ++step) {
+        context.stop_if_requested();
+        const auto began = std::chrono::steady_clock::now();
+        trainer.step(step);
+        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+      }
+    }
+    std::sort(seconds.begin(), seconds.end());
+
+    const auto others = static_cast<double>(penalised_tasks(study_, r, last()).size());
+    const double penalised =
+        static_cast<double>(training.penalty_batch) * (r.penalty == Penalty::strict ? others
+                                                       : others > 0                 ? 1.0
+                                                                                    : 0.0);
+    const double forward = study_.encoder().forward_flops();
+    const auto scalar = [](double value) { return at::full({}, value, at::kDouble); };
+    const auto whole = [](std::int64_t value) { return at::full({}, value, at::kLong); };
+    // A linear step keeps θ0 beside θ.
+    const auto base = r.linear ? static_cast<std::int64_t>(study_.theta0().nbytes()) : 0;
+    store::TensorFile file;
+    file.tensors = {{"parameters", whole(layout.size())},
+                    {"trainable_parameters", whole(trainable)},
+                    {"optimiser_memory", whole(2 * trainable * study_.theta0().element_size())},
+                    {"peak_memory", whole(memory.bytes() + base)},
+                    {"seconds_per_step", scalar(seconds[seconds.size() / 2])},
+                    {"step_flops", scalar((static_cast<double>(training.batch) + penalised) * forward *
+                                          step_passes(r, layout))},
+                    {"forward_flops", scalar(static_cast<double>(training.batch) * forward)},
+                    {"jvp_flops", scalar(3 * static_cast<double>(training.batch) * forward)}};
+    return file;
+  }
+
+  /// Forward passes that a step is worth: forward 1, the gradient of activations 1, of trained weights as
+  /// much as their share; linear: two products for each of the forward pass besides.
+  static double step_passes(const Regime& r, const autodiff::Layout& layout) {
+    const auto trained = trained_blocks(r, layout);
+    double all = 0, some = 0;
+    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+      if (layout.blocks()[i].shape.size() < 2) continue;  // matrices alone make products
+      const auto count = static_cast<double>(layout.blocks()[i].count);
+      all += count;
+      if (trained.empty() || trained[i]) some += count;
+    }
+    return 2 + some / all + (r.linear ? 2 : 0);
+  }
+
+  std::map<std::string, Training> training_;
+  std::int64_t steps_;
+};
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_cost(config::Config& config, const Study& study) {
+  if (!config.has("cost")) return nullptr;
+  auto section = config.section("cost");
+  if (!config.has("finetune")) return nullptr;
+  return std::make_unique<Cost>(study, read_trainings(config), section.integer("steps", 5, {1, 1000}));
+}
+
+}  // namespace taugrid::experiments

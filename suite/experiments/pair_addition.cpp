@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Task addition of every pair (paper 3, figure 2): θ0 + α (τi + τj), one α for both, chosen to maximise the
+// pair's normalised accuracy on validation points. What the predictors of interference are compared with.
+//
+// /pair_addition/R/alpha [A], validation_accuracy, test_accuracy [P,A,2]; chosen_alpha, absolute, normalized,
+// one_shot_absolute, one_shot_normalized [P]
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/edited_model.hpp"
+#include "suite/experiments/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class PairAddition final : public Experiment {
+ public:
+  PairAddition(const Study& study, std::vector<double> alpha) : Experiment(study), alpha_(std::move(alpha)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const double cost = 4.0 * static_cast<double>(alpha_.size()) * static_cast<double>(points()) *
+                        study_.encoder().forward_flops();
+    for (const auto& name : study_.regimes()) {
+      for (std::size_t p = 0; p < study_.pairs().size(); ++p) {
+        const auto [i, j] = study_.pairs()[p];
+        auto needs = EditedModel::needs(study_, name, {i, j});
+        for (const auto t : {i, j}) needs.push_back("single_task/" + name + "/" + study_.task_name(t));
+        units.push_back({key(name, p), EditedModel::passes(name, cost), needs,
+                         [this, name, p, &folder](schedule::UnitContext& context) {
+                           return pair(name, p, folder, context);
+                         }});
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto pairs = static_cast<std::int64_t>(study_.pairs().size());
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    for (const auto& name : study_.regimes()) {
+      const auto group = "/pair_addition/" + name;
+      const auto axis = group + "/alpha";
+      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_pair_addition_" + name, "1");
+      std::vector<Box> boxes;
+      for (std::int64_t p = 0; p < pairs; ++p) boxes.push_back({key(name, static_cast<std::size_t>(p)), {p}});
+      for (const auto* what : {"validation_accuracy", "test_accuracy"}) {
+        place(out, done, group + "/" + what, store::Element::float64, {pairs, a, 2}, {"pair", axis, "side"},
+              boxes, what, "1");
+      }
+      for (const auto* what :
+           {"chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"}) {
+        place(out, done, group + "/" + what, store::Element::float64, {pairs}, {"pair"}, boxes, what, "1");
+      }
+      out.put(group + "/sample_index", study_.sample_index(Split::test, points()),
+              {"task", "evaluation_point"});
+      out.put(group + "/validation_sample_index", study_.sample_index(Split::validation, points()),
+              {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  std::int64_t points() const { return study_.settings().evaluation_points; }
+  std::string key(const std::string& name, std::size_t p) const {
+    return "pair_addition/" + name + "/" + study_.pair_name(p);
+  }
+
+  store::TensorFile pair(const std::string& name, std::size_t p, const schedule::RunFolder& folder,
+                         schedule::UnitContext& context) const {
+    const EditedModel model(study_, folder, name, context.group);
+    const auto [i, j] = study_.pairs()[p];
+    const auto grid = at::tensor(alpha_, at::kDouble).view({-1, 1}).repeat({1, 2});
+    const auto curves = [&, i = i, j = j](Split split) {
+      std::vector<at::Tensor> sides;
+      for (const auto t : {i, j}) {
+        sides.push_back(model.accuracies({i, j}, grid, t, split, points(), [&](double share) {
+          context.stop_if_requested();
+          const auto before = static_cast<double>(sides.size()) + (split == Split::test ? 2 : 0);
+          context.progress((share + before) / 4, "curve");
+        }));
+      }
+      return at::stack(sides, 1);
+    };
+    const auto own = [&, i = i, j = j](const char* what) {
+      std::vector<at::Tensor> both;
+      for (const auto t : {i, j})
+        both.push_back(folder.read_unit("single_task/" + name + "/" + study_.task_name(t)).tensors.at(what));
+      return at::stack(both);
+    };
+    const auto validation = curves(Split::validation), test = curves(Split::test);
+    const auto normalised = metrics::normalised_accuracy(test, own("accuracy"));
+    const auto chosen =
+        metrics::normalised_accuracy(validation, own("validation_accuracy")).argmax().item<std::int64_t>();
+    const auto one = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
+    store::TensorFile file;
+    file.tensors = {{"validation_accuracy", validation},
+                    {"test_accuracy", test},
+                    {"chosen_alpha", at::full({}, alpha_[static_cast<std::size_t>(chosen)], at::kDouble)},
+                    {"absolute", test[chosen].mean()},
+                    {"normalized", normalised[chosen].clone()},
+                    {"one_shot_absolute", test[one].mean()},
+                    {"one_shot_normalized", normalised[one].clone()}};
+    return file;
+  }
+
+  std::vector<double> alpha_;
+};
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_pair_addition(config::Config& config, const Study& study) {
+  if (!config.has("pair_addition")) return nullptr;
+  auto section = config.section("pair_addition");
+  return std::make_unique<PairAddition>(study, addition_grid(section));
+}
+
+}  // namespace taugrid::experiments

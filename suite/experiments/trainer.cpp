@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/trainer.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace taugrid::experiments {
+namespace {
+
+Training read(config::Section section, const Training& d) {
+  Training t{};
+  t.steps = section.integer("steps", d.steps, {1, 1e9});
+  t.batch = section.integer("batch", d.batch, {1, 1e6});
+  t.warmup = section.integer("warmup_steps", d.warmup, {0, 1e9});
+  t.learning_rate = section.real("learning_rate", d.learning_rate, {0, 1e3});
+  t.weight_decay = section.real("weight_decay", d.weight_decay, {0, 1e3});
+  t.clip = section.real("clip_norm", d.clip, {1e-12, 1e12});
+  t.checkpoint_seconds = section.real("checkpoint_seconds", d.checkpoint_seconds, {0, 1e9});
+  t.penalty_weight = section.real("penalty_weight", d.penalty_weight, {0, 1e9});
+  t.penalty_batch = section.integer("penalty_batch", d.penalty_batch, {1, 1e6});
+  t.trace_every = section.integer("trace_every", d.trace_every, {1, 1e9});
+  return t;
+}
+
+AdamWSettings adamw(const Training& training) {
+  AdamWSettings settings;
+  settings.weight_decay = training.weight_decay;
+  return settings;
+}
+
+}  // namespace
+
+std::map<std::string, Training> read_trainings(config::Config& config) {
+  // The papers' values: 2,000 steps of 128, 200 of warm-up (paper 1, appendix A); λ and 16 inputs of each
+  // other task (paper 3, section 5.2 and its code).
+  auto section = config.section("finetune");
+  const auto common = read(section, {2000, 128, 200, 1e-5, 0.1, 1.0, 60, 0.1, 16, 10});
+  std::map<std::string, Training> all;
+  for (const auto& name : regime_names()) {
+    // One of a regime not chosen is checked all the same.
+    all.emplace(name, section.has(name) ? read(section.sub(name), common) : common);
+  }
+  return all;
+}
+
+std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regime, std::size_t t) {
+  std::vector<std::size_t> all;
+  if (regime.penalty == Penalty::none) return all;
+  const auto end = regime.penalty == Penalty::earlier ? t : study.tasks_and_control();
+  for (std::size_t u = 0; u < end; ++u) {
+    if (u != t) all.push_back(u);
+  }
+  return all;
+}
+
+at::Tensor Batches::rows(std::int64_t step) {
+  std::vector<at::Tensor> parts;
+  auto at = step * batch_;
+  for (auto left = batch_; left > 0;) {
+    const auto& order = epoch(at / rows_);
+    const auto from = at % rows_, count = std::min(left, rows_ - from);
+    parts.push_back(order.narrow(0, from, count));
+    at += count;
+    left -= count;
+  }
+  return at::cat(parts);
+}
+
+const at::Tensor& Batches::epoch(std::int64_t number) {
+  if (number != current_) {
+    auto generator =
+        at::make_generator<at::CPUGeneratorImpl>(seed_for(seed_, "epoch" + std::to_string(number)));
+    order_ = at::randperm(rows_, generator, at::kLong);
+    current_ = number;
+  }
+  return order_;
+}
+
+Trainer::Trainer(const Study& study, const std::string& name, const Training& training, std::size_t t,
+                 const comm::Communicator& group)
+    : study_(study),
+      regime_(regime(name)),
+      training_(training),
+      group_(group),
+      theta_(study.theta0().clone()),
+      loss_(study.encoder(), regime_, study.theta0()),
+      optimiser_(theta_, study.layout(), trained_blocks(regime_, study.layout()), adamw(training)) {
+  if (!regime_.start.empty()) theta_.add_(study.task_vector(regime_.start, t));
+  for (std::size_t u = 0; u < study.tasks(); ++u) heads_.push_back(study.head(u));
+  const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
+    return Source{u, Batches(study.task(u).train.labels.size(0), batch,
+                             seed_for(study.settings().seed, purpose + study.task_name(u)))};
+  };
+  if (regime_.joint) {
+    // A batch holds as many samples of each task as of any other.
+    const auto each = training.batch / static_cast<std::int64_t>(study.tasks());
+    for (std::size_t u = 0; u < study.tasks(); ++u) own_.push_back(source(u, each, "batches/"));
+    return;
+  }
+  own_.push_back(source(t, training.batch, "batches/"));
+  for (const auto u : penalised_tasks(study, regime_, t))
+    others_.push_back(source(u, training.penalty_batch, "penalty/" + study.task_name(t) + "/"));
+}
+
+Part Trainer::part(std::size_t task, const at::Tensor& rows) const {
+  // This rank's share.
+  const auto n = rows.size(0);
+  const auto share = (n + group_.size() - 1) / group_.size();
+  const auto begin = std::min(n, share * group_.rank());
+  const auto mine = rows.narrow(0, begin, std::min(n, begin + share) - begin);
+  const auto& data = study_.task(task);
+  return {data::normalised_images(data.train.inputs.index_select(0, mine), data.mean, data.std),
+          data.train.labels.index_select(0, mine), nullptr, 1 / static_cast<double>(n)};
+}
+
+std::vector<Part> Trainer::parts(std::int64_t step) {
+  std::vector<Part> all;
+  for (auto& source : own_) {
+    all.push_back(part(source.task, source.batches.rows(step)));
+    all.back().head = &heads_[source.task];
+    all.back().weight /= static_cast<double>(own_.size());
+  }
+  if (others_.empty()) return all;
+  const auto penalise = [&](Source& source, std::int64_t turn) {
+    all.push_back(part(source.task, source.batches.rows(turn)));
+    all.back().weight *= training_.penalty_weight;
+  };
+  if (regime_.penalty == Penalty::strict) {
+    for (auto& source : others_) penalise(source, step);
+  } else {
+    const auto count = static_cast<std::int64_t>(others_.size());
+    penalise(others_[static_cast<std::size_t>(step % count)], step / count);
+  }
+  return all;
+}
+
+LossValue Trainer::step(std::int64_t number) {
+  auto value = loss_(theta_, parts(number), gradient_);
+  if (group_.size() > 1) {
+    group_.all_reduce_sum(gradient_, "gradient");
+    auto sum = at::tensor({value.loss, value.penalty}, at::kDouble);
+    group_.all_reduce_sum(sum, "loss");
+    value = {sum[0].item<double>(), sum[1].item<double>()};
+  }
+  if (!std::isfinite(value.loss + value.penalty)) {
+    throw std::runtime_error("the training loss is not finite at step " + std::to_string(number) +
+                             "; a smaller learning_rate may help");
+  }
+  clip_norm(gradient_, training_.clip);
+  optimiser_.step(gradient_,
+                  training_.learning_rate * cosine_schedule(number, training_.warmup, training_.steps));
+  return value;
+}
+
+void Trainer::save(store::TensorFile& state) const {
+  state.tensors["theta"] = theta_;
+  optimiser_.save(state);
+}
+
+void Trainer::load(const store::TensorFile& state) {
+  theta_.copy_(state.tensors.at("theta"));
+  optimiser_.load(state);
+}
+
+}  // namespace taugrid::experiments

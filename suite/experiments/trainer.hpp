@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// One training run: the settings, the batches, the step. Papers 1, 3 and 4: AdamW on θ, cosine schedule with
+// warm-up, gradient clipping, the head frozen.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "suite/config/config.hpp"
+#include "suite/experiments/adamw.hpp"
+#include "suite/experiments/regime.hpp"
+#include "suite/experiments/study.hpp"
+
+namespace taugrid::experiments {
+
+struct Training {
+  std::int64_t steps, batch, warmup;
+  double learning_rate, weight_decay, clip, checkpoint_seconds;
+  double penalty_weight;       ///< λ of the τJp penalty (paper 3: 0.1)
+  std::int64_t penalty_batch;  ///< inputs of each other task
+  std::int64_t trace_every;    ///< steps between the points of a continuation's trace
+};
+
+/// [finetune], with single values overridden by [finetune.REGIME], of every regime.
+std::map<std::string, Training> read_trainings(config::Config& config);
+
+/// Tasks whose inputs the τJp penalty of task t is taken on.
+std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regime, std::size_t t);
+
+/// Rows of one step's batch: epochs of seeded permutations, laid end to end; any step can be found again.
+class Batches {
+ public:
+  Batches(std::int64_t rows, std::int64_t batch, std::uint64_t seed)
+      : rows_(rows), batch_(batch), seed_(seed) {}
+  std::int64_t batch() const { return batch_; }
+  at::Tensor rows(std::int64_t step);  ///< int64 [batch]
+
+ private:
+  const at::Tensor& epoch(std::int64_t number);
+  std::int64_t rows_, batch_, current_ = -1;
+  std::uint64_t seed_;
+  at::Tensor order_;
+};
+
+class Trainer {
+ public:
+  /// Of task `t`; of a joint regime, `t` is not read. The samples of a step are dealt to the group's ranks.
+  Trainer(const Study& study, const std::string& regime, const Training& training, std::size_t t,
+          const comm::Communicator& group);
+
+  /// The step's loss before its update. Throws std::runtime_error where it is not finite.
+  LossValue step(std::int64_t number);
+  const at::Tensor& theta() const { return theta_; }
+
+  /// All that the next step depends on.
+  void save(store::TensorFile& state) const;
+  void load(const store::TensorFile& state);
+
+ private:
+  std::vector<Part> parts(std::int64_t step);
+  Part part(std::size_t task, const at::Tensor& rows) const;
+
+  struct Source {
+    std::size_t task;
+    Batches batches;
+  };
+  const Study& study_;
+  const Regime& regime_;
+  const Training& training_;
+  const comm::Communicator& group_;
+  at::Tensor theta_, gradient_;
+  TrainingLoss loss_;
+  AdamW optimiser_;
+  std::vector<models::Head> heads_;  // by task
+  std::vector<Source> own_;          // one; of a joint regime, all tasks
+  std::vector<Source> others_;       // penalised
+};
+
+}  // namespace taugrid::experiments
