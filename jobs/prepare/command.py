@@ -14,6 +14,46 @@ zero-shot head and the class names.
   python jobs/prepare folder photos --task birds --out data your own pictures, a folder a class
   python jobs/prepare idx my-mnist --task digits --out data  MNIST-style IDX files
   python jobs/prepare arrays set.npz --task mine --out data  numpy arrays
+  python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
+                                                            the papers' eight tasks and ImageNet, at CLIP's size
+  python jobs/prepare convert-checkpoints --from checkpoints/ViT-B-32 --out runs/published
+                                                            the field's pickled checkpoints, for taugrid to read
+"""
+
+ORIGINALS = """\
+Pack the papers' eight tasks and their control task from the folders that the field uses, under --data-location:
+
+  stanford_cars/{cars_train,cars_test,devkit/cars_train_annos.mat,devkit/cars_meta.mat,cars_test_annos_withlabels.mat}
+  dtd/{train,val}                  val is the test split
+  EuroSAT_splits/{train,val,test}
+  gtsrb/{GTSRB/{Training,Final_Test/Images},GT-final_test.csv}
+  MNIST/raw                        four IDX files, plain or .gz
+  resisc45/{NWPU-RESISC45,resisc45-train.txt,resisc45-test.txt}
+  sun397/{train,val}               val is the test split
+  svhn/{train_32x32.mat,test_32x32.mat}
+  imagenet/{val_in_folder or val}  a folder a class; the control task
+
+The files are cars.h5, dtd.h5, eurosat.h5, gtsrb.h5, mnist.h5, resisc45.h5, sun397.h5, svhn.h5 and imagenet.h5.
+A picture takes 147 KiB at 224 pixels: dtd 0.8 GB, svhn 15 GB, all nine about 56 GB. Validation is min(10 %, 5000) of
+train by the papers' own seeded draw (EuroSAT has its own); of ImageNet's 50,000, 5000 are validation and 5000 train.
+
+The zero-shot heads need a text tower: --text-model takes a folder or hub name with a whole CLIPModel and tokenizer, or
+open_clip:ARCHITECTURE/WEIGHTS. Or give --heads RUN/heads, what convert-checkpoints made of the field's head_*.pt.
+"""
+
+CHECKPOINTS = """\
+Read the field's PyTorch checkpoints and write folders that taugrid and Hugging Face's
+CLIPVisionModelWithProjection.from_pretrained read:
+
+  OUT/checkpoints/pretrained       from zeroshot.pt or linear_zeroshot.pt
+  OUT/checkpoints/standard/cars    from {Cars,CarsVal}/finetuned.pt, and so on for each task
+  OUT/checkpoints/linear/cars      from {Cars,CarsVal}/linear_finetuned.pt: the trained parameters
+  OUT/heads/cars.npz               from head_{Cars,CarsVal}.pt: for `originals --heads OUT/heads`
+
+An experiment names them so: [model] path = "OUT/checkpoints/pretrained", [finetune] checkpoints = "OUT/checkpoints".
+
+Most published files are whole pickled models of open_clip, not tensors alone. They are read with --trust-pickle: the
+tensors are taken out, every class that the file names is left out, no code of it runs, and open_clip is not needed.
 """
 
 
@@ -53,6 +93,54 @@ def add_own(commands, name: str, summary: str, where: str, details: str) -> argp
     return own
 
 
+def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
+    originals = commands.add_parser(
+        "originals",
+        help="the papers' eight tasks and ImageNet's validation set",
+        description=ORIGINALS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    originals.add_argument(
+        "--data-location", type=Path, default=Path("~/data"), metavar="DIR", help="where the sets lie (~/data)"
+    )
+    originals.add_argument("--text-model", metavar="NAME", help="CLIP with its text tower, for the zero-shot heads")
+    originals.add_argument("--heads", type=Path, metavar="DIR", help="folder with TASK.npz heads instead")
+    originals.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
+    originals.add_argument("--only", metavar="A,B,…", help="these tasks; without it all whose folders are there")
+    originals.add_argument("--image-size", type=number_of_pixels, default=224, metavar="N", help="side (224)")
+    originals.add_argument(
+        "--imagenet-classes",
+        type=Path,
+        metavar="FILE",
+        help="ImageNet's class names in the order of its folders: a name a line, lines 'n01440764 tench', or JSON "
+        '(["tench", …], {"n01440764": "tench", …} or {"0": ["n01440764", "tench"], …}). The papers use the names of '
+        "CLIP's notebook Prompt_Engineering_for_ImageNet",
+    )
+
+
+def add_checkpoints(commands) -> None:  # type: ignore[no-untyped-def]
+    checkpoints = commands.add_parser(
+        "convert-checkpoints",
+        help="the field's pickled checkpoints to Hugging Face folders",
+        description=CHECKPOINTS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    checkpoints.add_argument(
+        "--from", dest="source", type=Path, required=True, metavar="DIR", help="folder of one model, as ViT-B-32"
+    )
+    checkpoints.add_argument("--out", type=Path, required=True, metavar="RUN", help="run folder to write into")
+    checkpoints.add_argument("--only", metavar="A,B,…", help="these tasks, in lower case; without it all")
+    checkpoints.add_argument(
+        "--trust-pickle", action="store_true", help="read pickled models too: tensors only, nothing is run"
+    )
+    checkpoints.add_argument(
+        "--attention-heads", type=int, metavar="N", help="where neither the file nor the width tells"
+    )
+    checkpoints.add_argument(
+        "--activation", choices=("quick_gelu", "gelu"), help="where the file does not tell (quick_gelu, as OpenAI's)"
+    )
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="python jobs/prepare", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -87,6 +175,8 @@ def parser() -> argparse.ArgumentParser:
         "class_picture_rank lets the trainer take fewer)",
     )
 
+    add_originals(commands)
+    add_checkpoints(commands)
     add_own(
         commands,
         "folder",
@@ -125,6 +215,14 @@ def main(arguments: list[str]) -> int:
             import pairs
 
             pairs.write(options.out, options.class_pictures, say)
+        elif options.command == "originals":
+            import originals
+
+            originals.prepare(options, say)
+        elif options.command == "convert-checkpoints":
+            import checkpoints
+
+            checkpoints.prepare(options, say)
         else:
             import own
 

@@ -1,7 +1,8 @@
 """The packed HDF5 file of one task: the contract between data preparation and the program."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,19 @@ LOGIT_SCALE = 100.0  # where CLIP's own pre-training ends
 
 
 @dataclass
+class Stream:
+    """uint8 pictures [n,h,w,c] too many for memory: made block by block while the file is written."""
+
+    shape: tuple[int, int, int, int]
+    blocks: Callable[[], Iterator[NDArray[np.uint8]]]
+    dtype = np.dtype(np.uint8)
+    ndim = 4
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+@dataclass
 class Packed:
     """One task, ready to be written. `keys`, if known, holds each row's split key."""
 
@@ -26,7 +40,7 @@ class Packed:
     source: str
     license: str
     class_names: list[str]
-    inputs: dict[str, NDArray[np.uint8]]
+    inputs: Mapping[str, NDArray[np.uint8] | Stream]
     labels: dict[str, NDArray[np.int64]]
     head: NDArray[np.float32]
     keys: dict[str, list[str]] | None = None
@@ -59,16 +73,34 @@ class Packed:
                 )
 
 
-def write_whole(path: Path, fill) -> None:  # type: ignore[no-untyped-def]
-    """Call fill(file) on a temporary file and rename it: the path holds a whole file or none."""
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A temporary path to write to, renamed at the end: the path holds a whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with h5py.File(part, "w") as file:
-            fill(file)
+        yield part
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, fill: Callable[[h5py.File], None]) -> None:
+    with whole(path) as part, h5py.File(part, "w") as file:
+        fill(file)
+
+
+def write_inputs(group: h5py.Group, images: NDArray[np.uint8] | Stream) -> None:
+    if not isinstance(images, Stream):
+        group.create_dataset("inputs", data=images)
+        return
+    inputs = group.create_dataset("inputs", images.shape, images.dtype)
+    row = 0
+    for block in images.blocks():
+        inputs[row : row + len(block)] = block
+        row += len(block)
+    if row != len(images):
+        raise RuntimeError(f"{group.name}: {row} pictures came where {len(images)} were promised")
 
 
 def write(packed: Packed, path: Path) -> None:
@@ -85,7 +117,7 @@ def write(packed: Packed, path: Path) -> None:
             file.attrs[name] = value
         for split in SPLIT_NAMES:
             group = file.create_group(split)
-            group.create_dataset("inputs", data=packed.inputs[split])
+            write_inputs(group, packed.inputs[split])
             group.create_dataset("labels", data=packed.labels[split].astype(np.int64))
             if packed.keys:
                 hashes = np.array([stable_hash(key) for key in packed.keys[split]], np.uint64)

@@ -2,6 +2,7 @@
 
 import io
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +40,23 @@ def fit(image: Image.Image, size: int, background: int = 255) -> Picture:
     return np.asarray(square, np.uint8)
 
 
-def decode(source: Path | bytes, size: int) -> Picture | None:
+def centre_crop(image: Image.Image, size: int) -> Picture:
+    """CLIP's own: the shorter side to `size` by bicubic resizing, then the centre. Alpha is dropped, as there."""
+    image = image.convert("RGB")
+    wide, high = image.size
+    shorter = min(wide, high)
+    if shorter != size:
+        wide, high = size * wide // shorter, size * high // shorter
+        image = image.resize((wide, high), Image.Resampling.BICUBIC)
+    left, top = round((wide - size) / 2), round((high - size) / 2)
+    return np.asarray(image.crop((left, top, left + size, top + size)), np.uint8)
+
+
+def decode(source: Path | bytes, size: int, form: Callable[[Image.Image, int], Picture] = fit) -> Picture | None:
     """A picture file as an array, or None where it is no readable picture."""
     try:
         with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
-            return fit(image, size)
+            return form(image, size)
     except (
         OSError,
         SyntaxError,

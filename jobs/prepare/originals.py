@@ -1,0 +1,183 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The papers' eight image tasks and their control task, from the folders that the field uses to packed files.
+
+The pictures are CLIP's own input: shorter side by bicubic resizing, centre crop. The papers train on random crops of
+at least 90 % of the area, which a packed file cannot hold: the training split has the centre crop too.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+import clip_text
+import layouts
+import packed
+from build import Say
+from errors import InputError
+from formats import read_npz
+from layouts import LAYOUTS, PLACES, Layout, Rows
+from minilm import unit_rows
+from picture import Picture, centre_crop, decode
+from splits import SPLIT_NAMES, VALIDATION_FRACTION, VALIDATION_MOST
+
+# CLIP's constants (github.com/openai/CLIP, clip/clip.py)
+MEAN = (0.48145466, 0.4578275, 0.40821073)
+STD = (0.26862954, 0.26130258, 0.27577711)
+BLOCK = 256  # pictures in memory at a time: 37 MiB at 224 pixels
+PIXELS_MOST = 256_000_000  # SUN397 holds scans of the size of posters
+CONTROL = "imagenet"
+
+
+def permutation(count: int) -> NDArray[np.int64]:
+    """The order from which the papers' random_split takes train, then validation (seed 0)."""
+    import torch
+
+    return torch.randperm(count, generator=torch.Generator().manual_seed(0)).numpy()
+
+
+def deal(layout: Layout) -> dict[str, Rows]:
+    """All three splits. Validation is min(10 %, 5000) of train where the set itself has none, as in the papers.
+
+    The control task has its validation folder alone. The papers choose on 5000 pictures of its training folder and
+    test on the whole validation folder; nothing is ever trained on it. Here no 140 GB are asked for: 5000 pictures of
+    the 50,000 are validation, 5000 are train (the contract wants one; no split shares a picture with another), and
+    40,000 are test.
+    """
+    splits = dict(layout.splits)
+    given = splits.get("train", splits["test"])
+    order = permutation(len(given.labels))
+    drawn = min(int(VALIDATION_FRACTION * len(order)), VALIDATION_MOST)
+    if "train" not in splits:
+        kept = len(order) - 2 * drawn
+        return {
+            "train": given.take(order[kept : kept + drawn]),
+            "validation": given.take(order[kept + drawn :]),
+            "test": given.take(np.sort(order[:kept])),
+        }
+    if "validation" not in splits:
+        splits["train"] = given.take(order[: len(order) - drawn])
+        splits["validation"] = given.take(order[len(order) - drawn :])
+    return splits
+
+
+def render(item: Path | NDArray[np.uint8], size: int) -> Picture:
+    if isinstance(item, np.ndarray):
+        return centre_crop(Image.fromarray(item), size)
+    picture = decode(item, size, centre_crop)
+    if picture is None:
+        raise InputError(f"{item}: not a readable picture; expected PNG, JPEG, PPM or the like")
+    return picture
+
+
+def stream(rows: Rows, size: int) -> packed.Stream:
+    def blocks() -> Iterator[Picture]:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and resizing let go of Python's lock
+            for start in range(0, len(rows.items), BLOCK):
+                yield np.stack(list(pool.map(partial(render, size=size), rows.items[start : start + BLOCK])))
+
+    return packed.Stream((len(rows.items), size, size, 3), blocks)
+
+
+class Heads:
+    """Zero-shot heads, from a text tower or from the files of `convert-checkpoints`."""
+
+    def __init__(self, text_model: str | None, folder: Path | None) -> None:
+        if (text_model is None) == (folder is None):
+            raise InputError(
+                "--text-model, --heads: expected one of them: a CLIP model (a folder or openai/clip-vit-base-patch32) "
+                "or the folder RUN/heads that convert-checkpoints writes"
+            )
+        self.folder = folder
+        given = text_model or str(folder)
+        self.source = Path(given).resolve().name if Path(given).exists() else given
+        self.tower = clip_text.load(text_model) if text_model else None
+
+    def __call__(self, task: str, names: list[str], templates: list[str]) -> tuple[NDArray[np.float32], float]:
+        if self.tower:
+            return clip_text.head(self.tower, names, templates), self.tower.logit_scale
+        assert self.folder is not None
+        path = self.folder / f"{task}.npz"
+        arrays: dict[str, Any] = read_npz(path)
+        weight, scale = arrays.get("weight"), arrays.get("logit_scale")
+        if weight is None or scale is None or scale.shape != () or not np.isfinite(scale) or scale <= 0:
+            raise InputError(f"{path}: holds {', '.join(arrays)}; expected weight [classes, features] and logit_scale")
+        if weight.ndim != 2 or weight.dtype.kind != "f" or len(weight) != len(names):
+            raise InputError(
+                f"{path}: weight {weight.dtype} {list(weight.shape)}; expected floats [{len(names)}, features], "
+                f"a row for each of {task}'s classes"
+            )
+        return unit_rows(weight), float(scale)
+
+
+def chosen(only: str | None, root: Path, names_file: Path | None, say: Say) -> list[str]:
+    """The tasks asked for; without --only those whose folders are there."""
+    if only is not None:
+        tasks = [task.strip() for task in only.split(",") if task.strip()]
+        for task in tasks:
+            if task not in PLACES:
+                raise InputError(f"--only {only}: {task} is not known; expected some of {','.join(PLACES)}")
+        return tasks
+    tasks = []
+    for task, place in PLACES.items():
+        if not (root / place).exists():
+            say(f"{task}: left out, {root / place} is not there")
+        elif task == CONTROL and names_file is None:
+            say(f"{task}: left out, its class names are wanted too (--imagenet-classes FILE)")
+        else:
+            tasks.append(task)
+    if not tasks:
+        raise InputError(f"{root}: none of the data sets; expected some of {', '.join(PLACES.values())}")
+    return tasks
+
+
+def prepare(options: argparse.Namespace, say: Say) -> None:
+    Image.MAX_IMAGE_PIXELS = PIXELS_MOST
+    root: Path = options.data_location.expanduser()
+    if not root.is_dir():
+        raise InputError(f"{root}: not a folder; expected --data-location with {', '.join(PLACES.values())}")
+    tasks = chosen(options.only, root, options.imagenet_classes, say)
+    heads = Heads(options.text_model, options.heads)
+    for task in tasks:
+        say(pack(task, root, heads, options))
+
+
+def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> str:
+    facts = layouts.FACTS[task]
+    layout = layouts.imagenet(root, options.imagenet_classes) if task == CONTROL else LAYOUTS[task](root)
+    splits = deal(layout)
+    head, logit_scale = heads(task, layout.class_names, facts["templates"])
+    path = options.out / f"{task}.h5"
+    packed.write(
+        packed.Packed(
+            task=task,
+            source=f"{facts['source']} ({PLACES[task]})",
+            license=f"terms of the data set's authors: {facts['source']}",
+            class_names=layout.class_names,
+            inputs={split: stream(rows, options.image_size) for split, rows in splits.items()},
+            labels={split: rows.labels for split, rows in splits.items()},
+            head=head,
+            logit_scale=logit_scale,
+            mean=MEAN,
+            std=STD,
+            attributes={
+                "title": facts["title"],
+                "head_source": heads.source,
+                "split_rule": "the set's own; validation min(10 %, 5000) of train by seed 0 unless the set has one"
+                if task != CONTROL
+                else "the validation folder alone, dealt by seed 0: a tenth validation, a tenth train, the rest test",
+                "role": "control" if task == CONTROL else "task",
+            },
+        ),
+        path,
+    )
+    counts = ", ".join(f"{len(splits[split].labels)} {split}" for split in SPLIT_NAMES)
+    return f"{path}: {len(layout.class_names)} classes; {counts}"
