@@ -55,6 +55,9 @@ int start(int argc, char** argv) {
   run->add_option("--time-limit", options.time_limit_minutes,
                   "Stop at a safe point after so many minutes, with exit code 75")
       ->check(CLI::PositiveNumber);
+  run->add_flag("--dry-run", options.dry_run,
+                "Check the experiment, list its inputs (what is missing, and where it is expected) and its\n"
+                "work; compute nothing");
   taugrid::bench::Options bench_options;
   auto* bench =
       app.add_subcommand("bench", "Measure this build's speed on this machine, and check what it computes");
@@ -81,6 +84,7 @@ int start(int argc, char** argv) {
   const Kokkos::ScopeGuard kokkos(argc, argv);
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*info) return taugrid::program::info();
+  if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
   return taugrid::program::run(argc, argv, options);
 }
 

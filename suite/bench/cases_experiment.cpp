@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// The grids of the disentanglement error of one pair: the experiment's own work units, in a run folder of
-// their own, with their reading and committing of files.
+// The grids of the disentanglement error of one pair, and the α sweep of task addition: the experiments' own
+// work units, in a run folder of their own, with their reading and committing of files.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -19,30 +19,41 @@
 namespace taugrid::bench {
 namespace {
 
-/// A study of two tasks in one regime, and the units that its grid takes, in order.
+/// A study of two tasks in one regime, and the units that one experiment takes, in order.
 struct Run {
-  Run(const Fixture& x, const std::string& regime, std::int64_t steps)
-      : config(write_config(x, regime, steps)),
+  /// `name`: of its folder; `section`: the experiment's, in TOML.
+  Run(const Fixture& x, const std::string& name, const std::string& regime, const std::string& section)
+      : config(write_config(x, name, regime, section)),
         study(config),
-        folder(x.runtime().world(), x.folder() / regime, "regime = \"" + regime + "\"\n") {
+        folder(x.runtime().world(), x.folder() / name, "regime = \"" + regime + "\"\n") {
     study.set_folder(folder.path());
-    x.write_task_vectors(regime, regime);
+    x.write_task_vectors(name, regime);
     experiments.push_back(experiments::make_tau_jp(config, study));
-    experiments.push_back(experiments::make_disentanglement(config, study));
+    if (config.has("disentanglement")) {
+      experiments.push_back(experiments::make_disentanglement(config, study));
+    } else {
+      experiments.push_back(experiments::make_single_task(config, study));
+      experiments.push_back(experiments::make_addition(config, study));
+    }
     for (const auto& e : experiments) e->add_units(units, folder);
+    // The sweep needs f(x; θ0), its direction's tangents, and nothing of single tasks.
+    if (!config.has("disentanglement")) {
+      std::erase_if(units, [](const auto& unit) {
+        return unit.key != "features/base" && unit.key.rfind("addition/", 0) != 0;
+      });
+    }
     for (std::size_t t = 0; t < 2; ++t) study.task_vector(regime, t);  // in memory, as the peers' are
   }
 
-  static config::Config write_config(const Fixture& x, const std::string& regime, std::int64_t steps) {
-    const auto path = x.folder() / (regime + ".toml");
+  static config::Config write_config(const Fixture& x, const std::string& name, const std::string& regime,
+                                     const std::string& section) {
+    const auto path = x.folder() / (name + ".toml");
     const auto points = std::to_string(grid_points);
     x.write_inputs();
     store::write_atomically(
         path, "[run]\nname = \"bench\"\n[model]\npath = \"model\"\n[data]\nfolder = \"data\"\ntasks = [\"" +
-                  std::string(task_names[0]) + "\", \"" + task_names[1] +
-                  "\"]\nevaluation_points = " + points + "\n[finetune]\nregimes = [\"" + regime +
-                  "\"]\n[disentanglement]\nalpha = { from = -3.0, to = 3.0, count = " +
-                  std::to_string(steps) + " }\npoints = " + points + "\n");
+                  std::string(task_names[0]) + "\", \"" + task_names[1] + "\"]\nevaluation_points = " +
+                  points + "\n[finetune]\nregimes = [\"" + regime + "\"]\n" + section);
     return config::Config::load(path);
   }
 
@@ -50,8 +61,8 @@ struct Run {
     for (const auto& unit : units) {
       schedule::UnitContext context{runtime.world(), runtime.stop(), folder.path(),
                                     [](double, std::string_view) {}};
-      grid = unit.compute(context);
-      folder.commit(unit.key, grid);
+      last = unit.compute(context);
+      folder.commit(unit.key, last);
     }
   }
 
@@ -60,7 +71,7 @@ struct Run {
   schedule::RunFolder folder;
   std::vector<std::unique_ptr<experiments::Experiment>> experiments;
   std::vector<schedule::WorkUnit> units;
-  store::TensorFile grid;  // of the last unit: that of the pair
+  store::TensorFile last;  // of the last unit: of a grid, that of the pair
 };
 
 /// ξ's first term at cells on and off the diagonals, one by one from the definition. Relative to the worst
@@ -77,13 +88,16 @@ double grid_error(const Run& run, std::int64_t steps,
     const double expected =
         static_cast<double>(metrics::disagreements(alone, merged)) / static_cast<double>(grid_points);
     worst =
-        std::max(worst, std::abs(run.grid.tensors.at("error_by_task")[0][r][c].item<double>() - expected));
+        std::max(worst, std::abs(run.last.tensors.at("error_by_task")[0][r][c].item<double>() - expected));
   }
   return worst;
 }
 
 Work grid(const Fixture& x, const std::string& regime, std::int64_t steps) {
-  const auto run = std::make_shared<Run>(x, regime, steps);
+  const auto run = std::make_shared<Run>(
+      x, regime, regime,
+      "[disentanglement]\nrepresentation = false\nalpha = { from = -3.0, to = 3.0, count = " +
+          std::to_string(steps) + " }\npoints = " + std::to_string(grid_points) + "\n");
   const double n = grid_points, f = x.encoder().forward_flops(), a = static_cast<double>(steps);
   const bool linear = regime == "linear";
   Work work;
@@ -115,7 +129,44 @@ Work grid(const Fixture& x, const std::string& regime, std::int64_t steps) {
   };
   work.results = [run] {
     store::TensorFile file;
-    file.tensors["error_by_task"] = run->grid.tensors.at("error_by_task");
+    file.tensors["error_by_task"] = run->last.tensors.at("error_by_task");
+    return file;
+  };
+  return work;
+}
+
+/// Task addition of a linear regime at 21 coefficients, on two tasks; the work grows with the number of tasks
+/// in the same way for any method.
+Work sweep(const Fixture& x) {
+  const auto run = std::make_shared<Run>(x, "sweep", "linear", "[addition]\n");
+  const double n = grid_points, f = x.encoder().forward_flops();
+  const double features = static_cast<double>(x.encoder().features());
+  Work work;
+  work.run = [&x, run] { run->compute(x.runtime()); };
+  work.flops =
+      2 * (n + 1) * ((1 + 3) * f + 21 * features * (2 + 2 * classes));  // one validation image a task
+  work.bytes = 4 * 5 * static_cast<double>(x.theta0().numel());
+  work.items = 21;
+  work.unit = "coefficients";
+  work.tolerance = 1.5 / n;
+  work.error = [&x, run] {
+    const at::NoGradGuard no_grad;
+    const auto& sample = run->study.sample(1, experiments::Split::test, grid_points);
+    const auto& layout = x.encoder().layout();
+    double worst = 0;
+    for (const std::int64_t k : {0, 7, 20}) {
+      const auto z = autodiff::jvp(
+          layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, sample.pixels); },
+          x.theta0(), (0.05 * static_cast<double>(k)) * (x.tau(0) + x.tau(1)));
+      const auto correct = metrics::correct(run->study.head(1).logits(z.value + z.tangent), sample.labels);
+      const double expected = static_cast<double>(correct) / static_cast<double>(sample.labels.size(0));
+      worst = std::max(worst, std::abs(run->last.tensors.at("test")[k].item<double>() - expected));
+    }
+    return worst;
+  };
+  work.results = [run] {
+    store::TensorFile file;
+    file.tensors["accuracy"] = run->last.tensors.at("test");
     return file;
   };
   return work;
@@ -125,7 +176,8 @@ Work grid(const Fixture& x, const std::string& regime, std::int64_t steps) {
 
 std::vector<Case> experiment_cases(const Fixture& x) {
   return {{"grid/nonlinear_7x7", [&x] { return grid(x, "standard", 7); }},
-          {"grid/linear_20x20", [&x] { return grid(x, "linear", 20); }}};
+          {"grid/linear_20x20", [&x] { return grid(x, "linear", 20); }},
+          {"sweep/linear_21", [&x] { return sweep(x); }}};
 }
 
 }  // namespace taugrid::bench

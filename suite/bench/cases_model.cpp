@@ -21,6 +21,7 @@
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
 #include "suite/experiments/adamw.hpp"
+#include "suite/experiments/memory.hpp"
 #include "suite/experiments/regime.hpp"
 
 namespace taugrid::bench {
@@ -106,53 +107,93 @@ Work jvp(const Fixture& x) {
   return work;
 }
 
-experiments::Part part(const Fixture& x) { return {x.pixels(), x.labels(), &x.head(), 1.0 / batch}; }
+/// The batch; for a τJp penalty also an eighth of it of one other task (cyclic), or of each of eight
+/// (strict).
+std::vector<experiments::Part> parts(const Fixture& x, const experiments::Regime& regime,
+                                     const models::Head& head, at::ScalarType type) {
+  constexpr std::int64_t eighth = batch / 8;
+  std::vector<experiments::Part> all = {{x.pixels().to(type), x.labels(), &head, 1.0 / batch}};
+  const std::int64_t others = regime.penalty == experiments::Penalty::none     ? 0
+                              : regime.penalty == experiments::Penalty::strict ? 8
+                                                                               : 1;
+  for (std::int64_t i = 0; i < others; ++i)
+    all.push_back({x.pixels().narrow(0, i * eighth, eighth).to(type), {}, nullptr, 0.01 / eighth});
+  return all;
+}
 
-/// One step of fine_tune.cpp's loop on one batch: loss and gradient, clipping, AdamW.
+/// One step of trainer.cpp's on one batch: loss and gradient, clipping, AdamW. The results hold the most
+/// bytes of tensors alive in a step, with θ, θ0 and the moments.
 Work step(const Fixture& x, const char* regime_name) {
   struct State {
-    at::Tensor theta, gradient, before, losses_tensor;
+    at::Tensor theta, gradient;
     std::vector<double> losses;
     std::unique_ptr<experiments::TrainingLoss> loss;
     std::unique_ptr<experiments::AdamW> adamw;
+    std::int64_t held = 0;
   };
   const auto s = shared<State>();
   const auto& regime = experiments::regime(regime_name);
-  s->theta = regime.linear ? x.theta0() + 0.1 * x.tau(0) : x.theta0().clone();  // τ = 0 would be no test
-  s->loss = std::make_unique<experiments::TrainingLoss>(x.encoder(), regime, x.theta0());
-  experiments::AdamWSettings settings;
-  settings.weight_decay = weight_decay;
-  s->adamw = std::make_unique<experiments::AdamW>(
-      s->theta, x.encoder().layout(), experiments::trained_blocks(regime, x.encoder().layout()), settings);
+  {
+    const experiments::PeakMemory memory;
+    s->theta = regime.linear ? x.theta0() + 0.1 * x.tau(0) : x.theta0().clone();  // τ = 0 would be no test
+    s->loss = std::make_unique<experiments::TrainingLoss>(x.encoder(), regime, x.theta0());
+    experiments::AdamWSettings settings;
+    settings.weight_decay = weight_decay;
+    const auto trained = experiments::trained_blocks(regime, x.encoder().layout());
+    s->adamw = std::make_unique<experiments::AdamW>(s->theta, x.encoder().layout(), trained, settings);
+    s->held = memory.bytes() + (regime.linear ? static_cast<std::int64_t>(x.theta0().nbytes()) : 0);
+  }
+  const auto in = parts(x, regime, x.head(), at::kFloat);
+  double images = 0;
+  for (const auto& part : in) images += static_cast<double>(part.pixels.size(0));
   Work work;
-  work.run = [&x, s] {
-    s->losses.push_back((*s->loss)(s->theta, {part(x)}, s->gradient).loss);
+  work.run = [s, in] {
+    const auto value = (*s->loss)(s->theta, in, s->gradient);
+    s->losses.push_back(value.loss + value.penalty);
     experiments::clip_norm(s->gradient, clip);
     s->adamw->step(s->gradient, learning_rate);
   };
-  work.flops = (regime.linear ? 5.0 : 3.0) * batch * x.encoder().forward_flops();
+  work.flops = experiments::step_passes(regime, x.encoder().layout()) * images * x.encoder().forward_flops();
   work.bytes =
       4 * 9 * parameters(x.encoder());  // θ twice, ∇L written and read twice, both moments, θ written
   work.items = batch;
   work.unit = "images";
   work.tolerance = 1e-3;
-  work.error = [&x, &regime, s] {  // the directional derivative along the gradient is its length
+  work.error = [&x, &regime, s, in] {  // the directional derivative along the gradient is its length
+    const auto& layout = x.encoder().layout();
     const auto theta0 = x.theta0().to(at::kDouble), theta = s->theta.to(at::kDouble);
     const experiments::TrainingLoss exact(x.encoder(), regime, theta0);
     const auto head = in_double(x.head());
-    const experiments::Part in{x.pixels().to(at::kDouble), x.labels(), &head, 1.0 / batch};
+    const auto exactly = parts(x, regime, head, at::kDouble);
     at::Tensor gradient, unused;
-    (*s->loss)(s->theta, {part(x)}, gradient);
-    const auto u = gradient.to(at::kDouble) / gradient.to(at::kDouble).norm();
+    (*s->loss)(s->theta, in, gradient);
+    // From the trained blocks to the whole of θ.
+    const auto trained = experiments::trained_blocks(regime, layout);
+    auto u = at::zeros_like(theta);
+    std::int64_t from = 0;
+    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+      if (!trained.empty() && !trained[i]) continue;
+      const auto& b = layout.blocks()[i];
+      u.narrow(0, b.offset, b.count).copy_(gradient.narrow(0, from, b.count));
+      from += b.count;
+    }
+    u /= u.norm();
     const double h = 1e-4;
-    const double slope =
-        (exact(theta + h * u, {in}, unused).loss - exact(theta - h * u, {in}, unused).loss) / (2 * h);
+    const auto at = [&](double a) {
+      const auto value = exact(theta + a * u, exactly, unused);
+      return value.loss + value.penalty;
+    };
+    const double slope = (at(h) - at(-h)) / (2 * h);
     const bool falls = s->losses.back() < s->losses.front();
     return falls ? relative(gradient.to(at::kDouble).norm().item<double>(), slope) : 1.0;
   };
-  work.results = [s] {
+  work.results = [s, run = work.run] {
     store::TensorFile file;
     file.tensors["losses"] = at::tensor(s->losses, at::kDouble);
+    s->gradient = at::Tensor();
+    const experiments::PeakMemory memory;
+    run();
+    file.tensors["peak_memory"] = at::full({1}, memory.bytes() + s->held, at::kLong);
     return file;
   };
   return work;
@@ -294,6 +335,9 @@ std::vector<Case> model_cases(const Fixture& x) {
           {"jvp", [&x] { return jvp(x); }},
           {"step/standard", [&x] { return step(x, "standard"); }},
           {"step/linear", [&x] { return step(x, "linear"); }},
+          {"step/attention", [&x] { return step(x, "attention"); }},
+          {"step/tau_jp", [&x] { return step(x, "tau_jp"); }},
+          {"step/tau_jp_strict", [&x] { return step(x, "tau_jp_strict"); }},
           {"hvp/first", [&x] { return hvp(x, true); }},
           {"hvp/further", [&x] { return hvp(x, false); }},
           {"lambda_max/lanczos", [&x] { return lambda_max(x, true); }},

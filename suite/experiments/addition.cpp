@@ -13,6 +13,7 @@
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/edited_model.hpp"
 #include "suite/experiments/placement.hpp"
+#include "suite/experiments/regime.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -26,9 +27,10 @@ class Addition final : public Experiment {
                         study_.encoder().forward_flops();
     for (const auto& name : study_.regimes()) {
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        auto needs = EditedModel::needs(study_, name, all_tasks());
+        auto needs = EditedModel::sum_needs(study_, name, all_tasks());
         needs.push_back("single_task/" + name + "/" + study_.task_name(t));
-        units.push_back({key(name, t), EditedModel::passes(name, cost), needs,
+        const double linear = 6.0 * static_cast<double>(points()) * study_.encoder().forward_flops();
+        units.push_back({key(name, t), regime(name).linear ? linear : cost, needs,
                          [this, name, t, &folder](schedule::UnitContext& context) {
                            return curve(name, t, folder, context);
                          }});
@@ -91,12 +93,10 @@ class Addition final : public Experiment {
   store::TensorFile curve(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                           schedule::UnitContext& context) const {
     const EditedModel model(study_, folder, name, context.group);
-    const auto grid =
-        at::tensor(alpha_, at::kDouble).view({-1, 1}).repeat({1, static_cast<std::int64_t>(study_.tasks())});
     store::TensorFile file;
     for (const auto split : {Split::validation, Split::test}) {
       file.tensors[split == Split::test ? "test" : "validation"] =
-          model.accuracies(all_tasks(), grid, t, split, points(), [&](double share) {
+          model.sum_accuracies(all_tasks(), alpha_, t, split, points(), [&](double share) {
             context.stop_if_requested();
             context.progress((share + (split == Split::test)) / 2, "curve");
           });

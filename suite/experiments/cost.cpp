@@ -113,20 +113,6 @@ class Cost final : public Experiment {
     return file;
   }
 
-  /// Forward passes that a step is worth: forward 1, the gradient of activations 1, of trained weights as
-  /// much as their share; linear: two products for each of the forward pass besides.
-  static double step_passes(const Regime& r, const autodiff::Layout& layout) {
-    const auto trained = trained_blocks(r, layout);
-    double all = 0, some = 0;
-    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
-      if (layout.blocks()[i].shape.size() < 2) continue;  // matrices alone make products
-      const auto count = static_cast<double>(layout.blocks()[i].count);
-      all += count;
-      if (trained.empty() || trained[i]) some += count;
-    }
-    return 2 + some / all + (r.linear ? 2 : 0);
-  }
-
   std::map<std::string, Training> training_;
   std::int64_t steps_;
 };

@@ -21,17 +21,18 @@ namespace {
 
 class Disentanglement final : public Experiment {
  public:
-  Disentanglement(const Study& study, std::vector<double> alpha, std::int64_t points,
-                  std::int64_t linear_points, bool representation)
-      : Experiment(study),
-        alpha_(std::move(alpha)),
-        points_(points),
-        linear_points_(linear_points),
-        representation_(representation) {}
+  struct Settings {
+    std::vector<std::string> regimes;
+    std::vector<double> alpha;
+    std::int64_t points, linear_points;
+    bool representation;
+  };
+  Disentanglement(const Study& study, Settings settings)
+      : Experiment(study), settings_(std::move(settings)), alpha_(settings_.alpha) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const double steps = static_cast<double>(alpha_.size());
-    for (const auto& name : study_.regimes()) {
+    for (const auto& name : settings_.regimes) {
       const double pass = study_.encoder().forward_flops() * static_cast<double>(points(name));
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
         units.push_back({single_key(name, t), EditedModel::passes(name, steps * pass),
@@ -56,12 +57,12 @@ class Disentanglement final : public Experiment {
   void write(store::ResultsWriter& out, const Finished& done) const override {
     const auto pairs = static_cast<std::int64_t>(study_.pairs().size());
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    for (const auto& name : study_.regimes()) {
+    for (const auto& name : settings_.regimes) {
       std::vector<Box> boxes;
       for (std::int64_t p = 0; p < pairs; ++p)
         boxes.push_back({pair_key(name, static_cast<std::size_t>(p)), {p}});
       for (const bool kl : {false, true}) {
-        if (kl && !representation_) continue;
+        if (kl && !settings_.representation) continue;
         const std::string experiment = kl ? "representation" : "disentanglement", unit = kl ? "nat" : "1";
         const auto group = "/" + experiment + "/" + name, axis = group + "/alpha";
         const std::string prefix = kl ? "kl_" : "";
@@ -79,7 +80,7 @@ class Disentanglement final : public Experiment {
 
  private:
   std::int64_t points(const std::string& name) const {
-    return regime(name).linear ? linear_points_ : points_;
+    return regime(name).linear ? settings_.linear_points : settings_.points;
   }
   std::string single_key(const std::string& name, std::size_t t) const {
     return "predictions/" + name + "/" + study_.task_name(t);
@@ -96,10 +97,10 @@ class Disentanglement final : public Experiment {
     model.outputs({t}, at::tensor(alpha_, at::kDouble).view({-1, 1}), t, Split::test, points(name),
                   [&](std::int64_t k, const at::Tensor& z) {
                     rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.head(t).logits(z));
-                    if (representation_) outputs.push_back(z);
+                    if (settings_.representation) outputs.push_back(z);
                   });
     store::TensorFile file;
-    if (representation_) file.tensors["outputs"] = at::stack(outputs);
+    if (settings_.representation) file.tensors["outputs"] = at::stack(outputs);
     file.tensors["predictions"] = at::stack(rows);
     return file;
   }
@@ -134,7 +135,7 @@ class Disentanglement final : public Experiment {
             error[side][r][c] =
                 static_cast<double>(metrics::disagreements(alone[side == 0 ? r : c], merged)) /
                 static_cast<double>(merged.size(0));
-            if (representation_) {
+            if (settings_.representation) {
               const auto& outputs = single.tensors.at("outputs");
               kl[side][r][c] =
                   metrics::kl_sum(outputs[side == 0 ? r : c], z) / static_cast<double>(merged.size(0));
@@ -149,16 +150,15 @@ class Disentanglement final : public Experiment {
     store::TensorFile file;
     file.tensors["error_by_task"] = error;
     file.tensors["error"] = error.sum(0);
-    if (representation_) {
+    if (settings_.representation) {
       file.tensors["kl_error_by_task"] = kl;
       file.tensors["kl_error"] = kl.sum(0);
     }
     return file;
   }
 
-  std::vector<double> alpha_;
-  std::int64_t points_, linear_points_;
-  bool representation_;
+  Settings settings_;
+  const std::vector<double>& alpha_;
 };
 
 }  // namespace
@@ -170,9 +170,11 @@ std::unique_ptr<Experiment> make_disentanglement(config::Config& config, const S
   const auto points = section.integer("points", study.settings().evaluation_points, {1, limit});
   std::vector<double> papers;  // 20 values on [−3, 3] (paper 1, section 3)
   for (int k = 0; k < 20; ++k) papers.push_back(-3.0 + 6.0 * k / 19.0);
-  return std::make_unique<Disentanglement>(study, config::alpha_grid(section, "alpha", papers), points,
-                                           section.integer("linear_points", points, {1, limit}),
-                                           section.flag("representation", true));
+  return std::make_unique<Disentanglement>(
+      study, Disentanglement::Settings{section.words("regimes", study.regimes(), study.regimes()),
+                                       config::alpha_grid(section, "alpha", papers), points,
+                                       section.integer("linear_points", points, {1, limit}),
+                                       section.flag("representation", true)});
 }
 
 }  // namespace taugrid::experiments

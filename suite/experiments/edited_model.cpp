@@ -36,8 +36,48 @@ std::vector<std::string> EditedModel::needs(const Study& study, const std::strin
   return keys;
 }
 
+std::vector<std::string> EditedModel::sum_needs(const Study& study, const std::string& name,
+                                                const std::vector<std::size_t>& tasks) {
+  std::vector<std::string> keys;
+  if (regime(name).linear) keys.emplace_back("features/base");
+  for (const auto t : tasks) {
+    for (const auto& key : study.vector_needs(name, t)) keys.push_back(key);
+  }
+  return keys;
+}
+
 double EditedModel::passes(const std::string& name, double evaluations) {
   return regime(name).linear ? 0.01 * evaluations : evaluations;
+}
+
+at::Tensor EditedModel::features(const std::string& key, std::size_t b, Split split, std::int64_t n) const {
+  auto& file = features_[key];
+  if (file.tensors.empty()) file = folder_.read_unit(key);
+  const auto& all = file.tensors.at((split == Split::test ? "test/" : "validation/") + study_.task_name(b));
+  return all.narrow(0, 0, std::min(n, all.size(0)));
+}
+
+at::Tensor EditedModel::sum_accuracies(const std::vector<std::size_t>& tasks,
+                                       const std::vector<double>& alpha, std::size_t b, Split split,
+                                       std::int64_t n, const std::function<void(double)>& done) const {
+  const auto count = static_cast<std::int64_t>(alpha.size());
+  const auto column = at::tensor(alpha, at::kDouble).view({-1, 1});
+  if (!regime(regime_).linear) {
+    return accuracies(tasks, column.repeat({1, static_cast<std::int64_t>(tasks.size())}), b, split, n, done);
+  }
+  auto sum = at::zeros_like(study_.theta0());
+  for (const auto t : tasks) sum.add_(study_.task_vector(regime_, t));
+  const auto& sample = study_.sample(b, split, n);
+  const auto base = features("features/base", b, split, n);
+  const auto tangent = study_.tangent(group_, sum, sample.pixels);
+  auto accuracy = at::zeros({count}, at::kDouble);
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto z = at::add(base, tangent, alpha[static_cast<std::size_t>(k)]);
+    accuracy[k] = static_cast<double>(metrics::correct(study_.head(b).logits(z), sample.labels)) /
+                  static_cast<double>(sample.labels.size(0));
+  }
+  done(1);
+  return accuracy;
 }
 
 at::Tensor EditedModel::accuracies(const std::vector<std::size_t>& tasks, const at::Tensor& alpha,
@@ -60,17 +100,10 @@ void EditedModel::outputs(const std::vector<std::size_t>& tasks, const at::Tenso
   const at::NoGradGuard no_grad;
   const auto rows = alpha.size(0);
   if (regime(regime_).linear) {
-    const auto name = (split == Split::test ? "test/" : "validation/") + study_.task_name(b);
-    const auto features = [&](const std::string& key) {
-      auto& file = features_[key];
-      if (file.tensors.empty()) file = folder_.read_unit(key);
-      const auto& all = file.tensors.at(name);
-      return all.narrow(0, 0, std::min(n, all.size(0)));
-    };
-    const auto base = features("features/base");
+    const auto base = features("features/base", b, split, n);
     std::vector<at::Tensor> tangents;
     for (const auto t : tasks)
-      tangents.push_back(features("features/" + regime_ + "/" + study_.task_name(t)));
+      tangents.push_back(features("features/" + regime_ + "/" + study_.task_name(t), b, split, n));
     for (std::int64_t k = 0; k < rows; ++k) {
       auto z = base.clone();
       for (std::size_t t = 0; t < tasks.size(); ++t) {

@@ -26,6 +26,16 @@ class EditedModel {
   /// Forward passes that `evaluations` model evaluations cost: none for a linear regime.
   static double passes(const std::string& regime, double evaluations);
 
+  /// As needs(), for sum_accuracies().
+  static std::vector<std::string> sum_needs(const Study& study, const std::string& regime,
+                                            const std::vector<std::size_t>& tasks);
+
+  /// Accuracies [A] of θ0 + α Σ τ, one α for all tasks. A linear regime takes one tangent pass in the
+  /// direction Σ τ for all α.
+  at::Tensor sum_accuracies(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
+                            std::size_t b, Split split, std::int64_t n,
+                            const std::function<void(double)>& done) const;
+
   /// Accuracies [K] on the first n points of task b's sample, for K rows of coefficients as in outputs().
   /// `done(share)` is called on the way.
   at::Tensor accuracies(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,
@@ -38,6 +48,9 @@ class EditedModel {
                std::int64_t n, const std::function<void(std::int64_t, const at::Tensor&)>& visit) const;
 
  private:
+  /// f(x; θ0), or J(x)τ of one task, on the first n points of task b's sample.
+  at::Tensor features(const std::string& key, std::size_t b, Split split, std::int64_t n) const;
+
   const Study& study_;
   const schedule::RunFolder& folder_;
   std::string regime_;

@@ -73,9 +73,8 @@ class FineTune final : public Experiment {
     const auto& r = regime(name);
     const auto others = static_cast<std::int64_t>(penalised_tasks(study_, r, t).size());
     const auto penalised = training.penalty_batch * (r.penalty == Penalty::strict ? others : others > 0);
-    // forward 1, backward 2; linear: a tangent pass of 2 besides
     return static_cast<double>(training.steps * (training.batch + penalised)) *
-           study_.encoder().forward_flops() * (r.linear ? 5 : 3);
+           study_.encoder().forward_flops() * step_passes(r, study_.layout());
   }
 
   /// J(x)τ [T, n, features] on each task's test points.

@@ -99,6 +99,18 @@ std::vector<bool> trained_blocks(const Regime& regime, const autodiff::Layout& l
   return trained;
 }
 
+double step_passes(const Regime& regime, const autodiff::Layout& layout) {
+  const auto trained = trained_blocks(regime, layout);
+  double all = 0, some = 0;
+  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+    if (layout.blocks()[i].shape.size() < 2) continue;  // matrices alone make products
+    const auto count = static_cast<double>(layout.blocks()[i].count);
+    all += count;
+    if (trained.empty() || trained[i]) some += count;
+  }
+  return 2 + some / all + (regime.linear ? 2 : 0);
+}
+
 TrainingLoss::TrainingLoss(const models::Encoder& encoder, const Regime& regime, const at::Tensor& theta0)
     : encoder_(encoder),
       regime_(regime),

@@ -38,6 +38,10 @@ std::vector<std::string> regime_names();
 /// A flag a block: whether the regime trains it; empty for all.
 std::vector<bool> trained_blocks(const Regime& regime, const autodiff::Layout& layout);
 
+/// Forward passes that a training step over as many samples is worth, by matrix products: forward 1, gradient
+/// of the activations 1, of the weights their trained share; a linearised model's tangent pass 2 besides.
+double step_passes(const Regime& regime, const autodiff::Layout& layout);
+
 /// A part of one step's batch: Σ over its samples of the cross-entropy under `head`, or, without one, of
 /// ‖J(x)(θ − θ0)‖²; times `weight`. Weights hold the division by the number of samples, so that parts of one
 /// batch on several ranks add up.

@@ -30,7 +30,7 @@ std::uint64_t seed_for(std::uint64_t seed, const std::string& purpose) {
   return hash >> 1;  // at::randperm's generator takes it as it is; the sign bit stays free
 }
 
-Study::Study(config::Config& config) {
+Study::Study(config::Config& config, std::vector<Input>* inputs) {
   auto run = config.section("run");
   settings_.name = run.word("name", "taugrid");
   settings_.seed = static_cast<std::uint64_t>(run.integer("seed", 0, {0, 1e15}));
@@ -54,16 +54,11 @@ Study::Study(config::Config& config) {
 
   if (config.has("finetune")) read_regimes(config.section("finetune"));
 
-  if (settings_.random_init) {
-    checkpoint_ = models::read_architecture(settings_.model);
-    checkpoint_.theta = random_theta();
-  } else {
-    checkpoint_ = models::read_checkpoint(settings_.model);
-  }
+  read_model(inputs);
   theta0_name_ = settings_.random_init ? "random" : "pretrained";
 
-  for (const auto& name : settings_.tasks) read_task(name);
-  if (has_control()) read_task(settings_.control);
+  for (const auto& name : settings_.tasks) read_task(name, inputs);
+  if (has_control()) read_task(settings_.control, inputs);
   for (std::size_t i = 0; i < tasks(); ++i) {
     for (std::size_t j = i + 1; j < tasks(); ++j) pairs_.emplace_back(i, j);
   }
@@ -107,20 +102,53 @@ void Study::read_regimes(config::Section section) {
   }
 }
 
-void Study::read_task(const std::string& name) {
-  const auto path = settings_.data / (name + ".h5");
-  tasks_.push_back(std::make_unique<data::Task>(data::read_task(path)));
-  const auto& task = *tasks_.back();
-  const auto& in = task.test.inputs;
-  if (task.modality != "image" || in.size(1) != encoder().image_size() ||
-      in.size(2) != encoder().image_size()) {
-    throw InputError(path.string() + ": inputs are not images of " + std::to_string(encoder().image_size()) +
-                     " pixels a side, which the model " + settings_.model.string() + " expects");
+void Study::read_model(std::vector<Input>* inputs) {
+  Input input{"model", settings_.model, settings_.random_init ? "architecture found" : "found"};
+  try {
+    checkpoint_ = settings_.random_init ? models::read_architecture(settings_.model)
+                                        : models::read_checkpoint(settings_.model);
+    if (settings_.random_init && inputs == nullptr) checkpoint_.theta = random_theta();
+  } catch (const InputError& error) {
+    if (inputs == nullptr) throw;
+    input.missing = true;
+    input.state = error.what();
+    // Hugging Face's own defaults: the shape of CLIP ViT-B/32.
+    checkpoint_.encoder = models::make_encoder(R"({"model_type": "clip_vision_model"})", "stand-in");
   }
-  if (task.head.size(1) != encoder().features()) {
-    throw InputError(path.string() + ": /head/weight has rows of " + std::to_string(task.head.size(1)) +
-                     " numbers; the model's output has " + std::to_string(encoder().features()));
+  if (inputs != nullptr) inputs->push_back(std::move(input));
+}
+
+void Study::read_task(const std::string& name, std::vector<Input>* inputs) {
+  Input input{name, settings_.data / (name + ".h5"), "found"};
+  try {
+    auto task = data::read_task(input.path);
+    const auto& in = task.test.inputs;
+    const auto side = encoder().image_size();
+    if (task.modality != "image" || in.size(1) != side || in.size(2) != side) {
+      throw InputError(input.path.string() + ": inputs are not images of " + std::to_string(side) +
+                       " pixels a side, which the model " + settings_.model.string() + " expects");
+    }
+    if (task.head.size(1) != encoder().features()) {
+      throw InputError(input.path.string() + ": /head/weight has rows of " +
+                       std::to_string(task.head.size(1)) + " numbers; the model's output has " +
+                       std::to_string(encoder().features()));
+    }
+    input.state = "found: " + std::to_string(task.head.size(0)) + " classes, " +
+                  std::to_string(task.train.labels.size(0)) + " + " +
+                  std::to_string(task.validation.labels.size(0)) + " + " +
+                  std::to_string(task.test.labels.size(0)) + " images";
+    tasks_.push_back(std::make_unique<data::Task>(std::move(task)));
+  } catch (const InputError& error) {
+    if (inputs == nullptr) throw;
+    input.missing = true;
+    input.state = error.what();
+    data::Task task;
+    task.head = at::zeros({10, encoder().features()});
+    for (auto* split : {&task.train, &task.validation, &task.test})
+      split->labels = at::zeros({1}, at::kLong).expand({1000000});
+    tasks_.push_back(std::make_unique<data::Task>(std::move(task)));
   }
+  if (inputs != nullptr) inputs->push_back(std::move(input));
 }
 
 std::string Study::pair_name(std::size_t p) const {

@@ -46,10 +46,20 @@ struct Settings {
   std::int64_t evaluation_batch = 0;
 };
 
+/// A file that a study reads.
+struct Input {
+  std::string name;  ///< "model", or the task
+  std::filesystem::path path;
+  std::string state;     ///< what was found there
+  bool missing = false;  ///< or wrong; `state` is the error, then
+};
+
 class Study {
  public:
   /// Reads the sections [run], [model] and [data], the model and the head of each task. Throws InputError.
-  explicit Study(config::Config& config);
+  /// With `inputs`, each input is listed there, and where one is missing or wrong, a stand-in takes its
+  /// place: enough to check a configuration and to count its work, not to compute it.
+  explicit Study(config::Config& config, std::vector<Input>* inputs = nullptr);
 
   const Settings& settings() const { return settings_; }
   /// Sets where checkpoints are; before compute() of any unit.
@@ -107,7 +117,8 @@ class Study {
 
  private:
   void read_regimes(config::Section section);
-  void read_task(const std::string& name);
+  void read_model(std::vector<Input>* inputs);
+  void read_task(const std::string& name, std::vector<Input>* inputs);
   template <class F>
   at::Tensor by_shards(const comm::Communicator& group, const at::Tensor& pixels, const char* what,
                        F&& f) const;

@@ -15,11 +15,15 @@ struct RunOptions {
   std::filesystem::path run_dir;       ///< empty: runs/NAME
   std::vector<std::string> overrides;  ///< key=value
   std::optional<double> time_limit_minutes;
+  bool dry_run = false;
   std::string command_line;
 };
 
 /// Computes what is missing of a run folder and writes its results.h5. Collective: every rank of the launch.
 int run(int& argc, char**& argv, const RunOptions& options);
+
+/// Checks the experiment, lists its inputs and its work, and computes nothing. Exit code 2 where inputs are missing.
+int dry_run(const RunOptions& options);
 
 /// Prints versions, devices and features of this build.
 int info();

@@ -169,6 +169,8 @@ RunFolder::RunFolder(const comm::Communicator& world, fs::path path, const std::
   }
 }
 
+RunFolder::RunFolder() = default;
+RunFolder RunFolder::none() { return RunFolder(); }
 RunFolder::RunFolder(RunFolder&&) noexcept = default;
 RunFolder& RunFolder::operator=(RunFolder&&) noexcept = default;
 RunFolder::~RunFolder() = default;

@@ -22,6 +22,8 @@ class RunFolder {
   /// when), was started with another configuration than `config` (Config::resolved(); the difference is
   /// shown), or cannot be written.
   RunFolder(const comm::Communicator& world, std::filesystem::path path, const std::string& config);
+  /// Of no run: for units that are counted and not computed.
+  static RunFolder none();
   RunFolder(RunFolder&&) noexcept;
   RunFolder& operator=(RunFolder&&) noexcept;
   ~RunFolder();
@@ -43,6 +45,7 @@ class RunFolder {
 
  private:
   class Lock;
+  RunFolder();
   std::filesystem::path path_;
   std::unique_ptr<Lock> lock_;
 };

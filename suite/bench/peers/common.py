@@ -42,10 +42,10 @@ class Inputs:
         encoder = CLIPVisionModelWithProjection.from_pretrained(self.folder / model, attn_implementation=attention)
         return Classifier(encoder.eval(), self.head, self.settings["scale"])
 
-    def task_vector(self, regime: str, task: str) -> Parameters:
+    def task_vector(self, regime: str, task: str, run: str = "") -> Parameters:
         """The fine-tuned encoder minus the pre-trained one, by Hugging Face's names."""
         start = load_file(self.folder / "model" / "model.safetensors")
-        end = load_file(self.folder / regime / "checkpoints" / regime / task / "model.safetensors")
+        end = load_file(self.folder / (run or regime) / "checkpoints" / regime / task / "model.safetensors")
         return {name: end[name] - start[name] for name in start}
 
 

@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A dry run says what a run needs and how much work it is, and computes nothing."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from launch import PROGRAM, environment
+from world import TASKS, World
+
+EXPERIMENTS = sorted((Path(__file__).parents[2] / "jobs" / "experiments").glob("**/*.toml"))
+
+
+def dry_run(experiment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([PROGRAM, "run", experiment, "--dry-run", *arguments], env=environment(), text=True,
+                          capture_output=True, timeout=60, check=False)
+
+
+def test_inputs_and_work(world: World, tmp_path: Path) -> None:
+    done = dry_run(world.papers, "--run-dir", str(tmp_path / "run"))
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert not (tmp_path / "run").exists()
+    for name in ("model", *TASKS, "plaids"):
+        assert f"\n  {name} " in done.stdout
+    assert "found: 4 classes, 60 + 20 + 30 images" in done.stdout
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if "/" in line and line.startswith("  ")}
+    assert rows["finetune/standard"][1] == "3" and rows["disentanglement/linear"][1] == "3"
+    total = int(done.stdout.split("work: ")[1].split()[0])
+    assert total == sum(int(row[1]) for name, row in rows.items() if row[1].isdigit() and not name.startswith(os.sep))
+
+
+def test_missing_inputs_are_all_listed(world: World) -> None:
+    done = dry_run(world.papers, "--set", 'data.tasks=["stripes", "dots", "rings"]')
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "2 of 5 inputs are missing" in done.stderr
+    for name in ("dots", "rings"):
+        assert f"{world.folder / 'data' / name}.h5: no such file" in done.stdout
+    assert "finetune/standard" in done.stdout
+
+
+def test_a_wrong_key_is_found_without_the_inputs(world: World) -> None:
+    done = dry_run(world.papers, "--set", 'data.tasks=["dots"]', "--set", "smoothness.toleranse=1")
+    assert done.returncode == 2 and "smoothness.toleranse; did you mean smoothness.tolerance?" in done.stderr
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_experiments_we_ship_are_valid(experiment: Path) -> None:
+    """Whether or not their inputs are on this machine."""
+    done = dry_run(experiment)
+    assert "nothing is computed" in done.stdout and "work: " in done.stdout, done.stderr
+    assert done.returncode in (0, 2) and ("inputs are missing" in done.stderr) == (done.returncode == 2)
