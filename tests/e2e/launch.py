@@ -98,7 +98,7 @@ def numbers(results: Path) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
 
     def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
-        if isinstance(item, h5py.Dataset) and name != "units" and not name.endswith("/seconds"):
+        if isinstance(item, h5py.Dataset) and name != "units" and not name.endswith(("/seconds", "/seconds_per_step")):
             found[name] = item[()]
 
     with h5py.File(results) as file:

@@ -50,21 +50,35 @@ def test_numbers_do_not_depend_on_the_number_of_ranks(world: World, run_folder: 
     same(run_folder / "results.h5", measure(world.experiment, tmp_path / "run", ranks=ranks))
 
 
+def test_all_regimes_do_not_depend_on_the_number_of_ranks(world: World, papers_folder: Path, tmp_path: Path) -> None:
+    same(papers_folder / "results.h5", measure(world.papers, tmp_path / "run", ranks=1))
+
+
+def test_two_ranks_a_unit_agree_to_rounding_in_all_regimes(world: World, papers_folder: Path, tmp_path: Path) -> None:
+    theirs = numbers(measure(world.papers, tmp_path / "run", "--set", "run.ranks_per_unit=2"))
+    close_to_rounding(numbers(papers_folder / "results.h5"), theirs)
+
+
 @pytest.mark.parametrize("ranks", [2, 4, 3])
 def test_two_ranks_a_unit_agree_to_rounding(world: World, run_folder: Path, tmp_path: Path, ranks: int) -> None:
     theirs = numbers(measure(world.experiment, tmp_path / "run", "--set", "run.ranks_per_unit=2", ranks=ranks))
-    ours = numbers(run_folder / "results.h5")
+    close_to_rounding(numbers(run_folder / "results.h5"), theirs)
+
+
+def close_to_rounding(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> None:
     assert ours.keys() == theirs.keys()
     for name, a in ours.items():
         b = theirs[name]
         if not np.issubdtype(a.dtype, np.floating):
-            if not name.endswith("hvp_count"):
+            if not name.endswith(("hvp_count", "peak_memory")):
                 assert np.array_equal(a, b), name
-        elif any(part in name for part in ("accuracy", "error", "absolute", "normalized")):
-            # A picture between two classes may fall to the other; chosen_alpha follows.
-            assert np.abs(a - b).max() <= 0.15, name
+        elif name.endswith("chosen_alpha") or (name.startswith("negation/") and name.endswith(("/target", "/control"))):
+            continue  # may fall on another α where two are as good
+        elif any(part in name for part in ("accuracy", "disentanglement/", "absolute", "normalized", "negation/")):
+            # A picture between two classes may fall to the other.
+            assert np.nanmax(np.abs(a - b)) <= 0.15, name
             assert (np.abs(a - b) > 1e-9).mean() <= 0.1 or a.ndim == 0, name
-        elif not name.endswith(("chosen_alpha", "residual", "local_energy")):
+        elif not name.endswith(("residual", "local_energy")):
             np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3, err_msg=name)
 
 
@@ -118,6 +132,23 @@ def test_a_killed_fine_tuning_goes_on_from_its_state(world: World, long_run: Pat
     kill_all(job)
     assert any(folder.glob("scratch/finetune__*/state.safetensors"))
     finish(world, folder, long_run, units(folder))
+
+
+def test_a_killed_continuation_keeps_its_trace(world: World, papers_folder: Path, tmp_path: Path) -> None:
+    reference, folder = tmp_path / "reference", tmp_path / "run"
+    given = tmp_path / "given"  # the linear task vectors, from which to go on
+    given.mkdir()
+    (given / "linear").symlink_to(papers_folder / "checkpoints" / "linear")
+    settings = [word for setting in ('finetune.regimes=["linear", "tau_jp_continue"]', f"finetune.checkpoints={given}",
+                                     "finetune.tau_jp_continue.steps=90", "finetune.checkpoint_seconds=0.01")
+                for word in ("--set", setting)]
+    measure(world.papers, reference, *settings)
+    job = start(2, "run", world.papers, "--run-dir", folder, *settings)
+    assert wait_until(lambda: any(folder.glob("scratch/finetune__tau_jp_continue__*/state.safetensors")), job)
+    kill_all(job)
+    assert any(folder.glob("scratch/finetune__tau_jp_continue__*/state.safetensors"))
+    same(reference / "results.h5", measure(world.papers, folder, *settings))
+    assert leftovers(folder) == []
 
 
 def test_a_finished_run_is_left_alone(world: World, run_folder: Path) -> None:
