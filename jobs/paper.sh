@@ -15,12 +15,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source jobs/common.sh
 run="${RUN:-runs/papers/$paper}"
 measure "$paper" "$run" "$@"
-runs=("$run")
-if [ "$paper" = tangent_space ]; then  # its table 3 and figures 11, 15 and 16
+"$venv/bin/python" -m taugrid_analysis tables "$run" --paper "$paper"
+"$venv/bin/python" -m taugrid_analysis figures "$run" --paper "$paper"
+if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 3, figures 11 and 16
   measure tangent_space_random "${run}_random"
-  runs+=("${run}_random")
+  "$venv/bin/python" -m taugrid_analysis tables "${run}_random" --paper "$paper" --only table3
+  "$venv/bin/python" -m taugrid_analysis figures "${run}_random" --paper "$paper" | grep -v needs
 fi
-for one in "${runs[@]}"; do
-  "$venv/bin/python" -m taugrid_analysis tables "$one" --paper "$paper"
-  "$venv/bin/python" -m taugrid_analysis figures "$one" --paper "$paper"
-done

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: report, tables, show, figure, seeds."""
+"""The command line: show, tables, report, figure, figures, seeds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.published import PAPERS
 from taugrid_analysis.results import Results
 from taugrid_analysis.text_table import RENDERERS
 
+DOTS_PER_INCH = 150
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -30,11 +32,17 @@ def parser() -> argparse.ArgumentParser:
     tables = command("tables", "the papers' tables, with the published numbers where they apply")
     tables.add_argument("--format", choices=sorted(RENDERERS), default="text")
     tables.add_argument("--pairs", action="store_true", help="also one line for every pair")
+    tables.add_argument(
+        "--paper", choices=PAPERS, help="every table of one paper: published, ours, difference"
+    )
     tables.add_argument("--only", metavar="NAME", help="one table: addition, single_task, similarity, …")
     report = command("report", "a self-contained report.html")
     report.add_argument("--out", type=Path, help="default: report.html beside results.h5")
     figure = command("figure", "one picture of the run: all pairs, two regimes")
     figure.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="png, svg or pdf")
+    figures = command("figures", "every figure of one paper that the run can give")
+    figures.add_argument("--paper", choices=PAPERS, required=True)
+    figures.add_argument("--out", type=Path, metavar="DIR", help="default: figures beside results.h5")
     seeds = commands.add_parser("seeds", help="several runs side by side: means over seeds, criteria")
     seeds.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="run folders, or their results.h5")
     seeds.add_argument("--format", choices=sorted(RENDERERS), default="text")
@@ -68,14 +76,21 @@ def run(options: argparse.Namespace, results: Results) -> None:
         from taugrid_analysis.report import report
 
         write(options.out or results.path.parent / "report.html", report(results).encode("utf-8"))
+    elif options.command == "figures":
+        draw_paper(options.paper, options.out or results.path.parent / "figures", results)
     else:
         draw(options.out, results)
 
 
 def print_tables(options: argparse.Namespace, results: Results) -> None:
-    from taugrid_analysis.tables import all_tables
+    if options.paper:
+        from taugrid_analysis.comparison import paper_tables
 
-    found = all_tables(results, by_pair=options.pairs or options.only == "pairs")
+        found = paper_tables(results, options.paper)
+    else:
+        from taugrid_analysis.tables import all_tables
+
+        found = all_tables(results, by_pair=options.pairs or options.only == "pairs")
     if options.only:
         names = list(dict.fromkeys(table.name for table in found))
         found = [table for table in found if table.name == options.only]
@@ -108,9 +123,27 @@ def draw(out: Path, results: Results) -> None:
     write(out, style.to_bytes(picture, out.suffix[1:]))
 
 
-def write(path: Path, content: bytes) -> None:
+def draw_paper(paper: str, folder: Path, results: Results) -> None:
+    """One line a figure: its file, or what the run lacks for it."""
+    from taugrid_analysis.figures import plates, style
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made ({error.strerror})", folder, "a writable folder") from error
+    for plate in plates.plates(paper):
+        lacking = plates.missing(results, plate)
+        picture = plate.draw(results) if plate.draw is not None and not lacking else None
+        if picture is None:
+            print(f"figure {plate.number}: needs {', '.join(lacking) or 'numbers: all of them are missing'}")
+            continue
+        path = folder / f"{paper}_fig{plate.number:02d}_{plate.name}.png"
+        write(path, style.to_bytes(picture, "png", DOTS_PER_INCH), f"figure {plate.number}: ")
+
+
+def write(path: Path, content: bytes, title: str = "") -> None:
     try:
         path.write_bytes(content)
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror})", path, "a writable folder") from error
-    print(path)
+    print(f"{title}{path}")

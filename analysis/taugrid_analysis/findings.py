@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis import measures
+from taugrid_analysis import measures, outcomes, predictors
+from taugrid_analysis.correlation import rank_correlation
 from taugrid_analysis.figures.tasks import loss_gaps
 from taugrid_analysis.measures import mean
 from taugrid_analysis.results import Results
@@ -16,8 +17,10 @@ def findings(results: Results) -> list[str]:
     parts = [
         _single(results),
         _addition(results),
+        _negation(results),
         *_disentanglement(results),
         _vectors(results),
+        _predictors(results),
         _smoothness(results),
         _ntk(results),
         _care(results),
@@ -51,6 +54,31 @@ def _addition(results: Results) -> str:
                 f" {100 * record.normalized:.1f} % of the single-task models)"
             )
     return f"One model with all task vectors added reaches {_list(parts)}." if parts else ""
+
+
+def _negation(results: Results) -> str:
+    parts = []
+    for name in results.names("negation"):
+        record = results.negation(name)
+        found = outcomes.forgetting(record.narrow) if record is not None else None
+        if found is not None and found.kept:
+            parts.append(f"{found.target:.3f} ({name}, control {found.control:.3f})")
+    return f"A task vector subtracted leaves its task at {_list(parts)}." if parts else ""
+
+
+def _predictors(results: Results) -> str:
+    """The strongest rank correlation of each regime whose interval leaves 0 out."""
+    best: dict[str, predictors.Line] = {}
+    for line in predictors.lines(results):
+        if line.outcome != predictors.OUTCOMES[0] or not line.spearman.low * line.spearman.high > 0:
+            continue
+        if line.regime not in best or abs(line.spearman.value) > abs(best[line.regime].spearman.value):
+            best[line.regime] = line
+    parts = [
+        f"{predictors.TITLES[line.predictor]} ({regime}, rank correlation {line.spearman.value:+.2f})"
+        for regime, line in best.items()
+    ]
+    return f"The normalised accuracy of a pair's sum goes most with {_list(parts)}." if parts else ""
 
 
 def _disentanglement(results: Results) -> list[str]:
@@ -98,7 +126,7 @@ def _smoothness(results: Results) -> str:
     for name in results.names("smoothness"):
         both = loss_gaps(results, name)
         if both is not None:
-            parts.append(f"{measures.rank_correlation(*both):+.2f} ({name})")
+            parts.append(f"{rank_correlation(*both):+.2f} ({name})")
     return f"λmax and the loss gap of a pair have rank correlation {_list(parts)}." if parts else ""
 
 

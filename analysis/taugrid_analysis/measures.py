@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers derived from the grids: values at a point, means of a box, and comparison at matched norm."""
+"""Numbers derived from grids, vectors and kernels; tables, figures and seeds all take them from here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from taugrid_analysis.records import Array, Disentanglement, Floats, Similarity, Unit
+from taugrid_analysis.records import (
+    Array,
+    Disentanglement,
+    Floats,
+    Similarity,
+    Unit,
+)
 
 NEAR_ORIGIN = 0.3
 
@@ -111,19 +117,44 @@ def own_share(local_energy: Array) -> Floats:
     return np.asarray(result)
 
 
-def rank_correlation(x: Array, y: Array) -> float:
-    """Spearman's, with mean ranks for ties; NaN where one side is constant."""
-    keep = np.isfinite(x) & np.isfinite(y)
-    a, b = _ranks(np.asarray(x)[keep]), _ranks(np.asarray(y)[keep])
-    if a.size < 3 or a.std() == 0 or b.std() == 0:
-        return float("nan")
-    return float(np.corrcoef(a, b)[0, 1])
+def ntk_overlap(local_energy: Array, pairs: Array) -> Floats:
+    """Of every pair: one minus the own share, mean of both directions; ½ is no localisation."""
+    other = 1.0 - own_share(local_energy)
+    return of_pairs(symmetric(other), pairs)
 
 
-def _ranks(values: Array) -> Floats:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2.0)[inverse], dtype=float)
+def effective_rank(eigenvalues: Array) -> tuple[Floats, Floats]:
+    """exp of the entropy of λ/Σλ, and the largest one's part of Σλ: [T] each, mean over logits."""
+    ranks, largest = [], []
+    for task in eigenvalues.astype(float):
+        found = []
+        for spectrum in task:
+            kept = np.clip(spectrum, 0.0, None)  # rounding leaves tiny negatives
+            if not np.isfinite(spectrum).all() or not kept.sum() > 0:
+                continue
+            part = kept / kept.sum()
+            positive = part[part > 0]
+            found.append((np.exp(-(positive * np.log(positive)).sum()), part.max()))
+        ranks.append(mean(rank for rank, _ in found))
+        largest.append(mean(part for _, part in found))
+    return np.array(ranks), np.array(largest)
+
+
+def symmetric(matrix: Array) -> Floats:
+    """½(M + Mᵀ): of ‖J(x_b)τ_a‖² it is τJp (paper 3, equation 9)."""
+    values = matrix.astype(float)
+    return np.asarray((values + values.T) / 2)
+
+
+def of_pairs(matrix: Array, pairs: Array) -> Floats:
+    return np.asarray(matrix[pairs[:, 0], pairs[:, 1]], dtype=float)
+
+
+def interference_bound(lambda_max: Array, similarity: Similarity, pairs: Array) -> Floats:
+    """λ_max·C·(1+ε) of every pair (paper 2): C ≥ ‖τ‖², ε ≥ |cos|, λ_max the larger of the two tasks'."""
+    smooth = np.abs(lambda_max[pairs].astype(float)).max(axis=1)
+    size = (similarity.norm[pairs].astype(float) ** 2).max(axis=1)
+    return np.asarray(smooth * size * (1 + np.abs(of_pairs(similarity.cosine, pairs))))
 
 
 def off_diagonal(matrix: Array) -> Floats:

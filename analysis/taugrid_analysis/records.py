@@ -28,6 +28,8 @@ class SingleTask:
     accuracy: Array  # [T]
     loss: Array  # [T]
     samples: int | None
+    control_accuracy: float | None = None  # θ0's, where a control task is named
+    control_validation_accuracy: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Smoothness:
 @dataclass(frozen=True)
 class NTK:
     local_energy: Array  # [T,T,C,2n]
+    eigenvalues: Array | None = None  # [T,C,n] of K(t,t), descending
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,76 @@ class Addition:
     normalized: float
     one_shot_absolute: float
     one_shot_normalized: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The α of each task with least target accuracy that keeps the control; NaN where none does."""
+
+    alpha: Array  # [T]
+    target: Array  # [T], test split
+    control: Array  # [T]
+
+
+@dataclass(frozen=True)
+class Negation:
+    alpha: Array  # [A]
+    validation_target: Array  # [T,A]
+    validation_control: Array  # [T,A]
+    test_target: Array  # [T,A]
+    test_control: Array  # [T,A]
+    narrow: Choice  # α in [0,1], paper 1
+    wide: Choice | None  # α in [0,3], paper 3
+    control: str  # the control task's name
+    threshold: float  # of θ0's accuracy on the control
+
+
+@dataclass(frozen=True)
+class PairAddition:
+    alpha: Array  # [A]
+    validation_accuracy: Array  # [P,A,2]
+    test_accuracy: Array  # [P,A,2]
+    chosen_alpha: Array  # [P]
+    absolute: Array  # [P]
+    normalized: Array  # [P]
+    one_shot_absolute: Array  # [P]
+    one_shot_normalized: Array  # [P]
+
+
+@dataclass(frozen=True)
+class TauJp:
+    value: Array  # [T,T], [a,b]: mean over x in task b of ‖J(x)τ_a‖²
+    control: Array | None  # [T], x in the control task
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Along further, regularised steps from a linear task vector."""
+
+    step: Array  # [S]
+    tau_jp: Array  # [S,T,T]
+    pair_normalized: Array  # [S,P], α = 1
+    normalized: Array  # [S], all tasks, α = 1
+
+
+@dataclass(frozen=True)
+class Multitask:
+    accuracy: Array  # [T]
+    validation_accuracy: Array  # [T]
+    loss: Array  # [T]
+
+
+@dataclass(frozen=True)
+class Cost:
+    parameters: float
+    trainable_parameters: float
+    optimiser_memory: float  # bytes
+    peak_memory: float  # bytes, the most alive at once in a training step
+    seconds_per_step: float
+    forward_flops: float
+    jvp_flops: float
+    step_flops: float
+    batch: int | None
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import jinja2
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from taugrid_analysis import tables
+from taugrid_analysis import predictors, tables
 from taugrid_analysis.facts import facts
-from taugrid_analysis.figures import grids, runs, style, tasks
+from taugrid_analysis.figures import edits, grids, interference, kernel, runs, style, tasks
 from taugrid_analysis.findings import findings
 from taugrid_analysis.results import Results
 
@@ -70,9 +70,17 @@ def sections(results: Results) -> list[Section]:
             "addition",
             "Task addition",
             "addition",
-            "θ0 + α Σ τ over all tasks. Thick: mean test accuracy; thin: each task; dotted: mean validation"
-            " accuracy, by which the marked α was chosen.",
+            "θ0 + α Σ τ over all tasks: mean test accuracy by α, and the α that validation chose; with up to"
+            f" {runs.MOST} regimes thin: each task, dotted: mean validation accuracy.",
             [runs.addition(results)],
+        ),
+        _section(
+            "negation",
+            "Task negation",
+            "negation",
+            "θ0 − α τ of each task: bars are means over the tasks, dots are tasks. α: least target accuracy"
+            " on validation that keeps the control; tasks where no α does are left out.",
+            [edits.negation(results)],
         ),
         _section(
             "accuracy",
@@ -89,6 +97,30 @@ def sections(results: Results) -> list[Section]:
             [tasks.cosines(results)],
         ),
         _section(
+            "tau_jp",
+            "τJp of every ordered pair",
+            "tau_jp",
+            "Mean ‖J(x)τ‖² of the encoder's output at θ0: rows whose task vector, columns whose points. One"
+            " logarithmic scale; light off the diagonal is little interference.",
+            [interference.tau_jp(results)],
+        ),
+        _section(
+            "predictors",
+            "What predicts interference",
+            "pair_addition",
+            "Above: each pair's τJp and the normalised accuracy of its sum. Below: rank correlation of each"
+            " predictor with that accuracy; bars are 95 % bootstrap intervals over the pairs. All numbers are"
+            " in the table of predictors.",
+            [_products(results), interference.forest(results)],
+        ),
+        _section(
+            "continuation",
+            "Further regularised steps",
+            "continuation",
+            "From linear task vectors, at α = 1: the pair of largest τJp at the start.",
+            [edits.continuation(results)],
+        ),
+        _section(
             "smoothness",
             "Local smoothness and loss gap",
             "smoothness",
@@ -103,7 +135,7 @@ def sections(results: Results) -> list[Section]:
             "Σφ² over the eigenfunctions of the kernel between a trained task's points and those of it and a"
             " control task, mean over logits. 0.5 in the matrix means that they are not localised, 1 that"
             " they vanish on the control.",
-            [tasks.local_energy(results)],
+            [kernel.local_energy(results)],
         ),
         _section(
             "training",
@@ -111,6 +143,13 @@ def sections(results: Results) -> list[Section]:
             "training",
             "Moving average over a thirtieth of the steps; thin: each task.",
             [runs.training(results)],
+        ),
+        _section(
+            "cost",
+            "Cost of a training step",
+            "cost",
+            "By regime; more in the table of costs. Peak memory: most bytes of tensors alive at once.",
+            [edits.cost(results)],
         ),
         _section(
             "timings",
@@ -127,6 +166,14 @@ def _section(anchor: str, title: str, group: str, caption: str, pictures: list[F
     svg = [Markup(style.to_svg(picture, f"{anchor}{index}")) for index, picture in enumerate(drawn)]
     absent = "" if svg else f"Not drawn: results.h5 has no usable /{group}."
     return Section(anchor, title, caption, svg, absent)
+
+
+def _products(results: Results) -> Figure | None:
+    ordinates = [
+        (f"normalised accuracy of the pair, {outcome}", predictors.outcome(results, outcome))
+        for outcome in predictors.OUTCOMES
+    ]
+    return interference.scatter(results, results.names("pair_addition"), ordinates)
 
 
 def _grids(results: Results) -> list[Figure | None]:

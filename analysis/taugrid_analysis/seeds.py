@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,7 +136,7 @@ def criteria(found: list[Summary]) -> Table:
             Column("holds"),
         ],
     )
-    checks = [
+    checks: list[tuple[str, Callable[[Summary], float], float]] = [
         (f"gain ≥ {100 * GAIN:.0f} points", lambda one: one.gain, GAIN),
         ("recovered ≥ 1/3", lambda one: one.recovered, RECOVERED),
         ("ξ far corner − near > 0", lambda one: one.far - one.near, 0.0),

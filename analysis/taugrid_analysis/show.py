@@ -6,28 +6,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis import measures
+from taugrid_analysis import measures, outcomes
 from taugrid_analysis.facts import facts
 from taugrid_analysis.figures.grids import grids
 from taugrid_analysis.measures import mean
 from taugrid_analysis.results import Results
-from taugrid_analysis.text_table import Column, Table, as_text
+from taugrid_analysis.text_table import Column, Table, Value, as_text
 
 WIDTH = 80
 JOINED = (("regimes", "seed"), ("machine", "work"))  # two facts on one line
 SHADES = " ░▒▓█"
 MOST_ROWS = 9
+SCREEN = 24
 
 
 def show(results: Results) -> str:
-    """At most 24 lines of 80 columns for eight tasks and two regimes."""
+    """At most 24 lines of 80 columns for eight tasks and a dozen regimes."""
     known = dict(facts(results))
     for first, second in JOINED:
         if first in known and second in known:
             title = f"{second} " if second == "seed" else ""
             known[first] += f"; {title}{known.pop(second)}"
     lines = [_line(key, value) for key, value in known.items() if key != "command"]
-    return "\n".join([*lines, "", as_text(_summary(results)), *_maps(results)])
+    lines += ["", *as_text(_summary(results)).splitlines()]
+    return "\n".join([*lines, *_maps(results, max(SCREEN, len(lines)) - len(lines))])
 
 
 def _line(key: str, value: str) -> str:
@@ -38,52 +40,77 @@ def _line(key: str, value: str) -> str:
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
+# Those that fit stand in this order; where not all do, the last of WANTED go first.
+COLUMNS = (
+    Column("single", 3),
+    Column("added", 3),
+    Column("alpha"),
+    Column("pairs", 3),
+    Column("negated", 3),
+    Column("ξ(1,1)", 3),
+    Column("ξ box", 3),
+    Column("τJp", 3, significant=True),
+    Column("norm"),
+    Column("|cos|", 3),
+    Column("λ_max", 1),
+)
+WANTED = ("added", "single", "ξ(1,1)", "τJp", "pairs", "alpha", "negated", "norm", "ξ box", "|cos|", "λ_max")
+
+
 def _summary(results: Results) -> Table:
-    table = Table(
-        "summary",
-        "Means over tasks or pairs",
-        [
-            Column("regime"),
-            Column("single", 3),
-            Column("added", 3),
-            Column("alpha"),
-            Column("ξ(1,1)", 3),
-            Column("ξ box", 3),
-            Column("norm"),
-            Column("|cos|", 3),
-            Column("λ_max", 1),
-        ],
-    )
     start = [results.start] if results.single_task(results.start) is not None else []
-    for name in (*start, *results.regimes):
-        single, added = results.single_task(name), results.addition(name)
-        grid, vectors = results.disentanglement(name), results.similarity(name)
-        curvature = results.smoothness(name)
-        table.rows.append(
-            [
-                name,
-                mean(single.accuracy) if single else None,
-                added.absolute if added else None,
-                added.chosen_alpha if added else None,
-                mean(measures.at(grid, 1.0, 1.0)) if grid else None,
-                mean(measures.box_mean(grid, 0.0, 1.0)) if grid else None,
-                mean(vectors.norm) if vectors else None,
-                mean(np.abs(measures.off_diagonal(vectors.cosine))) if vectors else None,
-                mean(curvature.lambda_max) if curvature else None,
-            ]
-        )
+    rows = {name: _numbers(results, name) for name in (*start, *results.regimes)}
+    kept = [name for name in WANTED if any(_known(row[name]) for row in rows.values())]
+    table = _chosen(rows, kept)
+    while len(kept) > 1 and max(len(line) for line in as_text(table).splitlines()) > WIDTH:
+        kept.pop()
+        table = _chosen(rows, kept)
     return table
 
 
-def _maps(results: Results) -> list[str]:
-    """The mean grid of up to three regimes side by side, α1 upwards, α2 to the right."""
+def _known(value: float | None) -> bool:
+    return value is not None and bool(np.isfinite(value))
+
+
+def _chosen(rows: dict[str, dict[str, float | None]], kept: list[str]) -> Table:
+    columns = [column for column in COLUMNS if column.name in kept]
+    lines: list[list[Value]] = [
+        [name, *(row[column.name] for column in columns)] for name, row in rows.items()
+    ]
+    return Table("summary", "Means over tasks or pairs", [Column("regime"), *columns], lines)
+
+
+def _numbers(results: Results, name: str) -> dict[str, float | None]:
+    single, added = results.single_task(name), results.addition(name)
+    grid, vectors = results.disentanglement(name), results.similarity(name)
+    curvature, product = results.smoothness(name), results.tau_jp(name)
+    two, negated = results.pair_addition(name), results.negation(name)
+    between = measures.of_pairs(measures.symmetric(product.value), results.pairs) if product else None
+    return {
+        "single": mean(single.accuracy) if single else None,
+        "added": added.absolute if added else None,
+        "alpha": added.chosen_alpha if added else None,
+        "pairs": mean(two.normalized) if two else None,
+        "negated": outcomes.forgetting(negated.narrow).target if negated else None,
+        "ξ(1,1)": mean(measures.at(grid, 1.0, 1.0)) if grid else None,
+        "ξ box": mean(measures.box_mean(grid, 0.0, 1.0)) if grid else None,
+        "τJp": mean(between) if between is not None else None,
+        "norm": mean(vectors.norm) if vectors else None,
+        "|cos|": mean(np.abs(measures.off_diagonal(vectors.cosine))) if vectors else None,
+        "λ_max": mean(curvature.lambda_max) if curvature else None,
+    }
+
+
+def _maps(results: Results, room: int) -> list[str]:
+    """The mean grid of up to three regimes side by side, α1 upwards, α2 to the right, in these lines."""
     found = dict(list(grids(results).items())[:3])
-    if not found:
+    most = min(MOST_ROWS, room - 2)
+    if not found or most < 4:
         return []
     blocks = []
     for name, grid in found.items():
         values = np.nanmean(grid.error, axis=0)
-        stride = -(-len(grid.alpha) // MOST_ROWS)
+        stride = -(-len(grid.alpha) // most)
         values = values[::stride, ::stride]
         rows = [
             "".join(

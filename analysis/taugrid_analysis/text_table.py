@@ -7,9 +7,12 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+NUMERAL = re.compile(r"-?[\d.,]+")  # as a paper prints it
 
 Value = str | int | float | None
 
@@ -22,6 +25,7 @@ class Column:
     digits: int = 2
     percent: bool = False
     scientific: bool = False
+    significant: bool = False  # digits count from the first that is not 0
 
     @property
     def heading(self) -> str:
@@ -38,6 +42,8 @@ class Column:
             return "–"
         if self.scientific:
             return f"{value:.{self.digits}e}"
+        if self.significant:
+            return f"{value:#.{self.digits}g}"
         return f"{100 * value if self.percent else value:.{self.digits}f}"
 
 
@@ -55,9 +61,12 @@ class Table:
         ]
 
     def numeric(self) -> list[bool]:
-        """Which columns hold no text, and so stand flush right."""
+        """Which columns hold no text but numbers, and so stand flush right."""
         return [
-            not any(isinstance(row[index], str) for row in self.rows) for index in range(len(self.columns))
+            not any(
+                isinstance(row[index], str) and not NUMERAL.fullmatch(str(row[index])) for row in self.rows
+            )
+            for index in range(len(self.columns))
         ]
 
 

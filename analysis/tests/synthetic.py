@@ -15,10 +15,24 @@ from typing import Any
 
 import h5py
 import numpy as np
+import synthetic_edits
 
 TASKS = ("fashion", "mnist5k", "animals", "letters", "scripts", "icon_context", "emoji", "clipart")
 FEW_TASKS = TASKS[:4]  # as good as eight where every panel would be drawn for nothing
 PAPER_TASKS = ("Cars", "DTD", "EuroSAT", "GTSRB", "MNIST", "RESISC45", "SUN397", "SVHN")
+EVERY = (
+    "standard",
+    "posthoc",
+    "linear",
+    "attention",
+    "attention_posthoc",
+    "attention+bias",
+    "attention+mlp",
+    "attention+mlp+bias",
+    "tau_jp",
+    "tau_jp_strict",
+    "tau_jp_incremental",
+)
 NORM = {"standard": 2.0, "linear": 1.0, "posthoc": 2.0}  # times 1 + t/10 for task t
 ZERO_SHOT = (0.5, 0.7, 0.55, 0.6, 0.35, 0.3, 0.4, 0.25)
 GAIN = {"standard": 0.25, "linear": 0.2}  # of fine-tuning
@@ -90,6 +104,7 @@ def write(
             file[f"training/{regime}/loss"] = curve.astype(np.float32)
             file[f"training/{regime}/seconds"] = np.linspace(5, 9, count)
         _ntk(file, model[2], count, rng)
+        synthetic_edits.write_groups(file, model[2], regimes, count, np.array(ZERO_SHOT[:count]))
         _units(file, regimes, count)
         for name in leave_out:
             del file[name]

@@ -98,16 +98,6 @@ def test_own_share(run_folder: Path) -> None:
     np.testing.assert_allclose(share[~np.eye(8, dtype=bool)], 0.8, rtol=1e-9)
 
 
-def test_rank_correlation() -> None:
-    assert measures.rank_correlation(np.array([1, 2, 3, 4]), np.array([1, 4, 9, 16])) == pytest.approx(1)
-    assert measures.rank_correlation(np.array([1, 2, 3]), np.array([3, 2, 1])) == pytest.approx(-1)
-    # ties: ranks (1, 2.5, 2.5, 4) against (1, 2, 3, 4)
-    assert measures.rank_correlation(np.array([1, 2, 2, 3]), np.array([1, 2, 3, 4])) == pytest.approx(
-        0.9**0.5
-    )
-    assert np.isnan(measures.rank_correlation(np.ones(4), np.arange(4)))
-
-
 def test_seconds_by_rank(run_folder: Path) -> None:
     with Results(run_folder) as results:
         units = results.units()

@@ -8,11 +8,12 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import synthetic
 
-from taugrid_analysis import cli
+from taugrid_analysis import cli, published
 from taugrid_analysis.figures import composite, grids
 from taugrid_analysis.findings import findings
 from taugrid_analysis.report import report
@@ -148,6 +149,8 @@ def test_nothing_is_said_of_a_point_off_the_grid(tmp_path: Path) -> None:
         (["disentanglement", "ntk", "units", "model"], {"disentanglement", "matched", "ntk", "timings"}),
         (["similarity", "training", "provenance"], {"cosine", "smoothness", "training"}),
         (["addition", "single_task", "smoothness"], {"addition", "accuracy", "smoothness"}),
+        (["negation", "pair_addition", "cost"], {"negation", "predictors", "cost"}),
+        (["tau_jp", "continuation", "representation"], {"tau_jp", "continuation"}),
     ],
 )
 def test_absent_group_is_said(groups: list[str], absent: set[str], tmp_path: Path) -> None:
@@ -163,11 +166,17 @@ def test_absent_group_is_said(groups: list[str], absent: set[str], tmp_path: Pat
 
 
 def test_bare_file_still_reports(tmp_path: Path) -> None:
-    groups = ["disentanglement", "addition", "single_task", "similarity", "smoothness", "ntk", "training"]
-    synthetic.write(tmp_path / "results.h5", leave_out=[*groups, "units", "model", "provenance"])
+    synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    with h5py.File(tmp_path / "results.h5", "r+") as file:
+        for name in set(file) - {"tasks", "pairs"}:
+            del file[name]
     assert cli.main(["report", str(tmp_path)]) == 0
     assert cli.main(["show", str(tmp_path)]) == 0
     assert cli.main(["tables", str(tmp_path)]) == 0
+    for paper in published.PAPERS:
+        assert cli.main(["tables", str(tmp_path), "--paper", paper]) == 0
+        assert cli.main(["figures", str(tmp_path), "--paper", paper]) == 0
+    assert list((tmp_path / "figures").iterdir()) == []
 
 
 def test_any_regime_is_drawn(tmp_path: Path) -> None:

@@ -80,6 +80,59 @@ def test_wrong_shape(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "/smoothness/linear/lambda_max" in line and "[7]" in line and "[8]" in line
 
 
+@pytest.mark.parametrize(
+    ("path", "shape", "expected"),
+    [
+        ("negation/linear/test_control", (8, 5), "[8, 41]"),
+        ("negation/linear/chosen_alpha", (7,), "[8]"),
+        ("negation/linear/wide/target", (8, 1), "[8]"),
+        ("pair_addition/linear/test_accuracy", (28, 21), "[28, 21, 2]"),
+        ("pair_addition/linear/one_shot_normalized", (27,), "[28]"),
+        ("representation/linear/error", (28, 13, 12), "[28, 13, 13]"),
+        ("tau_jp/linear/value", (8, 9), "[8, 8]"),
+        ("tau_jp/linear/control", (), "[8]"),
+        ("continuation/tau_jp_continue/tau_jp", (5, 8), "[5, 8, 8]"),
+        ("continuation/tau_jp_continue/pair_normalized", (4, 28), "[5, 28]"),
+        ("multitask/multitask/accuracy", (28,), "[8]"),
+        ("ntk/pretrained/eigenvalues", (8, 4, 3), "[8, 4, 16]"),
+        ("cost/linear/peak_memory", (2,), "[]"),
+        ("single_task/pretrained/control_accuracy", (8,), "[]"),
+    ],
+)
+def test_wrong_shape_of_a_newer_group(
+    path: str, shape: tuple[int, ...], expected: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with h5py.File(file, "r+") as handle:
+        del handle[path]
+        handle[path] = np.zeros(shape)
+    line = refusal(capsys, "tables", str(file))
+    assert f"/{path}" in line and f"has shape {list(shape)}" in line and f"expected shape {expected}" in line
+
+
+def test_attributes_that_are_needed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        handle["negation/linear"].attrs["control_threshold"] = "most"
+    assert "control_threshold is most" in refusal(capsys, "tables", str(file))
+    with h5py.File(file, "r+") as handle:
+        handle["negation/linear"].attrs["control_threshold"] = 0.95
+        del handle["negation/linear"].attrs["control"]
+    assert "attribute control is missing" in refusal(capsys, "tables", str(file))
+
+
+@pytest.mark.parametrize("path", ["negation/linear/alpha", "continuation/tau_jp_continue/step"])
+def test_an_axis_that_does_not_increase(path: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        handle[path][...] = handle[path][()][::-1]
+    line = refusal(capsys, "tables", str(file))
+    assert f"/{path}" in line and "is not increasing" in line
+
+
+def test_a_cost_below_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        handle["cost/linear/seconds_per_step"][...] = -1.0
+    assert "/cost/linear/seconds_per_step" in refusal(capsys, "tables", str(file))
+
+
 def test_pairs_out_of_order(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with h5py.File(file, "r+") as handle:
         handle["pairs/tasks"][...] = handle["pairs/tasks"][()][::-1]

@@ -136,32 +136,74 @@ def test_show_names_the_start(start: str, tmp_path: Path, capsys: pytest.Capture
     assert not any(row[0] in ("pretrained", "random") for row in rows if row)
 
 
-@pytest.mark.parametrize(
-    ("group", "name"),
-    [
-        ("addition", "addition"),
-        ("single_task", "single_task"),
-        ("similarity", "similarity"),
-        ("disentanglement", "disentanglement"),
-        ("smoothness", "smoothness"),
-        ("ntk", "ntk"),
-    ],
-)
-def test_absent_group_costs_its_own_table_only(
-    group: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+TABLES = {  # table: the groups without which it is not there
+    "addition": {"addition"},
+    "sensitivity": {"addition"},
+    "published": {"addition"},
+    "pair_addition": {"pair_addition"},
+    "predictors": {"pair_addition"},
+    "multitask": {"multitask"},
+    "negation": {"negation"},
+    "single_task": {"single_task"},
+    "advantage": {"single_task"},
+    "kernel_behaviour": {"single_task"},
+    "similarity": {"similarity"},
+    "tau_jp": {"tau_jp"},
+    "disentanglement": {"disentanglement"},
+    "representation": {"representation"},
+    "smoothness": {"smoothness"},
+    "ntk": {"ntk"},
+    "ntk_spectrum": {"ntk"},
+    "continuation": {"continuation"},
+    "cost": {"cost"},
+}
+
+
+@pytest.mark.parametrize("group", sorted(set().union(*TABLES.values())))
+def test_absent_group_costs_its_own_tables_only(
+    group: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    synthetic.write(tmp_path / "results.h5", leave_out=[group])
+    synthetic.write(
+        tmp_path / "results.h5",
+        leave_out=[group],
+        tasks=synthetic.FEW_TASKS,
+        regimes=("standard", "posthoc", "linear"),
+    )
     with Results(tmp_path) as results:
         found = {table.name for table in all_tables(results)}
-    everything = {
-        "addition",
-        "single_task",
-        "similarity",
-        "disentanglement",
-        "smoothness",
-        "ntk",
-        "published",
-    }
-    gone = {"addition", "published"} if group == "addition" else {name}
-    assert found == everything - gone
+    assert found == {name for name, needs in TABLES.items() if group not in needs}
     printed(capsys, "show", tmp_path)
+
+
+def test_absent_regime_costs_its_own_rows_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = [
+        "pair_addition/linear",
+        "negation/standard",
+        "cost/linear",
+        "tau_jp/linear",
+        "multitask/multitask",
+    ]
+    synthetic.write(tmp_path / "results.h5", leave_out=gone, tasks=synthetic.FEW_TASKS)
+    with Results(tmp_path) as results:
+        tables = {table.name: table for table in all_tables(results)}
+    for name, regimes in {
+        "pair_addition": {"standard"},
+        "negation": {"pretrained", "linear"},
+        "cost": {"standard"},
+        "predictors": {"standard"},
+    }.items():
+        assert {row[0] for row in tables[name].rows} == regimes
+    assert "tau_jp" not in tables
+    assert [row[0] for row in tables["multitask"].rows] == [
+        "multitask_linear",
+        "sum, standard",
+        "sum, linear",
+    ]
+
+
+def test_show_fits_a_dozen_regimes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic.write(tmp_path / "results.h5", regimes=synthetic.EVERY)
+    lines = printed(capsys, "show", tmp_path).splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    heads = next(line.split() for line in lines if line.split()[:1] == ["regime"])
+    assert {"single", "added", "pairs", "negated", "τJp"} <= set(heads)

@@ -33,8 +33,9 @@ def composite(results: Results) -> Figure:
         _scale(figure, top, above > 0)
         _diagonals(figure.add_axes((0.735, 0.57, 0.25, 0.34), label="matched"), results, [first, second])
         axes = figure.add_axes((0.735, 0.08, 0.25, 0.36), label="addition")
-        if results.names("addition"):
-            runs.draw_addition(axes, results, thin=False)
+        shown = [name for name in results.names("addition") if name in (first, second)]
+        if shown:
+            runs.draw_addition(axes, results, thin=False, regimes=shown)
             axes.set_title("Adding all task vectors", loc="left", fontweight="bold")
         else:
             axes.set_axis_off()

@@ -130,7 +130,8 @@ def matched(results: Results) -> Figure | None:
             alpha, values = measures.diagonal(grid)
             _band(equal, alpha, values, name, results.regimes)
         equal.set(xlabel="α", ylabel="ξ(α,α)", title="At equal α", xlim=(0, None), ylim=(0, None))
-        equal.legend(loc="upper left")
+        if len(found) <= 4:
+            equal.legend(loc="upper left")
         if common is None:
             norm.text(0.5, 0.5, "no norms: /similarity is absent", ha="center", transform=norm.transAxes)
         else:
@@ -140,6 +141,44 @@ def matched(results: Results) -> Figure | None:
         norm.set(xlabel="α · ½(‖τ₁‖+‖τ₂‖)", title="At matched norm")
         for axes in (equal, norm):
             style.grid(axes)
+        if len(found) > 4:
+            norm.legend(*equal.get_legend_handles_labels(), loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+Cell = tuple[Disentanglement, int]  # a grid and which of its pairs
+
+
+def examples(results: Results, rows: list[tuple[str, list[Cell]]], columns: list[str]) -> Figure:
+    """Single pairs' grids under headings; a colour scale for each metric."""
+    grids_of: dict[str, dict[str, Disentanglement]] = {}
+    for _, cells in rows:
+        for grid, _ in cells:
+            grids_of.setdefault(grid.metric, {})[str(id(grid))] = grid
+    tops = {metric: upper(found) for metric, found in grids_of.items()}
+    with style.settings():
+        figure = Figure(figsize=(2.0 + 2.6 * len(columns), 0.6 + 2.45 * len(rows)))
+        plots = np.asarray(figure.subplots(len(rows), len(columns), squeeze=False))
+        for line, (title, cells) in zip(plots, rows, strict=True):
+            metric = cells[0][0].metric
+            top, above = tops[metric]
+            for axes, (grid, pair) in zip(line, cells, strict=True):
+                panel(axes, grid.error[pair].T, grid.alpha, top, outline=1.4)
+                _ticks(axes, grid.alpha)
+                axes.set_box_aspect(1)
+                first, second = results.pairs[pair]
+                axes.set_xlabel(f"α of {results.tasks[first]}", labelpad=1)
+                axes.set_ylabel(f"α of {results.tasks[second]}", labelpad=1)
+            beside = {"xycoords": "axes fraction", "ha": "center", "va": "center", "rotation": 90}
+            tint = style.colour(title, results.regimes) if title in results.regimes else style.INK
+            line[0].annotate(title, (-0.34, 0.5), color=tint, fontweight="bold", **beside)
+            scale = ScalarMappable(Normalize(0, top), style.ERROR_MAP)
+            end = "max" if above > 0 else "neither"
+            bar = figure.colorbar(scale, ax=list(line), extend=end, shrink=0.85, pad=0.02)
+            bar.outline.set_visible(False)
+            bar.set_label("KL, nat" if metric == "kl" else "ξ")
+        for axes, heading in zip(plots[0], columns, strict=True):
+            axes.set_title(heading)
     return figure
 
 

@@ -12,19 +12,23 @@ from taugrid_analysis import measures
 from taugrid_analysis.figures import style
 from taugrid_analysis.results import Results
 
+MOST = 3  # regimes whose single tasks are drawn too
 
-def addition(results: Results) -> Figure | None:
-    if not results.names("addition"):
+
+def addition(results: Results, regimes: list[str] | None = None) -> Figure | None:
+    names = results.names("addition") if regimes is None else regimes
+    if not names:
         return None
     with style.settings():
         figure = Figure(figsize=(11.0, 3.9))
-        draw_addition(figure.subplots(), results)
+        draw_addition(figure.subplots(), results, thin=len(names) <= MOST, regimes=names)
     return figure
 
 
-def draw_addition(axes: Axes, results: Results, thin: bool = True) -> None:
+def draw_addition(axes: Axes, results: Results, thin: bool = True, regimes: list[str] | None = None) -> None:
     """Mean test accuracy of θ0 + α Σ τ; the marker is the α that validation chose."""
-    for name in results.names("addition"):
+    names = results.names("addition") if regimes is None else regimes
+    for name in names:
         record = results.addition(name)
         assert record is not None
         tint = style.colour(name, results.regimes)
@@ -55,7 +59,7 @@ def draw_addition(axes: Axes, results: Results, thin: bool = True) -> None:
         )
     axes.set(xlabel="α, one for all tasks", ylabel="accuracy, mean over tasks")
     axes.margins(x=0.02)
-    axes.legend(loc="lower left")
+    style.legend(axes, len(names), "lower left")
     style.grid(axes)
 
 
@@ -78,7 +82,7 @@ def training(results: Results) -> Figure | None:
             axes.plot(place, smooth.T, color=tint, alpha=0.3, linewidth=0.8)
             axes.plot(place, np.nanmean(smooth, axis=0), color=tint, label=f"{name}, mean over tasks")
         axes.set(xlabel="step", ylabel="training loss", ylim=(0, None))
-        axes.legend(loc="upper right")
+        style.legend(axes, len(names), "upper right")
         style.grid(axes)
     return figure
 

@@ -8,12 +8,13 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 INK = "#101214"  # becomes currentColor
 FAINT = "#c9ced6"  # becomes the page's --rule
@@ -23,8 +24,19 @@ REGIME_COLOURS = {
     "standard": "#d9632a",
     "linear": "#2a7fba",
     "posthoc": "#8a63b8",
+    "attention": "#2f9e78",
+    "attention_posthoc": "#9ac46b",
+    "attention+bias": "#127a7a",
+    "attention+mlp": "#6fc3c9",
+    "attention+mlp+bias": "#4f6f2f",
+    "tau_jp": "#c2457f",
+    "tau_jp_strict": "#7d1f4f",
+    "tau_jp_incremental": "#e58fb5",
+    "tau_jp_continue": "#a38a1e",
+    "multitask": "#3a3f47",
+    "multitask_linear": "#6d7684",
 }
-MORE_COLOURS = ("#2f9e78", "#c2457f", "#a38a1e", "#5a6b8c")
+MORE_COLOURS = ("#5a6b8c", "#b5651d", "#1d4e89", "#8f9a27")
 KIND_COLOURS = ("#2a7fba", "#d9632a", "#2f9e78", "#8a63b8", "#c2457f", "#a38a1e", "#5a6b8c", "#77a8a0")
 RED = "#e0312f"
 UNKNOWN = "#9aa0a8"
@@ -53,6 +65,8 @@ _SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "figure.facecolor": "none",
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.h_pad": 0.08,
+    "figure.constrained_layout.w_pad": 0.08,
     "grid.color": FAINT,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
@@ -91,6 +105,24 @@ def ink_on(level: float) -> str:
 def grid(axes: Axes, which: str = "y") -> None:
     axes.grid(True, axis="both" if which == "both" else "x" if which == "x" else "y")
     axes.tick_params(length=2.5)
+
+
+def logarithmic(axes: Axes) -> None:
+    """Few, plain ticks along x."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def legend(
+    axes: Axes, entries: int, inside: Literal["lower left", "upper left", "upper right"], most: int = 4
+) -> None:
+    """Beside the axes where inside it would cover them."""
+    if entries <= most:
+        axes.legend(loc=inside)
+    else:
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def to_svg(figure: Figure, prefix: str) -> str:

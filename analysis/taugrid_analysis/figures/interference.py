@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""τJp of every ordered pair, and how well anything predicts the accuracy of a pair's sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from taugrid_analysis import correlation, predictors
+from taugrid_analysis.figures import style, tasks
+from taugrid_analysis.records import Floats
+from taugrid_analysis.results import Results
+
+
+def tau_jp(results: Results, regimes: list[str] | None = None) -> Figure | None:
+    """Rows: whose task vector; columns: whose points, the control's last. One logarithmic scale."""
+    names = results.names("tau_jp") if regimes is None else regimes
+    shown = {}
+    for name in names:
+        record = results.tau_jp(name)
+        if record is None:
+            continue
+        columns = [record.value.astype(float)]
+        if record.control is not None:
+            columns.append(record.control.astype(float)[:, None])
+        shown[name] = np.concatenate(columns, axis=1)
+    values = np.concatenate([matrix.ravel() for matrix in shown.values()]) if shown else np.array([])
+    values = values[np.isfinite(values) & (values > 0)]
+    if not values.size:
+        return None
+    scale = LogNorm(values.min(), max(values.max(), 1.001 * values.min()))
+    with style.settings():
+        figure, plots = tasks.matrices(len(shown))
+        for index, (axes, (name, matrix)) in enumerate(zip(plots, shown.items(), strict=True)):
+            image = axes.imshow(matrix, cmap=style.ERROR_MAP, norm=scale, interpolation="none", aspect="auto")
+            for row, column in np.ndindex(*matrix.shape):
+                value = matrix[row, column]
+                if np.isfinite(value):
+                    ink = style.ink_on(float(scale(max(value, values.min()))))
+                    axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=5.8, color=ink)
+            tasks.label(axes, results.tasks, index % tasks.WIDE == 0)
+            if matrix.shape[1] > len(results.tasks):
+                axes.set_xticks(range(matrix.shape[1]), [*results.tasks, "control"])
+            axes.set_title(f"{name}: ‖J(x)τ‖²")
+            axes.set_xlabel("x of")
+            if index % tasks.WIDE == 0:
+                axes.set_ylabel("τ of")
+        bar = figure.colorbar(image, ax=plots, shrink=0.8, pad=0.015)
+        bar.outline.set_visible(False)
+    return figure
+
+
+def scatter(
+    results: Results,
+    regimes: list[str],
+    ordinates: list[tuple[str, Callable[[str], Floats | None]]],
+) -> Figure | None:
+    """A point a pair: τJp, logarithmic, against each ordinate in a panel of its own."""
+    found = []
+    for title, take in ordinates:
+        points = {}
+        for name in regimes:
+            x, y = predictors.predictors(results, name).get("tau_jp"), take(name)
+            if x is not None and y is not None and (np.isfinite(x) & (x > 0) & np.isfinite(y)).any():
+                points[name] = (x, y)
+        if points:
+            found.append((title, points))
+    if not found:
+        return None
+    with style.settings():
+        figure = Figure(figsize=(11.0 if len(found) > 1 else 6.6, 3.9))
+        plots = np.atleast_1d(np.asarray(figure.subplots(1, len(found))))
+        for axes, (title, points) in zip(plots, found, strict=True):
+            for index, (name, (x, y)) in enumerate(points.items()):
+                rank = correlation.rank_correlation(x, y)
+                axes.scatter(
+                    x,
+                    y,
+                    s=24,
+                    marker="o*sD^v"[index % 6],
+                    color=style.colour(name, results.regimes),
+                    alpha=0.75,
+                    linewidths=0,
+                    label=f"{name}, rank corr. {rank:.2f}",
+                )
+            style.logarithmic(axes)
+            axes.set(xlabel="τJp of the pair", ylabel=title)
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, fontsize=7.5)
+            style.grid(axes, "both")
+    return figure
+
+
+def forest(results: Results) -> Figure | None:
+    """Rank correlation of each predictor, a colour a regime, with its bootstrap interval."""
+    lines = [line for line in predictors.lines(results) if np.isfinite(line.spearman.value)]
+    regimes = list(dict.fromkeys(line.regime for line in lines))
+    if not lines:
+        return None
+    names = [name for name in predictors.TITLES if any(line.predictor == name for line in lines)]
+    step = 0.8 / len(regimes)
+    with style.settings():
+        figure = Figure(figsize=(11.0, 1.3 + len(names) * max(0.42, 0.11 * len(regimes))))
+        plots = np.asarray(figure.subplots(1, len(predictors.OUTCOMES), sharey=True))
+        for axes, outcome in zip(plots, predictors.OUTCOMES, strict=True):
+            for line in lines:
+                if line.outcome != outcome:
+                    continue
+                at = names.index(line.predictor) + (regimes.index(line.regime) + 0.5) * step - 0.4
+                tint = style.colour(line.regime, results.regimes)
+                axes.plot([line.spearman.low, line.spearman.high], [at, at], color=tint, linewidth=1.4)
+                axes.plot(line.spearman.value, at, "o", color=tint, markersize=4.5)
+            axes.axvline(0, color=style.INK, linewidth=0.7)
+            axes.set(xlim=(-1.02, 1.02), xlabel=f"rank correlation with normalised accuracy, {outcome}")
+            for place in range(1, len(names)):
+                axes.axhline(place - 0.5, color=style.FAINT, linewidth=0.6)
+            style.grid(axes, "x")
+            axes.tick_params(axis="y", length=0)
+        plots[0].set_yticks(range(len(names)), [predictors.TITLES[name] for name in names])
+        plots[0].set_ylim(len(names) - 0.5, -0.5)
+        for name in regimes:
+            plots[-1].plot([], [], "o-", color=style.colour(name, results.regimes), label=name)
+        plots[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure

@@ -1,0 +1,178 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Which figure of which paper this run can draw, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from taugrid_analysis.figures import drawings, edits, interference, runs, tasks
+from taugrid_analysis.results import Results
+
+IDEA = "nothing from a run: it illustrates an idea"
+
+
+@dataclass(frozen=True)
+class Plate:
+    """`needs`: paths below results.h5's root; a plate without `draw` says why in `needs`."""
+
+    number: int
+    name: str
+    needs: tuple[str, ...]
+    draw: drawings.Draw | None
+    start: str = ""  # pretrained or random, where the figure is about one of them
+
+
+def missing(results: Results, plate: Plate) -> list[str]:
+    if plate.draw is None:
+        return list(plate.needs)
+    found = []
+    if plate.start and plate.start != results.start:
+        found.append(f"a run from {plate.start} θ0")
+    for need in plate.needs:
+        group, _, name = need.partition("/")
+        if name not in results.names(group):
+            found.append(f"/{need}")
+    return found
+
+
+def plates(paper: str) -> list[Plate]:
+    return {"tangent_space": TANGENT, "tau_jp": TAU_JP, "attention_only": ATTENTION}[paper]
+
+
+def _paths(group: str, *regimes: str) -> tuple[str, ...]:
+    return tuple(f"{group}/{name}" for name in regimes)
+
+
+PARADIGMS = drawings.PARADIGMS
+PRE, RANDOM = "pretrained", "random"
+TRIO = ("standard", "posthoc", "linear")
+PENALISED = ("linear", "tau_jp")
+OURS = ("standard", "linear", "tau_jp")
+
+TANGENT = [
+    Plate(1, "idea", (IDEA,), None),
+    Plate(
+        2,
+        "nonlinear_advantage",
+        _paths("single_task", "standard", "posthoc"),
+        drawings.advantage("posthoc"),
+        PRE,
+    ),
+    Plate(
+        3,
+        "xi",
+        _paths("disentanglement", "standard", "posthoc"),
+        drawings.examples("standard", "posthoc"),
+        PRE,
+    ),
+    Plate(4, "idea", (IDEA,), None),
+    Plate(
+        5, "linear_advantage", _paths("single_task", "standard", "linear"), drawings.advantage("linear"), PRE
+    ),
+    Plate(6, "local_energy", ("ntk/pretrained",), drawings.energy(PRE, 1)),
+    Plate(7, "single_task", _paths("single_task", *TRIO), drawings.accuracies(*TRIO), PRE),
+    Plate(8, "addition", _paths("addition", *TRIO), lambda results: edits.added(results, list(TRIO)), PRE),
+    Plate(
+        9,
+        "xi_one_model_size",
+        _paths("disentanglement", "standard", "posthoc"),
+        drawings.single_pair("dtd", "sun397", "standard", "posthoc"),
+        PRE,
+    ),
+    Plate(10, "xi_linear", _paths("disentanglement", "linear"), drawings.examples("linear"), PRE),
+    Plate(11, "xi_random", _paths("disentanglement", "standard"), drawings.examples("standard"), RANDOM),
+    Plate(12, "other_models", ("runs of a ConvNeXt on images and of T5 on text",), None),
+    Plate(13, "closed_vocabulary", ("runs of a supervised ViT with trained heads",), None),
+    Plate(14, "local_energy", ("ntk/pretrained",), drawings.energy(PRE, 3)),
+    Plate(15, "local_energy_random", ("ntk/random",), drawings.energy(RANDOM, 3)),
+    Plate(
+        16,
+        "single_task_random",
+        _paths("single_task", "standard", "linear"),
+        drawings.accuracies("standard", "linear"),
+        RANDOM,
+    ),
+]
+TAU_JP = [
+    Plate(
+        1,
+        "xi_by_tau_jp",
+        (*_paths("disentanglement", *PENALISED), *_paths("tau_jp", *PENALISED)),
+        drawings.by_product,
+    ),
+    Plate(
+        2,
+        "tau_jp_and_accuracy",
+        (*_paths("pair_addition", *PENALISED), *_paths("tau_jp", *PENALISED)),
+        drawings.product_against_accuracy,
+    ),
+    Plate(3, "continuation", ("continuation/tau_jp_continue",), edits.continuation),
+    Plate(4, "single_task", _paths("single_task", *OURS), drawings.accuracies(*OURS)),
+    Plate(
+        5,
+        "addition",
+        (*_paths("addition", *OURS), *_paths("single_task", *OURS)),
+        lambda results: edits.added(results, list(OURS), normalized=True),
+    ),
+    Plate(
+        6,
+        "tau_jp",
+        _paths("tau_jp", *PENALISED),
+        lambda results: interference.tau_jp(results, list(PENALISED[::-1])),
+    ),
+    Plate(
+        7,
+        "cosine",
+        _paths("similarity", *PENALISED),
+        lambda results: tasks.cosines(results, list(PENALISED[::-1])),
+    ),
+    Plate(
+        8,
+        "tau_jp_and_cosine",
+        (*_paths("similarity", *PENALISED), *_paths("tau_jp", *PENALISED)),
+        drawings.product_against_cosine,
+    ),
+]
+ATTENTION = [
+    Plate(1, "idea", (IDEA,), None),
+    Plate(2, "idea", (IDEA,), None),
+    Plate(
+        3,
+        "kernel_behaviour",
+        _paths("single_task", "standard", "posthoc", "attention", "attention_posthoc"),
+        drawings.kernel_test,
+    ),
+    Plate(4, "idea", (IDEA,), None),
+    Plate(
+        5,
+        "nonlinear_advantage",
+        _paths("single_task", *PARADIGMS),
+        drawings.advantage("attention", "linear", means=True),
+    ),
+    Plate(
+        6,
+        "xi_levels",
+        (*_paths("representation", *PARADIGMS), *_paths("disentanglement", *PARADIGMS)),
+        drawings.levels("dtd", "sun397", 1),
+    ),
+    Plate(7, "single_task", _paths("single_task", *PARADIGMS), drawings.accuracies(*PARADIGMS)),
+    Plate(
+        8,
+        "xi_levels",
+        (*_paths("representation", *PARADIGMS), *_paths("disentanglement", *PARADIGMS)),
+        drawings.levels("cars", "resisc45", 2),
+    ),
+    Plate(
+        9,
+        "alpha",
+        _paths("addition", *PARADIGMS),
+        lambda results: runs.addition(results, list(PARADIGMS)),
+    ),
+    Plate(
+        10,
+        "cosine",
+        _paths("similarity", *PARADIGMS),
+        lambda results: tasks.cosines(results, list(PARADIGMS)),
+    ),
+]

@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The names that stand below the groups of results.h5, and which of them share task vectors."""
+
+from __future__ import annotations
+
+ORDER = (
+    "standard",
+    "posthoc",
+    "linear",
+    "attention",
+    "attention_posthoc",
+    "attention+bias",
+    "attention+mlp",
+    "attention+mlp+bias",
+    "tau_jp",
+    "tau_jp_strict",
+    "tau_jp_incremental",
+    "tau_jp_continue",
+)
+STARTS = ("pretrained", "random")  # names of θ0, which stand beside the regimes
+
+# Not fine-tuned: the same task vectors as another regime's, put into the linearised model.
+VECTORS_OF = {"posthoc": "standard", "attention_posthoc": "attention"}
+
+
+def same_vectors(regime: str) -> str | None:
+    """The other regime with the same task vectors."""
+    back = {trained: linearised for linearised, trained in VECTORS_OF.items()}
+    return VECTORS_OF.get(regime, back.get(regime))
+
+
+def ordered(names: set[str]) -> list[str]:
+    known = [name for name in ORDER if name in names]
+    return known + sorted(names - set(known))

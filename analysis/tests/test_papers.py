@@ -1,0 +1,216 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`--paper`: every printed number has its line, every figure its file or its reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import synthetic
+
+from taugrid_analysis import cli, published
+from taugrid_analysis.comparison import NOT_MEASURED, paper_tables
+from taugrid_analysis.figures import plates
+from taugrid_analysis.results import Results
+from taugrid_analysis.text_table import Table
+
+B32 = ("openai/clip-vit-base-patch32", 87849216, "pretrained")
+
+
+def tables_of(path: Path, paper: str) -> list[Table]:
+    with Results(path) as results:
+        return paper_tables(results, paper)
+
+
+def records(found: list[Table], name: str) -> list[dict[str, object]]:
+    chosen = [table for table in found if table.name == name]
+    return [
+        dict(zip([column.name for column in table.columns], row, strict=True))
+        for table in chosen
+        for row in table.rows
+    ]
+
+
+@pytest.fixture(scope="module")
+def papers_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("paper")
+    path = synthetic.write(
+        folder / "results.h5", model=B32, tasks=synthetic.PAPER_TASKS, regimes=synthetic.EVERY
+    )
+    with h5py.File(path, "r+") as file:
+        file["addition/tau_jp/normalized"][...] = 0.98
+        file["negation/linear/target"][...] = 0.10
+        file["cost/tau_jp_strict/seconds_per_step"][...] = 1.5
+    return folder
+
+
+@pytest.mark.parametrize("paper", published.PAPERS)
+def test_every_printed_number_has_a_line(paper: str, run_folder: Path) -> None:
+    found = tables_of(run_folder, paper)
+    sources = published.tables((paper,))
+    assert [table.name for table in found] == [f"table{source.number}" for source in sources]
+    for table, source in zip(found, sources, strict=True):
+        printed = [row[4] for row in table.rows if row[4] is not None]
+        assert len(printed) == sum(len(values) for row in source.rows for values in row.values.values())
+        for row in table.rows:
+            assert row[7] is None  # no verdict: another model
+            assert row[8] == (NOT_MEASURED if row[5] is None else "other model, tasks")
+
+
+def test_orientation_shows_the_difference(run_folder: Path) -> None:
+    rows = records(tables_of(run_folder, "tangent_space"), "table1")
+    row = next(row for row in rows if (row["regime"], row["quantity"]) == ("standard", "absolute"))
+    with h5py.File(run_folder / "results.h5") as file:
+        ours = 100 * file["addition/standard/absolute"][()]
+    assert (row["model"], row["published"]) == ("CLIP ViT-B/32", "71.4")
+    assert row["ours"] == ours and row["difference"] == pytest.approx(ours - 71.4)
+
+
+def test_the_papers_model_is_judged(papers_run: Path) -> None:
+    rows = records(tables_of(papers_run, "tangent_space"), "table2")
+    mine = [row for row in rows if row["model"] == "CLIP ViT-B/32"]
+    assert all(row["verdict"] is not None and row["remark"] == "" for row in mine)
+    target = next(row for row in mine if (row["regime"], row["quantity"]) == ("linear", "target"))
+    assert (target["published"], target["ours"], target["verdict"]) == ("10.9", 10.0, "0.9 below")
+    others = [row for row in rows if row["model"] != "CLIP ViT-B/32"]
+    assert all(row["ours"] is None and row["remark"] == NOT_MEASURED for row in others)
+
+
+def test_regularised_regimes_and_seconds(papers_run: Path) -> None:
+    found = tables_of(papers_run, "tau_jp")
+    rows = {(row["regime"], row["quantity"]): row for row in records(found, "table4")}
+    assert rows["tau_jp", "normalized"]["verdict"] == "0.4 above"
+    seconds = rows["tau_jp_strict", "seconds"]
+    assert (seconds["published"], seconds["ours"]) == ("2.027", 1.5)
+    assert seconds["difference"] == pytest.approx(-0.527)
+    assert seconds["verdict"] is None and seconds["remark"] == "other machine"
+
+
+def test_a_picture_gives_our_numbers_alone(papers_run: Path) -> None:
+    rows = records(tables_of(papers_run, "tau_jp"), "table2")
+    assert all(row["published"] is None and row["verdict"] is None for row in rows)
+    by_cell = {(row["regime"], row["quantity"]): row["ours"] for row in rows}
+    with h5py.File(papers_run / "results.h5") as file:
+        wide = file["negation/tau_jp/wide/target"][()].mean()
+        group = file["negation/tau_jp"]
+        one = group["test_control"][()][:, np.flatnonzero(group["alpha"][()] == 1.0)[0]].mean()
+    assert by_cell["tau_jp", "wide_target"] == pytest.approx(100 * wide)
+    assert by_cell["tau_jp", "one_shot_control"] == pytest.approx(100 * one)
+    rows = records(tables_of(papers_run, "tau_jp"), "table5")
+    joint = next(row["ours"] for row in rows if (row["regime"], row["quantity"]) == ("multitask", "absolute"))
+    assert joint == pytest.approx(100 * (np.mean(synthetic.ZERO_SHOT) + 0.15))
+
+
+def test_ablation(papers_run: Path) -> None:
+    rows = records(tables_of(papers_run, "attention_only"), "table5")
+    assert {row["regime"] for row in rows} == {
+        "attention",
+        "attention+bias",
+        "attention+mlp",
+        "attention+mlp+bias",
+    }
+    assert all(row["verdict"] is not None for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("paper", "name"),
+    [
+        ("tangent_space", "table4"),
+        ("tangent_space", "table5"),
+        ("attention_only", "table3"),
+        ("attention_only", "table4"),
+    ],
+)
+def test_other_settings_are_not_measured(paper: str, name: str, papers_run: Path) -> None:
+    rows = records(tables_of(papers_run, paper), name)
+    assert rows and all(row["ours"] is None and row["remark"] == NOT_MEASURED for row in rows)
+
+
+def test_a_random_start_is_held_against_table_3_alone(tmp_path: Path) -> None:
+    model = (B32[0], B32[1], "random")
+    synthetic.write(tmp_path / "results.h5", model=model, tasks=synthetic.PAPER_TASKS)
+    found = tables_of(tmp_path, "tangent_space")
+    assert all(row["ours"] is None for row in records(found, "table1"))
+    mine = [row for row in records(found, "table3") if row["model"] == "CLIP ViT-B/32"]
+    assert len(mine) == 5 and all(row["verdict"] is not None for row in mine)
+
+
+def test_only_one_table_of_a_paper(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tables", str(run_folder), "--paper", "tau_jp", "--only", "table3"]) == 0
+    out = capsys.readouterr().out
+    assert "Table 3" in out and "Table 4" not in out
+    assert cli.main(["tables", str(run_folder), "--paper", "tau_jp", "--only", "table9"]) == 2
+    assert "table1" in capsys.readouterr().err
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def every_regime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("figures")
+    synthetic.write(
+        folder / "results.h5",
+        tasks=synthetic.FEW_TASKS,
+        regimes=synthetic.EVERY,
+        alpha=np.linspace(-2, 2, 5),
+        bend=True,
+    )
+    return folder
+
+
+NOT_DRAWN = {"tangent_space": {1, 4, 11, 12, 13, 15, 16}, "tau_jp": set(), "attention_only": {1, 2, 4}}
+LAST = {"tangent_space": 16, "tau_jp": 8, "attention_only": 10}
+
+
+@pytest.mark.parametrize("paper", published.PAPERS)
+def test_a_line_a_figure(paper: str, every_regime: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = every_regime / "out" / paper
+    assert cli.main(["figures", str(every_regime), "--paper", paper, "--out", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"figure {n}" for n in range(1, LAST[paper] + 1)]
+    for number, line in enumerate(lines, start=1):
+        rest = line.split(": ", 1)[1]
+        if number in NOT_DRAWN[paper]:
+            assert rest.startswith("needs ")
+        else:
+            assert Path(rest).name.startswith(f"{paper}_fig{number:02d}_")
+            assert Path(rest).read_bytes()[:4] == b"\x89PNG"
+    assert len(list(out.iterdir())) == LAST[paper] - len(NOT_DRAWN[paper])
+
+
+@pytest.mark.parametrize("paper", published.PAPERS)
+def test_figures_say_what_the_run_lacks(paper: str, small_folder: Path) -> None:
+    """Two regimes: what needs others is named by its path."""
+    with Results(small_folder) as results:
+        lacking = {plate.number: plates.missing(results, plate) for plate in plates.plates(paper)}
+    if paper == "tangent_space":
+        assert lacking[2] == ["/single_task/posthoc"] and lacking[5] == []
+        assert lacking[11] == ["a run from random θ0"] and lacking[15] == ["/ntk/random"]
+    elif paper == "tau_jp":
+        assert lacking[1] == ["/disentanglement/tau_jp", "/tau_jp/tau_jp"] and lacking[3] == []
+    else:
+        assert "/single_task/attention_posthoc" in lacking[3] and lacking[9] == ["/addition/attention"]
+
+
+def test_every_figure_of_a_text_has_its_plate() -> None:
+    for paper, last in LAST.items():
+        assert [plate.number for plate in plates.plates(paper)] == list(range(1, last + 1))
+
+
+def test_a_random_start_has_its_own_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, model=("clip_mini", 869632, "random"))
+    assert cli.main(["figures", str(tmp_path), "--paper", "tangent_space"]) == 0
+    out = capsys.readouterr().out
+    drawn = {int(line.split()[1][:-1]) for line in out.splitlines() if line.endswith(".png")}
+    assert drawn == {11, 15, 16}
+
+
+def test_a_folder_that_cannot_be_made(small_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = small_folder / "results.h5" / "below"
+    assert cli.main(["figures", str(small_folder), "--paper", "tau_jp", "--out", str(out)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1 and "cannot be made" in captured.err
