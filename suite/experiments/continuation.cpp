@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trace of a regime that goes on from another's task vectors (paper 3, figure 3): τJp of all ordered
 // pairs and normalised accuracy at α = 1, of each pair's sum and of all tasks', after each few further steps.
-// From the tangent features that fine-tuning kept, by linearity.
+// From the tangent features that fine-tuning kept, by linearity, on up to 256 test points a task.
 //
-// /continuation/R/step [S], tau_jp [S,T,T], pair_normalized [S,P], normalized [S], accuracy [S,T] (own model)
+// /continuation/R/step [S], tau_jp [S,T,T], pair_normalized [S,P], normalized [S], accuracy [S,T] (own
+// model), sample_index [T,N]
 #include <ATen/ATen.h>
+
+#include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/placement.hpp"
@@ -42,6 +45,8 @@ class Continuation final : public Experiment {
       out.put(group + "/normalized", file.tensors.at("normalized"), {axis}, "1");
       out.put(group + "/accuracy", file.tensors.at("accuracy"), {axis, "task"}, "1");
       out.attribute(group, "start", regime(name).start);
+      out.put(group + "/sample_index", study_.sample_index(Split::test, trace_points(study_)),
+              {"task", "continuation_point"});
     }
   }
 
@@ -50,7 +55,7 @@ class Continuation final : public Experiment {
 
   store::TensorFile compute(const std::string& name, const schedule::RunFolder& folder) const {
     const auto tasks = study_.tasks();
-    const auto points = study_.settings().evaluation_points;
+    const auto points = trace_points(study_);
     const auto& training = training_.at(name);
     const auto base = folder.read_unit("features/base");
     std::vector<at::Tensor> traces;  // of each task vector [S, Σn · features]
@@ -62,9 +67,13 @@ class Continuation final : public Experiment {
     auto pair_normalised = at::zeros({steps, P}, at::kDouble), all = own.clone();
 
     // J(x)τa on task b's points, at one step.
+    std::vector<at::Tensor> f0;
     std::vector<std::int64_t> begin = {0};
-    for (std::size_t b = 0; b < tasks; ++b)
-      begin.push_back(begin.back() + base.tensors.at("test/" + study_.task_name(b)).numel());
+    for (std::size_t b = 0; b < tasks; ++b) {
+      const auto& whole = base.tensors.at("test/" + study_.task_name(b));
+      f0.push_back(whole.narrow(0, 0, std::min(points, whole.size(0))));
+      begin.push_back(begin.back() + f0.back().numel());
+    }
     const auto tangent = [&](std::int64_t s, std::size_t a, std::size_t b) {
       return traces[a][s]
           .narrow(0, begin[b], begin[b + 1] - begin[b])
@@ -73,19 +82,18 @@ class Continuation final : public Experiment {
     for (std::int64_t s = 0; s < steps; ++s) {
       for (std::size_t b = 0; b < tasks; ++b) {
         const auto column = static_cast<std::int64_t>(b);
-        const auto& f0 = base.tensors.at("test/" + study_.task_name(b));
         const auto& labels = study_.sample(b, Split::test, points).labels;
         const auto accuracy = [&, b = b](const at::Tensor& z) {
           return static_cast<double>(metrics::correct(study_.head(b).logits(z), labels)) /
                  static_cast<double>(labels.size(0));
         };
-        auto sum = f0.clone();
+        auto sum = f0[b].clone();
         for (std::size_t a = 0; a < tasks; ++a) {
           const auto jt = tangent(s, a, b);
           sum.add_(jt);
           tau_jp[s][static_cast<std::int64_t>(a)][column] = jt.to(at::kDouble).square().sum(1).mean();
         }
-        const auto alone = f0 + tangent(s, b, b);
+        const auto alone = f0[b] + tangent(s, b, b);
         const double mine = accuracy(alone);
         own[s][column] = mine;
         all[s][column] = accuracy(sum);

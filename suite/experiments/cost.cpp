@@ -1,16 +1,18 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // What training in each regime costs (paper 4, table 4; paper 3, table 4; paper 1, appendix on the cost of
-// linearisation): a few real steps on the first task, their time, and the most bytes of tensors alive at
+// linearisation): a few real steps on the last task, their time, and the most bytes of tensors alive at
 // once.
 //
 // /cost/R/parameters, trainable_parameters, optimiser_memory, peak_memory (B), seconds_per_step (s),
-// step_flops, forward_flops, jvp_flops; attributes batch, steps. forward_flops and jvp_flops: of one batch.
+// step_flops, forward_flops, jvp_flops (of one batch); attributes batch, steps, ranks: how many were at work
+// meanwhile
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "suite/error.hpp"
 #include "suite/experiments/memory.hpp"
 #include "suite/experiments/placement.hpp"
 #include "suite/experiments/trainer.hpp"
@@ -26,11 +28,10 @@ class Cost final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     for (const auto& name : trained()) {
       const auto& start = regime(name).start;
-      units.push_back(
-          {"cost/" + name,
-           5.0 * static_cast<double>(steps_ * training_.at(name).batch) * study_.encoder().forward_flops(),
-           start.empty() ? std::vector<std::string>{} : study_.vector_needs(start, last()),
-           [this, name](schedule::UnitContext& context) { return compute(name, context); }});
+      units.push_back({"cost/" + name,
+                       static_cast<double>(steps_) * step_flops(study_, name, training_.at(name), last()),
+                       start.empty() ? std::vector<std::string>{} : study_.vector_needs(start, last()),
+                       [this, name](schedule::UnitContext& context) { return compute(name, context); }});
     }
   }
 
@@ -51,6 +52,7 @@ class Cost final : public Experiment {
       }
       out.attribute(group, "batch", training_.at(name).batch);
       out.attribute(group, "steps", steps_);
+      out.attribute(group, "ranks", static_cast<std::int64_t>(done.world.size()));
     }
   }
 
@@ -90,11 +92,6 @@ class Cost final : public Experiment {
     }
     std::sort(seconds.begin(), seconds.end());
 
-    const auto others = static_cast<double>(penalised_tasks(study_, r, last()).size());
-    const double penalised =
-        static_cast<double>(training.penalty_batch) * (r.penalty == Penalty::strict ? others
-                                                       : others > 0                 ? 1.0
-                                                                                    : 0.0);
     const double forward = study_.encoder().forward_flops();
     const auto scalar = [](double value) { return at::full({}, value, at::kDouble); };
     const auto whole = [](std::int64_t value) { return at::full({}, value, at::kLong); };
@@ -106,8 +103,7 @@ class Cost final : public Experiment {
                     {"optimiser_memory", whole(2 * trainable * study_.theta0().element_size())},
                     {"peak_memory", whole(memory.bytes() + base)},
                     {"seconds_per_step", scalar(seconds[seconds.size() / 2])},
-                    {"step_flops", scalar((static_cast<double>(training.batch) + penalised) * forward *
-                                          step_passes(r, layout))},
+                    {"step_flops", scalar(step_flops(study_, name, training, last()))},
                     {"forward_flops", scalar(static_cast<double>(training.batch) * forward)},
                     {"jvp_flops", scalar(3 * static_cast<double>(training.batch) * forward)}};
     return file;
@@ -121,9 +117,9 @@ class Cost final : public Experiment {
 
 std::unique_ptr<Experiment> make_cost(config::Config& config, const Study& study) {
   if (!config.has("cost")) return nullptr;
-  auto section = config.section("cost");
-  if (!config.has("finetune")) return nullptr;
-  return std::make_unique<Cost>(study, read_trainings(config), section.integer("steps", 5, {1, 1000}));
+  const auto steps = config.section("cost").integer("steps", 5, {1, 1000});
+  if (!config.has("finetune")) throw InputError("section [cost] needs regimes; add a section [finetune]");
+  return std::make_unique<Cost>(study, read_trainings(config), steps);
 }
 
 }  // namespace taugrid::experiments

@@ -60,23 +60,25 @@ at::Tensor EditedModel::features(const std::string& key, std::size_t b, Split sp
 at::Tensor EditedModel::sum_accuracies(const std::vector<std::size_t>& tasks,
                                        const std::vector<double>& alpha, std::size_t b, Split split,
                                        std::int64_t n, const std::function<void(double)>& done) const {
-  const auto count = static_cast<std::int64_t>(alpha.size());
-  const auto column = at::tensor(alpha, at::kDouble).view({-1, 1});
-  if (!regime(regime_).linear) {
-    return accuracies(tasks, column.repeat({1, static_cast<std::int64_t>(tasks.size())}), b, split, n, done);
-  }
-  auto sum = at::zeros_like(study_.theta0());
-  for (const auto t : tasks) sum.add_(study_.task_vector(regime_, t));
+  const at::NoGradGuard no_grad;
+  const auto sum = study_.task_vector_sum(regime_, tasks);
   const auto& sample = study_.sample(b, split, n);
-  const auto base = features("features/base", b, split, n);
-  const auto tangent = study_.tangent(group_, sum, sample.pixels);
-  auto accuracy = at::zeros({count}, at::kDouble);
-  for (std::int64_t k = 0; k < count; ++k) {
-    const auto z = at::add(base, tangent, alpha[static_cast<std::size_t>(k)]);
-    accuracy[k] = static_cast<double>(metrics::correct(study_.head(b).logits(z), sample.labels)) /
-                  static_cast<double>(sample.labels.size(0));
+  const auto head = study_.head(b);
+  const bool linear = regime(regime_).linear;
+  at::Tensor base, tangent;
+  if (linear) {
+    base = features("features/base", b, split, n);
+    tangent = study_.tangent(group_, sum, sample.pixels);
   }
-  done(1);
+  auto accuracy = at::zeros({static_cast<std::int64_t>(alpha.size())}, at::kDouble);
+  for (std::size_t k = 0; k < alpha.size(); ++k) {
+    const auto z = linear ? at::add(base, tangent, alpha[k])
+                          : study_.encode(group_, at::add(study_.theta0(), sum, alpha[k]), sample.pixels);
+    accuracy[static_cast<std::int64_t>(k)] =
+        static_cast<double>(metrics::correct(head.logits(z), sample.labels)) /
+        static_cast<double>(sample.labels.size(0));
+    done(static_cast<double>(k + 1) / static_cast<double>(alpha.size()));
+  }
   return accuracy;
 }
 

@@ -28,8 +28,10 @@ Experiments make_experiments(config::Config& config, const Study& study) {
     for (const auto* section :
          {"similarity", "disentanglement", "smoothness", "addition", "pair_addition", "negation"}) {
       if (config.has(section))
-        throw InputError(std::string("section [") + section +
-                         "] needs task vectors; add a section [finetune]");
+        throw InputError(
+            std::string("section [") + section +
+            "] needs task vectors; add a section [finetune] with a regime that makes them, such as "
+            "standard or linear");
     }
   }
   return all;

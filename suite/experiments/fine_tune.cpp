@@ -70,18 +70,17 @@ class FineTune final : public Experiment {
 
   double cost(const std::string& name, std::size_t t) const {
     const auto& training = training_.at(name);
-    const auto& r = regime(name);
-    const auto others = static_cast<std::int64_t>(penalised_tasks(study_, r, t).size());
-    const auto penalised = training.penalty_batch * (r.penalty == Penalty::strict ? others : others > 0);
-    return static_cast<double>(training.steps * (training.batch + penalised)) *
-           study_.encoder().forward_flops() * step_passes(r, study_.layout());
+    const auto traced = regime(name).start.empty() ? 0 : training.steps / training.trace_every + 1;
+    const auto tangents = 3 * traced * static_cast<std::int64_t>(study_.tasks()) * trace_points(study_);
+    return static_cast<double>(training.steps) * step_flops(study_, name, training, t) +
+           static_cast<double>(tangents) * study_.encoder().forward_flops();
   }
 
-  /// J(x)τ [T, n, features] on each task's test points.
+  /// J(x)τ on each task's test points, end to end: Σ n · features numbers.
   at::Tensor tangents(const at::Tensor& tau, const comm::Communicator& group) const {
     std::vector<at::Tensor> all;
     for (std::size_t b = 0; b < study_.tasks(); ++b) {
-      const auto& sample = study_.sample(b, Split::test, study_.settings().evaluation_points);
+      const auto& sample = study_.sample(b, Split::test, trace_points(study_));
       all.push_back(study_.tangent(group, tau, sample.pixels).reshape({-1}));
     }
     return at::cat(all);
@@ -151,7 +150,7 @@ class FineTune final : public Experiment {
     }
     if (context.group.rank() == 0) {
       models::write_checkpoint(joint ? study_.joint_folder(name) : study_.checkpoint_folder(name, t),
-                               study_.encoder(), trainer.theta());
+                               study_.encoder(), trainer.theta(), study_.fingerprint());
     }
     store::TensorFile result;
     result.tensors["loss"] = losses;

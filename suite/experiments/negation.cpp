@@ -63,11 +63,11 @@ class Negation final : public Experiment {
       out.attribute(group, "control", study_.settings().control);
       out.attribute(group, "control_threshold", threshold_);
       for (const auto split : {Split::test, Split::validation}) {
-        const std::string prefix = split == Split::test ? "/" : "/validation_";
-        out.put(group + prefix + "sample_index", study_.sample_index(split, points()),
+        const std::string prefix = split == Split::test ? "" : "validation_";
+        out.put(group + "/" + prefix + "sample_index", study_.sample_index(split, points()),
                 {"task", "evaluation_point"});
-        out.put(group + prefix + "control_sample_index",
-                study_.sample(study_.control(), split, points()).index, {"control_point" + prefix.substr(1)});
+        out.put(group + "/" + prefix + "control_sample_index",
+                study_.sample_rows(study_.control(), split, points()), {prefix + "control_point"});
       }
     }
   }

@@ -121,6 +121,13 @@ LossValue TrainingLoss::operator()(const at::Tensor& theta, const std::vector<Pa
                                    at::Tensor& gradient) const {
   const auto& layout = encoder_.layout();
   const auto pixels = joined(parts);
+  if (pixels.size(0) == 0) {  // this rank's share of a small batch
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < layout.blocks().size(); ++i)
+      if (trained_.empty() || trained_[i]) count += layout.blocks()[i].count;
+    gradient = at::zeros({count}, theta.options());
+    return {};
+  }
   if (!regime_.linear) {
     for (const auto& part : parts) {
       if (part.head == nullptr) throw std::invalid_argument("a τJp penalty needs a linearised model");

@@ -67,14 +67,22 @@ class Smoothness final : public Experiment {
     const auto theta = study_.theta0() + tau;
     const auto head = study_.head(t);
 
-    // This rank's points, in chunks whose graphs fit in memory.
+    // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each
+    // product otherwise: half as dear again, and never more than one in memory.
     const auto share = (n + group.size() - 1) / group.size();
     const auto begin = std::min(n, share * group.rank()), end = std::min(n, begin + share);
     std::vector<spectral::LinearOperator> parts;
     for (auto i = begin; i < end; i += chunk_) {
       const auto m = std::min(chunk_, end - i);
-      parts.push_back(
-          product(name, theta, tau, head, sample.pixels.narrow(0, i, m), sample.labels.narrow(0, i, m), n));
+      const auto part = [=, this, &sample] {
+        return product(name, theta, tau, head, sample.pixels.narrow(0, i, m), sample.labels.narrow(0, i, m),
+                       n);
+      };
+      if (end - begin <= chunk_) {
+        parts.push_back(part());
+      } else {
+        parts.emplace_back([part](const at::Tensor& v) { return part()(v); });
+      }
     }
     std::int64_t count = 0;
     const spectral::LinearOperator hessian = [&](const at::Tensor& v) {

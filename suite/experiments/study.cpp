@@ -52,10 +52,12 @@ Study::Study(config::Config& config, std::vector<Input>* inputs) {
   if (std::find(settings_.tasks.begin(), settings_.tasks.end(), settings_.control) != settings_.tasks.end())
     data.refuse("control", "\"" + settings_.control + "\" is also one of the tasks");
 
-  if (config.has("finetune")) read_regimes(config.section("finetune"));
+  if (config.has("finetune")) read_regimes(config.section("finetune"), inputs);
 
   read_model(inputs);
   theta0_name_ = settings_.random_init ? "random" : "pretrained";
+  if (inputs == nullptr) fingerprint_ = models::fingerprint(theta0());
+  check_given(inputs);
 
   for (const auto& name : settings_.tasks) read_task(name, inputs);
   if (has_control()) read_task(settings_.control, inputs);
@@ -66,32 +68,27 @@ Study::Study(config::Config& config, std::vector<Input>* inputs) {
 
 at::Tensor Study::random_theta() const { return encoder().random_theta(seed_for(settings_.seed, "theta0")); }
 
-void Study::read_regimes(config::Section section) {
+void Study::read_regimes(config::Section section, std::vector<Input>* inputs) {
   settings_.regimes = section.words("regimes", {"standard", "linear"}, regime_names());
-  settings_.checkpoints = section.path("checkpoints", {});
-  const auto given = [&](const std::string& name) {
-    std::vector<std::string> missing;
-    for (const auto& task : settings_.tasks) {
-      if (!std::filesystem::exists(settings_.checkpoints / name / task / "model.safetensors"))
-        missing.push_back(task);
-    }
-    if (!missing.empty() && missing.size() < settings_.tasks.size())
-      section.refuse("checkpoints", "has " + name + " models of other tasks, but none of " + missing[0]);
-    return missing.empty();
+  for (const auto& name : settings_.regimes)
+    (regime(name).joint ? joint_regimes_ : vector_regimes_).push_back(name);
+
+  // Whose task vectors are wanted besides. A regime that is given needs none to start from.
+  const auto holds = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
   };
-  const auto chosen = [&](const std::string& name) {
-    return std::find(settings_.regimes.begin(), settings_.regimes.end(), name) != settings_.regimes.end();
-  };
+  std::vector<std::string> makers;
+  for (const auto& name : regime_names()) {
+    if (!regime(name).joint && regime(name).source.empty()) makers.push_back(name);
+  }
+  if (section.has("given")) given_regimes_ = section.required_words("given", makers);
+  std::vector<std::string> needed;
   for (const auto& name : settings_.regimes) {
     const auto& r = regime(name);
-    (r.joint ? joint_regimes_ : vector_regimes_).push_back(name);
-    if (!settings_.checkpoints.empty() && !r.joint && r.source.empty() && given(name))
-      given_regimes_.push_back(name);
     const auto& other = r.source.empty() ? r.start : r.source;
-    if (other.empty() || chosen(other)) continue;
-    if (!settings_.checkpoints.empty() && given(other)) {
-      given_regimes_.push_back(other);
-    } else {
+    if (other.empty() || holds(settings_.regimes, other) || holds(given_regimes_, name)) continue;
+    if (holds(given_regimes_, other) || holds(needed, other)) continue;
+    if (!section.has("checkpoints")) {
       auto list = "\"" + other + "\"";
       for (const auto& each : settings_.regimes) list += ", \"" + each + "\"";
       section.refuse("regimes", name + " needs the task vectors of " + other +
@@ -99,6 +96,47 @@ void Study::read_regimes(config::Section section) {
                                     "]', or name those of another run with finetune.checkpoints = "
                                     "\"RUN/checkpoints\"");
     }
+    needed.push_back(other);
+  }
+  read_given(section, needed, inputs);
+}
+
+// What is trained and what is given is said by the configuration alone, never by what lies in a folder today.
+void Study::read_given(config::Section section, std::vector<std::string> needed, std::vector<Input>* inputs) {
+  settings_.checkpoints = section.path("checkpoints", {});
+  if (settings_.checkpoints.empty()) {
+    if (section.has("given")) section.refuse("given", "has no folder; name it in finetune.checkpoints");
+    return;
+  }
+  needed.insert(needed.begin(), given_regimes_.begin(), given_regimes_.end());
+  given_regimes_ = needed;
+  section.words("given", given_regimes_);  // into the resolved configuration
+  if (given_regimes_.empty())
+    section.refuse("checkpoints", "no regime is taken from there; name those in finetune.given");
+  for (const auto& name : given_regimes_) {
+    Input input{name, settings_.checkpoints / name, "found"};
+    for (const auto& task : settings_.tasks) {
+      const auto file = input.path / task / "model.safetensors";
+      if (std::filesystem::exists(file)) continue;
+      if (inputs == nullptr) section.refuse("checkpoints", file.string() + " is not there");
+      input.missing = true;
+      input.state = file.string() + " is not there";
+      break;
+    }
+    if (inputs != nullptr) inputs->push_back(std::move(input));
+  }
+}
+
+// Converted checkpoints come with the model they started from; our own name it in their headers.
+void Study::check_given(std::vector<Input>* inputs) const {
+  const auto pretrained = settings_.checkpoints / "pretrained";
+  if (given_regimes_.empty() || inputs != nullptr ||
+      !std::filesystem::exists(pretrained / "model.safetensors"))
+    return;
+  const auto start = models::read_checkpoint(pretrained).theta;
+  if (start.sizes() != theta0().sizes() || !start.equal(theta0())) {
+    throw InputError(pretrained.string() + ": is not the model " + settings_.model.string() +
+                     ", so its fine-tuned models make no task vectors of it");
   }
 }
 
@@ -114,6 +152,8 @@ void Study::read_model(std::vector<Input>* inputs) {
     input.state = error.what();
     // Hugging Face's own defaults: the shape of CLIP ViT-B/32.
     checkpoint_.encoder = models::make_encoder(R"({"model_type": "clip_vision_model"})", "stand-in");
+    stand_in_ = true;
+    input.state += "; work is counted as for CLIP ViT-B/32";
   }
   if (inputs != nullptr) inputs->push_back(std::move(input));
 }
@@ -124,11 +164,11 @@ void Study::read_task(const std::string& name, std::vector<Input>* inputs) {
     auto task = data::read_task(input.path);
     const auto& in = task.test.inputs;
     const auto side = encoder().image_size();
-    if (task.modality != "image" || in.size(1) != side || in.size(2) != side) {
+    if (!stand_in_ && (task.modality != "image" || in.size(1) != side || in.size(2) != side)) {
       throw InputError(input.path.string() + ": inputs are not images of " + std::to_string(side) +
                        " pixels a side, which the model " + settings_.model.string() + " expects");
     }
-    if (task.head.size(1) != encoder().features()) {
+    if (!stand_in_ && task.head.size(1) != encoder().features()) {
       throw InputError(input.path.string() + ": /head/weight has rows of " +
                        std::to_string(task.head.size(1)) + " numbers; the model's output has " +
                        std::to_string(encoder().features()));
@@ -155,6 +195,14 @@ std::string Study::pair_name(std::size_t p) const {
   return task_name(pairs_[p].first) + "+" + task_name(pairs_[p].second);
 }
 
+at::Tensor Study::sample_rows(std::size_t t, Split split, std::int64_t n) const {
+  const auto rows = split_of(task(t), split).labels.size(0);
+  const char* name = split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(
+      seed_for(settings_.seed, std::string("sample/") + name + "/" + task_name(t)));
+  return at::randperm(rows, generator, at::kLong).narrow(0, 0, std::min(n, rows)).clone();
+}
+
 const Sample& Study::sample(std::size_t t, Split split, std::int64_t n) const {
   const auto& rows = split_of(task(t), split);
   n = std::min(n, rows.labels.size(0));
@@ -162,11 +210,8 @@ const Sample& Study::sample(std::size_t t, Split split, std::int64_t n) const {
   const auto found = samples_.find(key);
   if (found != samples_.end()) return found->second;
 
-  const char* name = split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(
-      seed_for(settings_.seed, std::string("sample/") + name + "/" + task_name(t)));
   Sample sample;
-  sample.index = at::randperm(rows.labels.size(0), generator, at::kLong).narrow(0, 0, n).clone();
+  sample.index = sample_rows(t, split, n);
   sample.pixels =
       data::normalised_images(rows.inputs.index_select(0, sample.index), task(t).mean, task(t).std);
   sample.labels = rows.labels.index_select(0, sample.index);
@@ -176,7 +221,7 @@ const Sample& Study::sample(std::size_t t, Split split, std::int64_t n) const {
 at::Tensor Study::sample_index(Split split, std::int64_t n) const {
   auto all = at::full({static_cast<std::int64_t>(tasks()), n}, -1, at::kLong);
   for (std::size_t t = 0; t < tasks(); ++t) {
-    const auto& index = sample(t, split, n).index;
+    const auto index = sample_rows(t, split, n);
     all[static_cast<std::int64_t>(t)].narrow(0, 0, index.size(0)).copy_(index);
   }
   return all;
@@ -225,6 +270,10 @@ at::Tensor Study::task_vector(const std::string& regime, std::size_t t) const {
     throw InputError(checkpoint_folder(regime, t).string() + ": holds another architecture than " +
                      settings_.model.string());
   }
+  if (!tuned.start.empty() && tuned.start != fingerprint_) {
+    throw InputError(checkpoint_folder(regime, t).string() + ": was trained from another θ0 (" + tuned.start +
+                     ") than " + settings_.model.string() + " (" + fingerprint_ + ")");
+  }
   vectors_.emplace_front(key, tuned.theta.sub_(theta0()));
   const auto limit = std::max<std::size_t>(2, vector_memory / std::max<std::size_t>(1, theta0().nbytes()));
   while (vectors_.size() > limit) vectors_.pop_back();
@@ -235,6 +284,17 @@ std::vector<at::Tensor> Study::task_vectors(const std::string& regime) const {
   std::vector<at::Tensor> all;
   for (std::size_t t = 0; t < tasks(); ++t) all.push_back(task_vector(regime, t));
   return all;
+}
+
+at::Tensor Study::task_vector_sum(const std::string& regime, const std::vector<std::size_t>& tasks) const {
+  auto key = regime;
+  for (const auto t : tasks) key += "/" + task_name(t);
+  if (sum_.first != key) {
+    auto sum = at::zeros_like(theta0());
+    for (const auto t : tasks) sum.add_(task_vector(regime, t));
+    sum_ = {key, sum};
+  }
+  return sum_.second;
 }
 
 template <class F>

@@ -48,7 +48,7 @@ struct Settings {
 
 /// A file that a study reads.
 struct Input {
-  std::string name;  ///< "model", or the task
+  std::string name;  ///< "model", the task, or the regime
   std::filesystem::path path;
   std::string state;     ///< what was found there
   bool missing = false;  ///< or wrong; `state` is the error, then
@@ -68,6 +68,8 @@ class Study {
 
   const models::Encoder& encoder() const { return *checkpoint_.encoder; }
   const autodiff::Layout& layout() const { return encoder().layout(); }
+  /// Of θ0; goes into the checkpoints trained from it.
+  const std::string& fingerprint() const { return fingerprint_; }
   const at::Tensor& theta0() const { return checkpoint_.theta; }
   /// θ at random, drawn from the run's seed: θ0 where the run starts at random.
   at::Tensor random_theta() const;
@@ -98,6 +100,8 @@ class Study {
 
   /// min(n, rows of the split) points. Kept for further calls.
   const Sample& sample(std::size_t t, Split split, std::int64_t n) const;
+  /// The rows of sample(), without reading a picture: int64 [min(n, rows of the split)].
+  at::Tensor sample_rows(std::size_t t, Split split, std::int64_t n) const;
   /// int64 [T, n]: the samples' rows, −1 beyond a split's end.
   at::Tensor sample_index(Split split, std::int64_t n) const;
 
@@ -109,6 +113,8 @@ class Study {
   /// τ = θ* − θ0 [P] of task t; the last few are kept in memory.
   at::Tensor task_vector(const std::string& regime, std::size_t t) const;
   std::vector<at::Tensor> task_vectors(const std::string& regime) const;
+  /// Σ τ [P] over these tasks; the last one is kept.
+  at::Tensor task_vector_sum(const std::string& regime, const std::vector<std::size_t>& tasks) const;
 
   /// f(x; θ) [n, features] of θ [P]; the samples are dealt to the group's ranks, the result is on all.
   at::Tensor encode(const comm::Communicator& group, const at::Tensor& theta, const at::Tensor& pixels) const;
@@ -116,7 +122,9 @@ class Study {
   at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, const at::Tensor& pixels) const;
 
  private:
-  void read_regimes(config::Section section);
+  void read_regimes(config::Section section, std::vector<Input>* inputs);
+  void read_given(config::Section section, std::vector<std::string> needed, std::vector<Input>* inputs);
+  void check_given(std::vector<Input>* inputs) const;
   void read_model(std::vector<Input>* inputs);
   void read_task(const std::string& name, std::vector<Input>* inputs);
   template <class F>
@@ -126,12 +134,14 @@ class Study {
   Settings settings_;
   std::filesystem::path folder_;
   models::Checkpoint checkpoint_;
-  std::string theta0_name_;
+  std::string theta0_name_, fingerprint_;
+  bool stand_in_ = false;  // the model is missing, and only counted with
   std::vector<std::string> vector_regimes_, joint_regimes_, given_regimes_;
   std::vector<std::unique_ptr<data::Task>> tasks_;  // the control last
   std::vector<std::pair<std::size_t, std::size_t>> pairs_;
   mutable std::map<std::tuple<std::size_t, Split, std::int64_t>, Sample> samples_;
   mutable std::list<std::pair<std::string, at::Tensor>> vectors_;  // newest first
+  mutable std::pair<std::string, at::Tensor> sum_;
 };
 
 /// A seed for one purpose, from the run's seed: numbers never depend on which rank draws them.

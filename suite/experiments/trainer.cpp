@@ -48,6 +48,10 @@ std::map<std::string, Training> read_trainings(config::Config& config) {
   return all;
 }
 
+std::int64_t trace_points(const Study& study) {
+  return std::min<std::int64_t>(study.settings().evaluation_points, 256);
+}
+
 std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regime, std::size_t t) {
   std::vector<std::size_t> all;
   if (regime.penalty == Penalty::none) return all;
@@ -56,6 +60,14 @@ std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regim
     if (u != t) all.push_back(u);
   }
   return all;
+}
+
+double step_flops(const Study& study, const std::string& name, const Training& training, std::size_t t) {
+  const auto& r = regime(name);
+  const auto others = static_cast<std::int64_t>(penalised_tasks(study, r, t).size());
+  const auto penalised = training.penalty_batch * (r.penalty == Penalty::strict ? others : others > 0);
+  return static_cast<double>(training.batch + penalised) * study.encoder().forward_flops() *
+         step_passes(r, study.layout());
 }
 
 at::Tensor Batches::rows(std::int64_t step) {

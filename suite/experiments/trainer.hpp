@@ -27,8 +27,15 @@ struct Training {
 /// [finetune], with single values overridden by [finetune.REGIME], of every regime.
 std::map<std::string, Training> read_trainings(config::Config& config);
 
+/// Test points a task that a continuation's trace is measured on: it holds all tasks' features at each of its
+/// steps.
+std::int64_t trace_points(const Study& study);
+
 /// Tasks whose inputs the τJp penalty of task t is taken on.
 std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regime, std::size_t t);
+
+/// Additions and multiplications of one training step of task t.
+double step_flops(const Study& study, const std::string& regime, const Training& training, std::size_t t);
 
 /// Rows of one step's batch: epochs of seeded permutations, laid end to end; any step can be found again.
 class Batches {

@@ -44,6 +44,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& folder) {
 
   const auto path = folder / "model.safetensors";
   const auto file = store::read_safetensors(path);
+  if (const auto found = file.metadata.find("theta0"); found != file.metadata.end())
+    checkpoint.start = found->second;
   const auto& layout = checkpoint.encoder->layout();
   checkpoint.theta = at::empty({layout.size()}, at::kFloat);
   const auto views = layout.parameter_views(checkpoint.theta);
@@ -68,13 +70,15 @@ Checkpoint read_checkpoint(const std::filesystem::path& folder) {
   return checkpoint;
 }
 
-void write_checkpoint(const std::filesystem::path& folder, const Encoder& encoder, const at::Tensor& theta) {
+void write_checkpoint(const std::filesystem::path& folder, const Encoder& encoder, const at::Tensor& theta,
+                      const std::string& start) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw InputError(folder.string() + ": cannot be created: " + error.message());
   store::write_atomically(folder / "config.json", encoder.config_json());
   store::TensorFile file;
   file.metadata["format"] = "pt";  // what Hugging Face's loader asks for
+  if (!start.empty()) file.metadata["theta0"] = start;
   const auto& layout = encoder.layout();
   const auto views = layout.parameter_views(theta.detach().to(at::kCPU));
   for (std::size_t i = 0; i < views.size(); ++i) file.tensors[layout.parameters()[i].name] = views[i];

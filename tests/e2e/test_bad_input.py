@@ -80,12 +80,27 @@ def test_a_task_without_a_validation_split(own: World, tmp_path: Path) -> None:
     refused(own, tmp_path / "run", own.task("blobs"), "/validation")
 
 
-def test_checkpoints_of_some_tasks_only(own: World, tmp_path: Path) -> None:
-    folder = tmp_path / "given" / "standard" / "blobs"
-    folder.mkdir(parents=True)
-    shutil.copy(own.weights, folder)
-    setting = f"finetune.checkpoints={folder.parents[1]}"
-    refused(own, tmp_path / "run", "standard", "stripes", arguments=("--set", setting))
+def test_given_checkpoints(own: World, run_folder: Path, tmp_path: Path) -> None:
+    given = Path(shutil.copytree(run_folder / "checkpoints", tmp_path / "given"))
+
+    def expect(*expected: str | Path, settings: tuple[str, ...], folder: str | Path = given) -> None:
+        settings = (*settings, f"finetune.checkpoints={folder}")
+        refused(own, tmp_path / "run", *expected, arguments=tuple(w for s in settings for w in ("--set", s)))
+
+    expect("finetune.given", settings=())
+    expect("nowhere", settings=('finetune.given=["standard"]',), folder="/nowhere")
+    expect("from another θ0", settings=('finetune.given=["standard", "linear"]', "model.init=random"))
+    (given / "standard" / "blobs" / "model.safetensors").unlink()
+    expect("standard/blobs", "is not there", settings=('finetune.given=["standard"]',))
+    shutil.copytree(given / "linear" / "blobs", given / "pretrained")
+    expect(given / "pretrained", settings=('finetune.given=["linear"]',))
+    complaint(run(2, "run", own.experiment, "--run-dir", tmp_path / "run", "--set", 'finetune.given=["linear"]'),
+              "finetune.checkpoints")
+
+
+def test_what_needs_task_vectors(world: World, tmp_path: Path) -> None:
+    refused(world, tmp_path / "run", "[similarity]", "standard or linear",
+            arguments=("--set", 'finetune.regimes=["multitask"]'))
 
 
 def test_truncated_weights(own: World, tmp_path: Path) -> None:

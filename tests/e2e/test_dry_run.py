@@ -40,6 +40,14 @@ def test_missing_inputs_are_all_listed(world: World) -> None:
     assert "finetune/standard" in done.stdout
 
 
+def test_a_missing_model_makes_no_data_wrong(world: World) -> None:
+    done = dry_run(world.papers, "--set", "model.path=/nowhere", "--set", "finetune.checkpoints=/elsewhere",
+                   "--set", 'finetune.given=["standard"]')
+    assert done.returncode == 2 and "2 of 6 inputs are missing" in done.stderr, done.stdout
+    assert "work is counted as for CLIP ViT-B/32" in done.stdout
+    assert "/elsewhere/standard/stripes/model.safetensors is not there" in done.stdout
+
+
 def test_a_wrong_key_is_found_without_the_inputs(world: World) -> None:
     done = dry_run(world.papers, "--set", 'data.tasks=["dots"]', "--set", "smoothness.toleranse=1")
     assert done.returncode == 2 and "smoothness.toleranse; did you mean smoothness.tolerance?" in done.stderr

@@ -51,7 +51,8 @@ def test_posthoc_is_the_standard_vector_in_the_linearised_model(oracle: Oracle) 
 
 def test_task_vectors_of_another_run(world: World, papers_folder: Path, tmp_path: Path, oracle: Oracle) -> None:
     given = papers_folder / "checkpoints"
-    settings = ('finetune.regimes=["posthoc", "linear", "attention"]', f"finetune.checkpoints={given}")
+    settings = ('finetune.regimes=["posthoc", "linear", "attention"]', f"finetune.checkpoints={given}",
+                'finetune.given=["linear", "attention"]')
     arguments = [word for setting in settings for word in ("--set", setting)]
     with h5py.File(measure(world.papers, tmp_path / "run", *arguments)) as file:
         assert not list((tmp_path / "run/checkpoints").iterdir()) and "training" not in file

@@ -65,6 +65,16 @@ def test_two_ranks_a_unit_agree_to_rounding(world: World, run_folder: Path, tmp_
     close_to_rounding(numbers(run_folder / "results.h5"), theirs)
 
 
+def test_a_rank_without_a_share_of_the_batch(world: World, tmp_path: Path) -> None:
+    """Three samples, one a task, on a group of two: one rank's part of each is empty."""
+    few = [word for setting in ("finetune.batch=3", "finetune.penalty_batch=1", "finetune.steps=4",
+                                'finetune.regimes=["multitask", "linear", "tau_jp"]') for word in ("--set", setting)]
+    ours = numbers(measure(world.papers, tmp_path / "one", *few))
+    theirs = numbers(measure(world.papers, tmp_path / "two", *few, "--set", "run.ranks_per_unit=2"))
+    for regime in ("multitask", "linear", "tau_jp"):
+        np.testing.assert_allclose(ours[f"training/{regime}/loss"], theirs[f"training/{regime}/loss"], rtol=1e-3)
+
+
 def close_to_rounding(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> None:
     assert ours.keys() == theirs.keys()
     for name, a in ours.items():
@@ -139,9 +149,9 @@ def test_a_killed_continuation_keeps_its_trace(world: World, papers_folder: Path
     given = tmp_path / "given"  # the linear task vectors, from which to go on
     given.mkdir()
     (given / "linear").symlink_to(papers_folder / "checkpoints" / "linear")
-    settings = [word for setting in ('finetune.regimes=["linear", "tau_jp_continue"]', f"finetune.checkpoints={given}",
-                                     "finetune.tau_jp_continue.steps=90", "finetune.checkpoint_seconds=0.01")
-                for word in ("--set", setting)]
+    chosen = ('finetune.regimes=["linear", "tau_jp_continue"]', 'finetune.given=["linear"]',
+              f"finetune.checkpoints={given}", "finetune.tau_jp_continue.steps=90", "finetune.checkpoint_seconds=0.01")
+    settings = [word for setting in chosen for word in ("--set", setting)]
     measure(world.papers, reference, *settings)
     job = start(2, "run", world.papers, "--run-dir", folder, *settings)
     assert wait_until(lambda: any(folder.glob("scratch/finetune__tau_jp_continue__*/state.safetensors")), job)
