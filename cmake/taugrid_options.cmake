@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compile options of every target of ours, and how a folder becomes a library.
 add_library(taugrid_options INTERFACE)
-target_include_directories(taugrid_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_include_directories(taugrid_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor $<$<BOOL:${TAUGRID_ENABLE_WERROR}>:-Werror>)
+# How others compile their code is theirs to say.
 target_compile_options(taugrid_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
-  $<$<BOOL:${TAUGRID_ENABLE_WERROR}>:-Werror>
-  $<$<CONFIG:Release>:-O3>
-  $<$<BOOL:${TAUGRID_ENABLE_NATIVE}>:-march=native>)
+  "$<BUILD_INTERFACE:${warnings}>"
+  "$<BUILD_INTERFACE:$<$<CONFIG:Release>:-O3>>"
+  "$<BUILD_INTERFACE:$<$<BOOL:${TAUGRID_ENABLE_NATIVE}>:-march=native>>")
 if(TAUGRID_ENABLE_SANITIZERS)
   target_compile_options(taugrid_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
   target_link_options(taugrid_options INTERFACE -fsanitize=address,undefined)
@@ -20,10 +21,10 @@ target_precompile_headers(taugrid_pch PRIVATE <ATen/ATen.h> <ATen/CPUGeneratorIm
   <ATen/core/grad_mode.h>
   <torch/csrc/autograd/autograd.h>)
 
-# taugrid_library(kernels weights SOURCES … LIBRARIES … [TORCH]): the library of one folder.
-# TORCH: its sources see LibTorch, through the precompiled header.
+# taugrid_library(kernels weights SOURCES … LIBRARIES … [TORCH] [INTERNAL]): the library of one folder.
+# TORCH: its sources see LibTorch, through the precompiled header. INTERNAL: not installed.
 function(taugrid_library layer name)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;INTERNAL" "" "SOURCES;LIBRARIES" ${ARGN})
   set(target taugrid_${layer}_${name})
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(taugrid::${layer}::${name} ALIAS ${target})
@@ -31,5 +32,10 @@ function(taugrid_library layer name)
   if(ARG_TORCH)
     target_link_libraries(${target} PUBLIC taugrid::torch)
     target_precompile_headers(${target} REUSE_FROM taugrid_pch)
+  endif()
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${layer}::${name})
+  target_include_directories(${target} INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/taugrid>")
+  if(NOT ARG_INTERNAL)
+    install(TARGETS ${target} EXPORT taugrid)
   endif()
 endfunction()

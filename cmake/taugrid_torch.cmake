@@ -9,13 +9,12 @@ find_path(TAUGRID_TORCH_INCLUDE torch/torch.h REQUIRED NO_DEFAULT_PATH
 foreach(name torch torch_cpu c10)
   find_library(TAUGRID_LIB_${name} ${name} REQUIRED NO_DEFAULT_PATH PATHS "${TAUGRID_TORCH_ROOT}/lib")
 endforeach()
-add_library(taugrid_torch INTERFACE)
-add_library(taugrid::torch ALIAS taugrid_torch)
-target_include_directories(taugrid_torch SYSTEM INTERFACE
+add_library(taugrid::torch INTERFACE IMPORTED GLOBAL)
+target_include_directories(taugrid::torch INTERFACE
   "${TAUGRID_TORCH_ROOT}/include" "${TAUGRID_TORCH_INCLUDE}")
-target_link_libraries(taugrid_torch INTERFACE
+target_link_libraries(taugrid::torch INTERFACE
   "${TAUGRID_LIB_torch_cpu}" "${TAUGRID_LIB_c10}")
-target_link_options(taugrid_torch INTERFACE "LINKER:-rpath,${TAUGRID_TORCH_ROOT}/lib"
+target_link_options(taugrid::torch INTERFACE "LINKER:-rpath,${TAUGRID_TORCH_ROOT}/lib"
   "LINKER:-rpath-link,${TAUGRID_TORCH_ROOT}/lib")
 file(READ "${TAUGRID_TORCH_ROOT}/include/torch/headeronly/version.h" version_text)
 string(REGEX MATCH "TORCH_VERSION_MAJOR ([0-9]+)" _ "${version_text}")
