@@ -22,7 +22,8 @@ import packed
 import pickles
 from build import Say
 from errors import InputError
-from vit import Hints, Model, convert, is_linearised, linearised
+from layouts import CONTROL
+from vit import ACTIVATION, ASSUMED, HEADS, OPTIONS, Hints, Model, convert, is_linearised, linearised
 
 SAME_MODEL = 1e-4  # of ‖θ0‖: more than rounding to half precision and back, less than fine-tuning does
 MADE_HERE = "converted_from"  # key in the safetensors header: what bears it may be written again
@@ -66,13 +67,14 @@ class Converter:
         if not self.root.is_dir():
             raise InputError(f"{self.root}: not a folder; expected --from with zeroshot.pt or TaskVal/finetuned.pt")
         self.tasks = tasks_in(self.root, options.only)
+        self.wanted = None if options.only is None else {CONTROL, *(source.task for source in self.tasks)}
 
     def read(self, path: Path) -> tuple[Model, Model | None]:
         """(θ, None), or (θ*, θ0) of a linearised one."""
         contents = pickles.read(path, self.trust)
+        self.hints.learn(contents)
         if is_linearised(contents):
             return linearised(contents, str(path), self.hints, self.orders)
-        self.hints.of_module(contents)
         self.orders = [list(contents.tensors)]
         return convert(contents.tensors, str(path), self.hints), None
 
@@ -95,7 +97,8 @@ class Converter:
         self.write(start, first, "pretrained")
         self.say(
             f"checkpoints/pretrained: ViT of {c['num_hidden_layers']} layers, width {c['hidden_size']}, patches of "
-            f"{c['patch_size']}, {c['image_size']} pixels; ‖θ0‖ = {start.norm():.4g}"
+            f"{c['patch_size']}, {c['image_size']} pixels; activation {c[ACTIVATION]} ({start.told[ACTIVATION]}), "
+            f"{c[HEADS]} attention heads ({start.told[HEADS]}); ‖θ0‖ = {start.norm():.4g}"
         )
         for source in self.tasks:
             for regime, prefix in (("standard", ""), ("linear", "linear_")):
@@ -109,14 +112,32 @@ class Converter:
                 tuned, initial = self.read(tuned_path)
                 if initial is not None:
                     self.same(initial, start, tuned_path, first)
-                elif tuned.config != start.config:
-                    raise InputError(f"{tuned_path}: another architecture than {first}; expected the same model, tuned")
+                self.alike(tuned, start, tuned_path, first)
                 self.write(tuned, tuned_path, f"{regime}/{source.task}")
                 self.say(f"checkpoints/{regime}/{source.task}: ‖τ‖ = {tuned.distance(start):.4g}")
         self.heads()
 
+    def alike(self, model: Model, start: Model, path: Path, first: Path) -> None:
+        """Refuses another architecture. What only seems to be one, for a file does not tell, an option can settle."""
+        odd = [key for key, value in start.config.items() if model.config[key] != value]
+        if not odd:
+            return
+
+        def shown(each: Model, key: str) -> str:
+            return f"{each.config[key]} ({each.told[key]})" if key in each.told else str(each.config[key])
+
+        here = ", ".join(f"{key} {shown(model, key)}" for key in odd)
+        there = ", ".join(f"{key} {shown(start, key)}" for key in odd)
+        better = {key: (start if model.told.get(key) == ASSUMED else model).config[key] for key in odd}
+        cure = " ".join(f"{OPTIONS[key]} {better[key]}" for key in odd if key in OPTIONS)
+        raise InputError(
+            f"{path}: has {here} where {first} has {there}; expected one architecture"
+            + (f", or {cure} where that holds for both" if set(odd) <= set(OPTIONS) else "")
+        )
+
     def same(self, model: Model, start: Model, path: Path, first: Path) -> None:
-        if model.config != start.config or model.distance(start) > SAME_MODEL * start.norm():
+        self.alike(model, start, path, first)
+        if model.distance(start) > SAME_MODEL * start.norm():
             raise InputError(f"{path}: starts from another model than {first}; expected one θ0 for all tasks")
 
     def write(self, model: Model, source: Path, name: str) -> None:
@@ -131,9 +152,12 @@ class Converter:
             save_file(model.tensors, part, {"format": "pt", MADE_HERE: str(source.relative_to(self.root))})
 
     def heads(self) -> None:
-        """head_{Task}Val.pt, or head_{Task}.pt: rows of length logit_scale, and a bias of zeros."""
+        """head_{Task}Val.pt, or head_{Task}.pt: rows of length logit_scale, and a bias of zeros. Of a task that is not
+        wanted the file is not opened."""
         paths = {task_of(path.stem.removeprefix("head_")): path for path in sorted(self.root.glob("head_*.pt"))}
         for task, path in paths.items():
+            if self.wanted is not None and task not in self.wanted:
+                continue
             tensors = pickles.read(path, self.trust).tensors
             weight, bias = tensors.get("weight"), tensors.get("bias")
             if weight is None or weight.dim() != 2 or (bias is not None and bool((bias != 0).any())):

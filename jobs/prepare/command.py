@@ -32,10 +32,12 @@ Pack the papers' eight tasks and their control task from the folders that the fi
   sun397/{train,val}               val is the test split
   svhn/{train_32x32.mat,test_32x32.mat}
   imagenet/{val_in_folder or val}  a folder a class; the control task
+  imagenet/train                   if there, train and validation come from it, and test is all of the above
 
 The files are cars.h5, dtd.h5, eurosat.h5, gtsrb.h5, mnist.h5, resisc45.h5, sun397.h5, svhn.h5 and imagenet.h5.
-A picture takes 147 KiB at 224 pixels: dtd 0.8 GB, svhn 15 GB, all nine about 56 GB. Validation is min(10 %, 5000) of
-train by the papers' own seeded draw (EuroSAT has its own); of ImageNet's 50,000, 5000 are validation and 5000 train.
+A picture takes 147 KiB at 224 pixels: dtd 0.8 GB, svhn 15 GB, all nine about 57 GB. Validation is min(10 %, 5000) of
+train by the papers' own seeded draw (EuroSAT has its own). Of ImageNet's training folder 5000 are validation and 5000
+train, drawn uniformly; without that folder 5000 and 5000 of its validation folder, whose other 40,000 are then test.
 
 The zero-shot heads need a text tower: --text-model takes a folder or hub name with a whole CLIPModel and tokenizer, or
 open_clip:ARCHITECTURE/WEIGHTS. Or give --heads RUN/heads, what convert-checkpoints made of the field's head_*.pt.
@@ -49,6 +51,8 @@ CLIPVisionModelWithProjection.from_pretrained read:
   OUT/checkpoints/standard/cars    from {Cars,CarsVal}/finetuned.pt, and so on for each task
   OUT/checkpoints/linear/cars      from {Cars,CarsVal}/linear_finetuned.pt: the trained parameters
   OUT/heads/cars.npz               from head_{Cars,CarsVal}.pt: for `originals --heads OUT/heads`
+
+With --only, heads of those tasks and of imagenet, the control, alone are read.
 
 An experiment names them so: [model] path = "OUT/checkpoints/pretrained", [finetune] checkpoints = "OUT/checkpoints".
 
@@ -96,7 +100,7 @@ def add_own(commands, name: str, summary: str, where: str, details: str) -> argp
 def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
     originals = commands.add_parser(
         "originals",
-        help="the papers' eight tasks and ImageNet's validation set",
+        help="the papers' eight tasks and ImageNet",
         description=ORIGINALS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -134,10 +138,12 @@ def add_checkpoints(commands) -> None:  # type: ignore[no-untyped-def]
         "--trust-pickle", action="store_true", help="read pickled models too: tensors only, nothing is run"
     )
     checkpoints.add_argument(
-        "--attention-heads", type=int, metavar="N", help="where neither the file nor the width tells"
+        "--attention-heads", type=int, metavar="N", help="instead of what the file or the width tells"
     )
     checkpoints.add_argument(
-        "--activation", choices=("quick_gelu", "gelu"), help="where the file does not tell (quick_gelu, as OpenAI's)"
+        "--activation",
+        choices=("quick_gelu", "gelu"),
+        help="instead of what the file tells (else quick_gelu, OpenAI's)",
     )
 
 

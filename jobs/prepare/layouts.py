@@ -22,14 +22,16 @@ from formats import read_idx
 
 FACTS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "originals.toml").read_text())
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
+CONTROL = "imagenet"
+CONTROL_TRAIN = 5000  # pictures: regimes that take any take penalty_batch a step, 16 in the papers
 DIGITS = [str(digit) for digit in range(10)]
 
 
 @dataclass
 class Rows:
-    """Pictures not read yet: a file a row, or uint8 [n,h,w] or [n,h,w,3]."""
+    """Pictures not read yet: a file a row (text: a Path takes four times the memory), or uint8 [n,h,w] or [n,h,w,3]."""
 
-    items: Sequence[Path] | NDArray[np.uint8]
+    items: Sequence[str] | NDArray[np.uint8]
     labels: NDArray[np.int64]
 
     def take(self, rows: NDArray[np.int64]) -> "Rows":
@@ -39,10 +41,12 @@ class Rows:
 
 @dataclass
 class Layout:
-    """Splits as the data set itself has them; those that it lacks are drawn later."""
+    """Splits as the data set itself has them; those that it lacks are drawn later. Of train, at most `train_most`."""
 
     class_names: list[str]
     splits: dict[str, Rows]
+    split_rule: str = "the set's own; validation min(10 %, 5000) of train by seed 0 unless the set has one"
+    train_most: int | None = None
 
 
 def need(path: Path, what: str) -> Path:
@@ -53,22 +57,23 @@ def need(path: Path, what: str) -> Path:
 
 def class_folders(root: Path) -> list[str]:
     need(root, "a folder with a subfolder a class")
-    names = sorted(each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
+    with os.scandir(root) as entries:
+        names = sorted(each.name for each in entries if each.is_dir() and not each.name.startswith("."))
     if not names:
         raise InputError(f"{root}: no subfolders; expected one a class")
     return names
 
 
-def pictures(folder: Path, suffixes: set[str]) -> list[Path]:
+def pictures(folder: Path, suffixes: set[str]) -> list[str]:
     """In the order of torchvision's ImageFolder, which the papers' seeded split counts on."""
     found = []
     for parent, _, files in sorted(os.walk(folder, followlinks=True)):
-        found += [Path(parent, name) for name in sorted(files) if Path(name).suffix.lower() in suffixes]
+        found += [f"{parent}/{name}" for name in sorted(files) if os.path.splitext(name)[1].lower() in suffixes]
     return found
 
 
 def folder_rows(root: Path, classes: Sequence[str], suffixes: set[str] = SUFFIXES) -> Rows:
-    paths: list[Path] = []
+    paths: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
         inside = pictures(root / name, suffixes)
@@ -125,7 +130,8 @@ def cars(root: Path) -> Layout:
         outside = labels[(labels < 0) | (labels >= len(names))]
         if outside.size:
             raise InputError(f"{path}: class {outside[0] + 1}; expected 1 to {len(names)}, as in cars_meta.mat")
-        return Rows([need(folder, "a folder of pictures") / str(name) for name in table["fname"]], labels)
+        need(folder, "a folder of pictures")
+        return Rows([str(folder / str(name)) for name in table["fname"]], labels)
 
     splits = {
         "train": annotated(base / "devkit/cars_train_annos.mat", base / "cars_train"),
@@ -163,7 +169,7 @@ def gtsrb(root: Path) -> Layout:
     train = folder_rows(training, folders, {".ppm"})
     train.labels = np.array([number(name, training / name) for name in folders], np.int64)[train.labels]
     table = need(base / "GT-final_test.csv", "the labels of Final_Test, with columns Filename;ClassId")
-    paths: list[Path] = []
+    paths: list[str] = []
     labels: list[int] = []
     try:
         with table.open(newline="") as stream:
@@ -171,7 +177,7 @@ def gtsrb(root: Path) -> Layout:
                 if not line.get("Filename"):
                     raise InputError(f"{table}: no column Filename; expected Filename;…;ClassId")
                 labels.append(number(line.get("ClassId"), table))
-                paths.append(final / line["Filename"])
+                paths.append(str(final / line["Filename"]))
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{table}: {error}; expected text with columns Filename;…;ClassId") from None
     return Layout(names, {"train": train, "test": Rows(paths, np.array(labels, np.int64))})
@@ -217,7 +223,7 @@ def resisc45(root: Path) -> Layout:
     folder = base / "NWPU-RESISC45"
     classes = class_folders(folder)
     everything = folder_rows(folder, classes)
-    row_of = {path.name: row for row, path in enumerate(everything.items)}
+    row_of = {os.path.basename(path): row for row, path in enumerate(everything.items)}
 
     def part(name: str) -> Rows:
         path = need(base / name, "the split's file names, one a line")
@@ -237,15 +243,36 @@ def sun397(root: Path) -> Layout:
 
 
 def imagenet(root: Path, names_file: Path | None) -> Layout:
-    """The control task, wholly from the validation folder: a task that is never trained on needs no training set."""
-    base = root / "imagenet/val_in_folder"
-    base = base if base.exists() else root / "imagenet/val"
-    classes = class_folders(base)
+    """The control task. No model learns its labels, but the τJp regularised regimes take inputs of its train split.
+
+    With a training folder, test is the whole validation folder, and validation is drawn from the training folder, as
+    in the papers; of that folder's 1.28 million pictures the packed file keeps 5000 more for train, drawn uniformly,
+    not by class. The validation folder alone does too: see deal() in originals.py.
+    """
+    base = root / CONTROL
+    test = "val_in_folder" if (base / "val_in_folder").exists() else "val"
+    classes = class_folders(base / test)
     if names_file is None:
         raise InputError(
-            f"{base}: its folders are named by number; expected --imagenet-classes FILE, a name a line in their order"
+            f"{base / test}: its folders are named by number; expected --imagenet-classes FILE, a name a line in "
+            "their order"
         )
-    return Layout(names_of(names_file, classes), {"test": folder_rows(base, classes)})
+    names = names_of(names_file, classes)  # first: listing the training folder takes long
+    if not (base / "train").exists():
+        return Layout(
+            names,
+            {"test": folder_rows(base / test, classes)},
+            split_rule="the validation folder alone, dealt by seed 0: min(10 %, 5000) validation, as many train (the "
+            "τJp regularised regimes take inputs of it, no labels), the rest test",
+        )
+    return Layout(
+        names,
+        split_folders(base, {"train": "train", "test": test})[1],
+        split_rule="of the train folder by seed 0: validation min(10 %, 5000), as the field's ImageNetVal, and train "
+        f"{CONTROL_TRAIN} of the rest, uniformly, not by class (the τJp regularised regimes take inputs of it, no "
+        "labels); test is the whole validation folder",
+        train_most=CONTROL_TRAIN,
+    )
 
 
 def names_of(path: Path, folders: Sequence[str]) -> list[str]:
@@ -290,5 +317,5 @@ PLACES = {
     "resisc45": "resisc45",
     "sun397": "sun397",
     "svhn": "svhn",
-    "imagenet": "imagenet",
+    CONTROL: "imagenet",
 }

@@ -24,7 +24,7 @@ import packed
 from build import Say
 from errors import InputError
 from formats import read_npz
-from layouts import LAYOUTS, PLACES, Layout, Rows
+from layouts import CONTROL, LAYOUTS, PLACES, Layout, Rows
 from minilm import unit_rows
 from picture import Picture, centre_crop, decode
 from splits import SPLIT_NAMES, VALIDATION_FRACTION, VALIDATION_MOST
@@ -34,7 +34,6 @@ MEAN = (0.48145466, 0.4578275, 0.40821073)
 STD = (0.26862954, 0.26130258, 0.27577711)
 BLOCK = 256  # pictures in memory at a time: 37 MiB at 224 pixels
 PIXELS_MOST = 256_000_000  # SUN397 holds scans of the size of posters
-CONTROL = "imagenet"
 
 
 def permutation(count: int) -> NDArray[np.int64]:
@@ -47,10 +46,9 @@ def permutation(count: int) -> NDArray[np.int64]:
 def deal(layout: Layout) -> dict[str, Rows]:
     """All three splits. Validation is min(10 %, 5000) of train where the set itself has none, as in the papers.
 
-    The control task has its validation folder alone. The papers choose on 5000 pictures of its training folder and
-    test on the whole validation folder; nothing is ever trained on it. Here no 140 GB are asked for: 5000 pictures of
-    the 50,000 are validation, 5000 are train (the contract wants one; no split shares a picture with another), and
-    40,000 are test.
+    The control task may have its validation folder alone, for not everyone keeps the 140 GB of its training folder.
+    Of the 50,000 pictures 5000 are then validation, 5000 train (the τJp regularised regimes take inputs of it, but no
+    labels) and 40,000 test; no split shares a picture with another.
     """
     splits = dict(layout.splits)
     given = splits.get("train", splits["test"])
@@ -64,15 +62,15 @@ def deal(layout: Layout) -> dict[str, Rows]:
             "test": given.take(np.sort(order[:kept])),
         }
     if "validation" not in splits:
-        splits["train"] = given.take(order[: len(order) - drawn])
+        splits["train"] = given.take(order[: len(order) - drawn][: layout.train_most])
         splits["validation"] = given.take(order[len(order) - drawn :])
     return splits
 
 
-def render(item: Path | NDArray[np.uint8], size: int) -> Picture:
+def render(item: str | NDArray[np.uint8], size: int) -> Picture:
     if isinstance(item, np.ndarray):
         return centre_crop(Image.fromarray(item), size)
-    picture = decode(item, size, centre_crop)
+    picture = decode(Path(item), size, centre_crop)
     if picture is None:
         raise InputError(f"{item}: not a readable picture; expected PNG, JPEG, PPM or the like")
     return picture
@@ -171,9 +169,7 @@ def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> st
             attributes={
                 "title": facts["title"],
                 "head_source": heads.source,
-                "split_rule": "the set's own; validation min(10 %, 5000) of train by seed 0 unless the set has one"
-                if task != CONTROL
-                else "the validation folder alone, dealt by seed 0: a tenth validation, a tenth train, the rest test",
+                "split_rule": layout.split_rule,
                 "role": "control" if task == CONTROL else "task",
             },
         ),

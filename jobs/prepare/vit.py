@@ -3,8 +3,9 @@
 """open_clip's image tower under Hugging Face's names, from named tensors or from a linearised model's numbered ones."""
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,8 +14,12 @@ from torch import Tensor
 from errors import InputError
 from pickles import Contents
 
-# Attention heads by width, of open_clip's model configurations: ViT-B, -L, -H, -g, -bigG.
+# Of open_clip's model configurations: widths of ViT-B and the like, and attention heads by width.
+WIDTHS = {"B": 768, "L": 1024, "H": 1280, "g": 1408, "bigG": 1664}
 HEADS_OF_WIDTH = {768: 12, 1024: 16, 1280: 16, 1408: 16, 1664: 16}
+HEADS, ACTIVATION, EPSILON = "num_attention_heads", "hidden_act", "layer_norm_eps"  # keys of config.json
+OPTIONS = {HEADS: "--attention-heads", ACTIVATION: "--activation"}
+ASSUMED = "assumed"
 BLOCK = {  # of one residual block; in_proj is cut into three
     "ln_1": "layer_norm1",
     "attn.out_proj": "self_attn.out_proj",
@@ -26,10 +31,12 @@ BLOCK = {  # of one residual block; in_proj is cut into three
 
 @dataclass
 class Model:
-    """One image tower: config.json's table, and tensors under Hugging Face's names."""
+    """One image tower: config.json's table, and tensors under Hugging Face's names. `told` holds, for what no tensor's
+    shape tells, who told it."""
 
     config: dict[str, Any]
     tensors: dict[str, Tensor]
+    told: dict[str, str] = field(default_factory=dict)
 
     def distance(self, other: "Model") -> float:
         return math.sqrt(sum(float((self.tensors[n].double() - other.tensors[n]).square().sum()) for n in self.tensors))
@@ -38,23 +45,50 @@ class Model:
         return math.sqrt(sum(float(tensor.double().square().sum()) for tensor in self.tensors.values()))
 
 
-@dataclass
 class Hints:
-    """What no tensor's shape tells. From a pickled module, from the options, or from the width."""
+    """What no tensor's shape tells, by the best teller: options, a pickled module, the name in a linear file. What one
+    file tells holds for later ones that do not."""
 
-    heads: int | None = None
-    activation: str | None = None
-    epsilon: float = 1e-5
+    def __init__(self, heads: int | None = None, activation: str | None = None) -> None:
+        given = {HEADS: heads, ACTIVATION: activation}
+        self.given = {key: (value, OPTIONS[key]) for key, value in given.items() if value is not None}
+        self.module: dict[str, tuple[Any, str]] = {}
+        self.name = ""
 
-    def of_module(self, contents: Contents) -> "Hints":
+    def learn(self, contents: Contents) -> "Hints":
         for path, found in contents.objects.items():
-            if path.endswith("visual.transformer.resblocks.0.attn"):
-                self.heads = self.heads or found.state.get("num_heads")
+            if path.endswith("visual.transformer.resblocks.0.attn") and isinstance(found.state.get("num_heads"), int):
+                self.module[HEADS] = found.state["num_heads"], "read"
             if path.endswith("visual.transformer.resblocks.0.mlp.gelu"):
-                self.activation = self.activation or ("quick_gelu" if found.origin.endswith("QuickGELU") else "gelu")
+                self.module[ACTIVATION] = "quick_gelu" if found.origin.endswith("QuickGELU") else "gelu", "read"
             if path.endswith("visual.ln_pre") and isinstance(found.state.get("eps"), float):
-                self.epsilon = found.state["eps"]
+                self.module[EPSILON] = found.state["eps"], "read"
+        self.name = contents.words.get("model_name", self.name)
         return self
+
+    def told(self, width: int) -> dict[str, tuple[Any, str]]:
+        """Value and teller of each key, for a model of `width`."""
+        assumed = {
+            HEADS: (HEADS_OF_WIDTH.get(width), ASSUMED),
+            ACTIVATION: ("quick_gelu", ASSUMED),  # OpenAI's weights, which the papers start from, use it
+            EPSILON: (1e-5, ASSUMED),
+        }
+        return assumed | of_name(self.name, width) | self.module | self.given
+
+
+def of_name(name: str, width: int) -> dict[str, tuple[Any, str]]:
+    """What "ViT-B-32" tells, the name that the papers' code gave to open_clip; nothing where the width is another's.
+
+    Their code adds __pretrained__WEIGHTS or __init__ (random) where the start is not OpenAI's. OpenAI's weights, and
+    configurations that end in -quickgelu, use quick_gelu, all others gelu.
+    """
+    architecture, _, weights = name.replace("/", "-").partition("__")
+    family = re.fullmatch(r"ViT-([A-Za-z]+)-\d[\w-]*", architecture + weights)
+    if family is None or WIDTHS.get(family[1]) != width:
+        return {}
+    quick = weights in ("", "pretrained__openai") or architecture.endswith("-quickgelu")
+    by = f"by the name {name}"
+    return {HEADS: (HEADS_OF_WIDTH[width], by), ACTIVATION: ("quick_gelu" if quick else "gelu", by)}
 
 
 def convert(tensors: dict[str, Tensor], where: str, hints: Hints) -> Model:
@@ -112,7 +146,8 @@ def convert(tensors: dict[str, Tensor], where: str, hints: Hints) -> Model:
     if left or not layers:
         odd = next(iter(left), "transformer.resblocks.0")
         raise InputError(f"{where}: {prefix}{odd} is odd or missing; expected the parts of CLIP's ViT, and no other")
-    heads = hints.heads or HEADS_OF_WIDTH.get(width)
+    told = hints.told(width)
+    heads = told[HEADS][0]
     if not isinstance(heads, int) or heads < 1 or width % heads:
         raise InputError(
             f"{where}: width {width}, attention heads {heads or 'unknown'}; expected --attention-heads N, "
@@ -122,21 +157,21 @@ def convert(tensors: dict[str, Tensor], where: str, hints: Hints) -> Model:
         "architectures": ["CLIPVisionModelWithProjection"],
         "attention_dropout": 0.0,
         "dtype": "float32",
-        "hidden_act": hints.activation or "quick_gelu",  # OpenAI's weights, which the papers start from, use it
+        ACTIVATION: told[ACTIVATION][0],
         "hidden_size": width,
         "image_size": grid * side,
         "initializer_factor": 1.0,
         "initializer_range": 0.02,
         "intermediate_size": mlp,
-        "layer_norm_eps": hints.epsilon,
+        EPSILON: told[EPSILON][0],
         "model_type": "clip_vision_model",
-        "num_attention_heads": heads,
+        HEADS: heads,
         "num_channels": channels,
         "num_hidden_layers": layers,
         "patch_size": side,
         "projection_dim": len(out["visual_projection.weight"]),
     }
-    return Model(config, out)
+    return Model(config, out, {key: by for key, (_, by) in told.items()})
 
 
 # Linearised models: parameters by number

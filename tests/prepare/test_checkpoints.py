@@ -208,6 +208,113 @@ def test_heads_become_unit_rows(tmp_path):
         assert np.allclose(head["weight"], unit.numpy(), atol=1e-6) and np.isclose(head["logit_scale"], 100)
 
 
+def test_unwanted_heads_are_not_read(tmp_path, capsys):
+    (start,) = encoders(1)
+    torch.save(start.state_dict(), tmp_path / "zeroshot.pt")
+    for name in ("CarsVal", "SVHNVal"):
+        (tmp_path / name).mkdir()
+        torch.save(start.state_dict(), tmp_path / name / "finetuned.pt")
+    unit = nn.functional.normalize(torch.randn(5, FEATURES), dim=1)
+    for name in ("CarsVal", "ImageNet"):
+        torch.save({"weight": unit}, tmp_path / f"head_{name}.pt")
+    (tmp_path / "head_SVHNVal.pt").write_bytes(b"damaged")
+    more = ("--attention-heads", str(HEADS))
+    assert convert(tmp_path, tmp_path / "run", "--only", "cars", *more) == 0
+    assert {path.stem for path in (tmp_path / "run/heads").iterdir()} == {"cars", "imagenet"}
+    assert "head_SVHNVal" in refused(tmp_path, tmp_path / "all", capsys, *more)
+    (tmp_path / "head_ImageNet.pt").write_bytes(b"damaged")  # every study's control needs its head
+    assert "head_ImageNet" in refused(tmp_path, tmp_path / "cars", capsys, "--only", "cars", *more)
+
+
+def told(name: str, width: int) -> tuple[object, ...]:
+    hints = vit.Hints().learn(pickles.Contents({}, words={"model_name": name}))
+    facts = hints.told(width)
+    return facts[vit.HEADS][0], facts[vit.ACTIVATION][0], facts[vit.ACTIVATION][1] != vit.ASSUMED
+
+
+def test_name_tells_heads_and_activation():
+    assert told("ViT-B-32", 768) == told("ViT-B/16", 768) == (12, "quick_gelu", True)
+    assert told("ViT-L-14", 1024) == told("ViT-L-14-336", 1024) == (16, "quick_gelu", True)
+    assert told("ViT-bigG-14__pretrained__laion2b_s39b_b160k", 1664) == (16, "gelu", True)
+    assert told("ViT-B-32__init__", 768) == (12, "gelu", True)
+    assert told("ViT-B-32-quickgelu__pretrained__laion400m_e32", 768) == (12, "quick_gelu", True)
+    for name, width in (("ViT-B-32", 1024), ("ViT-B-32\nx", 768), ("RN50", 768), ("", 768)):
+        assert told(name, width) == (vit.HEADS_OF_WIDTH[width], "quick_gelu", False), name
+
+
+def test_better_tellers_come_first():
+    words = pickles.Contents({}, words={"model_name": "ViT-B-32__init__"})
+    gelu = pickles.inert("torch.nn.modules.activation.GELU")()
+    quick = pickles.inert("open_clip.transformer.QuickGELU")()
+    path = "model.visual.transformer.resblocks.0.mlp.gelu"
+    module = pickles.Contents({}, {path: quick})
+    assert vit.Hints().learn(words).told(768)[vit.ACTIVATION][0] == "gelu"
+    assert vit.Hints().learn(words).learn(module).told(768)[vit.ACTIVATION][0] == "quick_gelu"
+    assert vit.Hints().learn(module).learn(words).told(768)[vit.ACTIVATION][0] == "quick_gelu"
+    assert vit.Hints(activation="gelu").learn(module).told(768)[vit.ACTIVATION][0] == "gelu"
+    later = vit.Hints().learn(module).learn(pickles.Contents({}, {path: gelu}))  # each module speaks for itself
+    assert later.told(768)[vit.ACTIVATION][0] == "gelu"
+
+
+def test_linear_file_is_read_by_its_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(vit.WIDTHS, "B", WIDTH)
+    monkeypatch.setitem(vit.HEADS_OF_WIDTH, WIDTH, HEADS)
+    start, tuned = encoders(2, nn.GELU)
+    (tmp_path / "MNISTVal").mkdir()
+    state = linear_state(tuned, start) | {"model_name": "ViT-B-32__init__"}
+    torch.save(state, tmp_path / "MNISTVal/linear_finetuned.pt")
+    assert convert(tmp_path, tmp_path / "run") == 0
+    same(tmp_path / "run/checkpoints/pretrained", start)
+    same(tmp_path / "run/checkpoints/linear/mnist", tuned)
+    line = capsys.readouterr().out.splitlines()[0]
+    assert "gelu (by the name ViT-B-32__init__), 4 attention heads (by the name" in line
+
+
+def test_late_hint_names_what_differs_and_the_option(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(vit.HEADS_OF_WIDTH, WIDTH, 2 * HEADS)
+    start, tuned = encoders(2, nn.GELU)
+    (tmp_path / "Cars").mkdir()
+    torch.save(start.state_dict(), tmp_path / "zeroshot.pt")
+    torch.save(tuned, tmp_path / "Cars/finetuned.pt")
+    line = refused(tmp_path, tmp_path / "run", capsys, "--trust-pickle")
+    assert "hidden_act gelu (read), num_attention_heads 4 (read)" in line
+    assert "zeroshot.pt has hidden_act quick_gelu (assumed), num_attention_heads 8 (assumed)" in line
+    assert "--activation gelu --attention-heads 4" in line
+    options = ("--activation", "gelu", "--attention-heads", str(HEADS))
+    assert convert(tmp_path, tmp_path / "run", "--trust-pickle", *options) == 0
+    same(tmp_path / "run/checkpoints/pretrained", start)
+    same(tmp_path / "run/checkpoints/standard/cars", tuned)
+
+
+def test_first_line_tells_what_is_assumed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(vit.HEADS_OF_WIDTH, WIDTH, HEADS)
+    (start,) = encoders(1)
+
+    def first_line(*more: str) -> str:
+        assert convert(tmp_path, tmp_path / "run", *more) == 0
+        return capsys.readouterr().out.splitlines()[0]
+
+    torch.save(start.state_dict(), tmp_path / "zeroshot.pt")
+    assert "activation quick_gelu (assumed), 4 attention heads (assumed);" in first_line()
+    given = first_line("--activation", "quick_gelu")
+    assert "quick_gelu (--activation), 4 attention heads (assumed)" in given
+    torch.save(start, tmp_path / "zeroshot.pt")
+    assert "activation quick_gelu (read), 4 attention heads (read);" in first_line("--trust-pickle")
+
+
+def test_modules_that_differ_are_another_architecture(tmp_path, capsys):
+    (start,), (tuned,) = encoders(1), encoders(1, nn.GELU)
+    (tmp_path / "Cars").mkdir()
+    torch.save(start, tmp_path / "zeroshot.pt")
+    torch.save(tuned, tmp_path / "Cars/finetuned.pt")
+    line = refused(tmp_path, tmp_path / "run", capsys, "--trust-pickle")
+    assert "hidden_act gelu (read)" in line and "hidden_act quick_gelu (read)" in line
+    wider = start.state_dict() | {"model.visual.proj": torch.ones(WIDTH, FEATURES + 1)}
+    torch.save(wider, tmp_path / "Cars/finetuned.pt")
+    line = refused(tmp_path, tmp_path / "run", capsys, "--trust-pickle")
+    assert f"projection_dim {FEATURES + 1} where" in line and "--a" not in line
+
+
 class Harm:
     def __init__(self, path: Path) -> None:
         self.path = path

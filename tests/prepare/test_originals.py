@@ -4,7 +4,9 @@
 
 import gzip
 import json
+import os
 import struct
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -233,6 +235,68 @@ def test_split_is_the_papers_own():
     assert [len(splits[part].labels) for part in ("train", "validation")] == [55_000, 5_000]
     control = originals.deal(layouts.Layout([], {"test": rows.take(np.arange(50_000))}))
     assert [len(control[part].labels) for part in ("train", "validation", "test")] == [5_000, 5_000, 40_000]
+
+
+def test_imagenet_with_its_training_folder(tmp_path, tiny_clip, monkeypatch):
+    make_imagenet(tmp_path)  # 30 a class in val
+    names = ["n01440764", "n01443537"]
+    for label, name in enumerate(names):
+        for row in range(40):
+            put(tmp_path / f"imagenet/train/{name}/{name}_{row}.JPEG", 5000 + 1000 * label + row)
+    (tmp_path / "imagenet/train/n01440764/notes.txt").write_text("no picture")
+    monkeypatch.setattr(layouts, "CONTROL_TRAIN", 10)
+    scanned: Counter[str] = Counter()
+    scan = os.scandir
+
+    def counting(path):
+        scanned[str(path)] += 1
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", counting)
+    layout = layouts.imagenet(tmp_path, tmp_path / "names.txt")
+    assert all(scanned[str(tmp_path / f"imagenet/train/{name}")] == 1 for name in names)
+    more = ("--only", "imagenet", "--imagenet-classes", str(tmp_path / "names.txt"))
+    assert run(tmp_path, tmp_path / "out", tiny_clip, *more) == 0
+    order = originals.permutation(80)
+    with h5py.File(tmp_path / "out/imagenet.h5") as file:
+        # Validation is the tail of the whole seeded draw: the field's ImageNetVal. Train is its head.
+        for split, rows in (("train", order[:10]), ("validation", order[-8:])):
+            assert file[f"{split}/labels"][:].tolist() == [row // 40 for row in rows]
+            train = layout.splits["train"]
+            for held, row in zip(file[f"{split}/inputs"], rows, strict=True):
+                assert (held == originals.render(train.items[row], SIZE)).all()
+        assert file["test/labels"][:].tolist() == [0] * 30 + [1] * 30
+        assert (file["test/inputs"][30] == centre_crop(Image.fromarray(picture(1000)), SIZE)).all()
+        assert file.attrs["role"] == "control"
+        rule = file.attrs["split_rule"]
+        assert "ImageNetVal" in rule and "uniformly" in rule and "no labels" in rule and "whole validation" in rule
+    monkeypatch.setattr(layouts, "CONTROL_TRAIN", 10**6)
+    splits = originals.deal(layouts.imagenet(tmp_path, tmp_path / "names.txt"))
+    assert [len(splits[part].labels) for part in ("train", "validation", "test")] == [72, 8, 60]
+
+
+def test_imagenet_counts_are_the_papers():
+    def rows(count: int) -> layouts.Rows:
+        return layouts.Rows(np.broadcast_to(np.zeros((1, 1), np.uint8), (count, 1, 1)), np.arange(count))
+
+    given = {"train": rows(1_281_167), "test": rows(50_000)}
+    splits = originals.deal(layouts.Layout([], given, train_most=layouts.CONTROL_TRAIN))
+    assert [len(splits[part].labels) for part in ("train", "validation", "test")] == [5_000, 5_000, 50_000]
+    assert not set(splits["train"].labels) & set(splits["validation"].labels)
+    assert (splits["validation"].labels == originals.permutation(1_281_167)[-5_000:]).all()
+
+
+def test_split_rules_are_told(packed_all, tmp_path, capsys):
+    with h5py.File(packed_all / "imagenet.h5") as file:
+        assert "validation folder alone" in file.attrs["split_rule"] and "no labels" in file.attrs["split_rule"]
+    with h5py.File(packed_all / "dtd.h5") as file:
+        assert "the set's own" in file.attrs["split_rule"]
+    make_imagenet(tmp_path)
+    put_folders(tmp_path / "imagenet/train", ["n01440764", "n99"])
+    more = ("--only", "imagenet", "--imagenet-classes", str(tmp_path / "names.txt"))
+    arguments = ["--data-location", str(tmp_path), "--out", str(tmp_path / "out"), "--heads", str(tmp_path)]
+    line = refused(capsys, tmp_path / "out", main(["originals", *arguments, *more]))
+    assert "n01443537" in line and "the same classes" in line
 
 
 @pytest.mark.parametrize("shape", [(300, 400), (400, 300), (224, 500), (10, 10), (225, 224)])
