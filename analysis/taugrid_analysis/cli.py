@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: show, tables, report, figure, figures, seeds."""
+"""The command line: what is made of a run's results; speed/commands.py has what is made of times."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import sys
 from pathlib import Path
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import picture_format, write
 from taugrid_analysis.published import PAPERS
 from taugrid_analysis.results import Results
+from taugrid_analysis.speed import commands as speed
 from taugrid_analysis.text_table import RENDERERS
 
 DOTS_PER_INCH = 150
-FIGURE_FORMATS = (".png", ".svg", ".pdf")
 
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="taugrid_analysis", description="Tables, figures and the report of a taugrid run."
+        prog="taugrid_analysis",
+        description="Tables, figures and the report of a taugrid run; comparisons of its speed.",
     )
     commands = top.add_subparsers(dest="command", required=True)
 
@@ -46,12 +48,15 @@ def parser() -> argparse.ArgumentParser:
     seeds = commands.add_parser("seeds", help="several runs side by side: means over seeds, criteria")
     seeds.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="run folders, or their results.h5")
     seeds.add_argument("--format", choices=sorted(RENDERERS), default="text")
+    speed.add(commands)
     return top
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
+        if options.command in speed.COMMANDS:
+            return speed.run(options)
         if options.command == "seeds":
             print_seeds(options)
             return 0
@@ -117,10 +122,8 @@ def draw(out: Path, results: Results) -> None:
     from taugrid_analysis.figures import style
     from taugrid_analysis.figures.composite import composite
 
-    if out.suffix not in FIGURE_FORMATS:
-        raise InputError(f"unknown format {out.suffix or '(none)'}", out, "png, svg or pdf")
-    picture = composite(results)
-    write(out, style.to_bytes(picture, out.suffix[1:]))
+    kind = picture_format(out)
+    write(out, style.to_bytes(composite(results), kind))
 
 
 def draw_paper(paper: str, folder: Path, results: Results) -> None:
@@ -139,11 +142,3 @@ def draw_paper(paper: str, folder: Path, results: Results) -> None:
             continue
         path = folder / f"{paper}_fig{plate.number:02d}_{plate.name}.png"
         write(path, style.to_bytes(picture, "png", DOTS_PER_INCH), f"figure {plate.number}: ")
-
-
-def write(path: Path, content: bytes, title: str = "") -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", path, "a writable folder") from error
-    print(f"{title}{path}")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Where a run's results lie, and HDF5 values as text."""
+"""Where a run's results lie, HDF5 values as text, and files that the commands write."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from taugrid_analysis.errors import InputError
+
+FIGURE_FORMATS = (".png", ".svg", ".pdf")
 
 
 def text(value: Any) -> str:
@@ -36,3 +38,17 @@ def locate(run: Path) -> Path:
     if not run.exists():
         raise InputError("does not exist", run, "a run folder or a results.h5")
     return run
+
+
+def picture_format(out: Path) -> str:
+    if out.suffix not in FIGURE_FORMATS:
+        raise InputError(f"unknown format {out.suffix or '(none)'}", out, "png, svg or pdf")
+    return out.suffix[1:]
+
+
+def write(path: Path, content: bytes, title: str = "") -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", path, "a writable folder") from error
+    print(f"{title}{path}")

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""History as small multiples; scaling as speed-up and efficiency."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from taugrid_analysis.figures import style
+from taugrid_analysis.speed import history, scaling
+from taugrid_analysis.speed.history import Series
+
+COLUMNS = 3
+TIMES = {"wall": "wall time", "longest": "longest rank's units"}
+
+
+def draw_history(series: list[Series], tolerance: float) -> Figure:
+    """A panel a case: medians with the middle half of the repetitions; a mark on a last one that left."""
+    cases = list(dict.fromkeys(one.case for one in series))
+    where = history.places(series)
+    columns = min(COLUMNS, len(cases))
+    rows = -(-len(cases) // columns)
+    tints = [style.KIND_COLOURS[index % len(style.KIND_COLOURS)] for index in range(len(where))]
+    with style.settings(), mpl.rc_context({"date.converter": "concise"}):
+        figure = Figure(figsize=(11.0, 0.6 + 2.1 * rows))
+        panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
+        for axes, case in zip(panels, cases, strict=False):
+            for one in (one for one in series if one.case == case):
+                _line(axes, one, tints[where.index(one.place)], tolerance)
+            axes.set_title(case, loc="left")
+            axes.set_ylim(bottom=0)
+            axes.margins(x=0.08)
+            style.grid(axes)
+        for axes in panels[len(cases) :]:
+            axes.set_visible(False)
+        for axes in panels[max(0, len(cases) - columns) : len(cases)]:
+            axes.tick_params(labelbottom=True)  # where the panel below is empty too
+        for row in range(rows):
+            panels[columns * row].set_ylabel("ms")
+        if len(where) > 1:
+            names = [f"machine {number}: {place[0]}" for number, place in enumerate(where, 1)]
+            handles = [panels[0].plot([], [], color=tint)[0] for tint in tints]
+            figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(where)))
+    return figure
+
+
+def _line(axes: Axes, one: Series, tint: str, tolerance: float) -> None:
+    naive = [point.date.astimezone(UTC).replace(tzinfo=None) for point in one.points]
+    dates = np.array(naive, dtype="datetime64[s]")
+    values = 1e3 * np.array([np.quantile(point.seconds, [0.25, 0.5, 0.75]) for point in one.points])
+    axes.vlines(dates, values[:, 0], values[:, 2], color=tint, alpha=0.4, linewidth=3)
+    axes.plot(dates, values[:, 1], color=tint, marker="o", markersize=3.5, linewidth=1.2)
+    mark = one.mark(tolerance)
+    if mark in ("slower", "faster"):
+        ratio = one.points[-1].median / one.earlier
+        axes.plot(dates[-1], values[-1, 1], "o", color=style.RED if mark == "slower" else tint, markersize=8)
+        axes.annotate(
+            f"×{ratio:.2f}", (dates[-1], values[-1, 1]), (-4, -18), textcoords="offset points", ha="right"
+        )
+        axes.axhline(1e3 * one.earlier, color=tint, linestyle=":", linewidth=1)
+
+
+def draw_scaling(points: list[scaling.Point], weak: bool) -> Figure:
+    """Left: speed-up against the ideal (strong) or times (weak); right: efficiency."""
+    ranks = [point.ranks for point in points]
+    with style.settings():
+        figure = Figure(figsize=(9.0, 3.4))
+        left, right = figure.subplots(1, 2)
+        for (name, title), tint in zip(TIMES.items(), style.KIND_COLOURS, strict=False):
+            values = (
+                [float(getattr(point, name)) for point in points] if weak else scaling.speed_ups(points, name)
+            )
+            left.plot(ranks, values, color=tint, marker="o", label=title)
+            right.plot(ranks, scaling.efficiencies(points, name, weak), color=tint, marker="o", label=title)
+        if weak:
+            left.set(ylabel="seconds", ylim=(0, 1.1 * max(point.wall for point in points)))
+        else:
+            left.plot(
+                ranks, [r / ranks[0] for r in ranks], color=style.UNKNOWN, linestyle="--", label="ideal"
+            )
+            left.set_yscale("log", base=2)
+            left.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            left.set(ylabel=f"speed-up over {ranks[0]} rank{'' if ranks[0] == 1 else 's'}")
+        top = max(scaling.efficiencies(points, name, weak)[-1] for name in TIMES)
+        right.axhline(1, color=style.UNKNOWN, linestyle="--", linewidth=1.2)
+        right.set(ylabel="efficiency", ylim=(0, max(1.15, 1.1 * top)))
+        for axes in (left, right):
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_locator(FixedLocator(ranks))
+            axes.xaxis.set_minor_locator(NullLocator())
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axes.set_xlabel("ranks")
+            style.grid(axes, "both")
+        left.legend(loc="best")
+    return figure

@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Strong and weak scaling of finished runs.
+
+Two times of a run are compared: its wall time, from the first start to results.h5 in whole seconds, pauses of
+an interrupted run included; and the longest rank's sum of unit seconds, without start, input and output.
+With T(r) at r ranks and the fewest ranks r0:
+    strong (the same configuration): speed-up T(r0)/T(r), efficiency that · r0/r;
+    weak (work grown with the ranks): efficiency T(r0)/T(r).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from taugrid_analysis.errors import InputError
+from taugrid_analysis.speed.runs import Run, differences, read_run
+from taugrid_analysis.text_table import Column, Table, Value
+
+PAUSE = 1.5  # wall time over the longest rank's units, above which the run waited for something else
+UNEVEN = 0.1  # of the work a rank
+
+
+@dataclass(frozen=True)
+class Point:
+    """Runs at one number of ranks; medians over them."""
+
+    runs: list[Run]
+
+    @property
+    def ranks(self) -> int:
+        return self.runs[0].ranks
+
+    @property
+    def wall(self) -> float:
+        return float(np.median([run.wall for run in self.runs]))
+
+    @property
+    def longest(self) -> float:
+        return float(np.median([run.longest for run in self.runs]))
+
+    @property
+    def rank_seconds(self) -> float:
+        return float(np.median([run.rank_seconds for run in self.runs]))
+
+    @property
+    def balance(self) -> float:
+        """The mean rank's part of the longest."""
+        return float(np.median([np.mean(run.by_rank()) / run.longest for run in self.runs]))
+
+    @property
+    def hosts(self) -> int:
+        return max(len(run.hosts) for run in self.runs)
+
+
+def collect(paths: list[Path], weak: bool) -> list[Point]:
+    """By ranks; refuses what cannot be compared."""
+    runs = sorted((read_run(path) for path in paths), key=lambda run: run.ranks)
+    by_ranks: dict[int, list[Run]] = {}
+    for run in runs:
+        by_ranks.setdefault(run.ranks, []).append(run)
+    if len(by_ranks) < 2:
+        raise InputError(f"all runs have {runs[0].ranks} ranks", runs[0].path, "runs at two numbers of ranks")
+    for mine in by_ranks.values() if weak else [runs]:
+        for run in mine[1:]:
+            if other := differences(mine[0], run):
+                hint = "the same at the same ranks" if weak else "the same configuration, or --weak"
+                raise InputError(f"differs from {mine[0].path} in {', '.join(other)}", run.path, hint)
+    return [Point(mine) for mine in by_ranks.values()]
+
+
+def speed_ups(points: list[Point], name: str) -> list[float]:
+    """T(r0)/T(r) of `wall` or `longest`."""
+    times = [float(getattr(point, name)) for point in points]
+    return [times[0] / time for time in times]
+
+
+def efficiencies(points: list[Point], name: str, weak: bool) -> list[float]:
+    grown = [1.0 if weak else point.ranks / points[0].ranks for point in points]
+    return [ratio / size for ratio, size in zip(speed_ups(points, name), grown, strict=True)]
+
+
+def table(points: list[Point], weak: bool) -> Table:
+    return _weak(points) if weak else _strong(points)
+
+
+def _heads() -> list[Column]:
+    return [Column("ranks"), Column("hosts"), Column("runs")]
+
+
+def _strong(points: list[Point]) -> Table:
+    result = Table(
+        "strong",
+        "Strong scaling: one configuration",
+        [
+            *_heads(),
+            Column("wall s", 1),
+            Column("speed-up", 2),
+            Column("efficiency", 1, percent=True),
+            Column("longest rank s", 1),
+            Column("units' speed-up", 2),
+            Column("units' efficiency", 1, percent=True),
+            Column("balance", 1, percent=True),
+            Column("rank-seconds", 1),
+        ],
+        notes=_notes(points),
+    )
+    walls, units = speed_ups(points, "wall"), speed_ups(points, "longest")
+    parts = efficiencies(points, "wall", False), efficiencies(points, "longest", False)
+    for index, point in enumerate(points):
+        head: list[Value] = [point.ranks, point.hosts, len(point.runs)]
+        wall: list[Value] = [point.wall, walls[index], parts[0][index]]
+        longest: list[Value] = [point.longest, units[index], parts[1][index]]
+        result.rows.append([*head, *wall, *longest, point.balance, point.rank_seconds])
+    result.notes.append(
+        "rank-seconds: of all units, more where ranks slow each other down. balance: mean rank / longest."
+    )
+    return result
+
+
+def _weak(points: list[Point]) -> Table:
+    result = Table(
+        "weak",
+        "Weak scaling: work grown with the ranks",
+        [
+            *_heads(),
+            Column("wall s", 1),
+            Column("efficiency", 1, percent=True),
+            Column("longest rank s", 1),
+            Column("units' efficiency", 1, percent=True),
+            Column("balance", 1, percent=True),
+            Column("units"),
+            Column("rank-seconds a rank", 1),
+            Column("relative", 2),
+            Column("differs in"),
+        ],
+        notes=_notes(points),
+    )
+    parts = efficiencies(points, "wall", True), efficiencies(points, "longest", True)
+    loads = [point.rank_seconds / point.ranks for point in points]
+    for index, point in enumerate(points):
+        head: list[Value] = [point.ranks, point.hosts, len(point.runs)]
+        changed = [key for key in differences(points[0].runs[0], point.runs[0]) if key != "units"]
+        wall: list[Value] = [point.wall, parts[0][index], point.longest, parts[1][index], point.balance]
+        work: list[Value] = [len(point.runs[0].units), loads[index], loads[index] / loads[0]]
+        result.rows.append([*head, *wall, *work, ", ".join(changed)])
+    ratios = [load / loads[0] for load in loads]
+    off = [str(point.ranks) for point, r in zip(points, ratios, strict=True) if abs(r - 1) > UNEVEN]
+    if off:
+        result.notes.append(
+            f"at {', '.join(off)} ranks a rank's units take over {100 * UNEVEN:g} % more or less than at"
+            f" {points[0].ranks}: the work did not grow with the ranks, or the ranks slow each other down."
+        )
+    return result
+
+
+def _notes(points: list[Point]) -> list[str]:
+    found = [
+        "wall: from the first start to results.h5, pauses included; longest rank: seconds of its units."
+        " Relative to the fewest ranks."
+    ]
+    for run in (run for point in points for run in point.runs):
+        if run.wall > PAUSE * run.longest:
+            found.append(
+                f"{run.path}: wall time is {run.wall / run.longest:.1f} times the longest rank's units:"
+                " interrupted and continued, or start, input and output take long."
+            )
+    if not all(run.config for point in points for run in point.runs):
+        found.append(
+            "no config.toml beside some results.h5: only model, tasks, seed, threads, units compared."
+        )
+    return found
