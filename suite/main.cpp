@@ -94,6 +94,9 @@ int main(int argc, char** argv) {
   keep_freed_memory();
   try {
     return start(argc, argv);
+  } catch (const taugrid::InputError& error) {
+    if (speaks()) std::fprintf(stderr, "taugrid: error: %s\n", error.what());
+    return static_cast<int>(taugrid::ExitCode::bad_input);
   } catch (const std::exception& error) {  // before MPI is up: afterwards, run_guarded has the word
     std::fprintf(stderr, "taugrid: cannot start: %s\n", error.what());
   }

@@ -79,6 +79,20 @@ void set_torch_threads(int threads) {
   static_cast<void>(once);
 }
 
+// Open MPI would end each process with a page of text of its own.
+void check_srun() {
+  const auto set = [](const char* name) { return std::getenv(name) != nullptr; };
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (tasks == nullptr || std::atoi(tasks) < 2) return;
+  for (const auto* name : {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}) {
+    if (set(name)) return;
+  }
+  throw InputError(
+      fmt::format("srun started {} tasks and connects none of them (--mpi=none?): start with `srun "
+                  "--mpi=pmix`, or what `srun --mpi=list` offers, or mpirun",
+                  tasks));
+}
+
 }  // namespace
 
 Runtime::Impl::Start::Start(int& argc, char**& argv) {
@@ -89,6 +103,7 @@ Runtime::Impl::Start::Start(int& argc, char**& argv) {
   if (running != 0) {
     MPI_Query_thread(&provided);
   } else {
+    check_srun();
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     started = true;
   }

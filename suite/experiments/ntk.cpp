@@ -21,8 +21,9 @@ namespace {
 
 class Ntk final : public Experiment {
  public:
-  Ntk(const Study& study, std::int64_t points, std::int64_t classes, std::vector<std::string> starts)
-      : Experiment(study), points_(points), classes_(classes), starts_(std::move(starts)) {}
+  Ntk(const Study& study, std::int64_t points, std::int64_t classes, std::int64_t chunk,
+      std::vector<std::string> starts)
+      : Experiment(study), points_(points), classes_(classes), chunk_(chunk), starts_(std::move(starts)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     for (const auto& start : starts_) {
@@ -68,20 +69,33 @@ class Ntk final : public Experiment {
       all.push_back(study_.sample(s, Split::train, points_).pixels);
     const auto pixels = at::cat(all);
     const auto tasks = static_cast<std::int64_t>(study_.tasks()), logits = logits_of(t);
-    const auto first = static_cast<std::int64_t>(t) * points_;
-    const auto head = study_.head(t);
-    const auto f = [&](const std::vector<autodiff::Recorded>& p) {
-      return head.logits(study_.encoder().encode(p, pixels));
-    };
+    const auto first = static_cast<std::int64_t>(t) * points_, n = pixels.size(0);
 
     // The group's ranks share out the logits.
     auto gram = at::full({classes_, points_, tasks, points_}, std::nan(""), at::kFloat);
     std::vector<std::int64_t> mine;
     for (std::int64_t c = context.group.rank(); c < logits; c += context.group.size()) mine.push_back(c);
-    auto whole = at::zeros({logits, points_, tasks * points_}, at::kFloat);
+    auto whole = at::zeros({logits, points_, n}, at::kFloat);
     if (!mine.empty()) {
-      const auto part = tangent::ntk_gram(study_.layout(), f, theta, mine, {first, first + points_});
-      whole.index_copy_(0, at::tensor(mine, at::kLong), part);
+      const auto index = at::tensor(mine, at::kLong);
+      const auto block = [&](const at::Tensor& x, tangent::Rows rows) {
+        const auto head = study_.head(t);
+        const auto f = [&](const std::vector<autodiff::Recorded>& p) {
+          return head.logits(study_.encoder().encode(p, x));
+        };
+        return tangent::ntk_gram(study_.layout(), f, theta, mine, rows);
+      };
+      if (n <= chunk_) {
+        whole.index_copy_(0, index, block(pixels, {first, first + points_}));
+      } else {  // columns by chunks, the rows' points recorded beside each
+        const auto own = pixels.narrow(0, first, points_);
+        for (std::int64_t i = 0; i < n; i += chunk_) {
+          const auto m = std::min(chunk_, n - i);
+          const auto part = block(at::cat({own, pixels.narrow(0, i, m)}), {0, points_});
+          whole.narrow(2, i, m).index_copy_(0, index, part.narrow(2, points_, m));
+          context.progress(static_cast<double>(i + m) / static_cast<double>(n), "chunk");
+        }
+      }
     }
     if (context.group.size() > 1) context.group.all_reduce_sum(whole, "NTK Gram matrices");
     gram.narrow(0, 0, logits).copy_(whole.view({logits, points_, tasks, points_}));
@@ -105,7 +119,7 @@ class Ntk final : public Experiment {
     return file;
   }
 
-  std::int64_t points_, classes_;
+  std::int64_t points_, classes_, chunk_;
   std::vector<std::string> starts_;
 };
 
@@ -128,7 +142,9 @@ std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study)
   if (starts.empty()) section.refuse("init", "names no model");
   if (study.theta0_name() == "random" && starts != std::vector<std::string>{"random"})
     section.refuse("init", "asks for the pre-trained model, but model.init is random");
-  return std::make_unique<Ntk>(study, points, std::min(classes, most), starts);
+  // Recorded at once, besides the trained task's own points: what bounds the memory of a unit.
+  const auto chunk = section.integer("chunk", 256, {1, 1e6});
+  return std::make_unique<Ntk>(study, points, std::min(classes, most), chunk, starts);
 }
 
 }  // namespace taugrid::experiments

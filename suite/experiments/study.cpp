@@ -211,6 +211,12 @@ const Sample& Study::sample(std::size_t t, Split split, std::int64_t n) const {
   if (found != samples_.end()) return found->second;
 
   Sample sample;
+  // The first n of a larger one that is there already share its memory.
+  for (const auto& [of, larger] : samples_) {
+    if (std::get<0>(of) != t || std::get<1>(of) != split || std::get<2>(of) < n) continue;
+    sample = {larger.index.narrow(0, 0, n), larger.pixels.narrow(0, 0, n), larger.labels.narrow(0, 0, n)};
+    return samples_.emplace(key, std::move(sample)).first->second;
+  }
   sample.index = sample_rows(t, split, n);
   sample.pixels =
       data::normalised_images(rows.inputs.index_select(0, sample.index), task(t).mean, task(t).std);

@@ -5,9 +5,11 @@
 from itertools import combinations
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
+from launch import measure
 from oracle import Oracle, flat
 from world import TASKS, World
 
@@ -111,6 +113,15 @@ def test_tangent_kernel_and_local_energy(oracle: Oracle) -> None:
                 _, sigma, right = np.linalg.svd(both, full_matrices=False)
                 kept = right[sigma > 1e-6 * sigma[0]]
                 np.testing.assert_allclose(energy[t, s, c], (kept**2).sum(0), atol=1e-8)
+
+
+def test_the_kernel_by_chunks_is_the_same(world: World, oracle: Oracle, tmp_path: Path) -> None:
+    done = measure(world.experiment, tmp_path / "run", "--set", 'finetune.regimes=["standard"]', "--set", "ntk.chunk=5")
+    with h5py.File(done) as file:
+        for name in ("gram", "local_energy"):
+            ours = oracle.results[f"ntk/pretrained/{name}"][()]
+            np.testing.assert_allclose(file[f"ntk/pretrained/{name}"][()], ours, rtol=1e-4,
+                                       atol=1e-5 * np.nanmax(np.abs(ours)))
 
 
 def test_tau_jp(oracle: Oracle) -> None:

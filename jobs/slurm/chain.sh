@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+# Where a site forbids requeueing: N jobs, each of which starts when the one before was stopped early.
+#   bash jobs/slurm/chain.sh 5 jobs/slurm/finetune-and-measure.sbatch EXPERIMENT.toml RUN [OPTION…]
+# A job whose predecessor finished everything is cancelled by Slurm (its dependency can never be met).
+set -euo pipefail
+[ $# -ge 2 ] || { echo "usage: bash jobs/slurm/chain.sh N SCRIPT [ARGUMENT…]" >&2; exit 2; }
+count="$1"
+shift
+export REQUEUE=0
+job=$(sbatch --parsable "$@")
+echo "$job"
+for ((i = 1; i < count; ++i)); do
+  job=$(sbatch --parsable --dependency="afternotok:$job" --kill-on-invalid-dep=yes "$@")
+  echo "$job"
+done

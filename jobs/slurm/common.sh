@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the batch scripts, which set the site's values first. sbatch copies a script elsewhere, so paths start at
+# the folder of submission: the repository's root.
+set -uo pipefail
+cd "${SLURM_SUBMIT_DIR:-.}"
+PROGRAM="${PROGRAM:-build/release/suite/taugrid}"
+VENV="${VENV:-.venv}"
+MPI="${MPI:-pmix}"                      # srun --mpi=list says what this site has
+BIND="${BIND:---cpu-bind=cores}"
+MAX_RESTARTS="${MAX_RESTARTS:-50}"
+if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+
+fail() { echo "taugrid job: $*" >&2; exit 2; }
+
+# Before an allocation's hours are spent on it: what would be missing is said within seconds.
+preflight() {
+  [ -x "$PROGRAM" ] || fail "no program at $PWD/$PROGRAM: submit from the repository's root after bash jobs/setup.sh, or set PROGRAM"
+  srun --mpi=list 2>&1 | grep -qw "$MPI" || fail "this Slurm has no --mpi=$MPI; srun --mpi=list says what it has, set MPI"
+  [ $# -eq 0 ] || "$PROGRAM" run "$@" --dry-run >/dev/null || exit 2
+}
+
+# launch EXPERIMENT RUN [OPTION…]. cpus-per-task does not reach srun by itself since Slurm 22.05.
+launch() {
+  local experiment="$1" run="$2"
+  shift 2
+  # shellcheck disable=SC2086
+  srun --mpi="$MPI" --ntasks="${RANKS:-$SLURM_NTASKS}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" $BIND \
+    "$PROGRAM" run "$experiment" --run-dir "$run" "$@"
+}
+
+# Stopped at a safe point (75): the job goes back into the queue and continues there. REQUEUE=0: it ends with 75, for
+# a chain of jobs (jobs/slurm/chain.sh).
+again() {
+  local code="$1"
+  if [ "$code" = 75 ] && [ "${REQUEUE:-1}" = 1 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt "$MAX_RESTARTS" ]; then
+    echo "taugrid job: stopped early, back into the queue (restart ${SLURM_RESTART_COUNT:-0})"
+    local job="$SLURM_JOB_ID"
+    [ -z "${SLURM_ARRAY_JOB_ID:-}" ] || job="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
+    scontrol requeue "$job"
+    sleep 60  # Slurm ends us here
+  fi
+  [ "$code" = 0 ] || exit "$code"
+}

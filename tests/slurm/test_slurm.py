@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The batch scripts, submitted: signals, requeueing, chains and arrays end in the numbers of an undisturbed run."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from launch import differing, measure, numbers, units
+from world import World
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "jobs" / "slurm"
+# Long enough to be interrupted.
+LONG = ("--set", "finetune.steps=150", "--set", "finetune.linear.steps=150", "--set", "finetune.checkpoint_seconds=0.1")
+
+
+@pytest.fixture(scope="module")
+def reference(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return measure(world.experiment, tmp_path_factory.mktemp("reference") / "run", *LONG)
+
+
+SITE = {"PROGRAM": os.environ["TAUGRID"], "BIND": "", "VENV": str(Path(os.environ["TAUGRID_PYTHON"]).parents[1])}
+SMALL = ("--ntasks=2", "--cpus-per-task=1", "--time=10", f"--chdir={ROOT}")
+
+
+def submit(cluster: Cluster, output: Path, *arguments: str | Path, options: tuple[str, ...] = (),
+           **variables: str) -> str:
+    done = cluster.run("sbatch", "--parsable", f"--output={output}", *SMALL, *options, *arguments, **SITE | variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def first_unit(cluster: Cluster, job: str, run: Path) -> None:
+    """Waits until the job has committed something."""
+    end = time.monotonic() + 120
+    while units(run) == 0:
+        assert time.monotonic() < end and cluster.job(job).get("JobState") in ("PENDING", "RUNNING"), cluster.job(job)
+        time.sleep(0.02)
+
+
+def test_a_signal_before_the_limit_requeues_and_loses_nothing(cluster: Cluster, world: World, reference: Path,
+                                                              tmp_path: Path) -> None:
+    run, output = tmp_path / "run", tmp_path / "out"
+    job = submit(cluster, output, SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run, *LONG)
+    first_unit(cluster, job, run)
+    assert cluster.run("scancel", "--signal=USR1", job).returncode == 0  # as --signal=USR1@300 does
+    ended = cluster.wait(job, "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+    text = output.read_text()
+    assert ended["JobState"] == "COMPLETED" and ended["Restarts"] == "1", text
+    assert "taugrid: stopped:" in text and "SIGUSR1" in text and "back into the queue" in text
+    assert "0 found finished" not in text.split("back into the queue")[1]
+    assert differing(numbers(reference), numbers(run / "results.h5")) == []
+    assert (run / "report.html").exists()
+
+
+def test_a_chain_goes_on_where_requeueing_is_forbidden(cluster: Cluster, world: World, reference: Path,
+                                                       tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    done = cluster.run("bash", SCRIPTS / "chain.sh", "3", f"--output={tmp_path}/out-%j", *SMALL,
+                       SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run, *LONG, **SITE)
+    assert done.returncode == 0, done.stderr
+    first, second, third = done.stdout.split()
+    first_unit(cluster, first, run)
+    cluster.run("scancel", "--signal=USR1", first)
+    assert cluster.wait(first, "FAILED", "COMPLETED")["ExitCode"] == "75:0"
+    assert cluster.wait(second, "COMPLETED", "FAILED")["JobState"] == "COMPLETED"
+    assert cluster.wait(third, "CANCELLED", "COMPLETED", "FAILED")["JobState"] == "CANCELLED"
+    assert differing(numbers(reference), numbers(run / "results.h5")) == []
+
+
+def test_an_array_is_a_run_a_seed(cluster: Cluster, world: World, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    job = submit(cluster, tmp_path / "out-%a", SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run,
+                 options=("--array=5,6",))
+    for seed in ("5", "6"):
+        assert cluster.wait(f"{job}_{seed}", "COMPLETED", "FAILED")["JobState"] == "COMPLETED", \
+            (tmp_path / f"out-{seed}").read_text()
+    assert differing(numbers(run / "seed5" / "results.h5"), numbers(run / "seed6" / "results.h5"))
+    own = measure(world.experiment, tmp_path / "own", "--set", "run.seed=5")
+    assert differing(numbers(own), numbers(run / "seed5" / "results.h5")) == []
+
+
+def test_paper_tables(cluster: Cluster, world: World, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    job = submit(cluster, output, SCRIPTS / "paper-tables.sbatch", "tau_jp", tmp_path / "run",
+                 SETTING=str(world.papers))
+    assert cluster.wait(job, "COMPLETED", "FAILED")["JobState"] == "COMPLETED", output.read_text()
+    assert "Table 1" in output.read_text() and "figure 2: " in output.read_text()
+
+
+def test_bench(cluster: Cluster, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    job = submit(cluster, output, SCRIPTS / "bench.sbatch", tmp_path / "bench", "--filter", "^forward$",
+                 options=("--ntasks=1",))
+    assert cluster.wait(job, "COMPLETED", "FAILED")["JobState"] == "COMPLETED", output.read_text()
+    (record,) = (tmp_path / "bench").glob("*.json")
+    assert json.loads(record.read_text())["benchmarks"]
+
+
+def test_scaling(cluster: Cluster, world: World, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    job = submit(cluster, output, SCRIPTS / "scaling.sbatch", world.experiment, tmp_path / "scaling", "8", *LONG)
+    assert cluster.wait(job, "COMPLETED", "FAILED")["JobState"] == "COMPLETED", output.read_text()
+    assert sorted(p.parent.name + "/" + p.name for p in (tmp_path / "scaling").glob("*/*")) == [
+        "strong/1", "strong/2", "weak/1", "weak/2"]
+    assert "efficiency" in output.read_text()
+
+
+def test_ranks_that_do_not_find_each_other_are_refused(cluster: Cluster, world: World, tmp_path: Path) -> None:
+    done = cluster.run("srun", "--ntasks=2", "--mpi=none", os.environ["TAUGRID"], "run", world.experiment, "--run-dir",
+                       tmp_path / "run")
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
+    assert "2" in line and "--mpi" in line
+
+
+@pytest.mark.parametrize(("variables", "expected"), [({"PROGRAM": "nowhere"}, "no program at"),
+                                                     ({"MPI": "telepathy"}, "no --mpi=telepathy")])
+def test_the_preflight_says_what_is_missing(cluster: Cluster, world: World, tmp_path: Path, variables: dict[str, str],
+                                            expected: str) -> None:
+    output = tmp_path / "out"
+    job = submit(cluster, output, SCRIPTS / "finetune-and-measure.sbatch", world.experiment, tmp_path / "run",
+                 **variables)
+    ended = cluster.wait(job, "FAILED", "COMPLETED")
+    assert ended["ExitCode"] == "2:0" and expected in output.read_text()
+
+
+def test_an_experiment_that_lacks_its_data_ends_before_the_hours_are_spent(cluster: Cluster, world: World,
+                                                                           tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    job = submit(cluster, output, SCRIPTS / "finetune-and-measure.sbatch", world.experiment, tmp_path / "run",
+                 "--set", "data.folder=/nowhere")
+    assert cluster.wait(job, "FAILED", "COMPLETED")["ExitCode"] == "2:0"
+    assert "inputs are missing" in output.read_text() and not (tmp_path / "run").exists()
