@@ -10,7 +10,9 @@ target_compile_options(taugrid_options INTERFACE
   "$<BUILD_INTERFACE:$<$<CONFIG:Release>:-O3>>"
   "$<BUILD_INTERFACE:$<$<BOOL:${TAUGRID_ENABLE_NATIVE}>:-march=native>>")
 if(TAUGRID_ENABLE_SANITIZERS)
-  target_compile_options(taugrid_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
+  # The warning is wrong about code that is instrumented.
+  target_compile_options(taugrid_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
+    -Wno-maybe-uninitialized)
   target_link_options(taugrid_options INTERFACE -fsanitize=address,undefined)
 endif()
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
 from taugrid_analysis.reader import Reader
@@ -18,6 +20,7 @@ from taugrid_analysis.records import (
     Training,
     Unit,
 )
+from taugrid_analysis.regimes import JOINT
 
 
 class Groups(Reader):
@@ -137,6 +140,9 @@ class Groups(Reader):
         if group not in self._file:
             return None
         count = len(self.tasks)
+        if regime in JOINT:  # one curve
+            loss, seconds = self._array(f"{group}/loss", (None,)), self._scalar(f"{group}/seconds")
+            return Training(loss=loss[None], seconds=np.array([seconds]))
         return Training(
             loss=self._array(f"{group}/loss", (count, None)),
             seconds=self._array(f"{group}/seconds", (count,)),

@@ -21,9 +21,8 @@ from taugrid_analysis.records import (
     Negation,
     SingleTask,
 )
+from taugrid_analysis.regimes import JOINT
 from taugrid_analysis.results import Results
-
-JOINT = {"multitask": "standard", "multitask_linear": "linear"}  # a joint regime and its single-task one
 
 
 def tolerant_share(alpha: Array, accuracy: Array, points: float = 0.01) -> float:

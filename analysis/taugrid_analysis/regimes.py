@@ -20,6 +20,9 @@ ORDER = (
 )
 STARTS = ("pretrained", "random")  # names of θ0, which stand beside the regimes
 
+# One model of all tasks, no task vectors; and the regime that trains the same on single tasks.
+JOINT = {"multitask": "standard", "multitask_linear": "linear"}
+
 # Not fine-tuned: the same task vectors as another regime's, put into the linearised model.
 VECTORS_OF = {"posthoc": "standard", "attention_posthoc": "attention"}
 

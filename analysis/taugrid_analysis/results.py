@@ -16,7 +16,7 @@ from taugrid_analysis.edits import Edits
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
 from taugrid_analysis.records import Model
-from taugrid_analysis.regimes import STARTS, ordered
+from taugrid_analysis.regimes import JOINT, STARTS, ordered
 
 BY_REGIME = (
     "single_task",
@@ -93,7 +93,7 @@ class Results(Edits):
         found: set[str] = set()
         for group in BY_REGIME:
             if group in self._file:
-                found |= {str(name) for name in self._file[group] if name not in STARTS}
+                found |= {str(name) for name in self._file[group] if name not in (*STARTS, *JOINT)}
         return ordered(found)
 
     def names(self, group: str) -> list[str]:

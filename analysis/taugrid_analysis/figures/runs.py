@@ -80,7 +80,12 @@ def training(results: Results) -> Figure | None:
             smooth = np.stack([np.convolve(row, kernel, mode="valid") for row in record.loss])
             place = np.arange(smooth.shape[1]) + (wide + 1) / 2
             axes.plot(place, smooth.T, color=tint, alpha=0.3, linewidth=0.8)
-            axes.plot(place, np.nanmean(smooth, axis=0), color=tint, label=f"{name}, mean over tasks")
+            axes.plot(
+                place,
+                np.nanmean(smooth, axis=0),
+                color=tint,
+                label=f"{name}, mean over tasks" if len(smooth) > 1 else name,
+            )
         axes.set(xlabel="step", ylabel="training loss", ylim=(0, None))
         style.legend(axes, len(names), "upper right")
         style.grid(axes)

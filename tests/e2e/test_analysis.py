@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the program writes, the analysis reads: every command on a run of all regimes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def analyse(*arguments: str | Path) -> str:
+    done = subprocess.run([sys.executable, "-m", "taugrid_analysis", *arguments], capture_output=True, text=True,
+                          timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("paper", ["tangent_space", "tau_jp", "attention_only"])
+def test_every_table_and_figure_of_a_paper(papers_folder: Path, tmp_path: Path, paper: str) -> None:
+    assert "Table 1" in analyse("tables", papers_folder, "--paper", paper)
+    drawn = analyse("figures", papers_folder, "--paper", paper, "--out", tmp_path)
+    assert len(list(tmp_path.glob("*.png"))) == drawn.count(".png") >= 6
+    # Nothing of what this run measured is asked for.
+    for line in drawn.splitlines():
+        assert "needs /" not in line, line
+
+
+def test_tables_report_and_screen(papers_folder: Path, tmp_path: Path) -> None:
+    tables = analyse("tables", papers_folder, "--pairs")
+    for word in ("negation", "kernel behaviour", "What predicts interference", "peak"):
+        assert word.lower() in tables.lower(), word
+    assert "tau_jp_strict" in analyse("show", papers_folder)
+    analyse("report", papers_folder, "--out", tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size > 200_000
