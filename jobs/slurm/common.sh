@@ -1,9 +1,8 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the batch scripts, which set the site's values first. sbatch copies a script elsewhere, so paths start at
-# the folder of submission: the repository's root.
+# Sourced by the batch scripts, which set the site's values first. sbatch runs a copy of a script, so paths start at the
+# job's folder: that of submission, or --chdir's. It is the repository's root.
 set -uo pipefail
-cd "${SLURM_SUBMIT_DIR:-.}"
 PROGRAM="${PROGRAM:-build/release/suite/taugrid}"
 VENV="${VENV:-.venv}"
 MPI="${MPI:-pmix}"                      # srun --mpi=list says what this site has
