@@ -106,14 +106,33 @@ class Job {
     }
     return false;
   }
-  /// Waits for the end; a job that takes longer is killed and has the code -1.
-  Ended end(double seconds = 40) {
+  /// Where the kernel holds each thread: "rank's program 1234: futex_wait_queue jbd2_log_wait_commit".
+  std::string whereabouts() const {
+    std::ostringstream text;
+    for (const int pid : family()) {
+      const std::filesystem::path process = "/proc/" + std::to_string(pid);
+      text << std::ifstream(process / "comm").rdbuf() << " " << pid << ":";
+      std::error_code gone;
+      for (const auto& task : std::filesystem::directory_iterator(process / "task", gone)) {
+        std::string where;
+        std::getline(std::ifstream(task.path() / "wchan"), where);
+        text << " " << where;
+      }
+      text << "\n";
+    }
+    return text.str();
+  }
+  /// Waits for the end; a job that takes longer is killed and has the code -1. Disks of busy machines may
+  /// hold a write for half a minute.
+  Ended end(double seconds = 120) {
     using clock = std::chrono::steady_clock;
     Ended result;
     int status = 0;
+    std::string late;
     const auto limit = clock::now() + std::chrono::duration<double>(seconds);
     while (waitpid(pid_, &status, WNOHANG) == 0) {
       if (clock::now() > limit) {
+        late = "not ended after " + std::to_string(seconds) + " s; " + whereabouts();
         kill_all();
         waitpid(pid_, &status, 0);
         status = -1;
@@ -125,7 +144,7 @@ class Job {
     if (status != -1) {
       result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     }
-    result.err = said();
+    result.err = said() + late;
     result.seconds = std::chrono::duration<double>(clock::now() - start_).count();
     return result;
   }
