@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # Everything that one paper measures, on the default tasks: bash jobs/paper.sh tangent_space|tau_jp|attention_only
-# Ends by printing each of its tables, published numbers beside ours, and where its figures are. Six to ten minutes on
+# Ends by printing each of its tables, published numbers beside ours, and where its figures are. Five to ten minutes on
 # two cores. Run it again to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder and number of
 # ranks.
 paper="${1:-}"
