@@ -68,6 +68,10 @@ std::int64_t correct(const at::Tensor& logits, const at::Tensor& labels) {
   return predictions(logits).eq(labels).sum().item<std::int64_t>();
 }
 
+double accuracy(const at::Tensor& logits, const at::Tensor& labels) {
+  return static_cast<double>(correct(logits, labels)) / static_cast<double>(labels.size(0));
+}
+
 at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own) {
   require(own.dim() == 1 && accuracy.dim() >= 1 && accuracy.size(-1) == own.size(0), "accuracies are ",
           accuracy.sizes(), ", those of the own models ", own.sizes());

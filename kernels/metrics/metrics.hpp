@@ -20,6 +20,9 @@ at::Tensor predictions(const at::Tensor& logits);
 /// How many of N examples are classified rightly. logits [N,C], labels [N].
 std::int64_t correct(const at::Tensor& logits, const at::Tensor& labels);
 
+/// The share of N examples, N > 0, that are classified rightly. logits [N,C], labels [N].
+double accuracy(const at::Tensor& logits, const at::Tensor& labels);
+
 /// Normalised accuracy (papers 1 and 3): mean over the last dimension, the T tasks, of accuracy/own; own [T]
 /// being that of each task's own model. A task that its own model never gets right counts as 0.
 at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own);

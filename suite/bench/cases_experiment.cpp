@@ -158,8 +158,8 @@ Work sweep(const Fixture& x) {
       const auto z = autodiff::jvp(
           layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, sample.pixels); },
           x.theta0(), (0.05 * static_cast<double>(k)) * (x.tau(0) + x.tau(1)));
-      const auto correct = metrics::correct(run->study.head(1).logits(z.value + z.tangent), sample.labels);
-      const double expected = static_cast<double>(correct) / static_cast<double>(sample.labels.size(0));
+      const double expected =
+          metrics::accuracy(run->study.head(1).logits(z.value + z.tangent), sample.labels);
       worst = std::max(worst, std::abs(run->last.tensors.at("test")[k].item<double>() - expected));
     }
     return worst;

@@ -27,7 +27,7 @@ class Addition final : public Experiment {
                         study_.encoder().forward_flops();
     for (const auto& name : study_.regimes()) {
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        auto needs = EditedModel::sum_needs(study_, name, all_tasks());
+        auto needs = EditedModel::sum_needs(study_, name, study_.all_tasks());
         needs.push_back("single_task/" + name + "/" + study_.task_name(t));
         const double linear = 6.0 * static_cast<double>(points()) * study_.encoder().forward_flops();
         units.push_back({key(name, t), regime(name).linear ? linear : cost, needs,
@@ -83,11 +83,6 @@ class Addition final : public Experiment {
   std::string key(const std::string& name, std::size_t t) const {
     return "addition/" + name + "/" + study_.task_name(t);
   }
-  std::vector<std::size_t> all_tasks() const {
-    std::vector<std::size_t> all(study_.tasks());
-    for (std::size_t t = 0; t < all.size(); ++t) all[t] = t;
-    return all;
-  }
 
   /// Accuracies [A] of task t under every α.
   store::TensorFile curve(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
@@ -96,7 +91,7 @@ class Addition final : public Experiment {
     store::TensorFile file;
     for (const auto split : {Split::validation, Split::test}) {
       file.tensors[split == Split::test ? "test" : "validation"] =
-          model.sum_accuracies(all_tasks(), alpha_, t, split, points(), [&](double share) {
+          model.sum_accuracies(study_.all_tasks(), alpha_, t, split, points(), [&](double share) {
             context.stop_if_requested();
             context.progress((share + (split == Split::test)) / 2, "curve");
           });

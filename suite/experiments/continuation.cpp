@@ -25,9 +25,8 @@ class Continuation final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.regimes()) {
       if (!traced(name)) continue;
-      std::vector<std::string> needs = {"features/base"};
-      for (std::size_t t = 0; t < study_.tasks(); ++t)
-        for (const auto& key : study_.vector_needs(name, t)) needs.push_back(key);
+      auto needs = study_.vector_needs(name, study_.all_tasks());
+      needs.emplace_back("features/base");
       units.push_back({"continuation/" + name, study_.encoder().forward_flops(), needs,
                        [this, name, &folder](schedule::UnitContext&) { return compute(name, folder); }});
     }
@@ -84,8 +83,7 @@ class Continuation final : public Experiment {
         const auto column = static_cast<std::int64_t>(b);
         const auto& labels = study_.sample(b, Split::test, points).labels;
         const auto accuracy = [&, b = b](const at::Tensor& z) {
-          return static_cast<double>(metrics::correct(study_.head(b).logits(z), labels)) /
-                 static_cast<double>(labels.size(0));
+          return metrics::accuracy(study_.head(b).logits(z), labels);
         };
         auto sum = f0[b].clone();
         for (std::size_t a = 0; a < tasks; ++a) {

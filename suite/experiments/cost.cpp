@@ -27,10 +27,9 @@ class Cost final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     for (const auto& name : trained()) {
-      const auto& start = regime(name).start;
       units.push_back({"cost/" + name,
                        static_cast<double>(steps_) * step_flops(study_, name, training_.at(name), last()),
-                       start.empty() ? std::vector<std::string>{} : study_.vector_needs(start, last()),
+                       study_.start_needs(name, last()),
                        [this, name](schedule::UnitContext& context) { return compute(name, context); }});
     }
   }
@@ -72,11 +71,7 @@ class Cost final : public Experiment {
     const auto& training = training_.at(name);
     const auto& r = regime(name);
     const auto& layout = study_.layout();
-    const auto trained = trained_blocks(r, layout);
-    std::int64_t trainable = 0;
-    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
-      if (trained.empty() || trained[i]) trainable += layout.blocks()[i].count;
-    }
+    const auto trainable = trained_parameters(trained_blocks(r, layout), layout);
     if (!r.start.empty()) study_.task_vector(r.start, last());  // read once, before memory is counted
 
     PeakMemory memory;

@@ -24,25 +24,16 @@ EditedModel::EditedModel(const Study& study, const schedule::RunFolder& folder, 
 
 std::vector<std::string> EditedModel::needs(const Study& study, const std::string& name,
                                             const std::vector<std::size_t>& tasks) {
-  std::vector<std::string> keys;
-  const bool linear = regime(name).linear;
-  if (linear) keys.emplace_back("features/base");
-  for (const auto t : tasks) {
-    if (linear) keys.push_back("features/" + name + "/" + study.task_name(t));
-    for (const auto& key : study.vector_needs(name, t)) {
-      if (!linear) keys.push_back(key);
-    }
-  }
+  if (!regime(name).linear) return study.vector_needs(name, tasks);
+  std::vector<std::string> keys = {"features/base"};
+  for (const auto t : tasks) keys.push_back("features/" + name + "/" + study.task_name(t));
   return keys;
 }
 
 std::vector<std::string> EditedModel::sum_needs(const Study& study, const std::string& name,
                                                 const std::vector<std::size_t>& tasks) {
-  std::vector<std::string> keys;
+  auto keys = study.vector_needs(name, tasks);
   if (regime(name).linear) keys.emplace_back("features/base");
-  for (const auto t : tasks) {
-    for (const auto& key : study.vector_needs(name, t)) keys.push_back(key);
-  }
   return keys;
 }
 
@@ -74,9 +65,7 @@ at::Tensor EditedModel::sum_accuracies(const std::vector<std::size_t>& tasks,
   for (std::size_t k = 0; k < alpha.size(); ++k) {
     const auto z = linear ? at::add(base, tangent, alpha[k])
                           : study_.encode(group_, at::add(study_.theta0(), sum, alpha[k]), sample.pixels);
-    accuracy[static_cast<std::int64_t>(k)] =
-        static_cast<double>(metrics::correct(head.logits(z), sample.labels)) /
-        static_cast<double>(sample.labels.size(0));
+    accuracy[static_cast<std::int64_t>(k)] = metrics::accuracy(head.logits(z), sample.labels);
     done(static_cast<double>(k + 1) / static_cast<double>(alpha.size()));
   }
   return accuracy;
@@ -89,8 +78,7 @@ at::Tensor EditedModel::accuracies(const std::vector<std::size_t>& tasks, const 
   const auto& labels = study_.sample(b, split, n).labels;
   const auto head = study_.head(b);
   outputs(tasks, alpha, b, split, n, [&](std::int64_t k, const at::Tensor& z) {
-    accuracy[k] =
-        static_cast<double>(metrics::correct(head.logits(z), labels)) / static_cast<double>(labels.size(0));
+    accuracy[k] = metrics::accuracy(head.logits(z), labels);
     done(static_cast<double>(k + 1) / static_cast<double>(alpha.size(0)));
   });
   return accuracy;

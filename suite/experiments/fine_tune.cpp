@@ -25,10 +25,8 @@ class FineTune final : public Experiment {
     for (const auto& name : study_.regimes()) {
       if (!study_.trains(name)) continue;
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        const auto& start = regime(name).start;
         units.push_back(
-            {key(name, t), cost(name, t),
-             start.empty() ? std::vector<std::string>{} : study_.vector_needs(start, t),
+            {key(name, t), cost(name, t), study_.start_needs(name, t),
              [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }});
       }
     }

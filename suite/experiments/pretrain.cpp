@@ -165,9 +165,7 @@ class Pretrain final : public Experiment {
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
         const auto& sample = study_.sample(t, split, study_.settings().evaluation_points);
         const auto logits = study_.head(t).logits(study_.encode(context.group, theta, sample.pixels));
-        accuracy[static_cast<std::int64_t>(t)] =
-            static_cast<double>(metrics::correct(logits, sample.labels)) /
-            static_cast<double>(sample.labels.size(0));
+        accuracy[static_cast<std::int64_t>(t)] = metrics::accuracy(logits, sample.labels);
       }
       result.tensors[split == Split::test ? "accuracy" : "validation_accuracy"] = accuracy;
     }

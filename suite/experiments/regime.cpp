@@ -99,6 +99,14 @@ std::vector<bool> trained_blocks(const Regime& regime, const autodiff::Layout& l
   return trained;
 }
 
+std::int64_t trained_parameters(const std::vector<bool>& trained, const autodiff::Layout& layout) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+    if (trained.empty() || trained[i]) count += layout.blocks()[i].count;
+  }
+  return count;
+}
+
 double step_passes(const Regime& regime, const autodiff::Layout& layout) {
   const auto trained = trained_blocks(regime, layout);
   double all = 0, some = 0;
@@ -122,10 +130,7 @@ LossValue TrainingLoss::operator()(const at::Tensor& theta, const std::vector<Pa
   const auto& layout = encoder_.layout();
   const auto pixels = joined(parts);
   if (pixels.size(0) == 0) {  // this rank's share of a small batch
-    std::int64_t count = 0;
-    for (std::size_t i = 0; i < layout.blocks().size(); ++i)
-      if (trained_.empty() || trained_[i]) count += layout.blocks()[i].count;
-    gradient = at::zeros({count}, theta.options());
+    gradient = at::zeros({trained_parameters(trained_, layout)}, theta.options());
     return {};
   }
   if (!regime_.linear) {

@@ -38,6 +38,9 @@ std::vector<std::string> regime_names();
 /// A flag a block: whether the regime trains it; empty for all.
 std::vector<bool> trained_blocks(const Regime& regime, const autodiff::Layout& layout);
 
+/// Length of the trained blocks end to end, `trained` as of trained_blocks().
+std::int64_t trained_parameters(const std::vector<bool>& trained, const autodiff::Layout& layout);
+
 /// Forward passes that a training step over as many samples is worth, by matrix products: forward 1, gradient
 /// of the activations 1, of the weights their trained share; a linearised model's tangent pass 2 besides.
 double step_passes(const Regime& regime, const autodiff::Layout& layout);

@@ -21,11 +21,7 @@ class Similarity final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const double pass = study_.encoder().forward_flops() * static_cast<double>(points());
     for (const auto& name : study_.regimes()) {
-      std::vector<std::string> all;
-      for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        for (const auto& key : study_.vector_needs(name, t)) all.push_back(key);
-      }
-      units.push_back({"similarity/" + name, 0.01 * pass, all,
+      units.push_back({"similarity/" + name, 0.01 * pass, study_.vector_needs(name, study_.all_tasks()),
                        [this, name](schedule::UnitContext&) { return cosines(name); }});
       for (std::size_t p = 0; p < study_.pairs().size(); ++p) {
         const auto [i, j] = study_.pairs()[p];

@@ -102,7 +102,7 @@ class SingleTask final : public Experiment {
       const auto logits = study_.head(t).logits(encoded(split));
       const auto& labels = study_.sample(t, split, points()).labels;
       const double n = static_cast<double>(labels.size(0));
-      const double accuracy = static_cast<double>(metrics::correct(logits, labels)) / n;
+      const double accuracy = metrics::accuracy(logits, labels);
       if (split == Split::validation) {
         file.tensors["validation_accuracy"] = at::full({}, accuracy, at::kDouble);
       } else {

@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "kernels/autodiff/products.hpp"
@@ -251,6 +252,26 @@ std::vector<std::string> Study::vector_needs(const std::string& name, std::size_
   if (!source.empty()) return vector_needs(source, t);
   if (!trains(name)) return {};
   return {"finetune/" + name + "/" + task_name(t)};
+}
+
+std::vector<std::string> Study::vector_needs(const std::string& name,
+                                             const std::vector<std::size_t>& tasks) const {
+  std::vector<std::string> keys;
+  for (const auto t : tasks) {
+    for (const auto& key : vector_needs(name, t)) keys.push_back(key);
+  }
+  return keys;
+}
+
+std::vector<std::string> Study::start_needs(const std::string& name, std::size_t t) const {
+  const auto& start = regime(name).start;
+  return start.empty() ? std::vector<std::string>{} : vector_needs(start, t);
+}
+
+std::vector<std::size_t> Study::all_tasks() const {
+  std::vector<std::size_t> all(tasks());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 std::filesystem::path Study::checkpoint_folder(const std::string& name, std::size_t t) const {

@@ -83,6 +83,7 @@ class Study {
   /// Whether this run trains it: no other's task vectors, no checkpoints found.
   bool trains(const std::string& regime) const;
 
+  std::vector<std::size_t> all_tasks() const;  ///< 0, 1, …, without the control
   std::size_t tasks() const { return settings_.tasks.size(); }
   bool has_control() const { return !settings_.control.empty(); }
   /// The control's number, wherever a task's is asked for (papers 1 and 3: ImageNet).
@@ -107,6 +108,10 @@ class Study {
 
   /// Keys of the units that make the regime's task vector: none where its checkpoint is given.
   std::vector<std::string> vector_needs(const std::string& regime, std::size_t t) const;
+  std::vector<std::string> vector_needs(const std::string& regime,
+                                        const std::vector<std::size_t>& tasks) const;
+  /// Keys of the units that training the regime on task t goes on from: none where it starts at θ0.
+  std::vector<std::string> start_needs(const std::string& regime, std::size_t t) const;
   /// Where the regime's model of a task is, or will be.
   std::filesystem::path checkpoint_folder(const std::string& regime, std::size_t t) const;
   std::filesystem::path joint_folder(const std::string& regime) const;

@@ -63,7 +63,7 @@ void write_results(comm::Runtime& runtime, const experiments::Study& study,
   out.attribute("/model", "name", study.settings().model.filename().string());
   out.attribute("/model", "parameters", study.layout().size());
   out.attribute("/model", "init", study.theta0_name());
-  out.attribute("/model", "fingerprint", models::fingerprint(study.theta0()));
+  out.attribute("/model", "fingerprint", study.fingerprint());
   out.attribute("/model", "evaluation_points", study.settings().evaluation_points);
 
   const experiments::Finished finished{folder, runtime.world()};

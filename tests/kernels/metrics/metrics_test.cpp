@@ -40,6 +40,7 @@ TEST(Metrics, PredictionsCorrectAndDisagreements) {
   const at::Tensor labels = at::tensor({1, 2}, at::kInt);
   EXPECT_TRUE(at::equal(metrics::predictions(logits), at::tensor({1, 0}, at::kLong)));
   EXPECT_EQ(metrics::correct(logits, labels), 1);
+  EXPECT_DOUBLE_EQ(metrics::accuracy(logits, labels), 1.0 / static_cast<double>(labels.size(0)));
   EXPECT_EQ(metrics::disagreements(metrics::predictions(logits), labels), 1);
   EXPECT_EQ(metrics::disagreements(labels, labels), 0);
 }
