@@ -22,3 +22,15 @@ set(TAUGRID_TORCH_VERSION "${CMAKE_MATCH_1}")
 string(REGEX MATCH "TORCH_VERSION_MINOR ([0-9]+)" _ "${version_text}")
 string(APPEND TAUGRID_TORCH_VERSION ".${CMAKE_MATCH_1}")
 message(STATUS "LibTorch ${TAUGRID_TORCH_VERSION}: ${TAUGRID_TORCH_ROOT}")
+
+# Headers of NCCL and of the CUDA runtime, as a PyTorch wheel with CUDA brings them or a toolkit does.
+find_path(TAUGRID_NCCL_INCLUDE nccl.h PATHS "${TAUGRID_TORCH_ROOT}/../nvidia/nccl/include"
+          /usr/local/cuda/include DOC "Folder of nccl.h")
+find_path(TAUGRID_CUDA_INCLUDE cuda_runtime.h PATHS "${TAUGRID_TORCH_ROOT}/../nvidia/cu13/include"
+          "${TAUGRID_TORCH_ROOT}/../nvidia/cuda_runtime/include" /usr/local/cuda/include
+          DOC "Folder of cuda_runtime.h")
+if(TAUGRID_NCCL_INCLUDE AND TAUGRID_CUDA_INCLUDE)
+  message(STATUS "NCCL headers: ${TAUGRID_NCCL_INCLUDE}")
+else()
+  message(STATUS "NCCL headers: none, so tensors of GPUs will go through MPI")
+endif()

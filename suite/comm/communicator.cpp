@@ -17,7 +17,11 @@
 #include <utility>
 #include <vector>
 
-#include "suite/comm/operation.hpp"
+#include "suite/comm/detail/background.hpp"
+#include "suite/comm/detail/collective.hpp"
+#include "suite/comm/detail/device.hpp"
+#include "suite/comm/detail/transport.hpp"
+#include "suite/comm/nccl.hpp"
 
 namespace taugrid::comm {
 
@@ -43,104 +47,9 @@ void wait_patiently(MPI_Request& request, std::string_view call) {
   }
 }
 
+using detail::Collective;
+
 namespace {
-
-class MpiTransport : public Transport {
- public:
-  MpiTransport(MPI_Comm comm, std::int64_t chunk_bytes) : comm_(comm), chunk_(chunk_bytes) {
-    MPI_Comm_rank(comm, &rank_);
-    MPI_Comm_size(comm, &size_);
-  }
-
-  void broadcast(at::Tensor& tensor, int root) override {
-    auto* bytes = static_cast<char*>(tensor.data_ptr());
-    broadcast(bytes, static_cast<std::int64_t>(tensor.nbytes()), root);
-  }
-
-  void all_gather(const at::Tensor& mine, at::Tensor& all) override {
-    const auto bytes = static_cast<std::int64_t>(mine.nbytes());
-    auto* out = static_cast<char*>(all.data_ptr());
-    if (bytes <= chunk_) {
-      const auto count = static_cast<int>(bytes);
-      check_mpi(MPI_Allgather(mine.data_ptr(), count, MPI_BYTE, out, count, MPI_BYTE, comm_),
-                "MPI_Allgather");
-      return;
-    }
-    std::memcpy(out + rank_ * bytes, mine.data_ptr(), mine.nbytes());
-    for (int root = 0; root < size_; ++root) {
-      broadcast(out + root * bytes, bytes, root);
-    }
-  }
-
-  void all_reduce_sum(at::Tensor& tensor) override {
-    switch (tensor.scalar_type()) {
-      case at::kFloat:
-        return sum<float>(tensor);
-      case at::kDouble:
-        return sum<double>(tensor);
-      case at::kInt:
-        return sum<std::int32_t>(tensor);
-      case at::kLong:
-        return sum<std::int64_t>(tensor);
-      default:
-        throw std::invalid_argument(
-            fmt::format("all-reduce: no sum of type {}", c10::toString(tensor.scalar_type())));
-    }
-  }
-
- private:
-  void broadcast(char* bytes, std::int64_t count, int root) {
-    for (std::int64_t at = 0; at < count; at += chunk_) {
-      const auto now = static_cast<int>(std::min(chunk_, count - at));
-      check_mpi(MPI_Bcast(bytes + at, now, MPI_BYTE, root, comm_), "MPI_Bcast");
-    }
-  }
-
-  // Each rank sums one slice of a chunk, in rank order, and shares it. MPI_Allreduce moves as many bytes but
-  // may choose the order of addition, and with it the last bits, by message size, library version and
-  // network.
-  template <class T>
-  void sum(at::Tensor& tensor) {
-    const auto total = tensor.numel();
-    const auto step = std::max<std::int64_t>(1, chunk_ / static_cast<std::int64_t>(sizeof(T)));
-    auto* data = tensor.data_ptr<T>();
-    std::vector<int> counts(size_), offsets(size_), in_counts(size_), in_offsets(size_);
-    std::vector<T> inbox, mine;
-    for (std::int64_t at = 0; at < total; at += step) {
-      const auto now = std::min(step, total - at);
-      const auto slice = (now + size_ - 1) / size_;
-      for (int r = 0; r < size_; ++r) {
-        const auto start = std::min<std::int64_t>(now, r * slice);
-        offsets[r] = static_cast<int>(start * sizeof(T));
-        counts[r] = static_cast<int>((std::min<std::int64_t>(now, start + slice) - start) * sizeof(T));
-      }
-      const auto own = counts[rank_] / sizeof(T);
-      for (int r = 0; r < size_; ++r) {
-        in_counts[r] = counts[rank_];
-        in_offsets[r] = r * counts[rank_];
-      }
-      inbox.resize(own * size_);
-      check_mpi(MPI_Alltoallv(data + at, counts.data(), offsets.data(), MPI_BYTE, inbox.data(),
-                              in_counts.data(), in_offsets.data(), MPI_BYTE, comm_),
-                "MPI_Alltoallv");
-      mine.assign(inbox.begin(), inbox.begin() + static_cast<std::ptrdiff_t>(own));
-      for (int r = 1; r < size_; ++r) {
-        const T* other = inbox.data() + own * r;
-        for (std::size_t i = 0; i < own; ++i) {
-          mine[i] += other[i];
-        }
-      }
-      check_mpi(MPI_Allgatherv(mine.data(), counts[rank_], MPI_BYTE, data + at, counts.data(), offsets.data(),
-                               MPI_BYTE, comm_),
-                "MPI_Allgatherv");
-    }
-  }
-
-  MPI_Comm comm_;
-  std::int64_t chunk_;
-  int rank_ = 0;
-  int size_ = 1;
-};
 
 void require_contiguous(const at::Tensor& tensor, std::string_view what) {
   if (!tensor.is_contiguous()) {
@@ -148,16 +57,45 @@ void require_contiguous(const at::Tensor& tensor, std::string_view what) {
   }
 }
 
-// MPI sees host memory alone: tensors of a device travel through a copy.
-template <class Operation>
-void on_host(at::Tensor& tensor, const Operation& operation) {
-  if (tensor.is_cpu()) {
-    operation(tensor);
-    return;
-  }
-  auto copy = tensor.cpu();
-  operation(copy);
-  tensor.copy_(copy);
+// No two groups of one run have the same: a rank's number, and how many groups began with it.
+std::uint64_t new_group(MPI_Comm comm) {
+  static std::uint64_t made = 0;
+  int world_rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+  auto id = ((static_cast<std::uint64_t>(world_rank) + 1) << 32) + ++made;
+  check_mpi(MPI_Bcast(&id, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast");
+  return id;
+}
+
+std::vector<int> world_ranks(MPI_Comm comm, int size) {
+  std::vector<int> mine(size), all(size);
+  std::iota(mine.begin(), mine.end(), 0);
+  MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+  MPI_Comm_group(comm, &group);
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_translate_ranks(group, size, mine.data(), world, all.data());
+  MPI_Group_free(&group);
+  MPI_Group_free(&world);
+  return all;
+}
+
+// NCCL refuses groups where two ranks share a device.
+bool each_its_own(MPI_Comm comm, const detail::DeviceLink& link) {
+  int size = 1;
+  MPI_Comm_size(comm, &size);
+  std::array<char, 64> mine{};
+  link.identity.copy(mine.data(), mine.size() - 1);
+  std::vector<std::array<char, 64>> all(size);
+  check_mpi(MPI_Allgather(mine.data(), sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm),
+            "MPI_Allgather");
+  std::sort(all.begin(), all.end());
+  return std::adjacent_find(all.begin(), all.end()) == all.end();
+}
+
+bool on_all(MPI_Comm comm, bool mine) {
+  int all = mine ? 1 : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  return all != 0;
 }
 
 }  // namespace
@@ -182,16 +120,13 @@ Communicator::Communicator(Adopt, MPI_Comm owned, std::int64_t chunk_bytes)
             "MPI_Comm_split_type");
   MPI_Comm_rank(host, &local_rank_);
   MPI_Comm_free(&host);
-  transport_ = std::make_unique<MpiTransport>(comm_, chunk_bytes_);
+  group_ = std::make_shared<detail::Group>();
+  group_->id = new_group(comm_);
+  group_->ranks = world_ranks(comm_, size_);
+  host_ = detail::make_mpi_transport(comm_, chunk_bytes_);
 }
 
-Communicator::Communicator(Communicator&& other) noexcept
-    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
-      rank_(other.rank_),
-      size_(other.size_),
-      local_rank_(other.local_rank_),
-      chunk_bytes_(other.chunk_bytes_),
-      transport_(std::move(other.transport_)) {}
+Communicator::Communicator(Communicator&& other) noexcept { *this = std::move(other); }
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   if (this != &other) {
@@ -201,7 +136,12 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
     size_ = other.size_;
     local_rank_ = other.local_rank_;
     chunk_bytes_ = other.chunk_bytes_;
-    transport_ = std::move(other.transport_);
+    group_ = std::move(other.group_);
+    link_ = std::move(other.link_);
+    host_ = std::move(other.host_);
+    device_ = std::move(other.device_);
+    device_tried_ = other.device_tried_;
+    background_ = std::move(other.background_);
   }
   return *this;
 }
@@ -211,15 +151,23 @@ Communicator::~Communicator() { release(); }
 void Communicator::release() noexcept {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // MPI_Comm_free is collective: while one rank unwinds from an exception the others may never call it.
-  if (comm_ != MPI_COMM_NULL && finalized == 0 && std::uncaught_exceptions() == 0) {
-    MPI_Comm_free(&comm_);
+  // What ends a group is collective, and a thread may hang in it: while one rank unwinds from an exception the
+  // others may never come. The process ends soon, then.
+  if (std::uncaught_exceptions() > 0) {
+    static_cast<void>(background_.release());
+    static_cast<void>(device_.release());
+  } else {
+    background_.reset();
+    device_.reset();
+    if (comm_ != MPI_COMM_NULL && finalized == 0) {
+      MPI_Comm_free(&comm_);
+    }
   }
   comm_ = MPI_COMM_NULL;
 }
 
 void Communicator::barrier(std::string_view what) const {
-  const Doing doing(what);
+  const Collective collective(group_, what);
   check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
 }
 
@@ -230,20 +178,52 @@ void Communicator::patient_barrier(std::string_view what) const {
   wait_patiently(request, "MPI_Ibarrier");
 }
 
-void Communicator::broadcast(at::Tensor& tensor, int root, std::string_view what) const {
-  const Doing doing(what);
+// What takes the tensor as it is; nullptr: none, it travels through a copy on the host.
+detail::Transport* Communicator::device_transport(const at::Tensor& tensor) const {
+  if (tensor.is_cpu()) {
+    return host_.get();
+  }
+  if (!device_tried_) {
+    device_tried_ = true;
+    const bool here = link_ != nullptr && link_->device == tensor.device();
+    const bool linked = on_all(comm_, here);
+    if (linked && on_all(comm_, nccl_problem().empty()) && each_its_own(comm_, *link_)) {
+      device_ = detail::make_nccl_transport(comm_, *link_);
+    } else if (linked && on_all(comm_, link_->mpi_takes_device_memory)) {
+      device_ = detail::make_mpi_transport(comm_, chunk_bytes_);
+    }
+  }
+  return device_.get();
+}
+
+// Returns what was moved: the tensor, or its copy on the host.
+template <class Operation>
+at::Tensor Communicator::move(const at::Tensor& tensor, std::string_view what, const Operation& operation) const {
   require_contiguous(tensor, what);
-  on_host(tensor, [&](at::Tensor& host) { transport_->broadcast(host, root); });
+  Collective collective(group_, what);
+  auto* transport = device_transport(tensor);
+  auto moved = transport != nullptr ? tensor : tensor.cpu();
+  operation(transport != nullptr ? *transport : *host_, moved);
+  if (!moved.is_cpu()) {
+    collective.goes_on(detail::mark_on_device(moved.device()));
+  }
+  return moved;
+}
+
+void Communicator::broadcast(at::Tensor& tensor, int root, std::string_view what) const {
+  const auto moved =
+      move(tensor, what, [&](detail::Transport& by, at::Tensor& t) { by.broadcast(t, root); });
+  if (!moved.is_same(tensor)) tensor.copy_(moved);
 }
 
 void Communicator::broadcast(std::string& text, int root, std::string_view what) const {
-  const Doing doing(what);
+  const Collective collective(group_, what);
   auto length = static_cast<std::uint64_t>(text.size());
   check_mpi(MPI_Bcast(&length, 1, MPI_UINT64_T, root, comm_), "MPI_Bcast");
   text.resize(length);
   if (length > 0) {
     auto bytes = at::from_blob(text.data(), {static_cast<std::int64_t>(length)}, at::kByte);
-    transport_->broadcast(bytes, root);
+    host_->broadcast(bytes, root);
   }
 }
 
@@ -256,37 +236,90 @@ std::int64_t Communicator::patient_broadcast(std::int64_t value, int root, std::
 }
 
 void Communicator::all_reduce_sum(at::Tensor& tensor, std::string_view what) const {
-  const Doing doing(what);
+  const auto moved = move(tensor, what, [](detail::Transport& by, at::Tensor& t) { by.all_reduce_sum(t); });
+  if (!moved.is_same(tensor)) tensor.copy_(moved);
+}
+
+Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::string_view what) const {
   require_contiguous(tensor, what);
-  on_host(tensor, [&](at::Tensor& host) { transport_->all_reduce_sum(host); });
+  auto whole = tensor;
+  if (!tensor.is_cpu()) {
+    detail::Transport* transport = nullptr;
+    {
+      const Collective collective(group_, what);
+      transport = device_transport(tensor);
+    }
+    if (transport == nullptr) {
+      all_reduce_sum(whole, what);
+      return Reduction([] {});
+    }
+    auto entry = std::make_shared<detail::Entry>(group_, what);
+    const auto under_way =
+        detail::beside(tensor.device(), [&] { transport->all_reduce_sum(whole); });
+    return Reduction([entry, under_way, whole] {
+      entry->goes_on(under_way.finished);
+      under_way.wait();
+    });
+  }
+  if (!background_) {
+    MPI_Comm own = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_dup(comm_, &own), "MPI_Comm_dup");
+    background_ = std::make_unique<detail::Background>(own, chunk_bytes_);
+  }
+  auto& transport = background_->transport();
+  auto entry = std::make_shared<detail::Entry>(group_, what);
+  auto done = std::make_shared<std::future<void>>(background_->start(
+      std::packaged_task<void()>([whole, entry, &transport]() mutable {
+        transport.all_reduce_sum(whole);
+        entry.reset();
+      })));
+  return Reduction([done, text = std::string(what)] {
+    const Doing doing(text);
+    done->get();
+  });
+}
+
+at::Tensor Communicator::reduce_scatter_sum(const at::Tensor& all, std::string_view what) const {
+  if (all.dim() == 0 || all.size(0) % size_ != 0) {
+    throw std::invalid_argument(
+        fmt::format("{}: the rows cannot be shared out among {} ranks", what, size_));
+  }
+  auto shape = all.sizes().vec();
+  shape[0] /= size_;
+  at::Tensor mine;
+  move(all, what, [&](detail::Transport& by, at::Tensor& t) {
+    mine = at::empty(shape, t.options());
+    by.reduce_scatter_sum(t, mine);
+  });
+  return mine.to(all.device());
 }
 
 at::Tensor Communicator::all_gather(const at::Tensor& mine, std::string_view what) const {
-  const Doing doing(what);
-  require_contiguous(mine, what);
   if (mine.dim() == 0) {
     throw std::invalid_argument(fmt::format("{}: a scalar has no rows to gather", what));
   }
   auto shape = mine.sizes().vec();
   shape[0] *= size_;
-  const auto host = mine.cpu();
-  auto all = at::empty(shape, host.options());
-  transport_->all_gather(host, all);
+  at::Tensor all;
+  move(mine, what, [&](detail::Transport& by, at::Tensor& t) {
+    all = at::empty(shape, t.options());
+    by.all_gather(t, all);
+  });
   return all.to(mine.device());
 }
 
 bool Communicator::agree(bool ok, std::string_view what) const {
-  const Doing doing(what);
-  int all = ok ? 1 : 0;
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm_), "MPI_Allreduce");
-  return all != 0;
+  const Collective collective(group_, what);
+  return on_all(comm_, ok);
 }
 
 Communicator Communicator::split(int color, int key, std::string_view what) const {
-  const Doing doing(what);
+  const Collective collective(group_, what);
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
-  return Communicator(Adopt{}, part, chunk_bytes_);
+  Communicator group(Adopt{}, part, chunk_bytes_);
+  group.link_ = link_;
+  return group;
 }
 
 }  // namespace taugrid::comm

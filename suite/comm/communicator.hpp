@@ -7,9 +7,11 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace taugrid::comm {
 
@@ -20,18 +22,29 @@ void check_mpi(int code, std::string_view call);
 /// those that work. Throws as check_mpi.
 void wait_patiently(MPI_Request& request, std::string_view call);
 
-/// What moves tensors: MPI now; one for NCCL takes the same calls on device memory.
-/// Tensors are contiguous and agree in shape and type on all ranks.
-class Transport {
+namespace detail {
+class Transport;
+struct DeviceLink;
+struct Group;
+class Background;
+}  // namespace detail
+
+/// A sum that is under way.
+class Reduction {
  public:
-  virtual ~Transport() = default;
-  virtual void broadcast(at::Tensor& tensor, int root) = 0;
-  virtual void all_reduce_sum(at::Tensor& tensor) = 0;
-  virtual void all_gather(const at::Tensor& mine, at::Tensor& all) = 0;
+  explicit Reduction(std::function<void()> wait) : wait_(std::move(wait)) {}
+  /// Returns when the tensor holds the sum; on a device, when work asked for from now on will find it there.
+  /// Throws what the operation threw. Once.
+  void wait() { std::exchange(wait_, nullptr)(); }
+
+ private:
+  std::function<void()> wait_;
 };
 
 /// A group of ranks. Every collective takes `what`, the operation's name in failure messages, and throws
-/// std::invalid_argument for a tensor that is not contiguous, std::runtime_error where MPI fails.
+/// std::invalid_argument for a tensor that is not contiguous, std::runtime_error where MPI or NCCL fails.
+/// Tensors of this rank's device go by NCCL, on the stream that computes, where the process has it and each rank
+/// of the group a device of its own; else through MPI. Tensors of the host go by MPI.
 class Communicator {
  public:
   /// Messages are cut into chunks of this many bytes: MPI counts are ints.
@@ -59,8 +72,13 @@ class Communicator {
   /// As broadcast of one number; the waiting ranks sleep instead of spinning.
   std::int64_t patient_broadcast(std::int64_t value, int root, std::string_view what) const;
   /// Replaces `tensor` (float32, float64, int32 or int64) by its sum over the ranks, added in rank order:
-  /// bitwise the same on every rank, on any network and in every run.
+  /// bitwise the same on every rank, on any network and in every run (by NCCL: in its order).
   void all_reduce_sum(at::Tensor& tensor, std::string_view what) const;
+  /// As all_reduce_sum, beside what this thread goes on to do; leave `tensor` alone until then. Started by all
+  /// ranks in the same order, and waited for before this object ends.
+  Reduction begin_all_reduce_sum(const at::Tensor& tensor, std::string_view what) const;
+  /// [size·rows,…] of each rank → the sum's rows of this rank [rows,…], added as by all_reduce_sum.
+  at::Tensor reduce_scatter_sum(const at::Tensor& all, std::string_view what) const;
   /// [rows,…] of each rank, equal shapes → [size·rows,…] in rank order.
   at::Tensor all_gather(const at::Tensor& mine, std::string_view what) const;
   /// True on every rank iff `ok` on every rank. Call it before a rank-local failure is thrown ahead of a
@@ -69,6 +87,9 @@ class Communicator {
   /// Groups of equal `color`, ordered by `key`, then rank.
   Communicator split(int color, int key, std::string_view what = "split of a communicator") const;
 
+  /// The device whose tensors NCCL may move; handed on to groups that are split off afterwards.
+  void use_device(std::shared_ptr<const detail::DeviceLink> link) { link_ = std::move(link); }
+
   /// For parallel HDF5 and one-off MPI calls; errors are returned, not fatal: check_mpi() them.
   MPI_Comm mpi() const { return comm_; }
 
@@ -76,13 +97,21 @@ class Communicator {
   struct Adopt {};
   Communicator(Adopt, MPI_Comm owned, std::int64_t chunk_bytes);
   void release() noexcept;
+  detail::Transport* device_transport(const at::Tensor& tensor) const;
+  template <class Operation>
+  at::Tensor move(const at::Tensor& tensor, std::string_view what, const Operation& operation) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
   int local_rank_ = 0;
   std::int64_t chunk_bytes_ = default_chunk_bytes;
-  std::unique_ptr<Transport> transport_;
+  std::shared_ptr<detail::Group> group_;
+  std::shared_ptr<const detail::DeviceLink> link_;
+  std::unique_ptr<detail::Transport> host_;
+  mutable std::unique_ptr<detail::Transport> device_;  // made at the first collective of a device
+  mutable bool device_tried_ = false;
+  mutable std::unique_ptr<detail::Background> background_;
 };
 
 }  // namespace taugrid::comm

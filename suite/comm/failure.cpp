@@ -78,10 +78,10 @@ int run_guarded(Runtime& runtime, const std::function<void()>& work) {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallgather(&mine.code, 1, MPI_INT, codes.data(), 1, MPI_INT, self.control, &request),
             "MPI_Iallgather");
-  const double began = detail::Monitor::clock();
+  const double began = detail::steady_seconds();
   for (int done = 0; done == 0;) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (done == 0 && detail::Monitor::clock() - began > patience(mine.code).count()) {
+    if (done == 0 && detail::steady_seconds() - began > patience(mine.code).count()) {
       self.monitor->end_all(mine.line, mine.code);
     }
     if (done == 0) {

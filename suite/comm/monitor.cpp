@@ -21,7 +21,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-enum Tag { claim_tag = 1, verdict_tag, stop_tag, silence_tag };
+enum Tag { claim_tag = 1, verdict_tag, stop_tag, silence_tag, question_tag, answer_tag };
+
+thread_local bool is_monitor = false;
 
 // A killed child stays a zombie until the launcher reaps it, and kill() finds zombies alive.
 bool alive(int pid) {
@@ -53,13 +55,10 @@ Monitor::~Monitor() {
   }
 }
 
-double Monitor::clock() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void Monitor::watch(const std::stop_token& token) {
+  is_monitor = true;
   while (!token.stop_requested()) {
-    if (rank_ == 0 && clock() >= deadline_) {
+    if (rank_ == 0 && steady_seconds() >= deadline_) {
       StopRequest(&place_.board->stop).request(StopRequest::time_limit);
     }
     if (leader_) {
@@ -67,6 +66,7 @@ void Monitor::watch(const std::stop_token& token) {
       pass_on();
     }
     look_around();
+    look_for_hangs();
   }
 }
 
@@ -109,6 +109,76 @@ void Monitor::look_at(const Slot& other) {
   end_all(fmt::format("taugrid: rank {} ({}, process {}) died while doing: {}", other.rank.load(), place_.host,
                       other.pid.load(), other.operation()),
           1);
+}
+
+void Monitor::look_for_hangs() {
+  const double limit = limit_;
+  if (const auto hung = entered_before(steady_seconds() - limit)) {
+    end_all(fmt::format("taugrid: rank {} ({}) waited {:.3g} s in {} (while doing: {}): {}", rank_, place_.host,
+                        limit, hung->what, place_.board->slots[place_.local_rank].operation(), missing(*hung)),
+            1);
+  }
+}
+
+// "missing rank 3, which is doing: …", of the group's ranks that have not come.
+std::string Monitor::missing(const Entered& collective) {
+  std::vector<Question> questions;
+  for (const int rank : collective.group->ranks) {
+    if (rank != rank_) questions.push_back({collective.group->id, collective.number, rank});
+  }
+  std::string text;
+  for (const auto& answer : ask(questions)) {
+    if (answer.reached) continue;
+    text += fmt::format("{}rank {}, {}", text.empty() ? "missing " : "; ", answer.rank, answer.text);
+  }
+  return text.empty() ? "all ranks of the group have entered it, so the network or a device stands still" : text;
+}
+
+Monitor::Answer Monitor::answer_of(const Question& question) const {
+  Answer answer{question.rank, false, "which runs no longer"};
+  for (int i = 0; i < place_.local_size; ++i) {
+    const auto& slot = place_.board->slots[i];
+    if (slot.rank != question.rank || slot.left) continue;
+    answer.reached = slot.reached(question.group, question.number);
+    const auto text = "which is doing: " + slot.operation();
+    answer.text[text.copy(answer.text, sizeof answer.text - 1)] = '\0';
+  }
+  return answer;
+}
+
+// Those of this host from its board, those of others from their leaders; who gives no answer in 1 s says so.
+std::vector<Monitor::Answer> Monitor::ask(const std::vector<Question>& questions) {
+  std::vector<Answer> answers(questions.size());
+  std::vector<MPI_Request> requests;
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    const int leader = place_.leaders[questions[i].rank];
+    if (leader == place_.leaders[rank_]) {
+      answers[i] = answer_of(questions[i]);
+      continue;
+    }
+    answers[i] = {questions[i].rank, false, "whose host gives no answer"};
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Isend(&questions[i], sizeof questions[i], MPI_BYTE, leader, question_tag, place_.control, &request);
+    requests.push_back(request);
+  }
+  auto open = requests.size();
+  for (const double end = steady_seconds() + 1; open > 0 && steady_seconds() < end;) {
+    if (leader_) answer();  // who asks may be asked
+    MPI_Status status;
+    int found = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, answer_tag, place_.control, &found, &status);
+    if (found == 0) {
+      std::this_thread::sleep_for(1ms);
+      continue;
+    }
+    Answer one;
+    MPI_Recv(&one, sizeof one, MPI_BYTE, status.MPI_SOURCE, answer_tag, place_.control, MPI_STATUS_IGNORE);
+    for (auto& each : answers) {
+      if (each.rank == one.rank) each = one;
+    }
+    --open;
+  }
+  return answers;  // the sends are left to themselves: what follows ends the program
 }
 
 void Monitor::tell(int to, int tag, const int& message) {
@@ -157,6 +227,17 @@ void Monitor::answer() {
   while (take(silence_tag, message, from)) {
     place_.board->claim(Board::elsewhere);
   }
+  while (true) {
+    MPI_Status status;
+    int found = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, question_tag, place_.control, &found, &status);
+    if (found == 0) break;
+    Question question;
+    MPI_Recv(&question, sizeof question, MPI_BYTE, status.MPI_SOURCE, question_tag, place_.control,
+             MPI_STATUS_IGNORE);
+    const auto mine = answer_of(question);
+    MPI_Send(&mine, sizeof mine, MPI_BYTE, status.MPI_SOURCE, answer_tag, place_.control);
+  }
   while (rank_ == 0 && take(claim_tag, message, from)) {
     const int first = place_.board->claim(Board::elsewhere) ? 1 : 0;
     MPI_Send(&first, 1, MPI_INT, from, verdict_tag, place_.control);
@@ -180,9 +261,20 @@ bool Monitor::claim() {
     if (done != 0) {
       return first != 0;
     }
-    std::this_thread::sleep_for(10ms);
+    pause(10ms);
   }
   return true;
+}
+
+// Others ask this thread, too, while it waits.
+void Monitor::pause(std::chrono::milliseconds time) {
+  for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;) {
+    if (is_monitor && leader_) {
+      answer();
+      pass_on();
+    }
+    std::this_thread::sleep_for(1ms);
+  }
 }
 
 // Whether the one who was to speak died before it did.
@@ -199,7 +291,7 @@ bool Monitor::take_over() const {
 void Monitor::end_all(const std::string& line, int code) {
   bool speaks = claim();
   for (int i = 0; !speaks && i < 10000; ++i) {
-    std::this_thread::sleep_for(1ms);  // the one who speaks ends us
+    pause(1ms);  // the one who speaks ends us
     speaks = take_over();
   }
   if (speaks) {
@@ -209,7 +301,7 @@ void Monitor::end_all(const std::string& line, int code) {
     place_.board->said = true;
     // Time for the launcher to read it; and for rank 0 to silence other hosts, where there are any.
     const bool one_host = std::set<int>(place_.leaders.begin(), place_.leaders.end()).size() == 1;
-    std::this_thread::sleep_for(one_host ? 50ms : 300ms);
+    pause(one_host ? 50ms : 300ms);
   }
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);

@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "suite/comm/detail/impl.hpp"
+#include "suite/comm/detail/device.hpp"
 #include "suite/error.hpp"
 
 namespace taugrid::comm {
@@ -41,6 +42,8 @@ struct Card {
   int pid;
   int threads;
   std::array<char, 64> host;
+  std::array<char, 64> device;
+  std::array<char, 64> identity;
   cpu_set_t cores;
 };
 static_assert(std::is_trivially_copyable_v<Card>);
@@ -95,15 +98,17 @@ void check_srun() {
 
 }  // namespace
 
-Runtime::Impl::Start::Start(int& argc, char**& argv) {
+Runtime::Impl::Start::Start(int& argc, char**& argv, const std::string& wanted_device) {
   int running = 0;
   MPI_Initialized(&running);
   int provided = 0;
   launched_by_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;  // MPI_Init may set it under others
   if (running != 0) {
     MPI_Query_thread(&provided);
+    device = choose_device(wanted_device);
   } else {
     check_srun();
+    device = choose_device(wanted_device);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     started = true;
   }
@@ -112,9 +117,11 @@ Runtime::Impl::Start::Start(int& argc, char**& argv) {
   }
 }
 
-Runtime::Impl::Impl(int& argc, char**& argv) : start(argc, argv), world(MPI_COMM_WORLD) {}
+Runtime::Impl::Impl(int& argc, char**& argv, const std::string& wanted_device)
+    : start(argc, argv, wanted_device), world(MPI_COMM_WORLD) {}
 
-Runtime::Runtime(int& argc, char**& argv, Options options) : impl_(std::make_unique<Impl>(argc, argv)) {
+Runtime::Runtime(int& argc, char**& argv, Options options)
+    : impl_(std::make_unique<Impl>(argc, argv, options.device)) {
   auto& self = *impl_;
   const auto& world = self.world;
   check_mpi(MPI_Comm_dup(world.mpi(), &self.control), "MPI_Comm_dup");
@@ -145,6 +152,13 @@ Runtime::Runtime(int& argc, char**& argv, Options options) : impl_(std::make_uni
   sigaction(SIGTERM, &action, &self.old_term);
   sigaction(SIGUSR1, &action, &self.old_usr1);
 
+  if (!self.start.device.place.is_cpu()) {
+    int aware = self.start.device.mpi_takes_its_memory ? 1 : 0;
+    check_mpi(MPI_Bcast(&aware, 1, MPI_INT, 0, host), "MPI_Bcast");
+    self.world.use_device(std::make_shared<const detail::DeviceLink>(
+        detail::DeviceLink{self.start.device.place, self.start.device.identity, aware != 0}));
+  }
+
   check_mpi(MPI_Barrier(host), "MPI_Barrier");  // all slots are filled before anyone looks
   MPI_Comm_free(&host);
   self.monitor = std::make_unique<detail::Monitor>(std::move(place));
@@ -172,10 +186,15 @@ const Communicator& Runtime::world() const { return impl_->world; }
 const StopRequest& Runtime::stop() const { return *impl_->stop; }
 const std::vector<RankInfo>& Runtime::ranks() const { return impl_->ranks; }
 const RankInfo& Runtime::mine() const { return impl_->ranks[impl_->world.rank()]; }
-double Runtime::elapsed() const { return detail::Monitor::clock() - impl_->began; }
+double Runtime::elapsed() const { return detail::steady_seconds() - impl_->began; }
 void Runtime::set_time_limit(std::chrono::duration<double> limit) {
   impl_->monitor->stop_at(impl_->began + limit.count());
 }
+
+void Runtime::limit_collectives(std::chrono::duration<double> limit) {
+  impl_->monitor->limit_collectives(limit.count());
+}
+at::Device Runtime::device() const { return impl_->start.device.place; }
 
 void Runtime::set_threads(int threads) {
   auto& self = *impl_;
@@ -186,6 +205,9 @@ void Runtime::set_threads(int threads) {
   mine.pid = getpid();
   mine.threads = threads;
   host_name().copy(mine.host.data(), mine.host.size() - 1);
+  const auto& device = self.start.device;
+  device.name.copy(mine.device.data(), mine.device.size() - 1);
+  device.identity.copy(mine.identity.data(), mine.identity.size() - 1);
   CPU_ZERO(&mine.cores);
   sched_getaffinity(0, sizeof mine.cores, &mine.cores);
   std::vector<Card> cards(self.world.size());
@@ -201,14 +223,20 @@ void Runtime::set_threads(int threads) {
     cpu_set_t cores{};
   };
   std::map<std::string, Load> hosts;
+  std::map<std::string, int> devices;
   for (const auto& card : cards) {
     self.ranks.push_back({card.rank, card.local_rank, card.host.data(), card.pid, CPU_COUNT(&card.cores),
-                          card.threads, "cpu"});
+                          card.threads, card.device.data()});
     auto& load = hosts[card.host.data()];
     load.threads += card.threads;
     load.ranks += 1;
     CPU_OR(&load.cores, &load.cores, &card.cores);
+    if (const std::string identity = card.identity.data(); !identity.empty() && ++devices[identity] == 2) {
+      self.warnings.push_back(fmt::format("{}: more than one rank computes on {}; NCCL cannot be used among them",
+                                          card.host.data(), card.device.data()));
+    }
   }
+  if (!device.warning.empty()) self.warnings.push_back(device.warning);
   for (const auto& [host, load] : hosts) {
     if (const int cores = CPU_COUNT(&load.cores); load.threads > cores) {
       self.warnings.push_back(fmt::format("{}: {} ranks with {} threads in all share {} cores", host,

@@ -22,7 +22,7 @@ struct RankInfo {
   int pid = 0;
   int cores = 0;  ///< that this process may use
   int threads = 0;
-  std::string device;  ///< "cpu"
+  std::string device;  ///< "cpu", "cuda:0 NVIDIA H100 80GB HBM3"
 };
 
 /// Starts MPI (thread-multiple; skipped where it runs already) and a thread that watches the other ranks and
@@ -33,8 +33,9 @@ class Runtime {
   struct Options {
     int threads = 1;         ///< of torch, each rank
     int ranks_per_host = 0;  ///< >0: treat every so many ranks as a host of their own (tests)
+    std::string device = "cpu";  ///< as choose_device() takes it
   };
-  /// Throws std::runtime_error where MPI gives no MPI_THREAD_MULTIPLE.
+  /// Throws std::runtime_error where MPI gives no MPI_THREAD_MULTIPLE, InputError as choose_device().
   Runtime(int& argc, char**& argv, Options options);
   Runtime(int& argc, char**& argv) : Runtime(argc, argv, Options{}) {}
   /// Collective, ends MPI if this object started it.
@@ -46,6 +47,11 @@ class Runtime {
   const StopRequest& stop() const;
   /// Requests a stop once `limit` has passed since this object was made.
   void set_time_limit(std::chrono::duration<double> limit);
+  /// Ends all ranks, with a line that names the operation and the missing ranks, when a collective of any
+  /// communicator takes longer; waits that are called patient have no limit.
+  void limit_collectives(std::chrono::duration<double> limit);
+  /// Where this rank computes.
+  at::Device device() const;
   /// Seconds since this object was made.
   double elapsed() const;
 

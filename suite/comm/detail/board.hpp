@@ -19,8 +19,16 @@ struct Slot {
   std::atomic<int> rank{0};
   std::atomic<bool> left{false};  ///< ends as it should: its death is none
   std::atomic<std::uint64_t> pid_namespace{0};
+  std::atomic<std::uint64_t> group{0};     ///< of the collective that it entered last,
+  std::atomic<std::uint64_t> sequence{0};  ///< and that one's number in its group
   std::atomic<std::uint32_t> length{0};
-  char text[492] = {};
+  char text[476] = {};
+
+  /// Whether it has entered the group's collective of this number.
+  bool reached(std::uint64_t of, std::uint64_t number) const {
+    const auto now = sequence.load();  // before the group: see Entry
+    return group.load() == of && now >= number;
+  }
 
   std::string operation() const;
   /// Cuts the text to `keep` characters and appends.

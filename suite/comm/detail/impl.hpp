@@ -10,19 +10,21 @@
 #include <vector>
 
 #include "suite/comm/detail/monitor.hpp"
+#include "suite/comm/device.hpp"
 #include "suite/comm/runtime.hpp"
 
 namespace taugrid::comm {
 
 struct Runtime::Impl {
   struct Start {
-    Start(int& argc, char**& argv);
+    Start(int& argc, char**& argv, const std::string& wanted_device);
+    ChosenDevice device;
     bool started = false;  ///< by us, so ended by us
     bool launched_by_mpirun = false;
   };
-  Impl(int& argc, char**& argv);
+  Impl(int& argc, char**& argv, const std::string& wanted_device);
 
-  double began = detail::Monitor::clock();
+  double began = detail::steady_seconds();
   Start start;
   Communicator world;
   MPI_Comm control = MPI_COMM_NULL;

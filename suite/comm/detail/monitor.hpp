@@ -1,18 +1,21 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A thread on each rank that notices dead ranks and carries claims and stop requests between hosts.
+// A thread on each rank that notices dead ranks and collectives that hang, and carries claims and stop requests
+// between hosts.
 #pragma once
 
 #include <mpi.h>
 #include <poll.h>
 
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "suite/comm/detail/board.hpp"
+#include "suite/comm/detail/collective.hpp"
 
 namespace taugrid::comm::detail {
 
@@ -36,7 +39,8 @@ class Monitor {
   [[noreturn]] void end_all(const std::string& line, int code);
   /// Requests a stop at `seconds` on the steady clock.
   void stop_at(double seconds) { deadline_ = seconds; }
-  static double clock();
+  /// Ends all ranks when a collective takes longer than so many seconds.
+  void limit_collectives(double seconds) { limit_ = seconds; }
 
  private:
   void watch(const std::stop_token& token);
@@ -45,9 +49,23 @@ class Monitor {
   void look_at(const Slot& other);
   void look_around();
   bool take_over() const;
+  void look_for_hangs();
+  std::string missing(const Entered& collective);
+  struct Question {
+    std::uint64_t group = 0, number = 0;
+    int rank = 0;
+  };
+  struct Answer {
+    int rank = -1;
+    bool reached = false;
+    char text[256] = {};
+  };
+  Answer answer_of(const Question& question) const;
+  std::vector<Answer> ask(const std::vector<Question>& questions);
   void tell(int to, int tag, const int& message);  // which outlives the call
   void tell_other_hosts(int tag, const int& message);
   bool take(int tag, int& message, int& from);
+  void pause(std::chrono::milliseconds time);
   void pass_on();
   void answer();
 
@@ -58,6 +76,7 @@ class Monitor {
   int stop_told_ = 0;
   int silence_told_ = 0;
   std::atomic<double> deadline_{std::numeric_limits<double>::infinity()};
+  std::atomic<double> limit_{std::numeric_limits<double>::infinity()};
   std::jthread thread_;  // last: it uses the others
 };
 

@@ -56,6 +56,35 @@ TEST_P(Chunks, SumIsThatInRankOrderBitForBit) {
   }
 }
 
+at::Tensor sum_of_all(int size, std::int64_t n) {
+  auto sum = values(0, n);
+  for (int r = 1; r < size; ++r) sum += values(r, n);
+  return sum;
+}
+
+TEST_P(Chunks, ScatteredSumIsTheSumsRows) {
+  const Communicator world(MPI_COMM_WORLD, GetParam());
+  const auto rows = 3 * world.size();
+  const auto mine = world.reduce_scatter_sum(values(world.rank(), rows * 7).view({rows, 7}), "test");
+  const auto expected = sum_of_all(world.size(), rows * 7).view({rows, 7}).narrow(0, 3 * world.rank(), 3);
+  EXPECT_TRUE(at::equal(mine, expected));
+}
+
+TEST_P(Chunks, SumsBesideOtherWorkAreTheSame) {
+  const Communicator world(MPI_COMM_WORLD, GetParam());
+  std::vector<at::Tensor> tensors;
+  std::vector<taugrid::comm::Reduction> under_way;
+  for (int i = 0; i < 5; ++i) {
+    tensors.push_back(values(world.rank(), 31 + i));
+    under_way.push_back(world.begin_all_reduce_sum(tensors.back(), "test"));
+    EXPECT_TRUE(world.agree(true, "another collective meanwhile"));
+  }
+  for (int i = 0; i < 5; ++i) {
+    under_way[i].wait();
+    EXPECT_TRUE(at::equal(tensors[i], sum_of_all(world.size(), 31 + i))) << i;
+  }
+}
+
 TEST_P(Chunks, BroadcastFromEachRoot) {
   const Communicator world(MPI_COMM_WORLD, GetParam());
   for (int root = 0; root < world.size(); ++root) {
@@ -98,6 +127,11 @@ TEST(Communicator, RefusesWhatItCannotMove) {
   EXPECT_THROW(world.all_reduce_sum(transposed, "test"), std::invalid_argument);
   EXPECT_THROW(world.all_reduce_sum(half, "test"), std::invalid_argument);
   EXPECT_THROW(world.all_gather(at::zeros({}), "test"), std::invalid_argument);
+  EXPECT_THROW(world.reduce_scatter_sum(at::zeros({}), "test"), std::invalid_argument);
+  if (world.size() > 1) {
+    EXPECT_THROW(world.reduce_scatter_sum(at::zeros({world.size() + 1}), "test"), std::invalid_argument);
+  }
+  EXPECT_THROW(world.begin_all_reduce_sum(half, "test").wait(), std::invalid_argument);
 }
 
 TEST(Communicator, SplitsByColorAndKey) {

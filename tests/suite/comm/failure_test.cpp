@@ -5,34 +5,14 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "tests/suite/comm/launch.hpp"
+#include "tests/suite/comm/fail.hpp"
 
-using taugrid::test::Ended;
+using taugrid::test::command;
 using taugrid::test::Job;
+using taugrid::test::one_line_with;
+using taugrid::test::run;
 
 namespace {
-
-std::vector<std::string> command(int ranks, const std::string& how, int ranks_per_host = 0) {
-  return {MPIEXEC,           "-q",    "-n", std::to_string(ranks),
-          "--oversubscribe", PROGRAM, how,  std::to_string(ranks_per_host)};
-}
-
-Ended run(int ranks, const std::string& how, int ranks_per_host = 0) {
-  return Job(command(ranks, how, ranks_per_host)).end();
-}
-
-bool one_line_with(const Ended& ended, const std::vector<std::string>& parts) {
-  const auto lines = ended.lines();
-  if (lines.size() != 1) {
-    return false;
-  }
-  for (const auto& part : parts) {
-    if (lines[0].find(part) == std::string::npos) {
-      return false;
-    }
-  }
-  return true;
-}
 
 // Beyond the start of MPI, which the limit includes.
 constexpr double seconds = 5;

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What collectives need to know of this rank's device.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <functional>
+#include <string>
+
+namespace taugrid::comm::detail {
+
+/// `identity`: the same only for ranks that share the device.
+struct DeviceLink {
+  c10::Device device{c10::DeviceType::CPU};
+  std::string identity;
+  bool mpi_takes_device_memory = false;
+};
+
+/// Returns once the device has done all that was asked of it on the current stream. Nothing to do on a CPU.
+void wait_for_device(c10::Device device);
+
+/// Whether the device has done what the current stream was asked for so far.
+std::function<bool()> mark_on_device(c10::Device device);
+
+/// Work on a stream of its own.
+struct Beside {
+  std::function<void()> wait;      ///< the current stream, not the host, waits for it
+  std::function<bool()> finished;  ///< whether it is done
+};
+
+/// Calls `ask` with another stream current, which begins after what the current one was asked for so far.
+Beside beside(c10::Device device, const std::function<void()>& ask);
+
+}  // namespace taugrid::comm::detail

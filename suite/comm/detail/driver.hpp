@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The few calls of the CUDA driver that are needed before MPI and LibTorch's CUDA part are there. The driver is
+// loaded where there is one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace taugrid::comm::detail {
+
+class Driver {
+ public:
+  Driver();
+
+  /// That this process sees; 0 without a driver.
+  int gpus() const;
+  /// Makes GPU `index` current, as MPI will find it. Returns its name, and a number that no other GPU has. Throws
+  /// InputError.
+  std::pair<std::string, std::string> use(int index) const;
+
+  /// Memory of the current GPU; 0 where there is none left.
+  std::uint64_t allocate(std::size_t bytes) const;
+  bool to_device(std::uint64_t to, const void* from, std::size_t bytes) const;
+  bool to_host(void* to, std::uint64_t from, std::size_t bytes) const;
+
+ private:
+  template <class Function, class... Arguments>
+  int call(const char* name, Arguments... arguments) const;
+  void* library_;
+};
+
+const Driver& driver();
+
+/// Whether MPI moves a buffer of this GPU. Before MPI and CUDA are started here.
+bool mpi_takes_device_memory(int gpu);
+
+}  // namespace taugrid::comm::detail

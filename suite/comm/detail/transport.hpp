@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What moves tensors among the ranks of one group: MPI those of the host, NCCL those of a device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace taugrid::comm::detail {
+
+struct DeviceLink;
+
+/// Tensors are contiguous and agree in shape and type on all ranks. Sums are of float32, float64, int32 and
+/// int64; std::invalid_argument for other types.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual void broadcast(at::Tensor& tensor, int root) = 0;
+  virtual void all_reduce_sum(at::Tensor& tensor) = 0;
+  /// all [size·n], each rank's own → mine [n]: the n that are this rank's of the sum.
+  virtual void reduce_scatter_sum(const at::Tensor& all, at::Tensor& mine) = 0;
+  virtual void all_gather(const at::Tensor& mine, at::Tensor& all) = 0;
+};
+
+/// Sums are added in rank order: bitwise the same on every rank, on any network and in every run. Tensors of a
+/// device are handed to MPI as they are: for a CUDA-aware one.
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, std::int64_t chunk_bytes);
+
+/// Operations run on the tensor's current stream: the host does not wait for them. Collective.
+std::unique_ptr<Transport> make_nccl_transport(MPI_Comm comm, const DeviceLink& link);
+
+}  // namespace taugrid::comm::detail

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/comm/device.hpp"
+
+#include <ATen/Context.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "suite/comm/detail/device.hpp"
+#include "suite/comm/detail/driver.hpp"
+#include "suite/error.hpp"
+
+namespace taugrid::comm {
+
+namespace {
+
+// Lies beside its CPU part. Its kernels register themselves when it is loaded.
+std::string load_cuda_part() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&at::globalContext), &info) == 0 || info.dli_fname == nullptr)
+    return "LibTorch's folder cannot be found";
+  const auto path = std::filesystem::path(info.dli_fname).parent_path() / "libtorch_cuda.so";
+  if (!std::filesystem::exists(path)) return "this LibTorch was built without CUDA";
+  return dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr ? "" : dlerror();
+}
+
+ChosenDevice use_gpu(int gpus) {
+  const int index = launcher_local_rank().value_or(0) % gpus;
+  ChosenDevice chosen;
+  // One rank a host tries for all.
+  if (launcher_local_rank().value_or(0) == 0) chosen.mpi_takes_its_memory = detail::mpi_takes_device_memory(index);
+  const auto [name, number] = detail::driver().use(index);
+  if (const auto problem = load_cuda_part(); !problem.empty())
+    throw InputError(fmt::format("no CUDA: {}", problem));
+  chosen.place = c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+  c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).setDevice(chosen.place);
+  chosen.name = fmt::format("{} {}", chosen.place.str(), name);
+  chosen.identity = number;
+  return chosen;
+}
+
+}  // namespace
+
+std::optional<int> launcher_local_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK",
+                           "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
+    if (const char* text = std::getenv(name)) {
+      char* end = nullptr;
+      const long value = std::strtol(text, &end, 10);
+      if (end != text && *end == '\0' && value >= 0 && value < 100000) return static_cast<int>(value);
+    }
+  }
+  return std::nullopt;
+}
+
+int visible_gpus() { return detail::driver().gpus(); }
+
+ChosenDevice choose_device(const std::string& wanted) {
+  if (wanted == "cpu") return {};
+  if (wanted == "auto" || wanted == "cuda") {
+    const int gpus = visible_gpus();
+    if (gpus > 0 && wanted == "cuda") return use_gpu(gpus);
+    if (gpus > 0) {
+      try {
+        return use_gpu(gpus);
+      } catch (const InputError& error) {
+        ChosenDevice cpu;
+        cpu.warning = fmt::format("{} GPUs are there, and none is used: {}", gpus, error.what());
+        return cpu;
+      }
+    }
+    if (wanted == "auto") return {};
+    const char* shown = std::getenv("CUDA_VISIBLE_DEVICES");
+    throw InputError(fmt::format("device cuda: no GPU is seen here{}",
+                                 shown == nullptr ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES={})", shown)));
+  }
+  try {
+    ChosenDevice other;
+    const c10::Device type(wanted);
+    const c10::impl::VirtualGuardImpl there(type.type());
+    other.place = c10::Device(type.type(), 0);
+    other.name = other.place.str();
+    other.identity = fmt::format("{} of process {}", other.name, getpid());
+    return other;
+  } catch (const c10::Error&) {
+    throw InputError(fmt::format("device \"{}\": expected auto, cpu or cuda", wanted));
+  }
+}
+
+namespace detail {
+
+void wait_for_device(c10::Device device) {
+  if (device.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.synchronizeStream(guard.getStream(device));
+}
+
+std::function<bool()> mark_on_device(c10::Device device) {
+  auto event = std::make_shared<c10::Event>(device.type());
+  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  return [event] { return event->query(); };
+}
+
+Beside beside(c10::Device device, const std::function<void()>& ask) {
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  static std::map<std::string, c10::Stream> streams;  // one a device is enough: sums come one by one
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  const auto stream =
+      streams.try_emplace(device.str(), guard.getStreamFromGlobalPool(device, /*isHighPriority=*/true))
+          .first->second;
+  c10::Event ready(device.type());
+  ready.record(guard.getStream(device));
+  ready.block(stream);
+  auto done = std::make_shared<c10::Event>(device.type());
+  {
+    const c10::StreamGuard other(stream);
+    ask();
+    done->record(stream);
+  }
+  return {[done, device] { done->block(c10::impl::VirtualGuardImpl(device.type()).getStream(device)); },
+          [done] { return done->query(); }};
+}
+
+}  // namespace detail
+
+}  // namespace taugrid::comm
