@@ -55,6 +55,12 @@ int start(int argc, char** argv) {
   run->add_option("--time-limit", options.time_limit_minutes,
                   "Stop at a safe point after so many minutes, with exit code 75")
       ->check(CLI::PositiveNumber);
+  run->add_option("--device", options.device,
+                  "Where to compute: auto (a GPU where there is one), cpu, or cuda [auto]");
+  run->add_option("--collective-limit", options.collective_limit,
+                  "Seconds after which a collective counts as hung and all ranks end, with a line that says which\n"
+                  "ranks are missing; more for slow networks or very unequal ranks [600]")
+      ->check(CLI::PositiveNumber);
   run->add_flag("--dry-run", options.dry_run,
                 "Check the experiment, list its inputs (what is missing, and where it is expected) and its\n"
                 "work; compute nothing");
@@ -81,7 +87,7 @@ int start(int argc, char** argv) {
   for (int i = 0; i < argc; ++i) options.command_line += (i == 0 ? "" : " ") + std::string(argv[i]);
 
   if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
-  const Kokkos::ScopeGuard kokkos(argc, argv);
+  const Kokkos::ScopeGuard kokkos;  // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*info) return taugrid::program::info();
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;

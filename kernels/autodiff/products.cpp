@@ -63,8 +63,92 @@ std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
   return blocks;
 }
 
-at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
-                     const at::Tensor& cotangent) {
+Buckets::Buckets(const Layout& layout, const std::vector<bool>& trained, std::int64_t numbers,
+                 std::function<void(const at::Tensor&)> ready)
+    : ready_(std::move(ready)) {
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < layout.blocks().size(); ++i)
+    at += trained.empty() || trained[i] ? layout.blocks()[i].count : 0;
+  auto end = at;
+  for (auto i = layout.blocks().size(); i-- > 0;) {
+    if (!trained.empty() && !trained[i]) continue;
+    at -= layout.blocks()[i].count;
+    if (end - at < numbers && at > 0) continue;
+    begin_.push_back(at);
+    end_.push_back(end);
+    end = at;
+  }
+}
+
+void Buckets::all_ready(const at::Tensor& flat) const {
+  for (std::size_t b = 0; b < begin_.size(); ++b) ready_(flat.narrow(0, begin_[b], end_[b] - begin_[b]));
+}
+
+/// A flat gradient that fills up, one leaf after the other.
+class BucketedGradient {
+ public:
+  BucketedGradient(const Buckets& buckets, const at::TensorOptions& options)
+      : buckets_(buckets), flat_(at::empty({buckets.end_.empty() ? 0 : buckets.end_[0]}, options)) {
+    for (std::size_t b = 0; b < buckets.size(); ++b) left_.push_back(buckets.end_[b] - buckets.begin_[b]);
+  }
+
+  void put(std::int64_t from, std::int64_t count, const at::Tensor& gradient) {
+    const at::NoGradGuard no_grad;
+    auto part = flat_.narrow(0, from, count);
+    gradient.defined() ? part.copy_(gradient.reshape({-1})) : part.zero_();
+    std::size_t b = 0;
+    while (buckets_.begin_[b] > from) ++b;
+    left_[b] -= count;
+    for (; next_ < left_.size() && left_[next_] == 0; ++next_)
+      buckets_.ready_(flat_.narrow(0, buckets_.begin_[next_], buckets_.end_[next_] - buckets_.begin_[next_]));
+  }
+
+  const at::Tensor& flat() const { return flat_; }
+
+ private:
+  const Buckets& buckets_;
+  at::Tensor flat_;
+  std::vector<std::int64_t> left_;  // of each bucket, numbers to come
+  std::size_t next_ = 0;            // to hand over
+};
+
+namespace {
+
+at::Tensor pull_back_by_buckets(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
+                                const at::Tensor& cotangent, at::ScalarType type, const Buckets& buckets) {
+  BucketedGradient gradient(buckets, output.options().dtype(type).requires_grad(false));
+  struct Leaf {
+    at::Tensor block;
+    std::int64_t from;
+    unsigned hook = 0;
+    bool put = false;
+  };
+  std::vector<Leaf> leaves;
+  std::int64_t from = 0;
+  for (const auto& block : blocks) {
+    if (!block.requires_grad()) continue;
+    leaves.push_back({block, from});
+    from += block.numel();
+  }
+  for (auto& leaf : leaves) {
+    leaf.hook = leaf.block.register_hook([&](const at::Tensor& g) {
+      gradient.put(leaf.from, leaf.block.numel(), g);
+      leaf.put = true;
+    });
+  }
+  gradients_of(output, cotangent, blocks, false, false);
+  for (auto leaf = leaves.rbegin(); leaf != leaves.rend(); ++leaf) {
+    leaf->block.remove_hook(leaf->hook);
+    if (!leaf->put) gradient.put(leaf->from, leaf->block.numel(), {});  // the output does not depend on it
+  }
+  return gradient.flat();
+}
+
+}  // namespace
+
+at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output, const at::Tensor& cotangent,
+                     at::ScalarType type, const Buckets* buckets) {
+  if (buckets != nullptr) return pull_back_by_buckets(blocks, output, cotangent, type, *buckets);
   const auto found = gradients_of(output, cotangent, blocks, false, false);
   std::vector<at::Tensor> flat;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -72,14 +156,14 @@ at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& ou
     flat.push_back(found[i].defined() ? found[i].reshape({-1})
                                       : at::zeros({blocks[i].numel()}, output.options()));
   }
-  return at::cat(flat);
+  return at::cat(flat).to(type);
 }
 
 ValueAndGradient gradient(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta,
                           const std::vector<bool>& trained) {
   const auto blocks = leaves(layout, theta, trained);
   const auto value = loss(blocks);
-  return {value.item<double>(), pull_back(blocks, value, at::ones_like(value))};
+  return {value.item<double>(), pull_back(blocks, value, at::ones_like(value), theta.scalar_type())};
 }
 
 HessianVectorProduct::HessianVectorProduct(const Layout& layout, const Function<at::Tensor>& loss,

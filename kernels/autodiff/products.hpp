@@ -25,10 +25,30 @@ Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta,
 std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
                                const std::vector<bool>& trained = {});
 
-/// Jᵀg: the gradient of ⟨output, cotangent⟩ with respect to the leaves that are trained, end to end: [P]
-/// where all are. Frees the graph.
-at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
-                     const at::Tensor& cotangent);
+/// Stretches of a flat gradient, handed over as the backward pass completes them, so that a sum over ranks runs
+/// beside the rest of it. Always from the end of the vector to its beginning, as backward passes mostly go, whatever
+/// the order they are completed in: every rank hands over the same stretches in the same order.
+class Buckets {
+ public:
+  /// Cuts the trained blocks, end to end, into stretches of whole blocks, of at least `numbers` each but the last
+  /// one. `ready` is called where the backward pass runs: on a thread of autograd's for a device.
+  Buckets(const Layout& layout, const std::vector<bool>& trained, std::int64_t numbers,
+          std::function<void(const at::Tensor& stretch)> ready);
+
+  /// Hands over all of a gradient that is there already.
+  void all_ready(const at::Tensor& flat) const;
+  std::size_t size() const { return begin_.size(); }
+
+ private:
+  friend class BucketedGradient;
+  std::vector<std::int64_t> begin_, end_;  // in the flat gradient, from the end
+  std::function<void(const at::Tensor&)> ready_;
+};
+
+/// Jᵀg: the gradient of ⟨output, cotangent⟩ with respect to the leaves that are trained, end to end, in numbers of
+/// `type`: [P] where all are. Frees the graph.
+at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output, const at::Tensor& cotangent,
+                     at::ScalarType type, const Buckets* buckets = nullptr);
 
 struct ValueAndGradient {
   double value;

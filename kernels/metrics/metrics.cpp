@@ -62,14 +62,14 @@ at::Tensor predictions(const at::Tensor& logits) {
   return logits.argmax(1);
 }
 
-std::int64_t correct(const at::Tensor& logits, const at::Tensor& labels) {
+at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels) {
   const at::NoGradGuard no_grad;
   check_labelled(logits, labels);
-  return predictions(logits).eq(labels).sum().item<std::int64_t>();
+  return predictions(logits).eq(labels).sum();
 }
 
-double accuracy(const at::Tensor& logits, const at::Tensor& labels) {
-  return static_cast<double>(correct(logits, labels)) / static_cast<double>(labels.size(0));
+at::Tensor accuracy(const at::Tensor& logits, const at::Tensor& labels) {
+  return correct(logits, labels).to(at::kDouble).div_(labels.size(0));
 }
 
 at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own) {
@@ -78,25 +78,25 @@ at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own
   return at::where(own > 0, accuracy / own, 0.0).mean(-1);
 }
 
-double cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels) {
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels) {
   const at::NoGradGuard no_grad;
   check_labelled(logits, labels);
   const at::Tensor index = labels.to(at::kLong);
-  // On a GPU an index out of range would end the process.
-  require(!index.lt(0).logical_or(index.ge(logits.size(1))).any().item<bool>(), "labels outside 0 ... ",
+  // A look at numbers on a GPU would make the host wait for it.
+  require(!index.is_cpu() || !index.lt(0).logical_or(index.ge(logits.size(1))).any().item<bool>(), "labels outside 0 ... ",
           logits.size(1) - 1);
-  return -log_probabilities(logits).gather(1, index.unsqueeze(1)).sum().item<double>();
+  return -log_probabilities(logits).gather(1, index.unsqueeze(1)).sum();
 }
 
-std::int64_t disagreements(const at::Tensor& predictions_a, const at::Tensor& predictions_b) {
+at::Tensor disagreements(const at::Tensor& predictions_a, const at::Tensor& predictions_b) {
   const at::NoGradGuard no_grad;
   check_labels(predictions_a, "predictions");
   check_labels(predictions_b, "predictions");
   check_same(predictions_a, predictions_b, "predictions");
-  return predictions_a.ne(predictions_b).sum().item<std::int64_t>();
+  return predictions_a.ne(predictions_b).sum();
 }
 
-double kl_sum(const at::Tensor& logits_p, const at::Tensor& logits_q) {
+at::Tensor kl_sum(const at::Tensor& logits_p, const at::Tensor& logits_q) {
   const at::NoGradGuard no_grad;
   check_logits(logits_p);
   check_logits(logits_q);
@@ -105,7 +105,7 @@ double kl_sum(const at::Tensor& logits_p, const at::Tensor& logits_q) {
   const at::Tensor p = log_p.exp();
   const at::Tensor terms = p * (log_p - log_probabilities(logits_q));
   // 0·log 0 = 0; written so that NaN stays NaN.
-  return at::where(p.eq(0), 0.0, terms).sum().item<double>();
+  return at::where(p.eq(0), 0.0, terms).sum();
 }
 
 at::Tensor feature_cosine(const at::Tensor& a, const at::Tensor& b) {

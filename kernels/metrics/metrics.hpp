@@ -4,13 +4,12 @@
 // arithmetic is double whatever the outputs' dtype, since the grids compare nearly equal models.
 //
 // N examples, C classes. Logits and features: floating point, on any device; labels and predictions:
-// integers. All throw std::invalid_argument for shapes or dtypes other than those given. No gradient is
-// recorded.
+// integers, on the same. Results stay on that device, so that the host need not wait for each; counts are int64 [],
+// sums and shares float64 []. All throw std::invalid_argument for shapes or dtypes other than those given. No
+// gradient is recorded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
-#include <cstdint>
 
 namespace taugrid::metrics {
 
@@ -18,25 +17,26 @@ namespace taugrid::metrics {
 at::Tensor predictions(const at::Tensor& logits);
 
 /// How many of N examples are classified rightly. logits [N,C], labels [N].
-std::int64_t correct(const at::Tensor& logits, const at::Tensor& labels);
+at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels);
 
 /// The share of N examples, N > 0, that are classified rightly. logits [N,C], labels [N].
-double accuracy(const at::Tensor& logits, const at::Tensor& labels);
+at::Tensor accuracy(const at::Tensor& logits, const at::Tensor& labels);
 
 /// Normalised accuracy (papers 1 and 3): mean over the last dimension, the T tasks, of accuracy/own; own [T]
 /// being that of each task's own model. A task that its own model never gets right counts as 0.
 at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own);
 
-/// −Σₙ log softmax(logits[n])[labels[n]], in nats. logits [N,C], labels [N] within 0 … C−1.
-double cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels);
+/// −Σₙ log softmax(logits[n])[labels[n]], in nats. logits [N,C], labels [N] within 0 … C−1, which is
+/// checked on the host alone.
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels);
 
 /// Σₙ 1(a[n] ≠ b[n]) of two prediction vectors [N]: the prediction distance of the disentanglement error ξ
 /// (paper 1, section 4).
-std::int64_t disagreements(const at::Tensor& predictions_a, const at::Tensor& predictions_b);
+at::Tensor disagreements(const at::Tensor& predictions_a, const at::Tensor& predictions_b);
 
 /// Σₙ KL(softmax p[n] ‖ softmax q[n]), in nats; logits p, q [N,C]: the distance of the representation-level
 /// ξ (paper 4). +∞ where q rules out what p allows.
-double kl_sum(const at::Tensor& logits_p, const at::Tensor& logits_q);
+at::Tensor kl_sum(const at::Tensor& logits_p, const at::Tensor& logits_q);
 
 /// cos(a[n], b[n]) of features [N,…], each example's flattened: float64 [N] (paper 5). NaN where a feature is
 /// zero: the angle is undefined.

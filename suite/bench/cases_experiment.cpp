@@ -86,7 +86,7 @@ double grid_error(const Run& run, std::int64_t steps,
     const auto alone = metrics::predictions(head.logits(outputs(a1, 0)));
     const auto merged = metrics::predictions(head.logits(outputs(a1, a2)));
     const double expected =
-        static_cast<double>(metrics::disagreements(alone, merged)) / static_cast<double>(grid_points);
+        metrics::disagreements(alone, merged).item<double>() / static_cast<double>(grid_points);
     worst =
         std::max(worst, std::abs(run.last.tensors.at("error_by_task")[0][r][c].item<double>() - expected));
   }
@@ -159,7 +159,7 @@ Work sweep(const Fixture& x) {
           layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, sample.pixels); },
           x.theta0(), (0.05 * static_cast<double>(k)) * (x.tau(0) + x.tau(1)));
       const double expected =
-          metrics::accuracy(run->study.head(1).logits(z.value + z.tangent), sample.labels);
+          metrics::accuracy(run->study.head(1).logits(z.value + z.tangent), sample.labels).item<double>();
       worst = std::max(worst, std::abs(run->last.tensors.at("test")[k].item<double>() - expected));
     }
     return worst;

@@ -149,7 +149,7 @@ Work step(const Fixture& x, const char* regime_name) {
   Work work;
   work.run = [s, in] {
     const auto value = (*s->loss)(s->theta, in, s->gradient);
-    s->losses.push_back(value.loss + value.penalty);
+    s->losses.push_back(value.sum());
     experiments::clip_norm(s->gradient, clip);
     s->adamw->step(s->gradient, learning_rate);
   };
@@ -180,8 +180,7 @@ Work step(const Fixture& x, const char* regime_name) {
     u /= u.norm();
     const double h = 1e-4;
     const auto at = [&](double a) {
-      const auto value = exact(theta + a * u, exactly, unused);
-      return value.loss + value.penalty;
+      return exact(theta + a * u, exactly, unused).sum();
     };
     const double slope = (at(h) - at(-h)) / (2 * h);
     const bool falls = s->losses.back() < s->losses.front();

@@ -96,6 +96,23 @@ void check_srun() {
                   tasks));
 }
 
+// A device that one rank lacks ends all, with the first such rank's words.
+void require_on_all(std::string problem) {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  int first = problem.empty() ? size : rank;
+  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (first == size) return;
+  if (rank == first && size > 1) problem = fmt::format("rank {} ({}): {}", rank, host_name(), problem);
+  int length = static_cast<int>(problem.size());
+  MPI_Bcast(&length, 1, MPI_INT, first, MPI_COMM_WORLD);
+  problem.resize(static_cast<std::size_t>(length));
+  MPI_Bcast(problem.data(), length, MPI_CHAR, first, MPI_COMM_WORLD);
+  MPI_Finalize();
+  throw InputError(problem);
+}
+
 }  // namespace
 
 Runtime::Impl::Start::Start(int& argc, char**& argv, const std::string& wanted_device) {
@@ -108,9 +125,15 @@ Runtime::Impl::Start::Start(int& argc, char**& argv, const std::string& wanted_d
     device = choose_device(wanted_device);
   } else {
     check_srun();
-    device = choose_device(wanted_device);
+    std::string problem;
+    try {
+      device = choose_device(wanted_device);
+    } catch (const InputError& error) {
+      problem = error.what();
+    }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     started = true;
+    require_on_all(problem);
   }
   if (provided < MPI_THREAD_MULTIPLE) {
     throw std::runtime_error("this MPI gives no MPI_THREAD_MULTIPLE, which taugrid needs");

@@ -206,23 +206,32 @@ Pairs read_pairs(const std::filesystem::path& path) {
   return pairs;
 }
 
-at::Tensor normalised_images(const at::Tensor& images, const std::vector<float>& mean,
-                             const std::vector<float>& std) {
+at::Tensor normalised_images(const at::Tensor& images, const at::Tensor& mean, const at::Tensor& std) {
   const auto channels = images.dim() == 4 ? images.size(3) : -1;
-  if (images.scalar_type() != at::kByte || channels < 0 ||
-      static_cast<std::int64_t>(mean.size()) != channels ||
-      static_cast<std::int64_t>(std.size()) != channels) {
+  if (images.scalar_type() != at::kByte || channels < 0 || mean.numel() != channels || std.numel() != channels) {
     throw InputError("images: expected uint8 [n,h,w,c] and a mean and a std for each channel");
   }
-  const auto constant = [&](const std::vector<float>& values) {
-    return at::tensor(values, at::kFloat).view({1, channels, 1, 1}).to(images.device());
-  };
   return images.permute({0, 3, 1, 2})
       .to(at::kFloat)
       .contiguous()
       .div_(255)
-      .sub_(constant(mean))
-      .div_(constant(std));
+      .sub_(mean.view({1, channels, 1, 1}))
+      .div_(std.view({1, channels, 1, 1}));
+}
+
+at::Tensor normalised_images(const at::Tensor& images, const std::vector<float>& mean,
+                             const std::vector<float>& std) {
+  return normalised_images(images, at::tensor(mean, at::kFloat).to(images.device()),
+                           at::tensor(std, at::kFloat).to(images.device()));
+}
+
+at::Tensor rows_on(at::Device device, const at::Tensor& rows, const at::Tensor& index) {
+  if (device.is_cpu()) return rows.index_select(0, index);
+  auto shape = rows.sizes().vec();
+  shape[0] = index.size(0);
+  auto pinned = at::empty(shape, rows.options().pinned_memory(true));
+  at::index_select_out(pinned, rows, 0, index);
+  return pinned.to(device, /*non_blocking=*/true);
 }
 
 }  // namespace taugrid::data

@@ -76,10 +76,14 @@ double cosine_schedule(std::int64_t step, std::int64_t warmup, std::int64_t step
   return 0.5 * (1 + std::cos(std::numbers::pi * done));
 }
 
-double clip_norm(at::Tensor& gradient, double limit) {
+void clip_norm(at::Tensor& gradient, double limit) {
+  if (!gradient.is_cpu()) {  // without a wait of the host
+    const auto norm = at::linalg_vector_norm(gradient, 2, std::nullopt, false, at::kDouble);
+    gradient.mul_(at::where(norm > limit, limit / (norm + 1e-6), 1.0).to(gradient.scalar_type()));
+    return;
+  }
   const double norm = weights::norm(gradient);  // in double: LibTorch's own loses digits on long vectors
   if (norm > limit) gradient.mul_(limit / (norm + 1e-6));
-  return norm;
 }
 
 }  // namespace taugrid::experiments

@@ -43,6 +43,6 @@ class AdamW {
 double cosine_schedule(std::int64_t step, std::int64_t warmup, std::int64_t steps);
 
 /// Scales the gradient to at most this norm; returns the norm before.
-double clip_norm(at::Tensor& gradient, double limit);
+void clip_norm(at::Tensor& gradient, double limit);
 
 }  // namespace taugrid::experiments

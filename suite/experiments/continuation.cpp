@@ -59,17 +59,19 @@ class Continuation final : public Experiment {
     const auto base = folder.read_unit("features/base");
     std::vector<at::Tensor> traces;  // of each task vector [S, Σn · features]
     for (std::size_t t = 0; t < tasks; ++t)
-      traces.push_back(folder.read_unit("finetune/" + name + "/" + study_.task_name(t)).tensors.at("trace"));
+      traces.push_back(folder.read_unit("finetune/" + name + "/" + study_.task_name(t))
+                           .tensors.at("trace")
+                           .to(study_.device()));
     const auto steps = traces[0].size(0);
     const auto T = static_cast<std::int64_t>(tasks), P = static_cast<std::int64_t>(study_.pairs().size());
-    auto tau_jp = at::zeros({steps, T, T}, at::kDouble), own = at::zeros({steps, T}, at::kDouble);
-    auto pair_normalised = at::zeros({steps, P}, at::kDouble), all = own.clone();
+    auto tau_jp = study_.sums({steps, T, T}), own = study_.sums({steps, T});
+    auto pair_normalised = study_.sums({steps, P}), all = own.clone();
 
     // J(x)τa on task b's points, at one step.
     std::vector<at::Tensor> f0;
     std::vector<std::int64_t> begin = {0};
     for (std::size_t b = 0; b < tasks; ++b) {
-      const auto& whole = base.tensors.at("test/" + study_.task_name(b));
+      const auto whole = base.tensors.at("test/" + study_.task_name(b)).to(study_.device());
       f0.push_back(whole.narrow(0, 0, std::min(points, whole.size(0))));
       begin.push_back(begin.back() + f0.back().numel());
     }
@@ -92,19 +94,19 @@ class Continuation final : public Experiment {
           tau_jp[s][static_cast<std::int64_t>(a)][column] = jt.to(at::kDouble).square().sum(1).mean();
         }
         const auto alone = f0[b] + tangent(s, b, b);
-        const double mine = accuracy(alone);
+        const auto mine = accuracy(alone);
         own[s][column] = mine;
         all[s][column] = accuracy(sum);
         for (std::int64_t p = 0; p < P; ++p) {
           const auto [i, j] = study_.pairs()[static_cast<std::size_t>(p)];
           if (b != i && b != j) continue;
-          const double merged = accuracy(alone + tangent(s, b == i ? j : i, b));
-          pair_normalised[s][p] += mine > 0 ? 0.5 * merged / mine : 0.0;
+          const auto merged = accuracy(alone + tangent(s, b == i ? j : i, b));
+          pair_normalised[s][p] += at::where(mine > 0, 0.5 * merged / mine, 0.0);
         }
       }
     }
     auto step = at::arange(steps, at::kLong).mul_(training.trace_every).clamp_max_(training.steps);
-    auto normalised = at::zeros({steps}, at::kDouble);
+    auto normalised = study_.sums({steps});
     for (std::int64_t s = 0; s < steps; ++s) normalised[s] = metrics::normalised_accuracy(all[s], own[s]);
     store::TensorFile file;
     file.tensors = {{"step", step},

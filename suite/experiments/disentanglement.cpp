@@ -110,11 +110,12 @@ class Disentanglement final : public Experiment {
     const EditedModel model(study_, folder, name, context.group);
     const auto [i, j] = study_.pairs()[p];
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    auto error = at::zeros({2, a, a}, at::kDouble), kl = error.clone();  // [side, α1, α2]
+    auto error = study_.sums({2, a, a}), kl = error.clone();  // [side, α1, α2]
     for (int side = 0; side < 2; ++side) {
       const auto t = side == 0 ? i : j;
       const auto single = folder.read_unit(single_key(name, t));
-      const auto& alone = single.tensors.at("predictions");
+      const auto alone = single.tensors.at("predictions").to(study_.device());
+      const auto outputs = settings_.representation ? single.tensors.at("outputs").to(study_.device()) : at::Tensor();
       // Where the other coefficient is 0, the merged model is the single one: no error, no pass.
       std::vector<double> coefficients;
       std::vector<std::pair<std::int64_t, std::int64_t>> cells;
@@ -132,11 +133,10 @@ class Disentanglement final : public Experiment {
           {i, j}, grid, t, Split::test, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
             const auto [r, c] = cells[static_cast<std::size_t>(k)];
             const auto merged = metrics::predictions(study_.head(t).logits(z));
-            error[side][r][c] =
-                static_cast<double>(metrics::disagreements(alone[side == 0 ? r : c], merged)) /
-                static_cast<double>(merged.size(0));
+            error[side][r][c] = metrics::disagreements(alone[side == 0 ? r : c], merged)
+                                    .to(at::kDouble)
+                                    .div_(merged.size(0));
             if (settings_.representation) {
-              const auto& outputs = single.tensors.at("outputs");
               kl[side][r][c] =
                   metrics::kl_sum(outputs[side == 0 ? r : c], z) / static_cast<double>(merged.size(0));
             }

@@ -43,7 +43,10 @@ double EditedModel::passes(const std::string& name, double evaluations) {
 
 at::Tensor EditedModel::features(const std::string& key, std::size_t b, Split split, std::int64_t n) const {
   auto& file = features_[key];
-  if (file.tensors.empty()) file = folder_.read_unit(key);
+  if (file.tensors.empty()) {
+    file = folder_.read_unit(key);
+    for (auto& [name, tensor] : file.tensors) tensor = tensor.to(study_.device());
+  }
   const auto& all = file.tensors.at((split == Split::test ? "test/" : "validation/") + study_.task_name(b));
   return all.narrow(0, 0, std::min(n, all.size(0)));
 }
@@ -61,27 +64,27 @@ at::Tensor EditedModel::sum_accuracies(const std::vector<std::size_t>& tasks,
     base = features("features/base", b, split, n);
     tangent = study_.tangent(group_, sum, sample.pixels);
   }
-  auto accuracy = at::zeros({static_cast<std::int64_t>(alpha.size())}, at::kDouble);
+  auto accuracy = study_.sums({static_cast<std::int64_t>(alpha.size())});
   for (std::size_t k = 0; k < alpha.size(); ++k) {
     const auto z = linear ? at::add(base, tangent, alpha[k])
                           : study_.encode(group_, at::add(study_.theta0(), sum, alpha[k]), sample.pixels);
     accuracy[static_cast<std::int64_t>(k)] = metrics::accuracy(head.logits(z), sample.labels);
     done(static_cast<double>(k + 1) / static_cast<double>(alpha.size()));
   }
-  return accuracy;
+  return accuracy.cpu();
 }
 
 at::Tensor EditedModel::accuracies(const std::vector<std::size_t>& tasks, const at::Tensor& alpha,
                                    std::size_t b, Split split, std::int64_t n,
                                    const std::function<void(double)>& done) const {
-  auto accuracy = at::zeros({alpha.size(0)}, at::kDouble);
+  auto accuracy = study_.sums({alpha.size(0)});
   const auto& labels = study_.sample(b, split, n).labels;
   const auto head = study_.head(b);
   outputs(tasks, alpha, b, split, n, [&](std::int64_t k, const at::Tensor& z) {
     accuracy[k] = metrics::accuracy(head.logits(z), labels);
     done(static_cast<double>(k + 1) / static_cast<double>(alpha.size(0)));
   });
-  return accuracy;
+  return accuracy.cpu();
 }
 
 void EditedModel::outputs(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,

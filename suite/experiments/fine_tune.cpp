@@ -93,7 +93,7 @@ class FineTune final : public Experiment {
     };
 
     Trainer trainer(study_, name, training, t, context.group);
-    auto losses = at::zeros({training.steps}, at::kFloat), penalties = losses.clone();
+    auto losses = study_.sums({training.steps}), penalties = losses.clone();
     std::vector<at::Tensor> trace;  // at step 0, each trace_every, and at the end
     std::int64_t step = 0;
     double seconds_before = 0;
@@ -127,14 +127,25 @@ class FineTune final : public Experiment {
       store::write_safetensors(state_path, state);
     };
 
-    double saved = 0;
+    // A look at the losses makes the host wait for a GPU: each second there, each step here.
+    const double look_every = study_.device().is_cpu() ? 0 : 1;
+    double saved = 0, looked = 0;
+    std::int64_t finite = step;
+    const auto look = [&] {
+      require_finite_losses(losses.narrow(0, finite, step - finite) + penalties.narrow(0, finite, step - finite),
+                            finite);
+      finite = step;
+      looked = since();
+    };
     while (step < training.steps) {
       if (context.stop.requested(context.group)) {
+        look();
         save();
         throw Interrupted((joint ? "finetune/" + name : key(name, t)) + ": stopped by " +
                           context.stop.reason());
       }
       if (training.checkpoint_seconds > 0 && since() - saved > training.checkpoint_seconds) {
+        look();
         save();
         saved = since();
       }
@@ -143,16 +154,18 @@ class FineTune final : public Experiment {
       penalties[step] = value.penalty;
       ++step;
       keep_trace();
+      if (since() - looked < look_every && step < training.steps) continue;
+      look();
       context.progress(static_cast<double>(step) / static_cast<double>(training.steps),
-                       "loss " + std::to_string(value.loss).substr(0, 5));
+                       "loss " + std::to_string(value.loss.item<double>()).substr(0, 5));
     }
     if (context.group.rank() == 0) {
       models::write_checkpoint(joint ? study_.joint_folder(name) : study_.checkpoint_folder(name, t),
                                study_.encoder(), trainer.theta(), study_.fingerprint());
     }
     store::TensorFile result;
-    result.tensors["loss"] = losses;
-    result.tensors["penalty"] = penalties;
+    result.tensors["loss"] = losses.to(at::kFloat);
+    result.tensors["penalty"] = penalties.to(at::kFloat);
     if (traced) result.tensors["trace"] = at::stack(trace);
     result.tensors["seconds"] = at::full({}, seconds_before + since(), at::kDouble);
     result.metadata["fingerprint"] = models::fingerprint(trainer.theta());

@@ -75,11 +75,11 @@ class Ntk final : public Experiment {
     auto gram = at::full({classes_, points_, tasks, points_}, std::nan(""), at::kFloat);
     std::vector<std::int64_t> mine;
     for (std::int64_t c = context.group.rank(); c < logits; c += context.group.size()) mine.push_back(c);
-    auto whole = at::zeros({logits, points_, n}, at::kFloat);
+    auto whole = at::zeros({logits, points_, n}, theta.options());
     if (!mine.empty()) {
-      const auto index = at::tensor(mine, at::kLong);
+      const auto index = at::tensor(mine, at::kLong).to(study_.device());
       const auto block = [&](const at::Tensor& x, tangent::Rows rows) {
-        const auto head = study_.head(t);
+        const auto& head = study_.head(t);
         const auto f = [&](const std::vector<autodiff::Recorded>& p) {
           return head.logits(study_.encoder().encode(p, x));
         };

@@ -77,7 +77,7 @@ class Pretrain final : public Experiment {
 
     const auto& layout = study_.layout();
     auto theta = study_.theta0().clone();
-    auto log_scale = at::full({1}, std::log(settings_.scale_start), at::kFloat);
+    auto log_scale = at::full({1}, std::log(settings_.scale_start), theta.options());
     AdamWSettings adamw{0.9, 0.98, 1e-8, settings_.weight_decay};
     AdamW optimiser(theta, layout, {}, adamw);
     autodiff::Layout scalar;
@@ -124,10 +124,11 @@ class Pretrain final : public Experiment {
       const auto rows =
           used.index_select(0, at::randperm(n, generator, at::kLong).narrow(0, 0, settings_.batch));
       const auto images = shifted(pairs.images.index_select(0, rows), generator);
-      const auto pixels = data::normalised_images(images, task.mean, task.std);
+      const auto pixels = data::normalised_images(images.to(study_.device()), task.mean, task.std);
       const auto caption = pairs.caption.index_select(0, rows).to(at::kLong);
-      const auto text = pairs.text_embedding.index_select(0, caption);
-      const auto positives = (caption.unsqueeze(0) == caption.unsqueeze(1)).to(at::kFloat);
+      const auto text = pairs.text_embedding.index_select(0, caption).to(study_.device());
+      const auto positives =
+          (caption.unsqueeze(0) == caption.unsqueeze(1)).to(at::kFloat).to(study_.device());
 
       const auto blocks = autodiff::leaves(layout, theta);
       const auto scale = log_scale.detach().requires_grad_(true);
@@ -161,7 +162,7 @@ class Pretrain final : public Experiment {
     store::TensorFile result;
     result.tensors = {{"loss", losses}, {"logit_scale", scales}};
     for (const auto split : {Split::validation, Split::test}) {
-      auto accuracy = at::zeros({static_cast<std::int64_t>(study_.tasks())}, at::kDouble);
+      auto accuracy = study_.sums({static_cast<std::int64_t>(study_.tasks())});
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
         const auto& sample = study_.sample(t, split, study_.settings().evaluation_points);
         const auto logits = study_.head(t).logits(study_.encode(context.group, theta, sample.pixels));

@@ -59,14 +59,14 @@ at::Tensor cross_entropies(const std::vector<Part>& parts, const at::Tensor& z) 
 }
 
 /// Adds the penalties' gradient in z, 2·weight·J(x)τ, to their rows of `g`; returns Σ weight·‖J(x)τ‖².
-double penalties(const std::vector<Part>& parts, const at::Tensor& tangent, at::Tensor& g) {
-  double sum = 0;
+at::Tensor penalties(const std::vector<Part>& parts, const at::Tensor& tangent, at::Tensor& g) {
+  auto sum = at::zeros({}, tangent.options().dtype(at::kDouble));
   std::int64_t row = 0;
   for (const auto& part : parts) {
     const auto n = part.pixels.size(0);
     if (part.head == nullptr) {
       const auto t = tangent.narrow(0, row, n);
-      sum += part.weight * t.to(at::kDouble).square().sum().item<double>();
+      sum.add_(t.to(at::kDouble).square().sum(), part.weight);
       g.narrow(0, row, n).add_(t, 2 * part.weight);
     }
     row += n;
@@ -119,41 +119,45 @@ double step_passes(const Regime& regime, const autodiff::Layout& layout) {
   return 2 + some / all + (regime.linear ? 2 : 0);
 }
 
-TrainingLoss::TrainingLoss(const models::Encoder& encoder, const Regime& regime, const at::Tensor& theta0)
+TrainingLoss::TrainingLoss(const models::Encoder& encoder, const Regime& regime, const at::Tensor& theta0,
+                           std::optional<at::ScalarType> type)
     : encoder_(encoder),
       regime_(regime),
       theta0_(theta0),
+      type_(type.value_or(theta0.scalar_type())),
       trained_(trained_blocks(regime, encoder.layout())) {}
 
-LossValue TrainingLoss::operator()(const at::Tensor& theta, const std::vector<Part>& parts,
-                                   at::Tensor& gradient) const {
+LossValue TrainingLoss::operator()(const at::Tensor& theta, const std::vector<Part>& parts, at::Tensor& gradient,
+                                   const autodiff::Buckets* buckets) const {
   const auto& layout = encoder_.layout();
-  const auto pixels = joined(parts);
+  const auto pixels = joined(parts).to(type_);
+  const auto none = at::zeros({}, theta.options().dtype(at::kDouble));
   if (pixels.size(0) == 0) {  // this rank's share of a small batch
     gradient = at::zeros({trained_parameters(trained_, layout)}, theta.options());
-    return {};
+    if (buckets != nullptr) buckets->all_ready(gradient);
+    return {none, none};
   }
   if (!regime_.linear) {
     for (const auto& part : parts) {
       if (part.head == nullptr) throw std::invalid_argument("a τJp penalty needs a linearised model");
     }
-    const auto blocks = autodiff::leaves(layout, theta, trained_);
-    const auto loss = cross_entropies(parts, encoder_.encode(blocks, pixels));
-    gradient = autodiff::pull_back(blocks, loss, at::ones_like(loss));
-    return {loss.item<double>(), 0};
+    const auto blocks = autodiff::leaves(layout, theta.to(type_), trained_);
+    const auto loss = cross_entropies(parts, encoder_.encode(blocks, pixels).to(theta.scalar_type()));
+    gradient = autodiff::pull_back(blocks, loss, at::ones_like(loss), theta.scalar_type(), buckets);
+    return {loss.detach().to(at::kDouble), none};
   }
   // J is taken at θ0, so the gradient in θ is Jᵀg, g the gradient in the linearised encoder's output.
-  const auto blocks = autodiff::leaves(layout, theta0_, trained_);
-  const auto tau = theta - theta0_;
+  const auto blocks = autodiff::leaves(layout, theta0_.to(type_), trained_);
+  const auto tau = (theta - theta0_).to(type_);
   const auto f = autodiff::linearised(blocks, layout.views(tau), [&](const std::vector<autodiff::Dual>& p) {
     return encoder_.encode(p, pixels);
   });
-  auto z = (f.value.detach() + f.tangent).requires_grad_(true);
+  auto z = (f.value.detach() + f.tangent).to(theta.scalar_type()).requires_grad_(true);
   const auto loss = cross_entropies(parts, z);
   auto g = torch::autograd::grad({loss}, {z})[0];
-  const double penalty = penalties(parts, f.tangent, g);
-  gradient = autodiff::pull_back(blocks, f.value, g);
-  return {loss.item<double>(), penalty};
+  const auto penalty = penalties(parts, f.tangent, g);
+  gradient = autodiff::pull_back(blocks, f.value, g.to(type_), theta.scalar_type(), buckets);
+  return {loss.detach().to(at::kDouble), penalty};
 }
 
 }  // namespace taugrid::experiments

@@ -6,9 +6,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/autodiff/products.hpp"
 #include "suite/models/model.hpp"
 
 namespace taugrid::experiments {
@@ -55,25 +57,31 @@ struct Part {
   double weight;
 };
 
+/// float64 [] each, where θ is: who reads them waits for the device.
 struct LossValue {
-  double loss = 0;     ///< cross-entropy
-  double penalty = 0;  ///< weighted
+  at::Tensor loss;     ///< cross-entropy
+  at::Tensor penalty;  ///< weighted
+
+  double sum() const { return (loss + penalty).item<double>(); }
 };
 
 /// One training loss and its gradient, in one pass over the joined parts.
 class TrainingLoss {
  public:
-  /// θ0 is read for a linear regime. All outlive this object.
-  TrainingLoss(const models::Encoder& encoder, const Regime& regime, const at::Tensor& theta0);
+  /// θ0 is read for a linear regime. All outlive this object. The encoder's passes are in numbers of `type`, θ's own
+  /// unless given; the losses and the gradient in those of θ.
+  TrainingLoss(const models::Encoder& encoder, const Regime& regime, const at::Tensor& theta0,
+               std::optional<at::ScalarType> type = {});
 
-  /// Fills `gradient` with the gradient in the trained blocks of θ [P], end to end. A penalty needs a linear
-  /// regime: std::invalid_argument.
-  LossValue operator()(const at::Tensor& theta, const std::vector<Part>& parts, at::Tensor& gradient) const;
+  /// Fills `gradient` with the gradient in the trained blocks of θ [P], end to end; with `buckets`, as at pull_back(). A penalty needs a linear regime: std::invalid_argument.
+  LossValue operator()(const at::Tensor& theta, const std::vector<Part>& parts, at::Tensor& gradient,
+                       const autodiff::Buckets* buckets = nullptr) const;
 
  private:
   const models::Encoder& encoder_;
   const Regime& regime_;
   const at::Tensor& theta0_;
+  at::ScalarType type_;
   std::vector<bool> trained_;
 };
 

@@ -72,7 +72,7 @@ class Similarity final : public Experiment {
                              schedule::UnitContext& context) const {
     const EditedModel model(study_, folder, name, context.group);
     const auto [i, j] = study_.pairs()[p];
-    auto gaps = at::zeros({2}, at::kDouble);
+    auto gaps = study_.sums({2});
     for (int side = 0; side < 2; ++side) {
       const auto t = side == 0 ? i : j;
       const auto& labels = study_.sample(t, Split::test, points()).labels;
@@ -81,7 +81,8 @@ class Similarity final : public Experiment {
                       gaps[side] = metrics::cross_entropy_sum(study_.head(t).logits(z), labels) /
                                    static_cast<double>(labels.size(0));
                     });
-      gaps[side] -= folder.read_unit("single_task/" + name + "/" + study_.task_name(t)).tensors.at("loss");
+      const auto alone = folder.read_unit("single_task/" + name + "/" + study_.task_name(t));
+      gaps[side] -= alone.tensors.at("loss").to(study_.device());
     }
     store::TensorFile file;
     file.tensors["loss_gap"] = gaps;

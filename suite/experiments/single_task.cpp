@@ -53,7 +53,7 @@ class SingleTask final : public Experiment {
                          cost * (regime(name).linear ? 4 : 1),
                          {"finetune/" + name + "/joint"},
                          [this, t, name](schedule::UnitContext& context) {
-                           const auto theta = models::read_checkpoint(study_.joint_folder(name)).theta;
+                           const auto theta = models::read_checkpoint(study_.joint_folder(name)).theta.to(study_.device());
                            return measure(t, [&](Split split) {
                              const auto& pixels = study_.sample(t, split, points()).pixels;
                              if (!regime(name).linear) return study_.encode(context.group, theta, pixels);
@@ -102,12 +102,12 @@ class SingleTask final : public Experiment {
       const auto logits = study_.head(t).logits(encoded(split));
       const auto& labels = study_.sample(t, split, points()).labels;
       const double n = static_cast<double>(labels.size(0));
-      const double accuracy = metrics::accuracy(logits, labels);
+      const auto accuracy = metrics::accuracy(logits, labels);
       if (split == Split::validation) {
-        file.tensors["validation_accuracy"] = at::full({}, accuracy, at::kDouble);
+        file.tensors["validation_accuracy"] = accuracy;
       } else {
-        file.tensors["accuracy"] = at::full({}, accuracy, at::kDouble);
-        file.tensors["loss"] = at::full({}, metrics::cross_entropy_sum(logits, labels) / n, at::kDouble);
+        file.tensors["accuracy"] = accuracy;
+        file.tensors["loss"] = metrics::cross_entropy_sum(logits, labels) / n;
       }
     }
     return file;

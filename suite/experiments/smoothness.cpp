@@ -131,7 +131,7 @@ class Smoothness final : public Experiment {
       const auto jv = autodiff::linearised(blocks, layout.views(v), encode);
       const auto slope = torch::autograd::grad({loss_of(z)}, {z}, {}, true, true)[0];
       const auto curved = torch::autograd::grad({slope}, {z}, {jv.tangent})[0];
-      return autodiff::pull_back(blocks, jv.value, curved);
+      return autodiff::pull_back(blocks, jv.value, curved, v.scalar_type());
     };
   }
 

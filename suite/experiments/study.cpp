@@ -31,12 +31,16 @@ std::uint64_t seed_for(std::uint64_t seed, const std::string& purpose) {
   return hash >> 1;  // at::randperm's generator takes it as it is; the sign bit stays free
 }
 
-Study::Study(config::Config& config, std::vector<Input>* inputs) {
+Study::Study(config::Config& config, std::vector<Input>* inputs, at::Device device) : device_(device) {
   auto run = config.section("run");
   settings_.name = run.word("name", "taugrid");
   settings_.seed = static_cast<std::uint64_t>(run.integer("seed", 0, {0, 1e15}));
   settings_.threads = static_cast<int>(run.integer("threads_per_rank", 1, {1, 1024}));
   settings_.ranks_per_unit = static_cast<int>(run.integer("ranks_per_unit", 1, {1, 1e6}));
+
+  settings_.precision = run.word("precision", "float32", {"float32", "tf32", "bf16"});
+  // The host's own reduced precisions are left alone: its numbers are the same everywhere.
+  if (device_.is_cuda()) at::globalContext().setAllowTF32CuBLAS(settings_.precision != "float32");
 
   auto model = config.section("model");
   settings_.model = model.required_path("path");
@@ -59,15 +63,27 @@ Study::Study(config::Config& config, std::vector<Input>* inputs) {
   theta0_name_ = settings_.random_init ? "random" : "pretrained";
   if (inputs == nullptr) fingerprint_ = models::fingerprint(theta0());
   check_given(inputs);
+  if (checkpoint_.theta.defined()) checkpoint_.theta = checkpoint_.theta.to(device_);
 
   for (const auto& name : settings_.tasks) read_task(name, inputs);
   if (has_control()) read_task(settings_.control, inputs);
+  for (const auto& task : tasks_) {
+    heads_.push_back({task->head.to(device_), task->logit_scale});
+    channels_.emplace_back(at::tensor(task->mean, at::kFloat).to(device_),
+                           at::tensor(task->std, at::kFloat).to(device_));
+  }
   for (std::size_t i = 0; i < tasks(); ++i) {
     for (std::size_t j = i + 1; j < tasks(); ++j) pairs_.emplace_back(i, j);
   }
 }
 
-at::Tensor Study::random_theta() const { return encoder().random_theta(seed_for(settings_.seed, "theta0")); }
+at::Tensor Study::random_theta() const {
+  return encoder().random_theta(seed_for(settings_.seed, "theta0")).to(device_);
+}
+
+at::Tensor Study::sums(at::IntArrayRef shape) const {
+  return at::zeros(shape, at::TensorOptions(at::kDouble).device(device_));
+}
 
 void Study::read_regimes(config::Section section, std::vector<Input>* inputs) {
   settings_.regimes = section.words("regimes", {"standard", "linear"}, regime_names());
@@ -135,7 +151,7 @@ void Study::check_given(std::vector<Input>* inputs) const {
       !std::filesystem::exists(pretrained / "model.safetensors"))
     return;
   const auto start = models::read_checkpoint(pretrained).theta;
-  if (start.sizes() != theta0().sizes() || !start.equal(theta0())) {
+  if (start.sizes() != theta0().sizes() || models::fingerprint(start) != fingerprint_) {
     throw InputError(pretrained.string() + ": is not the model " + settings_.model.string() +
                      ", so its fine-tuned models make no task vectors of it");
   }
@@ -219,10 +235,18 @@ const Sample& Study::sample(std::size_t t, Split split, std::int64_t n) const {
     return samples_.emplace(key, std::move(sample)).first->second;
   }
   sample.index = sample_rows(t, split, n);
-  sample.pixels =
-      data::normalised_images(rows.inputs.index_select(0, sample.index), task(t).mean, task(t).std);
-  sample.labels = rows.labels.index_select(0, sample.index);
+  sample.pixels = pixels(t, split, sample.index);
+  sample.labels = labels(t, split, sample.index);
   return samples_.emplace(key, std::move(sample)).first->second;
+}
+
+at::Tensor Study::pixels(std::size_t t, Split split, const at::Tensor& rows) const {
+  return data::normalised_images(data::rows_on(device_, split_of(task(t), split).inputs, rows), channels_[t].first,
+                                 channels_[t].second);
+}
+
+at::Tensor Study::labels(std::size_t t, Split split, const at::Tensor& rows) const {
+  return data::rows_on(device_, split_of(task(t), split).labels, rows);
 }
 
 at::Tensor Study::sample_index(Split split, std::int64_t n) const {
@@ -301,7 +325,7 @@ at::Tensor Study::task_vector(const std::string& regime, std::size_t t) const {
     throw InputError(checkpoint_folder(regime, t).string() + ": was trained from another θ0 (" + tuned.start +
                      ") than " + settings_.model.string() + " (" + fingerprint_ + ")");
   }
-  vectors_.emplace_front(key, tuned.theta.sub_(theta0()));
+  vectors_.emplace_front(key, tuned.theta.to(device_).sub_(theta0()));
   const auto limit = std::max<std::size_t>(2, vector_memory / std::max<std::size_t>(1, theta0().nbytes()));
   while (vectors_.size() > limit) vectors_.pop_back();
   return vectors_.front().second;
@@ -342,17 +366,19 @@ at::Tensor Study::by_shards(const comm::Communicator& group, const at::Tensor& p
 
 at::Tensor Study::encode(const comm::Communicator& group, const at::Tensor& theta,
                          const at::Tensor& pixels) const {
-  const auto blocks = layout().views(theta);
+  const auto blocks = layout().views(theta.to(compute_type()));
   return by_shards(group, pixels, "gathering features",
-                   [&](const at::Tensor& x) { return encoder().encode(blocks, x); });
+                   [&](const at::Tensor& x) { return encoder().encode(blocks, x.to(compute_type())); });
 }
 
 at::Tensor Study::tangent(const comm::Communicator& group, const at::Tensor& tau,
                           const at::Tensor& pixels) const {
+  const auto start = theta0().to(compute_type()), direction = tau.to(compute_type());
   return by_shards(group, pixels, "gathering tangents", [&](const at::Tensor& x) {
+    const auto input = x.to(compute_type());
     return autodiff::jvp(
-               layout(), [&](const std::vector<autodiff::Dual>& p) { return encoder().encode(p, x); },
-               theta0(), tau)
+               layout(), [&](const std::vector<autodiff::Dual>& p) { return encoder().encode(p, input); }, start,
+               direction)
         .tangent;
   });
 }

@@ -25,9 +25,9 @@ enum class Split { train, validation, test };
 
 /// Points drawn by seed from one split of one task. A smaller sample is the beginning of a larger one.
 struct Sample {
-  at::Tensor index;   ///< int64 [n], rows of the split
-  at::Tensor pixels;  ///< float32 [n, c, h, w], normalised
-  at::Tensor labels;  ///< int64 [n]
+  at::Tensor index;   ///< int64 [n], rows of the split; on the host
+  at::Tensor pixels;  ///< float32 [n, c, h, w], normalised; on the device
+  at::Tensor labels;  ///< int64 [n]; on the device
 };
 
 struct Settings {
@@ -35,6 +35,10 @@ struct Settings {
   std::uint64_t seed = 0;
   int threads = 1;
   int ranks_per_unit = 1;
+  /// "float32"; "tf32": products of float32 with 10 bits of mantissa, on GPUs that have them; "bf16": evaluation and
+  /// training in bfloat16, with θ, its gradient, the losses and all sums in float32 or double. Hessian and NTK
+  /// products are never in bfloat16: they are differences of nearly equal numbers.
+  std::string precision = "float32";
   std::filesystem::path model;
   bool random_init = false;
   std::filesystem::path data;
@@ -58,14 +62,22 @@ class Study {
  public:
   /// Reads the sections [run], [model] and [data], the model and the head of each task. Throws InputError.
   /// With `inputs`, each input is listed there, and where one is missing or wrong, a stand-in takes its
-  /// place: enough to check a configuration and to count its work, not to compute it.
-  explicit Study(config::Config& config, std::vector<Input>* inputs = nullptr);
+  /// place: enough to check a configuration and to count its work, not to compute it. θ0, heads, samples and task
+  /// vectors lie on `device`.
+  explicit Study(config::Config& config, std::vector<Input>* inputs = nullptr, at::Device device = at::kCPU);
 
   const Settings& settings() const { return settings_; }
   /// Sets where checkpoints are; before compute() of any unit.
   void set_folder(std::filesystem::path run_folder) { folder_ = std::move(run_folder); }
   const std::filesystem::path& folder() const { return folder_; }
 
+  at::Device device() const { return device_; }
+  /// Of evaluation and training: float32 or bfloat16.
+  at::ScalarType compute_type() const {
+    return settings_.precision == "bf16" ? at::kBFloat16 : at::kFloat;
+  }
+  /// Zeros of float64 on the device: results that are written there one by one make the host wait for none.
+  at::Tensor sums(at::IntArrayRef shape) const;
   const models::Encoder& encoder() const { return *checkpoint_.encoder; }
   const autodiff::Layout& layout() const { return encoder().layout(); }
   /// Of θ0; goes into the checkpoints trained from it.
@@ -94,7 +106,11 @@ class Study {
     return t < tasks() ? settings_.tasks[t] : settings_.control;
   }
   const data::Task& task(std::size_t t) const { return *tasks_[t]; }
-  models::Head head(std::size_t t) const { return {task(t).head, task(t).logit_scale}; }
+  const models::Head& head(std::size_t t) const { return heads_[t]; }
+  /// Rows of a task's split, normalised, on the device: float32 [n, c, h, w].
+  at::Tensor pixels(std::size_t t, Split split, const at::Tensor& rows) const;
+  /// int64 [n], likewise.
+  at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
   /// Pairs of tasks in the order (0,1), (0,2), … of the contract.
   const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
   std::string pair_name(std::size_t p) const;
@@ -121,7 +137,7 @@ class Study {
   /// Σ τ [P] over these tasks; the last one is kept.
   at::Tensor task_vector_sum(const std::string& regime, const std::vector<std::size_t>& tasks) const;
 
-  /// f(x; θ) [n, features] of θ [P]; the samples are dealt to the group's ranks, the result is on all.
+  /// f(x; θ), float32 [n, features], of θ [P]; the samples are dealt to the group's ranks, the result is on all.
   at::Tensor encode(const comm::Communicator& group, const at::Tensor& theta, const at::Tensor& pixels) const;
   /// J(x)τ [n, features] at θ0, likewise.
   at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, const at::Tensor& pixels) const;
@@ -137,12 +153,15 @@ class Study {
                        F&& f) const;
 
   Settings settings_;
+  at::Device device_ = at::kCPU;
   std::filesystem::path folder_;
   models::Checkpoint checkpoint_;
   std::string theta0_name_, fingerprint_;
   bool stand_in_ = false;  // the model is missing, and only counted with
   std::vector<std::string> vector_regimes_, joint_regimes_, given_regimes_;
   std::vector<std::unique_ptr<data::Task>> tasks_;  // the control last
+  std::vector<models::Head> heads_;                 // of each, on the device
+  std::vector<std::pair<at::Tensor, at::Tensor>> channels_;  // of each, mean and std, on the device
   std::vector<std::pair<std::size_t, std::size_t>> pairs_;
   mutable std::map<std::tuple<std::size_t, Split, std::int64_t>, Sample> samples_;
   mutable std::list<std::pair<std::string, at::Tensor>> vectors_;  // newest first

@@ -40,7 +40,7 @@ class TauJp final : public Experiment {
                auto file = each_sample(
                    context, [&](const at::Tensor& x) { return study_.tangent(context.group, tau, x); });
                const auto tasks = static_cast<std::int64_t>(study_.tasks());
-               auto value = at::zeros({tasks + study_.has_control()}, at::kDouble);
+               auto value = study_.sums({tasks + study_.has_control()});
                for (std::size_t b = 0; b < study_.tasks_and_control(); ++b) {
                  value[static_cast<std::int64_t>(b)] =
                      file.tensors.at("test/" + study_.task_name(b)).to(at::kDouble).square().sum(1).mean();

@@ -6,11 +6,13 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 namespace taugrid::experiments {
 namespace {
+
+// Numbers of one sum over ranks beside the backward pass: large enough for the network, small enough to begin early.
+constexpr std::int64_t smallest_sum = std::int64_t{1} << 16, largest_sum = std::int64_t{1} << 23;
 
 Training read(config::Section section, const Training& d) {
   Training t{};
@@ -100,11 +102,18 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
       training_(training),
       group_(group),
       theta_(study.theta0().clone()),
-      loss_(study.encoder(), regime_, study.theta0()),
+      loss_(study.encoder(), regime_, study.theta0(), study.compute_type()),
       optimiser_(theta_, study.layout(), trained_blocks(regime_, study.layout()), adamw(training)) {
   if (!regime_.start.empty()) theta_.add_(study.task_vector(regime_.start, t));
-  for (std::size_t u = 0; u < study.tasks(); ++u) heads_.push_back(study.head(u));
-  const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
+  if (group.size() > 1) {
+    const auto trained = trained_blocks(regime_, study.layout());
+    const auto stretch =
+        std::clamp<std::int64_t>(trained_parameters(trained, study.layout()) / 8, smallest_sum, largest_sum);
+    buckets_.emplace(study.layout(), trained, stretch, [this](const at::Tensor& part) {
+      sums_.push_back(group_.begin_all_reduce_sum(part, "gradient"));
+    });
+  }
+    const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
     return Source{u, Batches(study.task(u).train.labels.size(0), batch,
                              seed_for(study.settings().seed, purpose + study.task_name(u)))};
   };
@@ -125,16 +134,15 @@ Part Trainer::part(std::size_t task, const at::Tensor& rows) const {
   const auto share = (n + group_.size() - 1) / group_.size();
   const auto begin = std::min(n, share * group_.rank());
   const auto mine = rows.narrow(0, begin, std::min(n, begin + share) - begin);
-  const auto& data = study_.task(task);
-  return {data::normalised_images(data.train.inputs.index_select(0, mine), data.mean, data.std),
-          data.train.labels.index_select(0, mine), nullptr, 1 / static_cast<double>(n)};
+  return {study_.pixels(task, Split::train, mine), study_.labels(task, Split::train, mine), nullptr,
+          1 / static_cast<double>(n)};
 }
 
 std::vector<Part> Trainer::parts(std::int64_t step) {
   std::vector<Part> all;
   for (auto& source : own_) {
     all.push_back(part(source.task, source.batches.rows(step)));
-    all.back().head = &heads_[source.task];
+    all.back().head = &study_.head(source.task);
     all.back().weight /= static_cast<double>(own_.size());
   }
   if (others_.empty()) return all;
@@ -152,21 +160,26 @@ std::vector<Part> Trainer::parts(std::int64_t step) {
 }
 
 LossValue Trainer::step(std::int64_t number) {
-  auto value = loss_(theta_, parts(number), gradient_);
+  auto value = loss_(theta_, parts(number), gradient_, buckets_ ? &*buckets_ : nullptr);
   if (group_.size() > 1) {
-    group_.all_reduce_sum(gradient_, "gradient");
-    auto sum = at::tensor({value.loss, value.penalty}, at::kDouble);
+    auto sum = at::stack({value.loss, value.penalty});
     group_.all_reduce_sum(sum, "loss");
-    value = {sum[0].item<double>(), sum[1].item<double>()};
-  }
-  if (!std::isfinite(value.loss + value.penalty)) {
-    throw std::runtime_error("the training loss is not finite at step " + std::to_string(number) +
-                             "; a smaller learning_rate may help");
+    value = {sum[0], sum[1]};
+    for (auto& part : sums_) part.wait();
+    sums_.clear();
   }
   clip_norm(gradient_, training_.clip);
   optimiser_.step(gradient_,
                   training_.learning_rate * cosine_schedule(number, training_.warmup, training_.steps));
   return value;
+}
+
+void require_finite_losses(const at::Tensor& losses, std::int64_t from) {
+  const auto wrong = at::isfinite(losses).logical_not().nonzero();
+  if (wrong.size(0) == 0) return;
+  throw std::runtime_error("the training loss is not finite at step " +
+                           std::to_string(from + wrong[0].item<std::int64_t>()) +
+                           "; a smaller learning_rate may help");
 }
 
 void Trainer::save(store::TensorFile& state) const {

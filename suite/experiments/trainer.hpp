@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,10 @@ std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regim
 /// Additions and multiplications of one training step of task t.
 double step_flops(const Study& study, const std::string& regime, const Training& training, std::size_t t);
 
+/// Throws std::runtime_error that names the first of these steps' losses, float64 [n], that is not finite; the first
+/// is that of step `from`.
+void require_finite_losses(const at::Tensor& losses, std::int64_t from);
+
 /// Rows of one step's batch: epochs of seeded permutations, laid end to end; any step can be found again.
 class Batches {
  public:
@@ -58,7 +63,8 @@ class Trainer {
   Trainer(const Study& study, const std::string& regime, const Training& training, std::size_t t,
           const comm::Communicator& group);
 
-  /// The step's loss before its update. Throws std::runtime_error where it is not finite.
+  /// The step's loss before its update, on the device. Several ranks sum their gradients in stretches, each beside
+  /// the rest of the backward pass.
   LossValue step(std::int64_t number);
   const at::Tensor& theta() const { return theta_; }
 
@@ -79,9 +85,10 @@ class Trainer {
   const Training& training_;
   const comm::Communicator& group_;
   at::Tensor theta_, gradient_;
+  std::vector<comm::Reduction> sums_;  // under way
+  std::optional<autodiff::Buckets> buckets_;
   TrainingLoss loss_;
   AdamW optimiser_;
-  std::vector<models::Head> heads_;  // by task
   std::vector<Source> own_;          // one; of a joint regime, all tasks
   std::vector<Source> others_;       // penalised
 };

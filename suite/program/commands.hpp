@@ -15,6 +15,8 @@ struct RunOptions {
   std::filesystem::path run_dir;       ///< empty: runs/NAME
   std::vector<std::string> overrides;  ///< key=value
   std::optional<double> time_limit_minutes;
+  std::string device = "auto";
+  double collective_limit = 600;  ///< seconds
   bool dry_run = false;
   std::string command_line;
 };

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "suite/comm/device.hpp"
 #include "suite/experiments/regime.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
@@ -15,7 +16,8 @@ int info() {
   fmt::print("taugrid: how task vectors compose\n\n");
   for (const auto& [name, value] : versions()) fmt::print("  {:<24}{}\n", name, value);
   fmt::print("  {:<24}{}\n", "cores", std::thread::hardware_concurrency());
-  fmt::print("  {:<24}cpu\n", "devices");
+  const int gpus = comm::visible_gpus();
+  fmt::print("  {:<24}cpu{}\n", "devices", gpus == 0 ? "" : fmt::format(", {} GPUs", gpus));
   std::string regimes;
   for (const auto& name : experiments::regime_names()) regimes += (regimes.empty() ? "" : ", ") + name;
   fmt::print("  {:<24}{}\n", "regimes", regimes);

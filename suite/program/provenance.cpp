@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "suite/comm/nccl.hpp"
 #include "taugrid_version.hpp"
 
 namespace taugrid::program {
@@ -39,6 +40,7 @@ std::vector<std::pair<std::string, std::string>> versions() {
                    triple(KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100));
   all.emplace_back("kokkos_execution_space", Kokkos::DefaultExecutionSpace::name());
   all.emplace_back("cpu_capability", at::get_cpu_capability());
+  if (const auto nccl = comm::nccl_version(); !nccl.empty()) all.emplace_back("nccl_loaded", nccl);
   return all;
 }
 

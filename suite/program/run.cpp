@@ -82,6 +82,7 @@ void write_results(comm::Runtime& runtime, const experiments::Study& study,
   out.attribute("/provenance", "seed", static_cast<std::int64_t>(study.settings().seed));
   out.attribute("/provenance", "ranks", static_cast<std::int64_t>(runtime.world().size()));
   out.attribute("/provenance", "ranks_per_unit", static_cast<std::int64_t>(study.settings().ranks_per_unit));
+  out.attribute("/provenance", "precision", study.settings().precision);
   out.attribute("/provenance", "threads_per_rank", static_cast<std::int64_t>(study.settings().threads));
   std::vector<std::string> hosts, devices;
   for (const auto& rank : runtime.ranks()) {
@@ -95,8 +96,9 @@ void write_results(comm::Runtime& runtime, const experiments::Study& study,
 
 void compute(comm::Runtime& runtime, const RunOptions& options) {
   runtime.check_launcher();
+  runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
   auto config = config::Config::load(options.experiment, options.overrides);
-  experiments::Study study(config);
+  experiments::Study study(config, nullptr, runtime.device());
   const auto experiments = experiments::make_experiments(config, study);
   config.finish();
   if (study.settings().ranks_per_unit > runtime.world().size()) {
@@ -142,7 +144,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
 }  // namespace
 
 int run(int& argc, char**& argv, const RunOptions& options) {
-  comm::Runtime runtime(argc, argv);
+  comm::Runtime runtime(argc, argv, {.device = options.device});
   return comm::run_guarded(runtime, [&] { compute(runtime, options); });
 }
 

@@ -15,6 +15,8 @@ namespace {
 namespace metrics = taugrid::metrics;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+double number(const at::Tensor& scalar) { return scalar.to(at::kDouble).item<double>(); }
+
 // Straight from the definition, in long double.
 std::vector<long double> softmax(const at::Tensor& row) {
   const at::Tensor values = row.to(at::kDouble).contiguous();
@@ -39,10 +41,10 @@ TEST(Metrics, PredictionsCorrectAndDisagreements) {
   const at::Tensor logits = at::tensor({1.0F, 2.0F, 0.0F, 5.0F, -1.0F, 4.0F}).view({2, 3});
   const at::Tensor labels = at::tensor({1, 2}, at::kInt);
   EXPECT_TRUE(at::equal(metrics::predictions(logits), at::tensor({1, 0}, at::kLong)));
-  EXPECT_EQ(metrics::correct(logits, labels), 1);
-  EXPECT_DOUBLE_EQ(metrics::accuracy(logits, labels), 1.0 / static_cast<double>(labels.size(0)));
-  EXPECT_EQ(metrics::disagreements(metrics::predictions(logits), labels), 1);
-  EXPECT_EQ(metrics::disagreements(labels, labels), 0);
+  EXPECT_EQ(number(metrics::correct(logits, labels)), 1);
+  EXPECT_DOUBLE_EQ(number(metrics::accuracy(logits, labels)), 1.0 / static_cast<double>(labels.size(0)));
+  EXPECT_EQ(number(metrics::disagreements(metrics::predictions(logits), labels)), 1);
+  EXPECT_EQ(number(metrics::disagreements(labels, labels)), 0);
 }
 
 TEST(Metrics, CrossEntropyMatchesItsDefinition) {
@@ -53,44 +55,44 @@ TEST(Metrics, CrossEntropyMatchesItsDefinition) {
   for (std::int64_t n = 0; n < 50; ++n) {
     expected -= std::log(softmax(logits[n])[static_cast<std::size_t>(labels[n].item<int>())]);
   }
-  EXPECT_NEAR(metrics::cross_entropy_sum(logits, labels), static_cast<double>(expected), 1e-10);
+  EXPECT_NEAR(number(metrics::cross_entropy_sum(logits, labels)), static_cast<double>(expected), 1e-10);
 }
 
 TEST(Metrics, CrossEntropyAddsUpOverShards) {
   at::manual_seed(2);
   const at::Tensor logits = at::randn({100, 10}), labels = at::randint(10, {100}, at::kLong);
-  const double parts = metrics::cross_entropy_sum(logits.narrow(0, 0, 33), labels.narrow(0, 0, 33)) +
-                       metrics::cross_entropy_sum(logits.narrow(0, 33, 67), labels.narrow(0, 33, 67));
-  EXPECT_NEAR(parts, metrics::cross_entropy_sum(logits, labels), 1e-10);
+  const double parts = number(metrics::cross_entropy_sum(logits.narrow(0, 0, 33), labels.narrow(0, 0, 33))) +
+                       number(metrics::cross_entropy_sum(logits.narrow(0, 33, 67), labels.narrow(0, 33, 67)));
+  EXPECT_NEAR(parts, number(metrics::cross_entropy_sum(logits, labels)), 1e-10);
 }
 
 TEST(Metrics, CrossEntropyOfLargeLogitsDoesNotOverflow) {
   const at::Tensor logits = at::tensor({1e4F, 0.0F}).view({1, 2});
-  EXPECT_EQ(metrics::cross_entropy_sum(logits, at::tensor({1}, at::kLong)), 1e4);
-  EXPECT_EQ(metrics::cross_entropy_sum(logits, at::tensor({0}, at::kLong)), 0);
+  EXPECT_EQ(number(metrics::cross_entropy_sum(logits, at::tensor({1}, at::kLong))), 1e4);
+  EXPECT_EQ(number(metrics::cross_entropy_sum(logits, at::tensor({0}, at::kLong))), 0);
 }
 
 TEST(Metrics, KlMatchesItsDefinition) {
   at::manual_seed(3);
   const at::Tensor p = 3 * at::randn({40, 9}), q = 3 * at::randn({40, 9});
-  EXPECT_NEAR(metrics::kl_sum(p, q), kl_by_definition(p, q), 1e-10);
-  EXPECT_EQ(metrics::kl_sum(p, p), 0);
-  EXPECT_NEAR(metrics::kl_sum(p, p + 100), 0, 1e-4);  // float32 logits, rounded by the shift
+  EXPECT_NEAR(number(metrics::kl_sum(p, q)), kl_by_definition(p, q), 1e-10);
+  EXPECT_EQ(number(metrics::kl_sum(p, p)), 0);
+  EXPECT_NEAR(number(metrics::kl_sum(p, p + 100)), 0, 1e-4);  // float32 logits, rounded by the shift
 }
 
 // In float32 the log-probabilities' rounding alone would be a thousand times this.
 TEST(Metrics, KlOfNearlyEqualModels) {
   const at::Tensor p = at::zeros({1, 2});
   const at::Tensor q = at::tensor({1e-5F, 0.0F}).view({1, 2});
-  EXPECT_NEAR(metrics::kl_sum(p, q), 1e-10 / 8, 1e-14);
+  EXPECT_NEAR(number(metrics::kl_sum(p, q)), 1e-10 / 8, 1e-14);
 }
 
 TEST(Metrics, KlAtTheEdges) {
   const at::Tensor certain = at::tensor({0.0, -infinity}).view({1, 2}), even = at::zeros({1, 2}, at::kDouble);
-  EXPECT_DOUBLE_EQ(metrics::kl_sum(certain, even), std::log(2.0));
-  EXPECT_EQ(metrics::kl_sum(even, certain), infinity);
-  EXPECT_EQ(metrics::kl_sum(certain, certain), 0);
-  EXPECT_TRUE(std::isnan(metrics::kl_sum(at::full({1, 2}, std::nan("")), even)));
+  EXPECT_DOUBLE_EQ(number(metrics::kl_sum(certain, even)), std::log(2.0));
+  EXPECT_EQ(number(metrics::kl_sum(even, certain)), infinity);
+  EXPECT_EQ(number(metrics::kl_sum(certain, certain)), 0);
+  EXPECT_TRUE(std::isnan(number(metrics::kl_sum(at::full({1, 2}, std::nan("")), even))));
 }
 
 TEST(Metrics, FeatureCosineAndCoefficientMatchTheFormula) {
@@ -117,9 +119,9 @@ TEST(Metrics, FeaturesOfExactLinearity) {
 
 TEST(Metrics, NoExamples) {
   const at::Tensor logits = at::empty({0, 4}), labels = at::empty({0}, at::kLong);
-  EXPECT_EQ(metrics::correct(logits, labels), 0);
-  EXPECT_EQ(metrics::cross_entropy_sum(logits, labels), 0);
-  EXPECT_EQ(metrics::kl_sum(logits, logits), 0);
+  EXPECT_EQ(number(metrics::correct(logits, labels)), 0);
+  EXPECT_EQ(number(metrics::cross_entropy_sum(logits, labels)), 0);
+  EXPECT_EQ(number(metrics::kl_sum(logits, logits)), 0);
   EXPECT_EQ(metrics::feature_cosine(logits, logits).numel(), 0);
 }
 

@@ -51,7 +51,7 @@ TEST_P(RegimeTest, GradientIsTheSlopeOfTheLoss) {
   const TrainingLoss loss(*encoder, r, theta0);
   at::Tensor gradient, unused;
   const auto value = loss(theta, parts, gradient);
-  EXPECT_EQ(value.penalty > 0, others > 0);
+  EXPECT_EQ(value.penalty.item<double>() > 0, others > 0);
 
   // Along random directions within the trained blocks.
   const auto& layout = encoder->layout();
@@ -67,8 +67,7 @@ TEST_P(RegimeTest, GradientIsTheSlopeOfTheLoss) {
     }
     const double length = direction.norm().item<double>(), h = 1e-4 / length;
     const auto at = [&](double a) {
-      const auto found = loss(theta + a * direction, parts, unused);
-      return found.loss + found.penalty;
+      return loss(theta + a * direction, parts, unused).sum();
     };
     const double slope = (at(h) - at(-h)) / (2 * h);
     EXPECT_NEAR(gradient.dot(at::cat(compact)).item<double>(), slope, 1e-6 * length);
@@ -94,10 +93,41 @@ TEST_F(RegimeParts, ShardsOfABatchAddUp) {
   for (const auto* name : {"standard", "linear"}) {
     const TrainingLoss loss(*encoder, regime(name), theta0);
     at::Tensor g, g1, g2;
-    const double one = loss(theta, {whole}, g).loss;
-    const double two = loss(theta, {shard(0, 4)}, g1).loss + loss(theta, {shard(4, 2)}, g2).loss;
+    const double one = loss(theta, {whole}, g).sum();
+    const double two = loss(theta, {shard(0, 4)}, g1).sum() + loss(theta, {shard(4, 2)}, g2).sum();
     EXPECT_NEAR(one, two, 1e-12);
     EXPECT_TRUE(g.allclose(g1 + g2, 1e-9, 1e-12));
+  }
+}
+
+TEST_F(RegimeParts, BucketsHandOverTheGradientFromItsEnd) {
+  const auto& layout = encoder->layout();
+  for (const auto* name : {"standard", "linear", "attention"}) {
+    const auto& r = regime(name);
+    const TrainingLoss loss(*encoder, r, theta0);
+    const auto trained = trained_blocks(r, layout);
+    const auto whole = labelled(6);
+    at::Tensor expected, bucketed, empty;
+    loss(theta, {whole}, expected);
+    for (const std::int64_t numbers : {std::int64_t{1}, std::int64_t{5000}, layout.size()}) {
+      std::vector<at::Tensor> parts;
+      const autodiff::Buckets buckets(layout, trained, numbers, [&](const at::Tensor& part) {
+        parts.push_back(part);
+        part.mul_(2);  // as a sum over two ranks would
+      });
+      loss(theta, {whole}, bucketed, &buckets);
+      EXPECT_EQ(parts.size(), buckets.size());
+      std::reverse(parts.begin(), parts.end());
+      EXPECT_TRUE(at::cat(parts).equal(2 * expected)) << name << " in buckets of " << numbers;
+      EXPECT_TRUE(bucketed.equal(2 * expected)) << name;
+      EXPECT_TRUE(numbers > 1 || buckets.size() > 3);
+
+      // A rank without a sample hands over the same stretches.
+      const auto filled = parts.size();
+      loss(theta, {Part{whole.pixels.narrow(0, 0, 0), whole.labels.narrow(0, 0, 0), &head, 1.0}}, empty, &buckets);
+      EXPECT_EQ(parts.size(), 2 * filled);
+      EXPECT_TRUE(empty.eq(0).all().item<bool>());
+    }
   }
 }
 

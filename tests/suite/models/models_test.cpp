@@ -83,7 +83,7 @@ TEST(Linearised, ValueIsExactAtTheStartAndGradientIsThatOfTheTangent) {
   });
   EXPECT_FALSE(f.tangent.requires_grad());
   const auto cotangent = 2 * (f.value.detach() + f.tangent);
-  const auto gradient = autodiff::pull_back(blocks, f.value, cotangent);
+  const auto gradient = autodiff::pull_back(blocks, f.value, cotangent, at::kDouble);
   const double h = 1e-4;
   const double difference = (loss_at(tau + h * direction) - loss_at(tau - h * direction)) / (2 * h);
   EXPECT_NEAR(at::dot(gradient, direction).item<double>(), difference, 1e-6 * std::abs(difference));

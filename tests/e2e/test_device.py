@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The GPU path, rehearsed: a device whose memory is the host's, that refuses tensors of host and device in one
+operation and counts what would make the host wait for a GPU."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import h5py
+import launch
+import numpy as np
+import pytest
+from world import World
+
+REHEARSAL = os.environ["TAUGRID_REHEARSAL"]
+OWN = ("units", "cost", "provenance")  # times, hosts
+
+
+def rehearse(experiment: Path, folder: Path, *arguments: str, ranks: int = 1) -> Path:
+    command = launch.command(ranks, "run", experiment, "--run-dir", folder, "--device", "rehearsal", *arguments)
+    environment = launch.environment() | {"LD_PRELOAD": REHEARSAL, "REHEARSAL_WAITS": str(folder) + ".waits"}
+    command[1:1] = ["-x", "LD_PRELOAD", "-x", "REHEARSAL_WAITS"]
+    done = subprocess.run(command, env=environment, text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                          timeout=launch.PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "results.h5"
+
+
+def waits(folder: Path) -> int:
+    return int(Path(str(folder) + ".waits").read_text())
+
+
+def numbers(path: Path) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+
+    def keep(name: str, node: h5py.Dataset | h5py.Group) -> None:
+        if isinstance(node, h5py.Dataset) and not name.startswith(OWN) and node.dtype.kind in "fiu":
+            if not name.endswith("/seconds"):
+                found[name] = node[()]
+
+    with h5py.File(path) as file:
+        file.visititems(keep)
+    return found
+
+
+def assert_close(expected: dict[str, np.ndarray], ours: dict[str, np.ndarray]) -> None:
+    assert expected.keys() == ours.keys()
+    for name, value in expected.items():
+        scale = np.nanmax(np.abs(value), initial=1e-30)
+        assert np.array_equal(np.isnan(value), np.isnan(ours[name])), name
+        assert np.nanmax(np.abs(value - ours[name]), initial=0) <= 1e-4 * scale, name
+
+
+def test_every_experiment_stays_on_the_device_and_gives_the_hosts_numbers(world: World, tmp_path: Path) -> None:
+    host = numbers(launch.measure(world.papers, tmp_path / "host", ranks=1))
+    device = rehearse(world.papers, tmp_path / "device")
+    assert_close(host, numbers(device))
+    with h5py.File(device) as file:
+        assert {row["device"].decode() for row in file["units"][()]} == {"rehearsal:0"}
+
+
+def test_groups_of_ranks_on_devices_give_the_same(world: World, tmp_path: Path) -> None:
+    host = numbers(launch.measure(world.experiment, tmp_path / "host", ranks=1))
+    device = rehearse(world.experiment, tmp_path / "device", "--set", "run.ranks_per_unit=2", ranks=2)
+    assert_close(host, numbers(device))
+
+
+@pytest.mark.parametrize(("longer", "iterations"), [
+    (["finetune.steps=60"], 6 * 40),
+    (["disentanglement.alpha={ from = -2.0, to = 2.0, count = 17 }"], 2 * 3 * (17 * 17 - 25)),
+    (["addition.alpha={ from = 0.0, to = 1.0, count = 41 }"], 6 * 35),
+])
+def test_loops_do_not_wait_for_the_device(world: World, tmp_path: Path, longer: list[str], iterations: int) -> None:
+    rehearse(world.experiment, tmp_path / "short", "--set", "finetune.steps=20")
+    extra = [argument for key in longer for argument in ("--set", key)]
+    rehearse(world.experiment, tmp_path / "long", "--set", "finetune.steps=20", *extra)
+    # Waits that come with time, such as a look at the loss each second, are few.
+    assert waits(tmp_path / "long") - waits(tmp_path / "short") < iterations / 10
+
+
+def test_a_gpu_that_is_not_there_is_said(world: World, tmp_path: Path) -> None:
+    done = launch.run(2, "run", world.experiment, "--run-dir", tmp_path / "run", "--device", "cuda")
+    if done.returncode == 0:
+        pytest.skip("a GPU is there")
+    assert done.returncode == 2
+    assert done.stderr.startswith("taugrid: error: rank 0 (")
+    assert done.stderr.count("\n") == 1
+    assert "device cuda: no GPU is seen here" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+    done = launch.run(1, "run", world.experiment, "--run-dir", tmp_path / "run", "--device", "toaster")
+    assert (done.returncode, done.stderr) == (2, 'taugrid: error: device "toaster": expected auto, cpu or cuda\n')

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/rehearsal_device.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/resize_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <set>
+
+namespace taugrid::test {
+namespace {
+
+constexpr auto type = c10::DeviceType::PrivateUse1;
+
+std::atomic<std::int64_t> waits{0};
+thread_local int inside = 0;  // a kernel: what it copies is its own business
+
+struct Inside {
+  Inside() { ++inside; }
+  ~Inside() { --inside; }
+};
+
+void host_waits() {
+  if (inside == 0) ++waits;
+}
+
+struct HostMemory final : c10::Allocator {
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* memory = c10::alloc_cpu(bytes);
+    return {memory, memory, &c10::free_cpu, c10::Device(type, 0)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &c10::free_cpu; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+};
+
+HostMemory memory;
+
+thread_local c10::StreamId current_stream = 0;
+
+/// One device; work on any stream is over when it has been asked for.
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return c10::DeviceType::PrivateUse1; }
+  c10::Device exchangeDevice(c10::Device) const override { return {type(), 0}; }
+  c10::Device getDevice() const override { return {type(), 0}; }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::Stream getStream(c10::Device) const override { return stream(current_stream); }
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(0); }
+  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override { return stream(1); }
+  c10::Stream getNewStream(c10::Device, int) const override { return stream(1); }
+  c10::Stream exchangeStream(c10::Stream next) const override {
+    return stream(std::exchange(current_stream, next.id()));
+  }
+  void* getStreamNativeHandle(const c10::Stream s) const override { return reinterpret_cast<void*>(s.id()); }
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+  void destroyEvent(void*, c10::DeviceIndex) const noexcept override {}
+  bool queryStream(const c10::Stream&) const override { return true; }
+  void synchronizeStream(const c10::Stream&) const override { host_waits(); }
+  void synchronizeEvent(void*) const override { host_waits(); }
+  void synchronizeDevice(c10::DeviceIndex) const override { host_waits(); }
+  void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
+
+ private:
+  static c10::Stream stream(c10::StreamId id) {
+    return c10::Stream(c10::Stream::UNSAFE, {c10::DeviceType::PrivateUse1, 0}, id);
+  }
+};
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  void init() const override {}
+  at::Device getDeviceFromPtr(void*) const override { return {type, 0}; }
+  bool isPinnedPtr(const void*) const override { return false; }
+  at::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
+  c10::DeviceIndex deviceCount() const override { return 1; }
+  c10::DeviceIndex getCurrentDevice() const override { return 0; }
+};
+
+/// For programs that have this library preloaded: the count, in the file that REHEARSAL_WAITS names.
+void report_waits() {
+  if (const char* path = std::getenv("REHEARSAL_WAITS")) std::ofstream(path) << waits.load() << "\n";
+}
+
+bool registered = [] {
+  static Guard guard;
+  static Hooks hooks;
+  c10::register_privateuse1_backend("rehearsal");
+  c10::SetAllocator(type, &memory);
+  c10::impl::registerDeviceGuard(type, &guard);
+  at::RegisterPrivateUse1HooksInterface(&hooks);
+  std::atexit(report_waits);
+  return true;
+}();
+
+c10::DispatchKeySet key() { return c10::DispatchKeySet(c10::DispatchKey::PrivateUse1); }
+
+at::ScalarType type_or_default(std::optional<at::ScalarType> dtype) { return dtype.value_or(at::kFloat); }
+
+at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                 std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(size, &memory, key(), type_or_default(dtype), format);
+}
+
+at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>) {
+  return at::detail::empty_strided_generic(size, stride, &memory, key(), type_or_default(dtype));
+}
+
+/// The same memory as a tensor of the host.
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (tensor.device().type() != type) return tensor;
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
+                       at::TensorOptions(tensor.scalar_type()));
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
+  if (to.is_cpu() || (self.is_cpu() && !non_blocking)) host_waits();
+  on_host(to).copy_(on_host(self));
+  return to;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
+  if (to.sizes() != self.sizes()) to.resize_(self.sizes());
+  return copy_from(self, to, false);
+}
+
+at::Scalar local_scalar(const at::Tensor& self) {
+  host_waits();
+  return at::_local_scalar_dense(on_host(self));
+}
+
+const at::Tensor& resize(const at::Tensor& self, c10::IntArrayRef size, std::optional<at::MemoryFormat>) {
+  auto* inner = self.unsafeGetTensorImpl();
+  const auto bytes = static_cast<std::size_t>(c10::multiply_integers(size)) * self.element_size();
+  if (self.storage().nbytes() < bytes) {
+    const auto& storage = self.storage();
+    auto more = memory.allocate(bytes);
+    std::memcpy(more.get(), storage.data(), std::min(bytes, storage.nbytes()));
+    storage.set_data_ptr_noswap(std::move(more));
+    storage.set_nbytes(bytes);
+  }
+  inner->set_sizes_contiguous(size);
+  return self;
+}
+
+void refuse_mixed(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto look = [&](const at::Tensor& tensor) {
+    TORCH_CHECK(!tensor.defined() || tensor.device().type() == type || tensor.dim() == 0,
+                "rehearsal device: ", op.schema().name(), " mixes tensors of the host and of the device");
+  };
+  const auto count = op.schema().arguments().size();
+  for (std::size_t i = stack.size() - count; i < stack.size(); ++i) {
+    if (stack[i].isTensor()) look(stack[i].toTensor());
+    if (stack[i].isTensorList()) {
+      for (const at::Tensor& tensor : stack[i].toTensorList()) look(tensor);
+    }
+  }
+}
+
+// Results whose shape depends on numbers: a GPU's host waits for them.
+const std::set<std::string> waiting = {"aten::nonzero", "aten::equal", "aten::masked_select", "aten::_unique2",
+                                       "aten::is_nonzero"};
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  refuse_mixed(op, *stack);
+  if (waiting.count(op.schema().name()) != 0) host_waits();
+  const Inside kernel;
+  at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", &empty);
+  m.impl("empty_strided", &empty_strided);
+  m.impl("_copy_from", &copy_from);
+  m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("_local_scalar_dense", &local_scalar);
+  m.impl("resize_", &resize);
+  m.impl("as_strided", &at::native::as_strided_tensorimpl);
+  m.impl("view", &at::native::view);
+  m.impl("_reshape_alias", &at::native::_reshape_alias);
+  m.impl("set_.source_Storage_storage_offset", &at::native::set_storage_cpu_);
+}
+
+}  // namespace
+
+c10::Device rehearsal_device() { return {type, 0}; }
+std::int64_t host_waits_so_far() { return registered ? waits.load() : 0; }
+
+}  // namespace taugrid::test
