@@ -24,23 +24,13 @@ namespace taugrid::comm {
 
 namespace {
 
-// Lies beside its CPU part. Its kernels register themselves when it is loaded.
-std::string load_cuda_part() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&at::globalContext), &info) == 0 || info.dli_fname == nullptr)
-    return "LibTorch's folder cannot be found";
-  const auto path = std::filesystem::path(info.dli_fname).parent_path() / "libtorch_cuda.so";
-  if (!std::filesystem::exists(path)) return "this LibTorch was built without CUDA";
-  return dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr ? "" : dlerror();
-}
-
 ChosenDevice use_gpu(int gpus) {
   const int index = launcher_local_rank().value_or(0) % gpus;
   ChosenDevice chosen;
   // One rank a host tries for all.
   if (launcher_local_rank().value_or(0) == 0) chosen.mpi_takes_its_memory = detail::mpi_takes_device_memory(index);
   const auto [name, number] = detail::driver().use(index);
-  if (const auto problem = load_cuda_part(); !problem.empty())
+  if (const auto problem = detail::load_cuda_part(); !problem.empty())
     throw InputError(fmt::format("no CUDA: {}", problem));
   chosen.place = c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
@@ -99,6 +89,16 @@ ChosenDevice choose_device(const std::string& wanted) {
 }
 
 namespace detail {
+
+// Lies beside its CPU part. Its kernels register themselves when it is loaded.
+std::string load_cuda_part() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&at::globalContext), &info) == 0 || info.dli_fname == nullptr)
+    return "LibTorch's folder cannot be found";
+  const auto path = std::filesystem::path(info.dli_fname).parent_path() / "libtorch_cuda.so";
+  if (!std::filesystem::exists(path)) return "this LibTorch was built without CUDA";
+  return dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr ? "" : dlerror();
+}
 
 void wait_for_device(c10::Device device) {
   if (device.is_cpu()) return;

@@ -14,12 +14,13 @@ import pytest
 from world import World
 
 REHEARSAL = os.environ["TAUGRID_REHEARSAL"]
+NCCL = os.environ.get("TAUGRID_NCCL_STUB", "")  # empty: built without NCCL's headers
 OWN = ("units", "cost", "provenance")  # times, hosts
 
 
-def rehearse(experiment: Path, folder: Path, *arguments: str, ranks: int = 1) -> Path:
+def rehearse(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more: str = "") -> Path:
     command = launch.command(ranks, "run", experiment, "--run-dir", folder, "--device", "rehearsal", *arguments)
-    environment = launch.environment() | {"LD_PRELOAD": REHEARSAL, "REHEARSAL_WAITS": str(folder) + ".waits"}
+    environment = launch.environment() | {"LD_PRELOAD": f"{REHEARSAL} {more}".strip(), "REHEARSAL_WAITS": str(folder) + ".waits"}
     command[1:1] = ["-x", "LD_PRELOAD", "-x", "REHEARSAL_WAITS"]
     done = subprocess.run(command, env=environment, text=True, stdin=subprocess.DEVNULL, capture_output=True,
                           timeout=launch.PATIENCE, check=False)
@@ -60,10 +61,12 @@ def test_every_experiment_stays_on_the_device_and_gives_the_hosts_numbers(world:
         assert {row["device"].decode() for row in file["units"][()]} == {"rehearsal:0"}
 
 
-def test_groups_of_ranks_on_devices_give_the_same(world: World, tmp_path: Path) -> None:
-    host = numbers(launch.measure(world.experiment, tmp_path / "host", ranks=1))
-    device = rehearse(world.experiment, tmp_path / "device", "--set", "run.ranks_per_unit=2", ranks=2)
-    assert_close(host, numbers(device))
+@pytest.mark.parametrize("nccl", ["", NCCL], ids=["through the host", "by NCCL"])
+def test_groups_of_ranks_on_devices_give_the_same(world: World, run_folder: Path, tmp_path: Path, nccl: str) -> None:
+    device = rehearse(world.experiment, tmp_path / "device", "--set", "run.ranks_per_unit=2", ranks=2, more=nccl)
+    assert_close(numbers(run_folder / "results.h5"), numbers(device))
+    with h5py.File(device) as file:
+        assert ("nccl_loaded" in file["provenance"].attrs) == bool(nccl)
 
 
 @pytest.mark.parametrize(("longer", "iterations"), [

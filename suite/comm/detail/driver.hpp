@@ -34,6 +34,9 @@ class Driver {
 
 const Driver& driver();
 
+/// Loads LibTorch's CUDA part, and with it its NCCL. Returns why it cannot; empty where it is loaded.
+std::string load_cuda_part();
+
 /// Whether MPI moves a buffer of this GPU. Before MPI and CUDA are started here.
 bool mpi_takes_device_memory(int gpu);
 
