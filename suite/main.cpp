@@ -64,6 +64,13 @@ int start(int argc, char** argv) {
   run->add_flag("--dry-run", options.dry_run,
                 "Check the experiment, list its inputs (what is missing, and where it is expected) and its\n"
                 "work; compute nothing");
+  auto* timeline = app.add_subcommand(
+      "timeline", "Show where the time of one training step goes, all ranks as one group:\n"
+                  "mpirun -n 2 taugrid timeline EXPERIMENT.toml");
+  timeline->add_option("experiment", options.experiment, "The experiment file (TOML)")->required();
+  timeline->add_option("--set", options.overrides, "Override a key (repeatable)")->take_all()->expected(1);
+  timeline->add_option("--device", options.device, "cpu; a GPU's side is its own profiler's to show [auto]");
+  timeline->add_option("--json", options.json, "Write the trace to this file, for chrome://tracing or Perfetto");
   taugrid::bench::Options bench_options;
   auto* bench =
       app.add_subcommand("bench", "Measure this build's speed on this machine, and check what it computes");
@@ -91,6 +98,7 @@ int start(int argc, char** argv) {
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*info) return taugrid::program::info();
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
+  if (*timeline) return taugrid::program::timeline(argc, argv, options);
   return taugrid::program::run(argc, argv, options);
 }
 

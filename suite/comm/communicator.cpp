@@ -268,15 +268,20 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
   }
   auto& transport = background_->transport();
   auto entry = std::make_shared<detail::Entry>(group_, what);
+  auto times = std::make_shared<Reduction::Times>();
   auto done = std::make_shared<std::future<void>>(background_->start(
-      std::packaged_task<void()>([whole, entry, &transport]() mutable {
+      std::packaged_task<void()>([whole, entry, &transport, times]() mutable {
+        times->begun = detail::steady_seconds();
         transport.all_reduce_sum(whole);
+        times->ended = detail::steady_seconds();
         entry.reset();
       })));
-  return Reduction([done, text = std::string(what)] {
-    const Doing doing(text);
-    done->get();
-  });
+  return Reduction(
+      [done, text = std::string(what)] {
+        const Doing doing(text);
+        done->get();
+      },
+      times);
 }
 
 at::Tensor Communicator::reduce_scatter_sum(const at::Tensor& all, std::string_view what) const {

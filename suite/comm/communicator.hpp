@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,13 +33,21 @@ class Background;
 /// A sum that is under way.
 class Reduction {
  public:
-  explicit Reduction(std::function<void()> wait) : wait_(std::move(wait)) {}
+  /// Seconds on the steady clock; NaN where a device keeps the time.
+  struct Times {
+    double begun = std::numeric_limits<double>::quiet_NaN(), ended = begun;
+  };
+  explicit Reduction(std::function<void()> wait, std::shared_ptr<const Times> times = std::make_shared<Times>())
+      : wait_(std::move(wait)), times_(std::move(times)) {}
   /// Returns when the tensor holds the sum; on a device, when work asked for from now on will find it there.
   /// Throws what the operation threw. Once.
   void wait() { std::exchange(wait_, nullptr)(); }
+  /// When it ran; after wait().
+  Times times() const { return *times_; }
 
  private:
   std::function<void()> wait_;
+  std::shared_ptr<const Times> times_;
 };
 
 /// A group of ranks. Every collective takes `what`, the operation's name in failure messages, and throws

@@ -31,7 +31,8 @@ void require_summable(const at::Tensor& tensor) {
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(MPI_Comm comm, std::int64_t chunk_bytes) : comm_(comm), chunk_(chunk_bytes) {
+  MpiTransport(MPI_Comm comm, std::int64_t chunk_bytes, bool patient)
+      : comm_(comm), chunk_(chunk_bytes), patient_(patient) {
     MPI_Comm_rank(comm, &rank_);
     MPI_Comm_size(comm, &size_);
   }
@@ -79,14 +80,30 @@ class MpiTransport final : public Transport {
       auto* data = static_cast<char*>(flat.data_ptr()) + at * element;
       auto inbox = at::empty({size_, counts[rank_] / element}, flat.options());
       wait_for_device(flat.device());
-      check_mpi(MPI_Alltoallv(data, counts.data(), offsets.data(), MPI_BYTE, inbox.data_ptr(),
-                              in_counts.data(), in_offsets.data(), MPI_BYTE, comm_),
-                "MPI_Alltoallv");
+      if (patient_) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        check_mpi(MPI_Ialltoallv(data, counts.data(), offsets.data(), MPI_BYTE, inbox.data_ptr(),
+                                 in_counts.data(), in_offsets.data(), MPI_BYTE, comm_, &request),
+                  "MPI_Ialltoallv");
+        wait_patiently(request, "MPI_Ialltoallv");
+      } else {
+        check_mpi(MPI_Alltoallv(data, counts.data(), offsets.data(), MPI_BYTE, inbox.data_ptr(),
+                                in_counts.data(), in_offsets.data(), MPI_BYTE, comm_),
+                  "MPI_Alltoallv");
+      }
       const auto mine = sum_in_order(inbox);
       wait_for_device(flat.device());
-      check_mpi(MPI_Allgatherv(mine.data_ptr(), counts[rank_], MPI_BYTE, data, counts.data(), offsets.data(),
-                               MPI_BYTE, comm_),
-                "MPI_Allgatherv");
+      if (patient_) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        check_mpi(MPI_Iallgatherv(mine.data_ptr(), counts[rank_], MPI_BYTE, data, counts.data(), offsets.data(),
+                                  MPI_BYTE, comm_, &request),
+                  "MPI_Iallgatherv");
+        wait_patiently(request, "MPI_Iallgatherv");
+      } else {
+        check_mpi(MPI_Allgatherv(mine.data_ptr(), counts[rank_], MPI_BYTE, data, counts.data(), offsets.data(),
+                                 MPI_BYTE, comm_),
+                  "MPI_Allgatherv");
+      }
     }
   }
 
@@ -127,14 +144,15 @@ class MpiTransport final : public Transport {
 
   MPI_Comm comm_;
   std::int64_t chunk_;
+  bool patient_;
   int rank_ = 0;
   int size_ = 1;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, std::int64_t chunk_bytes) {
-  return std::make_unique<MpiTransport>(comm, chunk_bytes);
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, std::int64_t chunk_bytes, bool patient) {
+  return std::make_unique<MpiTransport>(comm, chunk_bytes, patient);
 }
 
 }  // namespace taugrid::comm::detail

@@ -210,6 +210,7 @@ const StopRequest& Runtime::stop() const { return *impl_->stop; }
 const std::vector<RankInfo>& Runtime::ranks() const { return impl_->ranks; }
 const RankInfo& Runtime::mine() const { return impl_->ranks[impl_->world.rank()]; }
 double Runtime::elapsed() const { return detail::steady_seconds() - impl_->began; }
+double Runtime::clock() { return detail::steady_seconds(); }
 void Runtime::set_time_limit(std::chrono::duration<double> limit) {
   impl_->monitor->stop_at(impl_->began + limit.count());
 }

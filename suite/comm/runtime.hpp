@@ -54,6 +54,8 @@ class Runtime {
   at::Device device() const;
   /// Seconds since this object was made.
   double elapsed() const;
+  /// Seconds on the steady clock.
+  static double clock();
 
   /// Collective: sets torch's threads and gathers ranks() anew.
   void set_threads(int threads);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "suite/comm/runtime.hpp"
+
 namespace taugrid::experiments {
 namespace {
 
@@ -160,17 +162,31 @@ std::vector<Part> Trainer::parts(std::int64_t step) {
 }
 
 LossValue Trainer::step(std::int64_t number) {
-  auto value = loss_(theta_, parts(number), gradient_, buckets_ ? &*buckets_ : nullptr);
+  auto note = [this, last = comm::Runtime::clock()](const char* what) mutable {
+    if (spans_ == nullptr) return;
+    const double time = comm::Runtime::clock();
+    spans_->push_back({what, last, time});
+    last = time;
+  };
+  const auto batch = parts(number);
+  note("batch");
+  auto value = loss_(theta_, batch, gradient_, buckets_ ? &*buckets_ : nullptr);
+  note("forward and backward");
   if (group_.size() > 1) {
     auto sum = at::stack({value.loss, value.penalty});
     group_.all_reduce_sum(sum, "loss");
     value = {sum[0], sum[1]};
     for (auto& part : sums_) part.wait();
+    note("wait for the sums");
+    if (spans_ != nullptr) {
+      for (const auto& part : sums_) spans_->push_back({"sum", part.times().begun, part.times().ended});
+    }
     sums_.clear();
   }
   clip_norm(gradient_, training_.clip);
   optimiser_.step(gradient_,
                   training_.learning_rate * cosine_schedule(number, training_.warmup, training_.steps));
+  note("clipping and AdamW");
   return value;
 }
 

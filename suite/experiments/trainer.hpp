@@ -66,6 +66,14 @@ class Trainer {
   /// The step's loss before its update, on the device. Several ranks sum their gradients in stretches, each beside
   /// the rest of the backward pass.
   LossValue step(std::int64_t number);
+
+  /// What a step did, and when, in seconds on the steady clock.
+  struct Span {
+    std::string what;
+    double begin, end;
+  };
+  /// Notes the spans of all further steps there.
+  void observe(std::vector<Span>& spans) { spans_ = &spans; }
   const at::Tensor& theta() const { return theta_; }
 
   /// All that the next step depends on.
@@ -87,6 +95,7 @@ class Trainer {
   at::Tensor theta_, gradient_;
   std::vector<comm::Reduction> sums_;  // under way
   std::optional<autodiff::Buckets> buckets_;
+  std::vector<Span>* spans_ = nullptr;
   TrainingLoss loss_;
   AdamW optimiser_;
   std::vector<Source> own_;          // one; of a joint regime, all tasks

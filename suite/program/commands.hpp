@@ -18,6 +18,7 @@ struct RunOptions {
   std::string device = "auto";
   double collective_limit = 600;  ///< seconds
   bool dry_run = false;
+  std::filesystem::path json;  ///< of the timeline; empty: none
   std::string command_line;
 };
 
@@ -26,6 +27,9 @@ int run(int& argc, char**& argv, const RunOptions& options);
 
 /// Checks the experiment, lists its inputs and its work, and computes nothing. Exit code 2 where inputs are missing.
 int dry_run(const RunOptions& options);
+
+/// Prints where the time of one training step goes, of the first regime and task. Collective, on the CPU.
+int timeline(int& argc, char**& argv, const RunOptions& options);
 
 /// Prints versions, devices and features of this build.
 int info();

@@ -17,7 +17,7 @@ class Background {
  public:
   /// `comm`: its own, outlives this object.
   Background(MPI_Comm comm, std::int64_t chunk_bytes)
-      : transport_(make_mpi_transport(comm, chunk_bytes)),
+      : transport_(make_mpi_transport(comm, chunk_bytes, /*patient=*/true)),
         thread_([this](const std::stop_token& token) { work(token); }) {}
 
   Transport& transport() { return *transport_; }
