@@ -81,6 +81,8 @@ int start(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   bench->add_option("--dump", bench_options.dump,
                     "Keep inputs and results in this folder, for suite/bench/peers");
+  bench->add_option("--device", bench_options.device,
+                    "Where to measure: auto (a GPU where there is one), cpu, or cuda [auto]");
   bench->add_flag("--list", bench_options.list, "Print the cases' names");
   auto* info = app.add_subcommand("info", "Print versions, devices and features");
 

@@ -30,7 +30,7 @@ double wall() {
 }
 double cpu() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-Row measure(const Case& test, const Options& options) {
+Row measure(const Case& test, const Options& options, c10::Device device) {
   Row row{};
   row.name = test.name;
   try {
@@ -40,14 +40,15 @@ Row measure(const Case& test, const Options& options) {
     row.items = work.items;
     row.unit = work.unit;
     row.tolerance = work.tolerance;
+    row.bf16 = work.bf16;
     const double began = wall();
-    work.run();
+    run_on(device, work.run);
     row.warm_up = wall() - began;
     double total = 0;
     while (static_cast<int>(row.seconds.size()) < options.repetitions ||
            (total < least_seconds && static_cast<int>(row.seconds.size()) < most_repetitions)) {
       const double from = wall(), cpu_from = cpu();
-      work.run();
+      run_on(device, work.run);
       row.cpu_seconds.push_back(cpu() - cpu_from);
       row.seconds.push_back(wall() - from);
       total += row.seconds.back();
@@ -88,7 +89,7 @@ int threads_wanted() {
 }  // namespace
 
 int run(int& argc, char**& argv, const Options& options) {
-  comm::Runtime runtime(argc, argv, {threads_wanted()});
+  comm::Runtime runtime(argc, argv, {.threads = threads_wanted(), .device = options.device});
   bool valid = true;
   const int code = comm::run_guarded(runtime, [&] {
     if (runtime.world().size() > 1)
@@ -100,7 +101,7 @@ int run(int& argc, char**& argv, const Options& options) {
              : std::filesystem::temp_directory_path() / ("taugrid-bench-" + std::to_string(getpid()));
     const Fixture fixture(runtime, folder, keep);
     std::vector<Case> all;
-    for (const auto& some : {weight_cases(), model_cases(fixture), experiment_cases(fixture)}) {
+    for (const auto& some : {weight_cases(fixture), model_cases(fixture), experiment_cases(fixture), device_cases(fixture)}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     const auto cases = chosen(all, options.filter);
@@ -113,15 +114,18 @@ int run(int& argc, char**& argv, const Options& options) {
       fixture.write_inputs();
       for (const auto* regime : {"standard", "linear"}) fixture.write_task_vectors(regime, regime);
     }
-    const auto context = describe_machine();
-    auto peaks = measure_peaks();
+    auto context = describe_machine();
+    context.emplace_back("device", runtime.mine().device);
+    auto peaks = measure_peaks(runtime.device());
     print_header(context, peaks);
+    if (runtime.device().is_cpu()) fmt::print("# no GPU here: the cases gpu/… are left out\n");
     std::vector<Row> rows;
     for (const auto& test : cases) {
-      rows.push_back(measure(test, options));
+      rows.push_back(measure(test, options, runtime.device()));
       if (rows.back().share(peaks) > 1) {  // the machine was busy when its peaks were measured
-        const auto again = measure_peaks();
-        peaks = {std::max(peaks.flops, again.flops), std::max(peaks.bytes, again.bytes)};
+        const auto again = measure_peaks(runtime.device());
+        peaks = {std::max(peaks.flops, again.flops), std::max(peaks.bytes, again.bytes),
+                 std::max(peaks.bf16_flops, again.bf16_flops)};
         print_peaks(peaks);
       }
       print_row(rows.back(), peaks);

@@ -15,6 +15,7 @@ struct Options {
   std::filesystem::path dump;  ///< keeps inputs and results here, for the peers
   int repetitions = 5;         ///< timed runs of a case, at least
   bool list = false;           ///< print the names alone
+  std::string device = "auto";
 };
 
 /// Returns the exit code: 0; 1 if a case computed something wrong; 2 if the filter is no regular expression

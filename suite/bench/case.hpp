@@ -20,6 +20,7 @@ struct Work {
   double bytes = 0;           ///< read and written at least once in one run
   double items = 0;           ///< done in one run, for the throughput
   std::string unit;           ///< of the items
+  bool bf16 = false;          ///< its products are bfloat16's
   double tolerance = 0;
   std::function<double()> error;  ///< relative error of the latest run's result against another computation
   std::function<store::TensorFile()> results = {};  ///< for the peers to compare with
@@ -30,8 +31,10 @@ struct Case {
   std::function<Work()> prepare;
 };
 
-std::vector<Case> weight_cases();
+std::vector<Case> weight_cases(const Fixture& fixture);
 std::vector<Case> model_cases(const Fixture& fixture);
 std::vector<Case> experiment_cases(const Fixture& fixture);
+/// Of a GPU alone.
+std::vector<Case> device_cases(const Fixture& fixture);
 
 }  // namespace taugrid::bench

@@ -24,7 +24,7 @@ struct Run {
   /// `name`: of its folder; `section`: the experiment's, in TOML.
   Run(const Fixture& x, const std::string& name, const std::string& regime, const std::string& section)
       : config(write_config(x, name, regime, section)),
-        study(config),
+        study(config, nullptr, x.runtime().device()),
         folder(x.runtime().world(), x.folder() / name, "regime = \"" + regime + "\"\n") {
     study.set_folder(folder.path());
     x.write_task_vectors(name, regime);

@@ -39,7 +39,7 @@ double relative(double found, double expected) { return std::abs(found - expecte
 at::Tensor random_direction(const at::Tensor& theta, std::uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   auto v = at::randn(theta.sizes(), generator, at::TensorOptions(at::kDouble));
-  return v.div_(v.norm());
+  return v.div_(v.norm()).to(theta.device());
 }
 
 /// Lets a case's closures share what a run leaves behind.

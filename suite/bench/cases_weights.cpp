@@ -12,6 +12,7 @@
 
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
+#include "suite/bench/fixture.hpp"
 #include "suite/store/results.hpp"
 
 namespace taugrid::bench {
@@ -19,20 +20,20 @@ namespace {
 
 constexpr std::int64_t length = 10'000'000, tasks = 8;  // P, T
 
-std::vector<at::Tensor> random_vectors(std::int64_t count, std::uint64_t seed) {
+std::vector<at::Tensor> random_vectors(c10::Device device, std::int64_t count, std::uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   std::vector<at::Tensor> vectors;
-  for (std::int64_t i = 0; i < count; ++i) vectors.push_back(at::randn({length}, generator));
+  for (std::int64_t i = 0; i < count; ++i) vectors.push_back(at::randn({length}, generator).to(device));
   return vectors;
 }
 
 /// out[k] = θ0 + Σₜ α[k,t]·τₜ. Bytes (1 + T + K)·P·4; flops 2·K·T·P.
-Work combine(std::int64_t rows) {
-  auto vectors = random_vectors(tasks + 1, 11);
+Work combine(c10::Device device, std::int64_t rows) {
+  auto vectors = random_vectors(device, tasks + 1, 11);
   const auto theta0 = vectors.back();
   vectors.pop_back();
   const auto alpha = at::linspace(-1, 1, rows * tasks, at::kDouble).view({rows, tasks});
-  auto out = at::empty({rows, length});
+  auto out = at::empty({rows, length}, theta0.options());
   Work work;
   work.run = [=]() mutable { weights::combine(theta0, vectors, alpha, out); };
   work.flops = 2.0 * static_cast<double>(rows * tasks * length);
@@ -46,7 +47,7 @@ Work combine(std::int64_t rows) {
     for (std::int64_t begin = 0; begin < length; begin += block) {
       std::vector<at::Tensor> parts;
       for (const auto& v : vectors) parts.push_back(v.narrow(0, begin, block));
-      const auto expected = at::mm(alpha, at::stack(parts).to(at::kDouble)) + theta0.narrow(0, begin, block);
+      const auto expected = at::mm(alpha.to(theta0.device()), at::stack(parts).to(at::kDouble)) + theta0.narrow(0, begin, block);
       worst = std::max(worst, (out.narrow(1, begin, block) - expected).abs().max().item<double>());
       largest = std::max(largest, expected.abs().max().item<double>());
     }
@@ -56,8 +57,8 @@ Work combine(std::int64_t rows) {
 }
 
 /// G[i,j] = ⟨τᵢ, τⱼ⟩. Bytes T·P·4; flops T·(T+1)·P.
-Work gram() {
-  const auto vectors = random_vectors(tasks, 12);
+Work gram(c10::Device device) {
+  const auto vectors = random_vectors(device, tasks, 12);
   const auto found = std::make_shared<at::Tensor>();
   Work work;
   work.run = [=] { *found = weights::gram(vectors); };
@@ -73,7 +74,7 @@ Work gram() {
       std::vector<at::Tensor> parts;
       for (const auto& v : vectors) parts.push_back(v.narrow(0, begin, block));
       const auto rows = at::stack(parts).to(at::kDouble);
-      expected += at::mm(rows, rows.t());
+      expected += at::mm(rows, rows.t()).cpu();
     }
     return ((*found - expected).abs().max() / expected.abs().max()).item<double>();
   };
@@ -108,10 +109,11 @@ Work hdf5_write() {
 
 }  // namespace
 
-std::vector<Case> weight_cases() {
-  return {{"combine", [] { return combine(1); }},
-          {"combine/16_rows", [] { return combine(16); }},
-          {"gram", [] { return gram(); }},
+std::vector<Case> weight_cases(const Fixture& fixture) {
+  const auto device = fixture.runtime().device();
+  return {{"combine", [device] { return combine(device, 1); }},
+          {"combine/16_rows", [device] { return combine(device, 16); }},
+          {"gram", [device] { return gram(device); }},
           {"hdf5_write", [] { return hdf5_write(); }}};
 }
 

@@ -46,15 +46,35 @@ std::string first_match(const char* file, const std::string& key) {
 
 }  // namespace
 
-Peaks measure_peaks() {
+namespace {
+
+double product_flops(c10::Device device, at::ScalarType type) {
+  const std::int64_t n = device.is_cuda() ? 8192 : 1024;
+  const auto options = at::TensorOptions(type).device(device);
+  const auto a = at::randn({n, n}, at::kFloat).to(options), b = at::randn({n, n}, at::kFloat).to(options);
+  auto c = at::empty({n, n}, options);
+  run_on(device, [&] { at::mm_out(c, a, b); });
+  const double cubed = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+  return 2.0 * cubed / best_seconds([&] { run_on(device, [&] { at::mm_out(c, a, b); }); });
+}
+
+Peaks device_peaks(c10::Device device) {
+  constexpr std::int64_t n = std::int64_t{1} << 25;
+  const auto b = at::full({n}, 1.0f, at::TensorOptions(at::kFloat).device(device)), c = 2 * b;
+  auto a = at::zeros_like(b);
+  Peaks peaks{product_flops(device, at::kFloat), 0, product_flops(device, at::kBFloat16)};
+  const double seconds = best_seconds([&] { run_on(device, [&] { at::add_out(a, b, c, 3.0f); }); });
+  peaks.bytes = 3.0 * sizeof(float) * static_cast<double>(n) / seconds;
+  return peaks;
+}
+
+}  // namespace
+
+Peaks measure_peaks(c10::Device device) {
   const at::NoGradGuard no_grad;
+  if (!device.is_cpu()) return device_peaks(device);
   Peaks peaks{};
-  {
-    constexpr std::int64_t n = 1024;
-    const auto a = at::randn({n, n}), b = at::randn({n, n});
-    auto c = at::empty({n, n});
-    peaks.flops = 2.0 * n * n * n / best_seconds([&] { at::mm_out(c, a, b); });
-  }
+  peaks.flops = product_flops(device, at::kFloat);
   constexpr std::int64_t n = std::int64_t{1} << 25;
   const auto b = at::full({n}, 1.0f), c = at::full({n}, 2.0f);
   auto a = at::zeros({n});

@@ -3,6 +3,9 @@
 // What this machine can do at most, measured in this process with the threads in use.
 #pragma once
 
+#include <c10/core/Device.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,13 +13,23 @@
 namespace taugrid::bench {
 
 struct Peaks {
-  double flops;  ///< a second, of a float32 matrix product of 1,024³ by LibTorch's BLAS
+  double flops;  ///< a second, of a float32 matrix product of 1,024³ (a GPU: 8,192³) by LibTorch's BLAS
   double
       bytes;  ///< a second, of the triad a = b + s·c over 3·134 MB (J. McCalpin, STREAM): 12 bytes an entry
+  double bf16_flops = 0;  ///< as `flops`, in bfloat16; of a GPU alone
 };
 
 /// The best of several runs each.
-Peaks measure_peaks();
+Peaks measure_peaks(c10::Device device);
+
+/// Runs f, and waits until the device has done it.
+template <class F>
+void run_on(c10::Device device, F&& f) {
+  f();
+  if (device.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.synchronizeStream(guard.getStream(device));
+}
 
 /// Host, processor, threads, load, versions: what a reader needs to judge the figures.
 std::vector<std::pair<std::string, std::string>> describe_machine();

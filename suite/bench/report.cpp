@@ -50,11 +50,12 @@ double Row::slowest() const {
 }
 
 double Row::share(const Peaks& peaks) const {
-  return seconds.empty() ? 0 : std::max(flops / peaks.flops, bytes / peaks.bytes) / median();
+  return seconds.empty() ? 0 : std::max(flops / flops_peak(peaks), bytes / peaks.bytes) / median();
 }
 
 void print_peaks(const Peaks& peaks) {
-  fmt::print("# peak: matrix product {:.1f} Gflop/s, triad {:.1f} GB/s\n", peaks.flops / 1e9,
+  fmt::print("# peak: matrix product {:.1f} Gflop/s{}, triad {:.1f} GB/s\n", peaks.flops / 1e9,
+             peaks.bf16_flops > 0 ? fmt::format(" ({:.1f} in bfloat16)", peaks.bf16_flops / 1e9) : "",
              peaks.bytes / 1e9);
 }
 
@@ -109,6 +110,7 @@ void write_json(const std::filesystem::path& path, const Context& context, const
   }
   head["peak_flops"] = peaks.flops;
   head["peak_bytes"] = peaks.bytes;
+  if (peaks.bf16_flops > 0) head["peak_bf16_flops"] = peaks.bf16_flops;
   json["benchmarks"] = nlohmann::ordered_json::array();
   for (const auto& row : rows) {
     const auto entry = [&](double seconds, double cpu_seconds) {

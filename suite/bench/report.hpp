@@ -20,6 +20,7 @@ struct Row {
   double flops, bytes, items;
   std::string unit;
   double error, tolerance;
+  bool bf16 = false;    ///< measured against that peak
   std::string failure;  ///< an exception's text; empty: none
 
   bool valid() const { return failure.empty() && error <= tolerance; }  // false for NaN
@@ -28,7 +29,8 @@ struct Row {
   double slowest() const;
   /// The least time that the machine's peaks allow, over the median: whichever peak bounds.
   double share(const Peaks& peaks) const;
-  bool bound_by_products(const Peaks& peaks) const { return flops / peaks.flops > bytes / peaks.bytes; }
+  bool bound_by_products(const Peaks& peaks) const { return flops / flops_peak(peaks) > bytes / peaks.bytes; }
+  double flops_peak(const Peaks& peaks) const { return bf16 ? peaks.bf16_flops : peaks.flops; }
 };
 
 using Context = std::vector<std::pair<std::string, std::string>>;

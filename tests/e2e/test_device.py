@@ -11,16 +11,17 @@ import h5py
 import launch
 import numpy as np
 import pytest
+from compare import assert_close, numbers
 from world import World
 
 REHEARSAL = os.environ["TAUGRID_REHEARSAL"]
 NCCL = os.environ.get("TAUGRID_NCCL_STUB", "")  # empty: built without NCCL's headers
-OWN = ("units", "cost", "provenance")  # times, hosts
 
 
 def rehearse(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more: str = "") -> Path:
     command = launch.command(ranks, "run", experiment, "--run-dir", folder, "--device", "rehearsal", *arguments)
-    environment = launch.environment() | {"LD_PRELOAD": f"{REHEARSAL} {more}".strip(), "REHEARSAL_WAITS": str(folder) + ".waits"}
+    environment = launch.environment() | {"LD_PRELOAD": f"{REHEARSAL} {more}".strip(),
+                                          "REHEARSAL_WAITS": str(folder) + ".waits"}
     command[1:1] = ["-x", "LD_PRELOAD", "-x", "REHEARSAL_WAITS"]
     done = subprocess.run(command, env=environment, text=True, stdin=subprocess.DEVNULL, capture_output=True,
                           timeout=launch.PATIENCE, check=False)
@@ -30,27 +31,6 @@ def rehearse(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, mo
 
 def waits(folder: Path) -> int:
     return int(Path(str(folder) + ".waits").read_text())
-
-
-def numbers(path: Path) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {}
-
-    def keep(name: str, node: h5py.Dataset | h5py.Group) -> None:
-        if isinstance(node, h5py.Dataset) and not name.startswith(OWN) and node.dtype.kind in "fiu":
-            if not name.endswith("/seconds"):
-                found[name] = node[()]
-
-    with h5py.File(path) as file:
-        file.visititems(keep)
-    return found
-
-
-def assert_close(expected: dict[str, np.ndarray], ours: dict[str, np.ndarray]) -> None:
-    assert expected.keys() == ours.keys()
-    for name, value in expected.items():
-        scale = np.nanmax(np.abs(value), initial=1e-30)
-        assert np.array_equal(np.isnan(value), np.isnan(ours[name])), name
-        assert np.nanmax(np.abs(value - ours[name]), initial=0) <= 1e-4 * scale, name
 
 
 def test_every_experiment_stays_on_the_device_and_gives_the_hosts_numbers(world: World, tmp_path: Path) -> None:
@@ -80,6 +60,18 @@ def test_loops_do_not_wait_for_the_device(world: World, tmp_path: Path, longer: 
     rehearse(world.experiment, tmp_path / "long", "--set", "finetune.steps=20", *extra)
     # Waits that come with time, such as a look at the loss each second, are few.
     assert waits(tmp_path / "long") - waits(tmp_path / "short") < iterations / 10
+
+
+def test_bfloat16_evaluates_and_trains_and_no_more(world: World, run_folder: Path, tmp_path: Path) -> None:
+    exact = numbers(run_folder / "results.h5")
+    rough = numbers(launch.measure(world.experiment, tmp_path / "bf16", "--set", 'run.precision="bf16"'))
+    for name in ("gram", "local_energy", "eigenvalues"):  # at theta0, which training does not change
+        assert np.array_equal(exact[f"ntk/pretrained/{name}"], rough[f"ntk/pretrained/{name}"], equal_nan=True)
+    for regime in ("standard", "linear"):
+        loss, near = exact[f"training/{regime}/loss"], rough[f"training/{regime}/loss"]
+        assert not np.array_equal(loss, near)
+        assert np.abs(near - loss).max() < 0.05 * loss.max()
+        assert np.abs(exact[f"single_task/{regime}/loss"] - rough[f"single_task/{regime}/loss"]).max() < 0.2
 
 
 def test_a_gpu_that_is_not_there_is_said(world: World, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 """taugrid timeline: one training step of several ranks."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import launch
@@ -23,7 +24,7 @@ def test_sums_begin_before_the_backward_pass_ends(world: World, tmp_path: Path) 
         sums = [event for event in mine if event["tid"] == "sums"]
         assert [event["name"] for event in steps] == [
             "batch", "forward and backward", "wait for the sums", "clipping and AdamW"]
-        for before, after in zip(steps, steps[1:], strict=False):
+        for before, after in pairwise(steps):
             assert abs(before["ts"] + before["dur"] - after["ts"]) < 1  # microseconds: no gap
         assert sums
         assert all(steps[0]["ts"] <= event["ts"] <= steps[2]["ts"] + steps[2]["dur"] for event in sums)
