@@ -51,6 +51,14 @@ at::Tensor read(const Hdf5File& file, const std::string& name, Element element, 
   return tensor;
 }
 
+/// Images: of large tasks, each rank's own copy would fill a node's memory.
+at::Tensor mapped(const Hdf5File& file, const std::string& name) {
+  const DatasetInfo info = file.info(name);
+  const auto data = info.shape.size() == 4 ? file.map(name, Element::uint8) : nullptr;
+  if (data == nullptr) return read(file, name, Element::uint8, 4);
+  return at::from_blob(const_cast<void*>(data.get()), info.shape, [data](void*) {}, at::TensorOptions(at::kByte));
+}
+
 /// The first entry outside low … high is refused by row and value.
 void require_range(const Hdf5File& file, const std::string& name, const at::Tensor& values, std::int64_t low,
                    std::int64_t high) {
@@ -109,7 +117,7 @@ Split read_split(const Hdf5File& file, const std::string& group, const Task& tas
   Split split;
   const bool images = task.modality == "image";
   const std::string inputs = group + "/inputs";
-  split.inputs = read(file, inputs, images ? Element::uint8 : Element::int32, images ? 4 : 2);
+  split.inputs = images ? mapped(file, inputs) : read(file, inputs, Element::int32, 2);
   const std::int64_t rows = split.inputs.size(0);
   if (split.inputs.numel() == 0) {
     file.refuse(inputs, "is empty; expected at least one sample");

@@ -14,7 +14,7 @@ namespace taugrid::data {
 
 /// n samples.
 struct Split {
-  at::Tensor inputs;   // uint8 [n,h,w,c] or int32 [n,t]
+  at::Tensor inputs;   // uint8 [n,h,w,c] or int32 [n,t]; images are mapped from the file where they lie in one piece
   at::Tensor labels;   // int64 [n], 0 <= label < classes
   at::Tensor lengths;  // int32 [n], tokens in use, 1 … t; undefined for images
 };

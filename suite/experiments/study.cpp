@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::size_t vector_memory = std::size_t{4} << 30;  // bytes of task vectors kept
 
+/// Bytes of samples kept: on a GPU, all that evaluation needs.
+std::size_t sample_memory(at::Device device) { return std::size_t{device.is_cpu() ? 2U : 16U} << 30; }
+
 const data::Split& split_of(const data::Task& task, Split split) {
   return split == Split::train ? task.train : split == Split::validation ? task.validation : task.test;
 }
@@ -220,24 +223,29 @@ at::Tensor Study::sample_rows(std::size_t t, Split split, std::int64_t n) const 
   return at::randperm(rows, generator, at::kLong).narrow(0, 0, std::min(n, rows)).clone();
 }
 
-const Sample& Study::sample(std::size_t t, Split split, std::int64_t n) const {
-  const auto& rows = split_of(task(t), split);
-  n = std::min(n, rows.labels.size(0));
-  const auto key = std::make_tuple(t, split, n);
-  const auto found = samples_.find(key);
-  if (found != samples_.end()) return found->second;
-
-  Sample sample;
-  // The first n of a larger one that is there already share its memory.
-  for (const auto& [of, larger] : samples_) {
-    if (std::get<0>(of) != t || std::get<1>(of) != split || std::get<2>(of) < n) continue;
-    sample = {larger.index.narrow(0, 0, n), larger.pixels.narrow(0, 0, n), larger.labels.narrow(0, 0, n)};
-    return samples_.emplace(key, std::move(sample)).first->second;
+Sample Study::sample(std::size_t t, Split split, std::int64_t n) const {
+  n = std::min(n, split_of(task(t), split).labels.size(0));
+  for (auto it = samples_.begin(); it != samples_.end(); ++it) {
+    const auto& [of, kind, kept] = *it;
+    if (of != t || kind != split || kept.index.size(0) < n) continue;
+    samples_.splice(samples_.begin(), samples_, it);
+    // The first n of a larger one share its memory.
+    return {kept.index.narrow(0, 0, n), kept.pixels.narrow(0, 0, n), kept.labels.narrow(0, 0, n)};
   }
+  samples_.remove_if([&](const auto& kept) { return std::get<0>(kept) == t && std::get<1>(kept) == split; });
+  Sample sample;
   sample.index = sample_rows(t, split, n);
   sample.pixels = pixels(t, split, sample.index);
   sample.labels = labels(t, split, sample.index);
-  return samples_.emplace(key, std::move(sample)).first->second;
+  samples_.emplace_front(t, split, sample);
+  std::size_t bytes = 0;
+  for (auto it = samples_.begin(); it != samples_.end(); ++it) {
+    bytes += std::get<2>(*it).pixels.nbytes();
+    if (bytes <= sample_memory(device_) || it == samples_.begin()) continue;
+    samples_.erase(it, samples_.end());
+    break;
+  }
+  return sample;
 }
 
 at::Tensor Study::pixels(std::size_t t, Split split, const at::Tensor& rows) const {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -115,8 +116,8 @@ class Study {
   const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
   std::string pair_name(std::size_t p) const;
 
-  /// min(n, rows of the split) points. Kept for further calls.
-  const Sample& sample(std::size_t t, Split split, std::int64_t n) const;
+  /// min(n, rows of the split) points. The last few GiB are kept for further calls.
+  Sample sample(std::size_t t, Split split, std::int64_t n) const;
   /// The rows of sample(), without reading a picture: int64 [min(n, rows of the split)].
   at::Tensor sample_rows(std::size_t t, Split split, std::int64_t n) const;
   /// int64 [T, n]: the samples' rows, −1 beyond a split's end.
@@ -163,7 +164,7 @@ class Study {
   std::vector<models::Head> heads_;                 // of each, on the device
   std::vector<std::pair<at::Tensor, at::Tensor>> channels_;  // of each, mean and std, on the device
   std::vector<std::pair<std::size_t, std::size_t>> pairs_;
-  mutable std::map<std::tuple<std::size_t, Split, std::int64_t>, Sample> samples_;
+  mutable std::list<std::tuple<std::size_t, Split, Sample>> samples_;  // newest first
   mutable std::list<std::pair<std::string, at::Tensor>> vectors_;  // newest first
   mutable std::pair<std::string, at::Tensor> sum_;
 };

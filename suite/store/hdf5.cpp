@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/store/hdf5.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <system_error>
@@ -216,6 +220,31 @@ void Hdf5File::read(const std::string& name, Element element, void* data, std::s
     check(H5Dread(open(name), type_of(element), H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
           path_.string() + ": " + name + ": cannot be read");
   }
+}
+
+std::shared_ptr<const void> Hdf5File::map(const std::string& name, Element element) const {
+  const auto what = info(name);
+  const auto dataset = open(name);
+  const auto type = own(H5Dget_type(dataset), path_.string() + ": " + name);
+  const auto layout = own(H5Dget_create_plist(dataset), path_.string() + ": " + name);
+  const auto offset = H5Dget_offset(dataset);
+  if (what.element != element || what.count == 0 || H5Tequal(type, type_of(element)) <= 0 ||
+      H5Pget_layout(layout) != H5D_CONTIGUOUS || H5Pget_external_count(layout) != 0 || offset == HADDR_UNDEF)
+    return nullptr;
+  const auto bytes = static_cast<std::uint64_t>(what.count) * bytes_of(element);
+  const auto size = std::filesystem::file_size(path_);
+  if (offset > size || bytes > size - offset || offset % bytes_of(element) != 0) return nullptr;
+
+  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return nullptr;
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = offset / page * page;
+  const auto length = static_cast<std::size_t>(offset + bytes - begin);
+  void* mapped = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, static_cast<off_t>(begin));
+  close(file);
+  if (mapped == MAP_FAILED) return nullptr;
+  const std::shared_ptr<const void> whole(mapped, [length](const void* p) { munmap(const_cast<void*>(p), length); });
+  return {whole, static_cast<const char*>(mapped) + (offset - begin)};
 }
 
 std::vector<std::string> Hdf5File::strings(const std::string& name) const {

@@ -15,6 +15,7 @@
 namespace taugrid::testing {
 
 struct PackedFile {
+  bool chunked = false;  ///< tensors do not lie in one piece
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, std::vector<std::string>> strings;
   std::map<std::string, std::string> texts;                                    // root attributes
@@ -32,8 +33,10 @@ struct PackedFile {
       const std::vector<hsize_t> shape(tensor.sizes().begin(), tensor.sizes().end());
       const store::Handle space =
           own(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), name);
+      const store::Handle layout = own(H5Pcreate(H5P_DATASET_CREATE), name);
+      if (chunked) H5Pset_chunk(layout, static_cast<int>(shape.size()), std::vector<hsize_t>(shape.size(), 1).data());
       const store::Handle data =
-          own(H5Dcreate2(file, name.c_str(), type_of(tensor), space, links, H5P_DEFAULT, H5P_DEFAULT), name);
+          own(H5Dcreate2(file, name.c_str(), type_of(tensor), space, links, layout, H5P_DEFAULT), name);
       const at::Tensor plain = tensor.contiguous();
       H5Dwrite(data, type_of(tensor), H5S_ALL, H5S_ALL, H5P_DEFAULT, plain.data_ptr());
     }

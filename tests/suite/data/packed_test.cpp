@@ -11,6 +11,7 @@
 
 namespace {
 
+namespace store = taugrid::store;
 using taugrid::InputError;
 using namespace taugrid::data;
 using namespace taugrid::testing;
@@ -67,6 +68,30 @@ TEST(Packed, ReadsImages) {
   EXPECT_EQ(task.test.inputs.scalar_type(), torch::kUInt8);
   EXPECT_TRUE(torch::equal(task.train.labels, torch::tensor({0, 1, 2, 1}, torch::kInt64)));
   EXPECT_FALSE(task.train.lengths.defined());
+}
+
+TEST(Packed, MapsImagesThatLieInOnePieceAndReadsOthers) {
+  const Scratch scratch("packed");
+  auto file = image_task();
+  file.write(scratch / "whole.h5");
+  file.chunked = true;
+  file.write(scratch / "chunked.h5");
+  const store::Hdf5File whole(scratch / "whole.h5"), chunked(scratch / "chunked.h5");
+  EXPECT_NE(whole.map("/train/inputs", store::Element::uint8), nullptr);
+  EXPECT_EQ(whole.map("/train/inputs", store::Element::int32), nullptr);
+  EXPECT_EQ(whole.map("/class_names", store::Element::uint8), nullptr);
+  EXPECT_EQ(chunked.map("/train/inputs", store::Element::uint8), nullptr);
+  const Task mapped = read_task(scratch / "whole.h5"), read = read_task(scratch / "chunked.h5");
+  for (const auto& name : {"train", "validation", "test"}) {
+    const auto& expected = file.tensors.at(std::string("/") + name + "/inputs");
+    const auto of = [&](const Task& task) {
+      return name[0] == 't' && name[1] == 'r' ? task.train : name[0] == 'v' ? task.validation : task.test;
+    };
+    EXPECT_TRUE(torch::equal(of(mapped).inputs, expected)) << name;
+    EXPECT_TRUE(torch::equal(of(read).inputs, expected)) << name;
+  }
+  std::filesystem::remove(scratch / "whole.h5");  // what is mapped stays
+  EXPECT_TRUE(torch::equal(mapped.test.inputs, file.tensors.at("/test/inputs")));
 }
 
 TEST(Packed, ReadsTextAndOtherLabelTypes) {
