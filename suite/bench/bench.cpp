@@ -70,7 +70,7 @@ std::vector<Case> chosen(const std::vector<Case>& all, const std::string& filter
   try {
     const std::regex pattern(filter);
     for (const auto& test : all) {
-      if (std::regex_search(test.name, pattern)) some.push_back(test);
+      if (std::regex_search(test.name, pattern) && (!test.when_named || test.name == filter)) some.push_back(test);
     }
   } catch (const std::regex_error&) {
     throw InputError("--filter: '" + filter + "' is no regular expression");
@@ -101,7 +101,8 @@ int run(int& argc, char**& argv, const Options& options) {
              : std::filesystem::temp_directory_path() / ("taugrid-bench-" + std::to_string(getpid()));
     const Fixture fixture(runtime, folder, keep);
     std::vector<Case> all;
-    for (const auto& some : {weight_cases(fixture), model_cases(fixture), experiment_cases(fixture), device_cases(fixture)}) {
+    for (const auto& some : {weight_cases(fixture), model_cases(fixture), experiment_cases(fixture), unit_cases(fixture),
+                             device_cases(fixture)}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     const auto cases = chosen(all, options.filter);
@@ -117,8 +118,8 @@ int run(int& argc, char**& argv, const Options& options) {
     auto context = describe_machine();
     context.emplace_back("device", runtime.mine().device);
     auto peaks = measure_peaks(runtime.device());
-    print_header(context, peaks);
     if (runtime.device().is_cpu()) fmt::print("# no GPU here: the cases gpu/… are left out\n");
+    print_header(context, peaks);
     std::vector<Row> rows;
     for (const auto& test : cases) {
       rows.push_back(measure(test, options, runtime.device()));

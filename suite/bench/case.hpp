@@ -29,11 +29,13 @@ struct Work {
 struct Case {
   std::string name;
   std::function<Work()> prepare;
+  bool when_named = false;  ///< too long for every day: measured where the filter is its name
 };
 
 std::vector<Case> weight_cases(const Fixture& fixture);
 std::vector<Case> model_cases(const Fixture& fixture);
 std::vector<Case> experiment_cases(const Fixture& fixture);
+std::vector<Case> unit_cases(const Fixture& fixture);
 /// Of a GPU alone.
 std::vector<Case> device_cases(const Fixture& fixture);
 

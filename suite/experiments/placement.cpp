@@ -35,10 +35,7 @@ void place(store::ResultsWriter& out, const Finished& done, const std::string& p
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     if (static_cast<int>(i % static_cast<std::size_t>(done.world.size())) != done.world.rank()) continue;
     const auto& box = boxes[i];
-    const auto file = done.folder.read_unit(box.key);
-    const auto found = file.tensors.find(tensor);
-    if (found == file.tensors.end()) throw std::runtime_error("unit " + box.key + " has no tensor " + tensor);
-    kept.push_back(found->second.to(scalar_of(element)).contiguous());
+    kept.push_back(done.folder.read_tensor(box.key, tensor).to(scalar_of(element)).contiguous());
     store::Slab slab;
     slab.start = box.start;
     slab.start.resize(shape.size(), 0);

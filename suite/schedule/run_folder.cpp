@@ -206,6 +206,15 @@ store::TensorFile RunFolder::read_unit(std::string_view key) const {
   }
 }
 
+at::Tensor RunFolder::read_tensor(std::string_view key, const std::string& name) const {
+  const comm::Doing doing(fmt::format("read unit {}", key));
+  try {
+    return store::read_tensor(unit_path(key), name);
+  } catch (const std::exception& error) {
+    throw std::runtime_error(fmt::format("unit {} cannot be read: {}", key, error.what()));
+  }
+}
+
 std::map<std::string, std::string> RunFolder::read_metadata(std::string_view key) const {
   if (auto header = detail::read_header(unit_path(key))) {
     return *std::move(header);

@@ -38,6 +38,8 @@ class RunFolder {
   bool committed(std::string_view key) const;
   /// Any rank. Throws std::runtime_error naming the unit where it is absent or broken.
   store::TensorFile read_unit(std::string_view key) const;
+  /// One tensor of a unit, without reading the others. Throws as read_unit.
+  at::Tensor read_tensor(std::string_view key, const std::string& name) const;
   /// The text entries of the unit's header alone: key, rank, seconds, device.
   std::map<std::string, std::string> read_metadata(std::string_view key) const;
   /// Atomic: afterwards the unit is there whole, or not at all. One rank.

@@ -63,7 +63,8 @@ class Reader {
     }
   }
 
-  TensorFile read() {
+  /// All tensors, or the one of that name.
+  TensorFile read(const std::string& only = {}) {
     const Json header = read_header();
     TensorFile result;
     std::vector<Entry> entries;
@@ -76,6 +77,7 @@ class Reader {
     }
     check_layout(entries);
     for (const Entry& entry : entries) {
+      if (!only.empty() && entry.name != only) continue;
       at::Tensor tensor = at::empty(entry.shape, at::TensorOptions(entry.scalar));
       read_bytes(tensor.data_ptr(), data_start_ + entry.begin, entry.end - entry.begin);
       if (entry.scalar == at::kBool) {
@@ -269,6 +271,12 @@ std::optional<std::string_view> type_name(at::ScalarType scalar) {
 }  // namespace
 
 TensorFile read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
+
+at::Tensor read_tensor(const std::filesystem::path& path, const std::string& name) {
+  auto file = Reader(path).read(name);
+  if (file.tensors.empty()) throw InputError(path.string() + ": has no tensor " + quoted(name));
+  return file.tensors.begin()->second;
+}
 
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
   // Wide types first keeps every tensor aligned; within a width by name.

@@ -21,6 +21,9 @@ struct TensorFile {
 /// what was expected) unless the header describes exactly the bytes that follow it.
 TensorFile read_safetensors(const std::filesystem::path& path);
 
+/// The tensor of that name alone, with the same checks of the header. Throws InputError where there is none.
+at::Tensor read_tensor(const std::filesystem::path& path, const std::string& name);
+
 /// Complete or absent; the same content gives the same bytes. Tensors may be views or on a device.
 /// Throws InputError if the file cannot be written or a tensor has a type the format lacks.
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file);
