@@ -16,7 +16,9 @@ if(TAUGRID_ENABLE_SANITIZERS)
   target_link_options(taugrid_options INTERFACE -fsanitize=address,undefined)
 endif()
 if(TAUGRID_ENABLE_FUZZERS)
-  target_compile_options(taugrid_options INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
+  # unreachable: toml++ 3.3 declares its answer about letters beyond ASCII so, and takes the next one: no white space.
+  target_compile_options(taugrid_options INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize-recover=all
+    -fno-sanitize=unreachable)
   # toml++ compiled with the fuzzers, not taken from its library: its branches are to be seen as well.
   set_target_properties(tomlplusplus::tomlplusplus PROPERTIES INTERFACE_COMPILE_OPTIONS "")
 endif()

@@ -28,36 +28,16 @@ std::size_t past_string(std::string_view text, std::size_t begin) {
   return text.size();
 }
 
-/// Whether, in a long text, a letter beyond ASCII follows a backslash, maybe on the next line.
-bool escapes_beyond_ascii(std::string_view text) {
-  if (!text.starts_with("\"\"\"")) return false;
-  for (auto at = text.find('\\'); at != std::string_view::npos; at = text.find('\\', at + 2)) {
-    const auto next = text.find_first_not_of(" \t\r\n", at + 1);
-    if (next != std::string_view::npos && static_cast<unsigned char>(text[next]) >= 0x80) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 std::optional<Flaw> flaw(std::string_view text) {
   constexpr std::string_view mark = "\xef\xbb\xbf";  // of UTF-8, at the beginning
   constexpr std::string_view ends = "=,[]{}\n";
-  constexpr std::string_view before_text = " \t\r\n=,[{.";
-  const std::size_t begin = text.starts_with(mark) ? mark.size() : 0;
   std::size_t line = 1, steps = 1;
-  for (std::size_t i = begin; i < text.size();) {
+  for (std::size_t i = text.starts_with(mark) ? mark.size() : 0; i < text.size();) {
     std::size_t next = i + 1;
     if (text[i] == '"' || text[i] == '\'') {
-      if (i > begin && before_text.find(text[i - 1]) == std::string_view::npos) {
-        return Flaw{line, "a quote stands within a word"};
-      }
       next = past_string(text, i);
-      if (escapes_beyond_ascii(text.substr(i, next - i))) {
-        return Flaw{line, "a backslash is followed by a letter beyond ASCII, maybe on the next line"};
-      }
     } else if (text[i] == '#') {
       next = std::min(text.find('\n', i), text.size());
     } else if (static_cast<unsigned char>(text[i]) >= 0x80) {

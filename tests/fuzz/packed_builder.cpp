@@ -246,9 +246,10 @@ class Builder {
     const hssize_t count = H5Sget_simple_extent_npoints(space);
     if (attribute < 0 || H5Tget_class(type) != H5T_STRING || count < 0 || count > 64) return;
     std::vector<const char*> pointers(static_cast<std::size_t>(count), text.c_str());
-    text.resize(std::max<std::size_t>(1, H5Tget_size(type)) * static_cast<std::size_t>(count));
+    std::string fixed = text;
+    fixed.resize(std::max<std::size_t>(1, H5Tget_size(type)) * static_cast<std::size_t>(count));
     H5Awrite(attribute, type,
-             H5Tis_variable_str(type) > 0 ? static_cast<const void*>(pointers.data()) : text.data());
+             H5Tis_variable_str(type) > 0 ? static_cast<const void*>(pointers.data()) : fixed.data());
   }
 
   void numbers(const std::string& object, const std::string& name, std::vector<double> values) {
