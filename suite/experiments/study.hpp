@@ -94,10 +94,14 @@ class Study {
     return t < tasks() ? settings_.tasks[t] : settings_.control;
   }
   const data::Task& task(std::size_t t) const { return *tasks_[t]; }
+  std::filesystem::path task_file(std::size_t t) const { return settings_.data / (task_name(t) + ".h5"); }
   models::Head head(std::size_t t) const { return {task(t).head, task(t).logit_scale}; }
   /// Pairs of tasks in the order (0,1), (0,2), … of the contract.
   const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
   std::string pair_name(std::size_t p) const;
+  /// Of all that the numbers come from, file by file, what tells one content from another: TOML. Reads given
+  /// checkpoints; throws InputError where one cannot be read.
+  std::string inputs() const;
 
   /// min(n, rows of the split) points. Kept for further calls.
   const Sample& sample(std::size_t t, Split split, std::int64_t n) const;
