@@ -12,8 +12,15 @@ target_compile_options(taugrid_options INTERFACE
 if(TAUGRID_ENABLE_SANITIZERS)
   # The warning is wrong about code that is instrumented.
   target_compile_options(taugrid_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
-    -Wno-maybe-uninitialized)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(taugrid_options INTERFACE -fsanitize=address,undefined)
+endif()
+if(TAUGRID_ENABLE_FUZZERS)
+  # unreachable: toml++ 3.3 declares its answer about letters beyond ASCII so, and takes the next one: no white space.
+  target_compile_options(taugrid_options INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize-recover=all
+    -fno-sanitize=unreachable)
+  # toml++ compiled with the fuzzers, not taken from its library: its branches are to be seen as well.
+  set_target_properties(tomlplusplus::tomlplusplus PROPERTIES INTERFACE_COMPILE_OPTIONS "")
 endif()
 
 # One precompiled header of what sources use of LibTorch: torch/torch.h is twice as large, and twice as slow.

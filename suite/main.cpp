@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -107,6 +108,7 @@ int start(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on files' size is an error of write(), told in one line
   keep_freed_memory();
   try {
     return start(argc, argv);

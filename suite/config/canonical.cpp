@@ -67,6 +67,9 @@ std::string document(const Values& values) {
 
 std::string nearest(const std::string& word, const std::vector<std::string>& known) {
   std::string best;
+  if (word.size() > 100) {  // nobody's slip, and the table grows with it
+    return best;
+  }
   std::size_t fewest = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
     // Levenshtein distance, one row of the table at a time.

@@ -3,9 +3,9 @@
 #include "suite/config/config.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "suite/config/state.hpp"
@@ -15,7 +15,12 @@ namespace taugrid::config {
 
 namespace {
 
+constexpr std::size_t size_limit = std::size_t{4} << 20;
+
 toml::table parse(const std::string& text, const std::string& name) {
+  if (const auto found = flaw(text)) {
+    throw InputError(name + ":" + std::to_string(found->line) + ": not TOML: " + found->problem);
+  }
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& error) {
@@ -31,13 +36,23 @@ toml::table parse_value(const std::string& given, const std::string& text) {
   if (text.empty()) {
     throw InputError(where + ": expected key=value");
   }
-  try {
-    return toml::parse("value = " + text, where);
-  } catch (const toml::parse_error& error) {
-    if (std::string("\"'[{").find(text.front()) != std::string::npos) {
-      throw InputError(where + ": not a TOML value: " + std::string(error.description()));
+  std::string reason;
+  if (const auto found = flaw(text)) {
+    reason = found->problem;
+  } else {
+    try {
+      return toml::parse("value = " + text, where);
+    } catch (const toml::parse_error& error) {
+      reason = error.description();
     }
-    return toml::table{{"value", text}};
+  }
+  if (std::string("\"'[{").find(text.front()) != std::string::npos) {
+    throw InputError(where + ": not a TOML value: " + reason);
+  }
+  try {
+    return toml::parse("value = " + canonical(text), where);
+  } catch (const toml::parse_error&) {
+    throw InputError(where + ": expected a value in UTF-8");
   }
 }
 
@@ -49,6 +64,10 @@ void set(State& state, const std::string& given) {
   const auto equals = given.find('=');
   const std::string name = given.substr(0, equals);
   const auto path = steps(name);
+  if (path.size() > step_limit) {
+    throw InputError("--set " + given + ": expected a key of at most " + std::to_string(step_limit) +
+                     " dotted steps");
+  }
   if (equals == std::string::npos || std::any_of(path.begin(), path.end(), [](const std::string& step) {
         return step.empty() || canonical_key(step) != step;
       })) {
@@ -188,7 +207,15 @@ Config Config::load(const std::filesystem::path& path, const std::vector<std::st
     const std::string reason = errno != 0 ? std::generic_category().message(errno) : "a folder";
     throw InputError(path.string() + ": cannot be read: " + reason + "; expected a TOML file");
   }
-  const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  std::string text;
+  for (std::array<char, 1 << 14> part{}; text.size() <= size_limit && stream;) {  // a device may have no end
+    stream.read(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(stream.gcount()));
+  }
+  if (text.size() > size_limit) {
+    throw InputError(path.string() + ": has more than " + std::to_string(size_limit) +
+                     " bytes; expected an experiment file");
+  }
   auto state = std::make_shared<State>();
   state->file = std::filesystem::absolute(path).lexically_normal();
   state->table = parse(text, path.string());

@@ -17,11 +17,7 @@ namespace {
 class Value {
  public:
   Value(State& state, const Section& section, const std::string& name, const std::string& key)
-      : state_(state),
-        section_(section),
-        key_(key),
-        node_(state.find(join(name, key))),
-        group_(state.asked[name]) {}
+      : section_(section), key_(key), node_(state.find(join(name, key))), group_(state.asked[name]) {}
 
   bool present() const { return node_ != nullptr; }
   const toml::node& node() const { return *node_; }
@@ -40,7 +36,6 @@ class Value {
   }
 
  private:
-  State& state_;
   const Section& section_;
   const std::string& key_;
   const toml::node* node_;
@@ -284,7 +279,7 @@ std::vector<double> alpha_grid(Section& section, const std::string& key, const s
     Section inner(section.state_, name);
     const auto from = inner.required_real("from", range);
     const auto to = inner.required_real("to", range);
-    const auto count = inner.required_integer("count", {1, 1e6});
+    const auto count = inner.required_integer("count", {1, 1e4});
     section.state_->asked.erase(name);
     for (const std::string& other : inner.keys()) {
       if (other != "from" && other != "to" && other != "count") {

@@ -7,8 +7,10 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "suite/config/canonical.hpp"
@@ -31,6 +33,16 @@ struct State {
 
 /// The steps of a dotted name.
 std::vector<std::string> steps(const std::string& name);
+
+/// What the parser is not to be given: letters beyond ASCII outside texts and comments, which are no TOML, and
+/// of which toml++ 3.3 assumes what is not so; and dotted keys of more steps than any experiment needs, each a
+/// table in a table: these end recursively, and fifty thousand would be more than the stack holds.
+struct Flaw {
+  std::size_t line;
+  std::string problem;
+};
+constexpr std::size_t step_limit = 16;
+std::optional<Flaw> flaw(std::string_view text);
 
 /// A node's value as canonical TOML, whatever it is.
 std::string canonical(const toml::node& node);

@@ -112,9 +112,13 @@ class Study {
   at::Tensor pixels(std::size_t t, Split split, const at::Tensor& rows) const;
   /// int64 [n], likewise.
   at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
+  std::filesystem::path task_file(std::size_t t) const { return settings_.data / (task_name(t) + ".h5"); }
   /// Pairs of tasks in the order (0,1), (0,2), … of the contract.
   const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
   std::string pair_name(std::size_t p) const;
+  /// Of all that the numbers come from, file by file, what tells one content from another: TOML. Reads given
+  /// checkpoints; throws InputError where one cannot be read.
+  std::string inputs() const;
 
   /// min(n, rows of the split) points. The last few GiB are kept for further calls.
   Sample sample(std::size_t t, Split split, std::int64_t n) const;

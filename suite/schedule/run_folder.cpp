@@ -59,18 +59,34 @@ void create_folders(const fs::path& run) {
   }
 }
 
-void check_config(const fs::path& run, const std::string& config) {
-  const auto path = run / "config.toml";
+/// What the first start keeps in RUN/`name`, each later one must repeat. `what`: for the message.
+void require_same(const fs::path& run, const char* name, const std::string& text, const char* what) {
+  const auto path = run / name;
   if (!fs::exists(path)) {
-    store::write_atomically(path, config);
+    store::write_atomically(path, text);
     return;
   }
   const auto old = read_text(path);
-  const auto lines = old == config ? std::vector<std::string>{} : config::difference(old, config);
+  const auto lines = old == text ? std::vector<std::string>{} : config::difference(old, text);
   if (!lines.empty()) {
-    throw InputError(fmt::format(
-        "{} was started with another configuration ({}): choose another --run-dir, or undo the change",
-        run.string(), fmt::join(lines, "; ")));
+    throw InputError(fmt::format("{} was started with {} ({}): choose another --run-dir, or undo the change",
+                                 run.string(), what, fmt::join(lines, "; ")));
+  }
+}
+
+/// The same outcome on all ranks: rank 0's InputError.
+void on_first_rank(const comm::Communicator& world, const char* what, const std::function<void()>& action) {
+  std::string problem;
+  if (world.rank() == 0) {
+    try {
+      action();
+    } catch (const std::exception& error) {  // file-system errors too: all are the folder's
+      problem = error.what();
+    }
+  }
+  world.broadcast(problem, 0, what);
+  if (!problem.empty()) {
+    throw InputError(problem);
   }
 }
 
@@ -151,22 +167,19 @@ class RunFolder::Lock {
 RunFolder::RunFolder(const comm::Communicator& world, fs::path path, const std::string& config)
     : path_(fs::absolute(std::move(path)).lexically_normal()) {
   const comm::Doing doing("open the run folder");
-  std::string problem;
-  if (world.rank() == 0) {
-    try {
-      create_folders(path_);
-      lock_ = std::make_unique<Lock>(path_);
-      check_config(path_, config);
-      remove_leftovers(path_);
-    } catch (const std::exception& error) {  // file-system errors too: all are the folder's
-      problem = error.what();
-    }
-  }
-  world.broadcast(problem, 0, "outcome of opening the run folder");
-  if (!problem.empty()) {
-    lock_.reset();
-    throw InputError(problem);
-  }
+  on_first_rank(world, "outcome of opening the run folder", [&] {
+    create_folders(path_);
+    lock_ = std::make_unique<Lock>(path_);
+    require_same(path_, "config.toml", config, "another configuration");
+    remove_leftovers(path_);
+  });
+}
+
+void RunFolder::require_same_inputs(const comm::Communicator& world,
+                                    const std::function<std::string()>& inputs) const {
+  const comm::Doing doing("compare the inputs with the run's");
+  on_first_rank(world, "outcome of comparing the inputs",
+                [&] { require_same(path_, "inputs.toml", inputs(), "other contents of its inputs"); });
 }
 
 RunFolder::RunFolder() = default;

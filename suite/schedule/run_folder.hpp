@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,6 +28,10 @@ class RunFolder {
   RunFolder(RunFolder&&) noexcept;
   RunFolder& operator=(RunFolder&&) noexcept;
   ~RunFolder();
+
+  /// Collective. `inputs()` says on rank 0, as TOML, what the units are computed from; the run's first start
+  /// keeps it. Throws the same InputError on all ranks where another start had other inputs.
+  void require_same_inputs(const comm::Communicator& world, const std::function<std::string()>& inputs) const;
 
   const std::filesystem::path& path() const { return path_; }
   /// units/KEY.safetensors with "__" for each slash.

@@ -37,6 +37,12 @@ void require_same_units(const comm::Communicator& world, const std::vector<WorkU
   }
 }
 
+// Checkpoints of a finished unit are garbage, no more.
+void discard_scratch(const std::filesystem::path& scratch) {
+  std::error_code ignored;
+  std::filesystem::remove_all(scratch, ignored);
+}
+
 // Rank 0 looks at the files, and all ranks learn what it found: one flag a unit, or the same InputError.
 std::vector<bool> find_committed(const comm::Communicator& world, const RunFolder& folder,
                                  const std::vector<WorkUnit>& units) {
@@ -45,8 +51,11 @@ std::vector<bool> find_committed(const comm::Communicator& world, const RunFolde
   if (world.rank() == 0) {
     try {
       check_units(units, [&](const std::string& key) { return folder.committed(key); });
-      std::transform(units.begin(), units.end(), flags.begin(),
-                     [&](const WorkUnit& unit) { return folder.committed(unit.key) ? '1' : '0'; });
+      for (std::size_t i = 0; i < units.size(); ++i) {
+        if (!folder.committed(units[i].key)) continue;
+        flags[i] = '1';
+        discard_scratch(folder.scratch_path(units[i].key));  // of a job killed just after the commit
+      }
     } catch (const std::exception& error) {
       problem = error.what();
     }
@@ -112,8 +121,7 @@ class Worker {
       file.metadata["seconds"] = fmt::format("{:.6f}", seconds);
       file.metadata["device"] = runtime_.mine().device;
       folder_.commit(unit.key, file);
-      std::error_code ignored;  // checkpoints of a finished unit are garbage, no more
-      std::filesystem::remove_all(context.scratch, ignored);
+      discard_scratch(context.scratch);
     }
     log_.info(fmt::format("end {} {:.3f} s", unit.key, seconds));
     return true;

@@ -20,6 +20,8 @@ namespace {
   std::string advice;
   if (error == ENOSPC || error == EDQUOT) {
     advice = "; free space or choose another folder";
+  } else if (error == EFBIG) {
+    advice = "; raise the limit on files' size (ulimit -f)";
   } else if (error == EACCES || error == EPERM || error == EROFS) {
     advice = "; choose a folder that you may write to";
   } else if (error == ENOENT) {

@@ -33,6 +33,17 @@ std::string one_line(std::string text) {
   return text;
 }
 
+herr_t no_other_file(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
+  return -1;
+}
+
+/// Access of class `access` that follows no link into another file, which might be a device or a pipe.
+Handle within_file(hid_t access) {
+  Handle result = own(H5Pcreate(access), "link access");
+  check(H5Pset_elink_cb(result, no_other_file, nullptr), "link access");
+  return result;
+}
+
 /// The string without its padding.
 std::string unpadded(const char* data, std::size_t size, H5T_str_t padding) {
   std::string text(data, size);
@@ -41,6 +52,18 @@ std::string unpadded(const char* data, std::size_t size, H5T_str_t padding) {
     text.erase(text.find_last_not_of(' ') + 1);
   }
   return text;
+}
+
+/// Bytes of one chunk; 0 where the data set has none.
+std::uint64_t chunk_bytes(hid_t creation, std::size_t element) {
+  std::array<hsize_t, H5S_MAX_RANK> extent{};
+  if (H5Pget_layout(creation) != H5D_CHUNKED) return 0;
+  std::uint64_t bytes = element;
+  const int rank = H5Pget_chunk(creation, H5S_MAX_RANK, extent.data());
+  for (int i = 0; i < rank; ++i) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent[i]), &bytes)) return UINT64_MAX;
+  }
+  return bytes;
 }
 
 /// Reads `count` strings of the file type `type` by `read(memory type, buffer)`.
@@ -133,6 +156,7 @@ Hdf5File::Hdf5File(const std::filesystem::path& path) : path_(path) {
     H5Eclear2(H5E_DEFAULT);
     throw InputError(path.string() + ": not an HDF5 file, or not readable");
   }
+  links_ = within_file(H5P_LINK_ACCESS);
   const Handle access = own(H5Pcreate(H5P_FILE_ACCESS), path.string());
   check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), path.string());
   file_ = own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), path.string() + ": truncated or damaged");
@@ -147,7 +171,7 @@ bool Hdf5File::has(const std::string& name) const {
   for (std::size_t end = 0; end != std::string::npos;) {
     end = name.find('/', end + 1);
     const std::string prefix = name.substr(0, end);
-    if (prefix != "/" && H5Lexists(file_, prefix.c_str(), H5P_DEFAULT) <= 0) {
+    if (prefix != "/" && H5Lexists(file_, prefix.c_str(), links_) <= 0) {
       H5Eclear2(H5E_DEFAULT);
       return false;
     }
@@ -159,7 +183,8 @@ Handle Hdf5File::open(const std::string& name) const {
   if (!has(name)) {
     refuse(name, "missing");
   }
-  return own(H5Dopen2(file_, name.c_str(), H5P_DEFAULT), path_.string() + ": " + name + ": not a data set");
+  const Handle access = within_file(H5P_DATASET_ACCESS);
+  return own(H5Dopen2(file_, name.c_str(), access), path_.string() + ": " + name + ": not a data set");
 }
 
 DatasetInfo Hdf5File::info(const std::string& name) const {
@@ -188,13 +213,15 @@ DatasetInfo Hdf5File::info(const std::string& name) const {
   std::error_code error;
   const std::uint64_t file_bytes = std::filesystem::file_size(path_, error);
   const std::uint64_t stored = H5Dget_storage_size(dataset);
-  const bool filtered = H5Pget_nfilters(creation) > 0;
+  const bool filtered = has_filters(name, creation);
+  if (bytes > 0) bytes = std::max(bytes, chunk_bytes(creation, H5Tget_size(type)));  // in memory as a whole
   if (error || stored > file_bytes || bytes / (filtered ? compression_limit : 1) > stored) {
     refuse(name,
            "declares " + std::to_string(bytes) + " bytes, but the file stores " + std::to_string(stored));
   }
   const H5T_class_t kind = H5Tget_class(type);
-  result.integer = kind == H5T_INTEGER;
+  const bool plain = H5Tget_precision(type) == 8 * H5Tget_size(type) && H5Tget_size(type) <= 8;
+  result.integer = kind == H5T_INTEGER && plain;
   result.string = kind == H5T_STRING;
   for (const Element element :
        {Element::uint8, Element::int8, Element::int32, Element::int64, Element::float32, Element::float64}) {
@@ -205,6 +232,22 @@ DatasetInfo Hdf5File::info(const std::string& name) const {
     }
   }
   return result;
+}
+
+bool Hdf5File::has_filters(const std::string& name, hid_t creation) const {
+  const int count = static_cast<int>(check(H5Pget_nfilters(creation), name));
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0, config = 0;
+    std::size_t values = 0;
+    const auto filter =
+        H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, &config);
+    // HDF5's other decoders trust the lengths that they find.
+    if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32) {
+      refuse(name, "is stored through filter " + std::to_string(filter) +
+                       "; expected deflate, shuffle or fletcher32");
+    }
+  }
+  return count > 0;
 }
 
 void Hdf5File::read(const std::string& name, Element element, void* data, std::size_t bytes) const {
@@ -262,12 +305,12 @@ std::vector<std::string> Hdf5File::strings(const std::string& name) const {
 }
 
 Handle Hdf5File::attribute(const std::string& object, const std::string& name) const {
-  if (!has(object) || H5Aexists_by_name(file_, object.c_str(), name.c_str(), H5P_DEFAULT) <= 0) {
+  if (!has(object) || H5Aexists_by_name(file_, object.c_str(), name.c_str(), links_) <= 0) {
     H5Eclear2(H5E_DEFAULT);
     return {};
   }
   const std::string where = path_.string() + ": " + object + ": attribute " + name;
-  Handle result = own(H5Aopen_by_name(file_, object.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), where);
+  Handle result = own(H5Aopen_by_name(file_, object.c_str(), name.c_str(), H5P_DEFAULT, links_), where);
   std::error_code error;
   if (H5Aget_storage_size(result) > std::filesystem::file_size(path_, error)) {
     refuse(object, "attribute " + name + " is larger than the file");

@@ -66,7 +66,8 @@ struct DatasetInfo {
 };
 
 /// A file to read. Messages name the file and the data set; every failure is an InputError.
-/// A data set that promises more than the file stores is refused before memory is taken for it.
+/// A data set that promises more than the file stores is refused before memory is taken for it, and so is one
+/// that lies in another file, or is stored through other filters than deflate, shuffle and fletcher32.
 class Hdf5File {
  public:
   /// Throws if it is not a complete HDF5 file.
@@ -95,10 +96,11 @@ class Hdf5File {
 
  private:
   Handle open(const std::string& name) const;
+  bool has_filters(const std::string& name, hid_t creation) const;
   Handle attribute(const std::string& object, const std::string& name) const;
 
   std::filesystem::path path_;
-  Handle file_;
+  Handle file_, links_;
 };
 
 }  // namespace taugrid::store

@@ -4,6 +4,7 @@
 #include "suite/store/results.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -124,6 +125,11 @@ void ResultsWriter::open() {
 void ResultsWriter::reserve(std::uint64_t bytes) {
   constexpr std::uint64_t metadata = 32 << 10;  // generous for one object's headers, links and attributes
   needed_ += bytes + metadata;
+  rlimit most{};
+  if (::getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && needed_ > most.rlim_cur) {
+    throw InputError("cannot write " + path_.string() + ": " + std::generic_category().message(EFBIG) +
+                     "; raise the limit on files' size (ulimit -f)");
+  }
 #ifdef __linux__
   if (descriptor_ >= 0 &&
       ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(needed_)) != 0 &&

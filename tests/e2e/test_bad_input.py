@@ -5,7 +5,6 @@
 import json
 import os
 import shutil
-import signal
 import struct
 import subprocess
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from launch import measure, run, start, units, wait_until
+from launch import measure, run
 from safetensors.numpy import load_file, save_file
 from world import World
 
@@ -210,30 +209,3 @@ def test_a_folder_that_cannot_be_written(world: World, tmp_path: Path) -> None:
         folder = tmp_path / "closed" / "run"
         folder.parent.mkdir(mode=0o555)
     refused(world, folder, folder)
-
-
-def test_a_full_folder_loses_nothing(world: World, run_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", folder], check=False,
-                      capture_output=True).returncode != 0:
-        pytest.skip("mounting a small file system needs root")
-    try:
-        complaint(run(2, "run", world.experiment, "--run-dir", folder / "run"), folder, "No space left on device")
-        done = units(folder / "run")
-        subprocess.run(["mount", "-o", "remount,size=64m", folder], check=True)
-        again = run(2, "run", world.experiment, "--run-dir", folder / "run")
-        assert again.returncode == 0 and f"{done} found finished" in again.stderr, again.stderr
-        assert units(folder / "run") == units(run_folder)
-    finally:
-        subprocess.run(["umount", folder], check=True)
-
-
-def test_a_folder_in_use(world: World, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    first = start(2, "run", world.experiment, "--run-dir", folder, "--set", "finetune.steps=3000")
-    assert wait_until(lambda: any(folder.glob("log/rank-00000.log")), first)
-    complaint(run(1, "run", world.experiment, "--run-dir", folder, "--set", "finetune.steps=3000"), folder, "in use")
-    first.send_signal(signal.SIGUSR1)
-    _, text = first.communicate(timeout=60)
-    assert first.returncode == 75, text

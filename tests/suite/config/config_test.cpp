@@ -236,4 +236,42 @@ TEST(Difference, NamesWhatChanged) {
             (Strings{"s.gone: 3 -> (absent)", "s.k: 2 -> 2.5", "s.new: (absent) -> [1]"}));
 }
 
+TEST_F(ConfigTest, RefusesWhatTheParserDoesNotBear) {
+  std::string deep = "a";
+  for (int i = 0; i < 100'000; ++i) deep += ".a";
+  expect_contains(message([&] { load("[x]\ny = 1\n" + deep + " = 1\n"); }), {"e.toml:3", "16 dotted steps"});
+  expect_contains(message([&] { load("[" + deep + "]\n"); }), {"e.toml:1", "16 dotted steps"});
+  expect_contains(message([&] { load("x = {" + deep + " = 1"); }), {"e.toml:1", "16 dotted steps"});
+  expect_contains(message([&] { load("", {deep + "=1"}); }), {"--set", "16 dotted steps"});
+  expect_contains(message([&] { load("", {"x={" + deep + "=1}"}); }), {"--set", "16 dotted steps"});
+  // The quotes before it end where TOML says so.
+  for (const std::string text : {R"('"')", R"("\"")", "\"\"\"a\"\"\"\"", "'''''''"}) {
+    expect_contains(message([&] { load("x = [" + text + ", {" + deep + " = 1}]"); }), {"16 dotted steps"});
+  }
+  expect_contains(message([&] { load("x = 1\ny = \u00e9\n"); }), {"e.toml:2", "beyond ASCII"});
+  expect_contains(message([&] { load(std::string(5 << 20, '\n')); }), {"e.toml", "bytes"});
+  // What they are fit for stays.
+  auto config = load("\xef\xbb\xbf# größe ....................\nx = \"größe\"\n'a.é'.b = \"\"\"é\"\"\"\n",
+                     {"y=größe", "z=it's"});
+  EXPECT_EQ(config.root().word("x", ""), "größe");
+  EXPECT_EQ(config.root().word("y", ""), "größe");
+  EXPECT_EQ(config.root().word("z", ""), "it's");
+  EXPECT_EQ(load("x = \"\"\"a\\\n\u00e9\"\"\"").root().word("x", ""), "a\u00e9");
+}
+
+TEST_F(ConfigTest, TextIsUtf8SoThatItLoadsAgain) {
+  expect_contains(message([&] { load("", {"x=\xe1\x08"}); }), {"--set", "UTF-8"});
+}
+
+TEST_F(ConfigTest, MessagesShowControlCharacters) {
+  auto config = load("\"a\\nb\" = 1");
+  expect_contains(message([&] { config.finish(); }), {"a\\x0ab"});
+}
+
+TEST_F(ConfigTest, AGridIsNotDeclaredWithoutBounds) {
+  auto config = load("alpha = { from = 0, to = 1, count = 1000000 }");
+  auto root = config.root();
+  expect_contains(message([&] { alpha_grid(root, "alpha", {}); }), {"alpha.count", "10000"});
+}
+
 }  // namespace

@@ -228,6 +228,67 @@ TEST(Packed, RefusesFilesThatPromiseMoreThanTheyHold) {
                   "/test/inputs: declares 1099511627776 bytes");
 }
 
+/// A file whose /train/labels, of four integers, `create` makes anew.
+void with_labels(const Scratch& scratch, const std::function<void(hid_t file)>& create) {
+  image_task().write(scratch / "t.h5");
+  const auto file =
+      taugrid::store::own(H5Fopen((scratch / "t.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
+  H5Ldelete(file, "/train/labels", H5P_DEFAULT);
+  create(file);
+}
+
+void create_labels(hid_t file, hid_t type, hid_t creation, bool growing = false) {
+  namespace store = taugrid::store;
+  const hsize_t rows = 4, most = growing ? H5S_UNLIMITED : rows;
+  const auto space = store::own(H5Screate_simple(1, &rows, &most), "space");
+  const auto data = store::own(
+      H5Dcreate2(file, "/train/labels", type, space, H5P_DEFAULT, creation, H5P_DEFAULT), "create");
+  const std::array<std::int64_t, 4> labels = {0, 1, 2, 1};
+  if (!growing) H5Dwrite(data, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels.data());
+}
+
+TEST(Packed, RefusesWhatHdf5WouldTakeOnTrust) {
+  const Scratch scratch("packed");
+  namespace store = taugrid::store;
+  const auto problem = [&] { return message_of([&] { read_task(scratch / "t.h5"); }); };
+  const auto chunked = [](hsize_t chunk) {
+    auto creation = store::own(H5Pcreate(H5P_DATASET_CREATE), "creation");
+    H5Pset_chunk(creation, 1, &chunk);
+    return creation;
+  };
+  // In another file: it might be a pipe without an end.
+  with_labels(scratch, [&](hid_t file) {
+    image_task().write(scratch / "other.h5");
+    H5Lcreate_external((scratch / "other.h5").c_str(), "/train/labels", file, "/train/labels", H5P_DEFAULT,
+                       H5P_DEFAULT);
+  });
+  expect_contains(problem(), "/train/labels: ");
+  with_labels(scratch, [&](hid_t file) {
+    const auto creation = chunked(4);
+    H5Pset_scaleoffset(creation, H5Z_SO_INT, 0);
+    create_labels(file, H5T_STD_I64LE, creation);
+  });
+  expect_contains(problem(), "/train/labels: is stored through filter 6; expected deflate");
+  with_labels(scratch, [&](hid_t file) { create_labels(file, H5T_STD_I64LE, chunked(1 << 28), true); });
+  expect_contains(problem(), "/train/labels: declares 2147483648 bytes");
+  with_labels(scratch, [&](hid_t file) {
+    const auto type = store::own(H5Tcopy(H5T_STD_I32LE), "type");
+    H5Tset_precision(type, 13);
+    create_labels(file, type, H5P_DEFAULT);
+  });
+  expect_contains(problem(), "/train/labels: expected int64 of 1 dimensions");
+  // What is in use stays.
+  with_labels(scratch, [&](hid_t file) {
+    const auto creation = chunked(3);
+    H5Pset_shuffle(creation);
+    H5Pset_deflate(creation, 6);
+    H5Pset_fletcher32(creation);
+    create_labels(file, H5T_STD_I16BE, creation);
+  });
+  EXPECT_TRUE(
+      torch::equal(read_task(scratch / "t.h5").train.labels, torch::tensor({0, 1, 2, 1}, torch::kInt64)));
+}
+
 TEST(Packed, RefusesWhatIsNoHdf5File) {
   const Scratch scratch("packed");
   expect_contains(message_of([&] { read_task(scratch / "none"); }), "no such file");

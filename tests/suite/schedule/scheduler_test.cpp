@@ -96,6 +96,18 @@ TEST_F(Scheduler, ComputesEachUnitOnce) {
   EXPECT_TRUE(fs::is_empty(base / "run/scratch"));
 }
 
+TEST_F(Scheduler, AJobKilledJustAfterACommitLeavesNoScratch) {
+  const std::vector<WorkUnit> units{unit("a"), unit("b")};
+  EXPECT_EQ(run({units[0]}).computed, 1);
+  world.barrier("test");
+  if (world.rank() == 0) {
+    fs::create_directories(base / "run/scratch/a");
+    std::ofstream(base / "run/scratch/a/state.safetensors") << "steps";
+  }
+  EXPECT_EQ(run(units).computed, 1);
+  EXPECT_FALSE(fs::exists(base / "run/scratch/a"));
+}
+
 TEST_F(Scheduler, NothingToDo) { EXPECT_EQ(run({}).computed, 0); }
 
 TEST_F(Scheduler, ARerunComputesWhatIsMissing) {
