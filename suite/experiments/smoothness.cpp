@@ -64,9 +64,9 @@ class Smoothness final : public Experiment {
   }
 
  private:
-  /// How many products the tolerance takes, from experience: Lanczos about 8 for 1e-2, 13 for 1e-3.
+  /// How many products the tolerance takes, from experience: Lanczos about 8 for 1e-2, 10 for 1e-3.
   std::int64_t products() const {
-    const double wanted = (lanczos_ ? 5 : 15) * -std::log10(options_.tolerance) - 2;
+    const double wanted = (lanczos_ ? 1 : 3) * (3.2 - 2.2 * std::log10(options_.tolerance));
     return std::clamp<std::int64_t>(std::llround(wanted), 2,
                                     std::max<std::int64_t>(2, options_.max_products));
   }

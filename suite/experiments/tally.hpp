@@ -60,7 +60,7 @@ class Tally {
   const Study& study_;
   std::int64_t ranks_;
   schedule::Load load_;
-  double held_ = 0, working_ = 0;  // bytes; of the computation that needs most
+  double held_ = 0;  // of holds()
 };
 
 /// Flops of the Gram matrices of one call of Tally::gram's computation: `recorded` points, `rows` of them as

@@ -32,22 +32,24 @@ std::set<std::string> groups(const std::vector<WorkUnit>& units) {
 
 bool is_vector(const std::string& name) { return name.starts_with("vector/"); }
 
-/// What a rank holds that has computed these units.
+/// What a rank holds that has computed these units. Freed pieces stay with the process (main.cpp), large
+/// blocks go back and come again beside them: so the most of both, whichever units they are of.
 double rank_memory(const Study& study, const std::vector<const WorkUnit*>& units, const Profile& profile) {
-  double most = 0, samples = 0;
+  double working = 0, held = 0, samples = 0;
   std::map<std::string, double> kept;
   std::size_t vectors = 0;
   for (const auto* unit : units) {
-    most = std::max(most, unit->load.memory);
+    working = std::max(working, unit->load.working);
+    held = std::max(held, unit->load.held);
     for (const auto& [name, bytes] : unit->load.keeps) {
-      auto& held = kept[name];
-      if (is_vector(name) && held == 0) ++vectors;
-      held = std::max(held, bytes);
+      auto& most = kept[name];
+      if (is_vector(name) && most == 0) ++vectors;
+      most = std::max(most, bytes);
     }
   }
   for (const auto& [name, bytes] : kept) samples += is_vector(name) ? 0 : bytes;
   vectors = std::min(vectors, study.kept_vectors());
-  return profile.process_bytes + study_bytes(study) + samples + most +
+  return profile.process_bytes + study_bytes(study) + samples + working + held +
          static_cast<double>(vectors) * 4 * static_cast<double>(study.layout().size());
 }
 
@@ -170,6 +172,7 @@ Forecast forecast(const Study& study, const std::vector<WorkUnit>& units, const 
     const auto replayed = replay(units, seconds, launch, host);
     const double slow = host.slowdown(std::min(n, launch.ranks_per_host));
     Row row{n, launch.hosts(), n % wide};
+    row.units_seconds = replayed.seconds;
     row.seconds = slow * f.start_seconds + replayed.seconds + f.end_seconds;
     row.memory = most_memory(study, units, replayed, launch.groups(), profile);
     row.units_a_rank = static_cast<double>(units.size()) / launch.groups();

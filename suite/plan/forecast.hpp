@@ -25,10 +25,11 @@ std::vector<const schedule::WorkUnit*> untraced(const std::vector<schedule::Work
 
 struct Row {
   int ranks = 0, hosts = 0;
-  int idle = 0;           ///< ranks beyond a multiple of ranks_per_unit
-  double seconds = 0;     ///< of the whole run: its start, its units, results.h5
-  double efficiency = 0;  ///< against one group
-  double memory = 0;      ///< bytes of the rank that needs most
+  int idle = 0;              ///< ranks beyond a multiple of ranks_per_unit
+  double seconds = 0;        ///< of the whole run: its start, its units, results.h5
+  double units_seconds = 0;  ///< of the units alone
+  double efficiency = 0;     ///< against one group
+  double memory = 0;         ///< bytes of the rank that needs most
   double units_a_rank = 0;
 };
 

@@ -103,6 +103,7 @@ void write_json(const std::filesystem::path& path, const Listing& listing, const
                             {"hosts", row.hosts},
                             {"idle", row.idle},
                             {"seconds", row.seconds},
+                            {"units_seconds", row.units_seconds},
                             {"efficiency", row.efficiency},
                             {"memory_bytes", row.memory}});
   }
