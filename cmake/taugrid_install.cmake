@@ -9,7 +9,8 @@ foreach(layer kernels suite)
   install(TARGETS taugrid_${layer} EXPORT taugrid)
   # Public headers; those of folders called detail are nobody else's.
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${layer}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/taugrid"
-    FILES_MATCHING PATTERN "*.hpp" PATTERN detail EXCLUDE PATTERN bench EXCLUDE PATTERN program EXCLUDE)
+    FILES_MATCHING PATTERN "*.hpp" PATTERN detail EXCLUDE PATTERN bench EXCLUDE PATTERN plan EXCLUDE
+    PATTERN program EXCLUDE)
 endforeach()
 target_link_libraries(taugrid_kernels INTERFACE taugrid_kernels_weights taugrid_kernels_autodiff
   taugrid_kernels_spectral taugrid_kernels_tangent taugrid_kernels_metrics)

@@ -85,6 +85,30 @@ int start(int argc, char** argv) {
   bench->add_option("--device", bench_options.device,
                     "Where to measure: auto (a GPU where there is one), cpu, or cuda [auto]");
   bench->add_flag("--list", bench_options.list, "Print the cases' names");
+  taugrid::program::PlanOptions plan_options;
+  auto* plan = app.add_subcommand(
+      "plan",
+      "Predict time, memory and storage of an experiment on any number of ranks: from a measurement of this\n"
+      "machine of some seconds, from a recorded profile of another, or from what a finished run took");
+  plan->add_option("experiment", plan_options.experiment, "The experiment file (TOML)")->required();
+  plan->add_option("--ranks", plan_options.ranks, "How many: one number, or several with commas between")
+      ->required()
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1000000));
+  plan->add_option("--set", plan_options.overrides, "Override a key, as for run (repeatable)")
+      ->take_all()
+      ->expected(1);
+  plan->add_option(
+      "--profile", plan_options.profile,
+      "Do not measure this machine, but take the profile of another (--save-profile); or, of a run\n"
+      "of this experiment, RUN/results.h5: its units' seconds");
+  plan->add_option("--save-profile", plan_options.save_profile,
+                   "Keep the measured profile in this file, to plan elsewhere");
+  plan->add_option("--ranks-per-host", plan_options.ranks_per_host,
+                   "Of the launch [as many as a host has cores for their threads]")
+      ->check(CLI::Range(1, 1000000));
+  plan->add_option("--json", plan_options.json, "Write the plan and its units to this file");
   auto* info = app.add_subcommand("info", "Print versions, devices and features");
 
   try {
@@ -99,6 +123,7 @@ int start(int argc, char** argv) {
   if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
   const Kokkos::ScopeGuard kokkos;  // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
+  if (*plan) return taugrid::program::plan(argc, argv, plan_options);
   if (*info) return taugrid::program::info();
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
   if (*timeline) return taugrid::program::timeline(argc, argv, options);

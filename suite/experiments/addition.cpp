@@ -23,17 +23,19 @@ class Addition final : public Experiment {
   Addition(const Study& study, std::vector<double> alpha) : Experiment(study), alpha_(std::move(alpha)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const double cost = 2.0 * static_cast<double>(alpha_.size()) * static_cast<double>(points()) *
-                        study_.encoder().forward_flops();
     for (const auto& name : study_.regimes()) {
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
         auto needs = EditedModel::sum_needs(study_, name, study_.all_tasks());
         needs.push_back("single_task/" + name + "/" + study_.task_name(t));
-        const double linear = 6.0 * static_cast<double>(points()) * study_.encoder().forward_flops();
-        units.push_back({key(name, t), regime(name).linear ? linear : cost, needs,
-                         [this, name, t, &folder](schedule::UnitContext& context) {
-                           return curve(name, t, folder, context);
-                         }});
+        const auto a = static_cast<std::int64_t>(alpha_.size());
+        auto tally = Tally(study_).stores(2 * a).publishes(2 * (a + points()));
+        for (const auto split : {Split::validation, Split::test})
+          EditedModel::count_sum(tally, study_, name, t, split, points(), a);
+        EditedModel::count_files(tally, study_, name, 0);
+        units.push_back(
+            unit(key(name, t), tally, needs, [this, name, t, &folder](schedule::UnitContext& context) {
+              return curve(name, t, folder, context);
+            }));
       }
     }
   }

@@ -12,7 +12,7 @@
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/placement.hpp"
-#include "suite/experiments/trainer.hpp"
+#include "suite/experiments/tally.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -27,8 +27,8 @@ class Continuation final : public Experiment {
       if (!traced(name)) continue;
       auto needs = study_.vector_needs(name, study_.all_tasks());
       needs.emplace_back("features/base");
-      units.push_back({"continuation/" + name, study_.encoder().forward_flops(), needs,
-                       [this, name, &folder](schedule::UnitContext&) { return compute(name, folder); }});
+      units.push_back(unit("continuation/" + name, tally(name), needs,
+                           [this, name, &folder](schedule::UnitContext&) { return compute(name, folder); }));
     }
   }
 
@@ -51,6 +51,25 @@ class Continuation final : public Experiment {
 
  private:
   bool traced(const std::string& name) const { return !regime(name).start.empty() && study_.trains(name); }
+
+  Tally tally(const std::string& name) const {
+    const auto& training = training_.at(name);
+    const auto steps =
+        training.steps / training.trace_every + 1 + (training.steps % training.trace_every > 0);
+    const auto T = static_cast<std::int64_t>(study_.tasks()),
+               P = static_cast<std::int64_t>(study_.pairs().size());
+    Tally tally(study_);
+    std::int64_t rows = 0;
+    for (std::size_t b = 0; b < study_.tasks(); ++b) {
+      const auto n = study_.sample_size(b, Split::test, trace_points(study_));
+      tally.sample(b, Split::test, n).logits(b, n, steps * (T + 1));  // alone, of all, of each pair
+      rows += n;
+    }
+    tally.reads(features_bytes(study_));
+    tally.reads(4.0 * static_cast<double>(T * steps * rows * study_.encoder().features()));
+    const auto numbers = steps * (T * T + P + T + 2);
+    return tally.stores(numbers).publishes(numbers + T * trace_points(study_));
+  }
 
   store::TensorFile compute(const std::string& name, const schedule::RunFolder& folder) const {
     const auto tasks = study_.tasks();

@@ -15,7 +15,7 @@
 #include "suite/error.hpp"
 #include "suite/experiments/memory.hpp"
 #include "suite/experiments/placement.hpp"
-#include "suite/experiments/trainer.hpp"
+#include "suite/experiments/tally.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -27,10 +27,10 @@ class Cost final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     for (const auto& name : trained()) {
-      units.push_back({"cost/" + name,
-                       static_cast<double>(steps_) * step_flops(study_, name, training_.at(name), last()),
-                       study_.start_needs(name, last()),
-                       [this, name](schedule::UnitContext& context) { return compute(name, context); }});
+      auto tally = Tally(study_).train(name, training_.at(name), last(), steps_).stores(8).publishes(8);
+      if (!regime(name).start.empty()) tally.vectors(regime(name).start, {last()});
+      units.push_back(unit("cost/" + name, tally, study_.start_needs(name, last()),
+                           [this, name](schedule::UnitContext& context) { return compute(name, context); }));
     }
   }
 

@@ -11,6 +11,8 @@
 // /representation/R: the same with the other distance
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/edited_model.hpp"
 #include "suite/experiments/placement.hpp"
@@ -31,25 +33,23 @@ class Disentanglement final : public Experiment {
       : Experiment(study), settings_(std::move(settings)), alpha_(settings_.alpha) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const double steps = static_cast<double>(alpha_.size());
     for (const auto& name : settings_.regimes) {
-      const double pass = study_.encoder().forward_flops() * static_cast<double>(points(name));
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        units.push_back({single_key(name, t), EditedModel::passes(name, steps * pass),
-                         EditedModel::needs(study_, name, {t}),
-                         [this, name, t, &folder](schedule::UnitContext& context) {
-                           return single(name, t, folder, context);
-                         }});
+        units.push_back(unit(single_key(name, t), single_tally(name, t),
+                             EditedModel::needs(study_, name, {t}),
+                             [this, name, t, &folder](schedule::UnitContext& context) {
+                               return single(name, t, folder, context);
+                             }));
       }
       for (std::size_t p = 0; p < study_.pairs().size(); ++p) {
         const auto [i, j] = study_.pairs()[p];
         auto needs = EditedModel::needs(study_, name, {i, j});
         needs.push_back(single_key(name, i));
         needs.push_back(single_key(name, j));
-        units.push_back({pair_key(name, p), EditedModel::passes(name, 2 * steps * steps * pass), needs,
-                         [this, name, p, &folder](schedule::UnitContext& context) {
-                           return pair(name, p, folder, context);
-                         }});
+        units.push_back(unit(pair_key(name, p), pair_tally(name, p), needs,
+                             [this, name, p, &folder](schedule::UnitContext& context) {
+                               return pair(name, p, folder, context);
+                             }));
       }
     }
   }
@@ -87,6 +87,38 @@ class Disentanglement final : public Experiment {
   }
   std::string pair_key(const std::string& name, std::size_t p) const {
     return "disentanglement/" + name + "/" + study_.pair_name(p);
+  }
+
+  /// Bytes of the unit of single().
+  double single_bytes(const std::string& name, std::size_t t) const {
+    const auto n = study_.sample_size(t, Split::test, points(name));
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    const auto outputs = settings_.representation ? 4 * study_.encoder().features() : 0;
+    return static_cast<double>(a * n * (8 + outputs));
+  }
+
+  Tally single_tally(const std::string& name, std::size_t t) const {
+    Tally tally(study_);
+    EditedModel::count(tally, study_, name, {t}, t, Split::test, points(name),
+                       static_cast<std::int64_t>(alpha_.size()));
+    EditedModel::count_files(tally, study_, name, 1);
+    tally.publishes(points(name) * (settings_.representation ? 2 : 1));
+    return tally.stores(static_cast<std::int64_t>(single_bytes(name, t)), 1);
+  }
+
+  Tally pair_tally(const std::string& name, std::size_t p) const {
+    Tally tally(study_);
+    const auto [i, j] = study_.pairs()[p];
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    const auto cells = a * (a - std::count(alpha_.begin(), alpha_.end(), 0.0));
+    const auto measures = settings_.representation ? 2 : 1;
+    for (const auto t : {i, j}) {
+      EditedModel::count(tally, study_, name, {i, j}, t, Split::test, points(name), cells);
+      tally.reads(single_bytes(name, t));
+      if (settings_.representation) tally.divergence(study_.sample_size(t, Split::test, points(name)), cells);
+    }
+    EditedModel::count_files(tally, study_, name, 2);
+    return tally.stores(3 * measures * a * a).publishes(3 * measures * a * a);
   }
 
   /// Predictions [A, n], and outputs [A, n, features], of θ0 + α τt on task t's own points.

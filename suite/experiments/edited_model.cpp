@@ -16,6 +16,10 @@ namespace {
 
 constexpr std::int64_t combined_numbers = std::int64_t{1} << 28;  // of models held at once: 1 GiB
 
+std::int64_t models_at_once(const Study& study) {
+  return std::max<std::int64_t>(1, combined_numbers / study.layout().size());
+}
+
 }  // namespace
 
 EditedModel::EditedModel(const Study& study, const schedule::RunFolder& folder, std::string regime,
@@ -37,8 +41,30 @@ std::vector<std::string> EditedModel::sum_needs(const Study& study, const std::s
   return keys;
 }
 
-double EditedModel::passes(const std::string& name, double evaluations) {
-  return regime(name).linear ? 0.01 * evaluations : evaluations;
+void EditedModel::count(Tally& tally, const Study& study, const std::string& name,
+                        const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
+                        std::int64_t models) {
+  n = study.sample_size(b, split, n);
+  tally.logits(b, n, models).sample(b, split, n);
+  if (regime(name).linear) return;
+  const auto held = std::min(models, models_at_once(study));
+  tally.vectors(name, tasks).forward(n, models);
+  tally.holds(4.0 * static_cast<double>(held * study.layout().size()));
+}
+
+void EditedModel::count_files(Tally& tally, const Study& study, const std::string& name, std::size_t tasks) {
+  if (regime(name).linear) tally.reads(static_cast<double>(1 + tasks) * features_bytes(study));
+}
+
+void EditedModel::count_sum(Tally& tally, const Study& study, const std::string& name, std::size_t b,
+                            Split split, std::int64_t n, std::int64_t models) {
+  n = study.sample_size(b, split, n);
+  tally.vectors(name, study.all_tasks()).sample(b, split, n).logits(b, n, models);
+  if (regime(name).linear) {
+    tally.tangent(n);
+  } else {
+    tally.forward(n, models);
+  }
 }
 
 at::Tensor EditedModel::features(const std::string& key, std::size_t b, Split split, std::int64_t n) const {
@@ -109,8 +135,7 @@ void EditedModel::outputs(const std::vector<std::size_t>& tasks, const at::Tenso
   const auto& pixels = study_.sample(b, split, n).pixels;
   std::vector<at::Tensor> vectors;
   for (const auto t : tasks) vectors.push_back(study_.task_vector(regime_, t));
-  const auto step =
-      std::clamp<std::int64_t>(combined_numbers / study_.layout().size(), 1, std::max<std::int64_t>(rows, 1));
+  const auto step = std::clamp<std::int64_t>(models_at_once(study_), 1, std::max<std::int64_t>(rows, 1));
   auto models = at::empty({step, study_.layout().size()}, study_.theta0().options());
   for (std::int64_t k = 0; k < rows; k += step) {
     const auto m = std::min(step, rows - k);

@@ -11,6 +11,7 @@
 
 #include "suite/config/config.hpp"
 #include "suite/experiments/study.hpp"
+#include "suite/experiments/tally.hpp"
 #include "suite/schedule/run_folder.hpp"
 
 namespace taugrid::experiments {
@@ -23,12 +24,19 @@ class EditedModel {
   /// Keys of the units that must be finished for `tasks`.
   static std::vector<std::string> needs(const Study& study, const std::string& regime,
                                         const std::vector<std::size_t>& tasks);
-  /// Forward passes that `evaluations` model evaluations cost: none for a linear regime.
-  static double passes(const std::string& regime, double evaluations);
+  /// Adds what outputs() of K = `models` rows of coefficients takes.
+  static void count(Tally& tally, const Study& study, const std::string& regime,
+                    const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
+                    std::int64_t models);
 
-  /// As needs(), for sum_accuracies().
+  /// Adds the files that outputs() of this many tasks' models reads, once an object.
+  static void count_files(Tally& tally, const Study& study, const std::string& regime, std::size_t tasks);
+
+  /// As needs() and count(), for sum_accuracies().
   static std::vector<std::string> sum_needs(const Study& study, const std::string& regime,
                                             const std::vector<std::size_t>& tasks);
+  static void count_sum(Tally& tally, const Study& study, const std::string& regime, std::size_t b,
+                        Split split, std::int64_t n, std::int64_t models);
 
   /// Accuracies [A] of θ0 + α Σ τ, one α for all tasks. A linear regime takes one tangent pass in the
   /// direction Σ τ for all α.

@@ -11,7 +11,7 @@
 
 #include "suite/error.hpp"
 #include "suite/experiments/placement.hpp"
-#include "suite/experiments/trainer.hpp"
+#include "suite/experiments/tally.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -26,15 +26,14 @@ class FineTune final : public Experiment {
       if (!study_.trains(name)) continue;
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
         units.push_back(
-            {key(name, t), cost(name, t), study_.start_needs(name, t),
-             [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }});
+            unit(key(name, t), tally(name, t), study_.start_needs(name, t),
+                 [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }));
       }
     }
     for (const auto& name : study_.joint_regimes()) {
       units.push_back(
-          {"finetune/" + name + "/joint", cost(name, 0), {}, [this, name](schedule::UnitContext& context) {
-             return compute(name, 0, context);
-           }});
+          unit("finetune/" + name + "/joint", tally(name, 0), {},
+               [this, name](schedule::UnitContext& context) { return compute(name, 0, context); }));
     }
   }
 
@@ -66,12 +65,21 @@ class FineTune final : public Experiment {
     return "finetune/" + name + "/" + study_.task_name(t);
   }
 
-  double cost(const std::string& name, std::size_t t) const {
+  Tally tally(const std::string& name, std::size_t t) const {
     const auto& training = training_.at(name);
-    const auto traced = regime(name).start.empty() ? 0 : training.steps / training.trace_every + 1;
-    const auto tangents = 3 * traced * static_cast<std::int64_t>(study_.tasks()) * trace_points(study_);
-    return static_cast<double>(training.steps) * step_flops(study_, name, training, t) +
-           static_cast<double>(tangents) * study_.encoder().forward_flops();
+    Tally tally(study_);
+    tally.train(name, training, t, training.steps).checkpoint();
+    tally.stores(2 * training.steps, sizeof(float)).publishes(2 * training.steps, sizeof(float));
+    if (regime(name).start.empty()) return tally;
+    const auto traced =
+        training.steps / training.trace_every + 1 + (training.steps % training.trace_every > 0);
+    tally.vectors(regime(name).start, {t});
+    for (std::size_t b = 0; b < study_.tasks(); ++b) {
+      const auto n = study_.sample_size(b, Split::test, trace_points(study_));
+      tally.sample(b, Split::test, n).tangent(n, traced);
+      tally.stores(traced * n * study_.encoder().features(), sizeof(float));
+    }
+    return tally;
   }
 
   /// J(x)τ on each task's test points, end to end: Σ n · features numbers.

@@ -31,14 +31,19 @@ class Negation final : public Experiment {
   }
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const double cost = 4.0 * static_cast<double>(alpha_.size()) * static_cast<double>(points()) *
-                        study_.encoder().forward_flops();
+    const auto a = static_cast<std::int64_t>(alpha_.size());
     for (const auto& name : study_.regimes()) {
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        units.push_back({key(name, t), EditedModel::passes(name, cost), EditedModel::needs(study_, name, {t}),
-                         [this, name, t, &folder](schedule::UnitContext& context) {
-                           return curves(name, t, folder, context);
-                         }});
+        auto tally = Tally(study_).stores(4 * a).publishes(4 * a + 6 + 2 * points());
+        for (const auto split : {Split::validation, Split::test}) {
+          for (const auto b : {t, study_.control()})
+            EditedModel::count(tally, study_, name, {t}, b, split, points(), a);
+        }
+        EditedModel::count_files(tally, study_, name, 1);
+        units.push_back(unit(key(name, t), tally, EditedModel::needs(study_, name, {t}),
+                             [this, name, t, &folder](schedule::UnitContext& context) {
+                               return curves(name, t, folder, context);
+                             }));
       }
     }
   }

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "suite/experiments/placement.hpp"
+#include "suite/experiments/tally.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -28,12 +29,16 @@ class Ntk final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     for (const auto& start : starts_) {
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        const double samples = static_cast<double>(points_) * static_cast<double>(study_.tasks());
-        const double cost =
-            samples * study_.encoder().forward_flops() * (1 + 2.0 * static_cast<double>(logits_of(t)));
-        units.push_back({key(start, t), cost, {}, [this, start, t](schedule::UnitContext& context) {
-                           return compute(start, t, context);
-                         }});
+        const auto tasks = static_cast<std::int64_t>(study_.tasks());
+        // The Gram matrices, the energies of both tasks' points, the eigenvalues.
+        const auto numbers = classes_ * points_ * (tasks * points_ + 2 * (2 * tasks + 1));
+        Tally tally(study_);
+        for (std::size_t s = 0; s < study_.tasks(); ++s) tally.sample(s, Split::train, points_);
+        tally.gram(points_, tasks * points_, chunk_, logits_of(t)).stores(numbers, sizeof(float));
+        tally.publishes(numbers, sizeof(float)).publishes(points_);
+        units.push_back(unit(key(start, t), tally, {}, [this, start, t](schedule::UnitContext& context) {
+          return compute(start, t, context);
+        }));
       }
     }
   }

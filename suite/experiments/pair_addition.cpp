@@ -21,17 +21,22 @@ class PairAddition final : public Experiment {
   PairAddition(const Study& study, std::vector<double> alpha) : Experiment(study), alpha_(std::move(alpha)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const double cost = 4.0 * static_cast<double>(alpha_.size()) * static_cast<double>(points()) *
-                        study_.encoder().forward_flops();
+    const auto a = static_cast<std::int64_t>(alpha_.size());
     for (const auto& name : study_.regimes()) {
       for (std::size_t p = 0; p < study_.pairs().size(); ++p) {
         const auto [i, j] = study_.pairs()[p];
         auto needs = EditedModel::needs(study_, name, {i, j});
         for (const auto t : {i, j}) needs.push_back("single_task/" + name + "/" + study_.task_name(t));
-        units.push_back({key(name, p), EditedModel::passes(name, cost), needs,
-                         [this, name, p, &folder](schedule::UnitContext& context) {
-                           return pair(name, p, folder, context);
-                         }});
+        auto tally = Tally(study_).stores(4 * a + 5).publishes(4 * a + 5);
+        for (const auto t : {i, j}) {
+          for (const auto split : {Split::validation, Split::test})
+            EditedModel::count(tally, study_, name, {i, j}, t, split, points(), a);
+        }
+        EditedModel::count_files(tally, study_, name, 2);
+        units.push_back(
+            unit(key(name, p), tally, needs, [this, name, p, &folder](schedule::UnitContext& context) {
+              return pair(name, p, folder, context);
+            }));
       }
     }
   }

@@ -19,6 +19,7 @@
 #include "suite/error.hpp"
 #include "suite/experiments/adamw.hpp"
 #include "suite/experiments/placement.hpp"
+#include "suite/experiments/tally.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -40,7 +41,22 @@ class Pretrain final : public Experiment {
   Pretrain(const Study& study, Pretraining settings) : Experiment(study), settings_(std::move(settings)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
-    units.push_back({"pretrain", 1, {}, [this](schedule::UnitContext& context) { return compute(context); }});
+    // A step's scores against the batch's captions cost next to nothing.
+    Training training{};
+    training.batch = settings_.batch;
+    auto tally = Tally(study_).train("standard", training, 0, settings_.steps).checkpoint();
+    for (std::size_t t = 0; t < study_.tasks(); ++t) {
+      for (const auto split : {Split::validation, Split::test}) {
+        const auto n = study_.sample_size(t, split, study_.settings().evaluation_points);
+        tally.sample(t, split, n).forward(n).logits(t, n);
+      }
+    }
+    tally.stores(2 * settings_.steps, sizeof(float)).publishes(2 * settings_.steps, sizeof(float));
+    std::error_code absent;
+    const auto bytes = std::filesystem::file_size(settings_.pairs, absent);
+    if (!absent) tally.reads(static_cast<double>(bytes));
+    units.push_back(
+        unit("pretrain", tally, {}, [this](schedule::UnitContext& context) { return compute(context); }));
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {

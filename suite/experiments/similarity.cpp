@@ -19,18 +19,24 @@ class Similarity final : public Experiment {
   Similarity(const Study& study, double alpha) : Experiment(study), alpha_(alpha) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const double pass = study_.encoder().forward_flops() * static_cast<double>(points());
+    const auto tasks = static_cast<std::int64_t>(study_.tasks());
     for (const auto& name : study_.regimes()) {
-      units.push_back({"similarity/" + name, 0.01 * pass, study_.vector_needs(name, study_.all_tasks()),
-                       [this, name](schedule::UnitContext&) { return cosines(name); }});
+      auto all = Tally(study_).vectors(name, study_.all_tasks());
+      all.stores(tasks * (tasks + 2)).publishes(tasks * (tasks + 2 + points()));
+      units.push_back(unit("similarity/" + name, all, study_.vector_needs(name, study_.all_tasks()),
+                           [this, name](schedule::UnitContext&) { return cosines(name); }));
       for (std::size_t p = 0; p < study_.pairs().size(); ++p) {
         const auto [i, j] = study_.pairs()[p];
         auto needs = EditedModel::needs(study_, name, {i, j});
         for (const auto t : {i, j}) needs.push_back("single_task/" + name + "/" + study_.task_name(t));
-        units.push_back({"loss_gap/" + name + "/" + study_.pair_name(p), EditedModel::passes(name, 2 * pass),
-                         needs, [this, name, p, &folder](schedule::UnitContext& context) {
-                           return loss_gap(name, p, folder, context);
-                         }});
+        auto tally = Tally(study_).stores(2).publishes(2);
+        for (const auto t : {i, j})
+          EditedModel::count(tally, study_, name, {i, j}, t, Split::test, points(), 1);
+        EditedModel::count_files(tally, study_, name, 2);
+        units.push_back(unit("loss_gap/" + name + "/" + study_.pair_name(p), tally, needs,
+                             [this, name, p, &folder](schedule::UnitContext& context) {
+                               return loss_gap(name, p, folder, context);
+                             }));
       }
     }
   }

@@ -21,46 +21,43 @@ class SingleTask final : public Experiment {
   using Experiment::Experiment;
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const double cost =
-        2.0 * static_cast<double>(study_.settings().evaluation_points) * study_.encoder().forward_flops();
     for (std::size_t t = 0; t < study_.tasks_and_control(); ++t) {
-      units.push_back({"single_task/" + study_.theta0_name() + "/" + study_.task_name(t),
-                       cost,
-                       {},
-                       [this, t](schedule::UnitContext& context) {
-                         return measure(t, [&](Split split) {
-                           return study_.encode(context.group, study_.theta0(),
-                                                study_.sample(t, split, points()).pixels);
-                         });
-                       }});
+      units.push_back(unit("single_task/" + study_.theta0_name() + "/" + study_.task_name(t),
+                           whole_model(t, false), {}, [this, t](schedule::UnitContext& context) {
+                             return measure(t, [&](Split split) {
+                               return study_.encode(context.group, study_.theta0(),
+                                                    study_.sample(t, split, points()).pixels);
+                             });
+                           }));
     }
     for (std::size_t t = 0; t < study_.tasks(); ++t) {
       for (const auto& name : study_.regimes()) {
-        units.push_back({"single_task/" + name + "/" + study_.task_name(t), EditedModel::passes(name, cost),
-                         EditedModel::needs(study_, name, {t}),
-                         [this, t, name, &folder](schedule::UnitContext& context) {
-                           const EditedModel model(study_, folder, name, context.group);
-                           return measure(t, [&](Split split) {
-                             at::Tensor output;
-                             model.outputs({t}, at::ones({1, 1}, at::kDouble), t, split, points(),
-                                           [&](std::int64_t, const at::Tensor& z) { output = z; });
-                             return output;
-                           });
-                         }});
+        units.push_back(unit("single_task/" + name + "/" + study_.task_name(t), edited_model(name, t),
+                             EditedModel::needs(study_, name, {t}),
+                             [this, t, name, &folder](schedule::UnitContext& context) {
+                               const EditedModel model(study_, folder, name, context.group);
+                               return measure(t, [&](Split split) {
+                                 at::Tensor output;
+                                 model.outputs({t}, at::ones({1, 1}, at::kDouble), t, split, points(),
+                                               [&](std::int64_t, const at::Tensor& z) { output = z; });
+                                 return output;
+                               });
+                             }));
       }
       for (const auto& name : study_.joint_regimes()) {
-        units.push_back({"multitask/" + name + "/" + study_.task_name(t),
-                         cost * (regime(name).linear ? 4 : 1),
-                         {"finetune/" + name + "/joint"},
-                         [this, t, name](schedule::UnitContext& context) {
-                           const auto theta = models::read_checkpoint(study_.joint_folder(name)).theta.to(study_.device());
-                           return measure(t, [&](Split split) {
-                             const auto& pixels = study_.sample(t, split, points()).pixels;
-                             if (!regime(name).linear) return study_.encode(context.group, theta, pixels);
-                             return study_.encode(context.group, study_.theta0(), pixels) +
-                                    study_.tangent(context.group, theta - study_.theta0(), pixels);
-                           });
-                         }});
+        units.push_back(
+            unit("multitask/" + name + "/" + study_.task_name(t),
+                 whole_model(t, regime(name).linear).reads(4.0 * static_cast<double>(study_.layout().size())),
+                 {"finetune/" + name + "/joint"}, [this, t, name](schedule::UnitContext& context) {
+                   const auto theta =
+                        models::read_checkpoint(study_.joint_folder(name)).theta.to(study_.device());
+                   return measure(t, [&](Split split) {
+                     const auto& pixels = study_.sample(t, split, points()).pixels;
+                     if (!regime(name).linear) return study_.encode(context.group, theta, pixels);
+                     return study_.encode(context.group, study_.theta0(), pixels) +
+                            study_.tangent(context.group, theta - study_.theta0(), pixels);
+                   });
+                 }));
       }
     }
   }
@@ -94,6 +91,25 @@ class SingleTask final : public Experiment {
 
  private:
   std::int64_t points() const { return study_.settings().evaluation_points; }
+
+  /// Three numbers, and the rows of both samples.
+  Tally measured() const { return Tally(study_).stores(3).publishes(3 + 2 * points()); }
+  Tally whole_model(std::size_t t, bool linear) const {
+    auto tally = measured();
+    for (const auto split : {Split::test, Split::validation}) {
+      const auto n = study_.sample_size(t, split, points());
+      tally.sample(t, split, n).forward(n).logits(t, n);
+      if (linear) tally.tangent(n);
+    }
+    return tally;
+  }
+  Tally edited_model(const std::string& name, std::size_t t) const {
+    auto tally = measured();
+    for (const auto split : {Split::test, Split::validation})
+      EditedModel::count(tally, study_, name, {t}, t, split, points(), 1);
+    EditedModel::count_files(tally, study_, name, 1);
+    return tally;
+  }
 
   template <class F>
   store::TensorFile measure(std::size_t t, F&& encoded) const {

@@ -8,10 +8,14 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/autodiff/products.hpp"
 #include "kernels/spectral/spectral.hpp"
 #include "suite/experiments/placement.hpp"
 #include "suite/experiments/regime.hpp"
+#include "suite/experiments/tally.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -26,13 +30,14 @@ class Smoothness final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     for (const auto& name : study_.regimes()) {
-      // About a dozen products, each worth six forward passes.
-      const double cost = 72.0 * static_cast<double>(points_) * study_.encoder().forward_flops();
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        const auto task = study_.task_name(t);
+        const auto n = study_.sample_size(t, Split::train, points_);
+        auto tally = Tally(study_).vectors(name, {t}).sample(t, Split::train, n);
+        tally.hessian(regime(name).linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3);
         units.push_back(
-            {"smoothness/" + name + "/" + task, cost, study_.vector_needs(name, t),
-             [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }});
+            unit("smoothness/" + name + "/" + study_.task_name(t), tally.stores(3).publishes(3 + points_),
+                 study_.vector_needs(name, t),
+                 [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }));
       }
     }
   }
@@ -59,6 +64,13 @@ class Smoothness final : public Experiment {
   }
 
  private:
+  /// How many products the tolerance takes, from experience: Lanczos about 8 for 1e-2, 10 for 1e-3.
+  std::int64_t products() const {
+    const double wanted = (lanczos_ ? 1 : 3) * (3.2 - 2.2 * std::log10(options_.tolerance));
+    return std::clamp<std::int64_t>(std::llround(wanted), 2,
+                                    std::max<std::int64_t>(2, options_.max_products));
+  }
+
   store::TensorFile compute(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
     const auto& group = context.group;
     const auto& sample = study_.sample(t, Split::train, points_);

@@ -223,6 +223,10 @@ at::Tensor Study::sample_rows(std::size_t t, Split split, std::int64_t n) const 
   return at::randperm(rows, generator, at::kLong).narrow(0, 0, std::min(n, rows)).clone();
 }
 
+std::int64_t Study::sample_size(std::size_t t, Split split, std::int64_t n) const {
+  return std::min(n, split_of(task(t), split).labels.size(0));
+}
+
 Sample Study::sample(std::size_t t, Split split, std::int64_t n) const {
   n = std::min(n, split_of(task(t), split).labels.size(0));
   for (auto it = samples_.begin(); it != samples_.end(); ++it) {
@@ -334,9 +338,13 @@ at::Tensor Study::task_vector(const std::string& regime, std::size_t t) const {
                      ") than " + settings_.model.string() + " (" + fingerprint_ + ")");
   }
   vectors_.emplace_front(key, tuned.theta.to(device_).sub_(theta0()));
-  const auto limit = std::max<std::size_t>(2, vector_memory / std::max<std::size_t>(1, theta0().nbytes()));
-  while (vectors_.size() > limit) vectors_.pop_back();
+  while (vectors_.size() > kept_vectors()) vectors_.pop_back();
   return vectors_.front().second;
+}
+
+std::size_t Study::kept_vectors() const {
+  return std::max<std::size_t>(2,
+                               vector_memory / (sizeof(float) * static_cast<std::size_t>(layout().size())));
 }
 
 std::vector<at::Tensor> Study::task_vectors(const std::string& regime) const {

@@ -124,6 +124,8 @@ class Study {
   Sample sample(std::size_t t, Split split, std::int64_t n) const;
   /// The rows of sample(), without reading a picture: int64 [min(n, rows of the split)].
   at::Tensor sample_rows(std::size_t t, Split split, std::int64_t n) const;
+  /// How many points sample() has.
+  std::int64_t sample_size(std::size_t t, Split split, std::int64_t n) const;
   /// int64 [T, n]: the samples' rows, −1 beyond a split's end.
   at::Tensor sample_index(Split split, std::int64_t n) const;
 
@@ -139,6 +141,8 @@ class Study {
   /// τ = θ* − θ0 [P] of task t; the last few are kept in memory.
   at::Tensor task_vector(const std::string& regime, std::size_t t) const;
   std::vector<at::Tensor> task_vectors(const std::string& regime) const;
+  /// How many task vectors are kept in memory.
+  std::size_t kept_vectors() const;
   /// Σ τ [P] over these tasks; the last one is kept.
   at::Tensor task_vector_sum(const std::string& regime, const std::vector<std::size_t>& tasks) const;
 

@@ -11,6 +11,7 @@
 
 #include "suite/experiments/placement.hpp"
 #include "suite/experiments/regime.hpp"
+#include "suite/experiments/tally.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -22,33 +23,31 @@ class TauJp final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     const auto linear = study_.linear_regimes();
     if (linear.empty()) return;
-    const double samples = 2.0 * static_cast<double>(study_.tasks_and_control()) *
-                           static_cast<double>(study_.settings().evaluation_points);
-    const double forward = samples * study_.encoder().forward_flops();
-    units.push_back({"features/base", forward, {}, [this](schedule::UnitContext& context) {
-                       return each_sample(context, [&](const at::Tensor& x) {
-                         return study_.encode(context.group, study_.theta0(), x);
-                       });
-                     }});
+    units.push_back(unit("features/base", tally(false), {}, [this](schedule::UnitContext& context) {
+      return each_sample(
+          context, [&](const at::Tensor& x) { return study_.encode(context.group, study_.theta0(), x); });
+    }));
     for (const auto& name : linear) {
       for (std::size_t t = 0; t < study_.tasks(); ++t) {
         const auto task = study_.task_name(t);
-        units.push_back(
-            {"features/" + name + "/" + task, 3 * forward, study_.vector_needs(name, t),
-             [this, name, t](schedule::UnitContext& context) {
-               const auto tau = study_.task_vector(name, t);
-               auto file = each_sample(
-                   context, [&](const at::Tensor& x) { return study_.tangent(context.group, tau, x); });
-               const auto tasks = static_cast<std::int64_t>(study_.tasks());
-               auto value = study_.sums({tasks + study_.has_control()});
-               for (std::size_t b = 0; b < study_.tasks_and_control(); ++b) {
-                 value[static_cast<std::int64_t>(b)] =
-                     file.tensors.at("test/" + study_.task_name(b)).to(at::kDouble).square().sum(1).mean();
-               }
-               file.tensors["tau_jp"] = value.narrow(0, 0, tasks);
-               if (study_.has_control()) file.tensors["tau_jp_control"] = value[tasks];
-               return file;
-             }});
+        const auto values = static_cast<std::int64_t>(study_.tasks_and_control());
+        auto own = tally(true).vectors(name, {t}).stores(values);
+        units.push_back(unit(
+            "features/" + name + "/" + task, own.publishes(values + study_.settings().evaluation_points),
+            study_.vector_needs(name, t), [this, name, t](schedule::UnitContext& context) {
+              const auto tau = study_.task_vector(name, t);
+              auto file = each_sample(
+                  context, [&](const at::Tensor& x) { return study_.tangent(context.group, tau, x); });
+              const auto tasks = static_cast<std::int64_t>(study_.tasks());
+              auto value = study_.sums({tasks + study_.has_control()});
+              for (std::size_t b = 0; b < study_.tasks_and_control(); ++b) {
+                value[static_cast<std::int64_t>(b)] =
+                    file.tensors.at("test/" + study_.task_name(b)).to(at::kDouble).square().sum(1).mean();
+              }
+              file.tensors["tau_jp"] = value.narrow(0, 0, tasks);
+              if (study_.has_control()) file.tensors["tau_jp_control"] = value[tasks];
+              return file;
+            }));
       }
     }
   }
@@ -74,6 +73,20 @@ class TauJp final : public Experiment {
   }
 
  private:
+  /// Outputs, or tangents, on all samples.
+  Tally tally(bool tangents) const {
+    Tally tally(study_);
+    for (std::size_t b = 0; b < study_.tasks_and_control(); ++b) {
+      for (const auto split : {Split::test, Split::validation}) {
+        const auto n = study_.sample_size(b, split, study_.settings().evaluation_points);
+        tally.sample(b, split, n);
+        tangents ? tally.tangent(n) : tally.forward(n);
+      }
+    }
+    const auto bytes = features_bytes(study_);
+    return tally.stores(static_cast<std::int64_t>(bytes), 1).holds(bytes);
+  }
+
   template <class F>
   store::TensorFile each_sample(schedule::UnitContext& context, F&& f) const {
     store::TensorFile file;

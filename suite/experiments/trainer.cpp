@@ -66,12 +66,20 @@ std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regim
   return all;
 }
 
-double step_flops(const Study& study, const std::string& name, const Training& training, std::size_t t) {
+std::int64_t step_inputs(const Study& study, const std::string& name, const Training& training,
+                         std::size_t t) {
   const auto& r = regime(name);
+  if (r.joint) {  // as many of each task
+    const auto tasks = static_cast<std::int64_t>(study.tasks());
+    return training.batch / tasks * tasks;
+  }
   const auto others = static_cast<std::int64_t>(penalised_tasks(study, r, t).size());
-  const auto penalised = training.penalty_batch * (r.penalty == Penalty::strict ? others : others > 0);
-  return static_cast<double>(training.batch + penalised) * study.encoder().forward_flops() *
-         step_passes(r, study.layout());
+  return training.batch + training.penalty_batch * (r.penalty == Penalty::strict ? others : others > 0);
+}
+
+double step_flops(const Study& study, const std::string& name, const Training& training, std::size_t t) {
+  return static_cast<double>(step_inputs(study, name, training, t)) * study.encoder().forward_flops() *
+         step_passes(regime(name), study.layout());
 }
 
 at::Tensor Batches::rows(std::int64_t step) {

@@ -35,6 +35,10 @@ std::int64_t trace_points(const Study& study);
 /// Tasks whose inputs the τJp penalty of task t is taken on.
 std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regime, std::size_t t);
 
+/// Inputs of one training step of task t, those of its penalty among them.
+std::int64_t step_inputs(const Study& study, const std::string& regime, const Training& training,
+                         std::size_t t);
+
 /// Additions and multiplications of one training step of task t.
 double step_flops(const Study& study, const std::string& regime, const Training& training, std::size_t t);
 

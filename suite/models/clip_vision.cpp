@@ -69,6 +69,8 @@ class ClipVision final : public Encoder {
   std::string config_json() const override { return config_json_; }
   std::int64_t features() const override { return config_.projection; }
   std::int64_t image_size() const override { return config_.image; }
+  std::int64_t channels() const override { return config_.channels; }
+  std::int64_t tokens() const override { return config_.tokens(); }
 
   at::Tensor encode(const std::vector<at::Tensor>& p, const at::Tensor& x) const override {
     return forward(p, x);
@@ -110,6 +112,19 @@ class ClipVision final : public Encoder {
                 static_cast<double>(config_.layers) * attention +
                 (static_cast<double>(config_.layers - 1) * t + 1) * after_attention +
                 d * static_cast<double>(config_.projection));
+  }
+
+  // A token's: inputs of both norms and of the four products, q, k, v, and the activation's input and factor;
+  // a head's attention besides. Of the last layer only the class token passes its second half.
+  double kept_numbers() const override {
+    const double d = static_cast<double>(config_.hidden), t = static_cast<double>(config_.tokens()),
+                 m = static_cast<double>(config_.mlp), h = static_cast<double>(config_.heads);
+    const double first = 6 * d + h * t, second = 2 * d + 2 * m;
+    return t *
+           (static_cast<double>(config_.layers) * first + static_cast<double>(config_.layers - 1) * second);
+  }
+  double passing_numbers() const override {
+    return static_cast<double>(config_.tokens() * (2 * config_.hidden + 3 * config_.mlp));
   }
 
  private:

@@ -26,6 +26,8 @@ class Encoder {
   virtual std::string config_json() const = 0;
   virtual std::int64_t features() const = 0;  ///< width of the output
   virtual std::int64_t image_size() const = 0;
+  virtual std::int64_t channels() const = 0;
+  virtual std::int64_t tokens() const = 0;  ///< that one input becomes
 
   /// The encoder's output [n, features] for pixels float32 [n, c, h, w], θ given by its blocks.
   virtual at::Tensor encode(const std::vector<at::Tensor>& theta, const at::Tensor& pixels) const = 0;
@@ -37,6 +39,10 @@ class Encoder {
   virtual at::Tensor random_theta(std::uint64_t seed) const = 0;
   /// Multiplications and additions of one forward pass over one input.
   virtual double forward_flops() const = 0;
+  /// Numbers that one input's forward pass leaves for a backward pass, about.
+  virtual double kept_numbers() const = 0;
+  /// Numbers alive at once, at most, where nothing is left, about.
+  virtual double passing_numbers() const = 0;
 };
 
 /// The frozen classification head: logits = scale · cos(encoder output, class embedding) (papers 1 to 4).

@@ -22,11 +22,25 @@ struct RunOptions {
   std::string command_line;
 };
 
+struct PlanOptions {
+  std::filesystem::path experiment;
+  std::vector<std::string> overrides;  ///< key=value
+  std::vector<int> ranks;
+  int ranks_per_host = 0;              ///< 0: as many as the host has cores for
+  std::filesystem::path profile;       ///< a profile or a run's results.h5; empty: measured now
+  std::filesystem::path save_profile;  ///< empty: not kept
+  std::filesystem::path json;          ///< empty: none
+};
+
 /// Computes what is missing of a run folder and writes its results.h5. Collective: every rank of the launch.
 int run(int& argc, char**& argv, const RunOptions& options);
 
-/// Checks the experiment, lists its inputs and its work, and computes nothing. Exit code 2 where inputs are missing.
+/// Checks the experiment, lists its inputs and its work, and computes nothing. Exit code 2 where inputs are
+/// missing.
 int dry_run(const RunOptions& options);
+
+/// Predicts time, memory and storage of a run on so many ranks. One process. Exit code 2 as of dry_run().
+int plan(int& argc, char**& argv, const PlanOptions& options);
 
 /// Prints where the time of one training step goes, of the first regime and task. Collective, on the CPU.
 int timeline(int& argc, char**& argv, const RunOptions& options);

@@ -11,6 +11,7 @@
 
 #include "suite/comm/communicator.hpp"
 #include "suite/comm/stop.hpp"
+#include "suite/schedule/load.hpp"
 #include "suite/store/safetensors.hpp"
 
 namespace taugrid::schedule {
@@ -38,6 +39,7 @@ struct WorkUnit {
   /// Called on all ranks of one group; rank 0's result is committed. Depends on nothing but its needs, its
   /// seed and the group's size. Any exception but Interrupted ends the whole run.
   std::function<store::TensorFile(UnitContext&)> compute;
+  Load load = {};  ///< for `taugrid plan`; the scheduler does not read it
 };
 
 }  // namespace taugrid::schedule

@@ -86,10 +86,18 @@ class Hdf5File {
   /// A one-dimensional data set of strings, of fixed or variable length.
   std::vector<std::string> strings(const std::string& name) const;
 
+  /// Two columns of a one-dimensional table: text of fixed length, and a number.
+  std::vector<std::pair<std::string, double>> text_and_number(const std::string& name,
+                                                              const std::string& text,
+                                                              const std::string& number) const;
+
   /// Attributes of the group or data set `object` ("/" for the root); none if it is missing.
   std::optional<std::string> text_attribute(const std::string& object, const std::string& name) const;
   std::optional<std::vector<double>> number_attribute(const std::string& object,
                                                       const std::string& name) const;
+
+  /// One text or several; none if it is missing.
+  std::vector<std::string> text_list_attribute(const std::string& object, const std::string& name) const;
 
   /// "FILE: /data/set: problem", thrown as InputError.
   [[noreturn]] void refuse(const std::string& name, const std::string& problem) const;

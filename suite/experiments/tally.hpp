@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Counts what a unit will take: an experiment says what the unit does, this says how much that is. One place
+// for all flop and byte models.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "suite/experiments/study.hpp"
+#include "suite/experiments/trainer.hpp"
+#include "suite/schedule/work_unit.hpp"
+
+namespace taugrid::experiments {
+
+/// Each call adds to the load and returns the object. F: flops of one forward pass over one input. Samples
+/// are shared out to the ranks of a group, outputs are compared on each.
+class Tally {
+ public:
+  explicit Tally(const Study& study);
+
+  /// f(x; θ) of `inputs` inputs, `times` times: F an input.
+  Tally& forward(std::int64_t inputs, std::int64_t times = 1);
+  /// J(x)τ, likewise: 3 F.
+  Tally& tangent(std::int64_t inputs, std::int64_t times = 1);
+  /// Logits of task t's head and their argmax, after edits of the outputs, likewise.
+  Tally& logits(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
+  /// The KL divergence of two outputs, likewise.
+  Tally& divergence(std::int64_t inputs, std::int64_t times);
+  /// Training steps of task t in this regime.
+  Tally& train(const std::string& regime, const Training& training, std::size_t t, std::int64_t steps);
+  /// Products with the Hessian of the loss over `points` points, `chunk` at a time; `basis` vectors are held.
+  Tally& hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
+                 std::int64_t basis);
+  /// Gram matrices of `logits` logits: `rows` points with all of `points`, `chunk` at a time.
+  Tally& gram(std::int64_t rows, std::int64_t points, std::int64_t chunk, std::int64_t logits);
+
+  /// Task vectors: read once and kept, or, where memory does not hold all of the run, read each time.
+  Tally& vectors(const std::string& regime, const std::vector<std::size_t>& tasks);
+  /// A sample, drawn once and kept.
+  Tally& sample(std::size_t t, Split split, std::int64_t n);
+  /// Bytes read and held meanwhile.
+  Tally& reads(double bytes);
+  /// Bytes held meanwhile: the most of all calls.
+  Tally& holds(double bytes);
+  /// A model is written.
+  Tally& checkpoint();
+  /// Numbers in the unit's file; `published`: those that results.h5 has too.
+  Tally& stores(std::int64_t numbers, int bytes_each = 8);
+  Tally& publishes(std::int64_t numbers, int bytes_each = 8);
+
+  schedule::Load load() const;
+
+ private:
+  void add(schedule::Work work, double all_flops, double bytes);
+  void exchange(std::int64_t numbers, std::int64_t times);
+  std::int64_t share(std::int64_t n) const { return (n + ranks_ - 1) / ranks_; }
+  double theta_bytes() const { return 4.0 * static_cast<double>(study_.layout().size()); }
+
+  const Study& study_;
+  std::int64_t ranks_;
+  schedule::Load load_;
+  double held_ = 0;  // of holds()
+};
+
+/// Flops of the Gram matrices of one call of Tally::gram's computation: `recorded` points, `rows` of them as
+/// rows. For each logit the gradients of activations and weights (F each), and their inner products.
+double gram_flops(const models::Encoder& encoder, std::int64_t recorded, std::int64_t rows,
+                  std::int64_t logits);
+/// Flops of a head's logits of n outputs, of their edits by two tangents, and of one divergence.
+double logits_flops(const models::Encoder& encoder, std::int64_t n, std::int64_t classes);
+double divergence_flops(const models::Encoder& encoder, std::int64_t n);
+
+/// Bytes of a unit features/R/TASK: a linear regime's outputs on all samples.
+double features_bytes(const Study& study);
+
+/// The unit, with its cost: the flops, and a byte moved counted as one.
+schedule::WorkUnit unit(std::string key, const Tally& tally, std::vector<std::string> needs,
+                        std::function<store::TensorFile(schedule::UnitContext&)> compute);
+
+}  // namespace taugrid::experiments

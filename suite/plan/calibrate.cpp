@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/plan/calibrate.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "suite/bench/machine.hpp"
+#include "suite/schedule/run_folder.hpp"
+
+namespace taugrid::plan {
+namespace {
+
+namespace fs = std::filesystem;
+using experiments::Study;
+using schedule::WorkUnit;
+
+constexpr double patience = 0.4;  // seconds of one measurement, where calls are as short
+
+double now(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+template <class F>
+double seconds_of(F&& f) {
+  const double began = now(CLOCK_MONOTONIC);
+  f();
+  return now(CLOCK_MONOTONIC) - began;
+}
+
+/// Of computing alone: a single thread's own time, which leaves out what other programs take meanwhile.
+template <class F>
+double computing_seconds(F&& f) {
+  const auto clock = at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  const double began = now(clock);
+  f();
+  return now(clock) - began;
+}
+
+double median(std::vector<double> all) {
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+/// The median of one to seven runs; `once`: what the first took.
+double typical_seconds(const Call& call, double once) {
+  std::vector<double> all;
+  const auto runs = std::clamp(static_cast<int>(patience / std::max(once, 1e-6)), 1, 7);
+  for (int i = 0; i < runs; ++i) all.push_back(computing_seconds(call.run));
+  return median(std::move(all));
+}
+
+struct Measured {
+  std::int64_t inputs = 0;
+  double flops = 0, seconds = 0;
+};
+
+/// From a few inputs to as many as the units have, or as patience allows: what a call takes in any case, and
+/// a flop besides, from the two largest.
+Rate measure(const Study& study, const schedule::Work& wanted) {
+  std::vector<Measured> sizes;
+  for (auto n = std::max<std::int64_t>(1, wanted.inputs / 16); true; n = std::min(wanted.inputs, 4 * n)) {
+    const auto width =
+        wanted.kind == "gram" ? std::max<std::int64_t>(1, wanted.width * n / wanted.inputs) : wanted.width;
+    const auto call = make_call(study, wanted.kind, n, width);
+    const double first = computing_seconds(call.run);  // with what is paid once
+    const double again = first < patience ? computing_seconds(call.run) : first;
+    sizes.push_back({n, call.flops, typical_seconds(call, again)});
+    if (n >= wanted.inputs || sizes.back().seconds > patience / 2) break;
+  }
+  const auto& large = sizes.back();
+  Rate rate{0, large.flops / large.seconds};
+  if (sizes.size() > 1) {
+    const auto& small = sizes[sizes.size() - 2];
+    const double slope = (large.seconds - small.seconds) / (large.flops - small.flops);
+    const double rest = large.seconds - slope * large.flops;
+    if (slope > 0 && rest > 0) rate = {rest, 1 / slope};
+  }
+  return rate;
+}
+
+/// Of each kind the call that most of its flops are in.
+std::map<std::string, schedule::Work> typical_work(const std::vector<const WorkUnit*>& units) {
+  std::map<std::string, std::map<std::int64_t, double>> flops;
+  std::map<std::string, std::map<std::int64_t, schedule::Work>> examples;
+  for (const auto* unit : units) {
+    for (const auto& work : unit->load.work) {
+      flops[work.kind][work.inputs] += work.calls * work.flops;
+      examples[work.kind].emplace(work.inputs, work);
+    }
+  }
+  std::map<std::string, schedule::Work> typical;
+  for (const auto& [kind, sizes] : flops) {
+    const auto most = std::max_element(sizes.begin(), sizes.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    typical[kind] = examples[kind].at(most->first);
+  }
+  return typical;
+}
+
+/// How much longer a gradient takes with all cores at work than alone.
+double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
+  if (ranks < 2) return 1;
+  auto call = make_call(study, "gradient", inputs, 0);
+  while (computing_seconds(call.run) > patience / 2 && inputs > 1)
+    call = make_call(study, "gradient", inputs /= 2, 0);
+  const auto runs = std::clamp(static_cast<int>(patience / computing_seconds(call.run)), 1, 50);
+  const auto work = [&](std::barrier<>* together) {
+    const auto own = make_call(study, "gradient", inputs, 0);
+    own.run();
+    if (together != nullptr) together->arrive_and_wait();
+    return computing_seconds([&] {
+      for (int i = 0; i < runs; ++i) own.run();
+    });
+  };
+  const double alone = work(nullptr);
+  std::barrier together(ranks);
+  std::vector<double> seconds(static_cast<std::size_t>(ranks));
+  const int threads = at::get_num_threads();
+  {
+    std::vector<std::jthread> others;
+    for (auto& mine : seconds) {
+      others.emplace_back([&] {
+        at::set_num_threads(threads);
+        mine = work(&together);
+      });
+    }
+  }
+  double sum = 0;
+  for (const double each : seconds) sum += each;
+  return std::max(1.0, sum / ranks / alone);
+}
+
+/// Where the run folder would lie, or, if that cannot be written, in the system's folder for such.
+fs::path scratch_folder() {
+  const auto name = ".taugrid-plan-" + std::to_string(getpid());
+  for (const auto& parent : {fs::current_path(), fs::temp_directory_path()}) {
+    std::error_code error;
+    if (fs::create_directory(parent / name, error)) return parent / name;
+  }
+  throw std::runtime_error("cannot create a folder to measure the file system with");
+}
+
+void measure_files(const comm::Runtime& runtime, Profile& profile) {
+  const auto path = scratch_folder();
+  try {
+    const schedule::RunFolder folder(runtime.world(), path, "");
+    constexpr int small = 20;
+    store::TensorFile file;
+    file.tensors["value"] = at::zeros({64}, at::kDouble);
+    const auto key = [](int i) { return "unit/" + std::to_string(i); };
+    std::vector<double> commits, reads;
+    for (int i = 0; i < small; ++i) {
+      commits.push_back(seconds_of([&] {
+        fs::create_directories(folder.scratch_path(key(i)));
+        folder.commit(key(i), file);
+        fs::remove_all(folder.scratch_path(key(i)));
+      }));
+      reads.push_back(seconds_of([&] { folder.read_unit(key(i)); }));
+    }
+    const double dealing = 1e-3;  // the dealer looks once a millisecond
+    profile.unit_seconds = median(commits) + dealing;
+    profile.open_seconds = median(reads);
+    constexpr std::int64_t numbers = 8 << 20;
+    file.tensors["value"] = at::zeros({numbers}, at::kFloat);
+    const double bytes = 4.0 * static_cast<double>(numbers);
+    profile.write_bytes_per_second = bytes / seconds_of([&] { folder.commit("large", file); });
+    profile.read_bytes_per_second = bytes / seconds_of([&] { folder.read_unit("large"); });
+  } catch (...) {
+    fs::remove_all(path);
+    throw;
+  }
+  fs::remove_all(path);
+}
+
+double resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  double all = 0, resident = 0;
+  in >> all >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+double process_seconds() {
+  std::ifstream in("/proc/self/stat");
+  std::string text;
+  std::getline(in, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // from the third on
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  return now(CLOCK_BOOTTIME) - std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double study_bytes(const Study& study) {
+  double bytes = 4 * static_cast<double>(study.layout().size());
+  for (std::size_t t = 0; t < study.tasks_and_control(); ++t) {
+    const auto& task = study.task(t);
+    for (const auto* split : {&task.train, &task.validation, &task.test}) {
+      if (split->inputs.defined())
+        bytes += static_cast<double>(split->inputs.nbytes() + split->labels.nbytes());
+    }
+  }
+  return bytes;
+}
+
+Profile calibrate(const comm::Runtime& runtime, const Study& study,
+                  const std::vector<const WorkUnit*>& units) {
+  Profile profile;
+  for (const auto& [name, value] : bench::describe_machine()) {
+    if (name == "host") profile.host = value;
+    if (name == "processor") profile.processor = value;
+    if (name == "taugrid" || name == "build" || name == "libtorch" || name == "kokkos" ||
+        name == "instructions")
+      profile.versions[name] = value;
+  }
+  profile.cores = runtime.mine().cores;
+  profile.memory_bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  profile.threads_per_rank = at::get_num_threads();
+  profile.model_parameters = study.layout().size();
+
+  make_call(study, "gradient", 1, 0).run();  // what the libraries load when they are first used
+  profile.process_bytes = std::max(0.0, resident_bytes() - study_bytes(study));
+  measure_files(runtime, profile);
+  const auto typical = typical_work(units);
+  std::int64_t batch = study.settings().evaluation_batch;
+  for (const auto& [kind, work] : typical) {
+    profile.rates[kind] = measure(study, work);
+    if (kind.starts_with("train/")) batch = work.inputs;
+  }
+  profile.crowding = measure_crowding(study, profile.cores / profile.threads_per_rank, batch);
+  return profile;
+}
+
+}  // namespace taugrid::plan

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/plan/profile.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "suite/config/config.hpp"
+#include "suite/error.hpp"
+#include "suite/store/atomic_file.hpp"
+#include "suite/store/hdf5.hpp"
+
+namespace taugrid::plan {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int schema_version = 1;
+
+/// An object of the file; refusals name the file and the key.
+class Table {
+ public:
+  Table(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    if (!json_.is_object()) refuse("", "an object");
+  }
+
+  bool has(const char* key) const { return json_.contains(key); }
+  /// Finite and at least `least`; above it where `above`.
+  double number(const std::string& key, double least, bool above = false) const {
+    const auto& value = find(key);
+    const double x = value.is_number() ? value.get<double>() : std::nan("");
+    if (!std::isfinite(x) || x < least || (above && x == least))
+      refuse(key, fmt::format("a number {} {}", above ? "above" : "of at least", least));
+    return x;
+  }
+  std::int64_t integer(const std::string& key, std::int64_t least) const {
+    const auto& value = find(key);
+    if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) ||
+        value.get<double>() > 1e15)
+      refuse(key, fmt::format("an integer of at least {}", least));
+    return value.get<std::int64_t>();
+  }
+  std::string text(const std::string& key) const {
+    const auto& value = find(key);
+    if (!value.is_string()) refuse(key, "text");
+    return value.get<std::string>();
+  }
+  Table table(const std::string& key) const { return {find(key), where_ + ": " + key}; }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> all;
+    for (const auto& [key, value] : json_.items()) all.push_back(key);
+    return all;
+  }
+
+ private:
+  const Json& find(const std::string& key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end())
+      throw InputError(fmt::format("{}: {} is missing; make the profile with --save-profile", where_, key));
+    return *found;
+  }
+  [[noreturn]] void refuse(const std::string& key, const std::string& expected) const {
+    auto found = key.empty() ? json_.dump() : json_.at(key).dump();
+    if (found.size() > 40) found = found.substr(0, 40) + "…";
+    throw InputError(
+        fmt::format("{}: {}is {}; expected {}", where_, key.empty() ? "" : key + " ", found, expected));
+  }
+
+  const Json& json_;
+  std::string where_;
+};
+
+std::string read_text(const fs::path& path) {
+  std::error_code error;
+  std::ifstream in(path, std::ios::binary);
+  if (!fs::is_regular_file(path, error) || !in)
+    throw InputError(path.string() + ": no such file; expected a profile, or a run's results.h5");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+Profile read_profile(const fs::path& path) {
+  const auto where = path.string();
+  const auto text = read_text(path);
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::exception& error) {
+    std::string reason = error.what();
+    std::replace(reason.begin(), reason.end(), '\n', ' ');
+    throw InputError(where + ": is not JSON: " + reason);
+  }
+  const Table all(json, where);
+  if (const auto version = all.integer("schema_version", 1); version != schema_version)
+    throw InputError(fmt::format("{}: schema_version is {}; expected {}", where, version, schema_version));
+  Profile p;
+  const auto host = all.table("host");
+  p.host = host.text("name");
+  p.processor = host.text("processor");
+  p.cores = static_cast<int>(std::min<std::int64_t>(host.integer("cores", 1), 1 << 20));
+  p.memory_bytes = host.number("memory_bytes", 0, true);
+  p.threads_per_rank = static_cast<int>(std::min<std::int64_t>(all.integer("threads_per_rank", 1), 1 << 20));
+  p.model_parameters = all.integer("model_parameters", 1);
+  const auto rates = all.table("rates");
+  for (const auto& kind : rates.keys()) {
+    const auto rate = rates.table(kind);
+    p.rates[kind] = {rate.number("call_seconds", 0), rate.number("flops_per_second", 0, true)};
+  }
+  p.crowding = all.number("crowding", 1);
+  p.start_seconds = all.number("start_seconds", 0);
+  p.unit_seconds = all.number("unit_seconds", 0);
+  p.open_seconds = all.number("open_seconds", 0);
+  p.read_bytes_per_second = all.number("read_bytes_per_second", 0, true);
+  p.write_bytes_per_second = all.number("write_bytes_per_second", 0, true);
+  p.process_bytes = all.number("process_bytes", 0);
+  const auto versions = all.table("versions");
+  for (const auto& name : versions.keys()) p.versions[name] = versions.text(name);
+  if (!all.has("units")) return p;
+  const auto units = all.table("units");
+  for (const auto& key : units.keys()) p.trace.seconds[key] = units.number(key, 0);
+  p.trace.ranks_per_host =
+      static_cast<int>(std::min<std::int64_t>(all.integer("units_ranks_per_host", 1), 1 << 20));
+  if (all.has("units_config")) p.trace.config = all.text("units_config");
+  return p;
+}
+
+void write_profile(const fs::path& path, const Profile& p) {
+  nlohmann::ordered_json json;
+  json["schema_version"] = schema_version;
+  json["host"] = {
+      {"name", p.host}, {"processor", p.processor}, {"cores", p.cores}, {"memory_bytes", p.memory_bytes}};
+  json["threads_per_rank"] = p.threads_per_rank;
+  json["model_parameters"] = p.model_parameters;
+  json["rates"] = Json::object();
+  for (const auto& [kind, rate] : p.rates)
+    json["rates"][kind] = {{"call_seconds", rate.call_seconds}, {"flops_per_second", rate.flops_per_second}};
+  json["crowding"] = p.crowding;
+  json["start_seconds"] = p.start_seconds;
+  json["unit_seconds"] = p.unit_seconds;
+  json["open_seconds"] = p.open_seconds;
+  json["read_bytes_per_second"] = p.read_bytes_per_second;
+  json["write_bytes_per_second"] = p.write_bytes_per_second;
+  json["process_bytes"] = p.process_bytes;
+  json["versions"] = Json(p.versions);
+  if (!p.trace.seconds.empty()) {
+    json["units"] = Json(p.trace.seconds);
+    json["units_ranks_per_host"] = p.trace.ranks_per_host;
+    if (!p.trace.config.empty()) json["units_config"] = p.trace.config;
+  }
+  store::write_atomically(path, json.dump(1) + "\n");
+}
+
+Trace read_trace(const fs::path& results) {
+  const store::Hdf5File file(results);
+  Trace trace;
+  for (const auto& [key, seconds] : file.text_and_number("/units", "key", "seconds")) {
+    if (!std::isfinite(seconds) || seconds < 0)
+      file.refuse("/units",
+                  fmt::format("unit {} took {} seconds; expected a number of at least 0", key, seconds));
+    trace.seconds[key] = seconds;
+  }
+  std::map<std::string, int> ranks;
+  for (const auto& host : file.text_list_attribute("/provenance", "hosts"))
+    trace.ranks_per_host = std::max(trace.ranks_per_host, ++ranks[host]);
+  const auto config = results.parent_path() / "config.toml";
+  if (fs::exists(config)) trace.config = read_text(config);
+  return trace;
+}
+
+void require_same_experiment(const Trace& trace, const std::string& config, const std::string& where) {
+  if (trace.config.empty()) return;
+  std::vector<std::string> lines;
+  for (const auto& line : config::difference(trace.config, config)) {
+    const auto aside = {"run.name", "model.path", "data.folder", "finetune.checkpoints", "pretrain.pairs"};
+    if (std::none_of(aside.begin(), aside.end(), [&](const char* key) { return line.starts_with(key); }))
+      lines.push_back(line);
+  }
+  if (!lines.empty())
+    throw InputError(
+        fmt::format("{}: its units are of another configuration ({}): their seconds say nothing here", where,
+                    fmt::join(lines, "; ")));
+}
+
+}  // namespace taugrid::plan

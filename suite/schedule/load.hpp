@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What a work unit is predicted to take. `taugrid plan` turns it into seconds and bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace taugrid::schedule {
+
+/// Equal calls of one computation, as the busiest rank of the unit's group makes them.
+struct Work {
+  std::string kind;  ///< whose rate is measured: "train/linear", "forward", …
+  double calls = 0;
+  std::int64_t inputs = 0;  ///< of one call: what it is measured with
+  std::int64_t width = 0;   ///< likewise, where a kind has a second size: classes, rows of a Gram matrix
+  double flops = 0;         ///< of one call
+};
+
+struct Load {
+  std::vector<Work> work;
+  double flops = 0;                     ///< of all ranks of the group together
+  double bytes_read = 0;                ///< checkpoints and others' units
+  double bytes_stored = 0;              ///< its own file and its checkpoint
+  int files_stored = 1;                 ///< likewise
+  double bytes_published = 0;           ///< of results.h5
+  double working = 0;                   ///< bytes that a computation of it takes at most
+  double held = 0;                      ///< bytes of files and edited models beside it
+  std::map<std::string, double> keeps;  ///< bytes, by name, that a rank keeps for later units
+};
+
+}  // namespace taugrid::schedule

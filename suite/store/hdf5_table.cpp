@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Tables and lists of text, read.
+#include <algorithm>
+#include <cstring>
+
+#include "suite/store/hdf5.hpp"
+
+namespace taugrid::store {
+namespace {
+
+/// What lies before the first padding byte.
+std::string unpadded(const char* data, std::size_t size) {
+  return std::string(data, std::find(data, data + size, '\0'));
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> Hdf5File::text_and_number(const std::string& name,
+                                                                      const std::string& text,
+                                                                      const std::string& number) const {
+  const auto where = path_.string() + ": " + name;
+  const auto what = info(name);  // checks the size against the file's
+  const Handle dataset = open(name);
+  const Handle type = own(H5Dget_type(dataset), where);
+  const auto member = [&](const std::string& column) {
+    const int index = H5Tget_class(type) == H5T_COMPOUND ? H5Tget_member_index(type, column.c_str()) : -1;
+    H5Eclear2(H5E_DEFAULT);
+    if (index < 0 || what.shape.size() != 1) refuse(name, "expected a table with a column " + column);
+    return own(H5Tget_member_type(type, static_cast<unsigned>(index)), where);
+  };
+  const Handle texts = member(text), numbers = member(number);
+  if (H5Tget_class(texts) != H5T_STRING || H5Tis_variable_str(texts) != 0)
+    refuse(name, "column " + text + ": expected text of fixed length");
+  if (H5Tget_class(numbers) != H5T_FLOAT && H5Tget_class(numbers) != H5T_INTEGER)
+    refuse(name, "column " + number + ": expected numbers");
+
+  const auto length = H5Tget_size(texts), size = length + sizeof(double);
+  const Handle memory = own(H5Tcreate(H5T_COMPOUND, size), where);
+  check(H5Tinsert(memory, text.c_str(), 0, texts), where);
+  check(H5Tinsert(memory, number.c_str(), length, H5T_NATIVE_DOUBLE), where);
+  std::vector<char> bytes(size * static_cast<std::size_t>(what.count));
+  if (!bytes.empty())
+    check(H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), where + ": cannot be read");
+  std::vector<std::pair<std::string, double>> rows;
+  for (std::size_t at = 0; at < bytes.size(); at += size) {
+    double value = 0;
+    std::memcpy(&value, bytes.data() + at + length, sizeof value);
+    rows.emplace_back(unpadded(bytes.data() + at, length), value);
+  }
+  return rows;
+}
+
+std::vector<std::string> Hdf5File::text_list_attribute(const std::string& object,
+                                                       const std::string& name) const {
+  const auto where = path_.string() + ": " + object + ": attribute " + name;
+  const Handle found = attribute(object, name);
+  if (found < 0) return {};
+  const Handle type = own(H5Aget_type(found), where);
+  const Handle space = own(H5Aget_space(found), where);
+  if (H5Tget_class(type) != H5T_STRING) refuse(object, "attribute " + name + ": expected text");
+  const auto count = static_cast<std::size_t>(check(H5Sget_simple_extent_npoints(space), where));
+  std::vector<std::string> list;
+  if (H5Tis_variable_str(type) > 0) {
+    std::vector<char*> texts(count, nullptr);
+    check(H5Aread(found, type, texts.data()), where);
+    for (const char* each : texts) list.emplace_back(each == nullptr ? "" : each);
+    H5Dvlen_reclaim(type, space, H5P_DEFAULT, texts.data());
+  } else {
+    const auto length = H5Tget_size(type);  // attribute() has checked the whole against the file's size
+    std::vector<char> bytes(count * length);
+    check(H5Aread(found, type, bytes.data()), where);
+    for (std::size_t i = 0; i < count; ++i) list.push_back(unpadded(bytes.data() + i * length, length));
+  }
+  return list;
+}
+
+}  // namespace taugrid::store

@@ -1,0 +1,188 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What `taugrid plan` predicts: replayed by a simulator of our own, and held against what runs took and left."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import check_plan
+import h5py
+import pytest
+from dealing import Machine, Unit, simulate
+from launch import PROGRAM, environment, run
+from world import World
+
+TRACE = Path(__file__).with_name("quickstart_profile.json")  # recorded: a run of this experiment, its machine
+QUICKSTART = Path(__file__).parents[2] / "jobs" / "experiments" / "quickstart.toml"
+
+
+def plan(experiment: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([PROGRAM, "plan", experiment, *map(str, arguments)], env=environment(), text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
+
+
+def planned(tmp_path: Path, experiment: Path, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> Any:
+    path = tmp_path / "plan.json"
+    done = plan(experiment, *arguments, "--json", path)
+    assert done.returncode in codes, done.stderr
+    return json.loads(path.read_text())
+
+
+def spoilt(tmp_path: Path, **changes: Any) -> Path:
+    path = tmp_path / "profile.json"
+    profile = json.loads(TRACE.read_text())
+    profile.update(changes)
+    path.write_text(json.dumps(profile))
+    return path
+
+
+def units_of(made: Any) -> list[Unit]:
+    return [Unit(u["key"], u["cost"], tuple(u["needs"]), u["seconds"]) for u in made["units"]]
+
+
+@pytest.mark.parametrize(("crowding", "ranks_per_unit", "ranks_per_host"),
+                         [(1.0, 1, 2), (1.3, 1, 2), (1.3, 1, 5), (1.3, 2, 3), (1.3, 4, 8)])
+def test_a_recorded_trace_on_up_to_512_ranks(tmp_path: Path, crowding: float, ranks_per_unit: int,
+                                             ranks_per_host: int) -> None:
+    profile = spoilt(tmp_path, crowding=crowding, units_config="")
+    # Without the data, work is counted with stand-ins: the seconds are the trace's all the same.
+    made = planned(tmp_path, QUICKSTART, "--profile", profile, "--ranks", "4,8,64,512", "--ranks-per-host",
+                   str(ranks_per_host), "--set", f"run.ranks_per_unit={ranks_per_unit}", codes=(0, 2))
+    assert len(made["units"]) == 219
+    machine = Machine(made["host"]["cores"], made["host"]["threads_per_rank"], crowding, ranks_per_host, ranks_per_unit)
+    for row in made["plan"]:
+        assert row["units_seconds"] == pytest.approx(simulate(units_of(made), machine, row["ranks"]), rel=1e-9)
+        assert row["hosts"] == -(-row["ranks"] // ranks_per_host)
+
+
+def test_the_recorded_trace_on_few_ranks(tmp_path: Path) -> None:
+    made = planned(tmp_path, QUICKSTART, "--profile", TRACE, "--ranks", "1,2,4", "--ranks-per-host", "4", codes=(0, 2))
+    trace, host = json.loads(TRACE.read_text()), made["host"]
+    machine = Machine(host["cores"], host["threads_per_rank"], host["crowding"], 4)
+    recorded = trace["units"]
+    for unit in made["units"]:  # as recorded on two ranks, and what asking and committing took
+        alone = recorded[unit["key"]] / machine.factor(trace["units_ranks_per_host"])
+        assert alone < unit["seconds"] < alone + 0.05, unit["key"]
+    for row in made["plan"]:
+        assert row["units_seconds"] == pytest.approx(simulate(units_of(made), machine, row["ranks"]), rel=1e-9)
+    one, two, four = (row["seconds"] for row in made["plan"])
+    assert one == pytest.approx(sum(u["seconds"] for u in made["units"]) + made["start_seconds"] + made["end_seconds"])
+    # Two ranks halve the time, crowding aside; four on two cores are no faster than two.
+    assert one / 2 < two < 1.05 * machine.crowding * one / 2 + made["start_seconds"] + made["end_seconds"]
+    assert four == pytest.approx(two, rel=0.05)
+
+
+def test_no_rank_is_of_use_beyond_the_longest_chain(tmp_path: Path) -> None:
+    made = planned(tmp_path, QUICKSTART, "--profile", TRACE, "--ranks", "1,64,512", codes=(0, 2))
+    chain, useful = made["longest_chain_seconds"], made["useful_ranks"]
+    units = {u.key: u for u in units_of(made)}
+
+    def end(key: str) -> float:
+        return units[key].seconds + max((end(need) for need in units[key].needs), default=0.0)
+
+    assert chain == pytest.approx(max(map(end, units)))
+    assert 2 < useful < 219
+    assert any(f"more than {useful} ranks end less than 5 % sooner" in line for line in made["warnings"])
+    few = planned(tmp_path, QUICKSTART, "--profile", TRACE, "--ranks", "1,2", codes=(0, 2))
+    assert not few["warnings"]
+    machine = Machine(made["host"]["cores"], 1, made["host"]["crowding"], made["host"]["cores"])
+    best = simulate(list(units.values()), machine, len(units))
+    assert simulate(list(units.values()), machine, useful) <= 1.05 * best
+    assert simulate(list(units.values()), machine, useful - 1) > 1.05 * best
+
+
+@pytest.mark.parametrize(("name", "changes", "expected"), [
+    ("missing", {"crowding": ...}, "crowding is missing"),
+    ("negative", {"unit_seconds": -1}, "unit_seconds is -1; expected a number of at least 0"),
+    ("type", {"rates": [1]}, "rates: is [1]; expected an object"),
+    ("nan", {"crowding": float("nan")}, "is not JSON"),
+    ("threads", {"threads_per_rank": 4}, "threads_per_rank is 4; this experiment has run.threads_per_rank = 1"),
+    ("model", {"model_parameters": 5}, "a model of 5 parameters"),
+    ("kinds", {"rates": {}, "units": {}}, "rates has no divergence, forward, gram"),
+    ("other", {"units_config": "[finetune]\nsteps = 7\n"}, "finetune.steps: 7 -> 150"),
+])
+def test_a_wrong_profile_is_refused_in_one_line(tmp_path: Path, name: str, changes: dict[str, Any],
+                                                expected: str) -> None:
+    profile = json.loads(TRACE.read_text()) | changes
+    path = tmp_path / f"{name}.json"
+    path.write_text(json.dumps({k: v for k, v in profile.items() if v is not ...}))
+    done = plan(QUICKSTART, "--profile", path, "--ranks", "2")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert str(path) in done.stderr and expected in done.stderr, done.stderr
+
+
+def test_wrong_options_are_refused(world: World, tmp_path: Path) -> None:
+    for arguments, expected in [(["--ranks", "0"], "--ranks"), ([], "--ranks is required"),
+                                (["--ranks", "two"], "--ranks"),
+                                (["--ranks", "1", "--profile", "/nowhere"], "/nowhere"),
+                                (["--ranks", "1", "--profile", TRACE.with_suffix(".h5")], "no such file"),
+                                (["--ranks", "1", "--set", "run.ranks_per_unit=2"], "run.ranks_per_unit is 2"),
+                                (["--ranks", "1", "--set", "smoothness.toleranse=1"], "smoothness.tolerance?")]:
+        done = plan(world.experiment, *arguments)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and expected in done.stderr, done.stderr
+    done = run(2, "plan", world.experiment, "--ranks", "2")
+    assert done.returncode == 2 and "takes one process" in done.stderr
+
+
+def test_what_is_missing_is_said_and_counted_with_stand_ins(world: World, tmp_path: Path) -> None:
+    made = tmp_path / "plan.json"
+    done = plan(world.experiment, "--ranks", "1,3", "--set", 'data.tasks=["stripes", "dots"]', "--json", made)
+    assert done.returncode == 2 and "1 of 3 inputs are missing" in done.stderr and done.stderr.count("\n") == 1
+    assert f"{world.folder / 'data' / 'dots'}.h5: no such file" in done.stdout
+    assert [row["ranks"] for row in json.loads(made.read_text())["plan"]] == [1, 3]
+
+
+def test_warnings_of_idle_ranks_and_full_hosts(world: World, tmp_path: Path) -> None:
+    profile = tmp_path / "profile.json"
+    pairs = ("--set", "run.ranks_per_unit=2")
+    assert plan(world.experiment, "--ranks", "2", "--save-profile", profile, *pairs).returncode == 0
+    whole = json.loads(profile.read_text())
+    assert whole["host"]["memory_bytes"] > whole["process_bytes"] > 1e7
+    whole["host"]["memory_bytes"] = 2.5 * whole["process_bytes"]
+    profile.write_text(json.dumps(whole))
+    made = planned(tmp_path, world.experiment, "--profile", profile, "--ranks", "2,5", "--ranks-per-host", "8", *pairs)
+    text = "\n".join(made["warnings"])
+    assert "1 of 5 ranks idle: units take 2 ranks each" in text
+    assert "5 ranks on a host of" in text and "--ranks-per-host 2" in text and "2 ranks on a host of" not in text
+    assert ("share a host's" in text) == (whole["host"]["cores"] < 8)
+
+
+def test_a_finished_run_plans_larger_ones(world: World, run_folder: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "profile.json"
+    made = planned(tmp_path, world.experiment, "--profile", run_folder / "results.h5", "--ranks", "2,16",
+                   "--save-profile", saved)
+    with h5py.File(run_folder / "results.h5") as file:
+        recorded = {row["key"].decode(): float(row["seconds"]) for row in file["units"][()]}
+    kept = json.loads(saved.read_text())
+    assert kept["units"] == recorded and kept["units_ranks_per_host"] == 2 and kept["rates"] == {}
+    assert {u["key"] for u in made["units"]} == set(recorded)
+    again = planned(tmp_path, world.experiment, "--profile", saved, "--ranks", "2,16")
+    assert again["plan"] == made["plan"]
+    other = plan(world.experiment, "--profile", run_folder / "results.h5", "--ranks", "2", "--set", "finetune.steps=30")
+    assert other.returncode == 2 and "finetune.steps: 25 -> 30" in other.stderr
+    damaged = tmp_path / "results.h5"
+    damaged.write_bytes((run_folder / "results.h5").read_bytes()[:3000])
+    done = plan(world.experiment, "--profile", damaged, "--ranks", "2")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and str(damaged) in done.stderr
+
+
+def test_storage_and_files_of_a_real_run(world: World, papers_folder: Path, tmp_path: Path) -> None:
+    made = planned(tmp_path, world.papers, "--profile", papers_folder / "results.h5", "--ranks", "2")
+    files = [path for path in papers_folder.rglob("*") if path.is_file() and path.name != "report.html"]
+    logs = [path for path in files if path.parent.name == "log"]
+    assert made["files"] == len(files) - len(logs)
+    assert made["results_bytes"] == pytest.approx((papers_folder / "results.h5").stat().st_size, rel=0.3)
+    assert made["stored_bytes"] == pytest.approx(sum(path.stat().st_size for path in files), rel=0.2)
+
+
+def test_memory_of_a_real_rank(world: World, tmp_path: Path) -> None:
+    made = planned(tmp_path, world.experiment, "--ranks", "1")
+    # Through a small process: a child begins with what its parent holds.
+    subprocess.run([sys.executable, check_plan.__file__, check_plan.ONE_RANK, tmp_path / "memory", PROGRAM, "run",
+                    world.experiment, "--run-dir", tmp_path / "run"], env=environment(), check=True, timeout=120,
+                   stdin=subprocess.DEVNULL, capture_output=True)
+    measured = float((tmp_path / "memory.0").read_text())
+    assert made["plan"][0]["memory_bytes"] == pytest.approx(measured, rel=0.25)

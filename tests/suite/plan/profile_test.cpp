@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/plan/profile.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "suite/error.hpp"
+#include "suite/plan/forecast.hpp"
+
+namespace taugrid::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ProfileTest : public ::testing::Test {
+ protected:
+  ProfileTest() {
+    auto name = (fs::temp_directory_path() / "taugrid-XXXXXX").string();
+    folder = mkdtemp(name.data());
+    path = folder / "profile.json";
+    profile.host = "node1";
+    profile.processor = "a processor";
+    profile.cores = 4;
+    profile.memory_bytes = 1e10;
+    profile.threads_per_rank = 2;
+    profile.model_parameters = 1000;
+    profile.rates = {{"forward", {0.5, 1e9}}, {"train/linear", {0, 2e9}}};
+    profile.crowding = 1.25;
+    profile.start_seconds = 0.5;
+    profile.unit_seconds = 0.125;
+    profile.open_seconds = 1e-5;
+    profile.read_bytes_per_second = 1e9;
+    profile.write_bytes_per_second = 1e8;
+    profile.process_bytes = 2e8;
+    profile.versions = {{"taugrid", "0.1.0"}};
+    profile.trace = {{{"finetune/linear/a", 12.5}}, 2, "[run]\nname = \"x\"\n"};
+  }
+  ~ProfileTest() override { fs::remove_all(folder); }
+
+  std::string problem_of(const std::string& text) const {
+    std::ofstream(path) << text;
+    try {
+      read_profile(path);
+    } catch (const InputError& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      return error.what();
+    }
+    return "";
+  }
+
+  fs::path folder, path;
+  Profile profile;
+};
+
+TEST_F(ProfileTest, ComesBackAsItWas) {
+  write_profile(path, profile);
+  const auto again = read_profile(path);
+  EXPECT_EQ(again.processor, "a processor");
+  EXPECT_EQ(again.rates.at("forward").call_seconds, 0.5);
+  EXPECT_EQ(again.rates.at("train/linear").flops_per_second, 2e9);
+  EXPECT_EQ(again.trace.seconds.at("finetune/linear/a"), 12.5);
+  EXPECT_EQ(again.trace.ranks_per_host, 2);
+  EXPECT_EQ(again.trace.config, profile.trace.config);
+  std::ifstream first(path);
+  const std::string text((std::istreambuf_iterator<char>(first)), {});
+  write_profile(folder / "again.json", again);
+  std::ifstream second(folder / "again.json");
+  EXPECT_EQ(text, std::string((std::istreambuf_iterator<char>(second)), {}));
+}
+
+TEST_F(ProfileTest, AnythingElseIsRefusedInOneLine) {
+  write_profile(path, profile);
+  std::ifstream in(path);
+  const auto good = nlohmann::json::parse(in);
+  EXPECT_EQ(problem_of(good.dump()), "");
+  for (const auto& [key, value] : good.items()) {
+    if (key.starts_with("units")) continue;
+    auto without = good;
+    without.erase(key);
+    EXPECT_NE(problem_of(without.dump()).find(key + " is missing"), std::string::npos) << key;
+    for (const nlohmann::json& wrong :
+         {nlohmann::json("text"), nlohmann::json(-1), nlohmann::json(nullptr)}) {
+      auto spoilt = good;
+      spoilt[key] = wrong;
+      EXPECT_NE(problem_of(spoilt.dump()), "") << key << wrong;
+    }
+  }
+  auto negative = good;
+  negative["rates"]["forward"]["flops_per_second"] = 0;
+  EXPECT_EQ(problem_of(negative.dump()),
+            path.string() + ": rates: forward: flops_per_second is 0; expected a number above 0");
+  auto unit = good;
+  unit["units"]["finetune/linear/a"] = -0.5;
+  EXPECT_EQ(problem_of(unit.dump()),
+            path.string() + ": units: finetune/linear/a is -0.5; expected a number of at least 0");
+  auto future = good;
+  future["schema_version"] = 2;
+  EXPECT_EQ(problem_of(future.dump()), path.string() + ": schema_version is 2; expected 1");
+  auto nan = good.dump();
+  nan.replace(nan.find("0.125"), 5, "NaN");
+  EXPECT_NE(problem_of(nan).find("is not JSON"), std::string::npos);
+  auto infinite = good.dump();
+  infinite.replace(infinite.find("0.125"), 5, "1e999");
+  EXPECT_NE(problem_of(infinite).find("is not JSON"), std::string::npos);
+  EXPECT_NE(problem_of("").find("is not JSON"), std::string::npos);
+  EXPECT_NE(problem_of("[1, 2]").find("expected an object"), std::string::npos);
+  EXPECT_NE(problem_of(good.dump().substr(0, 50)).find("is not JSON"), std::string::npos);
+  EXPECT_THROW(read_profile(folder), InputError);
+  EXPECT_THROW(read_profile(folder / "absent.json"), InputError);
+}
+
+TEST_F(ProfileTest, SecondsAreCallsAndFlopsOrThoseRecorded) {
+  schedule::WorkUnit unit{"finetune/linear/b", 1, {}, {}};
+  unit.load.work = {{"train/linear", 10, 4, 0, 1e9}, {"forward", 3, 4, 0, 1e8}};
+  unit.load.bytes_read = 2e9;
+  unit.load.bytes_stored = 1e7;
+  // 0.125 asking, 0.1 storing, 2 reading, 10 · 0.5 training, 3 · (0.5 + 0.1) forward.
+  EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile)[0], 0.125 + 0.1 + 2 + 5 + 1.8);
+  // Two ranks of two threads filled the host's four cores when this one was recorded.
+  unit.key = "finetune/linear/a";
+  EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile)[0], 0.125 + 0.1 + 12.5 / 1.25);
+  EXPECT_TRUE(missing_rates({unit}, profile).empty());
+  unit.key = "other";
+  unit.load.work.push_back({"gram", 1, 4, 2, 1e8});
+  EXPECT_EQ(missing_rates({unit}, profile), std::vector<std::string>{"gram"});
+}
+
+TEST_F(ProfileTest, ATraceOfAnotherExperimentIsRefused) {
+  const Trace trace{{}, 1, "[finetune]\nsteps = 150\n[model]\npath = \"/a\"\n[run]\nname = \"x\"\n"};
+  EXPECT_NO_THROW(require_same_experiment(
+      trace, "[finetune]\nsteps = 150\n[model]\npath = \"/b\"\n[run]\nname = \"y\"\n", "p"));
+  try {
+    require_same_experiment(trace, "[finetune]\nsteps = 300\n[model]\npath = \"/a\"\n[run]\nname = \"x\"\n",
+                            "p");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("finetune.steps: 150 -> 300"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace taugrid::plan
