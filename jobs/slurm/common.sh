@@ -6,7 +6,7 @@ set -uo pipefail
 PROGRAM="${PROGRAM:-build/release/suite/taugrid}"
 VENV="${VENV:-.venv}"
 MPI="${MPI:-pmix}"                      # srun --mpi=list says what this site has
-BIND="${BIND:---cpu-bind=cores}"
+BIND="${BIND:---cpu-bind=cores}"         # e.g. "--cpu-bind=cores --gpu-bind=single:1" where ranks must not see all GPUs
 MAX_RESTARTS="${MAX_RESTARTS:-50}"
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 

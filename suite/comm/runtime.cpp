@@ -54,6 +54,20 @@ std::string host_name() {
   return name.data();
 }
 
+/// "0-3,8"
+std::string list_of(const cpu_set_t& cores) {
+  std::string text;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (!CPU_ISSET(i, &cores)) continue;
+    int last = i;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &cores)) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", i);
+    if (last > i) text += fmt::format("-{}", last);
+    i = last;
+  }
+  return text;
+}
+
 MPI_Comm host_ranks(MPI_Comm world, int ranks_per_host) {
   MPI_Comm host = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
@@ -250,7 +264,7 @@ void Runtime::set_threads(int threads) {
   std::map<std::string, int> devices;
   for (const auto& card : cards) {
     self.ranks.push_back({card.rank, card.local_rank, card.host.data(), card.pid, CPU_COUNT(&card.cores),
-                          card.threads, card.device.data()});
+                          list_of(card.cores), card.threads, card.device.data()});
     auto& load = hosts[card.host.data()];
     load.threads += card.threads;
     load.ranks += 1;
@@ -270,10 +284,10 @@ void Runtime::set_threads(int threads) {
 }
 
 std::string Runtime::banner() const {
-  auto text = fmt::format("# {:>5}  {:<20} {:>8} {:>6} {:>8}  {}\n", "rank", "host", "process", "cores",
-                          "threads", "device");
+  auto text = fmt::format("# {:>5}  {:<20} {:>8} {:>8} {:>12}  {}\n", "rank", "host", "process", "threads",
+                          "of cores", "device");
   for (const auto& r : impl_->ranks) {
-    text += fmt::format("# {:>5}  {:<20} {:>8} {:>6} {:>8}  {}\n", r.rank, r.host, r.pid, r.cores, r.threads,
+    text += fmt::format("# {:>5}  {:<20} {:>8} {:>8} {:>12}  {}\n", r.rank, r.host, r.pid, r.threads, r.core_list,
                         r.device);
   }
   return text;

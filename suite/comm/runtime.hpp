@@ -20,7 +20,8 @@ struct RankInfo {
   int local_rank = 0;
   std::string host;
   int pid = 0;
-  int cores = 0;  ///< that this process may use
+  int cores = 0;          ///< that this process may use
+  std::string core_list;  ///< which: "0-3,8"
   int threads = 0;
   std::string device;  ///< "cpu", "cuda:0 NVIDIA H100 80GB HBM3"
 };

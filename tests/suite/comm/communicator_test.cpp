@@ -7,6 +7,8 @@
 
 #include <limits>
 
+#include "suite/comm/detail/collective.hpp"
+
 using taugrid::comm::Communicator;
 
 namespace {
@@ -154,6 +156,23 @@ TEST(Communicator, AgreesOnlyWhereAllDo) {
   const Communicator world(MPI_COMM_WORLD);
   EXPECT_TRUE(world.agree(true, "test"));
   EXPECT_FALSE(world.agree(world.rank() != world.size() - 1, "test"));
+}
+
+TEST(Watchdog, WatchesWhatGoesOnOnADeviceUntilItIsOver) {
+  using namespace taugrid::comm::detail;
+  const auto group = std::make_shared<Group>();
+  bool over = false;
+  {
+    Collective collective(group, "sum on a device");
+    collective.goes_on([&over] { return over; });
+  }  // the host has moved on
+  const auto hung = entered_before(steady_seconds() + 1);
+  ASSERT_TRUE(hung);
+  EXPECT_EQ(hung->what, "sum on a device");
+  EXPECT_EQ(hung->number, 1U);
+  EXPECT_FALSE(entered_before(steady_seconds() - 1));  // not so long ago
+  over = true;
+  EXPECT_FALSE(entered_before(steady_seconds() + 1));
 }
 
 TEST(Communicator, MpiErrorsNameTheCall) {
