@@ -34,9 +34,9 @@ struct State {
 /// The steps of a dotted name.
 std::vector<std::string> steps(const std::string& name);
 
-/// What the parser is not to be given: letters beyond ASCII outside texts and comments, which are no TOML, and
-/// of which toml++ 3.3 assumes what is not so; and dotted keys of more steps than any experiment needs, each a
-/// table in a table: these end recursively, and fifty thousand would be more than the stack holds.
+/// What the parser is not to be given: letters beyond ASCII outside texts and comments, which are no TOML,
+/// and of which toml++ 3.3 assumes what is not so; and dotted keys of more steps than any experiment needs,
+/// each a table in a table: these end recursively, and fifty thousand would be more than the stack holds.
 struct Flaw {
   std::size_t line;
   std::string problem;
