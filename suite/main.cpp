@@ -108,6 +108,8 @@ int start(int argc, char** argv) {
   plan->add_option("--ranks-per-host", plan_options.ranks_per_host,
                    "Of the launch [as many as a host has cores for their threads]")
       ->check(CLI::Range(1, 1000000));
+  plan->add_option("--device", plan_options.device,
+                   "What to measure and plan for: auto (GPUs where there are some), cpu, or cuda [auto]");
   plan->add_option("--json", plan_options.json, "Write the plan and its units to this file");
   auto* info = app.add_subcommand("info", "Print versions, devices and features");
 

@@ -56,6 +56,8 @@ std::optional<int> launcher_local_rank() {
 
 int visible_gpus() { return detail::driver().gpus(); }
 
+double gpu_memory() { return visible_gpus() == 0 ? 0 : detail::driver().memory(0); }
+
 ChosenDevice choose_device(const std::string& wanted) {
   if (wanted == "cpu") return {};
   if (wanted == "auto" || wanted == "cuda") {

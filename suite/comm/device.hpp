@@ -32,4 +32,7 @@ std::optional<int> launcher_local_rank();
 /// GPUs that this process sees, by the CUDA driver; 0 without one.
 int visible_gpus();
 
+/// Bytes of the first of them; 0 without one.
+double gpu_memory();
+
 }  // namespace taugrid::comm

@@ -45,6 +45,14 @@ std::pair<std::string, std::string> Driver::use(int index) const {
   return {name.data(), text};
 }
 
+double Driver::memory(int index) const {
+  int device = 0;
+  std::size_t bytes = 0;
+  call<int(int*, int)>("cuDeviceGet", &device, index);
+  call<int(std::size_t*, int)>("cuDeviceTotalMem_v2", &bytes, device);
+  return static_cast<double>(bytes);
+}
+
 std::uint64_t Driver::allocate(std::size_t bytes) const {
   std::uint64_t address = 0;
   return call<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2", &address, bytes) == 0 ? address : 0;

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "suite/bench/machine.hpp"
+#include "suite/comm/device.hpp"
 #include "suite/schedule/run_folder.hpp"
 
 namespace taugrid::plan {
@@ -38,10 +39,11 @@ double seconds_of(F&& f) {
   return now(CLOCK_MONOTONIC) - began;
 }
 
-/// Of computing alone: a single thread's own time, which leaves out what other programs take meanwhile.
+/// Of computing alone: of a host's single thread its own time, which leaves out what other programs take meanwhile.
 template <class F>
-double computing_seconds(F&& f) {
-  const auto clock = at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+double computing_seconds(at::Device device, F&& f) {
+  const bool own = device.is_cpu() && at::get_num_threads() == 1;
+  const auto clock = own ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   const double began = now(clock);
   f();
   return now(clock) - began;
@@ -54,10 +56,10 @@ double median(std::vector<double> all) {
 }
 
 /// The median of one to seven runs; `once`: what the first took.
-double typical_seconds(const Call& call, double once) {
+double typical_seconds(at::Device device, const Call& call, double once) {
   std::vector<double> all;
   const auto runs = std::clamp(static_cast<int>(patience / std::max(once, 1e-6)), 1, 7);
-  for (int i = 0; i < runs; ++i) all.push_back(computing_seconds(call.run));
+  for (int i = 0; i < runs; ++i) all.push_back(computing_seconds(device, call.run));
   return median(std::move(all));
 }
 
@@ -74,9 +76,9 @@ Rate measure(const Study& study, const schedule::Work& wanted) {
     const auto width =
         wanted.kind == "gram" ? std::max<std::int64_t>(1, wanted.width * n / wanted.inputs) : wanted.width;
     const auto call = make_call(study, wanted.kind, n, width);
-    const double first = computing_seconds(call.run);  // with what is paid once
-    const double again = first < patience ? computing_seconds(call.run) : first;
-    sizes.push_back({n, call.flops, typical_seconds(call, again)});
+    const double first = computing_seconds(study.device(), call.run);  // with what is paid once
+    const double again = first < patience ? computing_seconds(study.device(), call.run) : first;
+    sizes.push_back({n, call.flops, typical_seconds(study.device(), call, again)});
     if (n >= wanted.inputs || sizes.back().seconds > patience / 2) break;
   }
   const auto& large = sizes.back();
@@ -113,14 +115,14 @@ std::map<std::string, schedule::Work> typical_work(const std::vector<const WorkU
 double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
   if (ranks < 2) return 1;
   auto call = make_call(study, "gradient", inputs, 0);
-  while (computing_seconds(call.run) > patience / 2 && inputs > 1)
+  while (computing_seconds(study.device(), call.run) > patience / 2 && inputs > 1)
     call = make_call(study, "gradient", inputs /= 2, 0);
-  const auto runs = std::clamp(static_cast<int>(patience / computing_seconds(call.run)), 1, 50);
+  const auto runs = std::clamp(static_cast<int>(patience / computing_seconds(study.device(), call.run)), 1, 50);
   const auto work = [&](std::barrier<>* together) {
     const auto own = make_call(study, "gradient", inputs, 0);
     own.run();
     if (together != nullptr) together->arrive_and_wait();
-    return computing_seconds([&] {
+    return computing_seconds(study.device(), [&] {
       for (int i = 0; i < runs; ++i) own.run();
     });
   };
@@ -229,6 +231,11 @@ Profile calibrate(const comm::Runtime& runtime, const Study& study,
   profile.memory_bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   profile.threads_per_rank = at::get_num_threads();
+  profile.device = runtime.mine().device;
+  if (study.device().is_cuda()) {  // a rank a GPU, whatever the cores
+    profile.cores = comm::visible_gpus() * profile.threads_per_rank;
+    profile.memory_bytes = comm::visible_gpus() * comm::gpu_memory();
+  }
   profile.model_parameters = study.layout().size();
 
   make_call(study, "gradient", 1, 0).run();  // what the libraries load when they are first used
@@ -240,7 +247,8 @@ Profile calibrate(const comm::Runtime& runtime, const Study& study,
     profile.rates[kind] = measure(study, work);
     if (kind.starts_with("train/")) batch = work.inputs;
   }
-  profile.crowding = measure_crowding(study, profile.cores / profile.threads_per_rank, batch);
+  if (study.device().is_cpu())  // GPUs share nothing
+    profile.crowding = measure_crowding(study, profile.cores / profile.threads_per_rank, batch);
   return profile;
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/autodiff/products.hpp"
 #include "kernels/metrics/metrics.hpp"
 #include "kernels/tangent/ntk.hpp"
+#include "suite/bench/machine.hpp"
 #include "suite/experiments/adamw.hpp"
 #include "suite/experiments/regime.hpp"
 #include "suite/experiments/tally.hpp"
@@ -22,15 +23,17 @@ using experiments::Study;
 
 at::Tensor random_pixels(const Study& study, std::int64_t n) {
   const auto side = study.encoder().image_size();
-  return at::rand({n, study.encoder().channels(), side, side});
+  return at::rand({n, study.encoder().channels(), side, side}).to(study.device());
 }
 
 models::Head random_head(const Study& study, std::int64_t classes) {
-  const auto weight = at::randn({classes, study.encoder().features()});
+  const auto weight = at::randn({classes, study.encoder().features()}).to(study.device());
   return {weight / weight.norm(2, 1, true), 100};
 }
 
-at::Tensor random_theta(const Study& study) { return study.encoder().random_theta(0); }
+at::Tensor random_labels(const Study& study, std::int64_t n) { return at::randint(10, {n}, at::kLong).to(study.device()); }
+
+at::Tensor random_theta(const Study& study) { return study.encoder().random_theta(0).to(study.device()); }
 
 /// A training step without its update of θ: the learning rate is 0.
 struct Step {
@@ -38,10 +41,10 @@ struct Step {
       : regime(experiments::regime(name)),
         theta0(random_theta(study)),
         theta(theta0 + 1e-3),
-        loss(study.encoder(), regime, theta0),
+        loss(study.encoder(), regime, theta0, study.compute_type()),
         optimiser(theta, study.layout(), experiments::trained_blocks(regime, study.layout()), {}),
         head(random_head(study, 10)),
-        part{random_pixels(study, inputs), at::randint(10, {inputs}, at::kLong), &head,
+        part{random_pixels(study, inputs), random_labels(study, inputs), &head,
              1.0 / static_cast<double>(inputs)} {}
 
   void gradient_alone() { loss(theta, {part}, gradient); }
@@ -66,16 +69,17 @@ Call train(const Study& study, const std::string& name, std::int64_t n) {
 }
 
 Call forward(const Study& study, std::int64_t n) {
-  const auto theta = random_theta(study), pixels = random_pixels(study, n);
+  const auto theta = random_theta(study), pixels = random_pixels(study, n).to(study.compute_type());
   return {[&study, theta, pixels] {
             const at::NoGradGuard no_grad;
-            study.encoder().encode(study.layout().views(theta), pixels);
+            study.encoder().encode(study.layout().views(theta.to(study.compute_type())), pixels);
           },
           static_cast<double>(n) * study.encoder().forward_flops()};
 }
 
 Call tangent(const Study& study, std::int64_t n) {
-  const auto theta = random_theta(study), pixels = random_pixels(study, n);
+  const auto theta = random_theta(study).to(study.compute_type()),
+             pixels = random_pixels(study, n).to(study.compute_type());
   const auto tau = 1e-3 * theta;
   return {[&study, theta, tau, pixels] {
             const at::NoGradGuard no_grad;
@@ -91,7 +95,7 @@ Call tangent(const Study& study, std::int64_t n) {
 Call hessian(const Study& study, std::int64_t n) {
   const auto theta = random_theta(study), pixels = random_pixels(study, n);
   const auto head = random_head(study, 10);
-  const auto labels = at::randint(10, {n}, at::kLong);
+  const auto labels = random_labels(study, n);
   return {[&study, theta, pixels, head, labels] {
             const autodiff::HessianVectorProduct product(
                 study.layout(),
@@ -125,7 +129,7 @@ Call gram(const Study& study, std::int64_t n, std::int64_t rows) {
 }
 
 Call logits(const Study& study, std::int64_t n, std::int64_t classes) {
-  const auto z = at::randn({n, study.encoder().features()}), other = at::randn_like(z);
+  const auto z = at::randn({n, study.encoder().features()}).to(study.device()), other = at::randn_like(z);
   const auto head = random_head(study, classes);
   return {[z, other, head] {
             const at::NoGradGuard no_grad;
@@ -135,7 +139,7 @@ Call logits(const Study& study, std::int64_t n, std::int64_t classes) {
 }
 
 Call divergence(const Study& study, std::int64_t n) {
-  const auto p = at::randn({n, study.encoder().features()}), q = at::randn_like(p);
+  const auto p = at::randn({n, study.encoder().features()}).to(study.device()), q = at::randn_like(p);
   return {[p, q] { metrics::kl_sum(p, q); }, experiments::divergence_flops(study.encoder(), n)};
 }
 
@@ -146,7 +150,9 @@ Call exchange(std::int64_t n) {
 
 }  // namespace
 
-Call make_call(const Study& study, const std::string& kind, std::int64_t inputs, std::int64_t width) {
+namespace {
+
+Call on_host_or_device(const Study& study, const std::string& kind, std::int64_t inputs, std::int64_t width) {
   if (kind == "gradient") {  // no kind of work: safe on several threads at once
     const auto step = std::make_shared<Step>(study, "standard", inputs);
     return {[step] { step->gradient_alone(); },
@@ -162,6 +168,15 @@ Call make_call(const Study& study, const std::string& kind, std::int64_t inputs,
   if (kind == "divergence") return divergence(study, inputs);
   if (kind == "exchange") return exchange(inputs);
   throw std::logic_error("no measurement of work " + kind);
+}
+
+}  // namespace
+
+Call make_call(const Study& study, const std::string& kind, std::int64_t inputs, std::int64_t width) {
+  auto call = on_host_or_device(study, kind, inputs, width);
+  if (!study.device().is_cpu())
+    call.run = [run = call.run, device = study.device()] { bench::run_on(device, run); };
+  return call;
 }
 
 }  // namespace taugrid::plan

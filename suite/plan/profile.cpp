@@ -107,6 +107,7 @@ Profile read_profile(const fs::path& path) {
   const auto host = all.table("host");
   p.host = host.text("name");
   p.processor = host.text("processor");
+  if (host.has("device")) p.device = host.text("device");
   p.cores = static_cast<int>(std::min<std::int64_t>(host.integer("cores", 1), 1 << 20));
   p.memory_bytes = host.number("memory_bytes", 0, true);
   p.threads_per_rank = static_cast<int>(std::min<std::int64_t>(all.integer("threads_per_rank", 1), 1 << 20));
@@ -138,7 +139,7 @@ void write_profile(const fs::path& path, const Profile& p) {
   nlohmann::ordered_json json;
   json["schema_version"] = schema_version;
   json["host"] = {
-      {"name", p.host}, {"processor", p.processor}, {"cores", p.cores}, {"memory_bytes", p.memory_bytes}};
+      {"name", p.host}, {"processor", p.processor}, {"device", p.device}, {"cores", p.cores}, {"memory_bytes", p.memory_bytes}};
   json["threads_per_rank"] = p.threads_per_rank;
   json["model_parameters"] = p.model_parameters;
   json["rates"] = Json::object();

@@ -30,6 +30,7 @@ struct PlanOptions {
   std::filesystem::path profile;       ///< a profile or a run's results.h5; empty: measured now
   std::filesystem::path save_profile;  ///< empty: not kept
   std::filesystem::path json;          ///< empty: none
+  std::string device = "auto";
 };
 
 /// Computes what is missing of a run folder and writes its results.h5. Collective: every rank of the launch.

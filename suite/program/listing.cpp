@@ -20,9 +20,10 @@ std::string kind_of(const std::string& key) {
 
 }  // namespace
 
-Listing::Listing(const std::filesystem::path& experiment, const std::vector<std::string>& overrides)
+Listing::Listing(const std::filesystem::path& experiment, const std::vector<std::string>& overrides,
+                 at::Device device)
     : config(config::Config::load(experiment, overrides)),
-      study(config, &inputs),
+      study(config, &inputs, device),
       experiments(experiments::make_experiments(config, study)),
       folder(schedule::RunFolder::none()) {
   config.finish();

@@ -13,7 +13,8 @@ namespace taugrid::program {
 /// An experiment whose inputs may be missing: stand-ins take their places, see Study.
 struct Listing {
   /// Throws InputError where the experiment file is wrong.
-  Listing(const std::filesystem::path& experiment, const std::vector<std::string>& overrides);
+  Listing(const std::filesystem::path& experiment, const std::vector<std::string>& overrides,
+          at::Device device = at::kCPU);
 
   config::Config config;
   std::vector<experiments::Input> inputs;

@@ -123,7 +123,7 @@ void describe(comm::Runtime& runtime, const PlanOptions& options) {
     throw InputError(
         "taugrid plan takes one process: start it without mpirun, and name the ranks with --ranks");
   const double age = plan::process_seconds();
-  const Listing listing(options.experiment, options.overrides);
+  const Listing listing(options.experiment, options.overrides, runtime.device());
   const auto& study = listing.study;
   runtime.set_threads(study.settings().threads);
   fmt::print("{}: {} tasks, {} pairs, {} parameters\n", study.settings().name, study.tasks(),
@@ -146,7 +146,7 @@ void describe(comm::Runtime& runtime, const PlanOptions& options) {
 }  // namespace
 
 int plan(int& argc, char**& argv, const PlanOptions& options) {
-  comm::Runtime runtime(argc, argv);
+  comm::Runtime runtime(argc, argv, {.device = options.device});
   return comm::run_guarded(runtime, [&] { describe(runtime, options); });
 }
 

@@ -21,6 +21,8 @@ class Driver {
   /// InputError.
   std::pair<std::string, std::string> use(int index) const;
 
+  /// Bytes that GPU `index` has.
+  double memory(int index) const;
   /// Memory of the current GPU; 0 where there is none left.
   std::uint64_t allocate(std::size_t bytes) const;
   bool to_device(std::uint64_t to, const void* from, std::size_t bytes) const;
