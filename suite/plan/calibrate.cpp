@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "suite/bench/machine.hpp"
+#include "suite/experiments/regime.hpp"
 #include "suite/schedule/run_folder.hpp"
 
 namespace taugrid::plan {
@@ -24,6 +25,7 @@ using experiments::Study;
 using schedule::WorkUnit;
 
 constexpr double patience = 0.4;  // seconds of one measurement, where calls are as short
+constexpr double too_long = 2;    // seconds of a call that is not repeated, nor made larger
 
 double now(clockid_t clock) {
   timespec time{};
@@ -53,31 +55,31 @@ double median(std::vector<double> all) {
   return *middle;
 }
 
-/// The median of one to seven runs; `once`: what the first took.
-double typical_seconds(const Call& call, double once) {
+/// The median of one to seven runs after the first, which pays what is paid once; of a long call, the first.
+double typical_seconds(const Call& call) {
+  const double first = computing_seconds(call.run);
+  if (first > too_long) return first;
   std::vector<double> all;
-  const auto runs = std::clamp(static_cast<int>(patience / std::max(once, 1e-6)), 1, 7);
+  const auto runs = std::clamp(static_cast<int>(patience / std::max(first, 1e-6)), 1, 7);
   for (int i = 0; i < runs; ++i) all.push_back(computing_seconds(call.run));
   return median(std::move(all));
 }
 
 struct Measured {
-  std::int64_t inputs = 0;
   double flops = 0, seconds = 0;
 };
 
 /// From a few inputs to as many as the units have, or as patience allows: what a call takes in any case, and
-/// a flop besides, from the two largest.
+/// a flop besides, from the two largest. Two sizes at least: an update of θ must not count for each input.
 Rate measure(const Study& study, const schedule::Work& wanted) {
   std::vector<Measured> sizes;
-  for (auto n = std::max<std::int64_t>(1, wanted.inputs / 16); true; n = std::min(wanted.inputs, 4 * n)) {
+  for (auto n = std::max<std::int64_t>(1, wanted.inputs / 64); true; n = std::min(wanted.inputs, 4 * n)) {
     const auto width =
         wanted.kind == "gram" ? std::max<std::int64_t>(1, wanted.width * n / wanted.inputs) : wanted.width;
     const auto call = make_call(study, wanted.kind, n, width);
-    const double first = computing_seconds(call.run);  // with what is paid once
-    const double again = first < patience ? computing_seconds(call.run) : first;
-    sizes.push_back({n, call.flops, typical_seconds(call, again)});
-    if (n >= wanted.inputs || sizes.back().seconds > patience / 2) break;
+    sizes.push_back({call.flops, typical_seconds(call)});
+    const double last = sizes.back().seconds;
+    if (n >= wanted.inputs || last > too_long || (sizes.size() > 1 && last > patience / 2)) break;
   }
   const auto& large = sizes.back();
   Rate rate{0, large.flops / large.seconds};
@@ -88,6 +90,14 @@ Rate measure(const Study& study, const schedule::Work& wanted) {
     if (slope > 0 && rest > 0) rate = {rest, 1 / slope};
   }
   return rate;
+}
+
+/// Regimes that differ in their data alone train alike.
+std::string alike(const std::string& kind) {
+  if (!kind.starts_with("train/")) return kind;
+  const auto& regime = experiments::regime(kind.substr(6));
+  if (!regime.groups.empty()) return kind;
+  return regime.linear ? "train/linear" : "train/standard";
 }
 
 /// Of each kind the call that most of its flops are in.
@@ -236,8 +246,11 @@ Profile calibrate(const comm::Runtime& runtime, const Study& study,
   measure_files(runtime, profile);
   const auto typical = typical_work(units);
   std::int64_t batch = study.settings().evaluation_batch;
+  std::map<std::pair<std::string, std::int64_t>, Rate> measured;
   for (const auto& [kind, work] : typical) {
-    profile.rates[kind] = measure(study, work);
+    const auto same = std::pair(alike(kind), work.inputs);
+    if (!measured.contains(same)) measured[same] = measure(study, work);
+    profile.rates[kind] = measured[same];
     if (kind.starts_with("train/")) batch = work.inputs;
   }
   profile.crowding = measure_crowding(study, profile.cores / profile.threads_per_rank, batch);
