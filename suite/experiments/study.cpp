@@ -19,9 +19,6 @@ namespace {
 
 constexpr std::size_t vector_memory = std::size_t{4} << 30;  // bytes of task vectors kept
 
-/// Bytes of samples kept: on a GPU, all that evaluation needs.
-std::size_t sample_memory(at::Device device) { return std::size_t{device.is_cpu() ? 2U : 16U} << 30; }
-
 const data::Split& split_of(const data::Task& task, Split split) {
   return split == Split::train ? task.train : split == Split::validation ? task.validation : task.test;
 }
@@ -227,6 +224,9 @@ std::int64_t Study::sample_size(std::size_t t, Split split, std::int64_t n) cons
   return std::min(n, split_of(task(t), split).labels.size(0));
 }
 
+// On a GPU, all that evaluation needs.
+std::size_t Study::kept_samples() const { return std::size_t{device_.is_cpu() ? 2U : 16U} << 30; }
+
 Sample Study::sample(std::size_t t, Split split, std::int64_t n) const {
   n = std::min(n, split_of(task(t), split).labels.size(0));
   for (auto it = samples_.begin(); it != samples_.end(); ++it) {
@@ -245,7 +245,7 @@ Sample Study::sample(std::size_t t, Split split, std::int64_t n) const {
   std::size_t bytes = 0;
   for (auto it = samples_.begin(); it != samples_.end(); ++it) {
     bytes += std::get<2>(*it).pixels.nbytes();
-    if (bytes <= sample_memory(device_) || it == samples_.begin()) continue;
+    if (bytes <= kept_samples() || it == samples_.begin()) continue;
     samples_.erase(it, samples_.end());
     break;
   }

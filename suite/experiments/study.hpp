@@ -122,6 +122,8 @@ class Study {
 
   /// min(n, rows of the split) points. The last few GiB are kept for further calls.
   Sample sample(std::size_t t, Split split, std::int64_t n) const;
+  /// Bytes of samples kept at most, one sample aside.
+  std::size_t kept_samples() const;
   /// The rows of sample(), without reading a picture: int64 [min(n, rows of the split)].
   at::Tensor sample_rows(std::size_t t, Split split, std::int64_t n) const;
   /// How many points sample() has.

@@ -15,6 +15,7 @@
 
 #include "suite/bench/machine.hpp"
 #include "suite/comm/device.hpp"
+#include "suite/experiments/regime.hpp"
 #include "suite/schedule/run_folder.hpp"
 
 namespace taugrid::plan {
@@ -25,6 +26,7 @@ using experiments::Study;
 using schedule::WorkUnit;
 
 constexpr double patience = 0.4;  // seconds of one measurement, where calls are as short
+constexpr double too_long = 2;    // seconds of a call that is not repeated, nor made larger
 
 double now(clockid_t clock) {
   timespec time{};
@@ -55,31 +57,31 @@ double median(std::vector<double> all) {
   return *middle;
 }
 
-/// The median of one to seven runs; `once`: what the first took.
-double typical_seconds(at::Device device, const Call& call, double once) {
+/// The median of one to seven runs after the first, which pays what is paid once; of a long call, the first.
+double typical_seconds(at::Device device, const Call& call) {
+  const double first = computing_seconds(device, call.run);
+  if (first > too_long) return first;
   std::vector<double> all;
-  const auto runs = std::clamp(static_cast<int>(patience / std::max(once, 1e-6)), 1, 7);
+  const auto runs = std::clamp(static_cast<int>(patience / std::max(first, 1e-6)), 1, 7);
   for (int i = 0; i < runs; ++i) all.push_back(computing_seconds(device, call.run));
   return median(std::move(all));
 }
 
 struct Measured {
-  std::int64_t inputs = 0;
   double flops = 0, seconds = 0;
 };
 
 /// From a few inputs to as many as the units have, or as patience allows: what a call takes in any case, and
-/// a flop besides, from the two largest.
+/// a flop besides, from the two largest. Two sizes at least: an update of θ must not count for each input.
 Rate measure(const Study& study, const schedule::Work& wanted) {
   std::vector<Measured> sizes;
-  for (auto n = std::max<std::int64_t>(1, wanted.inputs / 16); true; n = std::min(wanted.inputs, 4 * n)) {
+  for (auto n = std::max<std::int64_t>(1, wanted.inputs / 64); true; n = std::min(wanted.inputs, 4 * n)) {
     const auto width =
         wanted.kind == "gram" ? std::max<std::int64_t>(1, wanted.width * n / wanted.inputs) : wanted.width;
     const auto call = make_call(study, wanted.kind, n, width);
-    const double first = computing_seconds(study.device(), call.run);  // with what is paid once
-    const double again = first < patience ? computing_seconds(study.device(), call.run) : first;
-    sizes.push_back({n, call.flops, typical_seconds(study.device(), call, again)});
-    if (n >= wanted.inputs || sizes.back().seconds > patience / 2) break;
+    sizes.push_back({call.flops, typical_seconds(study.device(), call)});
+    const double last = sizes.back().seconds;
+    if (n >= wanted.inputs || last > too_long || (sizes.size() > 1 && last > patience / 2)) break;
   }
   const auto& large = sizes.back();
   Rate rate{0, large.flops / large.seconds};
@@ -90,6 +92,14 @@ Rate measure(const Study& study, const schedule::Work& wanted) {
     if (slope > 0 && rest > 0) rate = {rest, 1 / slope};
   }
   return rate;
+}
+
+/// Regimes that differ in their data alone train alike.
+std::string alike(const std::string& kind) {
+  if (!kind.starts_with("train/")) return kind;
+  const auto& regime = experiments::regime(kind.substr(6));
+  if (!regime.groups.empty()) return kind;
+  return regime.linear ? "train/linear" : "train/standard";
 }
 
 /// Of each kind the call that most of its flops are in.
@@ -205,13 +215,13 @@ double process_seconds() {
   return now(CLOCK_BOOTTIME) - std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
+// Pictures are mapped: their pages are shared by the ranks of a host, and given up when memory is short.
 double study_bytes(const Study& study) {
   double bytes = 4 * static_cast<double>(study.layout().size());
   for (std::size_t t = 0; t < study.tasks_and_control(); ++t) {
     const auto& task = study.task(t);
     for (const auto* split : {&task.train, &task.validation, &task.test}) {
-      if (split->inputs.defined())
-        bytes += static_cast<double>(split->inputs.nbytes() + split->labels.nbytes());
+      if (split->inputs.defined()) bytes += static_cast<double>(split->labels.nbytes());
     }
   }
   return bytes;
@@ -243,8 +253,11 @@ Profile calibrate(const comm::Runtime& runtime, const Study& study,
   measure_files(runtime, profile);
   const auto typical = typical_work(units);
   std::int64_t batch = study.settings().evaluation_batch;
+  std::map<std::pair<std::string, std::int64_t>, Rate> measured;
   for (const auto& [kind, work] : typical) {
-    profile.rates[kind] = measure(study, work);
+    const auto same = std::pair(alike(kind), work.inputs);
+    if (!measured.contains(same)) measured[same] = measure(study, work);
+    profile.rates[kind] = measured[same];
     if (kind.starts_with("train/")) batch = work.inputs;
   }
   if (study.device().is_cpu())  // GPUs share nothing

@@ -49,6 +49,7 @@ double rank_memory(const Study& study, const std::vector<const WorkUnit*>& units
   }
   for (const auto& [name, bytes] : kept) samples += is_vector(name) ? 0 : bytes;
   vectors = std::min(vectors, study.kept_vectors());
+  samples = std::min(samples, static_cast<double>(study.kept_samples()));
   return profile.process_bytes + study_bytes(study) + samples + working + held +
          static_cast<double>(vectors) * 4 * static_cast<double>(study.layout().size());
 }
