@@ -58,20 +58,23 @@ int start(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   run->add_option("--device", options.device,
                   "Where to compute: auto (a GPU where there is one), cpu, or cuda [auto]");
-  run->add_option("--collective-limit", options.collective_limit,
-                  "Seconds after which a collective counts as hung and all ranks end, with a line that says which\n"
-                  "ranks are missing; more for slow networks or very unequal ranks [600]")
+  run->add_option(
+         "--collective-limit", options.collective_limit,
+         "Seconds after which a collective counts as hung and all ranks end, with a line that says which\n"
+         "ranks are missing; more for slow networks or very unequal ranks [600]")
       ->check(CLI::PositiveNumber);
   run->add_flag("--dry-run", options.dry_run,
                 "Check the experiment, list its inputs (what is missing, and where it is expected) and its\n"
                 "work; compute nothing");
-  auto* timeline = app.add_subcommand(
-      "timeline", "Show where the time of one training step goes, all ranks as one group:\n"
-                  "mpirun -n 2 taugrid timeline EXPERIMENT.toml");
+  auto* timeline =
+      app.add_subcommand("timeline",
+                         "Show where the time of one training step goes, all ranks as one group:\n"
+                         "mpirun -n 2 taugrid timeline EXPERIMENT.toml");
   timeline->add_option("experiment", options.experiment, "The experiment file (TOML)")->required();
   timeline->add_option("--set", options.overrides, "Override a key (repeatable)")->take_all()->expected(1);
   timeline->add_option("--device", options.device, "cpu; a GPU's side is its own profiler's to show [auto]");
-  timeline->add_option("--json", options.json, "Write the trace to this file, for chrome://tracing or Perfetto");
+  timeline->add_option("--json", options.json,
+                       "Write the trace to this file, for chrome://tracing or Perfetto");
   taugrid::bench::Options bench_options;
   auto* bench =
       app.add_subcommand("bench", "Measure this build's speed on this machine, and check what it computes");
@@ -123,7 +126,7 @@ int start(int argc, char** argv) {
   for (int i = 0; i < argc; ++i) options.command_line += (i == 0 ? "" : " ") + std::string(argv[i]);
 
   if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
-  const Kokkos::ScopeGuard kokkos;  // its own parser would take our --device
+  const Kokkos::ScopeGuard kokkos;                              // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*plan) return taugrid::program::plan(argc, argv, plan_options);
   if (*info) return taugrid::program::info();

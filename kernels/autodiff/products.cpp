@@ -146,8 +146,8 @@ at::Tensor pull_back_by_buckets(const std::vector<at::Tensor>& blocks, const at:
 
 }  // namespace
 
-at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output, const at::Tensor& cotangent,
-                     at::ScalarType type, const Buckets* buckets) {
+at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
+                     const at::Tensor& cotangent, at::ScalarType type, const Buckets* buckets) {
   if (buckets != nullptr) return pull_back_by_buckets(blocks, output, cotangent, type, *buckets);
   const auto found = gradients_of(output, cotangent, blocks, false, false);
   std::vector<at::Tensor> flat;

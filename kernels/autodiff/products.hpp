@@ -25,13 +25,13 @@ Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta,
 std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,
                                const std::vector<bool>& trained = {});
 
-/// Stretches of a flat gradient, handed over as the backward pass completes them, so that a sum over ranks runs
-/// beside the rest of it. Always from the end of the vector to its beginning, as backward passes mostly go, whatever
-/// the order they are completed in: every rank hands over the same stretches in the same order.
+/// Stretches of a flat gradient, handed over as the backward pass completes them, so that a sum over ranks
+/// runs beside the rest of it. Always from the end of the vector to its beginning, as backward passes mostly
+/// go, whatever the order they are completed in: every rank hands over the same stretches in the same order.
 class Buckets {
  public:
-  /// Cuts the trained blocks, end to end, into stretches of whole blocks, of at least `numbers` each but the last
-  /// one. `ready` is called where the backward pass runs: on a thread of autograd's for a device.
+  /// Cuts the trained blocks, end to end, into stretches of whole blocks, of at least `numbers` each but the
+  /// last one. `ready` is called where the backward pass runs: on a thread of autograd's for a device.
   Buckets(const Layout& layout, const std::vector<bool>& trained, std::int64_t numbers,
           std::function<void(const at::Tensor& stretch)> ready);
 
@@ -45,10 +45,10 @@ class Buckets {
   std::function<void(const at::Tensor&)> ready_;
 };
 
-/// Jᵀg: the gradient of ⟨output, cotangent⟩ with respect to the leaves that are trained, end to end, in numbers of
-/// `type`: [P] where all are. Frees the graph.
-at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output, const at::Tensor& cotangent,
-                     at::ScalarType type, const Buckets* buckets = nullptr);
+/// Jᵀg: the gradient of ⟨output, cotangent⟩ with respect to the leaves that are trained, end to end, in
+/// numbers of `type`: [P] where all are. Frees the graph.
+at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& output,
+                     const at::Tensor& cotangent, at::ScalarType type, const Buckets* buckets = nullptr);
 
 struct ValueAndGradient {
   double value;

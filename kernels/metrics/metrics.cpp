@@ -83,8 +83,8 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels)
   check_labelled(logits, labels);
   const at::Tensor index = labels.to(at::kLong);
   // A look at numbers on a GPU would make the host wait for it.
-  require(!index.is_cpu() || !index.lt(0).logical_or(index.ge(logits.size(1))).any().item<bool>(), "labels outside 0 ... ",
-          logits.size(1) - 1);
+  require(!index.is_cpu() || !index.lt(0).logical_or(index.ge(logits.size(1))).any().item<bool>(),
+          "labels outside 0 ... ", logits.size(1) - 1);
   return -log_probabilities(logits).gather(1, index.unsqueeze(1)).sum();
 }
 

@@ -4,9 +4,9 @@
 // arithmetic is double whatever the outputs' dtype, since the grids compare nearly equal models.
 //
 // N examples, C classes. Logits and features: floating point, on any device; labels and predictions:
-// integers, on the same. Results stay on that device, so that the host need not wait for each; counts are int64 [],
-// sums and shares float64 []. All throw std::invalid_argument for shapes or dtypes other than those given. No
-// gradient is recorded.
+// integers, on the same. Results stay on that device, so that the host need not wait for each; counts are
+// int64 [], sums and shares float64 []. All throw std::invalid_argument for shapes or dtypes other than those
+// given. No gradient is recorded.
 #pragma once
 
 #include <ATen/core/Tensor.h>

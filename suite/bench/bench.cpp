@@ -70,7 +70,8 @@ std::vector<Case> chosen(const std::vector<Case>& all, const std::string& filter
   try {
     const std::regex pattern(filter);
     for (const auto& test : all) {
-      if (std::regex_search(test.name, pattern) && (!test.when_named || test.name == filter)) some.push_back(test);
+      if (std::regex_search(test.name, pattern) && (!test.when_named || test.name == filter))
+        some.push_back(test);
     }
   } catch (const std::regex_error&) {
     throw InputError("--filter: '" + filter + "' is no regular expression");
@@ -101,8 +102,8 @@ int run(int& argc, char**& argv, const Options& options) {
              : std::filesystem::temp_directory_path() / ("taugrid-bench-" + std::to_string(getpid()));
     const Fixture fixture(runtime, folder, keep);
     std::vector<Case> all;
-    for (const auto& some : {weight_cases(fixture), model_cases(fixture), experiment_cases(fixture), unit_cases(fixture),
-                             device_cases(fixture)}) {
+    for (const auto& some : {weight_cases(fixture), model_cases(fixture), experiment_cases(fixture),
+                             unit_cases(fixture), device_cases(fixture)}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     const auto cases = chosen(all, options.filter);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// What shows on a GPU alone: the non-linear grid of a model as large as the papers', in bfloat16 and float32, and the
-// sum over ranks by NCCL.
+// What shows on a GPU alone: the non-linear grid of a model as large as the papers', in bfloat16 and float32,
+// and the sum over ranks by NCCL.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/core.h>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::int64_t cells = 4;
 
-/// Cells of the disentanglement grid of one pair on CLIP ViT-B/32 (Hugging Face's default shape): combine, cast, f(x;θ),
-/// compare predictions.
+/// Cells of the disentanglement grid of one pair on CLIP ViT-B/32 (Hugging Face's default shape): combine,
+/// cast, f(x;θ), compare predictions.
 Work grid_b32(const Fixture& x, at::ScalarType type) {
   const auto device = x.runtime().device();
   const std::int64_t images = device.is_cuda() ? 256 : 2;  // 2: of a rehearsal
@@ -66,7 +66,8 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
   work.tolerance = work.bf16 ? 0.05 : 1e-4;
   work.error = [s, images] {  // of the last cell's features, against double
     const at::NoGradGuard no_grad;
-    fmt::print("# {} images a cell; {:.2f} GB alive at once in a run\n", images, static_cast<double>(s->bytes) / 1e9);
+    fmt::print("# {} images a cell; {:.2f} GB alive at once in a run\n", images,
+               static_cast<double>(s->bytes) / 1e9);
     const auto some = s->pixels.narrow(0, 0, 2).to(at::kDouble);
     const auto exact =
         s->encoder->encode(s->encoder->layout().views(s->models[cells - 1].to(at::kDouble)), some);

@@ -179,9 +179,7 @@ Work step(const Fixture& x, const char* regime_name) {
     }
     u /= u.norm();
     const double h = 1e-4;
-    const auto at = [&](double a) {
-      return exact(theta + a * u, exactly, unused).sum();
-    };
+    const auto at = [&](double a) { return exact(theta + a * u, exactly, unused).sum(); };
     const double slope = (at(h) - at(-h)) / (2 * h);
     const bool falls = s->losses.back() < s->losses.front();
     return falls ? relative(gradient.to(at::kDouble).norm().item<double>(), slope) : 1.0;

@@ -33,7 +33,10 @@ Work commit(const Fixture& x) {
   work.items = 1;
   work.unit = "units";
   work.error = [folder, next] {
-    return folder->read_tensor(key_of(*next - 1), "grid").eq(static_cast<double>(*next - 1)).all().item<bool>()
+    return folder->read_tensor(key_of(*next - 1), "grid")
+                   .eq(static_cast<double>(*next - 1))
+                   .all()
+                   .item<bool>()
                ? 0.0
                : 1.0;
   };

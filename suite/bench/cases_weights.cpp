@@ -47,7 +47,8 @@ Work combine(c10::Device device, std::int64_t rows) {
     for (std::int64_t begin = 0; begin < length; begin += block) {
       std::vector<at::Tensor> parts;
       for (const auto& v : vectors) parts.push_back(v.narrow(0, begin, block));
-      const auto expected = at::mm(alpha.to(theta0.device()), at::stack(parts).to(at::kDouble)) + theta0.narrow(0, begin, block);
+      const auto expected = at::mm(alpha.to(theta0.device()), at::stack(parts).to(at::kDouble)) +
+                            theta0.narrow(0, begin, block);
       worst = std::max(worst, (out.narrow(1, begin, block) - expected).abs().max().item<double>());
       largest = std::max(largest, expected.abs().max().item<double>());
     }

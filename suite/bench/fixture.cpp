@@ -62,7 +62,8 @@ Fixture::Fixture(const comm::Runtime& runtime, std::filesystem::path folder, boo
   images_ = at::randint(0, 256, {batch, 32, 32, 3}, generator, at::kByte);
   labels_ = at::randint(0, classes, {batch}, generator, at::kLong);
   pixels_ = data::normalised_images(images_, mean, deviation);
-  for (auto* tensor : {&theta0_, &ntk_theta_, &tau_[0], &tau_[1], &head_.weight, &images_, &labels_, &pixels_})
+  for (auto* tensor :
+       {&theta0_, &ntk_theta_, &tau_[0], &tau_[1], &head_.weight, &images_, &labels_, &pixels_})
     *tensor = tensor->to(runtime.device());
 }
 

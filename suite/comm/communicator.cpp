@@ -151,8 +151,8 @@ Communicator::~Communicator() { release(); }
 void Communicator::release() noexcept {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // What ends a group is collective, and a thread may hang in it: while one rank unwinds from an exception the
-  // others may never come. The process ends soon, then.
+  // What ends a group is collective, and a thread may hang in it: while one rank unwinds from an exception
+  // the others may never come. The process ends soon, then.
   if (std::uncaught_exceptions() > 0) {
     static_cast<void>(background_.release());
     static_cast<void>(device_.release());
@@ -198,7 +198,8 @@ detail::Transport* Communicator::device_transport(const at::Tensor& tensor) cons
 
 // Returns what was moved: the tensor, or its copy on the host.
 template <class Operation>
-at::Tensor Communicator::move(const at::Tensor& tensor, std::string_view what, const Operation& operation) const {
+at::Tensor Communicator::move(const at::Tensor& tensor, std::string_view what,
+                              const Operation& operation) const {
   require_contiguous(tensor, what);
   Collective collective(group_, what);
   auto* transport = device_transport(tensor);
@@ -211,8 +212,7 @@ at::Tensor Communicator::move(const at::Tensor& tensor, std::string_view what, c
 }
 
 void Communicator::broadcast(at::Tensor& tensor, int root, std::string_view what) const {
-  const auto moved =
-      move(tensor, what, [&](detail::Transport& by, at::Tensor& t) { by.broadcast(t, root); });
+  const auto moved = move(tensor, what, [&](detail::Transport& by, at::Tensor& t) { by.broadcast(t, root); });
   if (!moved.is_same(tensor)) tensor.copy_(moved);
 }
 
@@ -254,8 +254,7 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
       return Reduction([] {});
     }
     auto entry = std::make_shared<detail::Entry>(group_, what);
-    const auto under_way =
-        detail::beside(tensor.device(), [&] { transport->all_reduce_sum(whole); });
+    const auto under_way = detail::beside(tensor.device(), [&] { transport->all_reduce_sum(whole); });
     return Reduction([entry, under_way, whole] {
       entry->goes_on(under_way.finished);
       under_way.wait();
@@ -269,8 +268,8 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
   auto& transport = background_->transport();
   auto entry = std::make_shared<detail::Entry>(group_, what);
   auto times = std::make_shared<Reduction::Times>();
-  auto done = std::make_shared<std::future<void>>(background_->start(
-      std::packaged_task<void()>([whole, entry, &transport, times]() mutable {
+  auto done = std::make_shared<std::future<void>>(
+      background_->start(std::packaged_task<void()>([whole, entry, &transport, times]() mutable {
         times->begun = detail::steady_seconds();
         transport.all_reduce_sum(whole);
         times->ended = detail::steady_seconds();
@@ -286,8 +285,7 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
 
 at::Tensor Communicator::reduce_scatter_sum(const at::Tensor& all, std::string_view what) const {
   if (all.dim() == 0 || all.size(0) % size_ != 0) {
-    throw std::invalid_argument(
-        fmt::format("{}: the rows cannot be shared out among {} ranks", what, size_));
+    throw std::invalid_argument(fmt::format("{}: the rows cannot be shared out among {} ranks", what, size_));
   }
   auto shape = all.sizes().vec();
   shape[0] /= size_;

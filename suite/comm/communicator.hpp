@@ -37,7 +37,8 @@ class Reduction {
   struct Times {
     double begun = std::numeric_limits<double>::quiet_NaN(), ended = begun;
   };
-  explicit Reduction(std::function<void()> wait, std::shared_ptr<const Times> times = std::make_shared<Times>())
+  explicit Reduction(std::function<void()> wait,
+                     std::shared_ptr<const Times> times = std::make_shared<Times>())
       : wait_(std::move(wait)), times_(std::move(times)) {}
   /// Returns when the tensor holds the sum; on a device, when work asked for from now on will find it there.
   /// Throws what the operation threw. Once.
@@ -52,8 +53,8 @@ class Reduction {
 
 /// A group of ranks. Every collective takes `what`, the operation's name in failure messages, and throws
 /// std::invalid_argument for a tensor that is not contiguous, std::runtime_error where MPI or NCCL fails.
-/// Tensors of this rank's device go by NCCL, on the stream that computes, where the process has it and each rank
-/// of the group a device of its own; else through MPI. Tensors of the host go by MPI.
+/// Tensors of this rank's device go by NCCL, on the stream that computes, where the process has it and each
+/// rank of the group a device of its own; else through MPI. Tensors of the host go by MPI.
 class Communicator {
  public:
   /// Messages are cut into chunks of this many bytes: MPI counts are ints.
@@ -83,8 +84,8 @@ class Communicator {
   /// Replaces `tensor` (float32, float64, int32 or int64) by its sum over the ranks, added in rank order:
   /// bitwise the same on every rank, on any network and in every run (by NCCL: in its order).
   void all_reduce_sum(at::Tensor& tensor, std::string_view what) const;
-  /// As all_reduce_sum, beside what this thread goes on to do; leave `tensor` alone until then. Started by all
-  /// ranks in the same order, and waited for before this object ends.
+  /// As all_reduce_sum, beside what this thread goes on to do; leave `tensor` alone until then. Started by
+  /// all ranks in the same order, and waited for before this object ends.
   Reduction begin_all_reduce_sum(const at::Tensor& tensor, std::string_view what) const;
   /// [size·rows,…] of each rank → the sum's rows of this rank [rows,…], added as by all_reduce_sum.
   at::Tensor reduce_scatter_sum(const at::Tensor& all, std::string_view what) const;

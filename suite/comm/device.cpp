@@ -28,7 +28,8 @@ ChosenDevice use_gpu(int gpus) {
   const int index = launcher_local_rank().value_or(0) % gpus;
   ChosenDevice chosen;
   // One rank a host tries for all.
-  if (launcher_local_rank().value_or(0) == 0) chosen.mpi_takes_its_memory = detail::mpi_takes_device_memory(index);
+  if (launcher_local_rank().value_or(0) == 0)
+    chosen.mpi_takes_its_memory = detail::mpi_takes_device_memory(index);
   const auto [name, number] = detail::driver().use(index);
   if (const auto problem = detail::load_cuda_part(); !problem.empty())
     throw InputError(fmt::format("no CUDA: {}", problem));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Which device a rank computes on. Chosen before MPI starts: a CUDA-aware MPI takes the device that is current
-// then.
+// Which device a rank computes on. Chosen before MPI starts: a CUDA-aware MPI takes the device that is
+// current then.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -13,16 +13,17 @@ namespace taugrid::comm {
 
 struct ChosenDevice {
   c10::Device place{c10::DeviceType::CPU};
-  std::string name = "cpu";  ///< "cuda:0 NVIDIA H100 80GB HBM3"
-  std::string identity;      ///< the same only for ranks that share it; empty: the CPU
-  std::string warning;       ///< why no GPU is used although one is there
+  std::string name = "cpu";           ///< "cuda:0 NVIDIA H100 80GB HBM3"
+  std::string identity;               ///< the same only for ranks that share it; empty: the CPU
+  std::string warning;                ///< why no GPU is used although one is there
   bool mpi_takes_its_memory = false;  ///< tried, on the first rank of each host
 };
 
-/// `wanted`: "auto" (a GPU where there is one), "cpu", "cuda", or another device type that LibTorch was taught.
-/// The GPU is the launcher's number of this rank on its host, modulo the GPUs that this process sees: right where
-/// the launcher shows each rank all of them, and where it shows each its own. Makes it current, and loads
-/// LibTorch's CUDA part, which CPU runs do without. Throws InputError where the wanted device is not there.
+/// `wanted`: "auto" (a GPU where there is one), "cpu", "cuda", or another device type that LibTorch was
+/// taught. The GPU is the launcher's number of this rank on its host, modulo the GPUs that this process sees:
+/// right where the launcher shows each rank all of them, and where it shows each its own. Makes it current,
+/// and loads LibTorch's CUDA part, which CPU runs do without. Throws InputError where the wanted device is
+/// not there.
 ChosenDevice choose_device(const std::string& wanted);
 
 /// This rank's number among those of its host, as mpirun, srun and the other launchers give it to processes

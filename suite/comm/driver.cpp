@@ -15,14 +15,14 @@ Driver::Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) {}
 
 template <class Function, class... Arguments>
 int Driver::call(const char* name, Arguments... arguments) const {
-  auto* function =
-      library_ == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library_, name));
+  auto* function = library_ == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library_, name));
   return function == nullptr ? -1 : function(arguments...);
 }
 
 int Driver::gpus() const {
   int count = 0;
-  return call<int(unsigned)>("cuInit", 0U) == 0 && call<int(int*)>("cuDeviceGetCount", &count) == 0 ? count : 0;
+  return call<int(unsigned)>("cuInit", 0U) == 0 && call<int(int*)>("cuDeviceGetCount", &count) == 0 ? count
+                                                                                                    : 0;
 }
 
 std::pair<std::string, std::string> Driver::use(int index) const {
@@ -31,12 +31,14 @@ std::pair<std::string, std::string> Driver::use(int index) const {
   std::array<char, 128> name{};
   std::array<unsigned char, 16> number{};
   const auto require = [index](int code, const char* what) {
-    if (code != 0) throw InputError(fmt::format("GPU {} cannot be used: {} gives error {}", index, what, code));
+    if (code != 0)
+      throw InputError(fmt::format("GPU {} cannot be used: {} gives error {}", index, what, code));
   };
   require(call<int(unsigned)>("cuInit", 0U), "cuInit");
   require(call<int(int*, int)>("cuDeviceGet", &device, index), "cuDeviceGet");
-  require(call<int(char*, int, int)>("cuDeviceGetName", name.data(), static_cast<int>(name.size()) - 1, device),
-          "cuDeviceGetName");
+  require(
+      call<int(char*, int, int)>("cuDeviceGetName", name.data(), static_cast<int>(name.size()) - 1, device),
+      "cuDeviceGetName");
   require(call<int(unsigned char*, int)>("cuDeviceGetUuid", number.data(), device), "cuDeviceGetUuid");
   require(call<int(void**, int)>("cuDevicePrimaryCtxRetain", &context, device), "cuDevicePrimaryCtxRetain");
   require(call<int(void*)>("cuCtxSetCurrent", context), "cuCtxSetCurrent");

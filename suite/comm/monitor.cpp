@@ -79,7 +79,8 @@ void Monitor::open_others() {
   for (int i = 0; i < place_.local_size; ++i) {
     const auto& slot = place_.board->slots[i];
     const bool watched = i != place_.local_rank && can_see(slot);
-    others_.push_back({watched ? static_cast<int>(syscall(SYS_pidfd_open, slot.pid.load(), 0)) : -1, POLLIN, 0});
+    others_.push_back(
+        {watched ? static_cast<int>(syscall(SYS_pidfd_open, slot.pid.load(), 0)) : -1, POLLIN, 0});
   }
 }
 
@@ -106,17 +107,18 @@ void Monitor::look_at(const Slot& other) {
   if (other.left || !can_see(other) || alive(other.pid) || other.left) {
     return;
   }
-  end_all(fmt::format("taugrid: rank {} ({}, process {}) died while doing: {}", other.rank.load(), place_.host,
-                      other.pid.load(), other.operation()),
+  end_all(fmt::format("taugrid: rank {} ({}, process {}) died while doing: {}", other.rank.load(),
+                      place_.host, other.pid.load(), other.operation()),
           1);
 }
 
 void Monitor::look_for_hangs() {
   const double limit = limit_;
   if (const auto hung = entered_before(steady_seconds() - limit)) {
-    end_all(fmt::format("taugrid: rank {} ({}) waited {:.3g} s in {} (while doing: {}): {}", rank_, place_.host,
-                        limit, hung->what, place_.board->slots[place_.local_rank].operation(), missing(*hung)),
-            1);
+    end_all(
+        fmt::format("taugrid: rank {} ({}) waited {:.3g} s in {} (while doing: {}): {}", rank_, place_.host,
+                    limit, hung->what, place_.board->slots[place_.local_rank].operation(), missing(*hung)),
+        1);
   }
 }
 
@@ -131,7 +133,8 @@ std::string Monitor::missing(const Entered& collective) {
     if (answer.reached) continue;
     text += fmt::format("{}rank {}, {}", text.empty() ? "missing " : "; ", answer.rank, answer.text);
   }
-  return text.empty() ? "all ranks of the group have entered it, so the network or a device stands still" : text;
+  return text.empty() ? "all ranks of the group have entered it, so the network or a device stands still"
+                      : text;
 }
 
 Monitor::Answer Monitor::answer_of(const Question& question) const {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Whether MPI takes device memory is tried and not asked for: builds claim it and fail, or the other way round. An
-// MPI that cannot reads a device's address as one of the host and dies, so the trial is a process of its own.
+// Whether MPI takes device memory is tried and not asked for: builds claim it and fail, or the other way
+// round. An MPI that cannot reads a device's address as one of the host and dies, so the trial is a process
+// of its own.
 #include <mpi.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -45,8 +46,9 @@ bool try_it(int gpu) {
   const auto from = cuda.allocate(bytes), to = cuda.allocate(bytes);
   if (from == 0 || to == 0 || !cuda.to_device(from, sent.data(), bytes)) return false;
   MPI_Init(nullptr, nullptr);
-  const int code = MPI_Sendrecv(reinterpret_cast<void*>(from), bytes, MPI_BYTE, 0, 1, reinterpret_cast<void*>(to),
-                                bytes, MPI_BYTE, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+  const int code =
+      MPI_Sendrecv(reinterpret_cast<void*>(from), bytes, MPI_BYTE, 0, 1, reinterpret_cast<void*>(to), bytes,
+                   MPI_BYTE, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
   return code == MPI_SUCCESS && cuda.to_host(got.data(), to, bytes) && got == sent;
 }
 

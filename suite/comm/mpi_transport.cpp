@@ -95,13 +95,13 @@ class MpiTransport final : public Transport {
       wait_for_device(flat.device());
       if (patient_) {
         MPI_Request request = MPI_REQUEST_NULL;
-        check_mpi(MPI_Iallgatherv(mine.data_ptr(), counts[rank_], MPI_BYTE, data, counts.data(), offsets.data(),
-                                  MPI_BYTE, comm_, &request),
+        check_mpi(MPI_Iallgatherv(mine.data_ptr(), counts[rank_], MPI_BYTE, data, counts.data(),
+                                  offsets.data(), MPI_BYTE, comm_, &request),
                   "MPI_Iallgatherv");
         wait_patiently(request, "MPI_Iallgatherv");
       } else {
-        check_mpi(MPI_Allgatherv(mine.data_ptr(), counts[rank_], MPI_BYTE, data, counts.data(), offsets.data(),
-                                 MPI_BYTE, comm_),
+        check_mpi(MPI_Allgatherv(mine.data_ptr(), counts[rank_], MPI_BYTE, data, counts.data(),
+                                 offsets.data(), MPI_BYTE, comm_),
                   "MPI_Allgatherv");
       }
     }
@@ -120,9 +120,8 @@ class MpiTransport final : public Transport {
       auto inbox = at::empty_like(outbox);
       const auto bytes = static_cast<int>(now * static_cast<std::int64_t>(all.element_size()));
       wait_for_device(all.device());
-      check_mpi(
-          MPI_Alltoall(outbox.data_ptr(), bytes, MPI_BYTE, inbox.data_ptr(), bytes, MPI_BYTE, comm_),
-          "MPI_Alltoall");
+      check_mpi(MPI_Alltoall(outbox.data_ptr(), bytes, MPI_BYTE, inbox.data_ptr(), bytes, MPI_BYTE, comm_),
+                "MPI_Alltoall");
       out.narrow(0, at, now).copy_(sum_in_order(inbox));
     }
   }

@@ -18,8 +18,8 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "suite/comm/detail/impl.hpp"
 #include "suite/comm/detail/device.hpp"
+#include "suite/comm/detail/impl.hpp"
 #include "suite/error.hpp"
 
 namespace taugrid::comm {
@@ -270,8 +270,9 @@ void Runtime::set_threads(int threads) {
     load.ranks += 1;
     CPU_OR(&load.cores, &load.cores, &card.cores);
     if (const std::string identity = card.identity.data(); !identity.empty() && ++devices[identity] == 2) {
-      self.warnings.push_back(fmt::format("{}: more than one rank computes on {}; NCCL cannot be used among them",
-                                          card.host.data(), card.device.data()));
+      self.warnings.push_back(
+          fmt::format("{}: more than one rank computes on {}; NCCL cannot be used among them",
+                      card.host.data(), card.device.data()));
     }
   }
   if (!device.warning.empty()) self.warnings.push_back(device.warning);
@@ -287,8 +288,8 @@ std::string Runtime::banner() const {
   auto text = fmt::format("# {:>5}  {:<20} {:>8} {:>8} {:>12}  {}\n", "rank", "host", "process", "threads",
                           "of cores", "device");
   for (const auto& r : impl_->ranks) {
-    text += fmt::format("# {:>5}  {:<20} {:>8} {:>8} {:>12}  {}\n", r.rank, r.host, r.pid, r.threads, r.core_list,
-                        r.device);
+    text += fmt::format("# {:>5}  {:<20} {:>8} {:>8} {:>12}  {}\n", r.rank, r.host, r.pid, r.threads,
+                        r.core_list, r.device);
   }
   return text;
 }

@@ -32,8 +32,8 @@ struct RankInfo {
 class Runtime {
  public:
   struct Options {
-    int threads = 1;         ///< of torch, each rank
-    int ranks_per_host = 0;  ///< >0: treat every so many ranks as a host of their own (tests)
+    int threads = 1;             ///< of torch, each rank
+    int ranks_per_host = 0;      ///< >0: treat every so many ranks as a host of their own (tests)
     std::string device = "cpu";  ///< as choose_device() takes it
   };
   /// Throws std::runtime_error where MPI gives no MPI_THREAD_MULTIPLE, InputError as choose_device().

@@ -56,7 +56,8 @@ at::Tensor mapped(const Hdf5File& file, const std::string& name) {
   const DatasetInfo info = file.info(name);
   const auto data = info.shape.size() == 4 ? file.map(name, Element::uint8) : nullptr;
   if (data == nullptr) return read(file, name, Element::uint8, 4);
-  return at::from_blob(const_cast<void*>(data.get()), info.shape, [data](void*) {}, at::TensorOptions(at::kByte));
+  return at::from_blob(
+      const_cast<void*>(data.get()), info.shape, [data](void*) {}, at::TensorOptions(at::kByte));
 }
 
 /// The first entry outside low … high is refused by row and value.
@@ -216,7 +217,8 @@ Pairs read_pairs(const std::filesystem::path& path) {
 
 at::Tensor normalised_images(const at::Tensor& images, const at::Tensor& mean, const at::Tensor& std) {
   const auto channels = images.dim() == 4 ? images.size(3) : -1;
-  if (images.scalar_type() != at::kByte || channels < 0 || mean.numel() != channels || std.numel() != channels) {
+  if (images.scalar_type() != at::kByte || channels < 0 || mean.numel() != channels ||
+      std.numel() != channels) {
     throw InputError("images: expected uint8 [n,h,w,c] and a mean and a std for each channel");
   }
   return images.permute({0, 3, 1, 2})

@@ -14,7 +14,8 @@ namespace taugrid::data {
 
 /// n samples.
 struct Split {
-  at::Tensor inputs;   // uint8 [n,h,w,c] or int32 [n,t]; images are mapped from the file where they lie in one piece
+  at::Tensor
+      inputs;  // uint8 [n,h,w,c] or int32 [n,t]; images are mapped from the file where they lie in one piece
   at::Tensor labels;   // int64 [n], 0 <= label < classes
   at::Tensor lengths;  // int32 [n], tokens in use, 1 … t; undefined for images
 };
@@ -49,15 +50,15 @@ Pairs read_pairs(const std::filesystem::path& path);
 /// every platform. Throws InputError unless 0 <= wanted <= rows.
 at::Tensor sample_rows(std::int64_t rows, std::int64_t wanted, std::uint64_t seed);
 
-/// (x / 255 - mean) / std: uint8 [n,h,w,c] to float32 [n,c,h,w], contiguous, on the device of the input, where mean
-/// and std, float32 [c], are too. Throws InputError if they do not have c entries.
+/// (x / 255 - mean) / std: uint8 [n,h,w,c] to float32 [n,c,h,w], contiguous, on the device of the input,
+/// where mean and std, float32 [c], are too. Throws InputError if they do not have c entries.
 at::Tensor normalised_images(const at::Tensor& images, const at::Tensor& mean, const at::Tensor& std);
 /// As above, with mean and std taken to the device first.
 at::Tensor normalised_images(const at::Tensor& images, const std::vector<float>& mean,
                              const std::vector<float>& std);
 
-/// rows[index] on `device`. The host does not wait for a GPU: rows travel from pinned memory, which LibTorch keeps
-/// until they have arrived, so that the next ones are gathered meanwhile.
+/// rows[index] on `device`. The host does not wait for a GPU: rows travel from pinned memory, which LibTorch
+/// keeps until they have arrived, so that the next ones are gathered meanwhile.
 at::Tensor rows_on(at::Device device, const at::Tensor& rows, const at::Tensor& index);
 
 }  // namespace taugrid::data

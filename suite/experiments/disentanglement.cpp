@@ -147,7 +147,8 @@ class Disentanglement final : public Experiment {
       const auto t = side == 0 ? i : j;
       const auto single = folder.read_unit(single_key(name, t));
       const auto alone = single.tensors.at("predictions").to(study_.device());
-      const auto outputs = settings_.representation ? single.tensors.at("outputs").to(study_.device()) : at::Tensor();
+      const auto outputs =
+          settings_.representation ? single.tensors.at("outputs").to(study_.device()) : at::Tensor();
       // Where the other coefficient is 0, the merged model is the single one: no error, no pass.
       std::vector<double> coefficients;
       std::vector<std::pair<std::int64_t, std::int64_t>> cells;
@@ -165,9 +166,8 @@ class Disentanglement final : public Experiment {
           {i, j}, grid, t, Split::test, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
             const auto [r, c] = cells[static_cast<std::size_t>(k)];
             const auto merged = metrics::predictions(study_.head(t).logits(z));
-            error[side][r][c] = metrics::disagreements(alone[side == 0 ? r : c], merged)
-                                    .to(at::kDouble)
-                                    .div_(merged.size(0));
+            error[side][r][c] =
+                metrics::disagreements(alone[side == 0 ? r : c], merged).to(at::kDouble).div_(merged.size(0));
             if (settings_.representation) {
               kl[side][r][c] =
                   metrics::kl_sum(outputs[side == 0 ? r : c], z) / static_cast<double>(merged.size(0));

@@ -140,8 +140,8 @@ class FineTune final : public Experiment {
     double saved = 0, looked = 0;
     std::int64_t finite = step;
     const auto look = [&] {
-      require_finite_losses(losses.narrow(0, finite, step - finite) + penalties.narrow(0, finite, step - finite),
-                            finite);
+      require_finite_losses(
+          losses.narrow(0, finite, step - finite) + penalties.narrow(0, finite, step - finite), finite);
       finite = step;
       looked = since();
     };

@@ -127,8 +127,8 @@ TrainingLoss::TrainingLoss(const models::Encoder& encoder, const Regime& regime,
       type_(type.value_or(theta0.scalar_type())),
       trained_(trained_blocks(regime, encoder.layout())) {}
 
-LossValue TrainingLoss::operator()(const at::Tensor& theta, const std::vector<Part>& parts, at::Tensor& gradient,
-                                   const autodiff::Buckets* buckets) const {
+LossValue TrainingLoss::operator()(const at::Tensor& theta, const std::vector<Part>& parts,
+                                   at::Tensor& gradient, const autodiff::Buckets* buckets) const {
   const auto& layout = encoder_.layout();
   const auto pixels = joined(parts).to(type_);
   const auto none = at::zeros({}, theta.options().dtype(at::kDouble));

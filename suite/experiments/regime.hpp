@@ -68,12 +68,13 @@ struct LossValue {
 /// One training loss and its gradient, in one pass over the joined parts.
 class TrainingLoss {
  public:
-  /// θ0 is read for a linear regime. All outlive this object. The encoder's passes are in numbers of `type`, θ's own
-  /// unless given; the losses and the gradient in those of θ.
+  /// θ0 is read for a linear regime. All outlive this object. The encoder's passes are in numbers of `type`,
+  /// θ's own unless given; the losses and the gradient in those of θ.
   TrainingLoss(const models::Encoder& encoder, const Regime& regime, const at::Tensor& theta0,
                std::optional<at::ScalarType> type = {});
 
-  /// Fills `gradient` with the gradient in the trained blocks of θ [P], end to end; with `buckets`, as at pull_back(). A penalty needs a linear regime: std::invalid_argument.
+  /// Fills `gradient` with the gradient in the trained blocks of θ [P], end to end; with `buckets`, as at
+  /// pull_back(). A penalty needs a linear regime: std::invalid_argument.
   LossValue operator()(const at::Tensor& theta, const std::vector<Part>& parts, at::Tensor& gradient,
                        const autodiff::Buckets* buckets = nullptr) const;
 

@@ -45,19 +45,18 @@ class SingleTask final : public Experiment {
                              }));
       }
       for (const auto& name : study_.joint_regimes()) {
-        units.push_back(
-            unit("multitask/" + name + "/" + study_.task_name(t),
-                 whole_model(t, regime(name).linear).reads(4.0 * static_cast<double>(study_.layout().size())),
-                 {"finetune/" + name + "/joint"}, [this, t, name](schedule::UnitContext& context) {
-                   const auto theta =
-                        models::read_checkpoint(study_.joint_folder(name)).theta.to(study_.device());
-                   return measure(t, [&](Split split) {
-                     const auto& pixels = study_.sample(t, split, points()).pixels;
-                     if (!regime(name).linear) return study_.encode(context.group, theta, pixels);
-                     return study_.encode(context.group, study_.theta0(), pixels) +
-                            study_.tangent(context.group, theta - study_.theta0(), pixels);
-                   });
-                 }));
+        units.push_back(unit(
+            "multitask/" + name + "/" + study_.task_name(t),
+            whole_model(t, regime(name).linear).reads(4.0 * static_cast<double>(study_.layout().size())),
+            {"finetune/" + name + "/joint"}, [this, t, name](schedule::UnitContext& context) {
+              const auto theta = models::read_checkpoint(study_.joint_folder(name)).theta.to(study_.device());
+              return measure(t, [&](Split split) {
+                const auto& pixels = study_.sample(t, split, points()).pixels;
+                if (!regime(name).linear) return study_.encode(context.group, theta, pixels);
+                return study_.encode(context.group, study_.theta0(), pixels) +
+                       study_.tangent(context.group, theta - study_.theta0(), pixels);
+              });
+            }));
       }
     }
   }

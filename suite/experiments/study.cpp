@@ -253,8 +253,8 @@ Sample Study::sample(std::size_t t, Split split, std::int64_t n) const {
 }
 
 at::Tensor Study::pixels(std::size_t t, Split split, const at::Tensor& rows) const {
-  return data::normalised_images(data::rows_on(device_, split_of(task(t), split).inputs, rows), channels_[t].first,
-                                 channels_[t].second);
+  return data::normalised_images(data::rows_on(device_, split_of(task(t), split).inputs, rows),
+                                 channels_[t].first, channels_[t].second);
 }
 
 at::Tensor Study::labels(std::size_t t, Split split, const at::Tensor& rows) const {
@@ -393,8 +393,8 @@ at::Tensor Study::tangent(const comm::Communicator& group, const at::Tensor& tau
   return by_shards(group, pixels, "gathering tangents", [&](const at::Tensor& x) {
     const auto input = x.to(compute_type());
     return autodiff::jvp(
-               layout(), [&](const std::vector<autodiff::Dual>& p) { return encoder().encode(p, input); }, start,
-               direction)
+               layout(), [&](const std::vector<autodiff::Dual>& p) { return encoder().encode(p, input); },
+               start, direction)
         .tangent;
   });
 }

@@ -36,9 +36,9 @@ struct Settings {
   std::uint64_t seed = 0;
   int threads = 1;
   int ranks_per_unit = 1;
-  /// "float32"; "tf32": products of float32 with 10 bits of mantissa, on GPUs that have them; "bf16": evaluation and
-  /// training in bfloat16, with θ, its gradient, the losses and all sums in float32 or double. Hessian and NTK
-  /// products are never in bfloat16: they are differences of nearly equal numbers.
+  /// "float32"; "tf32": products of float32 with 10 bits of mantissa, on GPUs that have them; "bf16":
+  /// evaluation and training in bfloat16, with θ, its gradient, the losses and all sums in float32 or double.
+  /// Hessian and NTK products are never in bfloat16: they are differences of nearly equal numbers.
   std::string precision = "float32";
   std::filesystem::path model;
   bool random_init = false;
@@ -63,8 +63,8 @@ class Study {
  public:
   /// Reads the sections [run], [model] and [data], the model and the head of each task. Throws InputError.
   /// With `inputs`, each input is listed there, and where one is missing or wrong, a stand-in takes its
-  /// place: enough to check a configuration and to count its work, not to compute it. θ0, heads, samples and task
-  /// vectors lie on `device`.
+  /// place: enough to check a configuration and to count its work, not to compute it. θ0, heads, samples and
+  /// task vectors lie on `device`.
   explicit Study(config::Config& config, std::vector<Input>* inputs = nullptr, at::Device device = at::kCPU);
 
   const Settings& settings() const { return settings_; }
@@ -74,9 +74,7 @@ class Study {
 
   at::Device device() const { return device_; }
   /// Of evaluation and training: float32 or bfloat16.
-  at::ScalarType compute_type() const {
-    return settings_.precision == "bf16" ? at::kBFloat16 : at::kFloat;
-  }
+  at::ScalarType compute_type() const { return settings_.precision == "bf16" ? at::kBFloat16 : at::kFloat; }
   /// Zeros of float64 on the device: results that are written there one by one make the host wait for none.
   at::Tensor sums(at::IntArrayRef shape) const;
   const models::Encoder& encoder() const { return *checkpoint_.encoder; }
@@ -148,7 +146,8 @@ class Study {
   /// Σ τ [P] over these tasks; the last one is kept.
   at::Tensor task_vector_sum(const std::string& regime, const std::vector<std::size_t>& tasks) const;
 
-  /// f(x; θ), float32 [n, features], of θ [P]; the samples are dealt to the group's ranks, the result is on all.
+  /// f(x; θ), float32 [n, features], of θ [P]; the samples are dealt to the group's ranks, the result is on
+  /// all.
   at::Tensor encode(const comm::Communicator& group, const at::Tensor& theta, const at::Tensor& pixels) const;
   /// J(x)τ [n, features] at θ0, likewise.
   at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, const at::Tensor& pixels) const;
@@ -170,12 +169,12 @@ class Study {
   std::string theta0_name_, fingerprint_;
   bool stand_in_ = false;  // the model is missing, and only counted with
   std::vector<std::string> vector_regimes_, joint_regimes_, given_regimes_;
-  std::vector<std::unique_ptr<data::Task>> tasks_;  // the control last
-  std::vector<models::Head> heads_;                 // of each, on the device
+  std::vector<std::unique_ptr<data::Task>> tasks_;           // the control last
+  std::vector<models::Head> heads_;                          // of each, on the device
   std::vector<std::pair<at::Tensor, at::Tensor>> channels_;  // of each, mean and std, on the device
   std::vector<std::pair<std::size_t, std::size_t>> pairs_;
   mutable std::list<std::tuple<std::size_t, Split, Sample>> samples_;  // newest first
-  mutable std::list<std::pair<std::string, at::Tensor>> vectors_;  // newest first
+  mutable std::list<std::pair<std::string, at::Tensor>> vectors_;      // newest first
   mutable std::pair<std::string, at::Tensor> sum_;
 };
 

@@ -13,7 +13,8 @@
 namespace taugrid::experiments {
 namespace {
 
-// Numbers of one sum over ranks beside the backward pass: large enough for the network, small enough to begin early.
+// Numbers of one sum over ranks beside the backward pass: large enough for the network, small enough to begin
+// early.
 constexpr std::int64_t smallest_sum = std::int64_t{1} << 16, largest_sum = std::int64_t{1} << 23;
 
 Training read(config::Section section, const Training& d) {
@@ -123,7 +124,7 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
       sums_.push_back(group_.begin_all_reduce_sum(part, "gradient"));
     });
   }
-    const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
+  const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
     return Source{u, Batches(study.task(u).train.labels.size(0), batch,
                              seed_for(study.settings().seed, purpose + study.task_name(u)))};
   };

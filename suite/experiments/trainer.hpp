@@ -42,8 +42,8 @@ std::int64_t step_inputs(const Study& study, const std::string& regime, const Tr
 /// Additions and multiplications of one training step of task t.
 double step_flops(const Study& study, const std::string& regime, const Training& training, std::size_t t);
 
-/// Throws std::runtime_error that names the first of these steps' losses, float64 [n], that is not finite; the first
-/// is that of step `from`.
+/// Throws std::runtime_error that names the first of these steps' losses, float64 [n], that is not finite;
+/// the first is that of step `from`.
 void require_finite_losses(const at::Tensor& losses, std::int64_t from);
 
 /// Rows of one step's batch: epochs of seeded permutations, laid end to end; any step can be found again.
@@ -67,8 +67,8 @@ class Trainer {
   Trainer(const Study& study, const std::string& regime, const Training& training, std::size_t t,
           const comm::Communicator& group);
 
-  /// The step's loss before its update, on the device. Several ranks sum their gradients in stretches, each beside
-  /// the rest of the backward pass.
+  /// The step's loss before its update, on the device. Several ranks sum their gradients in stretches, each
+  /// beside the rest of the backward pass.
   LossValue step(std::int64_t number);
 
   /// What a step did, and when, in seconds on the steady clock.
@@ -102,8 +102,8 @@ class Trainer {
   std::vector<Span>* spans_ = nullptr;
   TrainingLoss loss_;
   AdamW optimiser_;
-  std::vector<Source> own_;          // one; of a joint regime, all tasks
-  std::vector<Source> others_;       // penalised
+  std::vector<Source> own_;     // one; of a joint regime, all tasks
+  std::vector<Source> others_;  // penalised
 };
 
 }  // namespace taugrid::experiments

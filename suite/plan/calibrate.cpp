@@ -41,7 +41,8 @@ double seconds_of(F&& f) {
   return now(CLOCK_MONOTONIC) - began;
 }
 
-/// Of computing alone: of a host's single thread its own time, which leaves out what other programs take meanwhile.
+/// Of computing alone: of a host's single thread its own time, which leaves out what other programs take
+/// meanwhile.
 template <class F>
 double computing_seconds(at::Device device, F&& f) {
   const bool own = device.is_cpu() && at::get_num_threads() == 1;
@@ -127,7 +128,8 @@ double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
   auto call = make_call(study, "gradient", inputs, 0);
   while (computing_seconds(study.device(), call.run) > patience / 2 && inputs > 1)
     call = make_call(study, "gradient", inputs /= 2, 0);
-  const auto runs = std::clamp(static_cast<int>(patience / computing_seconds(study.device(), call.run)), 1, 50);
+  const auto runs =
+      std::clamp(static_cast<int>(patience / computing_seconds(study.device(), call.run)), 1, 50);
   const auto work = [&](std::barrier<>* together) {
     const auto own = make_call(study, "gradient", inputs, 0);
     own.run();

@@ -29,7 +29,8 @@ Call make_call(const experiments::Study& study, const std::string& kind, std::in
 Profile calibrate(const comm::Runtime& runtime, const experiments::Study& study,
                   const std::vector<const schedule::WorkUnit*>& units);
 
-/// Bytes of the tasks' labels and of θ0, as each rank holds them, pictures being mapped; of what is missing, none.
+/// Bytes of the tasks' labels and of θ0, as each rank holds them, pictures being mapped; of what is missing,
+/// none.
 double study_bytes(const experiments::Study& study);
 
 /// Since this process began.

@@ -31,7 +31,9 @@ models::Head random_head(const Study& study, std::int64_t classes) {
   return {weight / weight.norm(2, 1, true), 100};
 }
 
-at::Tensor random_labels(const Study& study, std::int64_t n) { return at::randint(10, {n}, at::kLong).to(study.device()); }
+at::Tensor random_labels(const Study& study, std::int64_t n) {
+  return at::randint(10, {n}, at::kLong).to(study.device());
+}
 
 at::Tensor random_theta(const Study& study) { return study.encoder().random_theta(0).to(study.device()); }
 

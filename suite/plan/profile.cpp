@@ -138,8 +138,11 @@ Profile read_profile(const fs::path& path) {
 void write_profile(const fs::path& path, const Profile& p) {
   nlohmann::ordered_json json;
   json["schema_version"] = schema_version;
-  json["host"] = {
-      {"name", p.host}, {"processor", p.processor}, {"device", p.device}, {"cores", p.cores}, {"memory_bytes", p.memory_bytes}};
+  json["host"] = {{"name", p.host},
+                  {"processor", p.processor},
+                  {"device", p.device},
+                  {"cores", p.cores},
+                  {"memory_bytes", p.memory_bytes}};
   json["threads_per_rank"] = p.threads_per_rank;
   json["model_parameters"] = p.model_parameters;
   json["rates"] = Json::object();

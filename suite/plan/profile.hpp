@@ -23,7 +23,8 @@ struct Trace {
 
 struct Profile {
   std::string host, processor;
-  std::string device = "cpu";  ///< of a rank; of GPUs, cores are those that their ranks' threads take, and memory theirs
+  std::string device =
+      "cpu";  ///< of a rank; of GPUs, cores are those that their ranks' threads take, and memory theirs
   int cores = 1;
   double memory_bytes = 0;
   int threads_per_rank = 1;

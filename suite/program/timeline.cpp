@@ -109,8 +109,9 @@ void run_timeline(comm::Runtime& runtime, const RunOptions& options) {
   const auto trainings = experiments::read_trainings(config);
   config.finish();
   if (!runtime.device().is_cpu())
-    throw InputError("taugrid timeline shows the host's side alone: start it with --device cpu, and see a GPU's with "
-                     "its own profiler");
+    throw InputError(
+        "taugrid timeline shows the host's side alone: start it with --device cpu, and see a GPU's with "
+        "its own profiler");
   const auto& names = study.settings().regimes;
   const auto trained = std::find_if(names.begin(), names.end(), [&](const auto& name) {
     return study.trains(name) && experiments::regime(name).start.empty();
@@ -120,9 +121,9 @@ void run_timeline(comm::Runtime& runtime, const RunOptions& options) {
   experiments::Trainer trainer(study, *trained, trainings.at(*trained), 0, runtime.world());
   const auto line = measure(runtime, trainer);
   if (runtime.world().rank() != 0) return;
-  fmt::print("step {} of finetune/{}/{}, batch {}, {} parameters, {} rank{} as one group: {:.2f} ms\n", warm_up, *trained,
-             study.task_name(0), trainings.at(*trained).batch, study.layout().size(), runtime.world().size(),
-             runtime.world().size() == 1 ? "" : "s", 1e3 * line.end());
+  fmt::print("step {} of finetune/{}/{}, batch {}, {} parameters, {} rank{} as one group: {:.2f} ms\n",
+             warm_up, *trained, study.task_name(0), trainings.at(*trained).batch, study.layout().size(),
+             runtime.world().size(), runtime.world().size() == 1 ? "" : "s", 1e3 * line.end());
   print(line);
   if (!options.json.empty()) write_trace(options.json, line);
 }

@@ -286,7 +286,8 @@ std::shared_ptr<const void> Hdf5File::map(const std::string& name, Element eleme
   void* mapped = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, static_cast<off_t>(begin));
   close(file);
   if (mapped == MAP_FAILED) return nullptr;
-  const std::shared_ptr<const void> whole(mapped, [length](const void* p) { munmap(const_cast<void*>(p), length); });
+  const std::shared_ptr<const void> whole(mapped,
+                                          [length](const void* p) { munmap(const_cast<void*>(p), length); });
   return {whole, static_cast<const char*>(mapped) + (offset - begin)};
 }
 

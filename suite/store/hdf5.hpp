@@ -79,9 +79,10 @@ class Hdf5File {
 
   /// Reads a whole data set of numbers as `element`, into `bytes` bytes at `data`, row-major.
   void read(const std::string& name, Element element, void* data, std::size_t bytes) const;
-  /// The numbers of a data set that lies in one piece in the file, in native form, as `element`: mapped, not read, so
-  /// that pages come when they are looked at and ranks of one host share them. Read-only; lives as long as the pointer.
-  /// Null where the data set lies otherwise (chunked, compressed, of another type, empty).
+  /// The numbers of a data set that lies in one piece in the file, in native form, as `element`: mapped, not
+  /// read, so that pages come when they are looked at and ranks of one host share them. Read-only; lives as
+  /// long as the pointer. Null where the data set lies otherwise (chunked, compressed, of another type,
+  /// empty).
   std::shared_ptr<const void> map(const std::string& name, Element element) const;
   /// A one-dimensional data set of strings, of fixed or variable length.
   std::vector<std::string> strings(const std::string& name) const;

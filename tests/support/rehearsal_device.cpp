@@ -45,7 +45,9 @@ struct HostMemory final : c10::Allocator {
     return {memory, memory, &c10::free_cpu, c10::Device(type, 0)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &c10::free_cpu; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
 };
 
 HostMemory memory;
@@ -178,8 +180,8 @@ void refuse_mixed(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
 }
 
 // Results whose shape depends on numbers: a GPU's host waits for them.
-const std::set<std::string> waiting = {"aten::nonzero", "aten::equal", "aten::masked_select", "aten::_unique2",
-                                       "aten::is_nonzero"};
+const std::set<std::string> waiting = {"aten::nonzero", "aten::equal", "aten::masked_select",
+                                       "aten::_unique2", "aten::is_nonzero"};
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   refuse_mixed(op, *stack);

@@ -29,13 +29,13 @@ struct Group {
 struct Entered {
   std::string what;
   std::shared_ptr<const Group> group;
-  std::uint64_t number = 0;  ///< among the collectives of its group
-  double since = 0;          ///< seconds on the steady clock
+  std::uint64_t number = 0;        ///< among the collectives of its group
+  double since = 0;                ///< seconds on the steady clock
   std::function<bool()> finished;  ///< on a device: whether it is over
 };
 
-/// From construction to destruction, this rank is in a collective; any thread may end it. One that goes on on a
-/// device is watched until that has finished it.
+/// From construction to destruction, this rank is in a collective; any thread may end it. One that goes on on
+/// a device is watched until that has finished it.
 class Entry {
  public:
   Entry(const std::shared_ptr<Group>& group, std::string_view what);
@@ -53,7 +53,8 @@ class Entry {
 /// An Entry of the main thread, said in messages.
 class Collective {
  public:
-  Collective(const std::shared_ptr<Group>& group, std::string_view what) : doing_(what), entry_(group, what) {}
+  Collective(const std::shared_ptr<Group>& group, std::string_view what)
+      : doing_(what), entry_(group, what) {}
   void goes_on(std::function<bool()> finished) { entry_.goes_on(std::move(finished)); }
 
  private:

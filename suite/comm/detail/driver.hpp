@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// The few calls of the CUDA driver that are needed before MPI and LibTorch's CUDA part are there. The driver is
-// loaded where there is one.
+// The few calls of the CUDA driver that are needed before MPI and LibTorch's CUDA part are there. The driver
+// is loaded where there is one.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ class Driver {
 
   /// That this process sees; 0 without a driver.
   int gpus() const;
-  /// Makes GPU `index` current, as MPI will find it. Returns its name, and a number that no other GPU has. Throws
-  /// InputError.
+  /// Makes GPU `index` current, as MPI will find it. Returns its name, and a number that no other GPU has.
+  /// Throws InputError.
   std::pair<std::string, std::string> use(int index) const;
 
   /// Bytes that GPU `index` has.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A thread on each rank that notices dead ranks and collectives that hang, and carries claims and stop requests
-// between hosts.
+// A thread on each rank that notices dead ranks and collectives that hang, and carries claims and stop
+// requests between hosts.
 #pragma once
 
 #include <mpi.h>

@@ -25,9 +25,9 @@ class Transport {
   virtual void all_gather(const at::Tensor& mine, at::Tensor& all) = 0;
 };
 
-/// Sums are added in rank order: bitwise the same on every rank, on any network and in every run. Tensors of a
-/// device are handed to MPI as they are: for a CUDA-aware one. `patient`: all_reduce_sum sleeps while it waits, and
-/// leaves the core to those that compute.
+/// Sums are added in rank order: bitwise the same on every rank, on any network and in every run. Tensors of
+/// a device are handed to MPI as they are: for a CUDA-aware one. `patient`: all_reduce_sum sleeps while it
+/// waits, and leaves the core to those that compute.
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, std::int64_t chunk_bytes, bool patient = false);
 
 /// Operations run on the tensor's current stream: the host does not wait for them. Collective.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Death, exception and hang of one rank at each kind of collective: all ranks are gone within seconds, one line says
-// which rank and at what, and the exit code is not 0.
+// Death, exception and hang of one rank at each kind of collective: all ranks are gone within seconds, one
+// line says which rank and at what, and the exit code is not 0.
 #include <gtest/gtest.h>
 
 #include "tests/suite/comm/fail.hpp"
@@ -27,7 +27,8 @@ TEST_P(At, ADeathEndsAll) {
 TEST_P(At, AnExceptionEndsAll) {
   const auto ended = run(3, "throws " + collective());
   EXPECT_EQ(ended.code, 1);
-  EXPECT_TRUE(one_line_with(ended, {"taugrid: rank 1 (", "failed in unit finetune/standard/fashion: loss is NaN"}))
+  EXPECT_TRUE(
+      one_line_with(ended, {"taugrid: rank 1 (", "failed in unit finetune/standard/fashion: loss is NaN"}))
       << ended.err;
   EXPECT_LT(ended.seconds, 5);
 }
@@ -44,13 +45,15 @@ TEST_P(At, AHangEndsAllAtTheLimit) {
 
 INSTANTIATE_TEST_SUITE_P(Collectives, At,
                          ::testing::Values("barrier", "broadcast", "text-broadcast", "all-reduce",
-                                           "all-reduce-beside", "reduce-scatter", "all-gather", "agreement", "split"));
+                                           "all-reduce-beside", "reduce-scatter", "all-gather", "agreement",
+                                           "split"));
 
 TEST(Hang, OfAnotherHostIsAskedFor) {
   for (int i = 0; i < 3; ++i) {  // who asks whom first is chance
     const auto ended = run(4, "hangs all-reduce", 1 + i % 2, "1");
     EXPECT_EQ(ended.code, 1);
-    EXPECT_TRUE(one_line_with(ended, {"waited 1 s in all-reduce", "missing rank 1, which is doing: unit finetune"}))
+    EXPECT_TRUE(
+        one_line_with(ended, {"waited 1 s in all-reduce", "missing rank 1, which is doing: unit finetune"}))
         << ended.err;
     EXPECT_LT(ended.seconds, 8);
   }
@@ -60,7 +63,8 @@ TEST(Hang, OfAStoppedProcessIsSeenToo) {
   for (const int ranks_per_host : {0, 1}) {
     const auto ended = run(3, "is-stopped all-reduce", ranks_per_host, "1");
     EXPECT_EQ(ended.code, 1);
-    const auto what = ranks_per_host == 0 ? "missing rank 1, which is doing" : "missing rank 1, whose host gives no";
+    const auto what =
+        ranks_per_host == 0 ? "missing rank 1, which is doing" : "missing rank 1, whose host gives no";
     EXPECT_TRUE(one_line_with(ended, {"waited 1 s in all-reduce", what})) << ended.err;
     EXPECT_LT(ended.seconds, 8);
   }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for the CUDA driver, found as libcuda.so.1: STUB_GPUS devices, whose memory is the host's. Says on stderr
-// which one is made current, and whether MPI runs by then. With STUB_FAR, its memory is no address of the host.
+// A stand-in for the CUDA driver, found as libcuda.so.1: STUB_GPUS devices, whose memory is the host's. Says
+// on stderr which one is made current, and whether MPI runs by then. With STUB_FAR, its memory is no address
+// of the host.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -43,7 +44,8 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
 int cuCtxSetCurrent(void* context) {
   int running = 0;
   if (auto* ask = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"))) ask(&running);
-  std::fprintf(stderr, "current device %d, MPI %s\n", static_cast<int>(reinterpret_cast<std::intptr_t>(context)) - 1,
+  std::fprintf(stderr, "current device %d, MPI %s\n",
+               static_cast<int>(reinterpret_cast<std::intptr_t>(context)) - 1,
                running != 0 ? "runs" : "waits");
   return 0;
 }

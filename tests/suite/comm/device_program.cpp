@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Takes a GPU as a rank does ("choose"), tries MPI with its memory ("try": exit code 0 where that works), or loads
-// LibTorch's CUDA part and says which NCCL is there then ("nccl").
+// Takes a GPU as a rank does ("choose"), tries MPI with its memory ("try": exit code 0 where that works), or
+// loads LibTorch's CUDA part and says which NCCL is there then ("nccl").
 #include <mpi.h>
 
 #include <cstdio>

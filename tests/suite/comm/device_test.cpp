@@ -22,8 +22,14 @@ std::vector<std::string> lines_of(std::vector<std::string> command) {
 }
 
 std::vector<std::string> launched(int ranks, const std::string& gpus, std::vector<std::string> more) {
-  std::vector<std::string> command = {MPIEXEC, "-q", "-n", std::to_string(ranks), "--oversubscribe", "env",
-                                      "LD_LIBRARY_PATH=" STUB_FOLDER, "STUB_GPUS=" + gpus};
+  std::vector<std::string> command = {MPIEXEC,
+                                      "-q",
+                                      "-n",
+                                      std::to_string(ranks),
+                                      "--oversubscribe",
+                                      "env",
+                                      "LD_LIBRARY_PATH=" STUB_FOLDER,
+                                      "STUB_GPUS=" + gpus};
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }
@@ -45,14 +51,15 @@ TEST(Device, IsTheOnlyOneWhereTheLauncherShowsEachItsOwn) {
 
 TEST(Device, FollowsOtherLaunchersToo) {
   for (const char* name : {"SLURM_LOCALID", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"}) {
-    EXPECT_EQ(lines_of({"env", "LD_LIBRARY_PATH=" STUB_FOLDER, "STUB_GPUS=8", std::string(name) + "=5", PROGRAM,
-                        "choose"}),
+    EXPECT_EQ(lines_of({"env", "LD_LIBRARY_PATH=" STUB_FOLDER, "STUB_GPUS=8", std::string(name) + "=5",
+                        PROGRAM, "choose"}),
               std::vector<std::string>{"current device 5, MPI waits"});
   }
 }
 
 TEST(Device, MpiIsTriedWithItsMemory) {
-  // Memory that is the host's after all, any MPI can move; memory that is not, this one cannot, and dies of it.
+  // Memory that is the host's after all, any MPI can move; memory that is not, this one cannot, and dies of
+  // it.
   EXPECT_EQ(Job(launched(1, "1", {PROGRAM, "try"})).end().code, 0);
   EXPECT_EQ(Job(launched(1, "1", {"STUB_FAR=1", PROGRAM, "try"})).end().code, 1);
 }

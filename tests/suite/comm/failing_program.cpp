@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Fails as its first argument says: "dies", or "dies all-gather" at that collective. Second argument: ranks on each
-// pretended host, 0: as it is. Third: the limit of a collective, in seconds.
+// Fails as its first argument says: "dies", or "dies all-gather" at that collective. Second argument: ranks
+// on each pretended host, 0: as it is. Third: the limit of a collective, in seconds.
 #include <ATen/ATen.h>
 #include <signal.h>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for NCCL that moves host memory by MPI and writes down each call: enough to test all that taugrid does
-// around the library where there is neither a GPU nor NCCL.
+// A stand-in for NCCL that moves host memory by MPI and writes down each call: enough to test all that
+// taugrid does around the library where there is neither a GPU nor NCCL.
 #include "tests/suite/comm/nccl_stub.hpp"
 
 #include <mpi.h>

@@ -50,14 +50,17 @@ TEST(Nccl, MovesWhatMpiMoves) {
   const Communicator by_mpi(MPI_COMM_WORLD);
   const int rank = by_mpi.rank(), size = by_mpi.size();
   take_nccl_calls();
-  for (const auto type : {at::kFloat, at::kDouble, at::kInt, at::kLong}) {  // whole numbers: no order of addition
+  for (const auto type :
+       {at::kFloat, at::kDouble, at::kInt, at::kLong}) {  // whole numbers: no order of addition
     auto expected = values(rank, 24, type), sum = on_device(expected);
     by_mpi.all_reduce_sum(expected, "test");
     by_nccl.all_reduce_sum(sum, "test");
     EXPECT_TRUE(sum.cpu().equal(expected)) << type;
 
     const auto mine = values(rank, 6 * size, type).view({2 * size, 3});
-    EXPECT_TRUE(by_nccl.reduce_scatter_sum(on_device(mine), "test").cpu().equal(by_mpi.reduce_scatter_sum(mine, "test")));
+    EXPECT_TRUE(by_nccl.reduce_scatter_sum(on_device(mine), "test")
+                    .cpu()
+                    .equal(by_mpi.reduce_scatter_sum(mine, "test")));
     EXPECT_TRUE(by_nccl.all_gather(on_device(mine), "test").cpu().equal(by_mpi.all_gather(mine, "test")));
     auto sent = values(rank, 5, type), received = on_device(sent);
     by_mpi.broadcast(sent, size - 1, "test");
@@ -70,8 +73,10 @@ TEST(Nccl, MovesWhatMpiMoves) {
   };
   EXPECT_EQ(count("init"), 1);  // one group, made at its first collective
   EXPECT_EQ(count("id"), rank == 0 ? 1 : 0);
-  for (const auto* name : {"all_reduce", "reduce_scatter", "all_gather", "broadcast"}) EXPECT_EQ(count(name), 4) << name;
-  for (const auto& call : calls) EXPECT_EQ(call.stream, 0) << call.name << " is not on the stream that computes";
+  for (const auto* name : {"all_reduce", "reduce_scatter", "all_gather", "broadcast"})
+    EXPECT_EQ(count(name), 4) << name;
+  for (const auto& call : calls)
+    EXPECT_EQ(call.stream, 0) << call.name << " is not on the stream that computes";
 }
 
 TEST(Nccl, SumsBesideOtherWorkHaveAStreamOfTheirOwn) {

@@ -34,7 +34,8 @@ struct PackedFile {
       const store::Handle space =
           own(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), name);
       const store::Handle layout = own(H5Pcreate(H5P_DATASET_CREATE), name);
-      if (chunked) H5Pset_chunk(layout, static_cast<int>(shape.size()), std::vector<hsize_t>(shape.size(), 1).data());
+      if (chunked)
+        H5Pset_chunk(layout, static_cast<int>(shape.size()), std::vector<hsize_t>(shape.size(), 1).data());
       const store::Handle data =
           own(H5Dcreate2(file, name.c_str(), type_of(tensor), space, links, layout, H5P_DEFAULT), name);
       const at::Tensor plain = tensor.contiguous();

@@ -66,9 +66,7 @@ TEST_P(RegimeTest, GradientIsTheSlopeOfTheLoss) {
       direction.narrow(0, b.offset, b.count).copy_(compact.back());
     }
     const double length = direction.norm().item<double>(), h = 1e-4 / length;
-    const auto at = [&](double a) {
-      return loss(theta + a * direction, parts, unused).sum();
-    };
+    const auto at = [&](double a) { return loss(theta + a * direction, parts, unused).sum(); };
     const double slope = (at(h) - at(-h)) / (2 * h);
     EXPECT_NEAR(gradient.dot(at::cat(compact)).item<double>(), slope, 1e-6 * length);
   }
@@ -124,7 +122,8 @@ TEST_F(RegimeParts, BucketsHandOverTheGradientFromItsEnd) {
 
       // A rank without a sample hands over the same stretches.
       const auto filled = parts.size();
-      loss(theta, {Part{whole.pixels.narrow(0, 0, 0), whole.labels.narrow(0, 0, 0), &head, 1.0}}, empty, &buckets);
+      loss(theta, {Part{whole.pixels.narrow(0, 0, 0), whole.labels.narrow(0, 0, 0), &head, 1.0}}, empty,
+           &buckets);
       EXPECT_EQ(parts.size(), 2 * filled);
       EXPECT_TRUE(empty.eq(0).all().item<bool>());
     }
