@@ -30,10 +30,13 @@ std::optional<std::map<std::string, std::string>> read_header(const std::filesys
       if (name == "__metadata__") {
         entries = value.get<std::map<std::string, std::string>>();
       } else {
-        end = std::max(end, value.at("data_offsets").at(1).get<std::uint64_t>());
+        const auto& offset = value.at("data_offsets").at(1);
+        if (!offset.is_number_unsigned())
+          return std::nullopt;  // of others, the library converts what it cannot
+        end = std::max(end, offset.get<std::uint64_t>());
       }
     }
-    return bytes == sizeof length + length + end ? std::optional(entries) : std::nullopt;
+    return bytes - sizeof length - length == end ? std::optional(entries) : std::nullopt;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

@@ -103,4 +103,18 @@ TEST_F(Folder, ATruncatedUnitIsSetAside) {
   }
 }
 
+TEST_F(Folder, AUnitWithOffsetsThatAreNoneIsSetAside) {
+  const RunFolder run(world, base / "run", "");
+  if (world.rank() == 0) {
+    for (const std::string offset : {"-1.8e22", "-1", "1e99", "\"4\"", "18446744073709551615"}) {
+      const auto header = R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,)" + offset + "]}}";
+      std::ofstream file(run.unit_path("a"), std::ios::binary);
+      const std::uint64_t length = header.size();
+      file.write(reinterpret_cast<const char*>(&length), sizeof length) << header << "data";
+      file.close();
+      EXPECT_FALSE(run.committed("a")) << offset;
+    }
+  }
+}
+
 }  // namespace
