@@ -154,7 +154,7 @@ Forecast forecast(const Study& study, const std::vector<WorkUnit>& units, const 
   const Host host{profile.cores, threads, profile.crowding};
   Launch launch{wide, wide, ranks_per_host > 0 ? ranks_per_host : std::max(1, profile.cores / threads)};
   Forecast f;
-  f.files = 4;  // config.toml, started_utc, the lock, results.h5
+  f.files = 5;  // config.toml, inputs.toml, started_utc, the lock, results.h5
   f.results = group_bytes * static_cast<double>(groups(units).size());
   for (const auto& unit : units) {
     f.stored += unit.load.bytes_stored + log_bytes_a_unit;
