@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the program under the launcher, kills it, reads what it left."""
+"""Starts the program under the launcher, kills it, sees what it left."""
 
 import contextlib
 import os
@@ -9,9 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-import h5py
-import numpy as np
 
 PROGRAM = os.environ["TAUGRID"]
 MPIRUN = os.environ.get("MPIRUN", "mpirun")
@@ -91,23 +88,3 @@ def leftovers(folder: Path) -> list[str]:
     names = [path for path in folder.rglob("*") if path.is_file()]
     return [str(p.relative_to(folder)) for p in names if ".partial" in p.name or ".tmp" in p.name
             or p.relative_to(folder).parts[0] == "scratch"]
-
-
-def numbers(results: Path) -> dict[str, np.ndarray]:
-    """Every data set but the timings."""
-    found: dict[str, np.ndarray] = {}
-
-    def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
-        if isinstance(item, h5py.Dataset) and name != "units" and not name.endswith(("/seconds", "/seconds_per_step")):
-            found[name] = item[()]
-
-    with h5py.File(results) as file:
-        file.visititems(visit)
-    return found
-
-
-def differing(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> list[str]:
-    """Names of data sets that are not bitwise the same."""
-    return sorted(name for name in a.keys() | b.keys()
-                  if name not in a or name not in b or a[name].dtype != b[name].dtype
-                  or a[name].shape != b[name].shape or a[name].tobytes() != b[name].tobytes())

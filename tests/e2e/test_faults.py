@@ -15,15 +15,14 @@ from pathlib import Path
 
 import h5py
 import pytest
+from compare import differing, numbers
 from launch import (
     PATIENCE,
     command,
-    differing,
     environment,
     kill_all,
     leftovers,
     measure,
-    numbers,
     ranks_of,
     run,
     start,

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launch import differing, kill_all, leftovers, measure, numbers, ranks_of, run, start, units, wait_until
+from compare import differing, numbers
+from launch import kill_all, leftovers, measure, ranks_of, run, start, units, wait_until
 from world import World
 
 RESUMABLE = 75

@@ -24,7 +24,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 import world as worlds
-from launch import differing, kill_all, leftovers, measure, numbers, ranks_of, start, units
+from compare import differing, numbers
+from launch import kill_all, leftovers, measure, ranks_of, start, units
 
 # Fine-tuning's state is saved a hundred times a second.
 SETTINGS = ("--set", "finetune.steps=60", "--set", "finetune.linear.steps=60", "--set",

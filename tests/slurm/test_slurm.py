@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from launch import differing, measure, numbers, units
+from compare import differing, numbers
+from launch import measure, units
 from world import World
 
 ROOT = Path(__file__).parents[2]
