@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <type_traits>
 
 #include "suite/comm/stop.hpp"
 
@@ -38,6 +39,20 @@ bool alive(int pid) {
 }
 
 }  // namespace
+
+// Whether a message of this kind was there. All messages are plain bytes, of like machines.
+template <class Message>
+bool Monitor::take(int tag, Message& message, int& from) const {
+  static_assert(std::is_trivially_copyable_v<Message>);
+  MPI_Status status;
+  int found = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, tag, place_.control, &found, &status);
+  if (found != 0) {
+    from = status.MPI_SOURCE;
+    MPI_Recv(&message, sizeof message, MPI_BYTE, from, tag, place_.control, MPI_STATUS_IGNORE);
+  }
+  return found != 0;
+}
 
 Monitor::Monitor(Place place) : place_(std::move(place)) {
   MPI_Comm_rank(place_.control, &rank_);
@@ -167,15 +182,12 @@ std::vector<Monitor::Answer> Monitor::ask(const std::vector<Question>& questions
   auto open = requests.size();
   for (const double end = steady_seconds() + 1; open > 0 && steady_seconds() < end;) {
     if (leader_) answer();  // who asks may be asked
-    MPI_Status status;
-    int found = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, answer_tag, place_.control, &found, &status);
-    if (found == 0) {
+    Answer one;
+    int from = 0;
+    if (!take(answer_tag, one, from)) {
       std::this_thread::sleep_for(1ms);
       continue;
     }
-    Answer one;
-    MPI_Recv(&one, sizeof one, MPI_BYTE, status.MPI_SOURCE, answer_tag, place_.control, MPI_STATUS_IGNORE);
     for (auto& each : answers) {
       if (each.rank == one.rank) each = one;
     }
@@ -187,7 +199,7 @@ std::vector<Monitor::Answer> Monitor::ask(const std::vector<Question>& questions
 void Monitor::tell(int to, int tag, const int& message) {
   // A few bytes are on their way when this returns: no wait for a rank that may be gone.
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Isend(&message, 1, MPI_INT, to, tag, place_.control, &request);
+  MPI_Isend(&message, sizeof message, MPI_BYTE, to, tag, place_.control, &request);
   MPI_Request_free(&request);
 }
 
@@ -210,17 +222,6 @@ void Monitor::pass_on() {
   }
 }
 
-bool Monitor::take(int tag, int& message, int& from) {
-  MPI_Status status;
-  int found = 0;
-  MPI_Iprobe(MPI_ANY_SOURCE, tag, place_.control, &found, &status);
-  if (found != 0) {
-    from = status.MPI_SOURCE;
-    MPI_Recv(&message, 1, MPI_INT, from, tag, place_.control, MPI_STATUS_IGNORE);
-  }
-  return found != 0;
-}
-
 void Monitor::answer() {
   int message = 0;
   int from = 0;
@@ -230,20 +231,13 @@ void Monitor::answer() {
   while (take(silence_tag, message, from)) {
     place_.board->claim(Board::elsewhere);
   }
-  while (true) {
-    MPI_Status status;
-    int found = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, question_tag, place_.control, &found, &status);
-    if (found == 0) break;
-    Question question;
-    MPI_Recv(&question, sizeof question, MPI_BYTE, status.MPI_SOURCE, question_tag, place_.control,
-             MPI_STATUS_IGNORE);
+  for (Question question; take(question_tag, question, from);) {
     const auto mine = answer_of(question);
-    MPI_Send(&mine, sizeof mine, MPI_BYTE, status.MPI_SOURCE, answer_tag, place_.control);
+    MPI_Send(&mine, sizeof mine, MPI_BYTE, from, answer_tag, place_.control);
   }
   while (rank_ == 0 && take(claim_tag, message, from)) {
     const int first = place_.board->claim(Board::elsewhere) ? 1 : 0;
-    MPI_Send(&first, 1, MPI_INT, from, verdict_tag, place_.control);
+    MPI_Send(&first, sizeof first, MPI_BYTE, from, verdict_tag, place_.control);
   }
 }
 
@@ -256,8 +250,8 @@ bool Monitor::claim() {
   }
   int first = 1;
   MPI_Request requests[2];
-  MPI_Irecv(&first, 1, MPI_INT, 0, verdict_tag, place_.control, &requests[0]);
-  MPI_Isend(&rank_, 1, MPI_INT, 0, claim_tag, place_.control, &requests[1]);
+  MPI_Irecv(&first, sizeof first, MPI_BYTE, 0, verdict_tag, place_.control, &requests[0]);
+  MPI_Isend(&rank_, sizeof rank_, MPI_BYTE, 0, claim_tag, place_.control, &requests[1]);
   for (int i = 0; i < 100; ++i) {
     int done = 0;
     MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE);

@@ -64,7 +64,8 @@ class Monitor {
   std::vector<Answer> ask(const std::vector<Question>& questions);
   void tell(int to, int tag, const int& message);  // which outlives the call
   void tell_other_hosts(int tag, const int& message);
-  bool take(int tag, int& message, int& from);
+  template <class Message>
+  bool take(int tag, Message& message, int& from) const;
   void pause(std::chrono::milliseconds time);
   void pass_on();
   void answer();
