@@ -21,31 +21,24 @@ std::vector<std::string> lines_of(std::vector<std::string> command) {
   return lines;
 }
 
-std::vector<std::string> launched(int ranks, const std::string& gpus, std::vector<std::string> more) {
-  std::vector<std::string> command = {MPIEXEC,
-                                      "-q",
-                                      "-n",
-                                      std::to_string(ranks),
-                                      "--oversubscribe",
-                                      "env",
-                                      "LD_LIBRARY_PATH=" STUB_FOLDER,
-                                      "STUB_GPUS=" + gpus};
+std::vector<std::string> on_gpus(int ranks, const std::string& gpus, const std::vector<std::string>& more) {
+  std::vector<std::string> command = {"env", "LD_LIBRARY_PATH=" STUB_FOLDER, "STUB_GPUS=" + gpus};
   command.insert(command.end(), more.begin(), more.end());
-  return command;
+  return taugrid::test::launched(ranks, command);
 }
 
 // With all GPUs shown to each rank, each takes its own; with more ranks than GPUs, they share.
 TEST(Device, IsTheLaunchersLocalRankBeforeMpiStarts) {
-  EXPECT_EQ(lines_of(launched(4, "4", {PROGRAM, "choose"})),
+  EXPECT_EQ(lines_of(on_gpus(4, "4", {PROGRAM, "choose"})),
             (std::vector<std::string>{"current device 0, MPI waits", "current device 1, MPI waits",
                                       "current device 2, MPI waits", "current device 3, MPI waits"}));
-  EXPECT_EQ(lines_of(launched(4, "2", {PROGRAM, "choose"})),
+  EXPECT_EQ(lines_of(on_gpus(4, "2", {PROGRAM, "choose"})),
             (std::vector<std::string>{"current device 0, MPI waits", "current device 0, MPI waits",
                                       "current device 1, MPI waits", "current device 1, MPI waits"}));
 }
 
 TEST(Device, IsTheOnlyOneWhereTheLauncherShowsEachItsOwn) {
-  EXPECT_EQ(lines_of(launched(2, "1", {PROGRAM, "choose"})),
+  EXPECT_EQ(lines_of(on_gpus(2, "1", {PROGRAM, "choose"})),
             (std::vector<std::string>{"current device 0, MPI waits", "current device 0, MPI waits"}));
 }
 
@@ -60,8 +53,8 @@ TEST(Device, FollowsOtherLaunchersToo) {
 TEST(Device, MpiIsTriedWithItsMemory) {
   // Memory that is the host's after all, any MPI can move; memory that is not, this one cannot, and dies of
   // it.
-  EXPECT_EQ(Job(launched(1, "1", {PROGRAM, "try"})).end().code, 0);
-  EXPECT_EQ(Job(launched(1, "1", {"STUB_FAR=1", PROGRAM, "try"})).end().code, 1);
+  EXPECT_EQ(Job(on_gpus(1, "1", {PROGRAM, "try"})).end().code, 0);
+  EXPECT_EQ(Job(on_gpus(1, "1", {"STUB_FAR=1", PROGRAM, "try"})).end().code, 1);
 }
 
 TEST(Device, BringsTheNcclOfLibTorch) {

@@ -12,15 +12,7 @@ namespace taugrid::test {
 
 inline std::vector<std::string> command(int ranks, const std::string& how, int ranks_per_host = 0,
                                         const std::string& limit = "1000") {
-  return {MPIEXEC,
-          "-q",
-          "-n",
-          std::to_string(ranks),
-          "--oversubscribe",
-          PROGRAM,
-          how,
-          std::to_string(ranks_per_host),
-          limit};
+  return launched(ranks, {PROGRAM, how, std::to_string(ranks_per_host), limit});
 }
 
 inline Ended run(int ranks, const std::string& how, int ranks_per_host = 0,

@@ -37,6 +37,13 @@ struct Ended {
   }
 };
 
+/// The program and its arguments on so many ranks. MPIEXEC is of the test's CMakeLists.txt.
+inline std::vector<std::string> launched(int ranks, const std::vector<std::string>& program) {
+  std::vector<std::string> command = {MPIEXEC, "-q", "-n", std::to_string(ranks), "--oversubscribe"};
+  command.insert(command.end(), program.begin(), program.end());
+  return command;
+}
+
 /// A running job; what is left of it is killed at the end.
 class Job {
  public:

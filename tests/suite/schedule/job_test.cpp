@@ -28,16 +28,8 @@ class Jobs : public ::testing::Test {
 
   std::vector<std::string> command(int ranks, const std::string& wrong = "nothing", int width = 1,
                                    const std::string& run = "run", int seed = 1) const {
-    return {MPIEXEC,
-            "-q",
-            "-n",
-            std::to_string(ranks),
-            "--oversubscribe",
-            PROGRAM,
-            (base_ / run).string(),
-            wrong,
-            std::to_string(width),
-            std::to_string(seed)};
+    return taugrid::test::launched(
+        ranks, {PROGRAM, (base_ / run).string(), wrong, std::to_string(width), std::to_string(seed)});
   }
 
   // The unit files without the one line that may differ: where and how long.
