@@ -4,11 +4,12 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "suite/comm/device.hpp"
 
 namespace taugrid::bench {
 
@@ -26,9 +27,7 @@ Peaks measure_peaks(c10::Device device);
 template <class F>
 void run_on(c10::Device device, F&& f) {
   f();
-  if (device.is_cpu()) return;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  guard.synchronizeStream(guard.getStream(device));
+  comm::wait_for_device(device);
 }
 
 /// Host, processor, threads, load, versions: what a reader needs to judge the figures.

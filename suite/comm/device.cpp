@@ -91,6 +91,12 @@ ChosenDevice choose_device(const std::string& wanted) {
   }
 }
 
+void wait_for_device(c10::Device device) {
+  if (device.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.synchronizeStream(guard.getStream(device));
+}
+
 namespace detail {
 
 // Lies beside its CPU part. Its kernels register themselves when it is loaded.
@@ -101,12 +107,6 @@ std::string load_cuda_part() {
   const auto path = std::filesystem::path(info.dli_fname).parent_path() / "libtorch_cuda.so";
   if (!std::filesystem::exists(path)) return "this LibTorch was built without CUDA";
   return dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr ? "" : dlerror();
-}
-
-void wait_for_device(c10::Device device) {
-  if (device.is_cpu()) return;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  guard.synchronizeStream(guard.getStream(device));
 }
 
 std::function<bool()> mark_on_device(c10::Device device) {

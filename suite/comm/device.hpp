@@ -26,6 +26,9 @@ struct ChosenDevice {
 /// not there.
 ChosenDevice choose_device(const std::string& wanted);
 
+/// Returns once the device has done all that was asked of it on the current stream. Nothing to do on a CPU.
+void wait_for_device(c10::Device device);
+
 /// This rank's number among those of its host, as mpirun, srun and the other launchers give it to processes
 /// before MPI starts.
 std::optional<int> launcher_local_rank();

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "suite/comm/communicator.hpp"
-#include "suite/comm/detail/device.hpp"
 #include "suite/comm/detail/transport.hpp"
+#include "suite/comm/device.hpp"
 
 namespace taugrid::comm::detail {
 

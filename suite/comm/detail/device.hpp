@@ -17,9 +17,6 @@ struct DeviceLink {
   bool mpi_takes_device_memory = false;
 };
 
-/// Returns once the device has done all that was asked of it on the current stream. Nothing to do on a CPU.
-void wait_for_device(c10::Device device);
-
 /// Whether the device has done what the current stream was asked for so far.
 std::function<bool()> mark_on_device(c10::Device device);
 
