@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -51,6 +52,15 @@ class Reduction {
   std::shared_ptr<const Times> times_;
 };
 
+/// A stretch of rows.
+struct Rows {
+  std::int64_t begin = 0, count = 0;
+  std::int64_t end() const { return begin + count; }
+};
+
+/// Rows that a rank gets at most where `ranks` share out n.
+inline std::int64_t rows_a_rank(std::int64_t n, int ranks) { return (n + ranks - 1) / ranks; }
+
 /// A group of ranks. Every collective takes `what`, the operation's name in failure messages, and throws
 /// std::invalid_argument for a tensor that is not contiguous, std::runtime_error where MPI or NCCL fails.
 /// Tensors of this rank's device go by NCCL, on the stream that computes, where the process has it and each
@@ -71,6 +81,11 @@ class Communicator {
   int size() const { return size_; }
   /// This rank's number among those of the group that share its host.
   int local_rank() const { return local_rank_; }
+  /// This rank's share of n rows, in rank order: the last ranks may get fewer, or none.
+  Rows share_of(std::int64_t n) const {
+    const auto most = rows_a_rank(n, size_), begin = std::min(n, most * rank_);
+    return {begin, std::min(n, begin + most) - begin};
+  }
 
   void barrier(std::string_view what) const;
   /// A barrier that sleeps instead of spinning, for waits of seconds to hours.

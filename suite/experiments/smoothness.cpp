@@ -81,16 +81,15 @@ class Smoothness final : public Experiment {
 
     // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each
     // product otherwise: half as dear again, and never more than one in memory.
-    const auto share = (n + group.size() - 1) / group.size();
-    const auto begin = std::min(n, share * group.rank()), end = std::min(n, begin + share);
+    const auto share = group.share_of(n);
     std::vector<spectral::LinearOperator> parts;
-    for (auto i = begin; i < end; i += chunk_) {
-      const auto m = std::min(chunk_, end - i);
+    for (auto i = share.begin; i < share.end(); i += chunk_) {
+      const auto m = std::min(chunk_, share.end() - i);
       const auto part = [=, this, &sample] {
         return product(name, theta, tau, head, sample.pixels.narrow(0, i, m), sample.labels.narrow(0, i, m),
                        n);
       };
-      if (end - begin <= chunk_) {
+      if (share.count <= chunk_) {
         parts.push_back(part());
       } else {
         parts.emplace_back([part](const at::Tensor& v) { return part()(v); });

@@ -369,12 +369,12 @@ at::Tensor Study::by_shards(const comm::Communicator& group, const at::Tensor& p
                             F&& f) const {
   const at::NoGradGuard no_grad;
   const auto n = pixels.size(0);
-  const auto share = (n + group.size() - 1) / group.size();
-  const auto begin = std::min(n, share * group.rank()), end = std::min(n, begin + share);
-  auto mine = at::zeros({share, encoder().features()}, theta0().options());
-  for (auto i = begin; i < end; i += settings_.evaluation_batch) {
-    const auto m = std::min(settings_.evaluation_batch, end - i);
-    mine.narrow(0, i - begin, m).copy_(f(pixels.narrow(0, i, m)));
+  const auto share = group.share_of(n);
+  // As many rows on each rank.
+  auto mine = at::zeros({comm::rows_a_rank(n, group.size()), encoder().features()}, theta0().options());
+  for (auto i = share.begin; i < share.end(); i += settings_.evaluation_batch) {
+    const auto m = std::min(settings_.evaluation_batch, share.end() - i);
+    mine.narrow(0, i - share.begin, m).copy_(f(pixels.narrow(0, i, m)));
   }
   if (group.size() == 1) return mine;
   return group.all_gather(mine, what).narrow(0, 0, n).clone();

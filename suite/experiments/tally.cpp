@@ -38,27 +38,26 @@ void Tally::exchange(std::int64_t numbers, std::int64_t times) {
   if (ranks_ > 1) add({"exchange", number(times), numbers, 0, number(numbers)}, 0, 0);
 }
 
-Tally& Tally::forward(std::int64_t inputs, std::int64_t times) {
-  const auto f = study_.encoder().forward_flops();
+Tally& Tally::pass(const std::string& kind, std::int64_t inputs, std::int64_t times, double flops,
+                   double passing) {
   const auto n = share(inputs), batch = std::min(n, study_.settings().evaluation_batch);
-  const double bytes = 4 * number(batch) * study_.encoder().passing_numbers();
   // The last batch may be smaller: calls need not be whole.
-  add({"forward", number(times) * number(n) / number(std::max<std::int64_t>(1, batch)), batch, 0,
-       number(batch) * f},
-      number(inputs * times) * f, bytes);
-  if (ranks_ > 1) exchange(inputs * study_.encoder().features(), times);
+  add({kind, number(times) * number(n) / number(std::max<std::int64_t>(1, batch)), batch, 0,
+       number(batch) * flops},
+      number(inputs * times) * flops, 4 * number(batch) * passing);
+  exchange(inputs * study_.encoder().features(), times);
   return *this;
 }
 
+Tally& Tally::forward(std::int64_t inputs, std::int64_t times) {
+  const auto& encoder = study_.encoder();
+  return pass("forward", inputs, times, encoder.forward_flops(), encoder.passing_numbers());
+}
+
 Tally& Tally::tangent(std::int64_t inputs, std::int64_t times) {
-  const auto f = 3 * study_.encoder().forward_flops();
-  const auto n = share(inputs), batch = std::min(n, study_.settings().evaluation_batch);
-  const double bytes = 4 * number(batch) * kept_tangent * study_.encoder().passing_numbers();
-  add({"tangent", number(times) * number(n) / number(std::max<std::int64_t>(1, batch)), batch, 0,
-       number(batch) * f},
-      number(inputs * times) * f, bytes);
-  if (ranks_ > 1) exchange(inputs * study_.encoder().features(), times);
-  return *this;
+  const auto& encoder = study_.encoder();
+  return pass("tangent", inputs, times, 3 * encoder.forward_flops(),
+              kept_tangent * encoder.passing_numbers());
 }
 
 Tally& Tally::logits(std::size_t t, std::int64_t inputs, std::int64_t times) {

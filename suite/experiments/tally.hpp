@@ -53,12 +53,14 @@ class Tally {
 
  private:
   void add(schedule::Work work, double all_flops, double bytes);
+  /// A pass of `flops` an input that gives features; `passing`: numbers an input that it holds at a time.
+  Tally& pass(const std::string& kind, std::int64_t inputs, std::int64_t times, double flops, double passing);
   void exchange(std::int64_t numbers, std::int64_t times);
-  std::int64_t share(std::int64_t n) const { return (n + ranks_ - 1) / ranks_; }
+  std::int64_t share(std::int64_t n) const { return comm::rows_a_rank(n, ranks_); }
   double theta_bytes() const { return 4.0 * static_cast<double>(study_.layout().size()); }
 
   const Study& study_;
-  std::int64_t ranks_;
+  int ranks_;
   schedule::Load load_;
   double held_ = 0;  // of holds()
 };

@@ -140,11 +140,9 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
 }
 
 Part Trainer::part(std::size_t task, const at::Tensor& rows) const {
-  // This rank's share.
   const auto n = rows.size(0);
-  const auto share = (n + group_.size() - 1) / group_.size();
-  const auto begin = std::min(n, share * group_.rank());
-  const auto mine = rows.narrow(0, begin, std::min(n, begin + share) - begin);
+  const auto share = group_.share_of(n);
+  const auto mine = rows.narrow(0, share.begin, share.count);
   return {study_.pixels(task, Split::train, mine), study_.labels(task, Split::train, mine), nullptr,
           1 / static_cast<double>(n)};
 }

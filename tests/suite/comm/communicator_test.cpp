@@ -40,6 +40,20 @@ TEST(Communicator, Moves) {
   EXPECT_TRUE(a.agree(true, "test"));
 }
 
+TEST(Communicator, SharesOutEachRowOnceInRankOrder) {
+  const Communicator world(MPI_COMM_WORLD);
+  for (const std::int64_t n : {0, 1, 2, 3, 5, 8, 1001}) {
+    const auto mine = world.share_of(n);
+    EXPECT_LE(mine.count, taugrid::comm::rows_a_rank(n, world.size()));
+    EXPECT_GE(mine.count, 0);
+    const auto all = world.all_gather(at::tensor({mine.begin, mine.end()}, at::kLong).view({1, 2}), "test");
+    EXPECT_EQ(all[0][0].item<std::int64_t>(), 0);
+    EXPECT_EQ(all[-1][1].item<std::int64_t>(), n);
+    for (int r = 1; r < world.size(); ++r)
+      EXPECT_EQ(all[r][0].item<std::int64_t>(), all[r - 1][1].item<std::int64_t>());
+  }
+}
+
 // Chunks of 1, 16 and 1000 bytes stand for those of 64 MiB.
 class Chunks : public ::testing::TestWithParam<std::int64_t> {};
 
