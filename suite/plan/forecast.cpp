@@ -23,13 +23,6 @@ constexpr double enough = 1.05;  // more ranks are useless where they end less t
 constexpr double group_bytes = 5500;
 constexpr double log_bytes_a_unit = 140;
 
-/// "finetune/standard" of "finetune/standard/mnist": about a group of results.h5.
-std::set<std::string> groups(const std::vector<WorkUnit>& units) {
-  std::set<std::string> all;
-  for (const auto& unit : units) all.insert(unit.key.substr(0, unit.key.find('/', unit.key.find('/') + 1)));
-  return all;
-}
-
 bool is_vector(const std::string& name) { return name.starts_with("vector/"); }
 
 /// What a rank holds that has computed these units. Freed pieces stay with the process (main.cpp), large
@@ -155,12 +148,14 @@ Forecast forecast(const Study& study, const std::vector<WorkUnit>& units, const 
   Launch launch{wide, wide, ranks_per_host > 0 ? ranks_per_host : std::max(1, profile.cores / threads)};
   Forecast f;
   f.files = 5;  // config.toml, inputs.toml, started_utc, the lock, results.h5
-  f.results = group_bytes * static_cast<double>(groups(units).size());
+  std::set<std::string> kinds;
   for (const auto& unit : units) {
+    kinds.insert(schedule::kind_of(unit.key));
     f.stored += unit.load.bytes_stored + log_bytes_a_unit;
     f.files += unit.load.files_stored;
     f.results += unit.load.bytes_published + static_cast<double>(unit.key.size()) + 15;
   }
+  f.results += group_bytes * static_cast<double>(kinds.size());
   f.stored += f.results;
   const double read = study_bytes(study) + vector_bytes(units);
   f.start_seconds = profile.start_seconds + read / profile.read_bytes_per_second;

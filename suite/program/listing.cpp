@@ -10,15 +10,6 @@
 #include "suite/error.hpp"
 
 namespace taugrid::program {
-namespace {
-
-/// "finetune/standard" of "finetune/standard/mnist".
-std::string kind_of(const std::string& key) {
-  const auto end = key.find('/', key.find('/') + 1);
-  return key.substr(0, end);
-}
-
-}  // namespace
 
 Listing::Listing(const std::filesystem::path& experiment, const std::vector<std::string>& overrides,
                  at::Device device)
@@ -51,7 +42,7 @@ void Listing::print_work(const std::vector<double>& seconds) const {
   std::map<std::string, Row> rows;
   double all = 0;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    const auto kind = kind_of(units[i].key);
+    const auto kind = schedule::kind_of(units[i].key);
     if (rows.count(kind) == 0) order.push_back(kind);
     auto& row = rows[kind];
     ++row.units;

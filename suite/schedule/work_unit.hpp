@@ -42,4 +42,8 @@ struct WorkUnit {
   Load load = {};  ///< for `taugrid plan`; the scheduler does not read it
 };
 
+/// "finetune/standard" of "finetune/standard/fashion": units of one kind take about as long, and fill one
+/// group of results.h5.
+inline std::string kind_of(const std::string& key) { return key.substr(0, key.find('/', key.find('/') + 1)); }
+
 }  // namespace taugrid::schedule
