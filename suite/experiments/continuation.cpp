@@ -78,9 +78,8 @@ class Continuation final : public Experiment {
     const auto base = folder.read_unit("features/base");
     std::vector<at::Tensor> traces;  // of each task vector [S, Σn · features]
     for (std::size_t t = 0; t < tasks; ++t)
-      traces.push_back(folder.read_unit("finetune/" + name + "/" + study_.task_name(t))
-                           .tensors.at("trace")
-                           .to(study_.device()));
+      traces.push_back(
+          folder.read_tensor("finetune/" + name + "/" + study_.task_name(t), "trace").to(study_.device()));
     const auto steps = traces[0].size(0);
     const auto T = static_cast<std::int64_t>(tasks), P = static_cast<std::int64_t>(study_.pairs().size());
     auto tau_jp = study_.sums({steps, T, T}), own = study_.sums({steps, T});

@@ -90,7 +90,7 @@ class PairAddition final : public Experiment {
     const auto own = [&, i = i, j = j](const char* what) {
       std::vector<at::Tensor> both;
       for (const auto t : {i, j})
-        both.push_back(folder.read_unit("single_task/" + name + "/" + study_.task_name(t)).tensors.at(what));
+        both.push_back(folder.read_tensor("single_task/" + name + "/" + study_.task_name(t), what));
       return at::stack(both);
     };
     const auto validation = curves(Split::validation), test = curves(Split::test);

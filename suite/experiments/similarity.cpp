@@ -87,8 +87,8 @@ class Similarity final : public Experiment {
                       gaps[side] = metrics::cross_entropy_sum(study_.head(t).logits(z), labels) /
                                    static_cast<double>(labels.size(0));
                     });
-      const auto alone = folder.read_unit("single_task/" + name + "/" + study_.task_name(t));
-      gaps[side] -= alone.tensors.at("loss").to(study_.device());
+      const auto alone = folder.read_tensor("single_task/" + name + "/" + study_.task_name(t), "loss");
+      gaps[side] -= alone.to(study_.device());
     }
     store::TensorFile file;
     file.tensors["loss_gap"] = gaps;

@@ -210,22 +210,26 @@ bool RunFolder::committed(std::string_view key) const {
   return false;
 }
 
-store::TensorFile RunFolder::read_unit(std::string_view key) const {
+namespace {
+
+template <class Read>
+auto reading(std::string_view key, const Read& read) {
   const comm::Doing doing(fmt::format("read unit {}", key));
   try {
-    return store::read_safetensors(unit_path(key));
+    return read();
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("unit {} cannot be read: {}", key, error.what()));
   }
 }
 
+}  // namespace
+
+store::TensorFile RunFolder::read_unit(std::string_view key) const {
+  return reading(key, [&] { return store::read_safetensors(unit_path(key)); });
+}
+
 at::Tensor RunFolder::read_tensor(std::string_view key, const std::string& name) const {
-  const comm::Doing doing(fmt::format("read unit {}", key));
-  try {
-    return store::read_tensor(unit_path(key), name);
-  } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format("unit {} cannot be read: {}", key, error.what()));
-  }
+  return reading(key, [&] { return store::read_tensor(unit_path(key), name); });
 }
 
 std::map<std::string, std::string> RunFolder::read_metadata(std::string_view key) const {
