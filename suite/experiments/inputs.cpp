@@ -7,7 +7,10 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <functional>
 
+#include "suite/comm/communicator.hpp"
+#include "suite/comm/operation.hpp"
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/study.hpp"
@@ -36,13 +39,13 @@ class Digest {
     const auto plain = tensor.to(at::kCPU).contiguous();
     add(plain.const_data_ptr(), plain.nbytes());
   }
-  std::string text() const { return fmt::format("{:016x}", state_); }
+  std::uint64_t value() const { return state_; }
 
  private:
   std::uint64_t state_ = 0xcbf29ce484222325ULL;
 };
 
-std::string digest_of(const data::Task& task) {
+std::uint64_t digest_of(const data::Task& task) {
   Digest digest;
   digest.add(task.head);
   digest.add(&task.logit_scale, sizeof task.logit_scale);
@@ -51,10 +54,10 @@ std::string digest_of(const data::Task& task) {
   for (const auto* split : {&task.train, &task.validation, &task.test}) {
     for (const auto* tensor : {&split->inputs, &split->labels, &split->lengths}) digest.add(*tensor);
   }
-  return digest.text();
+  return digest.value();
 }
 
-std::string digest_of(const std::filesystem::path& path) {
+std::uint64_t digest_of(const std::filesystem::path& path) {
   Digest digest;
   std::ifstream file(path, std::ios::binary);
   for (std::vector<char> part(std::size_t{1} << 20); file;) {
@@ -62,26 +65,41 @@ std::string digest_of(const std::filesystem::path& path) {
     digest.add(part.data(), static_cast<std::size_t>(file.gcount()));
   }
   if (!file.eof()) throw InputError(path.string() + ": cannot be read");
-  return digest.text();
+  return digest.value();
 }
 
 }  // namespace
 
-std::string Study::inputs() const {
-  config::Values values;
-  auto& files = values[""];
-  const auto put = [&](const std::filesystem::path& path, const std::string& digest) {
-    files[path.string()] = config::canonical(digest);
-  };
-  put(settings_.model, fingerprint_);
-  for (std::size_t t = 0; t < tasks_and_control(); ++t) put(task_file(t), digest_of(task(t)));
+std::string Study::inputs(const comm::Communicator& world) const {
+  const comm::Doing doing("read the inputs");
+  std::vector<std::filesystem::path> paths;
+  std::vector<std::function<std::uint64_t()>> contents;
+  for (std::size_t t = 0; t < tasks_and_control(); ++t) {
+    paths.push_back(task_file(t));
+    contents.emplace_back([this, t] { return digest_of(task(t)); });
+  }
   for (const auto& regime : given_regimes_) {
     for (std::size_t t = 0; t < tasks(); ++t) {
-      const auto path = checkpoint_folder(regime, t) / "model.safetensors";
-      put(path, digest_of(path));
+      paths.push_back(checkpoint_folder(regime, t) / "model.safetensors");
+      contents.emplace_back([path = paths.back()] { return digest_of(path); });
     }
   }
-  return config::document(values);
+  // The ranks share the reading, which takes minutes where data sets are large.
+  auto digests = at::zeros({static_cast<std::int64_t>(paths.size())}, at::kLong);
+  auto* values = digests.mutable_data_ptr<std::int64_t>();
+  for (auto i = static_cast<std::size_t>(world.rank()); i < paths.size();
+       i += static_cast<std::size_t>(world.size()))
+    values[i] = static_cast<std::int64_t>(contents[i]());
+  world.patient_barrier("reading the inputs");
+  world.all_reduce_sum(digests, "digests of the inputs");
+
+  config::Values found;
+  auto& files = found[""];
+  files[settings_.model.string()] = config::canonical(fingerprint_);
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    files[paths[i].string()] =
+        config::canonical(fmt::format("{:016x}", static_cast<std::uint64_t>(values[i])));
+  return config::document(found);
 }
 
 }  // namespace taugrid::experiments

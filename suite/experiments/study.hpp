@@ -114,9 +114,9 @@ class Study {
   /// Pairs of tasks in the order (0,1), (0,2), … of the contract.
   const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
   std::string pair_name(std::size_t p) const;
-  /// Of all that the numbers come from, file by file, what tells one content from another: TOML. Reads given
-  /// checkpoints; throws InputError where one cannot be read.
-  std::string inputs() const;
+  /// Of all that the numbers come from, file by file, what tells one content from another: TOML. Collective:
+  /// the ranks share the reading. Throws InputError where a given checkpoint cannot be read.
+  std::string inputs(const comm::Communicator& world) const;
 
   /// min(n, rows of the split) points. The last few GiB are kept for further calls.
   Sample sample(std::size_t t, Split split, std::int64_t n) const;

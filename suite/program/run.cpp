@@ -114,7 +114,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
       options.run_dir.empty() ? std::filesystem::path("runs") / study.settings().name : options.run_dir;
   const schedule::RunFolder folder(runtime.world(), path, config.resolved());
   study.set_folder(folder.path());
-  folder.require_same_inputs(runtime.world(), [&] { return study.inputs(); });
+  folder.require_same_inputs(runtime.world(), study.inputs(runtime.world()));
   const bool first = runtime.world().rank() == 0;
   if (first) {
     fmt::print(stderr, "taugrid {} ({}), {}: {} tasks, {} pairs, {} parameters\n", version, git_revision,

@@ -175,11 +175,10 @@ RunFolder::RunFolder(const comm::Communicator& world, fs::path path, const std::
   });
 }
 
-void RunFolder::require_same_inputs(const comm::Communicator& world,
-                                    const std::function<std::string()>& inputs) const {
+void RunFolder::require_same_inputs(const comm::Communicator& world, const std::string& inputs) const {
   const comm::Doing doing("compare the inputs with the run's");
   on_first_rank(world, "outcome of comparing the inputs",
-                [&] { require_same(path_, "inputs.toml", inputs(), "other contents of its inputs"); });
+                [&] { require_same(path_, "inputs.toml", inputs, "other contents of its inputs"); });
 }
 
 RunFolder::RunFolder() = default;

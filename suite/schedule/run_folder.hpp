@@ -4,7 +4,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,9 +28,9 @@ class RunFolder {
   RunFolder& operator=(RunFolder&&) noexcept;
   ~RunFolder();
 
-  /// Collective. `inputs()` says on rank 0, as TOML, what the units are computed from; the run's first start
-  /// keeps it. Throws the same InputError on all ranks where another start had other inputs.
-  void require_same_inputs(const comm::Communicator& world, const std::function<std::string()>& inputs) const;
+  /// Collective. `inputs`: what the units are computed from, as TOML; the run's first start keeps it. Throws
+  /// the same InputError on all ranks where another start had other inputs.
+  void require_same_inputs(const comm::Communicator& world, const std::string& inputs) const;
 
   const std::filesystem::path& path() const { return path_; }
   /// units/KEY.safetensors with "__" for each slash.
