@@ -103,15 +103,15 @@ void write_trace(const std::filesystem::path& path, const Timeline& line) {
 }
 
 void run_timeline(comm::Runtime& runtime, const RunOptions& options) {
+  if (!runtime.device().is_cpu())
+    throw InputError(
+        "taugrid timeline shows the host's side alone: start it with --device cpu, and see a GPU's with "
+        "its own profiler");
   auto config = config::Config::load(options.experiment, options.overrides);
   experiments::Study study(config, nullptr, runtime.device());
   const auto experiments = experiments::make_experiments(config, study);
   const auto trainings = experiments::read_trainings(config);
   config.finish();
-  if (!runtime.device().is_cpu())
-    throw InputError(
-        "taugrid timeline shows the host's side alone: start it with --device cpu, and see a GPU's with "
-        "its own profiler");
   const auto& names = study.settings().regimes;
   const auto trained = std::find_if(names.begin(), names.end(), [&](const auto& name) {
     return study.trains(name) && experiments::regime(name).start.empty();
