@@ -80,8 +80,12 @@ Buckets::Buckets(const Layout& layout, const std::vector<bool>& trained, std::in
   }
 }
 
+void Buckets::hand_over(std::size_t b, const at::Tensor& flat) const {
+  ready_(flat.narrow(0, begin_[b], end_[b] - begin_[b]));
+}
+
 void Buckets::all_ready(const at::Tensor& flat) const {
-  for (std::size_t b = 0; b < begin_.size(); ++b) ready_(flat.narrow(0, begin_[b], end_[b] - begin_[b]));
+  for (std::size_t b = 0; b < size(); ++b) hand_over(b, flat);
 }
 
 /// A flat gradient that fills up, one leaf after the other.
@@ -99,8 +103,7 @@ class BucketedGradient {
     std::size_t b = 0;
     while (buckets_.begin_[b] > from) ++b;
     left_[b] -= count;
-    for (; next_ < left_.size() && left_[next_] == 0; ++next_)
-      buckets_.ready_(flat_.narrow(0, buckets_.begin_[next_], buckets_.end_[next_] - buckets_.begin_[next_]));
+    for (; next_ < left_.size() && left_[next_] == 0; ++next_) buckets_.hand_over(next_, flat_);
   }
 
   const at::Tensor& flat() const { return flat_; }

@@ -41,6 +41,7 @@ class Buckets {
 
  private:
   friend class BucketedGradient;
+  void hand_over(std::size_t b, const at::Tensor& flat) const;
   std::vector<std::int64_t> begin_, end_;  // in the flat gradient, from the end
   std::function<void(const at::Tensor&)> ready_;
 };

@@ -42,7 +42,7 @@ class AdamW {
 /// Linear warm-up from 0, then half a cosine to 0, as a factor of the base learning rate.
 double cosine_schedule(std::int64_t step, std::int64_t warmup, std::int64_t steps);
 
-/// Scales the gradient to at most this norm; returns the norm before.
+/// Scales the gradient to at most this norm, on its device: the host does not wait.
 void clip_norm(at::Tensor& gradient, double limit);
 
 }  // namespace taugrid::experiments
