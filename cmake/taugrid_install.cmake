@@ -13,7 +13,8 @@ foreach(layer kernels suite)
     PATTERN program EXCLUDE)
 endforeach()
 target_link_libraries(taugrid_kernels INTERFACE taugrid_kernels_weights taugrid_kernels_autodiff
-  taugrid_kernels_spectral taugrid_kernels_tangent taugrid_kernels_metrics)
+  taugrid_kernels_spectral taugrid_kernels_tangent taugrid_kernels_metrics
+  taugrid::kokkos)  # which callers of the weight-space kernels start
 target_link_libraries(taugrid_suite INTERFACE taugrid_kernels taugrid_suite_experiments)
 
 # The internal targets that the exported ones name.

@@ -9,7 +9,6 @@
 #include <torch/version.h>
 #include <unistd.h>
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "kernels/weights/backend.hpp"
 #include "taugrid_version.hpp"
 
 namespace taugrid::bench {
@@ -96,18 +96,17 @@ std::vector<std::pair<std::string, std::string>> describe_machine() {
   std::ifstream load("/proc/loadavg");
   std::string busy;
   load >> busy;
-  return {
-      {"taugrid", std::string(version) + " (" + git_revision + ")"},
-      {"build", std::string(build_type) + ", " + compiler},
-      {"libtorch", TORCH_VERSION},
-      {"kokkos", std::to_string(KOKKOS_VERSION / 10000) + "." + std::to_string(KOKKOS_VERSION / 100 % 100) +
-                     ", " + Kokkos::DefaultHostExecutionSpace::name()},
-      {"host", host.data()},
-      {"processor", first_match("/proc/cpuinfo", "model name")},
-      {"instructions", at::get_cpu_capability()},
-      {"cores", std::to_string(std::thread::hardware_concurrency())},
-      {"threads", std::to_string(at::get_num_threads())},
-      {"load", busy}};
+  const auto backend = weights::backend();
+  return {{"taugrid", std::string(version) + " (" + git_revision + ")"},
+          {"build", std::string(build_type) + ", " + compiler},
+          {"libtorch", TORCH_VERSION},
+          {"kokkos", backend.kokkos + ", " + backend.host},
+          {"host", host.data()},
+          {"processor", first_match("/proc/cpuinfo", "model name")},
+          {"instructions", at::get_cpu_capability()},
+          {"cores", std::to_string(std::thread::hardware_concurrency())},
+          {"threads", std::to_string(at::get_num_threads())},
+          {"load", busy}};
 }
 
 }  // namespace taugrid::bench

@@ -7,10 +7,10 @@
 #include <mpi.h>
 #include <torch/version.h>
 
-#include <Kokkos_Core.hpp>
 #include <cstdlib>
 #include <ctime>
 
+#include "kernels/weights/backend.hpp"
 #include "suite/comm/nccl.hpp"
 #include "taugrid_version.hpp"
 
@@ -36,9 +36,9 @@ std::vector<std::pair<std::string, std::string>> versions() {
   MPI_Get_library_version(text, &length);
   std::string loaded(text, static_cast<std::size_t>(length));
   all.emplace_back("mpi_loaded", loaded.substr(0, loaded.find(',')));
-  all.emplace_back("kokkos",
-                   triple(KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100));
-  all.emplace_back("kokkos_execution_space", Kokkos::DefaultExecutionSpace::name());
+  const auto backend = weights::backend();
+  all.emplace_back("kokkos", backend.kokkos);
+  all.emplace_back("kokkos_execution_space", backend.device);
   all.emplace_back("cpu_capability", at::get_cpu_capability());
   if (const auto nccl = comm::nccl_version(); !nccl.empty()) all.emplace_back("nccl_loaded", nccl);
   return all;

@@ -5,7 +5,6 @@
 //
 // Memory model: (1 + T + K)·P·sizeof(Scalar) bytes; 2·K·T·P flops.
 #include <Kokkos_Core.hpp>
-#include <stdexcept>
 
 #include "kernels/weights/detail/kokkos.hpp"
 
@@ -114,20 +113,6 @@ void run(std::int64_t length, const Scalar* theta0, std::span<const Scalar* cons
 }
 
 }  // namespace
-
-bool kokkos_runs_on_device([[maybe_unused]] int index) {
-#if defined(KOKKOS_ENABLE_CUDA)
-  return Kokkos::is_initialized() && Kokkos::Cuda().cuda_device() == index;
-#elif defined(KOKKOS_ENABLE_HIP)
-  return Kokkos::is_initialized() && Kokkos::DefaultExecutionSpace().hip_device() == index;
-#else
-  return false;
-#endif
-}
-
-void require_kokkos() {
-  if (!Kokkos::is_initialized()) throw std::logic_error("Kokkos is not initialised");
-}
 
 template <class Scalar>
 void combine_kokkos(Space space, std::int64_t length, const Scalar* theta0,

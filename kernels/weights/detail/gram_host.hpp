@@ -36,23 +36,23 @@ class HostGram {
         tiles_(padded_ / Tile),
         blocks_(static_cast<std::size_t>(padded_) * gram_block),  // zeros: rows beyond count stay so
         rows_(static_cast<std::size_t>(padded_)),
-        sums_(static_cast<std::size_t>(tiles_) * (tiles_ + 1) / 2 * Tile * Tile) {}
+        sums_(static_cast<std::size_t>(tiles_) * (tiles_ + 1) / 2 * tile_numbers) {}
 
   /// sums [count·(count+1)/2], pairs (0,0),(0,1),…,(1,1),…, of elements begin … end.
   void operator()(std::int64_t begin, std::int64_t end, double* sums) {
-    std::fill(sums_.begin(), sums_.end(), Lanes{});
+    std::fill(sums_.begin(), sums_.end(), 0.0);
     for (std::int64_t at = begin; at < end; at += gram_block) {
       load_block(at, static_cast<int>(std::min<std::int64_t>(gram_block, end - at)));
       const bool more = at + std::int64_t{2} * gram_block <= end;
-      Lanes* tile_sums = sums_.data();
+      double* tile_sums = sums_.data();
       for (int i = 0; i < padded_; i += Tile) {
         if (more) {
           tile<true, true>(i, i, tile_sums, at + gram_block);
         } else {
           tile<true, false>(i, i, tile_sums, 0);
         }
-        tile_sums += std::ptrdiff_t{Tile} * Tile;
-        for (int j = i + Tile; j < padded_; j += Tile, tile_sums += std::ptrdiff_t{Tile} * Tile) {
+        tile_sums += tile_numbers;
+        for (int j = i + Tile; j < padded_; j += Tile, tile_sums += tile_numbers) {
           tile<false, false>(i, j, tile_sums, 0);
         }
       }
@@ -64,6 +64,7 @@ class HostGram {
 
  private:
   using Lanes = double __attribute__((vector_size(gram_lanes * sizeof(double))));
+  static constexpr std::ptrdiff_t tile_numbers = std::ptrdiff_t{Tile} * Tile * gram_lanes;
 
   void load_block(std::int64_t at, int size) {
     for (int t = 0; t < padded_; ++t) {
@@ -91,9 +92,10 @@ class HostGram {
     std::memcpy(&lanes, from, sizeof(lanes));
     return lanes;
   }
+  static void store(double* to, const Lanes& lanes) { std::memcpy(to, &lanes, sizeof(lanes)); }
 
   template <bool Diagonal, bool Prefetch>
-  void tile(int i, int j, Lanes* sums, std::int64_t next) const {
+  void tile(int i, int j, double* sums, std::int64_t next) const {
     const double* left[Tile];
     const double* right[Tile];
     const Scalar* ahead[Tile];
@@ -102,7 +104,7 @@ class HostGram {
       left[r] = rows_[i + r];
       right[r] = rows_[j + r];
       ahead[r] = vectors_[std::min(i + r, count_ - 1)] + next;
-      for (int c = 0; c < Tile; ++c) sum[r][c] = sums[r * Tile + c];
+      for (int c = 0; c < Tile; ++c) sum[r][c] = load(sums + (r * Tile + c) * gram_lanes);
     }
     for (int k = 0; k < gram_block; k += gram_lanes) {
       Lanes x[Tile], y[Tile];
@@ -116,17 +118,17 @@ class HostGram {
       }
     }
     for (int r = 0; r < Tile; ++r) {
-      for (int c = 0; c < Tile; ++c) sums[r * Tile + c] = sum[r][c];
+      for (int c = 0; c < Tile; ++c) store(sums + (r * Tile + c) * gram_lanes, sum[r][c]);
     }
   }
 
   double sum_of_pair(int i, int j) const {
     const int row = i / Tile, column = j / Tile;
     const int tiles_above = row * tiles_ - row * (row - 1) / 2;
-    const std::size_t index = static_cast<std::size_t>(tiles_above + column - row) * Tile * Tile +
-                              static_cast<std::size_t>(i % Tile * Tile + j % Tile);
+    const double* lanes = sums_.data() + (tiles_above + column - row) * tile_numbers +
+                          std::ptrdiff_t{i % Tile * Tile + j % Tile} * gram_lanes;
     double total = 0;
-    for (int l = 0; l < gram_lanes; ++l) total += sums_[index][l];
+    for (int l = 0; l < gram_lanes; ++l) total += lanes[l];
     return total;
   }
 
@@ -134,7 +136,7 @@ class HostGram {
   int count_, padded_, tiles_;
   std::vector<double> blocks_;
   std::vector<const double*> rows_;
-  std::vector<Lanes> sums_;
+  std::vector<double> sums_;  // of each tile, pair and lane: a device compiler knows no vector of Lanes
 };
 
 }  // namespace taugrid::weights::detail
