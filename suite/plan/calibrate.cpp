@@ -131,34 +131,36 @@ double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
     call = make_call(study, "gradient", inputs /= 2, 0);
   const auto runs =
       std::clamp(static_cast<int>(patience / computing_seconds(study.device(), call.run)), 1, 50);
-  const auto work = [&](std::barrier<>* together) {
-    const auto own = make_call(study, "gradient", inputs, 0);
+  std::vector<Call> calls;
+  while (std::ssize(calls) < ranks) calls.push_back(make_call(study, "gradient", inputs, 0));
+  const auto work = [&](const Call& own, std::barrier<>& together) {
     own.run();
-    if (together != nullptr) together->arrive_and_wait();
+    together.arrive_and_wait();
     return computing_seconds(study.device(), [&] {
       for (int i = 0; i < runs; ++i) own.run();
     });
   };
   const int threads = at::get_num_threads();
-  double least = std::numeric_limits<double>::infinity();
-  for (int trial = 0; trial < 3; ++trial) {  // what else happens on the machine only adds
-    const double alone = work(nullptr);
-    std::barrier together(ranks);
-    std::vector<double> seconds(static_cast<std::size_t>(ranks));
+  // What else happens on the machine only adds: so the least of each, in turn.
+  double alone = std::numeric_limits<double>::infinity(), crowded = alone;
+  for (int trial = 0; trial < 5; ++trial) {
+    std::barrier one(1), together(ranks);
+    alone = std::min(alone, work(calls[0], one));
+    std::vector<double> seconds(calls.size());
     {
       std::vector<std::jthread> others;
-      for (auto& mine : seconds) {
-        others.emplace_back([&] {
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        others.emplace_back([&, i] {
           at::set_num_threads(threads);
-          mine = work(&together);
+          seconds[i] = work(calls[i], together);
         });
       }
     }
     double sum = 0;
     for (const double each : seconds) sum += each;
-    least = std::min(least, sum / ranks / alone);
+    crowded = std::min(crowded, sum / ranks);
   }
-  return std::max(1.0, least);
+  return std::max(1.0, crowded / alone);
 }
 
 /// Where the run folder would lie, or, if that cannot be written, in the system's folder for such.
