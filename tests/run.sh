@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash jobs/setup.sh --tests
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
-# Open MPI's plugins leak, and are unloaded before the sanitizer's report, so that no suppression can name them.
-export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=0}"
+# Open MPI's plugins leak, and are unloaded before the sanitizer's report, so that no suppression can name them. Stand-ins
+# for devices are loaded before everything else, the sanitizer too.
+export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0}"
 ctest --test-dir "build/${TAUGRID_PRESET:-release}" --output-on-failure -j "$(nproc)" "$@"

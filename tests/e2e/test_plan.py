@@ -3,6 +3,7 @@
 """What `taugrid plan` predicts: replayed by a simulator of our own, and held against what runs took and left."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -178,6 +179,7 @@ def test_storage_and_files_of_a_real_run(world: World, papers_folder: Path, tmp_
     assert made["stored_bytes"] == pytest.approx(sum(path.stat().st_size for path in files), rel=0.2)
 
 
+@pytest.mark.skipif(os.environ.get("TAUGRID_SANITIZED") == "1", reason="sanitizers take memory of their own")
 def test_memory_of_a_real_rank(world: World, tmp_path: Path) -> None:
     made = planned(tmp_path, world.experiment, "--ranks", "1")
     # Through a small process: a child begins with what its parent holds.

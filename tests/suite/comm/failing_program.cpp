@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
     if (argc > 3) runtime.limit_collectives(std::chrono::duration<double>(std::atof(argv[3])));
     runtime.check_launcher();
     world.barrier("start");
+    if (world.rank() == 0) std::fprintf(stderr, "# now\n");  // from here on the tests count the seconds
     const comm::Doing doing("unit finetune/standard/fashion");
     if (const auto space = how.find(' '); space != std::string::npos) {
       const auto collective = how.substr(space + 1);

@@ -22,7 +22,7 @@ namespace taugrid::test {
 struct Ended {
   int code = -1;  ///< as the shell's $?
   std::string err;
-  double seconds = 0;  ///< from start to end
+  double seconds = 0;  ///< from the line "# now" (from the start, where there was none) to the end
 
   /// Lines of stderr that start with `prefix`.
   std::vector<std::string> lines(const std::string& prefix = "taugrid:") const {
@@ -136,8 +136,14 @@ class Job {
     Ended result;
     int status = 0;
     std::string late;
+    const std::string now = "# now\n";
+    bool began = false;
     const auto limit = clock::now() + std::chrono::duration<double>(seconds);
     while (waitpid(pid_, &status, WNOHANG) == 0) {
+      if (!began && said().find(now) != std::string::npos) {
+        began = true;
+        start_ = clock::now();
+      }
       if (clock::now() > limit) {
         late = "not ended after " + std::to_string(seconds) + " s; " + whereabouts();
         kill_all();
@@ -152,6 +158,7 @@ class Job {
       result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     }
     result.err = said() + late;
+    if (const auto at = result.err.find(now); at != std::string::npos) result.err.erase(at, now.size());
     result.seconds = std::chrono::duration<double>(clock::now() - start_).count();
     return result;
   }
