@@ -157,7 +157,7 @@ const at::Tensor& resize(const at::Tensor& self, c10::IntArrayRef size, std::opt
   if (self.storage().nbytes() < bytes) {
     const auto& storage = self.storage();
     auto more = memory.allocate(bytes);
-    std::memcpy(more.get(), storage.data(), std::min(bytes, storage.nbytes()));
+    if (storage.nbytes() > 0) std::memcpy(more.get(), storage.data(), storage.nbytes());
     storage.set_data_ptr_noswap(std::move(more));
     storage.set_nbytes(bytes);
   }
