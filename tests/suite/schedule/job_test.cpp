@@ -46,6 +46,16 @@ class Jobs : public ::testing::Test {
     return found;
   }
 
+  // Whether a unit has begun and saved its state.
+  bool in_a_unit() const {
+    std::error_code gone;  // units end meanwhile
+    for (fs::recursive_directory_iterator at(base_ / "run/scratch", gone), end; !gone && at != end;
+         at.increment(gone)) {
+      if (at->is_regular_file(gone) && at->path().extension() == ".safetensors") return true;
+    }
+    return false;
+  }
+
   fs::path base_;
 };
 
@@ -100,7 +110,7 @@ TEST_F(Jobs, AStoppedJobContinues) {
   ASSERT_EQ(Job(command(2, "nothing", 2, "whole")).end().code, 0);
   Job job(command(2, "nothing", 2));
   ASSERT_TRUE(job.says("# 0 s"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  for (int i = 0; i < 20000 && !in_a_unit(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   job.signal(SIGUSR1);
   auto ended = job.end();
   EXPECT_EQ(ended.code, 75) << ended.err;
@@ -138,7 +148,14 @@ TEST_F(Jobs, KilledAtAnyTimeTheyEndWithTheSameBytes) {
 TEST_F(Jobs, ASecondJobInTheFolderAndAnotherConfigurationAreRefused) {
   Job first(command(2));
   ASSERT_TRUE(first.says("# 0 s"));
+  const auto tell_ranks = [&](int what) {
+    for (const int pid : first.family()) {
+      if (pid != first.pid()) kill(pid, what);
+    }
+  };
+  tell_ranks(SIGSTOP);  // it shall not end before the second has looked
   auto ended = Job(command(2)).end();
+  tell_ranks(SIGCONT);
   EXPECT_EQ(ended.code, 2);
   ASSERT_EQ(ended.lines().size(), 1U) << ended.err;
   EXPECT_NE(ended.lines()[0].find("is in use by process "), std::string::npos) << ended.err;
