@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// What another project would do with the libraries: read a model, and compare f(x; θ0 + τ) with its linearisation.
+// What another project would do with the libraries: read a model, and compare f(x; θ0 + τ) with its
+// linearisation.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <kernels/autodiff/products.hpp>
-#include <kernels/weights/weights.hpp>
-#include <suite/models/checkpoint.hpp>
 
 #include <Kokkos_Core.hpp>
 #include <cstdio>
+#include <kernels/autodiff/products.hpp>
+#include <kernels/weights/weights.hpp>
+#include <suite/models/checkpoint.hpp>
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
@@ -21,8 +22,7 @@ int main(int argc, char** argv) {
   const auto pixels = at::randn({4, 3, side, side});
   const auto tau = 1e-4 * at::randn_like(model.theta);
   const auto f = taugrid::autodiff::jvp(
-      layout,
-      [&](const std::vector<taugrid::autodiff::Dual>& p) { return model.encoder->encode(p, pixels); },
+      layout, [&](const std::vector<taugrid::autodiff::Dual>& p) { return model.encoder->encode(p, pixels); },
       model.theta, tau);
   const auto exact = model.encoder->encode(layout.views(model.theta + tau), pixels);
   const double error = ((f.value + f.tangent - exact).norm() / (exact - f.value).norm()).item<double>();
