@@ -12,7 +12,9 @@
 #include <iostream>
 #include <limits>
 
+#include "kernels/weights/backend.hpp"
 #include "suite/bench/bench.hpp"
+#include "suite/comm/device.hpp"
 #include "suite/error.hpp"
 #include "suite/program/commands.hpp"
 #include "taugrid_version.hpp"
@@ -66,13 +68,12 @@ int start(int argc, char** argv) {
   run->add_flag("--dry-run", options.dry_run,
                 "Check the experiment, list its inputs (what is missing, and where it is expected) and its\n"
                 "work; compute nothing");
-  auto* timeline =
-      app.add_subcommand("timeline",
-                         "Show where the time of one training step goes, all ranks as one group:\n"
-                         "mpirun -n 2 taugrid timeline EXPERIMENT.toml");
+  auto* timeline = app.add_subcommand(
+      "timeline",
+      "Show where the time of one training step goes on the host, all ranks as one group:\n"
+      "mpirun -n 2 taugrid timeline EXPERIMENT.toml");
   timeline->add_option("experiment", options.experiment, "The experiment file (TOML)")->required();
   timeline->add_option("--set", options.overrides, "Override a key (repeatable)")->take_all()->expected(1);
-  timeline->add_option("--device", options.device, "cpu; a GPU's side is its own profiler's to show [auto]");
   timeline->add_option("--json", options.json,
                        "Write the trace to this file, for chrome://tracing or Perfetto");
   taugrid::bench::Options bench_options;
@@ -126,7 +127,9 @@ int start(int argc, char** argv) {
   for (int i = 0; i < argc; ++i) options.command_line += (i == 0 ? "" : " ") + std::string(argv[i]);
 
   if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
-  const Kokkos::ScopeGuard kokkos;                              // its own parser would take our --device
+  const auto backend = taugrid::weights::backend();
+  if (backend.device != backend.host) taugrid::comm::mpi_takes_gpu_memory();  // this Kokkos starts CUDA
+  const Kokkos::ScopeGuard kokkos;  // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*plan) return taugrid::program::plan(argc, argv, plan_options);
   if (*info) return taugrid::program::info();

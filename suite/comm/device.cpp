@@ -24,18 +24,20 @@ namespace taugrid::comm {
 
 namespace {
 
-ChosenDevice use_gpu(int gpus) {
+ChosenDevice use_gpu(int gpus, bool mpi_takes_its_memory) {
   const int index = launcher_local_rank().value_or(0) % gpus;
   ChosenDevice chosen;
-  // One rank a host tries for all.
-  if (launcher_local_rank().value_or(0) == 0)
-    chosen.mpi_takes_its_memory = detail::mpi_takes_device_memory(index);
+  chosen.mpi_takes_its_memory = mpi_takes_its_memory;
   const auto [name, number] = detail::driver().use(index);
   if (const auto problem = detail::load_cuda_part(); !problem.empty())
     throw InputError(fmt::format("no CUDA: {}", problem));
   chosen.place = c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index));
-  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-  c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).setDevice(chosen.place);
+  try {
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+    c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).setDevice(chosen.place);
+  } catch (const c10::Error& error) {  // such as a driver older than LibTorch's CUDA
+    throw InputError(fmt::format("no CUDA: {}", error.what_without_backtrace()));
+  }
   chosen.name = fmt::format("{} {}", chosen.place.str(), name);
   chosen.identity = number;
   return chosen;
@@ -55,27 +57,42 @@ std::optional<int> launcher_local_rank() {
   return std::nullopt;
 }
 
+// One rank a host tries for all; its GPU is the first.
+bool mpi_takes_gpu_memory() {
+  static const bool takes = launcher_local_rank().value_or(0) == 0 && detail::mpi_takes_device_memory();
+  return takes;
+}
+
 int visible_gpus() { return detail::driver().gpus(); }
 
 double gpu_memory() { return visible_gpus() == 0 ? 0 : detail::driver().memory(0); }
 
+double gpu_memory_in_use() { return visible_gpus() == 0 ? 0 : detail::driver().memory_in_use(); }
+
 ChosenDevice choose_device(const std::string& wanted) {
   if (wanted == "cpu") return {};
   if (wanted == "auto" || wanted == "cuda") {
+    const bool takes = mpi_takes_gpu_memory();
     const int gpus = visible_gpus();
-    if (gpus > 0 && wanted == "cuda") return use_gpu(gpus);
+    if (gpus > 0 && wanted == "cuda") return use_gpu(gpus, takes);
     if (gpus > 0) {
       try {
-        return use_gpu(gpus);
+        return use_gpu(gpus, takes);
       } catch (const InputError& error) {
         ChosenDevice cpu;
         cpu.warning = fmt::format("{} GPUs are there, and none is used: {}", gpus, error.what());
         return cpu;
       }
     }
-    if (wanted == "auto") return {};
+    const auto trouble = detail::driver().trouble();
+    if (wanted == "auto") {
+      ChosenDevice cpu;
+      if (!trouble.empty()) cpu.warning = fmt::format("no GPU is used: {}", trouble);
+      return cpu;
+    }
     const char* shown = std::getenv("CUDA_VISIBLE_DEVICES");
-    throw InputError(fmt::format("device cuda: no GPU is seen here{}",
+    throw InputError(fmt::format("device cuda: no GPU is seen here{}{}",
+                                 trouble.empty() ? "" : ": " + trouble,
                                  shown == nullptr ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES={})", shown)));
   }
   try {
@@ -109,10 +126,27 @@ std::string load_cuda_part() {
   return dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr ? "" : dlerror();
 }
 
+namespace {
+
+// Asked on the monitor's thread, whose own device would be the first, of another rank perhaps; and where the
+// device has failed, it is the computing thread that says so.
+std::function<bool()> whether_done(std::shared_ptr<c10::Event> event, c10::Device device) {
+  return [event = std::move(event), device] {
+    try {
+      c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+      return event->query();
+    } catch (const c10::Error&) {
+      return true;
+    }
+  };
+}
+
+}  // namespace
+
 std::function<bool()> mark_on_device(c10::Device device) {
   auto event = std::make_shared<c10::Event>(device.type());
   event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  return [event] { return event->query(); };
+  return whether_done(event, device);
 }
 
 Beside beside(c10::Device device, const std::function<void()>& ask) {
@@ -133,7 +167,7 @@ Beside beside(c10::Device device, const std::function<void()>& ask) {
     done->record(stream);
   }
   return {[done, device] { done->block(c10::impl::VirtualGuardImpl(device.type()).getStream(device)); },
-          [done] { return done->query(); }};
+          whether_done(done, device)};
 }
 
 }  // namespace detail

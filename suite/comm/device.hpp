@@ -33,10 +33,18 @@ void wait_for_device(c10::Device device);
 /// before MPI starts.
 std::optional<int> launcher_local_rank();
 
+/// Whether MPI moves GPU memory: tried once, on the first rank of each host; false on the others. The trial
+/// is a forked process, of no use once CUDA runs here: choose_device begins with it, and a program that
+/// starts CUDA sooner calls this before.
+bool mpi_takes_gpu_memory();
+
 /// GPUs that this process sees, by the CUDA driver; 0 without one.
 int visible_gpus();
 
 /// Bytes of the first of them; 0 without one.
 double gpu_memory();
+
+/// Bytes that are taken of this rank's GPU; 0 without one.
+double gpu_memory_in_use();
 
 }  // namespace taugrid::comm

@@ -25,6 +25,15 @@ int Driver::gpus() const {
                                                                                                     : 0;
 }
 
+std::string Driver::trouble() const {
+  constexpr int no_device = 100;
+  if (!found()) return {};
+  const int code = call<int(unsigned)>("cuInit", 0U);
+  return code == 0 || code == no_device
+             ? ""
+             : fmt::format("the CUDA driver does not start (cuInit gives error {})", code);
+}
+
 std::pair<std::string, std::string> Driver::use(int index) const {
   int device = 0;
   void* context = nullptr;
@@ -53,6 +62,12 @@ double Driver::memory(int index) const {
   call<int(int*, int)>("cuDeviceGet", &device, index);
   call<int(std::size_t*, int)>("cuDeviceTotalMem_v2", &bytes, device);
   return static_cast<double>(bytes);
+}
+
+double Driver::memory_in_use() const {
+  std::size_t free = 0, total = 0;
+  call<int(std::size_t*, std::size_t*)>("cuMemGetInfo_v2", &free, &total);
+  return static_cast<double>(total - free);
 }
 
 std::uint64_t Driver::allocate(std::size_t bytes) const {

@@ -129,8 +129,8 @@ double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
   auto call = make_call(study, "gradient", inputs, 0);
   while (computing_seconds(study.device(), call.run) > patience / 2 && inputs > 1)
     call = make_call(study, "gradient", inputs /= 2, 0);
-  const auto runs =
-      std::clamp(static_cast<int>(patience / computing_seconds(study.device(), call.run)), 1, 50);
+  const double again = computing_seconds(study.device(), call.run);  // the first pays what is paid once
+  const auto runs = std::clamp(static_cast<int>(patience / again), 1, 50);
   std::vector<Call> calls;
   while (std::ssize(calls) < ranks) calls.push_back(make_call(study, "gradient", inputs, 0));
   const auto work = [&](const Call& own, std::barrier<>& together) {
@@ -258,7 +258,8 @@ Profile calibrate(const comm::Runtime& runtime, const Study& study,
   profile.model_parameters = study.layout().size();
 
   make_call(study, "gradient", 1, 0).run();  // what the libraries load when they are first used
-  profile.process_bytes = std::max(0.0, resident_bytes() - study_bytes(study));
+  const double taken = study.device().is_cuda() ? comm::gpu_memory_in_use() : resident_bytes();
+  profile.process_bytes = std::max(0.0, taken - study_bytes(study));
   measure_files(runtime, profile);
   const auto typical = typical_work(units);
   std::int64_t batch = study.settings().evaluation_batch;

@@ -15,14 +15,20 @@ class Driver {
  public:
   Driver();
 
+  /// Whether its library is there: asked without starting it.
+  bool found() const { return library_ != nullptr; }
   /// That this process sees; 0 without a driver.
   int gpus() const;
+  /// Why none is seen, where that is not for want of one: "cuInit gives error 802".
+  std::string trouble() const;
   /// Makes GPU `index` current, as MPI will find it. Returns its name, and a number that no other GPU has.
   /// Throws InputError.
   std::pair<std::string, std::string> use(int index) const;
 
   /// Bytes that GPU `index` has.
   double memory(int index) const;
+  /// Bytes that are taken of the current GPU, by whomever.
+  double memory_in_use() const;
   /// Memory of the current GPU; 0 where there is none left.
   std::uint64_t allocate(std::size_t bytes) const;
   bool to_device(std::uint64_t to, const void* from, std::size_t bytes) const;
@@ -39,7 +45,8 @@ const Driver& driver();
 /// Loads LibTorch's CUDA part, and with it its NCCL. Returns why it cannot; empty where it is loaded.
 std::string load_cuda_part();
 
-/// Whether MPI moves a buffer of this GPU. Before MPI and CUDA are started here.
-bool mpi_takes_device_memory(int gpu);
+/// Whether MPI moves a buffer of the first GPU. Before MPI is started here and before any call of the driver:
+/// a process that is forked off after cuInit cannot use CUDA.
+bool mpi_takes_device_memory();
 
 }  // namespace taugrid::comm::detail

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for the CUDA driver, found as libcuda.so.1: STUB_GPUS devices, whose memory is the host's. Says
 // on stderr which one is made current, and whether MPI runs by then. With STUB_FAR, its memory is no address
-// of the host.
+// of the host; with STUB_BUSY, no device can be used;
+// with STUB_BROKEN, the driver does not start.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -17,10 +19,17 @@ int number(const char* name) {
 }
 constexpr std::uint64_t far_away = std::uint64_t{1} << 46;  // added to addresses
 std::uint64_t offset() { return number("STUB_FAR") != 0 ? far_away : 0; }
+pid_t started_by = 0;
 }  // namespace
 
 extern "C" {
-int cuInit(unsigned) { return number("STUB_GPUS") > 0 ? 0 : 100; }
+// As the real one: of no use in a process forked off after it was started.
+int cuInit(unsigned) {
+  if (number("STUB_GPUS") == 0) return 100;
+  if (number("STUB_BROKEN") != 0) return 802;
+  if (started_by == 0) started_by = getpid();
+  return started_by == getpid() ? 0 : 3;
+}
 int cuDeviceGetCount(int* count) {
   *count = number("STUB_GPUS");
   return 0;
@@ -38,6 +47,7 @@ int cuDeviceGetUuid(unsigned char* uuid, int device) {
   return 0;
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) {
+  if (number("STUB_BUSY") != 0) return 46;
   *context = reinterpret_cast<void*>(static_cast<std::intptr_t>(device + 1));
   return 0;
 }

@@ -55,6 +55,25 @@ TEST(Device, MpiIsTriedWithItsMemory) {
   // it.
   EXPECT_EQ(Job(on_gpus(1, "1", {PROGRAM, "try"})).end().code, 0);
   EXPECT_EQ(Job(on_gpus(1, "1", {"STUB_FAR=1", PROGRAM, "try"})).end().code, 1);
+  // One that cannot be used, or none.
+  EXPECT_EQ(Job(on_gpus(1, "1", {"STUB_BUSY=1", PROGRAM, "try"})).end().code, 1);
+  EXPECT_EQ(Job(on_gpus(1, "0", {PROGRAM, "try"})).end().code, 1);
+}
+
+// Such as of another job, or behind a driver older than LibTorch's CUDA, which this stand-in is for it.
+TEST(Device, OneThatCannotBeUsedLeavesTheCpuAndAReason) {
+  const auto said = [](const char* fault) {
+    return Job(on_gpus(1, "1", {fault, PROGRAM, "auto"})).end().lines("cpu: ");
+  };
+  EXPECT_EQ(said("STUB_BUSY=1"),
+            std::vector<std::string>{"cpu: 1 GPUs are there, and none is used: GPU 0 cannot be used: "
+                                     "cuDevicePrimaryCtxRetain gives error 46"});
+  EXPECT_EQ(said("STUB_BROKEN=1"),
+            std::vector<std::string>{"cpu: no GPU is used: the CUDA driver does not start "
+                                     "(cuInit gives error 802)"});
+  const auto old = said("STUB_FAR=0");
+  ASSERT_EQ(old.size(), 1U);
+  EXPECT_EQ(old[0].rfind("cpu: 1 GPUs are there, and none is used: no CUDA: ", 0), 0U) << old[0];
 }
 
 TEST(Device, BringsTheNcclOfLibTorch) {
