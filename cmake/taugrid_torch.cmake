@@ -23,14 +23,27 @@ string(REGEX MATCH "TORCH_VERSION_MINOR ([0-9]+)" _ "${version_text}")
 string(APPEND TAUGRID_TORCH_VERSION ".${CMAKE_MATCH_1}")
 message(STATUS "LibTorch ${TAUGRID_TORCH_VERSION}: ${TAUGRID_TORCH_ROOT}")
 
+include(CheckIncludeFileCXX)
 # Headers of NCCL and of the CUDA runtime, as a PyTorch wheel with CUDA brings them or a toolkit does.
-find_path(TAUGRID_NCCL_INCLUDE nccl.h PATHS "${TAUGRID_TORCH_ROOT}/../nvidia/nccl/include"
+find_path(TAUGRID_NCCL_INCLUDE nccl.h HINTS "${TAUGRID_TORCH_ROOT}/../nvidia/nccl/include"
           /usr/local/cuda/include DOC "Folder of nccl.h")
-find_path(TAUGRID_CUDA_INCLUDE cuda_runtime.h PATHS "${TAUGRID_TORCH_ROOT}/../nvidia/cu13/include"
+find_path(TAUGRID_CUDA_INCLUDE cuda_runtime.h HINTS "${TAUGRID_TORCH_ROOT}/../nvidia/cu13/include"
           "${TAUGRID_TORCH_ROOT}/../nvidia/cuda_runtime/include" /usr/local/cuda/include
           DOC "Folder of cuda_runtime.h")
+# Wheels of the CUDA runtime lack headers that theirs include: a package of its own, nvidia-cuda-crt, has them.
 if(TAUGRID_NCCL_INCLUDE AND TAUGRID_CUDA_INCLUDE)
+  set(CMAKE_REQUIRED_INCLUDES "${TAUGRID_NCCL_INCLUDE}" "${TAUGRID_CUDA_INCLUDE}")
+  if(NOT TAUGRID_NCCL_COMPILES)
+    unset(TAUGRID_NCCL_COMPILES CACHE)  # they may have come since
+  endif()
+  check_include_file_cxx(nccl.h TAUGRID_NCCL_COMPILES)
+  unset(CMAKE_REQUIRED_INCLUDES)
+endif()
+if(TAUGRID_NCCL_COMPILES)
   message(STATUS "NCCL headers: ${TAUGRID_NCCL_INCLUDE}")
+elseif(TAUGRID_NCCL_INCLUDE AND TAUGRID_CUDA_INCLUDE)
+  message(WARNING "NCCL's headers in ${TAUGRID_NCCL_INCLUDE} do not compile with CUDA's in ${TAUGRID_CUDA_INCLUDE} "
+    "(see CMakeConfigureLog or CMakeError.log): tensors of GPUs will go through MPI")
 else()
   message(STATUS "NCCL headers: none, so tensors of GPUs will go through MPI")
 endif()
