@@ -92,7 +92,7 @@ class Addition final : public Experiment {
     const EditedModel model(study_, folder, name, context.group);
     store::TensorFile file;
     for (const auto split : {Split::validation, Split::test}) {
-      file.tensors[split == Split::test ? "test" : "validation"] =
+      file.tensors[split_name(split)] =
           model.sum_accuracies(study_.all_tasks(), alpha_, t, split, points(), [&](double share) {
             context.stop_if_requested();
             context.progress((share + (split == Split::test)) / 2, "curve");

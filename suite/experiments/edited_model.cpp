@@ -73,7 +73,7 @@ at::Tensor EditedModel::features(const std::string& key, std::size_t b, Split sp
     file = folder_.read_unit(key);
     for (auto& [name, tensor] : file.tensors) tensor = tensor.to(study_.device());
   }
-  const auto& all = file.tensors.at((split == Split::test ? "test/" : "validation/") + study_.task_name(b));
+  const auto& all = file.tensors.at(std::string(split_name(split)) + "/" + study_.task_name(b));
   return all.narrow(0, 0, std::min(n, all.size(0)));
 }
 

@@ -112,7 +112,7 @@ class FineTune final : public Experiment {
       trainer.load(state);
       losses.copy_(state.tensors.at("loss"));
       penalties.copy_(state.tensors.at("penalty"));
-      if (traced) trace = state.tensors.at("trace").unbind(0);
+      if (traced) trace = state.tensors.at("trace").to(study_.device()).unbind(0);
       step = std::stoll(state.metadata.at("step"));
       seconds_before = std::stod(state.metadata.at("seconds"));
     }

@@ -92,8 +92,7 @@ class Negation final : public Experiment {
     int part = 0;
     for (const auto split : {Split::validation, Split::test}) {
       for (const bool target : {true, false}) {
-        const auto curve =
-            std::string(split == Split::test ? "test" : "validation") + (target ? "_target" : "_control");
+        const auto curve = std::string(split_name(split)) + (target ? "_target" : "_control");
         file.tensors[curve] =
             model.accuracies({t}, grid, target ? t : study_.control(), split, points(), [&](double share) {
               context.stop_if_requested();

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include "suite/experiments/full_products.hpp"
 #include "suite/experiments/placement.hpp"
 #include "suite/experiments/tally.hpp"
 
@@ -68,6 +69,7 @@ class Ntk final : public Experiment {
   std::int64_t logits_of(std::size_t t) const { return std::min(classes_, study_.task(t).head.size(0)); }
 
   store::TensorFile compute(const std::string& start, std::size_t t, schedule::UnitContext& context) const {
+    const FullProducts full;
     const auto theta = start == study_.theta0_name() ? study_.theta0() : study_.random_theta();
     std::vector<at::Tensor> all;
     for (std::size_t s = 0; s < study_.tasks(); ++s)
@@ -81,26 +83,27 @@ class Ntk final : public Experiment {
     std::vector<std::int64_t> mine;
     for (std::int64_t c = context.group.rank(); c < logits; c += context.group.size()) mine.push_back(c);
     auto whole = at::zeros({logits, points_, n}, theta.options());
-    if (!mine.empty()) {
-      const auto index = at::tensor(mine, at::kLong).to(study_.device());
-      const auto block = [&](const at::Tensor& x, tangent::Rows rows) {
-        const auto& head = study_.head(t);
-        const auto f = [&](const std::vector<autodiff::Recorded>& p) {
-          return head.logits(study_.encoder().encode(p, x));
-        };
-        return tangent::ntk_gram(study_.layout(), f, theta, mine, rows);
+    const auto index = at::tensor(mine, at::kLong).to(study_.device());
+    const auto block = [&](const at::Tensor& x, tangent::Rows rows) {
+      const auto& head = study_.head(t);
+      const auto f = [&](const std::vector<autodiff::Recorded>& p) {
+        return head.logits(study_.encoder().encode(p, x));
       };
+      return tangent::ntk_gram(study_.layout(), f, theta, mine, rows);
+    };
+    const auto own_pixels = pixels.narrow(0, first, points_);
+    for (std::int64_t i = 0; i < n; i += chunk_) {
+      context.stop_if_requested();  // all ranks of the group, also those without a logit
+      if (mine.empty()) continue;
       if (n <= chunk_) {
         whole.index_copy_(0, index, block(pixels, {first, first + points_}));
-      } else {  // columns by chunks, the rows' points recorded beside each
-        const auto own = pixels.narrow(0, first, points_);
-        for (std::int64_t i = 0; i < n; i += chunk_) {
-          const auto m = std::min(chunk_, n - i);
-          const auto part = block(at::cat({own, pixels.narrow(0, i, m)}), {0, points_});
-          whole.narrow(2, i, m).index_copy_(0, index, part.narrow(2, points_, m));
-          context.progress(static_cast<double>(i + m) / static_cast<double>(n), "chunk");
-        }
+        break;
       }
+      // Columns by chunks, the rows' points recorded beside each.
+      const auto m = std::min(chunk_, n - i);
+      const auto part = block(at::cat({own_pixels, pixels.narrow(0, i, m)}), {0, points_});
+      whole.narrow(2, i, m).index_copy_(0, index, part.narrow(2, points_, m));
+      context.progress(static_cast<double>(i + m) / static_cast<double>(n), "chunk");
     }
     if (context.group.size() > 1) context.group.all_reduce_sum(whole, "NTK Gram matrices");
     gram.narrow(0, 0, logits).copy_(whole.view({logits, points_, tasks, points_}));

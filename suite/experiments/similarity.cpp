@@ -80,6 +80,7 @@ class Similarity final : public Experiment {
     const auto [i, j] = study_.pairs()[p];
     auto gaps = study_.sums({2});
     for (int side = 0; side < 2; ++side) {
+      context.stop_if_requested();
       const auto t = side == 0 ? i : j;
       const auto& labels = study_.sample(t, Split::test, points()).labels;
       model.outputs({i, j}, at::full({1, 2}, alpha_, at::kDouble), t, Split::test, points(),

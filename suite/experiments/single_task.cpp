@@ -24,7 +24,7 @@ class SingleTask final : public Experiment {
     for (std::size_t t = 0; t < study_.tasks_and_control(); ++t) {
       units.push_back(unit("single_task/" + study_.theta0_name() + "/" + study_.task_name(t),
                            whole_model(t, false), {}, [this, t](schedule::UnitContext& context) {
-                             return measure(t, [&](Split split) {
+                             return measure(t, context, [&](Split split) {
                                return study_.encode(context.group, study_.theta0(),
                                                     study_.sample(t, split, points()).pixels);
                              });
@@ -36,7 +36,7 @@ class SingleTask final : public Experiment {
                              EditedModel::needs(study_, name, {t}),
                              [this, t, name, &folder](schedule::UnitContext& context) {
                                const EditedModel model(study_, folder, name, context.group);
-                               return measure(t, [&](Split split) {
+                               return measure(t, context, [&](Split split) {
                                  at::Tensor output;
                                  model.outputs({t}, at::ones({1, 1}, at::kDouble), t, split, points(),
                                                [&](std::int64_t, const at::Tensor& z) { output = z; });
@@ -50,7 +50,7 @@ class SingleTask final : public Experiment {
             whole_model(t, regime(name).linear).reads(4.0 * static_cast<double>(study_.layout().size())),
             {"finetune/" + name + "/joint"}, [this, t, name](schedule::UnitContext& context) {
               const auto theta = models::read_checkpoint(study_.joint_folder(name)).theta.to(study_.device());
-              return measure(t, [&](Split split) {
+              return measure(t, context, [&](Split split) {
                 const auto& pixels = study_.sample(t, split, points()).pixels;
                 if (!regime(name).linear) return study_.encode(context.group, theta, pixels);
                 return study_.encode(context.group, study_.theta0(), pixels) +
@@ -111,9 +111,10 @@ class SingleTask final : public Experiment {
   }
 
   template <class F>
-  store::TensorFile measure(std::size_t t, F&& encoded) const {
+  store::TensorFile measure(std::size_t t, schedule::UnitContext& context, F&& encoded) const {
     store::TensorFile file;
     for (const auto split : {Split::test, Split::validation}) {
+      context.stop_if_requested();
       const auto logits = study_.head(t).logits(encoded(split));
       const auto& labels = study_.sample(t, split, points()).labels;
       const double n = static_cast<double>(labels.size(0));

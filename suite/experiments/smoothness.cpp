@@ -13,6 +13,7 @@
 
 #include "kernels/autodiff/products.hpp"
 #include "kernels/spectral/spectral.hpp"
+#include "suite/experiments/full_products.hpp"
 #include "suite/experiments/placement.hpp"
 #include "suite/experiments/regime.hpp"
 #include "suite/experiments/tally.hpp"
@@ -72,6 +73,7 @@ class Smoothness final : public Experiment {
   }
 
   store::TensorFile compute(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
+    const FullProducts full;
     const auto& group = context.group;
     const auto& sample = study_.sample(t, Split::train, points_);
     const auto n = sample.labels.size(0);

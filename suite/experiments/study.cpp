@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "kernels/autodiff/products.hpp"
+#include "suite/comm/device.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/regime.hpp"
 
@@ -40,7 +41,7 @@ Study::Study(config::Config& config, std::vector<Input>* inputs, at::Device devi
 
   settings_.precision = run.word("precision", "float32", {"float32", "tf32", "bf16"});
   // The host's own reduced precisions are left alone: its numbers are the same everywhere.
-  if (device_.is_cuda()) at::globalContext().setAllowTF32CuBLAS(settings_.precision != "float32");
+  if (device_.is_cuda()) at::globalContext().setAllowTF32CuBLAS(settings_.precision == "tf32");
 
   auto model = config.section("model");
   settings_.model = model.required_path("path");
@@ -212,23 +213,28 @@ std::string Study::pair_name(std::size_t p) const {
   return task_name(pairs_[p].first) + "+" + task_name(pairs_[p].second);
 }
 
+const char* split_name(Split split) {
+  return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
+}
+
 at::Tensor Study::sample_rows(std::size_t t, Split split, std::int64_t n) const {
   const auto rows = split_of(task(t), split).labels.size(0);
-  const char* name = split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
   auto generator = at::make_generator<at::CPUGeneratorImpl>(
-      seed_for(settings_.seed, std::string("sample/") + name + "/" + task_name(t)));
-  return at::randperm(rows, generator, at::kLong).narrow(0, 0, std::min(n, rows)).clone();
+      seed_for(settings_.seed, std::string("sample/") + split_name(split) + "/" + task_name(t)));
+  return at::randperm(rows, generator, at::kLong).narrow(0, 0, sample_size(t, split, n)).clone();
 }
 
 std::int64_t Study::sample_size(std::size_t t, Split split, std::int64_t n) const {
   return std::min(n, split_of(task(t), split).labels.size(0));
 }
 
-// On a GPU, all that evaluation needs.
-std::size_t Study::kept_samples() const { return std::size_t{device_.is_cpu() ? 2U : 16U} << 30; }
+// On a GPU, all that evaluation needs, as far as a fifth of its memory holds it.
+std::size_t Study::kept_samples() const {
+  return device_.is_cuda() ? static_cast<std::size_t>(comm::gpu_memory() / 5) : std::size_t{2} << 30;
+}
 
 Sample Study::sample(std::size_t t, Split split, std::int64_t n) const {
-  n = std::min(n, split_of(task(t), split).labels.size(0));
+  n = sample_size(t, split, n);
   for (auto it = samples_.begin(); it != samples_.end(); ++it) {
     const auto& [of, kind, kept] = *it;
     if (of != t || kind != split || kept.index.size(0) < n) continue;

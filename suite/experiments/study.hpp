@@ -24,6 +24,8 @@ namespace taugrid::experiments {
 
 enum class Split { train, validation, test };
 
+const char* split_name(Split split);
+
 /// Points drawn by seed from one split of one task. A smaller sample is the beginning of a larger one.
 struct Sample {
   at::Tensor index;   ///< int64 [n], rows of the split; on the host
@@ -38,7 +40,7 @@ struct Settings {
   int ranks_per_unit = 1;
   /// "float32"; "tf32": products of float32 with 10 bits of mantissa, on GPUs that have them; "bf16":
   /// evaluation and training in bfloat16, with θ, its gradient, the losses and all sums in float32 or double.
-  /// Hessian and NTK products are never in bfloat16: they are differences of nearly equal numbers.
+  /// Hessian and NTK products are in float32 always: they are differences of nearly equal numbers.
   std::string precision = "float32";
   std::filesystem::path model;
   bool random_init = false;

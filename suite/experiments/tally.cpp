@@ -134,8 +134,7 @@ Tally& Tally::vectors(const std::string& name, const std::vector<std::size_t>& t
 
 Tally& Tally::sample(std::size_t t, Split split, std::int64_t n) {
   const auto side = study_.encoder().image_size();
-  const char* names[] = {"train", "validation", "test"};
-  auto& bytes = load_.keeps["sample/" + study_.task_name(t) + "/" + names[static_cast<int>(split)]];
+  auto& bytes = load_.keeps["sample/" + study_.task_name(t) + "/" + split_name(split)];
   bytes = std::max(
       bytes, 4 * number(study_.sample_size(t, split, n)) * number(study_.encoder().channels() * side * side));
   return *this;

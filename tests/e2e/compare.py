@@ -38,3 +38,23 @@ def assert_close(expected: dict[str, np.ndarray], ours: dict[str, np.ndarray], t
             scale = np.nanmax(np.abs(value), initial=1e-30)
             assert np.array_equal(np.isnan(value), np.isnan(ours[name])), name
             assert np.nanmax(np.abs(value - ours[name]), initial=0) <= tolerance * scale, name
+
+
+def close_to_rounding(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], tolerance: float = 2e-3) -> None:
+    """Two trainings that sum in another order. What a step costs is the machine's own."""
+    assert ours.keys() == theirs.keys()
+    for name, a in ours.items():
+        b = theirs[name]
+        if not np.issubdtype(a.dtype, np.floating):
+            if not name.endswith(("hvp_count", "peak_memory")):
+                assert np.array_equal(a, b), name
+        elif name.startswith("cost/"):
+            continue
+        elif name.endswith("chosen_alpha") or (name.startswith("negation/") and name.endswith(("/target", "/control"))):
+            continue  # may fall on another α where two are as good
+        elif any(part in name for part in ("accuracy", "disentanglement/", "absolute", "normalized", "negation/")):
+            # A picture between two classes may fall to the other.
+            assert np.nanmax(np.abs(a - b)) <= 0.15, name
+            assert (np.abs(a - b) > 1e-9).mean() <= 0.1 or a.ndim == 0, name
+        elif not name.endswith(("residual", "local_energy")):
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=name)

@@ -1,41 +1,24 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The GPU path, rehearsed: a device whose memory is the host's, that refuses tensors of host and device in one
-operation and counts what would make the host wait for a GPU."""
+"""The GPU path, rehearsed."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import h5py
 import launch
 import numpy as np
 import pytest
+import rehearsal
 from compare import assert_close, numbers
 from world import World
 
-REHEARSAL = os.environ["TAUGRID_REHEARSAL"]
 NCCL = os.environ.get("TAUGRID_NCCL_STUB", "")  # empty: built without NCCL's headers
-
-
-def rehearse(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more: str = "") -> Path:
-    command = launch.command(ranks, "run", experiment, "--run-dir", folder, "--device", "rehearsal", *arguments)
-    environment = launch.environment() | {"LD_PRELOAD": f"{REHEARSAL} {more}".strip(),
-                                          "REHEARSAL_WAITS": str(folder) + ".waits"}
-    command[1:1] = ["-x", "LD_PRELOAD", "-x", "REHEARSAL_WAITS"]
-    done = subprocess.run(command, env=environment, text=True, stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=launch.PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder / "results.h5"
-
-
-def waits(folder: Path) -> int:
-    return int(Path(str(folder) + ".waits").read_text())
 
 
 def test_every_experiment_stays_on_the_device_and_gives_the_hosts_numbers(world: World, tmp_path: Path) -> None:
     host = numbers(launch.measure(world.papers, tmp_path / "host", ranks=1))
-    device = rehearse(world.papers, tmp_path / "device")
+    device = rehearsal.run(world.papers, tmp_path / "device")
     assert_close(host, numbers(device))
     with h5py.File(device) as file:
         assert {row["device"].decode() for row in file["units"][()]} == {"rehearsal:0"}
@@ -43,7 +26,7 @@ def test_every_experiment_stays_on_the_device_and_gives_the_hosts_numbers(world:
 
 @pytest.mark.parametrize("nccl", ["", NCCL], ids=["through the host", "by NCCL"])
 def test_groups_of_ranks_on_devices_give_the_same(world: World, run_folder: Path, tmp_path: Path, nccl: str) -> None:
-    device = rehearse(world.experiment, tmp_path / "device", "--set", "run.ranks_per_unit=2", ranks=2, more=nccl)
+    device = rehearsal.run(world.experiment, tmp_path / "device", "--set", "run.ranks_per_unit=2", ranks=2, more=nccl)
     assert_close(numbers(run_folder / "results.h5"), numbers(device))
     with h5py.File(device) as file:
         assert ("nccl_loaded" in file["provenance"].attrs) == bool(nccl)
@@ -55,11 +38,11 @@ def test_groups_of_ranks_on_devices_give_the_same(world: World, run_folder: Path
     (["addition.alpha={ from = 0.0, to = 1.0, count = 41 }"], 6 * 35),
 ])
 def test_loops_do_not_wait_for_the_device(world: World, tmp_path: Path, longer: list[str], iterations: int) -> None:
-    rehearse(world.experiment, tmp_path / "short", "--set", "finetune.steps=20")
+    rehearsal.run(world.experiment, tmp_path / "short", "--set", "finetune.steps=20")
     extra = [argument for key in longer for argument in ("--set", key)]
-    rehearse(world.experiment, tmp_path / "long", "--set", "finetune.steps=20", *extra)
+    rehearsal.run(world.experiment, tmp_path / "long", "--set", "finetune.steps=20", *extra)
     # Waits that come with time, such as a look at the loss each second, are few.
-    assert waits(tmp_path / "long") - waits(tmp_path / "short") < iterations / 10
+    assert rehearsal.waits(tmp_path / "long") - rehearsal.waits(tmp_path / "short") < iterations / 10
 
 
 def test_bfloat16_evaluates_and_trains_and_no_more(world: World, run_folder: Path, tmp_path: Path) -> None:

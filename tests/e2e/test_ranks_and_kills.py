@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compare import differing, numbers
+import rehearsal
+from compare import close_to_rounding, differing, numbers
 from launch import kill_all, leftovers, measure, ranks_of, run, start, units, wait_until
 from world import World
 
@@ -76,23 +77,6 @@ def test_a_rank_without_a_share_of_the_batch(world: World, tmp_path: Path) -> No
         np.testing.assert_allclose(ours[f"training/{regime}/loss"], theirs[f"training/{regime}/loss"], rtol=1e-3)
 
 
-def close_to_rounding(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> None:
-    assert ours.keys() == theirs.keys()
-    for name, a in ours.items():
-        b = theirs[name]
-        if not np.issubdtype(a.dtype, np.floating):
-            if not name.endswith(("hvp_count", "peak_memory")):
-                assert np.array_equal(a, b), name
-        elif name.endswith("chosen_alpha") or (name.startswith("negation/") and name.endswith(("/target", "/control"))):
-            continue  # may fall on another α where two are as good
-        elif any(part in name for part in ("accuracy", "disentanglement/", "absolute", "normalized", "negation/")):
-            # A picture between two classes may fall to the other.
-            assert np.nanmax(np.abs(a - b)) <= 0.15, name
-            assert (np.abs(a - b) > 1e-9).mean() <= 0.1 or a.ndim == 0, name
-        elif not name.endswith(("residual", "local_energy")):
-            np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-3, err_msg=name)
-
-
 def test_a_signal_stops_at_a_safe_point(world: World, long_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     job = begin(world, folder)
@@ -145,7 +129,8 @@ def test_a_killed_fine_tuning_goes_on_from_its_state(world: World, long_run: Pat
     finish(world, folder, long_run, units(folder))
 
 
-def test_a_killed_continuation_keeps_its_trace(world: World, papers_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", ["cpu", "rehearsal"])
+def test_a_killed_continuation_keeps_its_trace(world: World, papers_folder: Path, tmp_path: Path, device: str) -> None:
     reference, folder = tmp_path / "reference", tmp_path / "run"
     given = tmp_path / "given"  # the linear task vectors, from which to go on
     given.mkdir()
@@ -153,12 +138,18 @@ def test_a_killed_continuation_keeps_its_trace(world: World, papers_folder: Path
     chosen = ('finetune.regimes=["linear", "tau_jp_continue"]', 'finetune.given=["linear"]',
               f"finetune.checkpoints={given}", "finetune.tau_jp_continue.steps=90", "finetune.checkpoint_seconds=0.01")
     settings = [word for setting in chosen for word in ("--set", setting)]
-    measure(world.papers, reference, *settings)
-    job = start(2, "run", world.papers, "--run-dir", folder, *settings)
+
+    def finish(folder: Path) -> Path:
+        return measure(world.papers, folder, *settings) if device == "cpu" else \
+            rehearsal.run(world.papers, folder, *settings, ranks=2)
+
+    finish(reference)
+    job = start(2, "run", world.papers, "--run-dir", folder, *settings) if device == "cpu" else \
+        rehearsal.start(world.papers, folder, *settings, ranks=2)
     assert wait_until(lambda: any(folder.glob("scratch/finetune__tau_jp_continue__*/state.safetensors")), job)
     kill_all(job)
     assert any(folder.glob("scratch/finetune__tau_jp_continue__*/state.safetensors"))
-    same(reference / "results.h5", measure(world.papers, folder, *settings))
+    same(reference / "results.h5", finish(folder))
     assert leftovers(folder) == []
 
 
