@@ -20,6 +20,7 @@
 #include "suite/experiments/adamw.hpp"
 #include "suite/experiments/placement.hpp"
 #include "suite/experiments/tally.hpp"
+#include "suite/experiments/trainer.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -100,7 +101,7 @@ class Pretrain final : public Experiment {
     scalar.add(autodiff::Kind::projection, {"logit_scale"}, {1});
     AdamW scale_optimiser(log_scale, scalar, {}, {0.9, 0.98, 1e-8, 0});
 
-    auto losses = at::zeros({settings_.steps}, at::kFloat), scales = losses.clone();
+    auto losses = at::zeros({settings_.steps}, theta.options()), scales = losses.clone();
     std::int64_t step = 0;
     const auto state_path = context.scratch / "state.safetensors";
     if (std::filesystem::exists(state_path)) {
@@ -110,27 +111,43 @@ class Pretrain final : public Experiment {
       losses.copy_(state.tensors.at("loss"));
       scales.copy_(state.tensors.at("scales"));
       optimiser.load(state);
-      const store::TensorFile scale_state = store::read_safetensors(context.scratch / "scale.safetensors");
+      store::TensorFile scale_state;
+      for (const auto& [name, tensor] : state.tensors) {
+        if (name.starts_with("scale.")) scale_state.tensors[name.substr(6)] = tensor;
+      }
       scale_optimiser.load(scale_state);
       step = std::stoll(state.metadata.at("step"));
     }
     const auto save = [&] {
-      store::TensorFile state, scale_state;
-      scale_optimiser.save(scale_state);
-      store::write_safetensors(context.scratch / "scale.safetensors", scale_state);
+      store::TensorFile state, scale_state;  // one file: both optimisers' steps agree
       state.tensors = {{"theta", theta}, {"log_scale", log_scale}, {"loss", losses}, {"scales", scales}};
+      scale_optimiser.save(scale_state);
+      for (const auto& [name, tensor] : scale_state.tensors) state.tensors["scale." + name] = tensor;
       state.metadata["step"] = std::to_string(step);
       optimiser.save(state);
       store::write_safetensors(state_path, state);
     };
-    auto saved = std::chrono::steady_clock::now();
-    for (; step < settings_.steps; ++step) {
+    auto saved = std::chrono::steady_clock::now(), looked = saved;
+    // A look at the losses makes the host wait for a GPU: each second there, each step here.
+    const std::chrono::duration<double> look_every(study_.device().is_cpu() ? 0 : 1);
+    std::int64_t finite = step;
+    const auto look = [&] {
+      require_finite_losses(losses.narrow(0, finite, step - finite), finite);
+      finite = step;
+      looked = std::chrono::steady_clock::now();
+    };
+    const auto mean = at::tensor(task.mean, theta.options()),
+               deviation = at::tensor(task.std, theta.options());
+    const auto all = at::arange(settings_.batch, at::kLong);
+    while (step < settings_.steps) {
       if (context.stop.requested()) {
+        look();
         save();
         throw Interrupted("pretrain: stopped by " + context.stop.reason());
       }
       const auto now = std::chrono::steady_clock::now();
       if (std::chrono::duration<double>(now - saved).count() > settings_.checkpoint_seconds) {
+        look();
         save();
         saved = now;
       }
@@ -140,11 +157,12 @@ class Pretrain final : public Experiment {
       const auto rows =
           used.index_select(0, at::randperm(n, generator, at::kLong).narrow(0, 0, settings_.batch));
       const auto images = shifted(pairs.images.index_select(0, rows), generator);
-      const auto pixels = data::normalised_images(images.to(study_.device()), task.mean, task.std);
-      const auto caption = pairs.caption.index_select(0, rows).to(at::kLong);
-      const auto text = pairs.text_embedding.index_select(0, caption).to(study_.device());
-      const auto positives =
-          (caption.unsqueeze(0) == caption.unsqueeze(1)).to(at::kFloat).to(study_.device());
+      const auto pixels =
+          data::normalised_images(data::rows_on(study_.device(), images, all), mean, deviation);
+      const auto on_host = pairs.caption.index_select(0, rows).to(at::kLong);
+      const auto caption = data::rows_on(study_.device(), on_host, all);
+      const auto text = data::rows_on(study_.device(), pairs.text_embedding, on_host);
+      const auto positives = (caption.unsqueeze(0) == caption.unsqueeze(1)).to(at::kFloat);
 
       const auto blocks = autodiff::leaves(layout, theta);
       const auto scale = log_scale.detach().requires_grad_(true);
@@ -160,17 +178,17 @@ class Pretrain final : public Experiment {
       for (auto& part : found) flat.push_back(part.reshape({-1}));
       auto gradient = at::cat(flat);
 
-      losses[step] = loss.item<double>();
-      scales[step] = std::exp(log_scale.item<double>());
-      if (!std::isfinite(loss.item<double>())) {
-        throw std::runtime_error("the loss is not finite at step " + std::to_string(step));
-      }
+      losses[step] = loss.detach();
+      scales[step] = log_scale.to(at::kDouble).exp()[0];
       clip_norm(gradient, settings_.clip);
       const double rate = settings_.learning_rate * cosine_schedule(step, settings_.warmup, settings_.steps);
       optimiser.step(gradient, rate);
       scale_optimiser.step(scale_gradient, rate * settings_.scale_factor);
       log_scale.clamp_max_(std::log(settings_.scale_limit));
-      context.progress(static_cast<double>(step + 1) / static_cast<double>(settings_.steps),
+      ++step;
+      if (std::chrono::steady_clock::now() - looked < look_every && step < settings_.steps) continue;
+      look();
+      context.progress(static_cast<double>(step) / static_cast<double>(settings_.steps),
                        "loss " + std::to_string(loss.item<double>()).substr(0, 5));
     }
 
