@@ -96,6 +96,7 @@ int run(int& argc, char**& argv, const Options& options) {
     if (runtime.world().size() > 1)
       throw InputError("taugrid bench measures one process: start it without mpirun");
     runtime.set_threads(threads_wanted());
+    runtime.print_warnings();
     const bool keep = !options.dump.empty();
     const auto folder =
         keep ? std::filesystem::absolute(options.dump)

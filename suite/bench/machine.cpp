@@ -44,10 +44,6 @@ std::string first_match(const char* file, const std::string& key) {
   return "unknown";
 }
 
-}  // namespace
-
-namespace {
-
 double product_flops(c10::Device device, at::ScalarType type) {
   const std::int64_t n = device.is_cuda() ? 8192 : 1024;
   const auto options = at::TensorOptions(type).device(device);

@@ -14,6 +14,11 @@
 
 namespace taugrid::comm::detail {
 
+std::invalid_argument no_sum_of(const at::Tensor& tensor) {
+  return std::invalid_argument(
+      fmt::format("all-reduce: no sum of type {}", c10::toString(tensor.scalar_type())));
+}
+
 namespace {
 
 void require_summable(const at::Tensor& tensor) {
@@ -24,8 +29,7 @@ void require_summable(const at::Tensor& tensor) {
     case at::kLong:
       return;
     default:
-      throw std::invalid_argument(
-          fmt::format("all-reduce: no sum of type {}", c10::toString(tensor.scalar_type())));
+      throw no_sum_of(tensor);
   }
 }
 
@@ -67,7 +71,7 @@ class MpiTransport final : public Transport {
     const auto step = std::max<std::int64_t>(1, chunk_ / element);
     std::vector<int> counts(size_), offsets(size_), in_counts(size_), in_offsets(size_);
     for (std::int64_t at = 0; at < flat.numel(); at += step) {
-      const auto now = std::min(step, flat.numel() - at), slice = (now + size_ - 1) / size_;
+      const auto now = std::min(step, flat.numel() - at), slice = rows_a_rank(now, size_);
       for (int r = 0; r < size_; ++r) {
         const auto start = std::min(now, r * slice);
         offsets[r] = static_cast<int>(start * element);

@@ -81,8 +81,7 @@ ncclDataType_t sum_type(const at::Tensor& tensor) {
     case at::kLong:
       return ncclInt64;
     default:
-      throw std::invalid_argument(
-          fmt::format("all-reduce: no sum of type {}", c10::toString(tensor.scalar_type())));
+      throw detail::no_sum_of(tensor);
   }
 }
 

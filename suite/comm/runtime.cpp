@@ -276,6 +276,12 @@ void Runtime::set_threads(int threads) {
     }
   }
   if (!device.warning.empty()) self.warnings.push_back(device.warning);
+  if (const char* given = std::getenv("SLURM_CPUS_PER_TASK");
+      given != nullptr && device.place.is_cpu() && std::atoi(given) > threads) {
+    self.warnings.push_back(fmt::format(
+        "Slurm gives each rank {} cores (--cpus-per-task), and it computes with {} (run.threads_per_rank)",
+        given, threads));
+  }
   for (const auto& [host, load] : hosts) {
     if (const int cores = CPU_COUNT(&load.cores); load.threads > cores) {
       self.warnings.push_back(fmt::format("{}: {} ranks with {} threads in all share {} cores", host,
@@ -295,6 +301,11 @@ std::string Runtime::banner() const {
 }
 
 std::vector<std::string> Runtime::warnings() const { return impl_->warnings; }
+
+void Runtime::print_warnings() const {
+  if (world().rank() != 0) return;
+  for (const auto& warning : impl_->warnings) fmt::print(stderr, "taugrid: warning: {}\n", warning);
+}
 
 void Runtime::check_launcher() const {
   // mpirun inside an allocation may well start fewer ranks than the allocation holds.

@@ -64,8 +64,11 @@ class Runtime {
   const RankInfo& mine() const;
   /// A table, one line a rank.
   std::string banner() const;
-  /// One line for each host with more threads than cores.
+  /// One line for each host with more threads than cores, each GPU that ranks share or that cannot be used,
+  /// and cores of a Slurm job that stay idle.
   std::vector<std::string> warnings() const;
+  /// Prints them on rank 0's stderr.
+  void print_warnings() const;
   /// Throws InputError if the launcher started another number of ranks than Slurm was asked for: without PMIx
   /// it silently starts N programs of one rank. Not for commands that run on one rank, such as `taugrid
   /// info`.

@@ -150,10 +150,6 @@ Call exchange(std::int64_t n) {
   return {[mine, theirs] { mine.add_(theirs); }, static_cast<double>(n)};
 }
 
-}  // namespace
-
-namespace {
-
 Call on_host_or_device(const Study& study, const std::string& kind, std::int64_t inputs, std::int64_t width) {
   if (kind == "gradient") {  // no kind of work: safe on several threads at once
     const auto step = std::make_shared<Step>(study, "standard", inputs);

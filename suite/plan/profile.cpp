@@ -47,6 +47,10 @@ class Table {
       refuse(key, fmt::format("an integer of at least {}", least));
     return value.get<std::int64_t>();
   }
+  /// Of ranks, cores or threads.
+  int count(const std::string& key) const {
+    return static_cast<int>(std::min<std::int64_t>(integer(key, 1), 1 << 20));
+  }
   std::string text(const std::string& key) const {
     const auto& value = find(key);
     if (!value.is_string()) refuse(key, "text");
@@ -108,9 +112,9 @@ Profile read_profile(const fs::path& path) {
   p.host = host.text("name");
   p.processor = host.text("processor");
   if (host.has("device")) p.device = host.text("device");
-  p.cores = static_cast<int>(std::min<std::int64_t>(host.integer("cores", 1), 1 << 20));
+  p.cores = host.count("cores");
   p.memory_bytes = host.number("memory_bytes", 0, true);
-  p.threads_per_rank = static_cast<int>(std::min<std::int64_t>(all.integer("threads_per_rank", 1), 1 << 20));
+  p.threads_per_rank = all.count("threads_per_rank");
   p.model_parameters = all.integer("model_parameters", 1);
   const auto rates = all.table("rates");
   for (const auto& kind : rates.keys()) {
@@ -129,8 +133,7 @@ Profile read_profile(const fs::path& path) {
   if (!all.has("units")) return p;
   const auto units = all.table("units");
   for (const auto& key : units.keys()) p.trace.seconds[key] = units.number(key, 0);
-  p.trace.ranks_per_host =
-      static_cast<int>(std::min<std::int64_t>(all.integer("units_ranks_per_host", 1), 1 << 20));
+  p.trace.ranks_per_host = all.count("units_ranks_per_host");
   if (all.has("units_config")) p.trace.config = all.text("units_config");
   return p;
 }

@@ -3,6 +3,7 @@
 // taugrid plan: configuration and profile → how long a run takes, and what it needs, on N ranks.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -65,6 +66,12 @@ plan::Profile find_profile(comm::Runtime& runtime, const Listing& listing, const
              profile.cores, plan::size(profile.memory_bytes), plan::duration(runtime.elapsed() - began),
              profile.threads_per_rank, profile.threads_per_rank == 1 ? "" : "s",
              where.empty() ? "" : fmt::format("; {} units as in {}", traced.trace.seconds.size(), where));
+  if (const auto there = sysconf(_SC_NPROCESSORS_ONLN); runtime.device().is_cpu() && profile.cores < there)
+    fmt::print(
+        "warning: this process may use {} of the host's {} cores, and hosts are planned with as many: where "
+        "that is "
+        "wrong, measure in a job that has them all (--exclusive, --cpus-per-task={})\n",
+        profile.cores, there, there);
   return profile;
 }
 
@@ -126,6 +133,7 @@ void describe(comm::Runtime& runtime, const PlanOptions& options) {
   const Listing listing(options.experiment, options.overrides, runtime.device());
   const auto& study = listing.study;
   runtime.set_threads(study.settings().threads);
+  runtime.print_warnings();
   fmt::print("{}: {} tasks, {} pairs, {} parameters\n", study.settings().name, study.tasks(),
              study.pairs().size(), study.layout().size());
   listing.print_inputs();

@@ -89,6 +89,9 @@ void write_results(comm::Runtime& runtime, const experiments::Study& study,
     hosts.push_back(rank.host);
     devices.push_back(rank.device);
   }
+  double flops = 0;
+  for (const auto& unit : units) flops += unit.load.flops;
+  out.attribute("/provenance", "model_flops", flops);  // of all units: how large the work is
   out.attribute("/provenance", "hosts", hosts);
   out.attribute("/provenance", "devices", devices);
   out.commit();
@@ -120,8 +123,8 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
     fmt::print(stderr, "taugrid {} ({}), {}: {} tasks, {} pairs, {} parameters\n", version, git_revision,
                study.settings().name, study.tasks(), study.pairs().size(), study.layout().size());
     fmt::print(stderr, "{}", runtime.banner());
-    for (const auto& warning : runtime.warnings()) fmt::print(stderr, "taugrid: warning: {}\n", warning);
   }
+  runtime.print_warnings();
   const auto started = started_utc(folder.path(), first);
 
   std::vector<schedule::WorkUnit> units;
