@@ -139,7 +139,17 @@ def test_weak_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert [float(row["units' efficiency"]) for row in rows] == pytest.approx([1, 1, 0.8])
     assert [float(row["relative"]) for row in rows] == pytest.approx([1, 1, 1.25])
     assert [row["differs in"] for row in rows] == ["", "tasks", "tasks"]
-    assert "at 4 ranks a rank's units take over 10 % more or less" in said
+    assert "at 4 ranks the same work takes over 10 % more or less" in said
+    assert "no model_flops" in said
+    # Work that grew by half only, in the same times: three quarters of the efficiency.
+    for path, flops in zip(runs, (4e12, 6e12, 16e12), strict=True):
+        with h5py.File(path / "results.h5", "a") as file:
+            file["provenance"].attrs["model_flops"] = flops
+    rows, said = rows_of(capsys, "scaling", *runs, "--weak")
+    assert [float(row["Tflop"]) for row in rows] == [4, 6, 16]
+    assert [float(row["efficiency"]) for row in rows] == pytest.approx([1, 0.75, 90 / 110])
+    assert [float(row["relative"]) for row in rows] == pytest.approx([1, 4 / 3, 1.25])
+    assert "no model_flops" not in said
     other = run(tmp_path / "other", 2, 20, "abcdefgh", tasks=8)
     assert main(["scaling", *map(str, runs), str(other), "--weak"]) == 2
     assert "expected the same at the same ranks" in capsys.readouterr().err

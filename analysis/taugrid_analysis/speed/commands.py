@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEASURED = "a file of `taugrid bench --json`, a folder of several calls' files, or a run folder"
-EXITS = "Exit codes: 0 nothing is slower beyond noise; 1 something failed; 2 wrong input."
+EXITS = "Exit codes: 0 nothing is slower beyond noise; 1 slower, wrong or implausibly fast; 2 wrong input."
+PRINTED = "Exit codes: 0 printed, whatever it says; 2 wrong input."
 
 
 def _part(text: str) -> float:
@@ -34,9 +35,9 @@ _part.__name__ = "part (0.05 or 5%)"  # argparse names it where it refuses
 def add(commands: Any) -> None:
     """To argparse's subcommands."""
 
-    def command(name: str, summary: str, more: str = "") -> argparse.ArgumentParser:
+    def command(name: str, summary: str, more: str = "", exits: str = EXITS) -> argparse.ArgumentParser:
         made: argparse.ArgumentParser = commands.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {more}", epilog=EXITS
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {more}", epilog=exits
         )
         made.add_argument("--format", choices=sorted(RENDERERS), default="text")
         return made
@@ -92,7 +93,9 @@ def add(commands: Any) -> None:
         )
     clock(check, "of new references; ")
 
-    history = command("history", "calls of the bench by date: a table, and a plot of one panel a case")
+    history = command(
+        "history", "calls of the bench by date: a table, and a plot of one panel a case", exits=PRINTED
+    )
     history.add_argument("paths", type=Path, metavar="PATH", nargs="+", help="files, or folders of them")
     picture(history)
     tolerance(history)
@@ -102,6 +105,7 @@ def add(commands: Any) -> None:
         "scaling",
         "finished runs at several numbers of ranks: speed-up and efficiency",
         "Strong: one configuration, by config.toml, model and units. Weak: the work grew with the ranks.",
+        PRINTED,
     )
     scaling.add_argument("runs", type=Path, metavar="RUN", nargs="+", help="run folders, or their results.h5")
     scaling.add_argument("--weak", action="store_true", help="the work grew with the ranks")

@@ -37,7 +37,7 @@ class Point:
 @dataclass(frozen=True)
 class Series:
     case: str
-    place: tuple[str, ...]  # host, processor, threads, ranks
+    place: tuple[str, ...]  # host, processor, device, threads, ranks
     points: list[Point]  # by date
     invalid: int
 
@@ -145,8 +145,9 @@ def table(series: list[Series], tolerance: float) -> Table:
 
 
 def _place(place: tuple[str, ...]) -> str:
-    host, processor, threads, ranks = place
-    return f"{host}, {processor}, threads {threads}, ranks {ranks}"
+    host, processor, device, threads, ranks = place
+    where = f"{host}, {processor}" + ("" if device in ("cpu", "unknown") else f", {device}")
+    return f"{where}, threads {threads}, ranks {ranks}"
 
 
 def _trend(one: Series) -> str:

@@ -12,6 +12,7 @@ from taugrid_analysis.speed.samples import Side
 MACHINE = {  # key of the context: as it is printed
     "host_name": "host",
     "processor": "processor",
+    "device": "device",
     "instructions": "instructions",
     "num_cpus": "cores",
     "threads": "threads",
@@ -26,7 +27,9 @@ DRIFT = 1.1  # of a peak, on one machine: something else was running
 
 def identity(call: Call) -> tuple[str, ...]:
     """Times with the same identity belong on one line of a plot."""
-    return tuple(call.context.get(key, "unknown") for key in ("host_name", "processor", "threads", "ranks"))
+    return tuple(
+        call.context.get(key, "unknown") for key in ("host_name", "processor", "device", "threads", "ranks")
+    )
 
 
 def notes(baseline: Side, current: Side) -> list[str]:

@@ -5,6 +5,7 @@
 [system.NAME]
 host = "node*"          # shell patterns; all that stand here must match the measurement's context
 processor = "*Xeon*"
+device = "cpu"          # or "*H100*"
 threads = "1"
 
 [[system.NAME.reference]]
@@ -31,7 +32,13 @@ from typing import Any
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.speed.samples import CLOCKS, Side
 
-PATTERNS = {"host": "host_name", "processor": "processor", "cores": "num_cpus", "threads": "threads"}
+PATTERNS = {
+    "host": "host_name",
+    "processor": "processor",
+    "device": "device",
+    "cores": "num_cpus",
+    "threads": "threads",
+}
 QUANTITIES = ("seconds", "throughput", "share_of_peak")
 KEYS = ("case", "ranks", "quantity", "time", "value", "slower", "faster", "bound", "measured")
 ENDLESS = 1e300

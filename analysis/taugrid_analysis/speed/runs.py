@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,6 +36,7 @@ class Run:
     width: int  # ranks a unit
     hosts: list[str]
     wall: float  # seconds from the first start to results.h5, pauses included
+    flops: float  # of all units, by the model; 0 where the file does not say
     units: list[Unit]
     work: dict[str, str]  # what is computed, as results.h5 says it
     config: dict[str, str]  # section.key of the config.toml beside it; empty without one
@@ -94,6 +96,7 @@ def read_run(path: Path) -> Run:
             "ranks": facts["ranks"],
             "threads": facts.get("threads_per_rank", "unknown"),
             "host_name": " ".join(hosts) or "unknown",
+            "device": ", ".join(dict.fromkeys(unit.device for unit in units)),
         }
         context |= {key: facts[name] for key, name in RENAMED.items() if name in facts}
         return Run(
@@ -102,11 +105,22 @@ def read_run(path: Path) -> Run:
             width=int(facts.get("ranks_per_unit", "1")),
             hosts=hosts,
             wall=seconds,
+            flops=_flops(results, facts),
             units=units,
             work=work,
             config=_configuration(results.path.with_name("config.toml")),
             context=context,
         )
+
+
+def _flops(results: Results, facts: dict[str, str]) -> float:
+    try:
+        found = float(facts.get("model_flops", "0"))
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < math.inf:
+        raise InputError(f"model_flops is {facts['model_flops']}", f"{results.path}:/provenance", "a number")
+    return found
 
 
 def _moment(results: Results, name: str) -> datetime:

@@ -6,7 +6,8 @@ Two times of a run are compared: its wall time, from the first start to results.
 an interrupted run included; and the longest rank's sum of unit seconds, without start, input and output.
 With T(r) at r ranks and the fewest ranks r0:
     strong (the same configuration): speed-up T(r0)/T(r), efficiency that · r0/r;
-    weak (work grown with the ranks): efficiency T(r0)/T(r).
+    weak (work W grown with the ranks): efficiency W(r)/W(r0) · r0/r · T(r0)/T(r), which is T(r0)/T(r) where
+    the work grew as the ranks did. W is the units' model flops, in results.h5.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class Point:
         return float(np.median([run.rank_seconds for run in self.runs]))
 
     @property
+    def flops(self) -> float:
+        return min(run.flops for run in self.runs)
+
+    @property
     def balance(self) -> float:
         """The mean rank's part of the longest."""
         return float(np.median([np.mean(run.by_rank()) / run.longest for run in self.runs]))
@@ -78,9 +83,18 @@ def speed_ups(points: list[Point], name: str) -> list[float]:
     return [times[0] / time for time in times]
 
 
+def works(points: list[Point], weak: bool) -> list[float]:
+    """W(r)/W(r0). Where a run does not say, the work is taken to have grown as the ranks did."""
+    if not weak:
+        return [1.0 for _ in points]
+    if all(point.flops > 0 for point in points):
+        return [point.flops / points[0].flops for point in points]
+    return [point.ranks / points[0].ranks for point in points]
+
+
 def efficiencies(points: list[Point], name: str, weak: bool) -> list[float]:
-    grown = [1.0 if weak else point.ranks / points[0].ranks for point in points]
-    return [ratio / size for ratio, size in zip(speed_ups(points, name), grown, strict=True)]
+    found = zip(points, speed_ups(points, name), works(points, weak), strict=True)
+    return [work * ratio * points[0].ranks / point.ranks for point, ratio, work in found]
 
 
 def table(points: list[Point], weak: bool) -> Table:
@@ -133,26 +147,33 @@ def _weak(points: list[Point]) -> Table:
             Column("units' efficiency", 1, percent=True),
             Column("balance", 1, percent=True),
             Column("units"),
-            Column("rank-seconds a rank", 1),
+            Column("Tflop", 3, significant=True),
+            Column("rank-seconds", 1),
             Column("relative", 2),
             Column("differs in"),
         ],
         notes=_notes(points),
     )
     parts = efficiencies(points, "wall", True), efficiencies(points, "longest", True)
-    loads = [point.rank_seconds / point.ranks for point in points]
+    loads = [p.rank_seconds / work for p, work in zip(points, works(points, True), strict=True)]
     for index, point in enumerate(points):
         head: list[Value] = [point.ranks, point.hosts, len(point.runs)]
         changed = [key for key in differences(points[0].runs[0], point.runs[0]) if key != "units"]
         wall: list[Value] = [point.wall, parts[0][index], point.longest, parts[1][index], point.balance]
-        work: list[Value] = [len(point.runs[0].units), loads[index], loads[index] / loads[0]]
+        flops = point.flops / 1e12 if point.flops > 0 else None
+        work: list[Value] = [len(point.runs[0].units), flops, point.rank_seconds, loads[index] / loads[0]]
         result.rows.append([*head, *wall, *work, ", ".join(changed)])
     ratios = [load / loads[0] for load in loads]
     off = [str(point.ranks) for point, r in zip(points, ratios, strict=True) if abs(r - 1) > UNEVEN]
     if off:
         result.notes.append(
-            f"at {', '.join(off)} ranks a rank's units take over {100 * UNEVEN:g} % more or less than at"
-            f" {points[0].ranks}: the work did not grow with the ranks, or the ranks slow each other down."
+            f"at {', '.join(off)} ranks the same work takes over {100 * UNEVEN:g} % more or less rank-seconds"
+            f" than at {points[0].ranks} (relative): the ranks slow each other down, or the kinds of"
+            " work grew unevenly."
+        )
+    if any(point.flops == 0 for point in points):
+        result.notes.append(
+            "no model_flops in some results.h5: the work is taken to have grown as the ranks did."
         )
     return result
 
