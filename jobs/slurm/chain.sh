@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# Where a site forbids requeueing: N jobs, each of which starts when the one before was stopped early.
+# Where a site forbids requeueing: N jobs, each of which starts when the one before was stopped early, or failed.
 #   bash jobs/slurm/chain.sh 5 jobs/slurm/finetune-and-measure.sbatch EXPERIMENT.toml RUN [OPTION…]
 # A job whose predecessor finished everything is cancelled by Slurm (its dependency can never be met).
 set -euo pipefail

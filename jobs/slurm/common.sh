@@ -6,7 +6,7 @@ set -uo pipefail
 PROGRAM="${PROGRAM:-build/release/suite/taugrid}"
 VENV="${VENV:-.venv}"
 MPI="${MPI:-pmix}"                      # srun --mpi=list says what this site has
-BIND="${BIND:---cpu-bind=cores}"         # e.g. "--cpu-bind=cores --gpu-bind=single:1" where ranks must not see all GPUs
+BIND="${BIND---cpu-bind=cores}"         # e.g. "--cpu-bind=cores --gpu-bind=single:1" where ranks must not see all GPUs; "": none
 MAX_RESTARTS="${MAX_RESTARTS:-50}"
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 
@@ -14,17 +14,22 @@ fail() { echo "taugrid job: $*" >&2; exit 2; }
 
 # Before an allocation's hours are spent on it: what would be missing is said within seconds.
 preflight() {
-  [ -x "$PROGRAM" ] || fail "no program at $PWD/$PROGRAM: submit from the repository's root after bash jobs/setup.sh, or set PROGRAM"
+  command -v "$PROGRAM" >/dev/null ||
+    fail "no program $PROGRAM in $PWD: submit from the repository's root after bash jobs/setup.sh, or set PROGRAM"
   srun --mpi=list 2>&1 | grep -qw "$MPI" || fail "this Slurm has no --mpi=$MPI; srun --mpi=list says what it has, set MPI"
-  [ $# -eq 0 ] || "$PROGRAM" run "$@" --dry-run >/dev/null || exit 2
+  [ $# -ne 0 ] || return 0
+  "$VENV/bin/python" -c "import taugrid_analysis" 2>/dev/null ||
+    fail "no taugrid_analysis in $VENV, for the tables at the end: bash jobs/setup.sh or pip install -e analysis, or set VENV"
+  "$PROGRAM" run "$@" --dry-run >/dev/null || exit 2
 }
 
-# launch EXPERIMENT RUN [OPTION…]. cpus-per-task does not reach srun by itself since Slurm 22.05.
+# launch EXPERIMENT RUN [OPTION…]. cpus-per-task does not reach srun by itself since Slurm 22.05. Ranks stop together, and
+# the first to leave (75) must not get the others killed, whatever the site's default: their code would not be 75 then.
 launch() {
   local experiment="$1" run="$2"
   shift 2
   # shellcheck disable=SC2086
-  srun --mpi="$MPI" --ntasks="${RANKS:-$SLURM_NTASKS}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" $BIND \
+  srun --mpi="$MPI" --ntasks="${STEP_RANKS:-$SLURM_NTASKS}" --kill-on-bad-exit=0 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" $BIND \
     "$PROGRAM" run "$experiment" --run-dir "$run" "$@"
 }
 
