@@ -21,6 +21,7 @@
 #include "suite/comm/detail/collective.hpp"
 #include "suite/comm/detail/device.hpp"
 #include "suite/comm/detail/transport.hpp"
+#include "suite/comm/device.hpp"
 #include "suite/comm/nccl.hpp"
 
 namespace taugrid::comm {
@@ -254,7 +255,7 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
       return Reduction([] {});
     }
     auto entry = std::make_shared<detail::Entry>(group_, what);
-    const auto under_way = detail::beside(tensor.device(), [&] { transport->all_reduce_sum(whole); });
+    const auto under_way = beside(tensor.device(), [&] { transport->all_reduce_sum(whole); });
     return Reduction([entry, under_way, whole] {
       entry->goes_on(under_way.finished);
       under_way.wait();

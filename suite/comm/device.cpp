@@ -114,10 +114,8 @@ void wait_for_device(c10::Device device) {
   guard.synchronizeStream(guard.getStream(device));
 }
 
-namespace detail {
-
 // Lies beside its CPU part. Its kernels register themselves when it is loaded.
-std::string load_cuda_part() {
+std::string detail::load_cuda_part() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&at::globalContext), &info) == 0 || info.dli_fname == nullptr)
     return "LibTorch's folder cannot be found";
@@ -143,7 +141,7 @@ std::function<bool()> whether_done(std::shared_ptr<c10::Event> event, c10::Devic
 
 }  // namespace
 
-std::function<bool()> mark_on_device(c10::Device device) {
+std::function<bool()> detail::mark_on_device(c10::Device device) {
   auto event = std::make_shared<c10::Event>(device.type());
   event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
   return whether_done(event, device);
@@ -170,6 +168,9 @@ Beside beside(c10::Device device, const std::function<void()>& ask) {
           whether_done(done, device)};
 }
 
-}  // namespace detail
+void use_on_current_stream(const at::Tensor& tensor) {
+  const c10::impl::VirtualGuardImpl guard(tensor.device().type());
+  guard.recordDataPtrOnStream(tensor.storage().data_ptr(), guard.getStream(tensor.device()));
+}
 
 }  // namespace taugrid::comm

@@ -4,8 +4,10 @@
 // current then.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -28,6 +30,20 @@ ChosenDevice choose_device(const std::string& wanted);
 
 /// Returns once the device has done all that was asked of it on the current stream. Nothing to do on a CPU.
 void wait_for_device(c10::Device device);
+
+/// Work of a device on a stream of its own.
+struct Beside {
+  std::function<void()> wait;      ///< the current stream, not the host, waits for it
+  std::function<bool()> finished;  ///< whether it is done
+};
+
+/// Calls `ask` with another stream of the device current, which begins after what the current one was asked
+/// for so far. Not for a CPU.
+Beside beside(c10::Device device, const std::function<void()>& ask);
+
+/// Of a tensor that was made beside: once freed, its memory is given to others after the current stream has
+/// done what it was asked for by then.
+void use_on_current_stream(const at::Tensor& tensor);
 
 /// This rank's number among those of its host, as mpirun, srun and the other launchers give it to processes
 /// before MPI starts.

@@ -58,7 +58,7 @@ at::Tensor normalised_images(const at::Tensor& images, const std::vector<float>&
                              const std::vector<float>& std);
 
 /// rows[index] on `device`. The host does not wait for a GPU: rows travel from pinned memory, which LibTorch
-/// keeps until they have arrived, so that the next ones are gathered meanwhile.
+/// keeps until they have arrived, so that the next ones are gathered and sent meanwhile.
 at::Tensor rows_on(at::Device device, const at::Tensor& rows, const at::Tensor& index);
 
 }  // namespace taugrid::data

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "suite/comm/runtime.hpp"
 
@@ -168,6 +169,23 @@ std::vector<Part> Trainer::parts(std::int64_t step) {
   return all;
 }
 
+std::vector<Part> Trainer::take(std::int64_t step) {
+  auto coming = std::exchange(coming_, std::nullopt);
+  if (!coming || coming->step != step) return parts(step);
+  coming->work.wait();
+  for (const auto& part : coming->parts) {
+    comm::use_on_current_stream(part.pixels);
+    comm::use_on_current_stream(part.labels);
+  }
+  return std::move(coming->parts);
+}
+
+void Trainer::prepare(std::int64_t step) {
+  if (study_.device().is_cpu() || step >= training_.steps) return;
+  coming_.emplace(Coming{step, {}, {}});
+  coming_->work = comm::beside(study_.device(), [&] { coming_->parts = parts(step); });
+}
+
 LossValue Trainer::step(std::int64_t number) {
   auto note = [this, last = comm::Runtime::clock()](const char* what) mutable {
     if (spans_ == nullptr) return;
@@ -175,7 +193,8 @@ LossValue Trainer::step(std::int64_t number) {
     spans_->push_back({what, last, time});
     last = time;
   };
-  const auto batch = parts(number);
+  const auto batch = take(number);
+  prepare(number + 1);
   note("batch");
   auto value = loss_(theta_, batch, gradient_, buckets_ ? &*buckets_ : nullptr);
   note("forward and backward");

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "suite/comm/device.hpp"
 #include "suite/config/config.hpp"
 #include "suite/experiments/adamw.hpp"
 #include "suite/experiments/regime.hpp"
@@ -86,6 +87,8 @@ class Trainer {
 
  private:
   std::vector<Part> parts(std::int64_t step);
+  std::vector<Part> take(std::int64_t step);
+  void prepare(std::int64_t step);
   Part part(std::size_t task, const at::Tensor& rows) const;
 
   struct Source {
@@ -104,6 +107,12 @@ class Trainer {
   AdamW optimiser_;
   std::vector<Source> own_;     // one; of a joint regime, all tasks
   std::vector<Source> others_;  // penalised
+  struct Coming {
+    std::int64_t step;
+    std::vector<Part> parts;
+    comm::Beside work;
+  };
+  std::optional<Coming> coming_;  // on a GPU: the next batch, on its way there beside this step
 };
 
 }  // namespace taugrid::experiments

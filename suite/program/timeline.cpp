@@ -103,6 +103,7 @@ void write_trace(const std::filesystem::path& path, const Timeline& line) {
 }
 
 void run_timeline(comm::Runtime& runtime, const RunOptions& options) {
+  runtime.check_launcher();
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
   auto config = config::Config::load(options.experiment, options.overrides);
   experiments::Study study(config, nullptr, runtime.device());

@@ -15,11 +15,10 @@ LIBRARY = os.environ["TAUGRID_REHEARSAL"]
 def start(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more: str = "") -> subprocess.Popen[str]:
     """`more`: further libraries to load first."""
     command = launch.command(ranks, "run", experiment, "--run-dir", folder, "--device", "rehearsal", *arguments)
-    command[1:1] = ["-x", "LD_PRELOAD", "-x", "REHEARSAL_WAITS"]
-    environment = launch.environment() | {"LD_PRELOAD": f"{LIBRARY} {more}".strip(),
-                                          "REHEARSAL_WAITS": str(folder) + ".waits"}
-    return subprocess.Popen(command, env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE)
+    # For the ranks alone: the launcher would write counts of its own over theirs.
+    command[1:1] = ["-x", f"LD_PRELOAD={LIBRARY} {more}".strip(), "-x", f"REHEARSAL_COUNTS={folder}.counts"]
+    return subprocess.Popen(command, env=launch.environment(), text=True, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def run(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more: str = "") -> Path:
@@ -31,4 +30,9 @@ def run(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more: s
 
 
 def waits(folder: Path) -> int:
-    return int(Path(str(folder) + ".waits").read_text())
+    return int(Path(str(folder) + ".counts").read_text().split()[0])
+
+
+def sent_beside(folder: Path) -> int:
+    """Copies to the device on another stream than the one that computes."""
+    return int(Path(str(folder) + ".counts").read_text().split()[1])

@@ -20,13 +20,4 @@ struct DeviceLink {
 /// Whether the device has done what the current stream was asked for so far.
 std::function<bool()> mark_on_device(c10::Device device);
 
-/// Work on a stream of its own.
-struct Beside {
-  std::function<void()> wait;      ///< the current stream, not the host, waits for it
-  std::function<bool()> finished;  ///< whether it is done
-};
-
-/// Calls `ask` with another stream current, which begins after what the current one was asked for so far.
-Beside beside(c10::Device device, const std::function<void()>& ask);
-
 }  // namespace taugrid::comm::detail
