@@ -126,7 +126,8 @@ def test_ranks_that_do_not_find_each_other_are_refused(cluster: Cluster, world: 
     assert "2" in line and "--mpi" in line
 
 
-@pytest.mark.parametrize(("variables", "expected"), [({"PROGRAM": "nowhere"}, "no program at"),
+@pytest.mark.parametrize(("variables", "expected"), [({"PROGRAM": "nowhere"}, "no program nowhere"),
+                                                     ({"VENV": "nowhere"}, "no taugrid_analysis in nowhere"),
                                                      ({"MPI": "telepathy"}, "no --mpi=telepathy")])
 def test_the_preflight_says_what_is_missing(cluster: Cluster, world: World, tmp_path: Path, variables: dict[str, str],
                                             expected: str) -> None:

@@ -80,7 +80,7 @@ def read_run(path: Path) -> Run:
             raise InputError("lacks /units or /provenance's ranks", results.path, "a run of this version")
         begin, end = (_moment(results, name) for name in ("started_utc", "finished_utc"))
         seconds = (end - begin).total_seconds()
-        if seconds <= 0:
+        if seconds < 0:
             raise InputError("finished before it started", results.path, "started_utc before finished_utc")
         hosts = list(dict.fromkeys(results.hosts()))
         work = {
@@ -104,7 +104,7 @@ def read_run(path: Path) -> Run:
             ranks=int(facts["ranks"]),
             width=int(facts.get("ranks_per_unit", "1")),
             hosts=hosts,
-            wall=seconds,
+            wall=max(seconds, 1.0),  # both times are whole seconds
             flops=_flops(results, facts),
             units=units,
             work=work,
