@@ -126,6 +126,15 @@ def test_ranks_that_do_not_find_each_other_are_refused(cluster: Cluster, world: 
     assert "2" in line and "--mpi" in line
 
 
+def test_a_rank_that_dies_alone_on_its_host_ends_the_step(cluster: Cluster) -> None:
+    """Nobody of taugrid's sees it there: srun does, as the scripts start it."""
+    began = time.monotonic()
+    done = cluster.run("srun", "--mpi=pmix", "--ntasks=2", "--kill-on-bad-exit=0", os.environ["TAUGRID_FAILING"],
+                       "dies all-reduce", "1")
+    assert done.returncode == 137 and "task 1: Killed" in done.stderr
+    assert time.monotonic() - began < 8  # of them, three to start
+
+
 @pytest.mark.parametrize(("variables", "expected"), [({"PROGRAM": "nowhere"}, "no program nowhere"),
                                                      ({"VENV": "nowhere"}, "no taugrid_analysis in nowhere"),
                                                      ({"MPI": "telepathy"}, "no --mpi=telepathy")])
