@@ -30,7 +30,7 @@ find_path(TAUGRID_NCCL_INCLUDE nccl.h HINTS "${TAUGRID_TORCH_ROOT}/../nvidia/ncc
 find_path(TAUGRID_CUDA_INCLUDE cuda_runtime.h HINTS "${TAUGRID_TORCH_ROOT}/../nvidia/cu13/include"
           "${TAUGRID_TORCH_ROOT}/../nvidia/cuda_runtime/include" /usr/local/cuda/include
           DOC "Folder of cuda_runtime.h")
-# Wheels of the CUDA runtime lack headers that theirs include: a package of its own, nvidia-cuda-crt, has them.
+# Wheels of the CUDA runtime lack headers that theirs include: nvidia-cuda-crt and nvidia-cuda-cccl have them.
 if(TAUGRID_NCCL_INCLUDE AND TAUGRID_CUDA_INCLUDE)
   set(CMAKE_REQUIRED_INCLUDES "${TAUGRID_NCCL_INCLUDE}" "${TAUGRID_CUDA_INCLUDE}")
   if(NOT TAUGRID_NCCL_COMPILES)
