@@ -25,7 +25,9 @@ void combine_aten(const at::Tensor& theta0, std::span<const at::Tensor> tau, con
 }
 
 at::Tensor gram_aten(std::span<const at::Tensor> vectors) {
-  constexpr std::int64_t block = std::int64_t{1} << 20;
+  // A block in double at a time; in strips, because one product of two short, million long factors keeps a
+  // small part of a GPU busy.
+  constexpr std::int64_t block = std::int64_t{1} << 20, strip = std::int64_t{1} << 12;
   const at::NoGradGuard no_grad;
   const auto tasks = static_cast<std::int64_t>(vectors.size());
   const std::int64_t length = vectors.front().numel();
@@ -35,7 +37,13 @@ at::Tensor gram_aten(std::span<const at::Tensor> vectors) {
     std::vector<at::Tensor> rows;
     for (const at::Tensor& vector : vectors) rows.push_back(vector.narrow(0, begin, size));
     const at::Tensor matrix = at::stack(rows).to(at::kDouble);
-    gram.addmm_(matrix, matrix.t());
+    const std::int64_t even = size / strip * strip;
+    if (even > 0) {
+      const auto strips = matrix.narrow(1, 0, even).view({tasks, -1, strip}).transpose(0, 1);
+      gram.add_(at::bmm(strips, strips.transpose(1, 2)).sum(0));
+    }
+    const auto rest = matrix.narrow(1, even, size - even);
+    gram.addmm_(rest, rest.t());
   }
   return gram.cpu();
 }
