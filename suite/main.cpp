@@ -128,8 +128,10 @@ int start(int argc, char** argv) {
 
   if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
   const auto backend = taugrid::weights::backend();
-  if (backend.device != backend.host) taugrid::comm::mpi_takes_gpu_memory();  // this Kokkos starts CUDA
-  const Kokkos::ScopeGuard kokkos;  // its own parser would take our --device
+  const auto& device = *bench ? bench_options.device : *plan ? plan_options.device : options.device;
+  if (backend.device != backend.host && device != "cpu" && !*info && !options.dry_run)
+    taugrid::comm::mpi_takes_gpu_memory();  // this Kokkos starts CUDA
+  const Kokkos::ScopeGuard kokkos;          // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*plan) return taugrid::program::plan(argc, argv, plan_options);
   if (*info) return taugrid::program::info();

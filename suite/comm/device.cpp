@@ -36,7 +36,8 @@ ChosenDevice use_gpu(int gpus, bool mpi_takes_its_memory) {
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
     c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).setDevice(chosen.place);
   } catch (const c10::Error& error) {  // such as a driver older than LibTorch's CUDA
-    throw InputError(fmt::format("no CUDA: {}", error.what_without_backtrace()));
+    const std::string reason = error.what_without_backtrace();
+    throw InputError(fmt::format("no CUDA: {}", reason.substr(0, reason.find('\n'))));
   }
   chosen.name = fmt::format("{} {}", chosen.place.str(), name);
   chosen.identity = number;

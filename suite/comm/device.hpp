@@ -17,7 +17,7 @@ struct ChosenDevice {
   c10::Device place{c10::DeviceType::CPU};
   std::string name = "cpu";           ///< "cuda:0 NVIDIA H100 80GB HBM3"
   std::string identity;               ///< the same only for ranks that share it; empty: the CPU
-  std::string warning;                ///< why no GPU is used although one is there
+  std::string warning;                ///< why no GPU is used although one may be there
   bool mpi_takes_its_memory = false;  ///< tried, on the first rank of each host
 };
 
@@ -38,7 +38,7 @@ struct Beside {
 };
 
 /// Calls `ask` with another stream of the device current, which begins after what the current one was asked
-/// for so far. Not for a CPU.
+/// for so far. Not for a CPU; not within another.
 Beside beside(c10::Device device, const std::function<void()>& ask);
 
 /// Of a tensor that was made beside: once freed, its memory is given to others after the current stream has

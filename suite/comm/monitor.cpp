@@ -252,7 +252,7 @@ bool Monitor::claim() {
   MPI_Request requests[2];
   MPI_Irecv(&first, sizeof first, MPI_BYTE, 0, verdict_tag, place_.control, &requests[0]);
   MPI_Isend(&rank_, sizeof rank_, MPI_BYTE, 0, claim_tag, place_.control, &requests[1]);
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 300; ++i) {
     int done = 0;
     MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE);
     if (done != 0) {

@@ -110,11 +110,20 @@ void check_srun() {
                   tasks));
 }
 
-// A device that one rank lacks ends all, with the first such rank's words.
-void require_on_all(std::string problem) {
+// A device that one rank lacks ends all, with the first such rank's words: where it was asked for, and where
+// others of "auto" found one.
+void require_on_all(std::string problem, const ChosenDevice& device) {
   int rank = 0, size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const bool without = problem.empty() && device.place.is_cpu();
+  int some_has = problem.empty() && !without ? 1 : 0;
+  MPI_Allreduce(MPI_IN_PLACE, &some_has, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (without && some_has != 0)
+    problem = fmt::format(
+        "others of this launch have a GPU, this rank has none{}; start with --device cpu, or where all have "
+        "one",
+        device.warning.empty() ? "" : " (" + device.warning + ")");
   int first = problem.empty() ? size : rank;
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (first == size) return;
@@ -123,7 +132,6 @@ void require_on_all(std::string problem) {
   MPI_Bcast(&length, 1, MPI_INT, first, MPI_COMM_WORLD);
   problem.resize(static_cast<std::size_t>(length));
   MPI_Bcast(problem.data(), length, MPI_CHAR, first, MPI_COMM_WORLD);
-  MPI_Finalize();
   throw InputError(problem);
 }
 
@@ -134,20 +142,24 @@ Runtime::Impl::Start::Start(int& argc, char**& argv, const std::string& wanted_d
   MPI_Initialized(&running);
   int provided = 0;
   launched_by_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;  // MPI_Init may set it under others
+  if (running == 0) check_srun();
+  std::string problem;
+  try {
+    device = choose_device(wanted_device);
+  } catch (const InputError& error) {
+    problem = error.what();
+  }
   if (running != 0) {
     MPI_Query_thread(&provided);
-    device = choose_device(wanted_device);
   } else {
-    check_srun();
-    std::string problem;
-    try {
-      device = choose_device(wanted_device);
-    } catch (const InputError& error) {
-      problem = error.what();
-    }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     started = true;
-    require_on_all(problem);
+  }
+  try {
+    require_on_all(problem, device);
+  } catch (const InputError&) {
+    if (started) MPI_Finalize();
+    throw;
   }
   if (provided < MPI_THREAD_MULTIPLE) {
     throw std::runtime_error("this MPI gives no MPI_THREAD_MULTIPLE, which taugrid needs");

@@ -29,10 +29,19 @@ def run(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more: s
     return folder / "results.h5"
 
 
+def _count(folder: Path, place: int) -> int:
+    return int(Path(str(folder) + ".counts").read_text().split()[place])
+
+
 def waits(folder: Path) -> int:
-    return int(Path(str(folder) + ".counts").read_text().split()[0])
+    return _count(folder, 0)
 
 
 def sent_beside(folder: Path) -> int:
     """Copies to the device on another stream than the one that computes."""
-    return int(Path(str(folder) + ".counts").read_text().split()[1])
+    return _count(folder, 1)
+
+
+def kept(folder: Path) -> int:
+    """Tensors whose memory was kept for the stream that computes, which had not made them."""
+    return _count(folder, 2)

@@ -33,7 +33,7 @@ class Monitor {
   ~Monitor();
 
   /// Whether this rank may print the one failure message: true once a host, and once in all (unless rank 0
-  /// gives no answer within 1 s). Any thread.
+  /// gives no answer within 3 s). Any thread.
   bool claim();
   /// Prints `line` if nobody has yet, and ends all ranks with `code`.
   [[noreturn]] void end_all(const std::string& line, int code);
