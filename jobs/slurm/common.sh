@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the batch scripts, which set the site's values first. sbatch runs a copy of a script, so paths start at the
+# Sourced by the batch scripts. The site's values, unless exported, are set here. sbatch runs a copy of a script, so paths start at the
 # job's folder: that of submission, or --chdir's. It is the repository's root.
 set -uo pipefail
 PROGRAM="${PROGRAM:-build/release/suite/taugrid}"
@@ -24,13 +24,15 @@ preflight() {
 }
 
 # launch EXPERIMENT RUN [OPTION…]. cpus-per-task does not reach srun by itself since Slurm 22.05. Ranks stop together, and
-# the first to leave (75) must not get the others killed, whatever the site's default: their code would not be 75 then.
+# the first to leave (75) must not get the others killed, whatever the site's default; one that dies is PMIx's to see.
 launch() {
   local experiment="$1" run="$2"
   shift 2
+  local stay=()
+  [[ $MPI != pmix* ]] || stay=(--kill-on-bad-exit=0)
   # shellcheck disable=SC2086
-  srun --mpi="$MPI" --ntasks="${STEP_RANKS:-$SLURM_NTASKS}" --kill-on-bad-exit=0 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" $BIND \
-    "$PROGRAM" run "$experiment" --run-dir "$run" "$@"
+  srun --mpi="$MPI" --ntasks="${STEP_RANKS:-$SLURM_NTASKS}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" \
+    ${stay[@]+"${stay[@]}"} $BIND "$PROGRAM" run "$experiment" --run-dir "$run" "$@"
 }
 
 # Stopped at a safe point (75): the job goes back into the queue and continues there. REQUEUE=0: it ends with 75, for

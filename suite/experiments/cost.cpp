@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "suite/comm/device.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/memory.hpp"
 #include "suite/experiments/placement.hpp"
@@ -80,8 +81,10 @@ class Cost final : public Experiment {
       Trainer trainer(study_, name, training, last(), context.group);
       for (std::int64_t step = 0; step < steps_; ++step) {
         context.stop_if_requested();
+        comm::wait_for_device(study_.device());
         const auto began = std::chrono::steady_clock::now();
         trainer.step(step);
+        comm::wait_for_device(study_.device());
         seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
       }
     }

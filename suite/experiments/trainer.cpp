@@ -182,8 +182,9 @@ std::vector<Part> Trainer::take(std::int64_t step) {
 
 void Trainer::prepare(std::int64_t step) {
   if (study_.device().is_cpu() || step >= training_.steps) return;
-  coming_.emplace(Coming{step, {}, {}});
-  coming_->work = comm::beside(study_.device(), [&] { coming_->parts = parts(step); });
+  Coming next{step, {}, {}};
+  next.work = comm::beside(study_.device(), [&] { next.parts = parts(step); });
+  coming_ = std::move(next);
 }
 
 LossValue Trainer::step(std::int64_t number) {

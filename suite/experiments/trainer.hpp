@@ -43,7 +43,7 @@ std::int64_t step_inputs(const Study& study, const std::string& regime, const Tr
 /// Additions and multiplications of one training step of task t.
 double step_flops(const Study& study, const std::string& regime, const Training& training, std::size_t t);
 
-/// Throws std::runtime_error that names the first of these steps' losses, float64 [n], that is not finite;
+/// Throws std::runtime_error that names the first of these steps' losses [n] that is not finite;
 /// the first is that of step `from`.
 void require_finite_losses(const at::Tensor& losses, std::int64_t from);
 

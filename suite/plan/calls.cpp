@@ -12,6 +12,7 @@
 #include "kernels/tangent/ntk.hpp"
 #include "suite/bench/machine.hpp"
 #include "suite/experiments/adamw.hpp"
+#include "suite/experiments/full_products.hpp"
 #include "suite/experiments/regime.hpp"
 #include "suite/experiments/tally.hpp"
 #include "suite/plan/calibrate.hpp"
@@ -99,6 +100,7 @@ Call hessian(const Study& study, std::int64_t n) {
   const auto head = random_head(study, 10);
   const auto labels = random_labels(study, n);
   return {[&study, theta, pixels, head, labels] {
+            const experiments::FullProducts full;
             const autodiff::HessianVectorProduct product(
                 study.layout(),
                 [&](const std::vector<at::Tensor>& p) {
@@ -113,7 +115,11 @@ Call hessian(const Study& study, std::int64_t n) {
 /// Value, tangent and transposed product, as a linear step's gradient.
 Call linear_hessian(const Study& study, std::int64_t n) {
   const auto step = std::make_shared<Step>(study, "linear", n);
-  return {[step] { step->gradient_alone(); }, 5 * static_cast<double>(n) * study.encoder().forward_flops()};
+  return {[step] {
+            const experiments::FullProducts full;
+            step->gradient_alone();
+          },
+          5 * static_cast<double>(n) * study.encoder().forward_flops()};
 }
 
 Call gram(const Study& study, std::int64_t n, std::int64_t rows) {
@@ -121,6 +127,7 @@ Call gram(const Study& study, std::int64_t n, std::int64_t rows) {
   const auto head = random_head(study, 10);
   rows = std::min(rows, n);
   return {[&study, theta, pixels, head, rows] {
+            const experiments::FullProducts full;
             tangent::ntk_gram(study.layout(),
                               [&](const std::vector<autodiff::Recorded>& p) {
                                 return head.logits(study.encoder().encode(p, pixels));

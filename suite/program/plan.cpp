@@ -69,8 +69,7 @@ plan::Profile find_profile(comm::Runtime& runtime, const Listing& listing, const
   if (const auto there = sysconf(_SC_NPROCESSORS_ONLN); runtime.device().is_cpu() && profile.cores < there)
     fmt::print(
         "warning: this process may use {} of the host's {} cores, and hosts are planned with as many: where "
-        "that is "
-        "wrong, measure in a job that has them all (--exclusive, --cpus-per-task={})\n",
+        "that is wrong, measure in a job that has them all (--exclusive, --cpus-per-task={})\n",
         profile.cores, there, there);
   return profile;
 }

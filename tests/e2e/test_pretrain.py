@@ -102,6 +102,7 @@ def test_killed_it_goes_on_bitwise(experiment: Path, tmp_path: Path) -> None:
     job = launch.start(1, "run", experiment, "--run-dir", folder, *settings)
     assert launch.wait_until((folder / "scratch" / "pretrain" / "state.safetensors").exists, job)
     launch.kill_all(job)
+    assert (folder / "scratch" / "pretrain" / "state.safetensors").exists()
     assert differing(expected, numbers(launch.measure(experiment, folder, *settings, ranks=1))) == []
     assert launch.leftovers(folder) == []
 
@@ -110,4 +111,4 @@ def test_on_a_device_it_does_not_wait_for_each_step(experiment: Path, tmp_path: 
     host = numbers(launch.measure(experiment, tmp_path / "host", ranks=1))
     assert_close(host, numbers(rehearsal.run(experiment, tmp_path / "short")), tolerance=1e-3)
     rehearsal.run(experiment, tmp_path / "long", "--set", "pretrain.steps=112")
-    assert rehearsal.waits(tmp_path / "long") - rehearsal.waits(tmp_path / "short") < 100 / 10
+    assert rehearsal.waits(tmp_path / "long") - rehearsal.waits(tmp_path / "short") < 100 / 2

@@ -132,7 +132,7 @@ def test_a_rank_that_dies_alone_on_its_host_ends_the_step(cluster: Cluster) -> N
     done = cluster.run("srun", "--mpi=pmix", "--ntasks=2", "--kill-on-bad-exit=0", os.environ["TAUGRID_FAILING"],
                        "dies all-reduce", "1")
     assert done.returncode == 137 and "task 1: Killed" in done.stderr
-    assert time.monotonic() - began < 8  # of them, three to start
+    assert time.monotonic() - began < 30  # srun's own start among them, on a busy machine
 
 
 @pytest.mark.parametrize(("variables", "expected"), [({"PROGRAM": "nowhere"}, "no program nowhere"),

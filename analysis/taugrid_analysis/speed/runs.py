@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from dataclasses import dataclass
 from datetime import datetime
@@ -96,7 +97,7 @@ def read_run(path: Path) -> Run:
             "ranks": facts["ranks"],
             "threads": facts.get("threads_per_rank", "unknown"),
             "host_name": " ".join(hosts) or "unknown",
-            "device": ", ".join(dict.fromkeys(unit.device for unit in units)),
+            "device": ", ".join(sorted({re.sub(r":\d+", "", unit.device) for unit in units})),
         }
         context |= {key: facts[name] for key, name in RENAMED.items() if name in facts}
         return Run(

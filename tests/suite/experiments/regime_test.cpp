@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "suite/experiments/full_products.hpp"
 #include "suite/experiments/memory.hpp"
 
 namespace taugrid::experiments {
@@ -134,6 +135,18 @@ TEST_F(RegimeParts, APenaltyNeedsALinearModel) {
   const TrainingLoss loss(*encoder, regime("standard"), theta0);
   at::Tensor gradient;
   EXPECT_THROW(loss(theta, {labelled(2), penalised(2, 1)}, gradient), std::invalid_argument);
+}
+
+TEST(FullProducts, AreReducedAgainAfterwards) {
+  auto& context = at::globalContext();
+  for (const bool reduced : {true, false}) {
+    context.setAllowTF32CuBLAS(reduced);
+    {
+      const FullProducts full;
+      EXPECT_FALSE(context.allowTF32CuBLAS());
+    }
+    EXPECT_EQ(context.allowTF32CuBLAS(), reduced);
+  }
 }
 
 TEST(PeakMemory, CountsTensorsAliveAtOnce) {
