@@ -86,6 +86,17 @@ def test_an_array_is_a_run_a_seed(cluster: Cluster, world: World, tmp_path: Path
     assert differing(numbers(own), numbers(run / "seed5" / "results.h5")) == []
 
 
+def test_an_array_is_a_run_a_value(cluster: Cluster, world: World, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    job = submit(cluster, tmp_path / "out-%a", SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run,
+                 options=("--array=1,2",), SWEEP="finetune.weight_decay 0.1 0.3")
+    assert cluster.wait(f"{job}_1", "COMPLETED", "FAILED")["JobState"] == "COMPLETED", (tmp_path / "out-1").read_text()
+    own = measure(world.experiment, tmp_path / "own", "--set", "finetune.weight_decay=0.3")
+    assert differing(numbers(own), numbers(run / "finetune.weight_decay=0.3" / "results.h5")) == []
+    assert cluster.wait(f"{job}_2", "COMPLETED", "FAILED")["ExitCode"] == "2:0"
+    assert "has no value 2: --array=0-1" in (tmp_path / "out-2").read_text()
+
+
 def test_paper_tables(cluster: Cluster, world: World, tmp_path: Path) -> None:
     output = tmp_path / "out"
     job = submit(cluster, output, SCRIPTS / "paper-tables.sbatch", "tau_jp", tmp_path / "run",
