@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the batch scripts. The site's values, unless exported, are set here. sbatch runs a copy of a script, so paths start at the
-# job's folder: that of submission, or --chdir's. It is the repository's root.
+# Sourced by the batch scripts. The site's values, unless exported, are set here. sbatch runs a copy of a script, so paths
+# start at the job's folder: that of submission, or --chdir's. It is the repository's root.
 set -uo pipefail
 PROGRAM="${PROGRAM:-build/release/suite/taugrid}"
 VENV="${VENV:-.venv}"

@@ -235,6 +235,13 @@ at::Tensor normalised_images(const at::Tensor& images, const std::vector<float>&
                            at::tensor(std, at::kFloat).to(images.device()));
 }
 
+at::Tensor send(at::Device device, const at::Tensor& tensor) {
+  if (device.is_cpu()) return tensor;
+  auto pinned = at::empty(tensor.sizes(), tensor.options().pinned_memory(true));
+  pinned.copy_(tensor);
+  return pinned.to(device, /*non_blocking=*/true);
+}
+
 at::Tensor rows_on(at::Device device, const at::Tensor& rows, const at::Tensor& index) {
   if (device.is_cpu()) return rows.index_select(0, index);
   auto shape = rows.sizes().vec();

@@ -57,6 +57,9 @@ at::Tensor normalised_images(const at::Tensor& images, const at::Tensor& mean, c
 at::Tensor normalised_images(const at::Tensor& images, const std::vector<float>& mean,
                              const std::vector<float>& std);
 
+/// `tensor` on `device`, through pinned memory as below; itself on a CPU.
+at::Tensor send(at::Device device, const at::Tensor& tensor);
+
 /// rows[index] on `device`. The host does not wait for a GPU: rows travel from pinned memory, which LibTorch
 /// keeps until they have arrived, so that the next ones are gathered and sent meanwhile.
 at::Tensor rows_on(at::Device device, const at::Tensor& rows, const at::Tensor& index);

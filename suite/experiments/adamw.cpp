@@ -51,21 +51,21 @@ void AdamW::step(const at::Tensor& gradient, double learning_rate) {
                     /*maximize=*/false);
 }
 
-void AdamW::save(store::TensorFile& file) const {
+void AdamW::save(store::TensorFile& file, const std::string& name) const {
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     const auto n = std::to_string(i);
-    file.tensors["adamw.first." + n] = segments_[i].first;
-    file.tensors["adamw.second." + n] = segments_[i].second;
-    file.tensors["adamw.steps." + n] = segments_[i].steps.view({1});
+    file.tensors[name + ".first." + n] = segments_[i].first;
+    file.tensors[name + ".second." + n] = segments_[i].second;
+    file.tensors[name + ".steps." + n] = segments_[i].steps.view({1});
   }
 }
 
-void AdamW::load(const store::TensorFile& file) {
+void AdamW::load(const store::TensorFile& file, const std::string& name) {
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     const auto n = std::to_string(i);
-    segments_[i].first.copy_(file.tensors.at("adamw.first." + n));
-    segments_[i].second.copy_(file.tensors.at("adamw.second." + n));
-    segments_[i].steps.copy_(file.tensors.at("adamw.steps." + n).squeeze(0));
+    segments_[i].first.copy_(file.tensors.at(name + ".first." + n));
+    segments_[i].second.copy_(file.tensors.at(name + ".second." + n));
+    segments_[i].steps.copy_(file.tensors.at(name + ".steps." + n).squeeze(0));
   }
 }
 

@@ -27,8 +27,8 @@ class AdamW {
   void step(const at::Tensor& gradient, double learning_rate);
 
   /// Moments and step count, to go on bitwise.
-  void save(store::TensorFile& file) const;
-  void load(const store::TensorFile& file);
+  void save(store::TensorFile& file, const std::string& name = "adamw") const;
+  void load(const store::TensorFile& file, const std::string& name = "adamw");
 
  private:
   struct Segment {

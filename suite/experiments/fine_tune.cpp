@@ -135,16 +135,9 @@ class FineTune final : public Experiment {
       store::write_safetensors(state_path, state);
     };
 
-    // A look at the losses makes the host wait for a GPU: each second there, each step here.
-    const double look_every = study_.device().is_cpu() ? 0 : 1;
-    double saved = 0, looked = 0;
-    std::int64_t finite = step;
-    const auto look = [&] {
-      require_finite_losses(
-          losses.narrow(0, finite, step - finite) + penalties.narrow(0, finite, step - finite), finite);
-      finite = step;
-      looked = since();
-    };
+    double saved = 0;
+    LossWatch watch(study_.device(), step);
+    const auto look = [&] { watch.look({losses, penalties}, step); };
     while (step < training.steps) {
       if (context.stop.requested(context.group)) {
         look();
@@ -162,7 +155,7 @@ class FineTune final : public Experiment {
       penalties[step] = value.penalty;
       ++step;
       keep_trace();
-      if (since() - looked < look_every && step < training.steps) continue;
+      if (!watch.due() && step < training.steps) continue;
       look();
       context.progress(static_cast<double>(step) / static_cast<double>(training.steps),
                        "loss " + std::to_string(value.loss.item<double>()).substr(0, 5));

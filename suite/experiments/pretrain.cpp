@@ -111,34 +111,22 @@ class Pretrain final : public Experiment {
       losses.copy_(state.tensors.at("loss"));
       scales.copy_(state.tensors.at("scales"));
       optimiser.load(state);
-      store::TensorFile scale_state;
-      for (const auto& [name, tensor] : state.tensors) {
-        if (name.starts_with("scale.")) scale_state.tensors[name.substr(6)] = tensor;
-      }
-      scale_optimiser.load(scale_state);
+      scale_optimiser.load(state, "scale");
       step = std::stoll(state.metadata.at("step"));
     }
     const auto save = [&] {
-      store::TensorFile state, scale_state;  // one file: both optimisers' steps agree
+      store::TensorFile state;  // one file: both optimisers' steps agree
       state.tensors = {{"theta", theta}, {"log_scale", log_scale}, {"loss", losses}, {"scales", scales}};
-      scale_optimiser.save(scale_state);
-      for (const auto& [name, tensor] : scale_state.tensors) state.tensors["scale." + name] = tensor;
+      scale_optimiser.save(state, "scale");
       state.metadata["step"] = std::to_string(step);
       optimiser.save(state);
       store::write_safetensors(state_path, state);
     };
-    auto saved = std::chrono::steady_clock::now(), looked = saved;
-    // A look at the losses makes the host wait for a GPU: each second there, each step here.
-    const std::chrono::duration<double> look_every(study_.device().is_cpu() ? 0 : 1);
-    std::int64_t finite = step;
-    const auto look = [&] {
-      require_finite_losses(losses.narrow(0, finite, step - finite), finite);
-      finite = step;
-      looked = std::chrono::steady_clock::now();
-    };
+    auto saved = std::chrono::steady_clock::now();
+    LossWatch watch(study_.device(), step);
+    const auto look = [&] { watch.look({losses}, step); };
     const auto mean = at::tensor(task.mean, theta.options()),
                deviation = at::tensor(task.std, theta.options());
-    const auto all = at::arange(settings_.batch, at::kLong);
     while (step < settings_.steps) {
       if (context.stop.requested()) {
         look();
@@ -157,10 +145,9 @@ class Pretrain final : public Experiment {
       const auto rows =
           used.index_select(0, at::randperm(n, generator, at::kLong).narrow(0, 0, settings_.batch));
       const auto images = shifted(pairs.images.index_select(0, rows), generator);
-      const auto pixels =
-          data::normalised_images(data::rows_on(study_.device(), images, all), mean, deviation);
+      const auto pixels = data::normalised_images(data::send(study_.device(), images), mean, deviation);
       const auto on_host = pairs.caption.index_select(0, rows).to(at::kLong);
-      const auto caption = data::rows_on(study_.device(), on_host, all);
+      const auto caption = data::send(study_.device(), on_host);
       const auto text = data::rows_on(study_.device(), pairs.text_embedding, on_host);
       const auto positives = (caption.unsqueeze(0) == caption.unsqueeze(1)).to(at::kFloat);
 
@@ -186,7 +173,7 @@ class Pretrain final : public Experiment {
       scale_optimiser.step(scale_gradient, rate * settings_.scale_factor);
       log_scale.clamp_max_(std::log(settings_.scale_limit));
       ++step;
-      if (std::chrono::steady_clock::now() - looked < look_every && step < settings_.steps) continue;
+      if (!watch.due() && step < settings_.steps) continue;
       look();
       context.progress(static_cast<double>(step) / static_cast<double>(settings_.steps),
                        "loss " + std::to_string(loss.item<double>()).substr(0, 5));

@@ -249,9 +249,10 @@ Sample Study::sample(std::size_t t, Split split, std::int64_t n) const {
   sample.labels = labels(t, split, sample.index);
   samples_.emplace_front(t, split, sample);
   std::size_t bytes = 0;
+  const auto most = kept_samples();
   for (auto it = samples_.begin(); it != samples_.end(); ++it) {
     bytes += std::get<2>(*it).pixels.nbytes();
-    if (bytes <= kept_samples() || it == samples_.begin()) continue;
+    if (bytes <= most || it == samples_.begin()) continue;
     samples_.erase(it, samples_.end());
     break;
   }

@@ -217,12 +217,22 @@ LossValue Trainer::step(std::int64_t number) {
   return value;
 }
 
-void require_finite_losses(const at::Tensor& losses, std::int64_t from) {
-  const auto wrong = at::isfinite(losses).logical_not().nonzero();
-  if (wrong.size(0) == 0) return;
-  throw std::runtime_error("the training loss is not finite at step " +
-                           std::to_string(from + wrong[0].item<std::int64_t>()) +
-                           "; a smaller learning_rate may help");
+LossWatch::LossWatch(at::Device device, std::int64_t step)
+    : every_(device.is_cpu() ? 0 : 1), looked_(comm::Runtime::clock()), finite_(step) {}
+
+bool LossWatch::due() const { return comm::Runtime::clock() - looked_ >= every_; }
+
+void LossWatch::look(const std::vector<at::Tensor>& losses, std::int64_t step) {
+  const auto recent = [&](const at::Tensor& each) { return each.narrow(0, finite_, step - finite_); };
+  auto sum = recent(losses[0]);
+  for (std::size_t i = 1; i < losses.size(); ++i) sum = sum + recent(losses[i]);
+  const auto wrong = at::isfinite(sum).logical_not().nonzero();
+  if (wrong.size(0) != 0)
+    throw std::runtime_error("the training loss is not finite at step " +
+                             std::to_string(finite_ + wrong[0].item<std::int64_t>()) +
+                             "; a smaller learning_rate may help");
+  finite_ = step;
+  looked_ = comm::Runtime::clock();
 }
 
 void Trainer::save(store::TensorFile& state) const {

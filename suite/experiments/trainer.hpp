@@ -43,9 +43,20 @@ std::int64_t step_inputs(const Study& study, const std::string& regime, const Tr
 /// Additions and multiplications of one training step of task t.
 double step_flops(const Study& study, const std::string& regime, const Training& training, std::size_t t);
 
-/// Throws std::runtime_error that names the first of these steps' losses [n] that is not finite;
-/// the first is that of step `from`.
-void require_finite_losses(const at::Tensor& losses, std::int64_t from);
+/// Looks for losses that are not finite. That makes the host wait for a GPU: due each second there, at each
+/// step on a CPU.
+class LossWatch {
+ public:
+  LossWatch(at::Device device, std::int64_t step);
+  bool due() const;
+  /// At the sums of these losses [steps], from the step of the last look to before `step`. Throws
+  /// std::runtime_error that names the first step whose sum is not finite.
+  void look(const std::vector<at::Tensor>& losses, std::int64_t step);
+
+ private:
+  double every_, looked_;
+  std::int64_t finite_;
+};
 
 /// Rows of one step's batch: epochs of seeded permutations, laid end to end; any step can be found again.
 class Batches {

@@ -39,8 +39,6 @@ void host_waits() {
   if (inside == 0) ++waits;
 }
 
-thread_local c10::StreamId current_stream = 0;
-
 struct HostMemory final : c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     void* memory = c10::alloc_cpu(bytes);
@@ -53,6 +51,8 @@ struct HostMemory final : c10::Allocator {
 };
 
 HostMemory memory;
+
+thread_local c10::StreamId current_stream = 0;
 
 /// One device; work on any stream is over when it has been asked for.
 struct Guard final : c10::impl::DeviceGuardImplInterface {

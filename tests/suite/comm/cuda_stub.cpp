@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for the CUDA driver, found as libcuda.so.1: STUB_GPUS devices, whose memory is the host's. Says
 // on stderr which one is made current, and whether MPI runs by then. With STUB_FAR, its memory is no address
-// of the host; with STUB_BUSY, no device can be used;
-// with STUB_BROKEN, the driver does not start.
+// of the host; with STUB_BUSY, no device can be used; with STUB_BROKEN, the driver does not start.
 #include <dlfcn.h>
 #include <unistd.h>
 
