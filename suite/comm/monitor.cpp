@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-enum Tag { claim_tag = 1, verdict_tag, stop_tag, silence_tag, question_tag, answer_tag };
+enum Tag { way_tag = 1, claim_tag, verdict_tag, known_tag, stop_tag, hush_tag, question_tag, answer_tag };
 
 thread_local bool is_monitor = false;
 
@@ -57,6 +57,7 @@ bool Monitor::take(int tag, Message& message, int& from) const {
 Monitor::Monitor(Place place) : place_(std::move(place)) {
   MPI_Comm_rank(place_.control, &rank_);
   leader_ = place_.local_rank == 0;
+  meet_rank_0();
   open_others();
   thread_ = std::jthread([this](const std::stop_token& token) { watch(token); });
 }
@@ -68,6 +69,17 @@ Monitor::~Monitor() {
       close(other.fd);
     }
   }
+}
+
+// Open MPI connects two ranks at their first message, with the launcher's help: too late for a claim where
+// the launcher is slow, or ends the job already.
+void Monitor::meet_rank_0() const {
+  const auto meet = [&](int other) {
+    MPI_Sendrecv(nullptr, 0, MPI_BYTE, other, way_tag, nullptr, 0, MPI_BYTE, other, way_tag, place_.control,
+                 MPI_STATUS_IGNORE);
+  };
+  if (rank_ != 0) return meet(0);
+  for (int other = 1; other < static_cast<int>(place_.leaders.size()); ++other) meet(other);
 }
 
 void Monitor::watch(const std::stop_token& token) {
@@ -216,9 +228,48 @@ void Monitor::pass_on() {
     stop_told_ = reason;
     rank_ == 0 ? tell_other_hosts(stop_tag, stop_told_) : tell(0, stop_tag, stop_told_);
   }
-  if (rank_ == 0 && place_.board->claimed != 0 && silence_told_ == 0) {
-    silence_told_ = 1;
-    tell_other_hosts(silence_tag, silence_told_);
+  if (rank_ == 0 && place_.board->claimed != 0 && !place_.board->hushed) {
+    hush();
+  }
+}
+
+// Rank 0 tells the other hosts who speaks, and then the speaker that they know. A host that does not hear
+// within 1 s stands still.
+void Monitor::hush() {
+  if (speaker_ < 0) {
+    const int claimed = place_.board->claimed;
+    speaker_ = claimed > 0 ? 0 : Board::leader_of(claimed);
+    for (const int leader : std::set<int>(place_.leaders.begin(), place_.leaders.end())) {
+      if (leader == 0 || leader == speaker_) continue;
+      hushing_.push_back(MPI_REQUEST_NULL);
+      // Synchronous: complete only when received.
+      MPI_Issend(&speaker_, sizeof speaker_, MPI_BYTE, leader, hush_tag, place_.control, &hushing_.back());
+    }
+    hushing_since_ = steady_seconds();
+  }
+  int done = 0;
+  MPI_Testall(static_cast<int>(hushing_.size()), hushing_.data(), &done, MPI_STATUSES_IGNORE);
+  if (done == 0 && steady_seconds() < hushing_since_ + 1) {
+    return;
+  }
+  place_.board->hushed = true;
+  if (waiting_ >= 0) {
+    const int known = 1;
+    MPI_Send(&known, sizeof known, MPI_BYTE, waiting_, known_tag, place_.control);
+  }
+}
+
+// The speaker ends all ranks after this: those that had not heard might find time to speak as well.
+void Monitor::wait_until_hushed() {
+  const auto hosts = std::set<int>(place_.leaders.begin(), place_.leaders.end()).size();
+  const auto hushed = [&] {
+    if (place_.leaders[rank_] == 0) return place_.board->hushed.load();
+    int message = 0;
+    int from = 0;
+    return take(known_tag, message, from);
+  };
+  for (const double end = steady_seconds() + 2; hosts > 1 && steady_seconds() < end && !hushed();) {
+    pause(10ms);
   }
 }
 
@@ -228,15 +279,16 @@ void Monitor::answer() {
   while (take(stop_tag, message, from)) {
     StopRequest(&place_.board->stop).request(message);
   }
-  while (take(silence_tag, message, from)) {
-    place_.board->claim(Board::elsewhere);
+  while (take(hush_tag, message, from)) {
+    place_.board->claimed = Board::host_of(message);  // also over a claim that waits for its verdict
   }
   for (Question question; take(question_tag, question, from);) {
     const auto mine = answer_of(question);
     MPI_Send(&mine, sizeof mine, MPI_BYTE, from, answer_tag, place_.control);
   }
   while (rank_ == 0 && take(claim_tag, message, from)) {
-    const int first = place_.board->claim(Board::elsewhere) ? 1 : 0;
+    const int first = place_.board->claim(Board::host_of(place_.leaders[from])) ? 1 : 0;
+    if (first != 0) waiting_ = from;
     MPI_Send(&first, sizeof first, MPI_BYTE, from, verdict_tag, place_.control);
   }
 }
@@ -248,15 +300,17 @@ bool Monitor::claim() {
   if (place_.leaders[rank_] == 0) {
     return true;  // this host's flag is the one for all
   }
-  int first = 1;
   MPI_Request requests[2];
-  MPI_Irecv(&first, sizeof first, MPI_BYTE, 0, verdict_tag, place_.control, &requests[0]);
+  MPI_Irecv(&verdict_, sizeof verdict_, MPI_BYTE, 0, verdict_tag, place_.control, &requests[0]);
   MPI_Isend(&rank_, sizeof rank_, MPI_BYTE, 0, claim_tag, place_.control, &requests[1]);
-  for (int i = 0; i < 300; ++i) {
+  for (const double end = steady_seconds() + 3; steady_seconds() < end;) {
     int done = 0;
     MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE);
     if (done != 0) {
-      return first != 0;
+      return verdict_ != 0;
+    }
+    if (place_.board->claimed < 0) {
+      return false;  // heard from the leader
     }
     pause(10ms);
   }
@@ -296,9 +350,8 @@ void Monitor::end_all(const std::string& line, int code) {
     // One write: lines of several ranks do not mix.
     [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
     place_.board->said = true;
-    // Time for the launcher to read it; and for rank 0 to silence other hosts, where there are any.
-    const bool one_host = std::set<int>(place_.leaders.begin(), place_.leaders.end()).size() == 1;
-    pause(one_host ? 50ms : 300ms);
+    wait_until_hushed();
+    pause(50ms);  // time for the launcher to read it
   }
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);

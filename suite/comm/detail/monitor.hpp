@@ -44,6 +44,7 @@ class Monitor {
 
  private:
   void watch(const std::stop_token& token);
+  void meet_rank_0() const;
   void open_others();
   bool can_see(const Slot& other) const;
   void look_at(const Slot& other);
@@ -68,6 +69,8 @@ class Monitor {
   bool take(int tag, Message& message, int& from) const;
   void pause(std::chrono::milliseconds time);
   void pass_on();
+  void hush();
+  void wait_until_hushed();
   void answer();
 
   Place place_;
@@ -75,7 +78,11 @@ class Monitor {
   std::vector<pollfd> others_;  // of each slot of this host: its process, < 0 where it is not watched so
   bool leader_ = false;
   int stop_told_ = 0;
-  int silence_told_ = 0;
+  int verdict_ = 0;                   // of this rank's claim: whether it may speak
+  int speaker_ = -1;                  // on rank 0: who leads the host that speaks,
+  int waiting_ = -1;                  // which rank of it waits until the others know,
+  std::vector<MPI_Request> hushing_;  // and the words to the other hosts, since
+  double hushing_since_ = 0;
   std::atomic<double> deadline_{std::numeric_limits<double>::infinity()};
   std::atomic<double> limit_{std::numeric_limits<double>::infinity()};
   std::jthread thread_;  // last: it uses the others

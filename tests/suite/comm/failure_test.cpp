@@ -54,6 +54,18 @@ TEST(Failure, ManyRanksThatThrowPrintOneMessage) {
   }
 }
 
+// Longer than a rank waits to hear whether it may speak.
+TEST(Failure, OneMessageWhereTheLauncherStandsStill) {
+  Job job(command(4, "all-throw", 2));
+  ASSERT_TRUE(job.says("# now"));
+  job.signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  job.signal(SIGCONT);
+  const auto ended = job.end();
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_TRUE(one_line_with(ended, {"failed in unit finetune/standard/fashion: no memory"})) << ended.err;
+}
+
 TEST(Failure, AKilledRankIsNamedWithWhatItDid) {
   for (const int ranks : {2, 4}) {
     for (const int ranks_per_host : {0, 2}) {
