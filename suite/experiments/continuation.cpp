@@ -62,7 +62,8 @@ class Continuation final : public Experiment {
     std::int64_t rows = 0;
     for (std::size_t b = 0; b < study_.tasks(); ++b) {
       const auto n = study_.sample_size(b, Split::test, trace_points(study_));
-      tally.sample(b, Split::test, n).logits(b, n, steps * (T + 1));  // alone, of all, of each pair
+      // Alone, of all, of each pair; and a norm of each vector, which takes about as long.
+      tally.sample(b, Split::test, n).logits(b, n, steps * (2 * T + 1));
       rows += n;
     }
     tally.reads(features_bytes(study_));
