@@ -3,11 +3,11 @@
 // What happens when a rank fails: all ranks stop within seconds, one message says which and at what.
 //
 // A failing rank claims the right to speak (an atomic flag of its host; of all hosts through rank 0), prints,
-// and calls MPI_Abort. A rank that dies is noticed by its neighbour on the host, which watches its process 10
-// times a second, reads its last operation from shared memory, and does the same. mpirun adds notices of its
-// own
-// (`-q` silences them). The shell sees 1, 2 or 75 as below; 137 or 1 where a rank was killed, as mpirun and
-// MPI_Abort race. A rank alone on its host has no neighbour: mpirun or srun reports its death.
+// and, once all hosts know that it did, calls MPI_Abort. A rank that dies is noticed by the others of its
+// host, which wait on its process, read its last operation from shared memory, and do the same. mpirun adds
+// notices of its own (`-q` silences them). The shell sees 1, 2 or 75 as below; 137 or 1 where a rank was
+// killed, as mpirun and MPI_Abort race. A rank alone on its host has no neighbour: mpirun or srun reports its
+// death.
 #pragma once
 
 #include <functional>
