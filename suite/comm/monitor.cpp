@@ -57,6 +57,9 @@ bool Monitor::take(int tag, Message& message, int& from) const {
 Monitor::Monitor(Place place) : place_(std::move(place)) {
   MPI_Comm_rank(place_.control, &rank_);
   leader_ = place_.local_rank == 0;
+  std::set<int> others(place_.leaders.begin(), place_.leaders.end());
+  others.erase(0);
+  other_leaders_.assign(others.begin(), others.end());
   meet_rank_0();
   open_others();
   thread_ = std::jthread([this](const std::stop_token& token) { watch(token); });
@@ -216,11 +219,7 @@ void Monitor::tell(int to, int tag, const int& message) {
 }
 
 void Monitor::tell_other_hosts(int tag, const int& message) {
-  for (const int leader : std::set<int>(place_.leaders.begin(), place_.leaders.end())) {
-    if (leader != 0) {
-      tell(leader, tag, message);
-    }
-  }
+  for (const int leader : other_leaders_) tell(leader, tag, message);
 }
 
 void Monitor::pass_on() {
@@ -233,17 +232,15 @@ void Monitor::pass_on() {
   }
 }
 
-// Rank 0 tells the other hosts who speaks, and then the speaker that they know. A host that does not hear
-// within 1 s stands still.
+// Rank 0 tells the other hosts that one speaks, and then the speaker that they know. A host that does not
+// hear within 1 s stands still.
 void Monitor::hush() {
-  if (speaker_ < 0) {
-    const int claimed = place_.board->claimed;
-    speaker_ = claimed > 0 ? 0 : Board::leader_of(claimed);
-    for (const int leader : std::set<int>(place_.leaders.begin(), place_.leaders.end())) {
-      if (leader == 0 || leader == speaker_) continue;
+  if (hushing_since_ < 0) {
+    for (const int leader : other_leaders_) {
+      if (speaker_ >= 0 && leader == place_.leaders[speaker_]) continue;
       hushing_.push_back(MPI_REQUEST_NULL);
       // Synchronous: complete only when received.
-      MPI_Issend(&speaker_, sizeof speaker_, MPI_BYTE, leader, hush_tag, place_.control, &hushing_.back());
+      MPI_Issend(&rank_, sizeof rank_, MPI_BYTE, leader, hush_tag, place_.control, &hushing_.back());
     }
     hushing_since_ = steady_seconds();
   }
@@ -253,22 +250,21 @@ void Monitor::hush() {
     return;
   }
   place_.board->hushed = true;
-  if (waiting_ >= 0) {
-    const int known = 1;
-    MPI_Send(&known, sizeof known, MPI_BYTE, waiting_, known_tag, place_.control);
+  if (speaker_ >= 0) {
+    MPI_Send(&rank_, sizeof rank_, MPI_BYTE, speaker_, known_tag, place_.control);
   }
 }
 
 // The speaker ends all ranks after this: those that had not heard might find time to speak as well.
 void Monitor::wait_until_hushed() {
-  const auto hosts = std::set<int>(place_.leaders.begin(), place_.leaders.end()).size();
   const auto hushed = [&] {
     if (place_.leaders[rank_] == 0) return place_.board->hushed.load();
     int message = 0;
     int from = 0;
     return take(known_tag, message, from);
   };
-  for (const double end = steady_seconds() + 2; hosts > 1 && steady_seconds() < end && !hushed();) {
+  if (other_leaders_.empty()) return;
+  for (const double end = steady_seconds() + 2; steady_seconds() < end && !hushed();) {
     pause(10ms);
   }
 }
@@ -280,15 +276,15 @@ void Monitor::answer() {
     StopRequest(&place_.board->stop).request(message);
   }
   while (take(hush_tag, message, from)) {
-    place_.board->claimed = Board::host_of(message);  // also over a claim that waits for its verdict
+    place_.board->claimed = Board::elsewhere;  // also over a claim that waits for its verdict
   }
   for (Question question; take(question_tag, question, from);) {
     const auto mine = answer_of(question);
     MPI_Send(&mine, sizeof mine, MPI_BYTE, from, answer_tag, place_.control);
   }
   while (rank_ == 0 && take(claim_tag, message, from)) {
-    const int first = place_.board->claim(Board::host_of(place_.leaders[from])) ? 1 : 0;
-    if (first != 0) waiting_ = from;
+    const int first = place_.board->claim(Board::elsewhere) ? 1 : 0;
+    if (first != 0) speaker_ = from;
     MPI_Send(&first, sizeof first, MPI_BYTE, from, verdict_tag, place_.control);
   }
 }
@@ -309,7 +305,7 @@ bool Monitor::claim() {
     if (done != 0) {
       return verdict_ != 0;
     }
-    if (place_.board->claimed < 0) {
+    if (place_.board->claimed == Board::elsewhere) {
       return false;  // heard from the leader
     }
     pause(10ms);

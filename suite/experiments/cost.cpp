@@ -79,9 +79,9 @@ class Cost final : public Experiment {
     std::vector<double> seconds;
     {
       Trainer trainer(study_, name, training, last(), context.group);
+      comm::wait_for_device(study_.device());
       for (std::int64_t step = 0; step < steps_; ++step) {
         context.stop_if_requested();
-        comm::wait_for_device(study_.device());
         const auto began = std::chrono::steady_clock::now();
         trainer.step(step);
         comm::wait_for_device(study_.device());

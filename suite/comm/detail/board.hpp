@@ -37,16 +37,14 @@ struct Slot {
 
 /// One host. Lives in a mapping that is never unmapped: the signal handler writes to it at any time.
 struct Board {
-  /// Who prints the failure message: its place among the slots + 1, another host (see below), or 0: nobody.
+  static constexpr int elsewhere = -1;
+  /// Who prints the failure message: its place among the slots + 1, a rank of another host, or 0: nobody.
   std::atomic<int> claimed{0};
   std::atomic<bool> said{false};    ///< the message is out
-  std::atomic<bool> hushed{false};  ///< on rank 0's host: the others know who speaks
+  std::atomic<bool> hushed{false};  ///< on rank 0's host: the others know that one speaks
   std::atomic<int> stop{0};
   Slot slots[1];  // one a rank of the host
 
-  /// `claimed` where a rank of another host speaks, of the host that `leader` leads; and back.
-  static constexpr int host_of(int leader) { return -1 - leader; }
-  static constexpr int leader_of(int claimed) { return -1 - claimed; }
   /// Whether `who` is the first on this host.
   bool claim(int who, int before = 0) { return claimed.compare_exchange_strong(before, who); }
 };

@@ -77,12 +77,12 @@ class Monitor {
   int rank_ = 0;
   std::vector<pollfd> others_;  // of each slot of this host: its process, < 0 where it is not watched so
   bool leader_ = false;
+  std::vector<int> other_leaders_;  // of the hosts that are not rank 0's
   int stop_told_ = 0;
   int verdict_ = 0;                   // of this rank's claim: whether it may speak
-  int speaker_ = -1;                  // on rank 0: who leads the host that speaks,
-  int waiting_ = -1;                  // which rank of it waits until the others know,
-  std::vector<MPI_Request> hushing_;  // and the words to the other hosts, since
-  double hushing_since_ = 0;
+  int speaker_ = -1;                  // on rank 0: which rank of another host speaks, if one does,
+  std::vector<MPI_Request> hushing_;  // and the words to the others,
+  double hushing_since_ = -1;         // since; < 0: not yet
   std::atomic<double> deadline_{std::numeric_limits<double>::infinity()};
   std::atomic<double> limit_{std::numeric_limits<double>::infinity()};
   std::jthread thread_;  // last: it uses the others
