@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import picture_format, write
-from taugrid_analysis.published import PAPERS
-from taugrid_analysis.results import Results
+from taugrid_analysis.papers import PAPERS
 from taugrid_analysis.speed import commands as speed
 from taugrid_analysis.text_table import RENDERERS
+
+if TYPE_CHECKING:  # pandas and xarray take a second to load: commands about speed do without
+    from taugrid_analysis.run import Run
 
 DOTS_PER_INCH = 150
 
@@ -30,6 +34,13 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("run", metavar="RUN", type=Path, help="run folder, or its results.h5")
         return made
 
+    def several(name: str, summary: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=summary, description=summary)
+        made.add_argument(
+            "runs", metavar="RUN", type=Path, nargs="+", help="run folders, or their results.h5"
+        )
+        return made
+
     command("show", "one screen about the run")
     tables = command("tables", "the papers' tables, with the published numbers where they apply")
     tables.add_argument("--format", choices=sorted(RENDERERS), default="text")
@@ -38,15 +49,18 @@ def parser() -> argparse.ArgumentParser:
         "--paper", choices=PAPERS, help="every table of one paper: published, ours, difference"
     )
     tables.add_argument("--only", metavar="NAME", help="one table: addition, single_task, similarity, …")
-    report = command("report", "a self-contained report.html")
+    report = command("report", "report.html: one file; point at a cell of a heat map to read it")
     report.add_argument("--out", type=Path, help="default: report.html beside results.h5")
     figure = command("figure", "one picture of the run: all pairs, two regimes")
     figure.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="png, svg or pdf")
-    figures = command("figures", "every figure of one paper that the run can give")
+    figures = several("figures", "every figure of one paper that runs can give, several runs in one picture")
     figures.add_argument("--paper", choices=PAPERS, required=True)
-    figures.add_argument("--out", type=Path, metavar="DIR", help="default: figures beside results.h5")
-    seeds = commands.add_parser("seeds", help="several runs side by side: means over seeds, criteria")
-    seeds.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="run folders, or their results.h5")
+    figures.add_argument(
+        "--out", type=Path, metavar="DIR", help="default: figures beside the first results.h5"
+    )
+    seeds = several(
+        "seeds", "runs side by side: means over seeds, what spreads them, predictors, forms of the penalty"
+    )
     seeds.add_argument("--format", choices=sorted(RENDERERS), default="text")
     speed.add(commands)
     return top
@@ -57,11 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.command in speed.COMMANDS:
             return speed.run(options)
-        if options.command == "seeds":
-            print_seeds(options)
-            return 0
-        with Results(options.run) as results:
-            run(options, results)
+        return run(options)
     except InputError as error:
         print(f"taugrid_analysis: {error}", file=sys.stderr)
         return 2
@@ -70,64 +80,72 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def run(options: argparse.Namespace, results: Results) -> None:
-    if options.command == "show":
-        from taugrid_analysis.show import show
+def run(options: argparse.Namespace) -> int:
+    from taugrid_analysis.run import Run
 
-        print(show(results))
-    elif options.command == "tables":
-        print_tables(options, results)
-    elif options.command == "report":
-        from taugrid_analysis.report import report
+    with ExitStack() as stack:
+        paths = options.runs if hasattr(options, "runs") else [options.run]
+        found = [stack.enter_context(Run(path)) for path in paths]
+        if options.command == "show":
+            from taugrid_analysis.show import show
 
-        write(options.out or results.path.parent / "report.html", report(results).encode("utf-8"))
-    elif options.command == "figures":
-        draw_paper(options.paper, options.out or results.path.parent / "figures", results)
-    else:
-        draw(options.out, results)
+            print(show(found[0]))
+        elif options.command == "tables":
+            print_tables(options, found[0])
+        elif options.command == "seeds":
+            print_seeds(options, found)
+        elif options.command == "report":
+            from taugrid_analysis.report import report
+
+            write(options.out or found[0].path.parent / "report.html", report(found[0]).encode("utf-8"))
+        elif options.command == "figures":
+            draw_paper(options.paper, options.out or found[0].path.parent / "figures", found)
+        else:
+            draw(options.out, found[0])
+    return 0
 
 
-def print_tables(options: argparse.Namespace, results: Results) -> None:
+def print_tables(options: argparse.Namespace, run: Run) -> None:
     if options.paper:
         from taugrid_analysis.comparison import paper_tables
 
-        found = paper_tables(results, options.paper)
+        found = paper_tables(run, options.paper)
     else:
         from taugrid_analysis.tables import all_tables
 
-        found = all_tables(results, by_pair=options.pairs or options.only == "pairs")
+        found = all_tables(run, by_pair=options.pairs or options.only == "pairs")
     if options.only:
         names = list(dict.fromkeys(table.name for table in found))
         found = [table for table in found if table.name == options.only]
         if not found:
-            raise InputError(f"no table {options.only}", results.path, f"one of {', '.join(names)}")
+            raise InputError(f"no table {options.only}", run.path, f"one of {', '.join(names)}")
     print("\n\n".join(RENDERERS[options.format](table) for table in found))
 
 
-def print_seeds(options: argparse.Namespace) -> None:
+def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
     from taugrid_analysis import seeds
+    from taugrid_analysis.tables.penalty import penalty
 
     found = []
-    for path in options.runs:
-        with Results(path) as results:
-            some = seeds.summaries(results)
+    for run in runs:
+        some = seeds.summaries(run)
         if not some:
-            raise InputError("holds no task addition with its grid", path, "a run of all experiments")
+            raise InputError("holds no task addition with its grid", run.path, "a run of all experiments")
         found += some
-    both = (seeds.table(found), seeds.criteria(found))
-    print("\n\n".join(RENDERERS[options.format](table) for table in both))
+    made = (seeds.table(found), seeds.criteria(found), penalty(runs), seeds.predictor_table(runs))
+    print("\n\n".join(RENDERERS[options.format](table) for table in made if table.rows))
 
 
-def draw(out: Path, results: Results) -> None:
+def draw(out: Path, run: Run) -> None:
     from taugrid_analysis.figures import style
     from taugrid_analysis.figures.composite import composite
 
     kind = picture_format(out)
-    write(out, style.to_bytes(composite(results), kind))
+    write(out, style.to_bytes(composite(run), kind))
 
 
-def draw_paper(paper: str, folder: Path, results: Results) -> None:
-    """One line a figure: its file, or what the run lacks for it."""
+def draw_paper(paper: str, folder: Path, runs: list[Run]) -> None:
+    """One line a figure: its file, or what the runs lack for it."""
     from taugrid_analysis.figures import plates, style
 
     try:
@@ -135,10 +153,11 @@ def draw_paper(paper: str, folder: Path, results: Results) -> None:
     except OSError as error:
         raise InputError(f"cannot be made ({error.strerror})", folder, "a writable folder") from error
     for plate in plates.plates(paper):
-        lacking = plates.missing(results, plate)
-        picture = plate.draw(results) if plate.draw is not None and not lacking else None
+        picture, lacking = plates.drawn(plate, runs)
         if picture is None:
             print(f"figure {plate.number}: needs {', '.join(lacking) or 'numbers: all of them are missing'}")
             continue
         path = folder / f"{paper}_fig{plate.number:02d}_{plate.name}.png"
         write(path, style.to_bytes(picture, "png", DOTS_PER_INCH), f"figure {plate.number}: ")
+        for lack in lacking:
+            print(f"figure {plate.number}: without {lack}")

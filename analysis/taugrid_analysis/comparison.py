@@ -4,18 +4,25 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
-from taugrid_analysis import outcomes, published
-from taugrid_analysis.measures import mean
-from taugrid_analysis.records import Negation, SingleTask
-from taugrid_analysis.results import Results
-from taugrid_analysis.text_table import Column, Table, Value
+from taugrid_analysis import outcomes, published, sampling
+from taugrid_analysis.regimes import is_linear
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables.cells import cell
+from taugrid_analysis.text_table import Column, Measured, Table, Value
+
+JUDGED = (
+    f"Verdict: ours is rounded as printed and held against the range of the papers that print the cell;"
+    f" {100 * sampling.LEVEL:.0f} % of what the numbers of test points explain, ours and theirs, counts as"
+    " agreement."
+    " Seeds and training are not in it, and where both have the same test points it is wider than need be."
+)
 
 
-def add_published(table: Table, results: Results, identity: published.Identity) -> None:
+def add_published(table: Table, run: Run, identity: published.Identity) -> None:
     """A column of printed numbers and a verdict beside each measured one."""
-    model = results.model()
+    model = run.results.model()
     assert model is not None and identity.key is not None
     measured = [
         ("absolute", "addition", 2),
@@ -29,30 +36,33 @@ def add_published(table: Table, results: Results, identity: published.Identity) 
         for row in table.rows:
             value, regime = row[index], str(row[0])
             found = published.cells(measure, model.init, column, regime, identity.key)
-            if not found or not isinstance(value, float) or not np.isfinite(value):
+            if not found or not isinstance(value, Measured) or not math.isfinite(value):
                 added.append((None, None))
                 continue
-            numbers = [number for _, number in found]
-            sources |= {source for source, _ in found}
-            low, high = min(numbers), max(numbers)
-            added.append(
-                (
-                    f"{low:.1f}" if low == high else f"{low:.1f}…{high:.1f}",
-                    published.verdict(100 * value, numbers),
-                )
-            )
-        if any(cell is not None for cell, _ in added):
+            sources |= {one.source for one in found}
+            ends = [min(found, key=lambda one: one.number), max(found, key=lambda one: one.number)]
+            shown = list(dict.fromkeys(f"{one.number:.{one.decimals}f}" for one in ends))
+            judged = published.verdict(_percent(value), found) if model.init != "random" else None
+            added.append(("…".join(shown), str(judged) if judged is not None else None))
+        if any(shown is not None for shown, _ in added):
             table.columns += [Column(f"{column} published"), Column(f"{column} verdict")]
-            for row, (cell, judged) in zip(table.rows, added, strict=True):
-                row += [cell, judged]
-    table.notes.append(f"Published for {identity.title}: {', '.join(sorted(sources)) or 'no such cell'}.")
+            for row, cells in zip(table.rows, added, strict=True):
+                row += cells
+    table.notes += [
+        f"Published for {identity.title}: {', '.join(sorted(sources)) or 'no such cell'}.",
+        JUDGED,
+    ]
 
 
-def orientation(results: Results, identity: published.Identity) -> list[Table]:
+def _percent(value: Measured) -> Measured:
+    return Measured(100 * value, 100 * value.error)
+
+
+def orientation(run: Run, identity: published.Identity) -> list[Table]:
     """The papers' own tables, when this run cannot be judged by them."""
-    if not results.names("addition"):
+    if not run.results.names("addition"):
         return []
-    model = results.model()
+    model = run.results.model()
     init = model.init if model is not None else "pretrained"
     keys = published.models()
     found = []
@@ -80,15 +90,17 @@ def orientation(results: Results, identity: published.Identity) -> list[Table]:
 
 
 NOT_MEASURED = "not measured by this run"
+OTHER_MACHINE = "other machine"
+OTHER_START = "other initialisation"
 
 
-def paper_tables(results: Results, paper: str) -> list[Table]:
+def paper_tables(run: Run, paper: str) -> list[Table]:
     """Every table of one paper: a line a printed number, this run's beside it."""
-    identity = published.identify(results)
-    return [_paper_table(results, source, identity) for source in published.tables((paper,))]
+    identity = published.identify(run.results)
+    return [_paper_table(run, source, identity) for source in published.tables((paper,))]
 
 
-def _paper_table(results: Results, source: published.PublishedTable, identity: published.Identity) -> Table:
+def _paper_table(run: Run, source: published.PublishedTable, identity: published.Identity) -> Table:
     table = Table(
         f"table{source.number}",
         f"{source.paper} paper, Table {source.number}. {source.caption}",
@@ -98,8 +110,9 @@ def _paper_table(results: Results, source: published.PublishedTable, identity: p
             Column("model"),
             Column("quantity"),
             Column("published"),
+            Column("its error", 1, significant=True),
             Column("ours", 4, significant=True),
-            Column("difference", 3, significant=True),
+            Column("difference", 2),
             Column("verdict"),
             Column("remark"),
         ],
@@ -107,28 +120,54 @@ def _paper_table(results: Results, source: published.PublishedTable, identity: p
     for row in source.rows:
         for key in list(row.values) or [""]:
             printed = row.values.get(key, [None] * len(source.columns))
-            model = published.title(key) if key else ""
+            named = [row.label, row.regime, published.title(key) if key else ""]
             for position, number in enumerate(printed):
                 column = source.columns[position]
-                cells = _cells(results, source, identity, row.regime, key, column, number)
                 shown = None if number is None else source.as_printed(position, number)
-                table.rows.append([row.label, row.regime, model, column, shown, *cells])
-    table.notes.append("Accuracies in percent, differences in points.")
-    if source.picture:
-        table.notes.append("The paper's text holds this table as a picture: no printed numbers here.")
-    if source.setting:
-        table.notes.append(f"Published for {source.setting}: no run here measures that.")
-    elif identity.key is None:
-        table.notes.append(f"No verdict: {identity.reason}, so the numbers need not agree.")
-    else:
-        table.notes.append("Verdict: against the range of the papers that print the same cell.")
-    if source.measure == "cost":
-        table.notes.append("This run's own costs: the table cost.")
+                error = source.error(row, key, position)
+                found = _cells(run, source, identity, row.regime, key, column, number)
+                table.rows.append([*named, column, shown, error, *found])
+            if source.measure == "cost":  # what table 4 calls cost is no peak
+                peak = _cells(run, source, identity, row.regime, key, "peak_megabytes", None)
+                table.rows.append([*named, "peak_megabytes", None, None, *peak])
+    table.notes += _notes(run, source, identity)
     return table
 
 
+def _notes(run: Run, source: published.PublishedTable, identity: published.Identity) -> list[str]:
+    if source.measure == "cost":
+        return [
+            "megabytes: four bytes a parameter, θ0 beside θ where the model is linearised; peak_megabytes:"
+            " the most"
+            " bytes of tensors alive at once during a training step, which the paper does not print.",
+            f"Published for {source.setting}: ours are of another model, without difference.",
+        ]
+    found = ["Accuracies in percent, errors and differences in points."]
+    if source.picture and not any(row.values for row in source.rows):
+        found.append("The paper's text holds this table as a picture: no printed numbers here.")
+    elif source.picture:
+        found.append("The paper's text holds this table as a picture: numbers from the authors' repository.")
+    if source.setting:
+        found.append(f"Published for {source.setting}: no run here measures that.")
+    elif identity.key is None:
+        found.append(f"No difference and no verdict: {identity.reason}, so the numbers need not agree.")
+    else:
+        found.append(JUDGED)
+    if source.init == "random":
+        found.append(
+            f"{OTHER_START}: ours is drawn as Hugging Face draws CLIP (patches and positions with deviation"
+            " 0.02, attention"
+            " and MLP from normal distributions that narrow with the number of layers). The paper's is"
+            " open_clip's: it"
+            " leaves patches, attention and MLP at PyTorch's own (Kaiming and Xavier uniform, biases too)"
+            " and draws"
+            " positions with deviation 1/√width. So there is no verdict."
+        )
+    return found
+
+
 def _cells(
-    results: Results,
+    run: Run,
     source: published.PublishedTable,
     identity: published.Identity,
     regime: str,
@@ -137,51 +176,69 @@ def _cells(
     printed: published.Number | None,
 ) -> list[Value]:
     """ours, difference, verdict, remark"""
-    model = results.model()
+    model = run.results.model()
     other_start = model is not None and model.init != source.init
     other_model = bool(key) and bool(identity.title) and published.title(key) != identity.title
-    value = None if source.setting or other_start or other_model else measured(results, column, regime)
-    if value is None or not np.isfinite(value):
+    costs = source.measure == "cost"
+    if (source.setting and not costs) or other_start or (other_model and not costs):
         return [None, None, None, NOT_MEASURED]
-    accuracy = column != "seconds"
-    ours = 100 * value if accuracy else value
-    if not isinstance(printed, float):
-        return [ours, None, None, identity.differs]
-    remark = identity.differs or ("" if accuracy else "other machine")
-    judged = None
-    if not remark:
-        same = published.cells(source.measure, source.init, column, regime, key)
-        judged = published.verdict(ours, [number for _, number in same])
-    return [ours, ours - printed, judged, remark]
+    value = measured(run, column, regime)
+    if value is None or not math.isfinite(value):
+        return [None, None, None, NOT_MEASURED]
+    accuracy = column not in COSTS
+    ours = _percent(value) if isinstance(value, Measured) else float(value)
+    remark = identity.differs or ("" if accuracy else OTHER_MACHINE)
+    if source.init == "random":
+        remark = remark or OTHER_START
+    if remark or not isinstance(printed, float):
+        return [ours, None, None, remark]
+    same = published.cells(source.measure, source.init, column, regime, key)
+    assert isinstance(ours, Measured)
+    judged = published.verdict(ours, same)
+    if judged is None:
+        return [ours, None, None, "our test points are not known"]
+    return [ours, judged.difference, str(judged), remark]
 
 
-def measured(results: Results, column: str, regime: str) -> float | None:
-    """This run's number for a column of the papers' tables: a fraction, or seconds."""
-    start = results.single_task(results.start)
+COSTS = ("seconds", "parameters", "trained", "megabytes", "peak_megabytes", "time")
+MEGA = 1e6
+COLUMNS = {  # of the papers' tables: those of the frame `summary`
+    "single": "single",
+    "target": "negated",
+    "control": "negated_control",
+    "wide_target": "wide_negated",
+    "wide_control": "wide_negated_control",
+    "one_shot_target": "one_shot_negated",
+    "one_shot_control": "one_shot_negated_control",
+    "absolute": "absolute",
+    "normalized": "normalized",
+    "one_shot_absolute": "one_shot_absolute",
+    "one_shot_normalized": "one_shot_normalized",
+}
+
+
+def measured(run: Run, column: str, regime: str) -> float | None:
+    """This run's number for a column of the papers' tables: a fraction with its error, or a cost."""
+    if column in COSTS:
+        return _cost(run, column, regime)
     if regime == "pretrained":
-        if start is None:
-            return None
-        return start.control_accuracy if column.endswith("control") else mean(start.accuracy)
-    joint, added = results.multitask(regime), results.addition(regime)
-    single, negated, cost = results.single_task(regime), results.negation(regime), results.cost(regime)
-    if column == "seconds":
-        return cost.seconds_per_step if cost is not None else None
-    if column == "single":
-        return mean(single.accuracy) if single is not None else None
-    if column.endswith(("target", "control")):
-        return _forgotten(negated, start, column) if negated is not None else None
-    if joint is not None:
-        return outcomes.joint(results, regime, joint)[column]
-    return float(getattr(added, column)) if added is not None else None
+        if column.endswith("control"):
+            return outcomes.control_accuracy(run.results)
+        return cell(run.summary.loc[run.results.start], "single")
+    if regime not in run.summary.index or column not in COLUMNS:
+        return None
+    return cell(run.summary.loc[regime], COLUMNS[column])
 
 
-def _forgotten(record: Negation, start: SingleTask | None, column: str) -> float | None:
-    if column.startswith("one_shot"):
-        found = outcomes.one_shot_forgetting(record, start)
-    elif column.startswith("wide"):
-        if record.wide is None:
-            return None
-        found = outcomes.forgetting(record.wide)
-    else:
-        found = outcomes.forgetting(record.narrow)
-    return found.target if column.endswith("target") else found.control
+def _cost(run: Run, column: str, regime: str) -> float | None:
+    data = run.data("cost", regime)
+    if data is None or column == "time":
+        return None
+    parameters = (2 if is_linear(regime) else 1) * run.results.positive(data, "parameters")
+    return {
+        "seconds": run.results.positive(data, "seconds_per_step"),
+        "parameters": parameters,
+        "trained": run.results.positive(data, "trainable_parameters"),
+        "megabytes": 4 * parameters / MEGA,
+        "peak_megabytes": run.results.positive(data, "peak_memory") / MEGA,
+    }[column]

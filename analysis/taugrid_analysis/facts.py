@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 
 
-def facts(results: Results) -> list[tuple[str, str]]:
+def facts(run: Run) -> list[tuple[str, str]]:
+    results = run.results
     model, provenance, units = results.model(), results.provenance(), results.units()
     found = []
     if model is not None:
@@ -37,6 +38,8 @@ def facts(results: Results) -> list[tuple[str, str]]:
         found.append(("work", f"{len(units)} units, {sum(unit.seconds for unit in units):,.0f} rank-seconds"))
     found.append(("time", _period(results.root("started_utc"), results.root("finished_utc"))))
     found.append(("version", f"taugrid {results.root('taugrid_version')}, {results.root('git_revision')}"))
+    if run.lacks:
+        found.append(("lacks", f"{len(run.lacks)} numbers of a newer schema: tables --only lacking"))
     found.append(("command", results.root("command_line")))
     return found
 

@@ -17,7 +17,7 @@ FIGURE_FORMATS = (".png", ".svg", ".pdf")
 def text(value: Any) -> str:
     """An HDF5 string, fixed or variable, as str; anything else as its usual text."""
     if isinstance(value, bytes):
-        return value.decode("utf-8").rstrip("\0")
+        return value.decode("utf-8", "replace").rstrip("\0")
     if isinstance(value, np.ndarray):
         return ", ".join(text(item) for item in value.ravel())
     if isinstance(value, np.generic):

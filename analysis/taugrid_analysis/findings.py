@@ -6,24 +6,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis import measures, outcomes, predictors
-from taugrid_analysis.correlation import rank_correlation
-from taugrid_analysis.figures.tasks import loss_gaps
+from taugrid_analysis import measures, predictors, sampling
+from taugrid_analysis.bounds import bounds
 from taugrid_analysis.measures import mean
-from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 
 
-def findings(results: Results) -> list[str]:
+def findings(run: Run) -> list[str]:
     parts = [
-        _single(results),
-        _addition(results),
-        _negation(results),
-        *_disentanglement(results),
-        _vectors(results),
-        _predictors(results),
-        _smoothness(results),
-        _ntk(results),
-        _care(results),
+        _single(run),
+        _addition(run),
+        _negation(run),
+        *_disentanglement(run),
+        _vectors(run),
+        _predictors(run),
+        _bound(run),
+        _ntk(run),
+        _care(run),
     ]
     return [part for part in parts if part]
 
@@ -32,74 +31,99 @@ def _list(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
-def _single(results: Results) -> str:
-    start = results.single_task(results.start)
-    records = [(name, results.single_task(name)) for name in results.regimes]
-    trained = [f"{mean(record.accuracy):.3f} ({name})" for name, record in records if record is not None]
-    if start is None or not trained:
+def _number(run: Run, regime: str, column: str) -> str:
+    """0.563 ± 0.008, the error where it is known."""
+    row = run.summary.loc[regime]
+    error = row.get(f"{column}_error", np.nan)
+    return f"{row[column]:.3f}" + (f" ± {error:.3f}" if np.isfinite(error) else "")
+
+
+def _known(run: Run, column: str, names: list[str]) -> list[str]:
+    return [
+        name for name in names if name in run.summary.index and np.isfinite(run.summary.loc[name][column])
+    ]
+
+
+def _single(run: Run) -> str:
+    start = _known(run, "single", [run.results.start])
+    trained = [f"{_number(run, name, 'single')} ({name})" for name in _known(run, "single", run.regimes)]
+    if not start or not trained:
         return ""
     return (
-        f"Fine-tuned one task at a time, mean test accuracy over {len(results.tasks)} tasks goes from"
-        f" {mean(start.accuracy):.3f} to {_list(trained)}."
+        f"Fine-tuned one task at a time, mean test accuracy over {len(run.results.tasks)} tasks goes from"
+        f" {_number(run, run.results.start, 'single')} to {_list(trained)}."
     )
 
 
-def _addition(results: Results) -> str:
+def _addition(run: Run) -> str:
     parts = []
-    for name in results.names("addition"):
-        record = results.addition(name)
-        if record is not None:
-            parts.append(
-                f"{record.absolute:.3f} for {name} (α = {record.chosen_alpha:g},"
-                f" {100 * record.normalized:.1f} % of the single-task models)"
-            )
+    for name in _known(run, "absolute", run.results.names("addition")):
+        row = run.summary.loc[name]
+        parts.append(
+            f"{_number(run, name, 'absolute')} for {name} (α = {row['chosen_alpha']:g},"
+            f" {100 * row['normalized']:.1f} % of the single-task models)"
+        )
     return f"One model with all task vectors added reaches {_list(parts)}." if parts else ""
 
 
-def _negation(results: Results) -> str:
+def _negation(run: Run) -> str:
     parts = []
-    for name in results.names("negation"):
-        record = results.negation(name)
-        found = outcomes.forgetting(record.narrow) if record is not None else None
-        if found is not None and found.kept:
-            parts.append(f"{found.target:.3f} ({name}, control {found.control:.3f})")
+    for name in _known(run, "negated", run.results.names("negation")):
+        control = _number(run, name, "negated_control")
+        parts.append(f"{_number(run, name, 'negated')} ({name}, control {control})")
     return f"A task vector subtracted leaves its task at {_list(parts)}." if parts else ""
 
 
-def _predictors(results: Results) -> str:
-    """The strongest rank correlation of each regime whose interval leaves 0 out."""
+def _predictors(run: Run) -> str:
+    """The strongest rank correlation of each regime that task permutations reach in fewer than 5 %."""
     best: dict[str, predictors.Line] = {}
-    for line in predictors.lines(results):
-        if line.outcome != predictors.OUTCOMES[0] or not line.spearman.low * line.spearman.high > 0:
+    tested = set()
+    for line in predictors.lines(run):
+        if line.outcome != next(iter(predictors.OUTCOMES)) or line.predictor not in predictors.TITLES:
+            continue
+        if not np.isfinite(line.spearman.best):
+            continue
+        tested.add(line.regime)
+        if line.spearman.best >= 1 - sampling.LEVEL:
             continue
         if line.regime not in best or abs(line.spearman.value) > abs(best[line.regime].spearman.value):
             best[line.regime] = line
     parts = [
-        f"{predictors.TITLES[line.predictor]} ({regime}, rank correlation {line.spearman.value:+.2f})"
+        f"{predictors.TITLES[line.predictor]} ({regime}, rank correlation {line.spearman.value:+.2f},"
+        f" p {line.spearman.best:.3f} by task permutations, corrected for {line.looked} predictors)"
         for regime, line in best.items()
     ]
-    return f"The normalised accuracy of a pair's sum goes most with {_list(parts)}." if parts else ""
+    if parts:
+        return f"The normalised accuracy of a pair's sum goes most with {_list(parts)}."
+    if tested:
+        return (
+            "Nothing measured without the outcome predicts the normalised accuracy of a pair's sum beyond"
+            " what"
+            " permutations of the tasks reach in 5 %."
+        )
+    return ""
 
 
-def _disentanglement(results: Results) -> list[str]:
-    names = results.names("disentanglement")
-    grids = {name: grid for name in names if (grid := results.disentanglement(name)) is not None}
-    if not grids:
-        return []
-    ones = {name: measures.at(grid, 1.0, 1.0) for name, grid in grids.items()}
-    parts = [f"{mean(one):.3f} ({name})" for name, one in ones.items() if np.isfinite(one).any()]
+def _disentanglement(run: Run) -> list[str]:
+    names = run.results.names("disentanglement")
+    ones = {name: run.pairs.loc[name]["xi_one"].to_numpy(dtype=float) for name in names}
+    known = [name for name in names if np.isfinite(ones[name]).any()]
+    parts = [f"{_number(run, name, 'xi_one')} ({name})" for name in known]
     sentences = (
         [f"Two whole task vectors together, ξ(1,1) averages {_list(parts)} over the pairs."] if parts else []
     )
-    base = "standard" if "standard" in grids else names[0]
-    similar = {name: record for name in names if (record := results.similarity(name)) is not None}
+    if not names:
+        return []
+    base = "standard" if "standard" in names else names[0]
+    grids = {name: grid for name in names if (grid := run.data("disentanglement", name)) is not None}
+    similar = {name: data for name in names if (data := run.data("similarity", name)) is not None}
     for name in names:
         if name == base or not (np.isfinite(ones[name]) & np.isfinite(ones[base])).all():
             continue
         lower = int(np.sum(ones[name] < ones[base]))
-        sentence = f"At (1,1) {name} is lower than {base} in {lower} of {len(results.pairs)} pairs"
+        sentence = f"At (1,1) {name} is lower than {base} in {lower} of {len(run.results.pairs)} pairs"
         two = {key: grids[key] for key in (base, name)}
-        common = measures.matched_norm(two, similar, results.pairs)
+        common = measures.matched_norm(two, similar, run.results.pairs)
         if common is not None and len(common.error) == 2:
             mine, theirs = common.error[name].mean(axis=1), common.error[base].mean(axis=1)
             fewer = int(np.sum(mine < theirs - 1e-12))
@@ -111,51 +135,64 @@ def _disentanglement(results: Results) -> list[str]:
     return sentences
 
 
-def _vectors(results: Results) -> str:
+def _vectors(run: Run) -> str:
     parts = []
-    for name in results.names("similarity"):
-        record = results.similarity(name)
-        if record is not None:
-            largest = float(np.nanmax(np.abs(measures.off_diagonal(record.cosine)), initial=0))
-            parts.append(f"mean norm {mean(record.norm):.2f} and cosines up to {largest:.3f} ({name})")
+    for name in run.results.names("similarity"):
+        data = run.data("similarity", name)
+        if data is not None:
+            largest = float(np.nanmax(np.abs(measures.off_diagonal(data["cosine"].to_numpy())), initial=0))
+            parts.append(
+                f"mean norm {mean(data['norm'].to_numpy()):.2f} and cosines up to {largest:.3f} ({name})"
+            )
     return f"Task vectors have {_list(parts)}." if parts else ""
 
 
-def _smoothness(results: Results) -> str:
+def _bound(run: Run) -> str:
     parts = []
-    for name in results.names("smoothness"):
-        both = loss_gaps(results, name)
-        if both is not None:
-            parts.append(f"{rank_correlation(*both):+.2f} ({name})")
-    return f"λmax and the loss gap of a pair have rank correlation {_list(parts)}." if parts else ""
+    for name in run.results.names("smoothness"):
+        found = bounds(run, name)
+        if found is not None:
+            holds = int((found["tightness"] <= 1).sum())
+            parts.append(
+                f"{name}, {holds} of {len(found)} gaps, which are {100 * found['tightness'].median():.2g} %"
+                " of it"
+                " in the median"
+            )
+    return f"The bound L C (1+ε) on a task's loss gap holds for {'; '.join(parts)}." if parts else ""
 
 
-def _ntk(results: Results) -> str:
+def _ntk(run: Run) -> str:
     parts = []
-    for start in results.names("ntk"):
-        record = results.ntk(start)
-        if record is not None:
-            share = measures.own_share(record.local_energy)
-            parts.append(f"{mean(share.ravel()):.3f} of the local energy at the {start} θ0")
-    return f"The trained task's own points hold {_list(parts)} (0.5: not localised)." if parts else ""
+    for start in run.results.names("ntk"):
+        data = run.data("ntk", start)
+        if data is None:
+            continue
+        share, null = measures.own_share(data["local_energy"].to_numpy()), measures.null_share(data)
+        told = f"{mean(share.ravel()):.3f} of the local energy at the {start} θ0"
+        if null is None:
+            parts.append(f"{told} (its null was not measured, so this alone shows no localisation)")
+        else:
+            spread = f" ± {mean(null[1]):.3f}" if np.isfinite(null[1]).any() else ""
+            parts.append(f"{told} (null, with more of the same task as control: {mean(null[0]):.3f}{spread})")
+    return f"The trained task's own points hold {_list(parts)}." if parts else ""
 
 
-def _care(results: Results) -> str:
+def _care(run: Run) -> str:
     """What these numbers cannot say."""
-    samples = [
-        grid.samples for name in results.names("disentanglement") if (grid := results.disentanglement(name))
+    errors = [
+        float(np.nanmax(values))
+        for name in run.results.names("disentanglement")
+        if np.isfinite(values := run.pairs.loc[name]["xi_one_error"].to_numpy(dtype=float)).any()
     ]
-    known = [count for count in samples if count]
     parts = []
-    if known:
-        parts.append(
-            f"a single pair's ξ, from {min(known)} points a task, has a standard error of up to"
-            f" {(0.5 / min(known)) ** 0.5:.3f}"
-        )
-    seeds = results.seeds()
+    if errors:
+        parts.append(f"a single pair's ξ(1,1) has a standard error of up to {max(errors):.3f}")
+    seeds = run.results.seeds()
     if len(seeds) == 1:
-        parts.append("all comes from one seed, so differences between regimes carry no error bar")
+        parts.append("all comes from one seed, and ± is of the evaluation sample alone")
     elif not seeds:
         parts.append("the file names no seed")
+    if run.lacks:
+        parts.append(f"the file is older and lacks {len(run.lacks)} numbers, which a table lists")
     text = "; ".join(parts)
     return f"Read with care: {text}." if text else ""

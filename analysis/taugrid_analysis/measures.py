@@ -1,64 +1,94 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers derived from grids, vectors and kernels; tables, figures and seeds all take them from here."""
+"""Numbers derived from grids, vectors and kernels; frames, tables and figures all take them from here.
+
+A grid is the data set of /disentanglement/R or /representation/R: error [pair, alpha_1, alpha_2] and its
+terms.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import xarray as xr
 
-from taugrid_analysis.records import (
-    Array,
-    Disentanglement,
-    Floats,
-    Similarity,
-    Unit,
-)
+from taugrid_analysis import sampling
+from taugrid_analysis.records import Array, Floats
 
 NEAR_ORIGIN = 0.3
+SLACK = 1e-9  # of a grid's range, within which a value counts as a grid point
 
 
-def at(grid: Disentanglement, alpha1: float, alpha2: float) -> Floats:
-    """ξ(α1,α2) of every pair, bilinear between grid points; NaN outside the grid."""
-    low, weight = _bracket(grid.alpha, alpha1)
-    low2, weight2 = _bracket(grid.alpha, alpha2)
-    if low < 0 or low2 < 0:
-        return np.full(len(grid.error), np.nan)
-    error = grid.error.astype(float)
-    first = (1 - weight2) * error[:, low, low2] + weight2 * error[:, low, low2 + 1]
-    second = (1 - weight2) * error[:, low + 1, low2] + weight2 * error[:, low + 1, low2 + 1]
-    return np.asarray((1 - weight) * first + weight * second)
+def at(grid: xr.Dataset, alpha1: float, alpha2: float, variable: str = "error") -> Floats:
+    """ξ(α1,α2) of every pair, or its two terms; bilinear between grid points, NaN outside the grid."""
+    wanted = {"alpha_1": _snapped(grid, alpha1), "alpha_2": _snapped(grid, alpha2)}
+    values = grid[variable].drop_vars(["pair", "side"], errors="ignore").astype(float)
+    return np.asarray(values.interp(wanted).to_numpy(), dtype=float)
 
 
-def _bracket(alpha: Array, value: float) -> tuple[int, float]:
-    """The grid interval that holds the value, and where in it; (-1, 0) outside."""
-    slack = 1e-9 * (alpha[-1] - alpha[0])
-    if not alpha[0] - slack <= value <= alpha[-1] + slack:
-        return -1, 0.0
-    low = int(np.clip(np.searchsorted(alpha, value, side="right") - 1, 0, len(alpha) - 2))
-    weight = float((value - alpha[low]) / (alpha[low + 1] - alpha[low]))
-    return low, min(max(weight, 0.0), 1.0)
+def _snapped(grid: xr.Dataset, value: float) -> float:
+    """The grid point where the value differs from one by rounding alone."""
+    alpha = grid["alpha_1"].to_numpy().astype(float)
+    nearest = float(alpha[np.abs(alpha - value).argmin()])
+    return nearest if abs(nearest - value) <= SLACK * (alpha[-1] - alpha[0]) else value
 
 
-def box_mean(grid: Disentanglement, low: float, high: float) -> Floats:
+def points(grid: xr.Dataset) -> Array | None:
+    """Points of each task, where the group says which were sampled."""
+    rows = grid.get("sample_index")
+    return (rows.to_numpy() >= 0).sum(axis=1) if rows is not None else None
+
+
+def is_share(grid: xr.Dataset) -> bool:
+    """Whether ξ counts points on which two predictions differ, so that its error is binomial."""
+    return metric(grid) == "disagreement"
+
+
+def metric(grid: xr.Dataset, usual: str = "disagreement") -> str:
+    return str(grid.attrs.get("metric", grid["error_by_task"].attrs.get("metric", usual)))
+
+
+def at_errors(grid: xr.Dataset, alpha1: float, alpha2: float, pairs: Array) -> Floats:
+    """Standard errors [P,2] of both terms at (α1,α2); NaN where points are not counted."""
+    counts = points(grid)
+    if counts is None or not is_share(grid):
+        return np.full((len(pairs), 2), np.nan)
+    return sampling.binomial(at(grid, alpha1, alpha2, "error_by_task"), counts[pairs])
+
+
+def pairs_mean_error(terms: Floats, pairs: Array) -> float:
+    """Standard error of a mean over pairs, at most: one task's terms are taken as fully correlated.
+
+    terms: standard errors [P,2]. All pairs of a task are measured on the same points of it.
+    """
+    if not len(pairs):
+        return float("nan")
+    of_task = np.zeros(int(pairs.max()) + 1)
+    np.add.at(of_task, pairs, terms)
+    return float(np.sqrt((of_task**2).sum()) / len(pairs))
+
+
+def box_mean(grid: xr.Dataset, low: float, high: float, variable: str = "error") -> Floats:
     """Mean over the grid points with low ≤ α1, α2 ≤ high, a number a pair; NaN if the box holds none."""
-    inside = (grid.alpha >= low - 1e-9) & (grid.alpha <= high + 1e-9)
-    if not inside.any():
-        return np.full(len(grid.error), np.nan)
-    return np.asarray(grid.error[:, inside][:, :, inside].mean(axis=(1, 2)), dtype=float)
+    inside = slice(low - SLACK, high + SLACK)
+    chosen = grid[variable].sel(alpha_1=inside, alpha_2=inside)
+    if not chosen.sizes["alpha_1"]:
+        return np.full(grid.sizes["pair"], np.nan)
+    return np.asarray(chosen.mean(["alpha_1", "alpha_2"]).to_numpy(), dtype=float)
 
 
-def grid_mean(grid: Disentanglement) -> Floats:
-    return np.asarray(grid.error.mean(axis=(1, 2)), dtype=float)
+def grid_mean(grid: xr.Dataset, variable: str = "error") -> Floats:
+    return np.asarray(grid[variable].mean(["alpha_1", "alpha_2"]).to_numpy(), dtype=float)
 
 
-def diagonal(grid: Disentanglement) -> tuple[Floats, Floats]:
+def diagonal(grid: xr.Dataset) -> tuple[Floats, Floats]:
     """α ≥ 0 and ξ(α,α) [P, …]. At α = 0 all models are θ0, so ξ is 0 there whether measured or not."""
-    positive = grid.alpha >= -1e-12
-    alpha = grid.alpha[positive].astype(float)
-    values = np.einsum("paa->pa", grid.error)[:, positive].astype(float)
+    alpha = grid["alpha_1"].to_numpy().astype(float)
+    values = np.einsum("paa->pa", grid["error"].to_numpy()).astype(float)
+    positive = alpha >= -1e-12
+    alpha, values = alpha[positive], values[:, positive]
     if alpha.size == 0 or alpha[0] > 1e-12:
         alpha = np.concatenate([[0.0], alpha])
         values = np.concatenate([np.zeros((len(values), 1)), values], axis=1)
@@ -73,13 +103,13 @@ class MatchedNorm:
     error: dict[str, Floats]  # regime: [P,L]
 
 
-def pair_norm(similarity: Similarity, pairs: Array) -> Floats:
+def pair_norm(similarity: xr.Dataset, pairs: Array) -> Floats:
     """½(‖τ1‖+‖τ2‖) of every pair."""
-    return np.asarray(similarity.norm[pairs].mean(axis=1), dtype=float)
+    return np.asarray(similarity["norm"].to_numpy()[pairs].mean(axis=1), dtype=float)
 
 
 def matched_norm(
-    grids: dict[str, Disentanglement], similarities: dict[str, Similarity], pairs: Array, points: int = 121
+    grids: Mapping[str, xr.Dataset], similarities: Mapping[str, xr.Dataset], pairs: Array, count: int = 61
 ) -> MatchedNorm | None:
     """Linear interpolation of ξ along the diagonal, at equal length of the step instead of equal α.
 
@@ -87,14 +117,14 @@ def matched_norm(
     and nothing is extrapolated.
     """
     usable = [name for name in grids if name in similarities]
-    if not usable:
+    if not usable or not len(pairs):
         return None
     diagonals = {name: diagonal(grids[name]) for name in usable}
     norms = {name: pair_norm(similarities[name], pairs) for name in usable}
     end = min(float(diagonals[name][0][-1] * norms[name].min()) for name in usable)
     if not end > 0:
         return None
-    length = np.linspace(0.0, end, points)
+    length = np.linspace(0.0, end, count)
     error = {}
     for name in usable:
         alpha, values = diagonals[name]
@@ -105,22 +135,47 @@ def matched_norm(
 
 
 def own_share(local_energy: Array) -> Floats:
-    """[T,T]: the trained task's share of the local energy, mean over logits; 0.5 is no localisation."""
+    """[T,T]: the trained task's share of the local energy, mean over logits; NaN on the diagonal.
+
+    What it would be without localisation is measured, not known: see `null`. K(t,t) holds the points' kernel
+    with themselves and K(t,s) does not, so it exceeds ½ even where the control is more of the same task.
+    """
     half = local_energy.shape[-1] // 2
     own = local_energy[..., :half].astype(float).sum(axis=-1)
     control = local_energy[..., half:].astype(float).sum(axis=-1)
-    share = own / (own + control)
-    count = np.isfinite(share).sum(axis=-1)
-    total = np.where(np.isfinite(share), share, 0.0).sum(axis=-1)
-    result = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    with np.errstate(invalid="ignore"):
+        share = own / (own + control)
+    result = _mean_of_finite(share)
     np.fill_diagonal(result, np.nan)
-    return np.asarray(result)
+    return result
 
 
-def ntk_overlap(local_energy: Array, pairs: Array) -> Floats:
-    """Of every pair: one minus the own share, mean of both directions; ½ is no localisation."""
-    other = 1.0 - own_share(local_energy)
-    return of_pairs(symmetric(other), pairs)
+def _mean_of_finite(values: Array) -> Floats:
+    """Along the last axis; a task has no more logits than classes, the others are NaN."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis=-1)
+    total = np.where(finite, values, 0.0).sum(axis=-1)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
+def null_share(kernel: xr.Dataset) -> tuple[Floats, Floats] | None:
+    """Of every task: mean and deviation over draws of the share with more of the same task as control.
+
+    None where the file has no such draws. The deviation of a single draw is NaN.
+    """
+    if "null_share" not in kernel:
+        return None
+    draws = _mean_of_finite(kernel["null_share"].transpose("task", "draw", "logit").to_numpy().astype(float))
+    one = draws.shape[1] < 2
+    return draws.mean(axis=1), np.full(len(draws), np.nan) if one else draws.std(axis=1, ddof=1)
+
+
+def ntk_separation(kernel: xr.Dataset, pairs: Array) -> Floats | None:
+    """Of every pair: own share less its null, mean of both directions; 0: a control like the task itself."""
+    null = null_share(kernel)
+    if null is None:
+        return None
+    return of_pairs(symmetric(own_share(kernel["local_energy"].to_numpy()) - null[0][:, None]), pairs)
 
 
 def effective_rank(eigenvalues: Array) -> tuple[Floats, Floats]:
@@ -142,7 +197,7 @@ def effective_rank(eigenvalues: Array) -> tuple[Floats, Floats]:
 
 def symmetric(matrix: Array) -> Floats:
     """½(M + Mᵀ): of ‖J(x_b)τ_a‖² it is τJp (paper 3, equation 9)."""
-    values = matrix.astype(float)
+    values = np.asarray(matrix, dtype=float)
     return np.asarray((values + values.T) / 2)
 
 
@@ -150,24 +205,20 @@ def of_pairs(matrix: Array, pairs: Array) -> Floats:
     return np.asarray(matrix[pairs[:, 0], pairs[:, 1]], dtype=float)
 
 
-def interference_bound(lambda_max: Array, similarity: Similarity, pairs: Array) -> Floats:
-    """λ_max·C·(1+ε) of every pair (paper 2): C ≥ ‖τ‖², ε ≥ |cos|, λ_max the larger of the two tasks'."""
-    smooth = np.abs(lambda_max[pairs].astype(float)).max(axis=1)
-    size = (similarity.norm[pairs].astype(float) ** 2).max(axis=1)
-    return np.asarray(smooth * size * (1 + np.abs(of_pairs(similarity.cosine, pairs))))
+def bounds(lambda_max: Array, similarity: xr.Dataset, pairs: Array) -> Floats:
+    """L_i·C·(1+ε) [P,2] of both tasks of a pair (paper 2, theorem 4.4): what bounds each one's loss gap.
+
+    L_i: |λ_max| of task i's training loss at its own model; C: the larger ‖τ‖² of the pair; ε:
+    |cos(τ_i,τ_j)|.
+    """
+    size = (similarity["norm"].to_numpy()[pairs].astype(float) ** 2).max(axis=1)
+    cosine = of_pairs(similarity["cosine"].to_numpy(), pairs)
+    smooth = np.abs(lambda_max[pairs].astype(float))
+    return np.asarray(smooth * (size * (1 + np.abs(cosine)))[:, None])
 
 
 def off_diagonal(matrix: Array) -> Floats:
     return np.asarray(matrix[np.triu_indices(len(matrix), 1)], dtype=float)
-
-
-def seconds_by_rank(units: list[Unit]) -> dict[int, dict[str, float]]:
-    """rank: kind: seconds, kinds in the order in which they first appear."""
-    result: dict[int, dict[str, float]] = {rank: {} for rank in sorted({unit.rank for unit in units})}
-    for unit in units:
-        kinds = result[unit.rank]
-        kinds[unit.kind] = kinds.get(unit.kind, 0.0) + unit.seconds
-    return result
 
 
 def mean(values: Iterable[float]) -> float:

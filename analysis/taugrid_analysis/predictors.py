@@ -4,103 +4,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from taugrid_analysis import correlation, measures
+from taugrid_analysis import correlation
 from taugrid_analysis.correlation import Estimate
-from taugrid_analysis.records import Floats, Similarity, TauJp
-from taugrid_analysis.regimes import same_vectors
+from taugrid_analysis.frames.pairs import twin
+from taugrid_analysis.lacks import SPLIT
+from taugrid_analysis.records import Floats
 from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 
-OUTCOMES = ("tuned", "one shot")
-TITLES = {
-    "tau_jp": "τJp",
-    "cosine": "cosine",
-    "xi_one": "ξ(1,1)",
-    "xi_box": "ξ over [0,1]²",
-    "bound": "λ_max C (1+ε)",
-    "ntk": "NTK overlap",
-}
+OUTCOMES = {"tuned": "normalized", "one shot": "one_shot_normalized"}  # columns of the frame of pairs
+TITLES = {"tau_jp": "τJp", "cosine": "cosine", "bound": "Σ L C (1+ε)", "ntk": "NTK share − null"}
+# ξ bounds the change of accuracy by construction: no predictor, but another measure of the outcome.
+SAME_THING = {"xi_one": "ξ(1,1)", "xi_box": "ξ over [0,1]²"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """One predictor of one outcome in one regime."""
+    """One predictor of one outcome in one regime. `looked`: how many predictors p is corrected for."""
 
     regime: str
     outcome: str
     predictor: str
+    points: str  # the split that it is measured on
     pairs: int
-    pearson: Estimate
+    pearson: float
     spearman: Estimate
+    looked: int
 
 
-def vectors(results: Results, regime: str) -> Similarity | None:
-    """Of a regime that has no fine-tuning of its own: those of the regime that trained them."""
-    other = same_vectors(regime)
-    return results.similarity(regime) or (results.similarity(other) if other else None)
-
-
-def tau_jp(results: Results, regime: str) -> TauJp | None:
-    """J at θ0 times the task vectors, so a non-linear regime has it from its linearised twin."""
-    other = same_vectors(regime)
-    return results.tau_jp(regime) or (results.tau_jp(other) if other else None)
-
-
-def outcomes(results: Results, regime: str) -> dict[str, Floats]:
-    record = results.pair_addition(regime)
-    if record is None:
+def predictors(run: Run, regime: str) -> dict[str, Floats]:
+    """Name: a number a pair; those that this file can give. τJp on validation points where it has them."""
+    if regime not in run.pairs.index.get_level_values("regime"):
         return {}
-    return dict(zip(OUTCOMES, (record.normalized, record.one_shot_normalized), strict=True))
+    frame = run.pairs.loc[regime]
+    product = frame["tau_jp_validation"]
+    found = {
+        "tau_jp": product if product.notna().any() else frame["tau_jp"],
+        "cosine": frame["cosine"],
+        "bound": frame["bound_1"] + frame["bound_2"],
+        "ntk": frame["ntk"],
+        "xi_one": frame["xi_one"],
+        "xi_box": frame["xi_box"],
+    }
+    return {name: values.to_numpy(dtype=float) for name, values in found.items() if values.notna().any()}
 
 
-def outcome(results: Results, name: str) -> Callable[[str], Floats | None]:
-    """By regime, one outcome of every pair."""
-    return lambda regime: outcomes(results, regime).get(name)
+def splits(results: Results, regime: str) -> dict[str, str]:
+    """Whose points each predictor is measured on."""
+    product = twin(results, "tau_jp", regime)
+    grid = results.data("disentanglement", regime)
+    split = str(grid.attrs.get(SPLIT, "test")) if grid is not None else ""
+    return {
+        "tau_jp": "validation" if product is not None and "validation_value" in product else "test",
+        "cosine": "none",
+        "bound": "train",
+        "ntk": "train",
+        "xi_one": split,
+        "xi_box": split,
+    }
 
 
-def predictors(results: Results, regime: str) -> dict[str, Floats]:
-    """Name: a number a pair; those that this file can give."""
-    pairs = results.pairs
-    found: dict[str, Floats] = {}
-    product, similar = tau_jp(results, regime), vectors(results, regime)
-    grid, curvature = results.disentanglement(regime), results.smoothness(regime)
-    kernel = results.ntk(results.start)
-    if product is not None:
-        found["tau_jp"] = measures.of_pairs(measures.symmetric(product.value), pairs)
-    if similar is not None:
-        found["cosine"] = measures.of_pairs(similar.cosine, pairs)
-    if grid is not None:
-        found["xi_one"] = measures.at(grid, 1.0, 1.0)
-        found["xi_box"] = measures.box_mean(grid, 0.0, 1.0)
-    if curvature is not None and similar is not None:
-        found["bound"] = measures.interference_bound(curvature.lambda_max, similar, pairs)
-    if kernel is not None:
-        found["ntk"] = measures.ntk_overlap(kernel.local_energy, pairs)
-    return found
+def outcome(run: Run, regime: str, name: str) -> Floats:
+    """The normalised accuracy of every pair's sum."""
+    return np.asarray(run.pairs.loc[regime][OUTCOMES[name]], dtype=float)
 
 
-@lru_cache(maxsize=1)  # the report shows them as a table and as a picture
-def lines(results: Results) -> list[Line]:
+@lru_cache(maxsize=4)  # a table, a picture and a sentence of the report show them
+def lines(run: Run) -> list[Line]:
     found = []
-    for regime in results.names("pair_addition"):
-        known = predictors(results, regime)
-        absent = np.full(len(results.pairs), np.nan)
-        for outcome, accuracy in outcomes(results, regime).items():
-            for name in TITLES:
-                x = known.get(name, absent)
-                found.append(
-                    Line(
-                        regime,
-                        outcome,
-                        name,
-                        correlation.usable(x, accuracy),
-                        correlation.estimate(x, accuracy, ranks=False),
-                        correlation.estimate(x, accuracy, ranks=True),
-                    )
-                )
+    for regime in run.results.names("pair_addition"):
+        known, told = predictors(run, regime), splits(run.results, regime)
+        for name in OUTCOMES:
+            y = outcome(run, regime, name)
+            for titles in (TITLES, SAME_THING):
+                found += _family(run, regime, name, {key: known.get(key) for key in titles}, y, told)
     return found
+
+
+def _family(
+    run: Run, regime: str, name: str, known: Mapping[str, Floats | None], y: Floats, told: dict[str, str]
+) -> list[Line]:
+    """Predictors among which the best may be picked: p is corrected for as many as there are."""
+    measured = {key: x for key, x in known.items() if x is not None}
+    tested = correlation.estimates(measured, y, run.results.pairs)
+    looked = sum(np.isfinite(one.value) for one in tested.values())
+    absent = np.full(len(y), np.nan)
+    return [
+        Line(
+            regime,
+            name,
+            key,
+            told[key] if key in measured else "",
+            correlation.usable(measured.get(key, absent), y),
+            correlation.pearson(measured.get(key, absent), y),
+            tested.get(key, correlation.NOTHING),
+            looked,
+        )
+        for key in known
+    ]

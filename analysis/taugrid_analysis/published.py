@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
+from taugrid_analysis import sampling
+from taugrid_analysis.papers import PAPERS
 from taugrid_analysis.results import Results
-
-PAPERS = ("tangent_space", "tau_jp", "attention_only")
-
+from taugrid_analysis.text_table import Measured
 
 Number = float | str  # a str where the paper prints no plain number: "17:38"
 
@@ -38,19 +42,47 @@ class PublishedTable:
     columns: list[str]
     rows: list[Row]
     setting: str  # what was measured, where it is not a CLIP ViT on the eight tasks
-    picture: bool  # the text holds no numbers
+    picture: bool  # the text holds no numbers: those here are read from the picture, or there are none
     scan: bool  # the text may have lost decimal points
     where: str  # the caption in the text
 
-    def as_printed(self, column: int, number: Number) -> str:
-        """With the decimals of its column."""
-        if isinstance(number, str):
-            return number
+    def decimals(self, column: int) -> int:
+        """Of the numbers in this column."""
         values = [
             numbers[column] for row in self.rows for numbers in row.values.values() if column < len(numbers)
         ]
-        decimals = max(len(str(value).partition(".")[2]) for value in values)
-        return f"{number:.{decimals}f}"
+        return max(len(str(value).partition(".")[2]) for value in values)
+
+    def as_printed(self, column: int, number: Number) -> str:
+        """With the decimals of its column."""
+        return number if isinstance(number, str) else f"{number:.{self.decimals(column)}f}"
+
+    def error(self, row: Row, key: str, column: int) -> float:
+        """Standard error of a printed accuracy in points, from the sizes of the papers' test splits, or NaN.
+
+        The papers print means over the eight tasks: each task counts with the mean accuracy. A normalised
+        accuracy is a ratio of two such means, taken as independent.
+        """
+        numbers, name = row.values.get(key, []), self.columns[column]
+        number = numbers[column] if column < len(numbers) else None
+        if not isinstance(number, float) or self.setting or name == "seconds":
+            return float("nan")
+        if not name.endswith("normalized"):
+            return _mean_error(number, name.endswith("control"))
+        added = name.replace("normalized", "absolute")
+        if added not in self.columns:
+            return float("nan")
+        absolute = numbers[self.columns.index(added)]
+        if not isinstance(absolute, float):
+            return float("nan")
+        single = 100 * absolute / number
+        return 100 * sampling.of_ratio(absolute, single, _mean_error(absolute), _mean_error(single))
+
+
+def _mean_error(percent: float, control: bool = False) -> float:
+    points = _read("models")["test_points"]
+    counts = [points["imagenet"]] if control else [points[task] for task in _read("models")["tasks"]]
+    return 100 * float(sampling.of_mean(sampling.binomial(percent / 100, np.array(counts))))
 
 
 @dataclass(frozen=True)
@@ -63,6 +95,7 @@ class Identity:
     differs: str  # in two words
 
 
+@lru_cache
 def _read(name: str) -> dict[str, Any]:
     path = resources.files("taugrid_analysis") / "published" / f"{name}.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -141,9 +174,19 @@ def identify(results: Results) -> Identity:
     return Identity(None, "", f"the model, {model.name}, is none of the papers'", differs)
 
 
-def cells(measure: str, init: str, column: str, regime: str, key: str) -> list[tuple[str, float]]:
-    """(paper, number) of every paper that prints this cell; a paper that repeats a number counts once."""
-    found: dict[tuple[str, float], str] = {}
+@dataclass(frozen=True)
+class Cell:
+    """A number that a paper prints, in percent."""
+
+    source: str
+    number: float
+    decimals: int
+    error: float  # standard error in points, from the paper's test splits
+
+
+def cells(measure: str, init: str, column: str, regime: str, key: str) -> list[Cell]:
+    """Of every paper that prints this cell; a paper that repeats a number counts once."""
+    found: dict[tuple[str, float], Cell] = {}
     for table in tables():
         if table.measure != measure or table.init != init or column not in table.columns:
             continue
@@ -154,15 +197,36 @@ def cells(measure: str, init: str, column: str, regime: str, key: str) -> list[t
                 continue
             number = numbers[position]
             if isinstance(number, float):
-                found.setdefault((table.paper, number), f"{table.paper} T{table.number}")
-    return [(source, number) for (_, number), source in found.items()]
+                source = f"{table.paper} T{table.number}"
+                error = table.error(row, key, position)
+                found.setdefault((table.paper, number), Cell(source, number, table.decimals(position), error))
+    return list(found.values())
 
 
-def verdict(percent: float, printed: list[float]) -> str:
-    """Where a number lies against what the papers print: they differ among themselves by up to 3 points."""
-    low, high = min(printed), max(printed)
-    if round(percent, 1) > high:
-        return f"{percent - high:.1f} above"
-    if round(percent, 1) < low:
-        return f"{low - percent:.1f} below"
-    return "inside"
+@dataclass(frozen=True)
+class Verdict:
+    """ours less the nearest printed number in points, 0 within their range; what both samples explain."""
+
+    difference: float
+    tolerance: float  # half a 95 % interval
+
+    def __str__(self) -> str:
+        if abs(self.difference) <= self.tolerance:
+            return f"agrees within {self.tolerance:.1f}"
+        side = "above" if self.difference > 0 else "below"
+        return f"{side} by {abs(self.difference):.1f} (± {self.tolerance:.1f})"
+
+
+def verdict(percent: Measured, printed: list[Cell]) -> Verdict | None:
+    """Where a number lies against what the papers print, which differ among themselves by up to 3 points.
+
+    Ours is rounded as each of theirs. None where it is not known on how many points ours was measured.
+    """
+    if not math.isfinite(percent.error):
+        return None
+    away = [round(float(percent), cell.decimals) - cell.number for cell in printed]
+    nearest = int(np.argmin(np.abs(away)))
+    inside = min(away) <= 0 <= max(away)
+    error = math.hypot(percent.error, printed[nearest].error)
+    difference = 0.0 if inside else round(away[nearest], printed[nearest].decimals)
+    return Verdict(difference, sampling.NORMAL * error)

@@ -33,6 +33,11 @@ def same_vectors(regime: str) -> str | None:
     return VECTORS_OF.get(regime, back.get(regime))
 
 
+def is_linear(regime: str) -> bool:
+    """Whether its function is f(x; θ0) + J(x)(θ − θ0), which holds θ0 beside θ."""
+    return regime in {*VECTORS_OF, "linear", "multitask_linear"} or regime.startswith("tau_jp")
+
+
 def ordered(names: set[str]) -> list[str]:
     known = [name for name in ORDER if name in names]
     return known + sorted(names - set(known))

@@ -1,34 +1,49 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""report.html: every figure inline, no script, nothing fetched."""
+"""report.html: one file with every figure, the numbers behind its heat maps, and the CSV of each section."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jinja2
+import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from taugrid_analysis import predictors, tables
+from taugrid_analysis import sheets, tables
 from taugrid_analysis.facts import facts
-from taugrid_analysis.figures import edits, grids, interference, kernel, runs, style, tasks
+from taugrid_analysis.figures import edits, grids, interference, kernel, runs, tasks
+from taugrid_analysis.figures.inline import to_svg
 from taugrid_analysis.findings import findings
-from taugrid_analysis.results import Results
+from taugrid_analysis.heat_maps import heat_maps, packed_bytes
+from taugrid_analysis.run import Run
+from taugrid_analysis.text_table import as_csv
+
+MOST_CELLS = 130_000  # of all grids that are drawn
+MOST_PAIRS = 400  # rows of the frame of pairs for which every pair has its line in a table
+
+Sheet = Callable[[], pd.DataFrame] | str  # a str: made on the page from the maps whose keys begin with it
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, sentences, pictures; `absent` instead, where the file lacks the group."""
+    """A heading, sentences, pictures; `absent` instead, where the file lacks the group.
+
+    csv: names of files; those that begin with `map:` are made on the page, the others are packed into it.
+    """
 
     anchor: str
     title: str
     caption: str
     pictures: list[Markup]
     absent: str
+    csv: dict[str, str]
 
 
-def report(results: Results) -> str:
+def report(run: Run) -> str:
+    """The page; refers to nothing outside itself."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("taugrid_analysis"),
         autoescape=True,
@@ -36,26 +51,41 @@ def report(results: Results) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    sheets_of: dict[str, str] = {}  # name: CSV
+    drawn = [_section(run, *parts, sheets_of) for parts in _parts(run)]
+    found = tables.all_tables(run, by_pair=len(run.pairs) <= MOST_PAIRS)
+    for place, table in enumerate(found):
+        sheets_of[f"table:{place}"] = as_csv(table)
     return environment.get_template("report.html.j2").render(
-        title=f"taugrid: {results.path.resolve().parent.name}",
-        facts=facts(results),
-        findings=findings(results),
-        sections=sections(results),
-        tables=tables.all_tables(results, by_pair=True),
-        provenance=results.provenance(),
+        title=f"taugrid: {run.name}",
+        facts=facts(run),
+        findings=findings(run),
+        sections=drawn,
+        tables=found,
+        provenance=run.results.provenance(),
+        data={
+            "maps": heat_maps(run, drawn_grids(run)),
+            "csv": {name: packed_bytes(text.encode("utf-8")) for name, text in sheets_of.items()},
+        },
     )
 
 
-def sections(results: Results) -> list[Section]:
+Part = tuple[str, str, str, str, list[Figure | None], dict[str, Sheet]]
+
+
+def _parts(run: Run) -> list[Part]:
+    """anchor, title, group of results.h5, caption, pictures, CSV files."""
+    frame, pairs = run.tasks, run.pairs
     return [
-        _section(
+        (
             "disentanglement",
             "Disentanglement error of every pair",
             "disentanglement",
-            _grid_caption(results),
-            _grids(results),
+            _grid_caption(run),
+            _grids(run),
+            {"disentanglement.csv": "xi"},
         ),
-        _section(
+        (
             "matched",
             "Equal α and matched norm",
             "disentanglement",
@@ -64,133 +94,202 @@ def sections(results: Results) -> list[Section]:
             " only because its task vectors are shorter. Linear between grid points, further apart for"
             " longer vectors: where ξ bends upwards that raises their curve a little. The axis ends where the"
             " first pair leaves its grid.",
-            [grids.matched(results)],
+            [grids.matched(run)],
+            {"matched.csv": lambda: sheets.matched(run)},
         ),
-        _section(
+        (
             "addition",
             "Task addition",
             "addition",
-            "θ0 + α Σ τ over all tasks: mean test accuracy by α, and the α that validation chose; with up to"
-            f" {runs.MOST} regimes thin: each task, dotted: mean validation accuracy.",
-            [runs.addition(results)],
+            "θ0 + α Σ τ over all tasks: mean test accuracy by α, and the α that validation chose, with one"
+            " standard"
+            f" error of the evaluation sample; with up to {runs.MOST} regimes thin: each task, dotted: mean"
+            " validation"
+            " accuracy.",
+            [runs.addition(run)],
+            {"addition.csv": lambda: sheets.sweep(run, "addition")},
         ),
-        _section(
+        (
             "negation",
             "Task negation",
             "negation",
-            "θ0 − α τ of each task: bars are means over the tasks, dots are tasks. α: least target accuracy"
-            " on validation that keeps the control; tasks where no α does are left out.",
-            [edits.negation(results)],
+            "θ0 − α τ of each task: bars are means over the tasks, dots are tasks, lines one standard error"
+            " of the"
+            " evaluation sample. α: least target accuracy on validation that keeps the control; tasks where"
+            " no α does"
+            " are left out.",
+            [edits.negation(run)],
+            {
+                "negation.csv": lambda: sheets.columns(
+                    frame,
+                    *(f"{prefix}{name}" for prefix in ("", "wide_") for name in NEGATED),
+                ),
+            },
         ),
-        _section(
+        (
             "accuracy",
             "Single-task accuracy",
             "single_task",
-            "Test accuracy of θ0 and of each fine-tuned model on its own task.",
-            [tasks.accuracies(results)],
+            "Test accuracy of θ0 and of each fine-tuned model on its own task; lines: one standard error of"
+            " the"
+            " evaluation sample.",
+            [tasks.accuracies(run)],
+            {
+                "accuracy.csv": lambda: sheets.columns(
+                    frame, "points", "accuracy", "validation_accuracy", "loss"
+                )
+            },
         ),
-        _section(
+        (
             "cosine",
             "Cosine of task vectors",
             "similarity",
             "Norms are in the table of task vectors below. The diagonal, 1, is left out.",
-            [tasks.cosines(results)],
+            [tasks.cosines(run)],
+            {"cosine.csv": "cosine"},
         ),
-        _section(
+        (
             "tau_jp",
             "τJp of every ordered pair",
             "tau_jp",
             "Mean ‖J(x)τ‖² of the encoder's output at θ0: rows whose task vector, columns whose points. One"
             " logarithmic scale; light off the diagonal is little interference.",
-            [interference.tau_jp(results)],
+            [interference.tau_jp(run)],
+            {"tau_jp.csv": "tau_jp"},
         ),
-        _section(
+        (
             "predictors",
             "What predicts interference",
             "pair_addition",
             "Above: each pair's τJp and the normalised accuracy of its sum. Below: rank correlation of each"
-            " predictor with that accuracy; bars are 95 % bootstrap intervals over the pairs. All numbers are"
-            " in the table of predictors.",
-            [_products(results), interference.forest(results)],
+            " predictor with that accuracy; lines span what leaving out any one task gives. Filled:"
+            " permutations of"
+            " the tasks reach the value, for the best of the predictors, in fewer than 5 %. Below the dashed"
+            " line stands"
+            " ξ, another measure of the same thing. All numbers are in the table of predictors.",
+            [_products(run), interference.forest(run)],
+            {"pairs.csv": lambda: pairs.reset_index()},
         ),
-        _section(
+        (
             "continuation",
             "Further regularised steps",
             "continuation",
-            "From linear task vectors, at α = 1: the pair of largest τJp at the start.",
-            [edits.continuation(results)],
+            "From linear task vectors, at α = 1: the pairs of most and of least τJp at the start.",
+            [edits.continuation(run)],
+            {"continuation.csv": lambda: sheets.continuation(run)},
         ),
-        _section(
+        (
             "smoothness",
-            "Local smoothness and loss gap",
+            "Loss gap and its bound",
             "smoothness",
-            "A point is one task of one pair: the largest Hessian eigenvalue of that task's training loss at"
-            " its fine-tuned model, and how much the task's loss rises at θ0 + ½(τ₁+τ₂).",
-            [tasks.smoothness(results)],
+            "A point is one task of one pair: how much its test loss rises at θ0 + ½(τ₁+τ₂), against the"
+            " bound L C (1+ε)"
+            " with the curvature L of its training loss, C the larger ‖τ‖² and ε the cosine.",
+            [tasks.smoothness(run)],
+            {"bound.csv": lambda: sheets.bound(run)},
         ),
-        _section(
+        (
             "ntk",
             "Local energy of the NTK's eigenfunctions",
             "ntk",
             "Σφ² over the eigenfunctions of the kernel between a trained task's points and those of it and a"
-            " control task, mean over logits. 0.5 in the matrix means that they are not localised, 1 that"
-            " they vanish on the control.",
-            [kernel.local_energy(results)],
+            " control task, mean over logits. The kernel of points with themselves lifts the own share above"
+            " ½ even"
+            " where the control is more of the same task: that share is the null, measured with second"
+            " samples of the"
+            " task. Right: share less null; 0 is a control like the task itself.",
+            [kernel.local_energy(run)],
+            {"ntk_share.csv": "ntk", "ntk_energy.csv": lambda: sheets.energy(run)},
         ),
-        _section(
+        (
             "training",
             "Training loss",
             "training",
-            "Moving average over a thirtieth of the steps; thin: each task.",
-            [runs.training(results)],
+            f"Moving average over a thirtieth of the steps, mean over tasks; with up to {runs.MOST} regimes"
+            " thin: each"
+            " task.",
+            [runs.training(run)],
+            {"training.csv": lambda: sheets.training(run)},
         ),
-        _section(
+        (
             "cost",
             "Cost of a training step",
             "cost",
-            "By regime; more in the table of costs. Peak memory: most bytes of tensors alive at once.",
-            [edits.cost(results)],
+            "By regime; more in the table of costs. Peak memory: most bytes of tensors alive at once; four"
+            " bytes a"
+            " parameter: twice for a linearised model, which holds θ0 too.",
+            [edits.cost(run)],
+            {"cost.csv": lambda: sheets.cost(run)},
         ),
-        _section(
+        (
             "timings",
             "Where the time went",
             "units",
             "Seconds of the work units of each rank, by kind. Waiting is not in the bars.",
-            [runs.timings(results)],
+            [runs.timings(run)],
+            {"timings.csv": lambda: sheets.timings(run)},
         ),
     ]
 
 
-def _section(anchor: str, title: str, group: str, caption: str, pictures: list[Figure | None]) -> Section:
+NEGATED = ("negated_alpha", "negated", "negated_control")
+
+
+def _section(
+    run: Run,
+    anchor: str,
+    title: str,
+    group: str,
+    caption: str,
+    pictures: list[Figure | None],
+    files: dict[str, Sheet],
+    sheets_of: dict[str, str],
+) -> Section:
     drawn = [picture for picture in pictures if picture is not None]
-    svg = [Markup(style.to_svg(picture, f"{anchor}{index}")) for index, picture in enumerate(drawn)]
-    absent = "" if svg else f"Not drawn: results.h5 has no usable /{group}."
-    return Section(anchor, title, caption, svg, absent)
+    svg = [Markup(to_svg(picture, f"{anchor}{index}")) for index, picture in enumerate(drawn)]
+    if not svg:
+        return Section(anchor, title, caption, svg, f"Not drawn: results.h5 has no usable /{group}.", {})
+    links = {}
+    for name, sheet in files.items():
+        links[name] = f"map:{sheet}" if isinstance(sheet, str) else name
+        if not isinstance(sheet, str):
+            sheets_of[name] = sheet().to_csv(index=False, float_format="%.10g")
+    return Section(anchor, title, caption, svg, "", links)
 
 
-def _products(results: Results) -> Figure | None:
-    ordinates = [
-        (f"normalised accuracy of the pair, {outcome}", predictors.outcome(results, outcome))
-        for outcome in predictors.OUTCOMES
-    ]
-    return interference.scatter(results, results.names("pair_addition"), ordinates)
+def _products(run: Run) -> Figure | None:
+    return interference.scatter(run, run.results.names("pair_addition"), interference.accuracies(run))
 
 
-def _grids(results: Results) -> list[Figure | None]:
-    found = grids.grids(results)
+def drawn_grids(run: Run) -> list[str]:
+    """The regimes whose grids fit on a page of 2 MB: all, for 28 pairs, 11 regimes and 20×20 coefficients."""
+    found, cells = [], 0
+    for name, grid in grids.grids(run).items():
+        cells += grid["error"].size
+        if cells <= MOST_CELLS:
+            found.append(name)
+    return found
+
+
+def _grids(run: Run) -> list[Figure | None]:
+    found = grids.grids(run)
     if not found:
         return []
     top, above = grids.upper(found)
-    return [grids.triangle(results, name, grid, top, above > 0) for name, grid in found.items()]
+    return [grids.triangle(run, name, found[name], top, above > 0) for name in drawn_grids(run)]
 
 
-def _grid_caption(results: Results) -> str:
-    found = grids.grids(results)
+def _grid_caption(run: Run) -> str:
+    found = grids.grids(run)
     if not found:
         return ""
     top, above = grids.upper(found)
+    left = [name for name in found if name not in drawn_grids(run)]
+    without = f" Not drawn, to keep the page small: {', '.join(left)}." if left else ""
     clipped = f" {100 * above:.2g} % of the cells lie above and take the darkest colour." if above > 0 else ""
     return (
-        f"All {len(results.pairs)} pairs, one panel each; one colour scale, 0 to {top:.3g}, for all regimes;"
-        f" light is disentangled.{clipped} Red: [0,1]², where α for addition is searched."
+        f"All {len(run.results.pairs)} pairs, one panel each; one colour scale, 0 to {top:.3g}, for all"
+        " regimes;"
+        f" light is disentangled.{clipped} Red: [0,1]², where α for addition is searched. Point at a cell to"
+        f" read it.{without}"
     )

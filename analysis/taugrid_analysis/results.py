@@ -1,22 +1,27 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads results.h5, checks it against the contract, and hands out named arrays.
+"""One results.h5 checked against the contract, its groups handed out as xarray data sets.
 
-Everything is driven by the groups that exist: a regime is whatever name stands below /similarity,
-/addition and so on. A group that is absent reads as None; one that is there but broken is an error.
+Everything is driven by the groups that exist: a regime is whatever name stands below /similarity, /addition
+and so on. A group that is absent reads as None; one that is there but broken is an error.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from taugrid_analysis.edits import Edits
+from taugrid_analysis import contract, correctness
+from taugrid_analysis.correctness import Correct
+from taugrid_analysis.datasets import Reader
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import text
-from taugrid_analysis.records import Model
+from taugrid_analysis.files import locate, text
+from taugrid_analysis.records import Array, Model, Unit
 from taugrid_analysis.regimes import JOINT, STARTS, ordered
+from taugrid_analysis.store import Store
 
 BY_REGIME = (
     "single_task",
@@ -30,13 +35,21 @@ BY_REGIME = (
     "tau_jp",
     "training",
 )
+ROOT_ATTRIBUTES = ("taugrid_version", "git_revision", "command_line", "started_utc", "finished_utc")
 
 
-class Results(Edits):
-    """One results.h5, open for reading."""
+class Results:
+    """One file, open for reading: names, provenance, and the groups by their names."""
 
     def __init__(self, run: Path) -> None:
-        super().__init__(run)
+        self.path = locate(run)
+        self._store = Store(self.path)
+        self.schema = self._check_root()
+        self.tasks = [text(name) for name in self._store.table("/tasks/name")]
+        self.classes = self._store.array("/tasks/classes", (len(self.tasks),)).astype(int)
+        self.pairs = self._pairs()
+        self._reader = Reader(self._store, self.tasks, [self.pair_name(p) for p in range(len(self.pairs))])
+        self._read: dict[tuple[str, ...], xr.Dataset] = {}
         self.start = self._start()
         self.regimes = self._regimes()
 
@@ -44,22 +57,68 @@ class Results(Edits):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self.close()
+
+    def close(self) -> None:
+        self._store.close()
+
+    def data(self, group: str, name: str, *extra: str) -> xr.Dataset | None:
+        """/GROUP/NAME with named dimensions (contract.py), or None where the run did not measure it.
+
+        extra: large variables, which are not read unless they are named, such as the NTK's "gram".
+        """
+        if not self._store.has(f"/{group}/{name}"):
+            return None
+        key = (group, name, *extra)
+        if key not in self._read:
+            self._read[key] = self._reader.read(group, name, extra)
+        return self._read[key]
+
+    def correct(self, path: str) -> Correct | None:
+        """The per-point correctness beside a data set of accuracies, such as single_task/linear/accuracy."""
+        group, name, *rest = path.split("/")
+        data = self.data(group, name)
+        key = "_".join(rest)  # of wide/target: wide_target
+        if data is None or key not in data:
+            return None
+        return correctness.read(self._store, path, data[key].to_numpy())
+
+    def positive(self, data: xr.Dataset, name: str) -> float:
+        """A number of a group that cannot be negative."""
+        value = float(data[name])
+        if not value >= 0:
+            where = self._store.where(f"{data.encoding['source']}/{name}")
+            raise InputError(f"is {value:g}", where, "a number of 0 or more")
+        return value
+
+    def names(self, group: str) -> list[str]:
+        """What stands below /GROUP: regimes in their usual order, then anything else."""
+        return ordered(set(self._store.names(group)))
+
+    def need(self, group: str, what: str) -> None:
+        """For a command that cannot do without the group."""
+        if not self.names(group):
+            raise InputError("is missing or empty", f"{self.path}:/{group}", what)
+
+    def has(self, path: str) -> bool:
+        return self._store.has(path)
+
+    def attributes(self, path: str) -> dict[str, Any]:
+        return self._store.attributes(path)
+
+    def pair_name(self, pair: int) -> str:
+        first, second = self.pairs[pair]
+        return f"{self.tasks[first]} + {self.tasks[second]}"
 
     def root(self, name: str) -> str:
-        return text(self._file.attrs[name])
+        return text(self._store.attributes("/")[name])
 
     def provenance(self) -> dict[str, str]:
-        if "provenance" not in self._file:
-            return {}
-        return {str(key): text(value) for key, value in sorted(self._file["provenance"].attrs.items())}
+        return {key: text(value) for key, value in sorted(self._store.attributes("provenance").items())}
 
     def hosts(self) -> list[str]:
         """One a rank."""
-        if "provenance" not in self._file:
-            return []
-        found = self._file["provenance"].attrs.get("hosts", [])
-        return [text(host) for host in np.atleast_1d(np.asarray(found, dtype=object))]
+        return [part for part in self.provenance().get("hosts", "").split(", ") if part]
 
     def seeds(self) -> list[str]:
         found = self.provenance()
@@ -67,42 +126,78 @@ class Results(Edits):
         return [part for part in joined.replace(",", " ").split() if part]
 
     def model(self) -> Model | None:
-        if "model" not in self._file:
+        if not self._store.has("model"):
             return None
-        attributes = self._file["model"].attrs
-        for name in ("architecture", "name", "parameters", "init", "fingerprint"):
-            if name not in attributes:
-                raise InputError(
-                    f"attribute {name} is missing", f"{self.path}:/model", "the model's identity"
-                )
+
+        def need(name: str) -> str:
+            return text(self._store.attribute("/model", name, "the model's identity"))
+
+        parameters = need("parameters")
+        if not parameters.isdecimal():
+            raise InputError(f"parameters is {parameters}", self._store.where("/model"), "a whole number")
         return Model(
-            architecture=text(attributes["architecture"]),
-            name=text(attributes["name"]),
-            parameters=int(attributes["parameters"]),
-            init=text(attributes["init"]),
-            fingerprint=text(attributes["fingerprint"]),
+            architecture=need("architecture"),
+            name=need("name"),
+            parameters=int(parameters),
+            init=need("init"),
+            fingerprint=need("fingerprint"),
         )
+
+    def units(self) -> list[Unit]:
+        if not self._store.has("units"):
+            return []
+        rows = self._store.table("/units")
+        missing = {"key", "rank", "seconds", "device"} - set(rows.dtype.names or ())
+        if missing:
+            raise InputError(f"lacks {sorted(missing)}", f"{self.path}:/units", "key, rank, seconds, device")
+        return [
+            Unit(text(row["key"]), int(row["rank"]), float(row["seconds"]), text(row["device"]))
+            for row in rows
+        ]
+
+    def _check_root(self) -> int:
+        attributes = self._store.attributes("/")
+        readable = f"1 to {contract.NEWEST}, which this program reads"
+        if "schema_version" not in attributes:
+            raise InputError("attribute schema_version is missing", self.path, readable)
+        found = text(attributes["schema_version"])
+        if found not in {str(version) for version in range(1, contract.NEWEST + 1)}:
+            raise InputError(f"schema_version is {found}", self.path, readable)
+        for name in ROOT_ATTRIBUTES:
+            if name not in attributes:
+                raise InputError(f"attribute {name} is missing", self.path, "a complete results.h5")
+        return int(found)
+
+    def _pairs(self) -> Array:
+        """[P,2]: all pairs of tasks, or from schema 2 those that the run chose, in increasing order."""
+        count = len(self.tasks)
+        found = self._store.array("/pairs/tasks", (None, 2)).astype(int)
+        every = [(i, j) for i in range(count) for j in range(i + 1, count)]
+        chosen = [(int(i), int(j)) for i, j in found]
+        if chosen != (every if self.schema == 1 else sorted(set(chosen) & set(every))):
+            raise InputError("pairs out of order", f"{self.path}:/pairs/tasks", "(0,1), (0,2), …")
+        return found
 
     def _start(self) -> str:
         """θ0's name: as its accuracies are stored, else as /model states it."""
-        stored = [name for name in STARTS if self._has("single_task", name)]
+        stored = [name for name in STARTS if self._store.has(f"single_task/{name}")]
         model = None if stored else self.model()
         return stored[0] if stored else model.init if model is not None else STARTS[0]
 
     def _regimes(self) -> list[str]:
         found: set[str] = set()
         for group in BY_REGIME:
-            if group in self._file:
-                found |= {str(name) for name in self._file[group] if name not in (*STARTS, *JOINT)}
+            found |= {name for name in self._store.names(group) if name not in (*STARTS, *JOINT)}
         return ordered(found)
 
-    def names(self, group: str) -> list[str]:
-        """What stands below /GROUP: regimes in their usual order, then anything else."""
-        if group not in self._file:
-            return []
-        return ordered({str(name) for name in self._file[group]})
 
-    def need(self, group: str, what: str) -> None:
-        """For a command that cannot do without the group."""
-        if not self.names(group):
-            raise InputError("is missing or empty", f"{self.path}:/{group}", what)
+def every_pair(results: Results) -> bool:
+    """Whether no pair of tasks was left out."""
+    count = len(results.tasks)
+    return len(results.pairs) == count * (count - 1) // 2
+
+
+def pair_places(results: Results) -> dict[tuple[int, int], int]:
+    """(i, j): the pair's place, in either order."""
+    both = np.concatenate([results.pairs, results.pairs[:, ::-1]])
+    return {(int(i), int(j)): place % len(results.pairs) for place, (i, j) in enumerate(both)}

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis import measures, outcomes
 from taugrid_analysis.facts import facts
 from taugrid_analysis.figures.grids import grids
-from taugrid_analysis.measures import mean
-from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 from taugrid_analysis.text_table import Column, Table, Value, as_text
 
 WIDTH = 80
@@ -20,16 +18,16 @@ MOST_ROWS = 9
 SCREEN = 24
 
 
-def show(results: Results) -> str:
+def show(run: Run) -> str:
     """At most 24 lines of 80 columns for eight tasks and a dozen regimes."""
-    known = dict(facts(results))
+    known = dict(facts(run))
     for first, second in JOINED:
         if first in known and second in known:
             title = f"{second} " if second == "seed" else ""
             known[first] += f"; {title}{known.pop(second)}"
     lines = [_line(key, value) for key, value in known.items() if key != "command"]
-    lines += ["", *as_text(_summary(results)).splitlines()]
-    return "\n".join([*lines, *_maps(results, max(SCREEN, len(lines)) - len(lines))])
+    lines += ["", *as_text(_summary(run)).splitlines()]
+    return "\n".join([*lines, *_maps(run, max(SCREEN, len(lines)) - len(lines))])
 
 
 def _line(key: str, value: str) -> str:
@@ -57,15 +55,28 @@ COLUMNS = (
 WANTED = ("added", "single", "ξ(1,1)", "τJp", "pairs", "alpha", "negated", "norm", "ξ box", "|cos|", "λ_max")
 
 
-def _summary(results: Results) -> Table:
-    start = [results.start] if results.single_task(results.start) is not None else []
-    rows = {name: _numbers(results, name) for name in (*start, *results.regimes)}
+def _summary(run: Run) -> Table:
+    start = [run.results.start] if run.data("single_task", run.results.start) is not None else []
+    rows = {name: _numbers(run, name) for name in (*start, *run.regimes)}
     kept = [name for name in WANTED if any(_known(row[name]) for row in rows.values())]
+    note = _errors(run, list(rows))
     table = _chosen(rows, kept)
     while len(kept) > 1 and max(len(line) for line in as_text(table).splitlines()) > WIDTH:
         kept.pop()
         table = _chosen(rows, kept)
+    table.notes += note
     return table
+
+
+def _errors(run: Run, names: list[str]) -> list[str]:
+    """There is no room for an error in each cell."""
+    frame = run.summary.loc[names]
+    known = {
+        title: frame[f"{column}_error"].max()
+        for title, column in (("single", "single"), ("added", "absolute"))
+    }
+    parts = [f"{title} up to {error:.3f}" for title, error in known.items() if np.isfinite(error)]
+    return [f"Standard error of the sample: {', '.join(parts)}."] if parts else []
 
 
 def _known(value: float | None) -> bool:
@@ -80,37 +91,36 @@ def _chosen(rows: dict[str, dict[str, float | None]], kept: list[str]) -> Table:
     return Table("summary", "Means over tasks or pairs", [Column("regime"), *columns], lines)
 
 
-def _numbers(results: Results, name: str) -> dict[str, float | None]:
-    single, added = results.single_task(name), results.addition(name)
-    grid, vectors = results.disentanglement(name), results.similarity(name)
-    curvature, product = results.smoothness(name), results.tau_jp(name)
-    two, negated = results.pair_addition(name), results.negation(name)
-    between = measures.of_pairs(measures.symmetric(product.value), results.pairs) if product else None
-    return {
-        "single": mean(single.accuracy) if single else None,
-        "added": added.absolute if added else None,
-        "alpha": added.chosen_alpha if added else None,
-        "pairs": mean(two.normalized) if two else None,
-        "negated": outcomes.forgetting(negated.narrow).target if negated else None,
-        "ξ(1,1)": mean(measures.at(grid, 1.0, 1.0)) if grid else None,
-        "ξ box": mean(measures.box_mean(grid, 0.0, 1.0)) if grid else None,
-        "τJp": mean(between) if between is not None else None,
-        "norm": mean(vectors.norm) if vectors else None,
-        "|cos|": mean(np.abs(measures.off_diagonal(vectors.cosine))) if vectors else None,
-        "λ_max": mean(curvature.lambda_max) if curvature else None,
-    }
+SHOWN = {  # columns of the frame `summary`
+    "single": "single",
+    "added": "absolute",
+    "alpha": "chosen_alpha",
+    "pairs": "pairs",
+    "negated": "negated",
+    "ξ(1,1)": "xi_one",
+    "ξ box": "xi_box",
+    "τJp": "tau_jp",
+    "norm": "norm",
+    "|cos|": "cosine",
+    "λ_max": "lambda_max",
+}
 
 
-def _maps(results: Results, room: int) -> list[str]:
+def _numbers(run: Run, name: str) -> dict[str, float | None]:
+    row = run.summary.loc[name]
+    return {title: float(row[column]) for title, column in SHOWN.items()}
+
+
+def _maps(run: Run, room: int) -> list[str]:
     """The mean grid of up to three regimes side by side, α1 upwards, α2 to the right, in these lines."""
-    found = dict(list(grids(results).items())[:3])
+    found = dict(list(grids(run).items())[:3])
     most = min(MOST_ROWS, room - 2)
     if not found or most < 4:
         return []
     blocks = []
     for name, grid in found.items():
-        values = np.nanmean(grid.error, axis=0)
-        stride = -(-len(grid.alpha) // most)
+        values, alpha = grid["error"].mean("pair").to_numpy(), grid["alpha_1"].to_numpy()
+        stride = -(-len(alpha) // most)
         values = values[::stride, ::stride]
         rows = [
             "".join(
@@ -118,7 +128,7 @@ def _maps(results: Results, room: int) -> list[str]:
             )
             for row in values[::-1]
         ]
-        title = f"{name} [{grid.alpha[0]:g},{grid.alpha[-1]:g}]²"
+        title = f"{name} [{alpha[0]:g},{alpha[-1]:g}]²"
         size = max(len(title), len(rows[0]))
         blocks.append([line.ljust(size) for line in [title, *rows]])
     height = max(len(block) for block in blocks)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A table and its three renderings: aligned text, Markdown, CSV."""
+"""A table with its three renderings: aligned text and Markdown by tabulate, CSV with all digits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,25 @@ import csv
 import io
 import math
 import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-NUMERAL = re.compile(r"-?[\d.,]+")  # as a paper prints it
+import tabulate
+
+NUMERAL = re.compile(r"-?[\d.,]+( ± [\d.e-]+)?")  # as a paper or this program prints it
+ERROR = " error"  # what the name of a CSV column of standard errors ends with
+
+
+class Measured(float):
+    """A number with the standard error of the evaluation sample; NaN where the error is unknown."""
+
+    error: float
+
+    def __new__(cls, value: float, error: float) -> Measured:
+        made = super().__new__(cls, value)
+        made.error = float(error)
+        return made
+
 
 Value = str | int | float | None
 
@@ -40,6 +54,15 @@ class Column:
             return f"{value:,}"
         if not math.isfinite(value):
             return "–"
+        shown = self._number(value)
+        if isinstance(value, Measured) and math.isfinite(value.error):
+            error = self._number(value.error)
+            if not re.search("[1-9]", error) and value.error > 0:  # too small for the column's digits
+                error = f"{100 * value.error if self.percent else value.error:.1g}"
+            shown += f" ± {error}"
+        return shown
+
+    def _number(self, value: float) -> str:
         if self.scientific:
             return f"{value:.{self.digits}e}"
         if self.significant:
@@ -70,51 +93,70 @@ class Table:
         ]
 
 
-def width(text: str) -> int:
-    """Columns of the terminal: combining marks take none."""
-    return sum(0 if unicodedata.combining(char) else 1 for char in text)
+tabulate.MIN_PADDING = 0  # of headings, which would else be wider than their columns
+
+# Two blanks before and between columns, one rule below the headings.
+_PLAIN = tabulate.TableFormat(
+    lineabove=None,
+    linebelowheader=tabulate.Line("  ", "─", "  ", ""),
+    linebetweenrows=None,
+    linebelow=None,
+    headerrow=tabulate.DataRow("  ", "  ", ""),
+    datarow=tabulate.DataRow("  ", "  ", ""),
+    padding=0,
+    with_header_hide=None,
+)
 
 
-def _pad(text: str, size: int, right: bool) -> str:
-    blank = " " * (size - width(text))
-    return blank + text if right else text + blank
+def _tabulated(table: Table, layout: str | tabulate.TableFormat, escape: Callable[[str], str]) -> list[str]:
+    """The lines that tabulate makes of the cells, which are text already."""
+    made = tabulate.tabulate(
+        [[escape(cell) for cell in row] for row in table.shown()],
+        headers=[escape(column.heading) for column in table.columns],
+        tablefmt=layout,
+        disable_numparse=True,
+        colalign=["right" if flush else "left" for flush in table.numeric()] if table.rows else None,
+    )
+    return [line.rstrip() for line in made.splitlines()]
 
 
 def as_text(table: Table) -> str:
-    heads = [column.heading for column in table.columns]
-    body = table.shown()
-    right = table.numeric()
-    sizes = [max(width(row[index]) for row in [heads, *body]) for index in range(len(heads))]
-    lines = [table.title]
-    for row in [heads, ["─" * size for size in sizes], *body]:
-        cells = (_pad(cell, size, flush) for cell, size, flush in zip(row, sizes, right, strict=True))
-        lines.append(("  " + "  ".join(cells)).rstrip())
-    lines += [f"  {note}" for note in table.notes]
-    return "\n".join(lines)
+    body = _tabulated(table, _PLAIN, str)
+    return "\n".join([table.title, *body, *[f"  {note}" for note in table.notes]])
 
 
 def as_markdown(table: Table) -> str:
-    def escape(cell: str) -> str:
-        return cell.replace("|", "\\|")
-
-    lines = [f"### {table.title}", ""]
-    lines.append("| " + " | ".join(escape(column.heading) for column in table.columns) + " |")
-    lines.append("| " + " | ".join("---:" if flush else "---" for flush in table.numeric()) + " |")
-    lines += ["| " + " | ".join(escape(cell) for cell in row) + " |" for row in table.shown()]
+    body = _tabulated(table, "pipe", lambda cell: cell.replace("|", "\\|"))
+    lines = [f"### {table.title}", "", *body]
     if table.notes:
         lines += ["", *[f"{note}  " for note in table.notes]]
     return "\n".join(lines)
 
 
 def as_csv(table: Table) -> str:
-    """Every number with all its digits, fractions as fractions; the title and the notes as # lines."""
+    """Every number with all its digits, fractions as fractions; the title and the notes as # lines.
+
+    A column with standard errors is followed by one that holds them, `NAME error`.
+    """
     out = io.StringIO()
     for line in [table.title, *table.notes]:
         out.write(f"# {line}\n")
+    measured = [
+        any(isinstance(row[place], Measured) for row in table.rows) for place in range(len(table.columns))
+    ]
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([column.name for column in table.columns])
+    names: list[str] = []
+    for column, errors in zip(table.columns, measured, strict=True):
+        names += [column.name, column.name + ERROR] if errors else [column.name]
+    writer.writerow(names)
     for row in table.rows:
-        writer.writerow(["" if value is None else value for value in row])
+        cells: list[Value] = []
+        for value, errors in zip(row, measured, strict=True):
+            cells.append("" if value is None else value)
+            if errors:
+                known = isinstance(value, Measured) and math.isfinite(value.error)
+                cells.append(value.error if isinstance(value, Measured) and known else "")
+        writer.writerow(cells)
     return out.getvalue().rstrip("\n")
 
 

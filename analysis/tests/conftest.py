@@ -22,3 +22,11 @@ def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("small")
     synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS)
     return folder
+
+
+@pytest.fixture(scope="session")
+def schema2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight tasks, regimes of every kind, and what schema 2 adds."""
+    folder = tmp_path_factory.mktemp("schema2")
+    synthetic.write(folder / "results.h5", regimes=synthetic.EVERY, schema=2, bend=True)
+    return folder

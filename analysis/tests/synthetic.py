@@ -16,6 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 import synthetic_edits
+import synthetic_points
 
 TASKS = ("fashion", "mnist5k", "animals", "letters", "scripts", "icon_context", "emoji", "clipart")
 FEW_TASKS = TASKS[:4]  # as good as eight where every panel would be drawn for nothing
@@ -105,6 +106,9 @@ def write(
             file[f"training/{regime}/seconds"] = np.linspace(5, 9, count)
         _ntk(file, model[2], count, rng)
         synthetic_edits.write_groups(file, model[2], regimes, count, np.array(ZERO_SHOT[:count]))
+        synthetic_points.write_rows(file)
+        if schema >= 2:
+            synthetic_points.write_schema_2(file)
         _units(file, regimes, count)
         for name in leave_out:
             del file[name]

@@ -1,15 +1,25 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Correlations and their intervals against hand and against SciPy's own bootstrap."""
+"""Correlations against hand and SciPy; their test against permutations counted one by one."""
 
 from __future__ import annotations
+
+from itertools import permutations
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from taugrid_analysis import correlation
-from taugrid_analysis.correlation import estimate, pearson, rank_correlation
+from taugrid_analysis.correlation import Estimate, estimates, pearson, rank_correlation
+
+
+def pairs_of(count: int) -> np.ndarray:
+    return np.array([(i, j) for i in range(count) for j in range(i + 1, count)])
+
+
+def one(x: np.ndarray, y: np.ndarray, entries: np.ndarray) -> Estimate:
+    return estimates({"x": x}, y, entries)["x"]
 
 
 def test_rank_correlation() -> None:
@@ -22,49 +32,91 @@ def test_rank_correlation() -> None:
 
 def test_pearson() -> None:
     """By hand: deviations (−1, 0, 1) and (−2, 1, 1), covariance 3, variances 2 and 6."""
-    assert pearson(np.array([1, 2, 3]), np.array([0, 3, 3])) == pytest.approx(3 / 12**0.5)
+    x, y = np.tile([1, 2, 3], 2), np.tile([0, 3, 3], 2)
+    assert pearson(x, y) == pytest.approx(3 / 12**0.5)
+    assert np.isnan(pearson(x[:5], y[:5]))  # too few
 
 
-@pytest.mark.parametrize("ranks", [False, True], ids=["pearson", "spearman"])
-def test_interval_agrees_with_scipy(ranks: bool) -> None:
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=28)
-    y = 0.7 * x + rng.normal(size=28)
-    found = estimate(x, y, ranks)
-    single = stats.spearmanr if ranks else stats.pearsonr
-    assert found.value == pytest.approx(single(x, y).statistic, abs=1e-12)
-    other = stats.bootstrap(
-        (x, y),
-        lambda a, b: single(a, b).statistic,
-        paired=True,
-        vectorized=False,
-        n_resamples=600,
-        method="percentile",
-        rng=np.random.default_rng(9),
-    ).confidence_interval
-    assert found.low == pytest.approx(other.low, abs=0.06)
-    assert found.high == pytest.approx(other.high, abs=0.06)
-    assert found.low < found.value < found.high
+def counted(x: np.ndarray, others: list[np.ndarray], y: np.ndarray, tasks: int) -> tuple[float, float]:
+    """p of x, and of the best of x and the others, from SciPy's correlation over every permutation."""
+    entries = [tuple(pair) for pair in pairs_of(tasks).tolist()]
+    place = {pair: index for index, pair in enumerate(entries)}
+    observed = abs(stats.spearmanr(x, y).statistic) - 1e-12
+    reached, best, count = 0, 0, 0
+    for order in permutations(range(tasks)):
+        moved = [place[tuple(sorted((order[i], order[j])))] for i, j in entries]
+        found = [abs(stats.spearmanr(one[moved], y).statistic) for one in (x, *others)]
+        reached += found[0] >= observed
+        best += max(found) >= observed
+        count += 1
+    return reached / count, best / count
 
 
-def test_interval_is_the_same_every_time() -> None:
+def test_permutations_of_tasks_one_by_one() -> None:
+    rng = np.random.default_rng(2)
+    entries = pairs_of(5)
+    x, other, y = rng.normal(size=(3, 10))
+    y += 1.5 * x
+    found = estimates({"x": x, "other": other}, y, entries)
+    p, best = counted(x, [other], y, 5)
+    assert found["x"].value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert (found["x"].p, found["x"].best) == pytest.approx((p, best))
+    assert found["x"].p < found["x"].best
+
+
+def test_leaving_out_a_task() -> None:
+    rng = np.random.default_rng(4)
+    entries = pairs_of(6)
+    x, y = rng.normal(size=(2, 15))
+    found = one(x, y, entries)
+    without = [
+        stats.spearmanr(x[keep], y[keep]).statistic
+        for task in range(6)
+        if (keep := (entries != task).all(axis=1)).any()
+    ]
+    assert (found.low, found.high) == pytest.approx((min(without), max(without)))
+
+
+def test_pairs_that_share_a_task_are_no_independent_samples() -> None:
+    """x and y are effects of the tasks, drawn apart: a test of 28 independent pairs finds them too often."""
+    entries, false, textbook, draws = pairs_of(8), 0, 0, 200
+    rng = np.random.default_rng(0)
+    for _ in range(draws):
+        a, b = rng.normal(size=(2, 8))
+        x, y = a[entries].sum(axis=1), b[entries].sum(axis=1)
+        false += one(x, y, entries).p < 0.05
+        textbook += stats.spearmanr(x, y).pvalue < 0.05
+    assert false / draws <= 0.09  # 5 % within two and a half standard errors
+    assert textbook / draws > 0.15
+
+
+def test_the_best_of_several_is_found_by_chance_no_more_often() -> None:
+    entries, alone, corrected, draws = pairs_of(7), 0, 0, 150
     rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(2, 28))
-    assert estimate(x, y, ranks=True) == estimate(x, y, ranks=True)
+    for _ in range(draws):
+        y, *many = rng.normal(size=(6, 7))[:, entries].sum(axis=2)
+        found = estimates({str(index): x for index, x in enumerate(many)}, y, entries).values()
+        alone += min(one.p for one in found) < 0.05
+        corrected += min(one.best for one in found) < 0.05
+    assert alone / draws > 0.12 and corrected / draws <= 0.1
 
 
-def test_a_point_that_is_missing_is_left_out() -> None:
-    x, y = np.arange(9.0), np.arange(9.0) ** 2
-    y[3] = np.nan
-    keep = np.isfinite(y)
-    assert estimate(x, y, ranks=False) == estimate(x[keep], y[keep], ranks=False)
-    assert correlation.usable(x, y) == 8
+def test_ordered_pairs_and_missing_ones() -> None:
+    """Both directions of every pair can be tested; with a pair missing, permutations cannot."""
+    rng = np.random.default_rng(3)
+    ordered = np.concatenate([pairs_of(5), pairs_of(5)[:, ::-1]])
+    x, y = rng.normal(size=(2, 20))
+    assert 0 < one(x, y, ordered).p <= 1
+    found = one(x[:9], y[:9], pairs_of(5)[:9])
+    assert np.isfinite(found.value) and np.isnan([found.p, found.best]).all()
+    x[3] = np.nan
+    assert correlation.usable(x, y) == 19 and np.isnan(one(x, y, ordered).p)
 
 
 @pytest.mark.parametrize(
     ("x", "y"),
     [
-        (np.arange(5.0), np.arange(5.0)),  # too few pairs
+        (np.arange(3.0), np.arange(3.0)),  # too few pairs
         (np.ones(28), np.arange(28.0)),
         (np.arange(28.0), np.full(28, 0.1) + 1e-17 * np.arange(28)),  # constant but for rounding
         (np.full(28, np.nan), np.arange(28.0)),
@@ -72,12 +124,5 @@ def test_a_point_that_is_missing_is_left_out() -> None:
     ids=["few", "constant x", "constant y", "nothing"],
 )
 def test_no_correlation_of_few_or_constant_values(x: np.ndarray, y: np.ndarray) -> None:
-    for ranks in (False, True):
-        found = estimate(x, y, ranks)
-        assert np.isnan([found.value, found.low, found.high]).all()
-
-
-def test_resamples_that_are_constant_do_not_spoil_the_interval() -> None:
-    """Five equal values of six: a third of the resamples is constant."""
-    found = estimate(np.array([0.0, 0, 0, 0, 0, 1]), np.array([5.0, 4, 3, 2, 1, 9]), ranks=True)
-    assert np.isfinite([found.value, found.low, found.high]).all()
+    found = one(x, y, pairs_of(3 if len(x) == 3 else 8))
+    assert np.isnan([found.value, found.low, found.high, found.p, found.best]).all()

@@ -13,7 +13,7 @@ import synthetic
 import synthetic_edits
 
 from taugrid_analysis import correlation
-from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 from taugrid_analysis.tables import all_tables
 from taugrid_analysis.text_table import Table, as_text
 
@@ -25,8 +25,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tables(path: Path) -> dict[str, Table]:
-    with Results(path) as results:
-        return {table.name: table for table in all_tables(results, by_pair=True)}
+    with Run(path) as run:
+        return {table.name: table for table in all_tables(run, by_pair=True)}
 
 
 def records(table: Table) -> list[dict[str, object]]:
@@ -47,7 +47,7 @@ def test_negation(tables: dict[str, Table], path: Path) -> None:
                 assert row["control"] == pytest.approx(stored["control"][()].mean())
                 assert row["mean alpha"] == pytest.approx(stored["chosen_alpha"][()].mean())
                 assert row["control kept"] == "8 of 8"
-    assert "Control task textures" in tables["negation"].notes[-1]
+    assert "Control task textures" in tables["negation"].notes[-2]
 
 
 def test_negation_that_no_alpha_allows(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_negation_that_no_alpha_allows(tmp_path: Path) -> None:
             file[f"negation/standard/{name}"][1] = np.nan
             file[f"negation/linear/{name}"][...] = np.nan
         left = np.delete(file["negation/standard/target"][()], 1)
-    with Results(tmp_path) as results:
-        table = next(table for table in all_tables(results) if table.name == "negation")
+    with Run(tmp_path) as run:
+        table = next(table for table in all_tables(run) if table.name == "negation")
     rows = {(row["regime"], row["searched"]): row for row in records(table)}
     assert rows["standard", "[0,1]"]["target"] == pytest.approx(left.mean())
     assert rows["standard", "[0,1]"]["control kept"] == "3 of 4"
@@ -121,7 +121,8 @@ def test_sensitivity(tables: dict[str, Table], path: Path) -> None:
     with h5py.File(path) as file:
         curve = file["addition/standard/test_accuracy"][()].mean(axis=1)
         gap = file["addition/standard/one_shot_absolute"][()] - file["addition/standard/absolute"][()]
-    assert row["best"] == curve.max() and row["one shot − tuned"] == gap
+    assert row["best on test"] == pytest.approx(curve.max()) and row["one shot − tuned"] == pytest.approx(gap)
+    assert any("picked on test points" in note for note in tables["sensitivity"].notes)
 
 
 def test_spectrum(tables: dict[str, Table]) -> None:
@@ -139,6 +140,7 @@ def test_continuation(tables: dict[str, Table]) -> None:
     assert [row["step"] for row in rows] == synthetic_edits.STEPS.tolist()
     assert [row["mean τJp"] for row in rows] == pytest.approx(between.mean() * fall)
     assert [row["its τJp"] for row in rows] == pytest.approx(between.max() * fall)
+    assert [row["that one's τJp"] for row in rows] == pytest.approx(between.min() * fall)
     assert [row["all normalized"] for row in rows] == pytest.approx(1 - 0.3 * fall)
 
 
@@ -150,10 +152,18 @@ def test_cost(tables: dict[str, Table]) -> None:
     assert rows["tau_jp"]["peak MB"] == 80.0 and rows["tau_jp"]["batch"] == 64
 
 
+def test_bytes_of_the_weights_are_no_peak(tables: dict[str, Table]) -> None:
+    """Four bytes a parameter, and θ0 beside θ in a linearised model: what paper 4 calls cost."""
+    rows = {row["regime"]: row for row in records(tables["cost"])}
+    assert rows["standard"]["weights MB"] == pytest.approx(4 * 0.869632)
+    assert rows["tau_jp"]["weights MB"] == pytest.approx(8 * 0.869632)
+    assert rows["standard"]["peak MB"] == 40.0
+
+
 def test_cost_without_standard_has_no_ratio(tmp_path: Path) -> None:
     synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, leave_out=["cost/standard"])
-    with Results(tmp_path) as results:
-        table = next(table for table in all_tables(results) if table.name == "cost")
+    with Run(tmp_path) as run:
+        table = next(table for table in all_tables(run) if table.name == "cost")
     assert [np.isnan(row["÷ standard"]) for row in records(table)] == [True]  # type: ignore[call-overload]
 
 
@@ -162,13 +172,34 @@ def test_predictors(tables: dict[str, Table]) -> None:
     assert len(rows) == len(synthetic.EVERY) * 2 * 6
     line = rows["linear", "tuned", "τJp"]
     assert (line["pairs"], line["Pearson"], line["Spearman"]) == pytest.approx((28, -1, -1))
+    assert line["p"] == pytest.approx(1e-4) and line["points"] == "test"  # only the identity of 10,000
+    assert line["p of the best"] == pytest.approx(1e-4)
     bent = rows["linear", "one shot", "τJp"]
     assert bent["Spearman"] == pytest.approx(-1)
     assert -1 < bent["Pearson"] < -0.98  # type: ignore[operator]
-    assert bent["Pearson low"] <= bent["Pearson"] <= bent["Pearson high"]  # type: ignore[operator]
-    assert np.isnan(rows["linear", "tuned", "NTK overlap"]["Pearson"])  # type: ignore[call-overload]
-    assert any("2,000 resamples, seed 0" in note for note in tables["predictors"].notes)
-    assert any(note.startswith("standard, attention: τJp") for note in tables["predictors"].notes)
+    assert bent["least without a task"] == pytest.approx(-1) == bent["largest without a task"]
+    assert np.isnan(rows["linear", "tuned", "NTK share − null"]["Pearson"])  # type: ignore[call-overload]
+    notes = tables["predictors"].notes
+    assert any("permutations of the tasks (9,999 drawn with seed 0" in note for note in notes)
+    assert any("another measure of the same thing" in note for note in notes)
+    assert any(note.startswith("standard, attention: τJp") for note in notes)
+    assert ("linear", "tuned", "ξ(1,1) *") in rows
+
+
+def test_bound_beside_the_gap(tables: dict[str, Table]) -> None:
+    rows = {row["task"]: row for row in records(tables["bound"]) if row["regime"] == "linear"}
+    assert list(rows) == [*synthetic.TASKS, "all"] and rows["all"]["bound holds"] == "56 of 56"
+    i, others = 3, [0, 1, 2, 4, 5, 6, 7]
+    lam = 20.0 + 10 * i
+    assert rows["letters"]["gap, nat"] == pytest.approx(np.mean([0.002 * lam + 0.01 * j for j in others]))
+    assert 0 < rows["all"]["tightness"] < 0.01  # type: ignore[operator]
+
+
+def test_shares_of_the_kernel_without_a_null(tables: dict[str, Table]) -> None:
+    rows = records(tables["ntk"])
+    assert all(row["null"] is None and row["mean − null"] is None for row in rows)
+    assert any("has no null" in note for note in tables["ntk"].notes)
+    assert not any("0.5" in text for text in (tables["ntk"].title, *tables["ntk"].notes))
 
 
 def test_every_pair_has_its_product_and_its_sum(tables: dict[str, Table]) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import synthetic
 import synthetic_edits
+import xarray as xr
 from scipy import stats
 
-from taugrid_analysis import measures, outcomes, predictors
-from taugrid_analysis.records import Choice, Similarity
-from taugrid_analysis.results import Results
+from taugrid_analysis import bounds, measures, outcomes, predictors
+from taugrid_analysis.run import Run
 
 
 def test_tolerant_share_by_hand() -> None:
@@ -30,13 +30,13 @@ def test_tolerant_share_by_hand() -> None:
 
 
 def test_tolerant_share_against_a_fine_grid(run_folder: Path) -> None:
-    with Results(run_folder) as results:
-        record = results.addition("standard")
-    assert record is not None
-    curve = record.test_accuracy.mean(axis=1)
-    fine = np.interp(np.linspace(0, 1, 200001), record.alpha, curve)
+    with Run(run_folder) as run:
+        data = run.data("addition", "standard")
+        assert data is not None
+        alpha, curve = data["alpha"].to_numpy(), data["test_accuracy"].mean("task").to_numpy()
+    fine = np.interp(np.linspace(0, 1, 200001), alpha, curve)
     expected = (fine >= curve.max() - 0.01).mean()
-    assert outcomes.tolerant_share(record.alpha, curve) == pytest.approx(expected, abs=1e-4)
+    assert outcomes.tolerant_share(alpha, curve) == pytest.approx(expected, abs=1e-4)
 
 
 def test_effective_rank_by_hand() -> None:
@@ -50,121 +50,175 @@ def test_effective_rank_by_hand() -> None:
 
 
 def test_symmetric_product_of_pairs(run_folder: Path) -> None:
-    with Results(run_folder) as results:
-        record = results.tau_jp("linear")
-        assert record is not None
-        found = measures.of_pairs(measures.symmetric(record.value), results.pairs)
-    np.testing.assert_allclose(found, synthetic_edits.between("linear", 8))
+    with Run(run_folder) as run:
+        frame = run.pairs.loc["linear"]
+    np.testing.assert_allclose(frame["tau_jp"], synthetic_edits.between("linear", 8))
+    np.testing.assert_allclose(frame["tau_jp"], (frame["tau_jp_12"] + frame["tau_jp_21"]) / 2)
 
 
 def test_bound_by_hand() -> None:
-    vectors = Similarity(
-        cosine=np.array([[1, -0.5], [-0.5, 1]]),
-        norm=np.array([2.0, 3.0]),
-        norm_ratio=np.zeros(2),
-        loss_gap=None,
+    """L of each task, the larger ‖τ‖² and |cos|: theorem 4.4 of the bases paper bounds each task's gap."""
+    vectors = xr.Dataset(
+        {"cosine": (("task", "other"), [[1, -0.5], [-0.5, 1]]), "norm": ("task", [2.0, 3.0])}
     )
-    found = measures.interference_bound(np.array([-10.0, 4.0]), vectors, np.array([[0, 1]]))
-    assert found == pytest.approx([10 * 9 * 1.5])
+    found = measures.bounds(np.array([-10.0, 4.0]), vectors, np.array([[0, 1]]))
+    np.testing.assert_allclose(found, [[10 * 9 * 1.5, 4 * 9 * 1.5]])
 
 
-def test_overlap_by_hand() -> None:
-    """Own shares 0.9 and 0.6 of a pair: what the others hold is 0.1 and 0.4, on average 0.25."""
-    energy = np.zeros((2, 2, 1, 4))
-    energy[0, 1, 0] = [0.9, 0.9, 0.1, 0.1]
-    energy[1, 0, 0] = [0.6, 0.6, 0.4, 0.4]
-    energy[0, 0, 0] = energy[1, 1, 0] = 0.5
-    assert measures.ntk_overlap(energy, np.array([[0, 1]])) == pytest.approx([0.25])
+def test_bound_beside_what_it_bounds(run_folder: Path) -> None:
+    """Task i of a pair: its own curvature and its own gap, not the larger of both tasks'."""
+    with Run(run_folder) as run:
+        found = bounds.bounds(run, "linear")
+    with h5py.File(run_folder / "results.h5") as file:
+        lam, norm = file["smoothness/linear/lambda_max"][()], file["similarity/linear/norm"][()]
+        cosine, gap = file["similarity/linear/cosine"][()], file["similarity/linear/loss_gap"][()]
+    assert found is not None and len(found) == 2 * 28
+    expected = [
+        (synthetic.TASKS[pair[side]], gap[p, side], lam[pair[side]] * max(norm[list(pair)]) ** 2)
+        for side in (0, 1)
+        for p, pair in enumerate(synthetic.PAIRS)
+    ]
+    ties = [1 + abs(cosine[pair]) for _ in (0, 1) for pair in synthetic.PAIRS]
+    assert found["task"].tolist() == [task for task, _, _ in expected]
+    np.testing.assert_allclose(found["gap"], [one for _, one, _ in expected])
+    np.testing.assert_allclose(
+        found["bound"], [one * tie for (_, _, one), tie in zip(expected, ties, strict=True)]
+    )
+    np.testing.assert_allclose(found["tightness"], found["gap"] / found["bound"])
 
 
-def test_forgetting_leaves_out_what_was_not_kept() -> None:
-    choice = Choice(np.array([0.5, np.nan, 1.0]), np.array([0.2, np.nan, 0.4]), np.array([0.6, np.nan, 0.5]))
-    found = outcomes.forgetting(choice)
-    assert (found.alpha, found.target, found.control, found.kept) == pytest.approx((0.75, 0.3, 0.55, 2))
-    none = outcomes.forgetting(Choice(*np.full((3, 3), np.nan)))
-    assert none.kept == 0 and np.isnan([none.target, none.control]).all()
+def test_another_coefficient_has_no_bound(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    with h5py.File(path, "r+") as file:
+        file["similarity/linear"].attrs["alpha"] = 0.3
+    with Run(tmp_path) as run:
+        assert bounds.bounds(run, "linear") is None and bounds.bounds(run, "standard") is not None
+
+
+def test_forgetting_leaves_out_what_was_not_kept(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, schema=2)
+    with h5py.File(path, "r+") as file:
+        group = file["negation/linear"]
+        group["chosen_alpha"][...] = [0.5, np.nan, 1.0, 0.0]
+        alpha = group["alpha"][()]
+        place = [int(np.flatnonzero(alpha == one)[0]) for one in (0.5, 1.0, 0.0)]
+        target = group["test_target"][()][[0, 2, 3], place]
+        control = group["test_control"][()][[0, 2, 3], place]
+    with Run(tmp_path) as run:
+        found = outcomes.forgetting(run.results, "linear")
+        assert found is not None
+        assert (found.alpha, found.kept) == (0.5, 3)
+        assert found.target == pytest.approx(target.mean())
+        errors = np.sqrt(target * (1 - target) / 512)
+        assert found.target.error == pytest.approx(np.sqrt((errors**2).sum()) / 3)
+        assert found.control == pytest.approx(control.mean())
+        assert found.control.error == pytest.approx(np.sqrt(control * (1 - control) / 300).mean())
+    with h5py.File(path, "r+") as file:
+        file["negation/linear/chosen_alpha"][...] = np.nan
+    with Run(tmp_path) as run:
+        none = outcomes.forgetting(run.results, "linear")
+        assert none is not None and none.kept == 0 and np.isnan([none.target, none.control]).all()
 
 
 def test_one_shot_forgetting(run_folder: Path) -> None:
-    with Results(run_folder) as results:
-        record = results.negation("standard")
-        assert record is not None
-        found = outcomes.one_shot_forgetting(record, results.single_task("pretrained"))
+    with Run(run_folder) as run:
+        found = outcomes.one_shot_forgetting(run.results, "standard")
+    assert found is not None
     control = synthetic_edits.CONTROL * (1 - 0.05 * (1 + np.arange(8) / 4))
     assert found.target == pytest.approx(np.mean(synthetic.ZERO_SHOT) * np.exp(-1))
     assert found.control == pytest.approx(control.mean())
     assert found.kept == (control >= 0.95 * synthetic_edits.CONTROL).sum()
 
 
-def test_a_coefficient_that_was_not_measured_is_not_a_number() -> None:
-    assert np.isnan(outcomes.at_alpha(np.array([0.0, 0.5]), np.ones((3, 2)), 1.0)).all()
+def test_a_coefficient_that_was_not_measured_is_not_a_number(run_folder: Path) -> None:
+    assert outcomes.place_of(np.array([0.0, 0.5]), 1.0) is None
+    with Run(run_folder) as run:
+        found = outcomes.added(run.results, "linear", 0.123)
+    assert found is not None and np.isnan(found.accuracy).all() and np.isnan(found.normalized_error).all()
 
 
 def test_sum_by_task(run_folder: Path) -> None:
-    with Results(run_folder) as results:
-        record, single = results.addition("linear"), results.single_task("linear")
-        assert record is not None and single is not None
-        assert outcomes.added_by_task(record).mean() == pytest.approx(record.absolute)
-        by_task = outcomes.normalized_by_task(record, single)
-    place = int(np.flatnonzero(record.alpha == record.chosen_alpha)[0])
-    np.testing.assert_array_equal(by_task, record.test_accuracy[place] / single.accuracy)
+    with Run(run_folder) as run:
+        found = outcomes.added(run.results, "linear")
+    assert found is not None
+    with h5py.File(run_folder / "results.h5") as file:
+        group = file["addition/linear"]
+        place = int(np.flatnonzero(group["alpha"][()] == group["chosen_alpha"][()])[0])
+        test = group["test_accuracy"][place]
+        single = file["single_task/linear/accuracy"][()]
+        assert found.accuracy.mean() == pytest.approx(group["absolute"][()])
+    np.testing.assert_array_equal(found.accuracy, test)
+    np.testing.assert_array_equal(found.normalized, test / single)
 
 
 def test_joint_training(run_folder: Path) -> None:
-    with Results(run_folder) as results:
-        record = results.multitask("multitask_linear")
-        assert record is not None
-        found = outcomes.joint(results, "multitask_linear", record)
+    with Run(run_folder) as run:
+        found = run.summary.loc["multitask_linear"]
     base = np.array(synthetic.ZERO_SHOT)
     assert found["absolute"] == pytest.approx(base.mean() + 0.15)
     assert found["normalized"] == pytest.approx(((base + 0.15) / (base + synthetic.GAIN["linear"])).mean())
 
 
-def test_worst_pair_of_the_further_steps(run_folder: Path) -> None:
-    with Results(run_folder) as results:
-        record = results.continuation("tau_jp_continue")
+def test_extreme_pairs_of_the_further_steps(run_folder: Path) -> None:
+    with Run(run_folder) as run:
+        record = run.data("continuation", "tau_jp_continue")
         assert record is not None
-        worst = outcomes.worst_pair(record, results.pairs)
-        trace = outcomes.pair_trace(record, results.pairs)
-    assert synthetic.PAIRS[worst] == (6, 7)
+        most, least = outcomes.extreme_pairs(record, run.results.pairs)
+        trace = outcomes.pair_trace(record, run.results.pairs)
+    assert synthetic.PAIRS[most] == (6, 7) and synthetic.PAIRS[least] == (0, 1)
     fall = np.exp(-synthetic_edits.STEPS / 30)
-    np.testing.assert_allclose(trace[:, worst], synthetic_edits.between("linear", 8).max() * fall)
+    np.testing.assert_allclose(trace[:, most], synthetic_edits.between("linear", 8).max() * fall)
+    np.testing.assert_allclose(trace[:, least], synthetic_edits.between("linear", 8).min() * fall)
 
 
 def test_predictors_against_numpy_and_scipy(tmp_path: Path) -> None:
     """Each number of a pair worked out from the file alone, then correlated by SciPy."""
-    synthetic.write(tmp_path / "results.h5", regimes=("standard", "posthoc", "linear"), bend=True)
+    synthetic.write(tmp_path / "results.h5", regimes=("standard", "posthoc", "linear"), bend=True, schema=2)
     rng = np.random.default_rng(3)
     with h5py.File(tmp_path / "results.h5", "r+") as file:
         file["ntk/pretrained/local_energy"][...] = rng.random(file["ntk/pretrained/local_energy"].shape)
+        file["ntk/pretrained/null_share"][...] = rng.random(file["ntk/pretrained/null_share"].shape)
         file["pair_addition/linear/normalized"][...] = 0.8 + 0.2 * rng.random(28)
+        file["tau_jp/linear/validation_value"][...] = rng.random((8, 8))
     with h5py.File(tmp_path / "results.h5") as file:
-        value = file["tau_jp/linear/value"][()]
+        value = file["tau_jp/linear/validation_value"][()]
         cosine, norm = file["similarity/linear/cosine"][()], file["similarity/linear/norm"][()]
         error, curvature = file["disentanglement/linear/error"][()], file["smoothness/linear/lambda_max"][()]
-        energy = file["ntk/pretrained/local_energy"][()]
+        energy, null = file["ntk/pretrained/local_energy"][()], file["ntk/pretrained/null_share"][()]
         normalized = file["pair_addition/linear/normalized"][()]
-    expected: dict[str, list[float]] = {name: [] for name in predictors.TITLES}
+    titles = predictors.TITLES | predictors.SAME_THING
+    expected: dict[str, list[float]] = {name: [] for name in titles}
+    half = energy.shape[-1] // 2
     for pair, (i, j) in enumerate(synthetic.PAIRS):
         expected["tau_jp"].append((value[i, j] + value[j, i]) / 2)
         expected["cosine"].append(cosine[i, j])
         expected["xi_one"].append(error[pair, 8, 8])  # α = −3, −2.5, … 1
         expected["xi_box"].append(error[pair, 6:9, 6:9].mean())
         size = max(norm[i], norm[j]) ** 2
-        expected["bound"].append(max(curvature[i], curvature[j]) * size * (1 + abs(cosine[i, j])))
-        half = energy.shape[-1] // 2
-        shares = [energy[a, b, :, half:].sum(-1) / energy[a, b].sum(-1) for a, b in ((i, j), (j, i))]
-        expected["ntk"].append(np.mean([share.mean() for share in shares]))
-    with Results(tmp_path) as results:
-        found = predictors.predictors(results, "linear")
-        lines = [line for line in predictors.lines(results) if line.regime == "linear"]
-    assert [line.predictor for line in lines[:6]] == list(predictors.TITLES)
+        expected["bound"].append((curvature[i] + curvature[j]) * size * (1 + abs(cosine[i, j])))
+        shares = [(energy[a, b, :, :half].sum(-1) / energy[a, b].sum(-1)).mean() for a, b in ((i, j), (j, i))]
+        nulls = [null[a].mean(axis=0).mean() for a in (i, j)]
+        expected["ntk"].append(np.mean(shares) - np.mean(nulls))
+    with Run(tmp_path) as run:
+        found = predictors.predictors(run, "linear")
+        lines = [line for line in predictors.lines(run) if line.regime == "linear"]
+    assert [line.predictor for line in lines[:6]] == list(titles)
+    assert [line.points for line in lines[:6]] == ["validation", "none", "train", "train", "test", "test"]
     for line in lines[:6]:
         x = np.array(expected[line.predictor])
         np.testing.assert_allclose(found[line.predictor], x, rtol=1e-9)
         assert line.outcome == "tuned" and line.pairs == 28
-        assert line.pearson.value == pytest.approx(stats.pearsonr(x, normalized).statistic)
+        assert line.pearson == pytest.approx(stats.pearsonr(x, normalized).statistic)
         assert line.spearman.value == pytest.approx(stats.spearmanr(x, normalized).statistic)
+        assert line.looked == (2 if line.predictor in predictors.SAME_THING else 4)
+        assert line.spearman.p <= line.spearman.best
+
+
+def test_test_points_are_named_where_the_file_has_no_others(run_folder: Path) -> None:
+    with Run(run_folder) as run:
+        lines = {line.predictor: line for line in predictors.lines(run) if line.regime == "linear"}
+    assert lines["tau_jp"].points == "test" and lines["xi_one"].points == "test"
+    assert lines["ntk"].points == "" and np.isnan(lines["ntk"].spearman.value)  # no null: no predictor
 
 
 def test_twins_share_task_vectors_not_grids(tmp_path: Path) -> None:
@@ -174,8 +228,8 @@ def test_twins_share_task_vectors_not_grids(tmp_path: Path) -> None:
         tasks=synthetic.FEW_TASKS,
         leave_out=["similarity/posthoc", "disentanglement/posthoc"],
     )
-    with Results(tmp_path) as results:
-        standard, posthoc = (predictors.predictors(results, name) for name in ("standard", "posthoc"))
+    with Run(tmp_path) as run:
+        standard, posthoc = (predictors.predictors(run, name) for name in ("standard", "posthoc"))
     np.testing.assert_array_equal(standard["tau_jp"], posthoc["tau_jp"])
     np.testing.assert_array_equal(standard["cosine"], posthoc["cosine"])
     assert "xi_one" in standard and "xi_one" not in posthoc

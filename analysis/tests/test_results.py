@@ -15,6 +15,7 @@ import synthetic
 from taugrid_analysis import cli
 from taugrid_analysis.facts import facts
 from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -52,9 +53,12 @@ def test_truncated_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_other_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    synthetic.write(tmp_path / "results.h5", schema=2)
-    line = refusal(capsys, "tables", str(tmp_path))
-    assert "schema_version is 2" in line and "expected 1" in line
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    for version in (3, 0, "two"):
+        with h5py.File(path, "r+") as handle:
+            handle.attrs["schema_version"] = version
+        line = refusal(capsys, "tables", str(tmp_path))
+        assert f"schema_version is {version}" in line and "expected 1 to 2" in line
 
 
 def test_root_attribute_missing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,15 +196,15 @@ def test_the_start_is_known_without_its_accuracies(tmp_path: Path) -> None:
 
 
 def test_provenance(file: Path) -> None:
-    with Results(file) as results:
-        assert results.hosts() == ["node01", "node01", "node02", "node02"]
-        assert results.seeds() == ["1"]
-        assert dict(facts(results))["machine"] == "4 ranks cpu on node01, node02"
+    with Run(file) as run:
+        assert run.results.hosts() == ["node01", "node01", "node02", "node02"]
+        assert run.results.seeds() == ["1"]
+        assert dict(facts(run))["machine"] == "4 ranks cpu on node01, node02"
     with h5py.File(file, "r+") as handle:
         handle["provenance"].attrs["hosts"] = "node03"
         handle["provenance"].attrs["ranks"] = np.int64(1)
-    with Results(file) as results:
-        assert dict(facts(results))["machine"] == "1 rank cpu on node03"
+    with Run(file) as run:
+        assert dict(facts(run))["machine"] == "1 rank cpu on node03"
     with h5py.File(file, "r+") as handle:
         del handle["provenance"]
     with Results(file) as results:

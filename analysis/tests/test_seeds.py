@@ -40,12 +40,84 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[list
 
 def test_means_and_deviations(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row for row in printed(capsys, *runs[:2])[0] if row["regime"] == "standard"]
-    assert [row["seed"] for row in rows] == ["0", "1", "mean", "deviation"]
-    assert [float(row["gain"]) for row in rows] == pytest.approx([0.3, 0.4, 0.35, 0.1 / np.sqrt(2)])
+    assert [row["seed"] for row in rows] == ["0", "1", "mean", "deviation", "… sampling", "… training"]
+    assert [float(row["gain"]) for row in rows[:4]] == pytest.approx([0.3, 0.4, 0.35, 0.1 / np.sqrt(2)])
+    assert float(rows[2]["gain error"]) == pytest.approx(0.1 / np.sqrt(2) / np.sqrt(2))
     assert [float(row["recovered"]) for row in rows[:2]] == pytest.approx([0.15 / 0.3, 0.15 / 0.4])
     expected = np.mean([synthetic.xi("standard", pair, 1.0, 1.0).sum() for pair in synthetic.pairs_of(4)])
     assert float(rows[0]["ξ(1,1)"]) == pytest.approx(expected, abs=0.02)
     assert float(rows[0]["ξ(0.5,0.5)"]) < float(rows[0]["ξ(1,1)"]) < float(rows[0]["ξ far corner"])
+
+
+def drawn(folder: Path, rows: np.ndarray, accuracy: np.ndarray, seed: int) -> Path:
+    """A run whose tasks reach these accuracies on these rows."""
+    folder.mkdir()
+    path = synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS, seed=seed)
+    with h5py.File(path, "a") as file:
+        for name in ("single_task/standard", "addition/standard"):
+            del file[f"{name}/sample_index"]
+            file[f"{name}/sample_index"] = rows
+        file["single_task/standard/accuracy"][...] = accuracy
+    return folder
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["other points", "the same points"])
+def test_the_spread_is_split(shared: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Seeds that draw 400 other points add √(p(1−p)/400/4); on the same points all of it is training."""
+    rows = [np.arange(400) + (0 if shared else 400 * seed) for seed in range(3)]
+    levels = np.array([[0.8, 0.7, 0.6, 0.5], [0.85, 0.75, 0.65, 0.55], [0.75, 0.65, 0.55, 0.45]])
+    runs = [drawn(tmp_path / str(seed), np.tile(rows[seed], (4, 1)), levels[seed], seed) for seed in range(3)]
+    found = {
+        row["seed"]: float(row["single"])
+        for row in printed(capsys, *runs)[0]
+        if row["regime"] == "standard" and row["single"]
+    }
+    deviation = levels.mean(axis=1).std(ddof=1)
+    errors = np.sqrt((levels * (1 - levels) / 400).sum(axis=1)) / 4
+    sampling = 0.0 if shared else np.sqrt((errors**2).mean())
+    assert found["deviation"] == pytest.approx(deviation)
+    assert found["… sampling"] == pytest.approx(sampling)
+    assert found["… training"] == pytest.approx(np.sqrt(deviation**2 - sampling**2))
+
+
+def test_forms_of_the_penalty_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for form, others in (("squared", "sum"), ("norm", "mean")):
+        folder = tmp_path / form
+        folder.mkdir()
+        regimes = ("linear", "tau_jp")
+        path = synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS, regimes=regimes, schema=2)
+        with h5py.File(path, "a") as file:
+            told = file["training/tau_jp"].attrs
+            told["penalty_form"], told["penalty_others"] = form, others
+    tables = printed(capsys, tmp_path / "squared", tmp_path / "norm")
+    forms = next(table for table in tables if "others" in table[0])
+    told = [(row["run"], row["regime"], row["penalty"], row["others"]) for row in forms]
+    assert told == [
+        ("squared", "linear", "none", ""),
+        ("squared", "tau_jp", "‖Jτ‖²", "sum"),
+        ("norm", "linear", "none", ""),
+        ("norm", "tau_jp", "‖Jτ‖", "mean"),
+    ]
+    assert all(float(row["single"]) > 0 and float(row["normalized error"]) > 0 for row in forms)
+    kinds = {row["penalty"] for row in tables[0] if row["regime"] == "tau_jp"}
+    assert kinds == {"‖Jτ‖², sum", "‖Jτ‖, mean"}  # no mean over both
+
+
+def test_predictors_of_several_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second seed turns the outcome round: the same predictor has the other sign there."""
+    for seed in (0, 1):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        path = synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS, seed=seed)
+        with h5py.File(path, "a") as file:
+            group = file["pair_addition/linear/normalized"]
+            group[...] = group[()] if seed == 0 else 2 - group[()]
+    found = printed(capsys, tmp_path / "0", tmp_path / "1")[-1]
+    row = next(
+        row for row in found if (row["regime"], row["α"], row["predictor"]) == ("linear", "tuned", "τJp")
+    )
+    assert (float(row["seed 0"]), float(row["seed 1"]), float(row["mean"])) == pytest.approx((-1, 1, 0))
+    assert row["same sign"] == "1 of 2" and float(row["largest p of the best"]) > 0
 
 
 def test_criteria_count_the_runs_in_which_they_hold(

@@ -14,9 +14,9 @@ import pytest
 import synthetic
 
 from taugrid_analysis import cli
-from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 from taugrid_analysis.tables import all_tables
-from taugrid_analysis.text_table import Column, Table, as_markdown, as_text, width
+from taugrid_analysis.text_table import Column, Measured, Table, as_csv, as_markdown, as_text
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -104,9 +104,22 @@ def test_columns_are_aligned() -> None:
     )
     lines = as_text(table).splitlines()
     assert lines[0] == "Title"
-    assert {width(line) for line in lines[1:]} == {width(lines[1])}
+    assert {len(line) for line in lines[1:]} == {len(lines[1])}
     assert lines[3].endswith(" 1.50") and lines[5].endswith("12.25")
-    assert "| long name | 1.50 |" in as_markdown(table)
+    assert "| long name |  1.50 |" in as_markdown(table)
+
+
+def test_errors_stand_beside_their_numbers() -> None:
+    columns = [Column("a"), Column("accuracy", 1, percent=True)]
+    rows = [["x", Measured(0.7151, 0.0052)], ["y", 0.5], ["z", Measured(0.9, float("nan"))]]
+    table = Table("t", "Title", columns, rows)
+    assert [row[1] for row in table.shown()] == ["71.5 ± 0.5", "50.0", "90.0"]
+    assert table.numeric() == [False, True]
+    found = list(csv.reader(io.StringIO(as_csv(table))))[1:]
+    assert found[0] == ["a", "accuracy", "accuracy error"]
+    assert [row[1:] for row in found[1:]] == [["0.7151", "0.0052"], ["0.5", ""], ["0.9", ""]]
+    assert "71.5 ± 0.5" in as_markdown(table)
+    assert columns[1].show(Measured(0.9, 0.00002)) == "90.0 ± 0.002"  # never "± 0.0"
 
 
 def test_show_fits_one_screen(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,6 +128,7 @@ def test_show_fits_one_screen(run_folder: Path, capsys: pytest.CaptureFixture[st
     assert any("clip_mini" in line for line in lines)
     assert f"tasks     8: {' '.join(synthetic.TASKS)}" in lines
     assert "regimes   standard, linear; seed 1" in lines
+    assert any("Standard error" in line for line in lines)
 
 
 def test_show_fits_with_the_default_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,6 +153,9 @@ def test_show_names_the_start(start: str, tmp_path: Path, capsys: pytest.Capture
 TABLES = {  # table: the groups without which it is not there
     "addition": {"addition"},
     "sensitivity": {"addition"},
+    "differences": {"addition", "single_task"},
+    "lacking": set(),
+    "bound": {"smoothness", "similarity"},
     "published": {"addition"},
     "pair_addition": {"pair_addition"},
     "predictors": {"pair_addition"},
@@ -169,9 +186,10 @@ def test_absent_group_costs_its_own_tables_only(
         tasks=synthetic.FEW_TASKS,
         regimes=("standard", "posthoc", "linear"),
     )
-    with Results(tmp_path) as results:
-        found = {table.name for table in all_tables(results)}
+    with Run(tmp_path) as run:
+        found = {table.name for table in all_tables(run)}
     assert found == {name for name, needs in TABLES.items() if group not in needs}
+    assert "differences" not in found or group not in ("addition", "single_task")
     printed(capsys, "show", tmp_path)
 
 
@@ -184,8 +202,8 @@ def test_absent_regime_costs_its_own_rows_only(tmp_path: Path, capsys: pytest.Ca
         "multitask/multitask",
     ]
     synthetic.write(tmp_path / "results.h5", leave_out=gone, tasks=synthetic.FEW_TASKS)
-    with Results(tmp_path) as results:
-        tables = {table.name: table for table in all_tables(results)}
+    with Run(tmp_path) as run:
+        tables = {table.name: table for table in all_tables(run)}
     for name, regimes in {
         "pair_addition": {"standard"},
         "negation": {"pretrained", "linear"},

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -14,14 +15,13 @@ from matplotlib.figure import Figure
 
 from taugrid_analysis import measures
 from taugrid_analysis.figures import grids, runs, style
-from taugrid_analysis.records import Disentanglement
-from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 
 
-def composite(results: Results) -> Figure:
+def composite(run: Run) -> Figure:
     """Above the diagonal one regime, below it another (the same again if there is only one)."""
-    results.need("disentanglement", "grids to draw: run the disentanglement experiment")
-    found = grids.grids(results)
+    run.results.need("disentanglement", "grids to draw: run the disentanglement experiment")
+    found = grids.grids(run)
     names = list(found)
     first = "standard" if "standard" in names else names[0]
     second = next((name for name in ("linear", *names) if name in names and name != first), first)
@@ -29,13 +29,13 @@ def composite(results: Results) -> Figure:
     with style.settings():
         figure = Figure(figsize=(14.0, 8.6))
         figure.set_layout_engine("none")
-        _mirror(figure, results, found, first, second, top)
+        _mirror(figure, run, found, first, second, top)
         _scale(figure, top, above > 0)
-        _diagonals(figure.add_axes((0.735, 0.57, 0.25, 0.34), label="matched"), results, [first, second])
+        _diagonals(figure.add_axes((0.735, 0.57, 0.25, 0.34), label="matched"), run, [first, second])
         axes = figure.add_axes((0.735, 0.08, 0.25, 0.36), label="addition")
-        shown = [name for name in results.names("addition") if name in (first, second)]
+        shown = [name for name in run.results.names("addition") if name in (first, second)]
         if shown:
-            runs.draw_addition(axes, results, thin=False, regimes=shown)
+            runs.draw_addition(axes, run, thin=False, regimes=shown)
             axes.set_title("Adding all task vectors", loc="left", fontweight="bold")
         else:
             axes.set_axis_off()
@@ -44,13 +44,15 @@ def composite(results: Results) -> Figure:
 
 def _mirror(
     figure: Figure,
-    results: Results,
-    found: dict[str, Disentanglement],
+    run: Run,
+    found: dict[str, xr.Dataset],
     first: str,
     second: str,
     top: float,
 ) -> None:
+    results = run.results
     count = len(results.tasks)
+    upper, lower = found[first], found[second]
     left, bottom, wide, tall, gap = 0.03, 0.05, 0.60, 0.86, 0.004
     step_x, step_y = wide / count, tall / count
 
@@ -64,22 +66,21 @@ def _mirror(
 
     for pair, (i, j) in enumerate(results.pairs):
         row, column = int(i), int(j)
-        upper, lower = found[first], found[second]
         axes = figure.add_axes(place(row, column), label=f"{first}-{row}-{column}")
-        grids.panel(axes, upper.error[pair], upper.alpha, top)
+        grids.panel(axes, upper["error"].to_numpy()[pair], upper["alpha_1"].to_numpy(), top)
         axes = figure.add_axes(place(column, row), label=f"{second}-{row}-{column}")
-        grids.panel(axes, lower.error[pair].T, lower.alpha, top)
+        grids.panel(axes, lower["error"].to_numpy()[pair].T, lower["alpha_1"].to_numpy(), top)
     for index, task in enumerate(results.tasks):
         axes = figure.add_axes(place(index, index), label=f"task-{index}")
         axes.set_axis_off()
         name = task.replace("_", "\n").replace("-", "\n")
         axes.text(0.5, 0.5, name, ha="center", va="center", fontweight="bold", fontsize=9.5)
     heading: dict[str, Any] = {"fontsize": 12.5, "fontweight": "bold", "va": "bottom"}
-    tint = style.colour(first, results.regimes)
+    tint = style.colour(first, run.regimes)
     figure.text(left + wide, 0.925, f"{first} ↗", ha="right", color=tint, **heading)
-    tint = style.colour(second, results.regimes)
+    tint = style.colour(second, run.regimes)
     figure.text(left, 0.02, f"↙ {second}", ha="left", color=tint, fontsize=12.5, fontweight="bold")
-    low, high = found[first].alpha[0], found[first].alpha[-1]
+    low, high = upper["alpha_1"].to_numpy()[[0, -1]]
     figure.text(
         left, 0.925, f"Disentanglement error ξ(α₁,α₂), {len(results.pairs)} pairs of tasks", **heading
     )
@@ -98,16 +99,15 @@ def _scale(figure: Figure, top: float, clipped: bool) -> None:
     axes.tick_params(length=2)
 
 
-def _diagonals(axes: Axes, results: Results, names: list[str]) -> None:
-    chosen = {name: grid for name, grid in grids.grids(results).items() if name in names}
-    records = {name: results.similarity(name) for name in chosen}
-    known = {name: record for name, record in records.items() if record is not None}
-    common = measures.matched_norm(chosen, known, results.pairs)
+def _diagonals(axes: Axes, run: Run, names: list[str]) -> None:
+    chosen = {name: grid for name, grid in grids.grids(run).items() if name in names}
+    known = {name: data for name in chosen if (data := run.data("similarity", name)) is not None}
+    common = measures.matched_norm(chosen, known, run.results.pairs)
     if common is None:
         axes.set_axis_off()
         return
     for name, error in common.error.items():
-        tint = style.colour(name, results.regimes)
+        tint = style.colour(name, run.regimes)
         low, high = np.nanquantile(error, [0.25, 0.75], axis=0)
         axes.fill_between(common.length, low, high, color=tint, alpha=0.16, linewidth=0)
         axes.plot(common.length, np.nanmean(error, axis=0), color=tint, label=name)

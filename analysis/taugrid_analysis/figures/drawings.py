@@ -1,30 +1,46 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The papers' figures, drawn from a run by the functions that draw the report."""
+"""The papers' figures, drawn by the functions that draw the report, from one run or several side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import xarray as xr
 from matplotlib.figure import Figure
 
 from taugrid_analysis import measures, predictors
-from taugrid_analysis.figures import edits, grids, interference, kernel, tasks
-from taugrid_analysis.records import Array, Disentanglement
-from taugrid_analysis.results import Results
+from taugrid_analysis.figures import edits, grids, interference, kernel, style, tasks
+from taugrid_analysis.figures.grids import Cell
+from taugrid_analysis.records import Array
+from taugrid_analysis.run import Run
 
-Draw = Callable[[Results], Figure | None]
+Draw = Callable[[Sequence[Run]], Figure | None]
 PARADIGMS = ("standard", "linear", "attention")  # paper 4's three
 
 
-def _named(results: Results, first: str, second: str) -> int | None:
-    """The pair of the paper, where the run has its tasks."""
-    names = [task.lower() for task in results.tasks]
+def each(draw: Callable[[Run], Figure | None]) -> Draw:
+    """One picture a run, side by side under the runs' names."""
+
+    def draw_all(runs: Sequence[Run]) -> Figure | None:
+        drawn = [(style.run_title(run, runs), draw(run)) for run in runs]
+        known = [(title, picture) for title, picture in drawn if picture is not None]
+        if len(known) > 1:
+            return style.beside(known)
+        return known[0][1] if known else None
+
+    return draw_all
+
+
+def _named(run: Run, first: str, second: str) -> int | None:
+    """The pair of the paper, where the run has it."""
+    names = [task.lower() for task in run.results.tasks]
     if first not in names or second not in names:
         return None
     wanted = sorted((names.index(first), names.index(second)))
-    return [list(pair) for pair in results.pairs.tolist()].index(wanted)
+    known = run.results.pairs.tolist()
+    return known.index(wanted) if wanted in known else None
 
 
 def _spread(values: Array, count: int = 3) -> list[int]:
@@ -34,111 +50,117 @@ def _spread(values: Array, count: int = 3) -> list[int]:
     return [int(order[place]) for place in places]
 
 
-def _grid(results: Results, regime: str) -> Disentanglement:
-    grid = results.disentanglement(regime)
+def _grid(run: Run, regime: str) -> xr.Dataset:
+    grid = run.data("disentanglement", regime)
     assert grid is not None
     return grid
 
 
-def _one(results: Results, regime: str) -> Array:
+def _one(run: Run, regime: str) -> Array:
     """What the pairs are ordered by: ξ(1,1), or the grid's mean where it does not reach (1,1)."""
-    grid = _grid(results, regime)
+    grid = _grid(run, regime)
     one = measures.at(grid, 1.0, 1.0)
     return one if np.isfinite(one).any() else measures.grid_mean(grid)
 
 
 def examples(*regimes: str) -> Draw:
-    def draw(results: Results) -> Figure | None:
-        chosen = _spread(_one(results, regimes[0]))
-        rows = [(name, [(_grid(results, name), pair) for pair in chosen]) for name in regimes]
-        return grids.examples(results, rows, [results.pair_name(pair) for pair in chosen])
+    def draw(run: Run) -> Figure | None:
+        chosen = _spread(_one(run, regimes[0]))
+        rows = [(name, [Cell(run, _grid(run, name), pair) for pair in chosen]) for name in regimes]
+        return grids.examples(rows, [run.results.pair_name(pair) for pair in chosen])
 
-    return draw
+    return each(draw)
 
 
 def single_pair(first: str, second: str, *regimes: str) -> Draw:
-    def draw(results: Results) -> Figure | None:
-        pair = _named(results, first, second)
-        if pair is None:
-            ordered = _spread(_one(results, regimes[0]))
-            pair = ordered[len(ordered) // 2]
-        rows = [(name, [(_grid(results, name), pair)]) for name in regimes]
-        return grids.examples(results, rows, [results.pair_name(pair)])
+    """One pair, a column a run: models of several sizes in one picture."""
+
+    def draw(runs: Sequence[Run]) -> Figure | None:
+        pairs = []
+        for run in runs:
+            pair = _named(run, first, second)
+            ordered = _spread(_one(run, regimes[0]))
+            pairs.append(ordered[len(ordered) // 2] if pair is None else pair)
+        rows = [
+            (name, [Cell(run, _grid(run, name), pair) for run, pair in zip(runs, pairs, strict=True)])
+            for name in regimes
+        ]
+        titles = [run.results.pair_name(pair) for run, pair in zip(runs, pairs, strict=True)]
+        if len(runs) > 1:
+            titles = [
+                f"{style.run_title(run, runs)}\n{title}" for run, title in zip(runs, titles, strict=True)
+            ]
+        return grids.examples(rows, titles)
 
     return draw
 
 
 def levels(first: str, second: str, spread: int) -> Draw:
-    """Encoder's output above, predictions below; regimes side by side."""
+    """Encoder's output above, predictions below; regimes side by side.
 
-    def draw(results: Results) -> Figure | None:
-        pair = _named(results, first, second)
+    The symmetric KL where the file has it, as the authors' code draws it, beside that of equation 2.
+    """
+
+    def draw(run: Run) -> Figure | None:
+        pair = _named(run, first, second)
         if pair is None:
-            ordered = _spread(_one(results, PARADIGMS[0]))
+            ordered = _spread(_one(run, PARADIGMS[0]))
             pair = ordered[min(spread, len(ordered) - 1)]
-        inner = [(results.representation(name), pair) for name in PARADIGMS]
-        rows = [
-            ("encoder's output", [(grid, place) for grid, place in inner if grid is not None]),
-            ("predictions", [(_grid(results, name), pair) for name in PARADIGMS]),
-        ]
-        return grids.examples(results, rows, list(PARADIGMS))
+        inner = [data for name in PARADIGMS if (data := run.data("representation", name)) is not None]
+        rows = [("encoder's output", [Cell(run, data, pair) for data in inner])]
+        if all("symmetric_error" in data for data in inner):
+            symmetric = [Cell(run, data, pair, "symmetric_error") for data in inner]
+            rows.insert(0, ("encoder's output, symmetric", symmetric))
+        rows.append(("predictions", [Cell(run, _grid(run, name), pair) for name in PARADIGMS]))
+        return grids.examples(rows, list(PARADIGMS))
 
-    return draw
+    return each(draw)
 
 
-def by_product(results: Results) -> Figure | None:
+def by_product(run: Run) -> Figure | None:
     """Pairs from the largest τJp of linear fine-tuning to the least."""
-    products = {name: predictors.predictors(results, name)["tau_jp"] for name in ("linear", "tau_jp")}
+    products = {name: run.pairs.loc[name]["tau_jp"].to_numpy(dtype=float) for name in ("linear", "tau_jp")}
     chosen = _spread(products["linear"])[::-1]
-    rows = [(name, [(_grid(results, name), pair) for pair in chosen]) for name in products]
+    rows = [(name, [Cell(run, _grid(run, name), pair) for pair in chosen]) for name in products]
     headings = [
-        f"{results.pair_name(pair)}\nτJp {products['linear'][pair]:.3g} → {products['tau_jp'][pair]:.3g}"
+        f"{run.results.pair_name(pair)}\nτJp {products['linear'][pair]:.3g} → {products['tau_jp'][pair]:.3g}"
         for pair in chosen
     ]
-    return grids.examples(results, rows, headings)
+    return grids.examples(rows, headings)
 
 
-def product_against_accuracy(results: Results) -> Figure | None:
-    regimes = ["linear", "tau_jp"]
+def product_against_accuracy(run: Run) -> Figure | None:
+    return interference.scatter(run, ["linear", "tau_jp"], interference.accuracies(run))
+
+
+def product_against_cosine(run: Run) -> Figure | None:
     return interference.scatter(
-        results,
-        regimes,
-        [
-            (f"normalised accuracy of the pair, {outcome}", predictors.outcome(results, outcome))
-            for outcome in predictors.OUTCOMES
-        ],
-    )
-
-
-def product_against_cosine(results: Results) -> Figure | None:
-    return interference.scatter(
-        results,
+        run,
         ["linear", "tau_jp"],
-        [("cosine of the task vectors", lambda name: predictors.predictors(results, name).get("cosine"))],
+        [("cosine of the task vectors", lambda name: predictors.predictors(run, name).get("cosine"))],
     )
 
 
 def energy(start: str, count: int) -> Draw:
-    def draw(results: Results) -> Figure | None:
-        record = results.ntk(start)
-        assert record is not None
-        ordered = kernel.ordered_pairs(measures.own_share(record.local_energy))
+    def draw(run: Run) -> Figure | None:
+        data = run.data("ntk", start)
+        assert data is not None
+        ordered = kernel.ordered_pairs(measures.own_share(data["local_energy"].to_numpy()))
         if not ordered:
             return None
         ends = (0, len(ordered) - 1) if count > 1 else 2 * ((len(ordered) - 1) // 2,)
         chosen = [ordered[round(place)] for place in np.linspace(*ends, count)]
-        pair = _named(results, "resisc45", "cars") if count == 1 else None
-        if pair is not None:  # the paper's own: trained on RESISC45, Cars the control
-            names = [task.lower() for task in results.tasks]
+        names = [task.lower() for task in run.results.tasks]
+        if count == 1 and {"resisc45", "cars"} <= set(names):  # the paper's own: trained, control
             chosen = [(names.index("resisc45"), names.index("cars"))]
-        return kernel.energies(results, start, chosen)
+        return kernel.energies(run, start, chosen)
 
-    return draw
+    return each(draw)
 
 
-def kernel_test(results: Results) -> Figure | None:
+def kernel_test(runs: Sequence[Run]) -> Figure | None:
     return edits.against(
-        results,
+        runs,
         [
             ("standard", "posthoc", "whole model: post-hoc against non-linear"),
             ("attention", "attention_posthoc", "attention only: post-hoc against non-linear"),
@@ -148,8 +170,8 @@ def kernel_test(results: Results) -> Figure | None:
 
 def advantage(*rivals: str, means: bool = False) -> Draw:
     series = [("standard", name, f"{name} against standard") for name in rivals]
-    return lambda results: edits.against(results, series, means)
+    return lambda runs: edits.against(runs, series, means)
 
 
 def accuracies(*names: str) -> Draw:
-    return lambda results: tasks.accuracies(results, [results.start, *names])
+    return each(lambda run: tasks.accuracies(run, [run.results.start, *names]))

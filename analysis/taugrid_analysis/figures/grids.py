@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -13,23 +16,23 @@ from matplotlib.patches import Rectangle
 
 from taugrid_analysis import measures
 from taugrid_analysis.figures import style
-from taugrid_analysis.records import Array, Disentanglement
-from taugrid_analysis.results import Results
+from taugrid_analysis.records import Array
+from taugrid_analysis.run import Run
 
 
-def grids(results: Results) -> dict[str, Disentanglement]:
-    found = {name: results.disentanglement(name) for name in results.names("disentanglement")}
+def grids(run: Run) -> dict[str, xr.Dataset]:
+    found = {name: run.data("disentanglement", name) for name in run.results.names("disentanglement")}
     return {name: grid for name, grid in found.items() if grid is not None}
 
 
-def upper(found: dict[str, Disentanglement]) -> tuple[float, float]:
+def upper(found: dict[str, xr.Dataset]) -> tuple[float, float]:
     """The top of the common colour scale, and the share of cells above it.
 
     Two disagreements sum to 2 at most; where fewer than 1 % of cells exceed 1 the scale ends there.
     """
-    values = np.concatenate([grid.error.ravel() for grid in found.values()])
+    values = np.concatenate([grid["error"].to_numpy().ravel() for grid in found.values()])
     values = values[np.isfinite(values)]
-    if any(grid.metric != "disagreement" for grid in found.values()):
+    if any(not measures.is_share(grid) for grid in found.values()):
         return float(np.quantile(values, 0.99)) or 1.0, 0.01
     above = float((values > 1).mean())
     return (1.0, above) if above < 0.01 else (2.0, 0.0)
@@ -70,37 +73,40 @@ def _ticks(axes: Axes, alpha: Array) -> None:
     axes.tick_params(length=2, pad=1.5)
 
 
-def triangle(results: Results, regime: str, grid: Disentanglement, top: float, clipped: bool) -> Figure:
+def triangle(run: Run, regime: str, grid: xr.Dataset, top: float, clipped: bool) -> Figure:
     """Task below task: the panel in row i, column j < i is the pair (j, i); top right the mean."""
-    count = len(results.tasks)
+    tasks = run.results.tasks
+    count = len(tasks)
+    error, alpha = grid["error"].to_numpy(), grid["alpha_1"].to_numpy()
     with style.settings():
         figure = Figure(figsize=(11.0, 9.6))
         figure.set_layout_engine("none")
         left, bottom, right, high, gap = 0.105, 0.035, 0.995, 0.995, 0.008
         wide, tall = (right - left) / (count - 1), (high - bottom) / (count - 1)
-        for pair, (first, second) in enumerate(results.pairs):
+        for pair, (first, second) in enumerate(run.results.pairs):
             row, column = int(second) - 1, int(first)
             axes = figure.add_axes(
                 (left + column * wide, high - (row + 1) * tall, wide - gap, tall - gap),
                 label=f"pair-{first}-{second}",
             )
-            panel(axes, grid.error[pair].T, grid.alpha, top)
+            panel(axes, error[pair].T, alpha, top)
+            axes.set_gid(f"{style.MAP}xi/{regime}/{pair}")
             if column == 0:
-                axes.set_ylabel(results.tasks[second], rotation=0, ha="right", va="center", labelpad=7)
+                axes.set_ylabel(tasks[second], rotation=0, ha="right", va="center", labelpad=7)
             if second == count - 1:
-                axes.set_xlabel(results.tasks[first], labelpad=5)
+                axes.set_xlabel(tasks[first], labelpad=5)
         if count > 3:
-            _corner(figure, regime, grid, top, clipped, len(results.pairs))
+            _corner(figure, regime, grid, top, clipped, len(run.results.pairs))
     return figure
 
 
-def _corner(
-    figure: Figure, regime: str, grid: Disentanglement, top: float, clipped: bool, pairs: int
-) -> None:
+def _corner(figure: Figure, regime: str, grid: xr.Dataset, top: float, clipped: bool, pairs: int) -> None:
     size = 0.26
     axes = figure.add_axes((0.635, 0.675, size, size * 11.0 / 9.6), label="mean")
-    panel(axes, np.nanmean(grid.error, axis=0).T, grid.alpha, top, outline=1.6)
-    _ticks(axes, grid.alpha)
+    alpha = grid["alpha_1"].to_numpy()
+    panel(axes, grid["error"].mean("pair").to_numpy().T, alpha, top, outline=1.6)
+    axes.set_gid(f"{style.MAP}xi/{regime}/{pairs}")
+    _ticks(axes, alpha)
     axes.set_title(f"{regime}: mean over {pairs} pairs")
     axes.set_xlabel(r"α of the column's task", labelpad=2)
     axes.set_ylabel(r"α of the row's task", labelpad=0)
@@ -115,12 +121,11 @@ def _corner(
     bar_axes.tick_params(length=2)
 
 
-def matched(results: Results) -> Figure | None:
+def matched(run: Run) -> Figure | None:
     """ξ(α,α), mean over pairs with quartiles: against α, and against the length of the step."""
-    found = grids(results)
-    records = {name: results.similarity(name) for name in found}
-    known = {name: record for name, record in records.items() if record is not None}
-    common = measures.matched_norm(found, known, results.pairs)
+    found = grids(run)
+    known = {name: data for name in found if (data := run.data("similarity", name)) is not None}
+    common = measures.matched_norm(found, known, run.results.pairs)
     if not found:
         return None
     with style.settings():
@@ -128,7 +133,7 @@ def matched(results: Results) -> Figure | None:
         equal, norm = figure.subplots(1, 2, sharey=True)
         for name, grid in found.items():
             alpha, values = measures.diagonal(grid)
-            _band(equal, alpha, values, name, results.regimes)
+            _band(equal, alpha, values, name, run.regimes)
         equal.set(xlabel="α", ylabel="ξ(α,α)", title="At equal α", xlim=(0, None), ylim=(0, None))
         if len(found) <= 4:
             equal.legend(loc="upper left")
@@ -136,7 +141,7 @@ def matched(results: Results) -> Figure | None:
             norm.text(0.5, 0.5, "no norms: /similarity is absent", ha="center", transform=norm.transAxes)
         else:
             for name, error in common.error.items():
-                _band(norm, common.length, error, name, results.regimes)
+                _band(norm, common.length, error, name, run.regimes)
             norm.set_xlim(0, float(common.length[-1]))
         norm.set(xlabel="α · ½(‖τ₁‖+‖τ₂‖)", title="At matched norm")
         for axes in (equal, norm):
@@ -146,37 +151,57 @@ def matched(results: Results) -> Figure | None:
     return figure
 
 
-Cell = tuple[Disentanglement, int]  # a grid and which of its pairs
+@dataclass(frozen=True)
+class Cell:
+    """One pair's grid; `variable` is which of its errors."""
+
+    run: Run
+    grid: xr.Dataset
+    pair: int
+    variable: str = "error"
+
+    @property
+    def scale(self) -> str:
+        """Cells of one kind share a colour scale."""
+        return "share" if measures.is_share(self.grid) else self.variable
 
 
-def examples(results: Results, rows: list[tuple[str, list[Cell]]], columns: list[str]) -> Figure:
-    """Single pairs' grids under headings; a colour scale for each metric."""
-    grids_of: dict[str, dict[str, Disentanglement]] = {}
+NAMES = {"share": "ξ", "error": "KL, nat", "symmetric_error": "½ symmetric KL, nat"}
+
+
+def examples(rows: list[tuple[str, list[Cell]]], columns: list[str]) -> Figure:
+    """Single pairs' grids under headings; a colour scale for each kind of error."""
+    grids_of: dict[str, dict[str, tuple[xr.Dataset, str]]] = {}
     for _, cells in rows:
-        for grid, _ in cells:
-            grids_of.setdefault(grid.metric, {})[str(id(grid))] = grid
-    tops = {metric: upper(found) for metric, found in grids_of.items()}
+        for cell in cells:
+            grids_of.setdefault(cell.scale, {})[str(id(cell.grid))] = (cell.grid, cell.variable)
+    tops = {
+        kind: upper({key: grid.assign(error=grid[variable]) for key, (grid, variable) in found.items()})
+        for kind, found in grids_of.items()
+    }
     with style.settings():
         figure = Figure(figsize=(2.0 + 2.6 * len(columns), 0.6 + 2.45 * len(rows)))
         plots = np.asarray(figure.subplots(len(rows), len(columns), squeeze=False))
         for line, (title, cells) in zip(plots, rows, strict=True):
-            metric = cells[0][0].metric
-            top, above = tops[metric]
-            for axes, (grid, pair) in zip(line, cells, strict=True):
-                panel(axes, grid.error[pair].T, grid.alpha, top, outline=1.4)
-                _ticks(axes, grid.alpha)
+            kind = cells[0].scale
+            top, above = tops[kind]
+            for axes, cell in zip(line, cells, strict=True):
+                alpha = cell.grid["alpha_1"].to_numpy()
+                panel(axes, cell.grid[cell.variable].to_numpy()[cell.pair].T, alpha, top, outline=1.4)
+                _ticks(axes, alpha)
                 axes.set_box_aspect(1)
-                first, second = results.pairs[pair]
-                axes.set_xlabel(f"α of {results.tasks[first]}", labelpad=1)
-                axes.set_ylabel(f"α of {results.tasks[second]}", labelpad=1)
+                first, second = (cell.run.results.tasks[task] for task in cell.run.results.pairs[cell.pair])
+                axes.set_xlabel(f"α of {first}", labelpad=1)
+                axes.set_ylabel(f"α of {second}", labelpad=1)
             beside = {"xycoords": "axes fraction", "ha": "center", "va": "center", "rotation": 90}
-            tint = style.colour(title, results.regimes) if title in results.regimes else style.INK
+            regimes = cells[0].run.regimes
+            tint = style.colour(title, regimes) if title in regimes else style.INK
             line[0].annotate(title, (-0.34, 0.5), color=tint, fontweight="bold", **beside)
             scale = ScalarMappable(Normalize(0, top), style.ERROR_MAP)
             end = "max" if above > 0 else "neither"
             bar = figure.colorbar(scale, ax=list(line), extend=end, shrink=0.85, pad=0.02)
             bar.outline.set_visible(False)
-            bar.set_label("KL, nat" if metric == "kl" else "ξ")
+            bar.set_label(NAMES[kind])
         for axes, heading in zip(plots[0], columns, strict=True):
             axes.set_title(heading)
     return figure

@@ -10,23 +10,23 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from taugrid_analysis import correlation, predictors
+from taugrid_analysis import correlation, predictors, sampling
 from taugrid_analysis.figures import style, tasks
 from taugrid_analysis.records import Floats
-from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 
 
-def tau_jp(results: Results, regimes: list[str] | None = None) -> Figure | None:
+def tau_jp(run: Run, regimes: list[str] | None = None) -> Figure | None:
     """Rows: whose task vector; columns: whose points, the control's last. One logarithmic scale."""
-    names = results.names("tau_jp") if regimes is None else regimes
+    names = run.results.names("tau_jp") if regimes is None else regimes
     shown = {}
     for name in names:
-        record = results.tau_jp(name)
-        if record is None:
+        data = run.data("tau_jp", name)
+        if data is None:
             continue
-        columns = [record.value.astype(float)]
-        if record.control is not None:
-            columns.append(record.control.astype(float)[:, None])
+        columns = [data["value"].to_numpy().astype(float)]
+        if "control" in data:
+            columns.append(data["control"].to_numpy().astype(float)[:, None])
         shown[name] = np.concatenate(columns, axis=1)
     values = np.concatenate([matrix.ravel() for matrix in shown.values()]) if shown else np.array([])
     values = values[np.isfinite(values) & (values > 0)]
@@ -42,10 +42,11 @@ def tau_jp(results: Results, regimes: list[str] | None = None) -> Figure | None:
                 if np.isfinite(value):
                     ink = style.ink_on(float(scale(max(value, values.min()))))
                     axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize=5.8, color=ink)
-            tasks.label(axes, results.tasks, index % tasks.WIDE == 0)
-            if matrix.shape[1] > len(results.tasks):
-                axes.set_xticks(range(matrix.shape[1]), [*results.tasks, "control"])
+            tasks.label(axes, run.results.tasks, index % tasks.WIDE == 0)
+            if matrix.shape[1] > len(run.results.tasks):
+                axes.set_xticks(range(matrix.shape[1]), [*run.results.tasks, "control"])
             axes.set_title(f"{name}: ‖J(x)τ‖²")
+            axes.set_gid(f"{style.MAP}tau_jp/{name}")
             axes.set_xlabel("x of")
             if index % tasks.WIDE == 0:
                 axes.set_ylabel("τ of")
@@ -54,17 +55,32 @@ def tau_jp(results: Results, regimes: list[str] | None = None) -> Figure | None:
     return figure
 
 
+Ordinates = list[tuple[str, Callable[[str], Floats | None]]]
+
+
+def accuracies(run: Run) -> Ordinates:
+    """Normalised accuracy of every pair, of each regime, for each choice of α."""
+
+    def taken(outcome: str) -> Callable[[str], Floats | None]:
+        known = run.results.names("pair_addition")
+        return lambda regime: predictors.outcome(run, regime, outcome) if regime in known else None
+
+    return [
+        (f"normalised accuracy of the pair, {outcome}", taken(outcome)) for outcome in predictors.OUTCOMES
+    ]
+
+
 def scatter(
-    results: Results,
+    run: Run,
     regimes: list[str],
-    ordinates: list[tuple[str, Callable[[str], Floats | None]]],
+    ordinates: Ordinates,
 ) -> Figure | None:
     """A point a pair: τJp, logarithmic, against each ordinate in a panel of its own."""
     found = []
     for title, take in ordinates:
         points = {}
         for name in regimes:
-            x, y = predictors.predictors(results, name).get("tau_jp"), take(name)
+            x, y = predictors.predictors(run, name).get("tau_jp"), take(name)
             if x is not None and y is not None and (np.isfinite(x) & (x > 0) & np.isfinite(y)).any():
                 points[name] = (x, y)
         if points:
@@ -82,7 +98,7 @@ def scatter(
                     y,
                     s=24,
                     marker="o*sD^v"[index % 6],
-                    color=style.colour(name, results.regimes),
+                    color=style.colour(name, run.regimes),
                     alpha=0.75,
                     linewidths=0,
                     label=f"{name}, rank corr. {rank:.2f}",
@@ -94,13 +110,19 @@ def scatter(
     return figure
 
 
-def forest(results: Results) -> Figure | None:
-    """Rank correlation of each predictor, a colour a regime, with its bootstrap interval."""
-    lines = [line for line in predictors.lines(results) if np.isfinite(line.spearman.value)]
+def forest(run: Run) -> Figure | None:
+    """Rank correlation of each predictor, a colour a regime; lines: without any one task.
+
+    Filled where task permutations, corrected for the best predictor, reach it in fewer than 5 %. ξ stands
+    apart below.
+    """
+    lines = [line for line in predictors.lines(run) if np.isfinite(line.spearman.value)]
     regimes = list(dict.fromkeys(line.regime for line in lines))
     if not lines:
         return None
-    names = [name for name in predictors.TITLES if any(line.predictor == name for line in lines)]
+    titles = predictors.TITLES | predictors.SAME_THING
+    names = [name for name in titles if any(line.predictor == name for line in lines)]
+    apart = sum(name in predictors.TITLES for name in names)
     step = 0.8 / len(regimes)
     with style.settings():
         figure = Figure(figsize=(11.0, 1.3 + len(names) * max(0.42, 0.11 * len(regimes))))
@@ -110,18 +132,22 @@ def forest(results: Results) -> Figure | None:
                 if line.outcome != outcome:
                     continue
                 at = names.index(line.predictor) + (regimes.index(line.regime) + 0.5) * step - 0.4
-                tint = style.colour(line.regime, results.regimes)
+                tint = style.colour(line.regime, run.regimes)
                 axes.plot([line.spearman.low, line.spearman.high], [at, at], color=tint, linewidth=1.4)
-                axes.plot(line.spearman.value, at, "o", color=tint, markersize=4.5)
+                holds = line.spearman.best < 1 - sampling.LEVEL and line.predictor in predictors.TITLES
+                face = tint if holds else "none"
+                axes.plot(line.spearman.value, at, "o", color=tint, markerfacecolor=face, markersize=4.5)
             axes.axvline(0, color=style.INK, linewidth=0.7)
             axes.set(xlim=(-1.02, 1.02), xlabel=f"rank correlation with normalised accuracy, {outcome}")
             for place in range(1, len(names)):
-                axes.axhline(place - 0.5, color=style.FAINT, linewidth=0.6)
+                bold = place == apart
+                tone = style.INK if bold else style.FAINT
+                axes.axhline(place - 0.5, color=tone, linewidth=0.6, linestyle="--" if bold else "-")
             style.grid(axes, "x")
             axes.tick_params(axis="y", length=0)
-        plots[0].set_yticks(range(len(names)), [predictors.TITLES[name] for name in names])
+        plots[0].set_yticks(range(len(names)), [titles[name] for name in names])
         plots[0].set_ylim(len(names) - 0.5, -0.5)
         for name in regimes:
-            plots[-1].plot([], [], "o-", color=style.colour(name, results.regimes), label=name)
+            plots[-1].plot([], [], "o-", color=style.colour(name, run.regimes), label=name)
         plots[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure

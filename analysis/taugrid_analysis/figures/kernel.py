@@ -1,53 +1,58 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The NTK's local energy: point by point, and as shares."""
+"""The NTK's local energy: histograms over points, as paper 1 has them, and shares beside their null."""
 
 from __future__ import annotations
 
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from taugrid_analysis import measures
 from taugrid_analysis.figures import style, tasks
-from taugrid_analysis.records import Array
-from taugrid_analysis.results import Results
+from taugrid_analysis.measures import mean
+from taugrid_analysis.records import Array, Floats
+from taugrid_analysis.run import Run
+
+TRAINED, CONTROL, NULL = "#b8431a", "#1f5f9e", "#8a8f98"
+BINS = 16
 
 
-def local_energy(results: Results) -> Figure | None:
-    """Left: the energy point by point for a typical pair. Right: the trained task's share for all."""
-    starts = results.names("ntk")
+def local_energy(run: Run) -> Figure | None:
+    """Left: histogram of the energy for a typical pair. Right: the trained task's share less its null."""
+    starts = run.results.names("ntk")
     if not starts:
         return None
+    names = run.results.tasks
     with style.settings():
-        figure = Figure(figsize=(11.0, 4.3 * len(starts)))
+        figure = Figure(figsize=(11.0, 4.5 * len(starts)))
         rows = np.atleast_2d(np.asarray(figure.subplots(len(starts), 2, width_ratios=[1.15, 1])))
         for (points, shares), start in zip(rows, starts, strict=True):
-            record = results.ntk(start)
-            assert record is not None
-            share = measures.own_share(record.local_energy)
-            if not np.isfinite(share).any():
+            data = run.data("ntk", start)
+            assert data is not None
+            share, null = measures.own_share(data["local_energy"].to_numpy()), measures.null_share(data)
+            chosen = median_pair(share)
+            if chosen is None:
                 continue
-            task, control = _median_pair(share)
-            energy = record.local_energy[task, control]
-            _points(points, energy, results.tasks[task], results.tasks[control], "the pair of median share")
-            image = shares.imshow(share, cmap=style.SIGNED_MAP, vmin=0, vmax=1, interpolation="none")
-            for row, column in np.ndindex(*share.shape):
-                if np.isfinite(share[row, column]):
-                    level = share[row, column]
+            task, control = chosen
+            _histogram(points, data, task, control, names, "the pair of median share")
+            shown = share if null is None else share - null[0][:, None]
+            top = 1.0 if null is None else max(0.05, float(np.nanmax(np.abs(shown))))
+            low = 0.0 if null is None else -top
+            image = shares.imshow(shown, cmap=style.SIGNED_MAP, vmin=low, vmax=top, interpolation="none")
+            for row, column in np.ndindex(*shown.shape):
+                if np.isfinite(shown[row, column]):
+                    level = (shown[row, column] - low) / (top - low)
                     ink = "white" if abs(level - 0.5) > 0.36 else "#101215"
-                    shares.text(column, row, f"{level:.2f}", ha="center", va="center", fontsize=7, color=ink)
-            tasks.label(shares, results.tasks)
-            shares.set(
-                xlabel="control task", ylabel="trained task", title=f"{start}: own share of the energy"
-            )
+                    text = f"{shown[row, column]:.2f}"
+                    shares.text(column, row, text, ha="center", va="center", fontsize=7, color=ink)
+            shares.set_gid(f"{style.MAP}ntk/{start}")
+            tasks.label(shares, names)
+            what = "own share of the energy, null not measured" if null is None else "own share − its null"
+            shares.set(xlabel="control task", ylabel="trained task", title=f"{start}: {what}")
             figure.colorbar(image, ax=shares, shrink=0.85, pad=0.02).outline.set_visible(False)
     return figure
-
-
-def _median_pair(share: Array) -> tuple[int, int]:
-    ordered = ordered_pairs(share)
-    return ordered[(len(ordered) - 1) // 2]
 
 
 def ordered_pairs(share: Array) -> list[tuple[int, int]]:
@@ -57,41 +62,65 @@ def ordered_pairs(share: Array) -> list[tuple[int, int]]:
     return [(int(row), int(column)) for row, column in places]
 
 
-def energies(results: Results, start: str, chosen: list[tuple[int, int]]) -> Figure | None:
-    """Point by point, for these (trained, control)."""
-    record = results.ntk(start)
-    if record is None:
+def median_pair(share: Array) -> tuple[int, int] | None:
+    """(trained, control) of the median own share; None where nothing was measured."""
+    ordered = ordered_pairs(share)
+    return ordered[(len(ordered) - 1) // 2] if ordered else None
+
+
+def energies(run: Run, start: str, chosen: list[tuple[int, int]]) -> Figure | None:
+    """Histograms for these (trained, control)."""
+    data = run.data("ntk", start)
+    if data is None:
         return None
-    share = measures.own_share(record.local_energy)
+    share, null = measures.own_share(data["local_energy"].to_numpy()), measures.null_share(data)
     with style.settings():
-        figure = Figure(figsize=(11.0 if len(chosen) > 1 else 6.0, 3.4))
+        figure = Figure(figsize=(11.0 if len(chosen) > 1 else 6.0, 3.8))
         for axes, (task, control) in zip(
             np.atleast_1d(np.asarray(figure.subplots(1, len(chosen)))), chosen, strict=True
         ):
             title = f"own share {share[task, control]:.2f}"
-            energy = record.local_energy[task, control]
-            _points(axes, energy, results.tasks[task], results.tasks[control], title)
+            if null is not None:
+                title += f", null {null[0][task]:.2f}"
+            _histogram(axes, data, task, control, run.results.tasks, title)
     return figure
 
 
-def _points(axes: Axes, energy: Array, task: str, control: str, title: str) -> None:
-    level = np.nanmean(energy.astype(float), axis=0)
+def parts(data: xr.Dataset, task: int, control: int, names: list[str]) -> list[tuple[Floats, str, str]]:
+    """Σφ² at each point, mean over logits, with a name and a colour.
+
+    The trained task's points, the control's, and of every draw of the null its second sample's.
+    """
+    level = _over_logits(data["local_energy"].to_numpy()[task, control])
     half = len(level) // 2
-    for start, name, tint in ((0, task, "#b8431a"), (half, control, "#1f5f9e")):
-        part = level[start : start + half]
-        place = np.arange(start, start + half)
-        axes.vlines(place, 0, part, color=tint, alpha=0.55, linewidth=1.2)
-        axes.scatter(place, part, s=9, color=tint, zorder=3)
-        axes.hlines(part.mean(), start - 0.5, start + half - 0.5, color=tint, linewidth=1.2, linestyle="--")
-        role = "trained" if start == 0 else "control"
-        axes.text(
-            start + half / 2,
-            1.01,
-            f"{name} ({role})",
-            color=tint,
-            ha="center",
-            transform=axes.get_xaxis_transform(),
+    found = [
+        (level[:half], f"{names[task]} (trained)", TRAINED),
+        (level[half:], f"{names[control]} (control)", CONTROL),
+    ]
+    if "null_energy" in data:
+        null = data["null_energy"].transpose("task", "draw", "logit", "both_points").to_numpy()[task]
+        drawn = np.concatenate([_over_logits(draw)[half:] for draw in null])
+        found.append((drawn, f"{names[task]}, other points (null)", NULL))
+    return found
+
+
+def _histogram(axes: Axes, data: xr.Dataset, task: int, control: int, names: list[str], title: str) -> None:
+    shown = parts(data, task, control, names)
+    every = np.concatenate([values for values, _, _ in shown])
+    edges = np.linspace(0.0, float(np.nanmax(every, initial=1e-9)) * 1.001, BINS + 1).tolist()
+    for values, name, tint in shown:
+        weights = np.full(len(values), 1 / len(values))
+        axes.hist(
+            values, edges, weights=weights, color=tint, alpha=0.35, label=f"{name}: mean {mean(values):.2f}"
         )
-    axes.set(xlabel="point", ylabel="local energy Σφ²", ylim=(0, None), xlim=(-1, 2 * half))
-    axes.set_title(f"{title}\n")
+        axes.hist(values, edges, weights=weights, histtype="step", color=tint, linewidth=1.2)
+        axes.axvline(mean(values), color=tint, linewidth=1.2, linestyle="--")
+    axes.set(xlabel="local energy Σφ² of a point", ylabel="part of the points", xlim=(0, float(edges[-1])))
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), fontsize=7.5, title=title)
     style.grid(axes)
+
+
+def _over_logits(energy: Array) -> Floats:
+    """Mean over the logits that the task has; the others are NaN."""
+    known = np.isfinite(energy).all(axis=1)
+    return np.asarray(energy[known].astype(float).mean(axis=0))

@@ -1,39 +1,62 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which figure of which paper this run can draw, and how."""
+"""Which figure of which paper runs can draw, and how."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from matplotlib.figure import Figure
+
 from taugrid_analysis.figures import drawings, edits, interference, runs, tasks
-from taugrid_analysis.results import Results
+from taugrid_analysis.figures.drawings import each
+from taugrid_analysis.run import Run
 
 IDEA = "nothing from a run: it illustrates an idea"
 
 
 @dataclass(frozen=True)
 class Plate:
-    """`needs`: paths below results.h5's root; a plate without `draw` says why in `needs`."""
+    """`needs`: paths below results.h5's root; a plate without `draw` says why in `needs`.
+
+    start: pretrained or random, where the figure is about one of them; architecture: a part of the model's
+    class name where it is about other models than the paper's main ones.
+    """
 
     number: int
     name: str
     needs: tuple[str, ...]
     draw: drawings.Draw | None
-    start: str = ""  # pretrained or random, where the figure is about one of them
+    start: str = ""
+    architecture: str = ""
 
 
-def missing(results: Results, plate: Plate) -> list[str]:
+def missing(run: Run, plate: Plate) -> list[str]:
     if plate.draw is None:
         return list(plate.needs)
     found = []
-    if plate.start and plate.start != results.start:
+    if plate.start and plate.start != run.results.start:
         found.append(f"a run from {plate.start} θ0")
+    model = run.results.model()
+    if plate.architecture and (model is None or plate.architecture.lower() not in model.architecture.lower()):
+        found.append(f"a run of a {plate.architecture}")
     for need in plate.needs:
         group, _, name = need.partition("/")
-        if name not in results.names(group):
+        if name not in run.results.names(group):
             found.append(f"/{need}")
     return found
+
+
+def drawn(plate: Plate, every: Sequence[Run]) -> tuple[Figure | None, list[str]]:
+    """The figure from all runs that have what it needs, and what the others lack."""
+    lacking = [missing(run, plate) for run in every]
+    able = [run for run, lacks in zip(every, lacking, strict=True) if not lacks]
+    if not able or plate.draw is None:
+        return None, lacking[0]
+    return plate.draw(able), [
+        f"{run.name} lacks {', '.join(lacks)}" for run, lacks in zip(every, lacking, strict=True) if lacks
+    ]
 
 
 def plates(paper: str) -> list[Plate]:
@@ -72,18 +95,32 @@ TANGENT = [
     ),
     Plate(6, "local_energy", ("ntk/pretrained",), drawings.energy(PRE, 1)),
     Plate(7, "single_task", _paths("single_task", *TRIO), drawings.accuracies(*TRIO), PRE),
-    Plate(8, "addition", _paths("addition", *TRIO), lambda results: edits.added(results, list(TRIO)), PRE),
+    Plate(8, "addition", _paths("addition", *TRIO), each(lambda run: edits.added(run, list(TRIO))), PRE),
     Plate(
         9,
-        "xi_one_model_size",
+        "xi_by_model_size",
         _paths("disentanglement", "standard", "posthoc"),
         drawings.single_pair("dtd", "sun397", "standard", "posthoc"),
         PRE,
     ),
     Plate(10, "xi_linear", _paths("disentanglement", "linear"), drawings.examples("linear"), PRE),
     Plate(11, "xi_random", _paths("disentanglement", "standard"), drawings.examples("standard"), RANDOM),
-    Plate(12, "other_models", ("runs of a ConvNeXt on images and of T5 on text",), None),
-    Plate(13, "closed_vocabulary", ("runs of a supervised ViT with trained heads",), None),
+    Plate(
+        12,
+        "other_architecture",
+        _paths("disentanglement", "standard", "linear"),
+        drawings.examples("standard", "linear"),
+        PRE,
+        "ConvNext",
+    ),
+    Plate(
+        13,
+        "closed_vocabulary",
+        _paths("disentanglement", "standard", "posthoc"),
+        drawings.examples("standard", "posthoc"),
+        PRE,
+        "ViTForImageClassification",
+    ),
     Plate(14, "local_energy", ("ntk/pretrained",), drawings.energy(PRE, 3)),
     Plate(15, "local_energy_random", ("ntk/random",), drawings.energy(RANDOM, 3)),
     Plate(
@@ -99,39 +136,39 @@ TAU_JP = [
         1,
         "xi_by_tau_jp",
         (*_paths("disentanglement", *PENALISED), *_paths("tau_jp", *PENALISED)),
-        drawings.by_product,
+        each(drawings.by_product),
     ),
     Plate(
         2,
         "tau_jp_and_accuracy",
         (*_paths("pair_addition", *PENALISED), *_paths("tau_jp", *PENALISED)),
-        drawings.product_against_accuracy,
+        each(drawings.product_against_accuracy),
     ),
-    Plate(3, "continuation", ("continuation/tau_jp_continue",), edits.continuation),
+    Plate(3, "continuation", ("continuation/tau_jp_continue",), each(edits.continuation)),
     Plate(4, "single_task", _paths("single_task", *OURS), drawings.accuracies(*OURS)),
     Plate(
         5,
         "addition",
         (*_paths("addition", *OURS), *_paths("single_task", *OURS)),
-        lambda results: edits.added(results, list(OURS), normalized=True),
+        each(lambda run: edits.added(run, list(OURS), normalized=True)),
     ),
     Plate(
         6,
         "tau_jp",
         _paths("tau_jp", *PENALISED),
-        lambda results: interference.tau_jp(results, list(PENALISED[::-1])),
+        each(lambda run: interference.tau_jp(run, list(PENALISED[::-1]))),
     ),
     Plate(
         7,
         "cosine",
         _paths("similarity", *PENALISED),
-        lambda results: tasks.cosines(results, list(PENALISED[::-1])),
+        each(lambda run: tasks.cosines(run, list(PENALISED[::-1]))),
     ),
     Plate(
         8,
         "tau_jp_and_cosine",
         (*_paths("similarity", *PENALISED), *_paths("tau_jp", *PENALISED)),
-        drawings.product_against_cosine,
+        each(drawings.product_against_cosine),
     ),
 ]
 ATTENTION = [
@@ -167,12 +204,12 @@ ATTENTION = [
         9,
         "alpha",
         _paths("addition", *PARADIGMS),
-        lambda results: runs.addition(results, list(PARADIGMS)),
+        each(lambda run: runs.addition(run, list(PARADIGMS))),
     ),
     Plate(
         10,
         "cosine",
         _paths("similarity", *PARADIGMS),
-        lambda results: tasks.cosines(results, list(PARADIGMS)),
+        each(lambda run: tasks.cosines(run, list(PARADIGMS))),
     ),
 ]

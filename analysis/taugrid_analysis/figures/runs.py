@@ -8,50 +8,56 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from taugrid_analysis import measures
 from taugrid_analysis.figures import style
-from taugrid_analysis.results import Results
+from taugrid_analysis.records import Floats
+from taugrid_analysis.run import Run
 
 MOST = 3  # regimes whose single tasks are drawn too
+STEPS = 150  # points of a training curve
+UNITS = 600  # bars; of more, those of a rank and kind are drawn as one
 
 
-def addition(results: Results, regimes: list[str] | None = None) -> Figure | None:
-    names = results.names("addition") if regimes is None else regimes
+def addition(run: Run, regimes: list[str] | None = None) -> Figure | None:
+    names = run.results.names("addition") if regimes is None else regimes
     if not names:
         return None
     with style.settings():
         figure = Figure(figsize=(11.0, 3.9))
-        draw_addition(figure.subplots(), results, thin=len(names) <= MOST, regimes=names)
+        draw_addition(figure.subplots(), run, thin=len(names) <= MOST, regimes=names)
     return figure
 
 
-def draw_addition(axes: Axes, results: Results, thin: bool = True, regimes: list[str] | None = None) -> None:
+def draw_addition(axes: Axes, run: Run, thin: bool = True, regimes: list[str] | None = None) -> None:
     """Mean test accuracy of θ0 + α Σ τ; the marker is the α that validation chose."""
-    names = results.names("addition") if regimes is None else regimes
+    names = run.results.names("addition") if regimes is None else regimes
     for name in names:
-        record = results.addition(name)
-        assert record is not None
-        tint = style.colour(name, results.regimes)
-        order = np.argsort(record.alpha)
-        alpha, test = record.alpha[order], record.test_accuracy[order]
+        data = run.data("addition", name)
+        assert data is not None
+        tint = style.colour(name, run.regimes)
+        data = data.sortby("alpha")
+        alpha, test = data["alpha"].to_numpy(), data["test_accuracy"].to_numpy()
+        absolute, chosen = float(data["absolute"]), float(data["chosen_alpha"])
         if thin:
             axes.plot(alpha, test, color=tint, alpha=0.18, linewidth=0.8)
-        best = f"{name}: {record.absolute:.3f} at α = {record.chosen_alpha:g}"
+        best = f"{name}: {absolute:.3f} at α = {chosen:g}"
         axes.plot(alpha, test.mean(axis=1), color=tint, label=best)
         if thin:
-            check = record.validation_accuracy[order].mean(axis=1)
+            check = data["validation_accuracy"].mean("task").to_numpy()
             axes.plot(alpha, check, color=tint, linewidth=1, linestyle=":", label=f"{name}, on validation")
-        axes.plot(
-            record.chosen_alpha, record.absolute, "o", color=tint, markersize=8, markeredgecolor="white"
+        error = run.summary.loc[name]["absolute_error"]
+        axes.errorbar(
+            chosen, absolute, error if np.isfinite(error) else None, color=tint, linewidth=1, capsize=2.5
         )
-    start = results.single_task(results.start)
-    if start is not None:
-        level, tint = measures.mean(start.accuracy), style.colour(results.start, results.regimes)
+        axes.plot(chosen, absolute, "o", color=tint, markersize=8, markeredgecolor="white")
+    start = run.results.start
+    level = run.summary.loc[start]["single"]
+    if np.isfinite(level):
+        tint = style.colour(start, run.regimes)
         axes.axhline(level, color=tint, linestyle="--", linewidth=1)
         axes.text(
             0.995,
             level,
-            results.start,
+            start,
             color=tint,
             ha="right",
             va="bottom",
@@ -63,23 +69,30 @@ def draw_addition(axes: Axes, results: Results, thin: bool = True, regimes: list
     style.grid(axes)
 
 
-def training(results: Results) -> Figure | None:
-    names = results.names("training")
+def smoothed(run: Run, name: str) -> tuple[Floats, Floats]:
+    """Steps, and each task's loss as a moving average over a thirtieth of them [T, …], thinned for a page."""
+    data = run.data("training", name)
+    assert data is not None
+    loss = np.atleast_2d(data["loss"].to_numpy())
+    wide = max(1, loss.shape[1] // 30)
+    kernel = np.ones(wide) / wide
+    smooth = np.stack([np.convolve(row, kernel, mode="valid") for row in loss])
+    every = slice(None, None, -(-smooth.shape[1] // STEPS))
+    return (np.arange(smooth.shape[1]) + (wide + 1) / 2)[every], smooth[:, every]
+
+
+def training(run: Run) -> Figure | None:
+    names = run.results.names("training")
     if not names:
         return None
     with style.settings():
         figure = Figure(figsize=(11.0, 3.2))
         axes = figure.subplots()
         for name in names:
-            record = results.training(name)
-            assert record is not None
-            tint = style.colour(name, results.regimes)
-            steps = record.loss.shape[1]
-            wide = max(1, steps // 30)
-            kernel = np.ones(wide) / wide
-            smooth = np.stack([np.convolve(row, kernel, mode="valid") for row in record.loss])
-            place = np.arange(smooth.shape[1]) + (wide + 1) / 2
-            axes.plot(place, smooth.T, color=tint, alpha=0.3, linewidth=0.8)
+            tint = style.colour(name, run.regimes)
+            place, smooth = smoothed(run, name)
+            if len(names) <= MOST:
+                axes.plot(place, smooth.T, color=tint, alpha=0.3, linewidth=0.8)
             axes.plot(
                 place,
                 np.nanmean(smooth, axis=0),
@@ -92,9 +105,9 @@ def training(results: Results) -> Figure | None:
     return figure
 
 
-def timings(results: Results) -> Figure | None:
+def timings(run: Run) -> Figure | None:
     """A bar a rank: seconds of its units by kind, the single units set apart by thin lines."""
-    units = results.units()
+    units = run.results.units()
     if not units:
         return None
     ranks = sorted({unit.rank for unit in units})
@@ -103,15 +116,15 @@ def timings(results: Results) -> Figure | None:
     with style.settings():
         figure = Figure(figsize=(11.0, 1.3 + 0.42 * min(len(ranks), 32)))
         axes = figure.subplots()
-        line = 0.4 if len(units) <= 600 else 0.0
+        single = len(units) <= UNITS
         for row, rank in enumerate(ranks):
-            mine = [unit for unit in units if unit.rank == rank]
             begin = 0.0
-            for unit in sorted(mine, key=lambda unit: kinds.index(unit.kind)):
-                axes.barh(
-                    row, unit.seconds, 0.72, begin, color=tints[unit.kind], edgecolor="white", linewidth=line
-                )
-                begin += unit.seconds
+            for kind in kinds:
+                seconds = [unit.seconds for unit in units if (unit.rank, unit.kind) == (rank, kind)]
+                for length in seconds if single else [sum(seconds)]:
+                    line = 0.4 if single else 0.0
+                    axes.barh(row, length, 0.72, begin, color=tints[kind], edgecolor="white", linewidth=line)
+                    begin += length
             axes.text(begin, row, f" {begin:,.0f} s", va="center")
         for kind in kinds:
             axes.barh(0, 0, color=tints[kind], label=kind)

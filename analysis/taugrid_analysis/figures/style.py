@@ -1,21 +1,26 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Colours, sizes, and SVG that takes its ink from the page: dark on light paper, light on dark."""
+"""Colours, sizes and settings of all figures; in a page their ink becomes the page's own."""
 
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+if TYPE_CHECKING:
+    from taugrid_analysis.run import Run  # the drawings of speed do without runs
+
+WIDEST = 22.0  # inches of pictures side by side
 INK = "#101214"  # becomes currentColor
 FAINT = "#c9ced6"  # becomes the page's --rule
 REGIME_COLOURS = {
@@ -39,11 +44,13 @@ REGIME_COLOURS = {
 MORE_COLOURS = ("#5a6b8c", "#b5651d", "#1d4e89", "#8f9a27")
 KIND_COLOURS = ("#2a7fba", "#d9632a", "#2f9e78", "#8a63b8", "#c2457f", "#a38a1e", "#5a6b8c", "#77a8a0")
 RED = "#e0312f"
+MAP = "map:"  # begins the gid of axes with a heat map whose cells the report names
 UNKNOWN = "#9aa0a8"
 
-# Light is disentangled, as in the paper's Figure 3.
+# Light is disentangled, as in the paper's Figure 3. So few steps that a page with hundreds of grids stays
+# small.
 ERROR_MAP = LinearSegmentedColormap.from_list(
-    "error", ["#fdfcf5", "#d6ebdc", "#8fcdc4", "#3c9fb4", "#23659a", "#1c3873", "#140f3d"]
+    "error", ["#fdfcf5", "#d6ebdc", "#8fcdc4", "#3c9fb4", "#23659a", "#1c3873", "#140f3d"], N=64
 ).with_extremes(bad=UNKNOWN)
 SIGNED_MAP = LinearSegmentedColormap.from_list(
     "signed", ["#1f5f9e", "#7fb0d6", "#f6f5f1", "#efa57c", "#b8431a"]
@@ -125,28 +132,40 @@ def legend(
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def to_svg(figure: Figure, prefix: str) -> str:
-    """Inline SVG: no declarations, no name spaces, no fixed size, ids of its own, the page's colours."""
-    out = io.StringIO()
-    nothing = {"Creator": None, "Date": None, "Format": None, "Type": None}
-    with settings():
-        figure.savefig(out, format="svg", metadata=nothing)
-    svg = out.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    head, body = svg.split(">", 1)
-    head = re.sub(r'\s(xmlns(:\w+)?|version|width|height)="[^"]*"', "", head)
-    used = set(re.findall(r'url\(#([^)]+)\)|href="#([^"]+)"', body))
-    names = {first or second for first, second in used}
+def run_title(run: Run, runs: Sequence[Run]) -> str:
+    """The model's name, or the folder's where runs have the same model."""
+    models = [one.results.model() for one in runs]
+    own = run.results.model()
+    names = [model.name if model is not None else "" for model in models]
+    return own.name if own is not None and names.count(own.name) == 1 else run.name
 
-    def rename(match: re.Match[str]) -> str:
-        return f' id="{prefix}-{match[1]}"' if match[1] in names else ""
 
-    body = re.sub(r'\sid="([^"]+)"', rename, body)
-    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", body)
-    body = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', body)
-    body = body.replace(INK, "currentColor").replace(FAINT, "var(--rule)")
-    return head + ' role="img">' + body.strip()
+def beside(pictures: Sequence[tuple[str, Figure]], dots_per_inch: int = 150) -> Figure:
+    """Pictures as dots under their titles: side by side while there is room, else one below the other."""
+    drawn = []
+    for title, picture in pictures:
+        with settings():
+            picture.set_dpi(dots_per_inch)
+            picture.set_facecolor("white")
+            canvas = FigureCanvasAgg(picture)
+            canvas.draw()  # type: ignore[no-untyped-call]
+            dots = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+            drawn.append((title, dots))
+    heights = [dots.shape[0] / dots_per_inch for _, dots in drawn]
+    widths = [dots.shape[1] / dots_per_inch for _, dots in drawn]
+    across = sum(widths) <= WIDEST
+    strip = 0.35  # for the titles
+    width = sum(widths) if across else max(widths)
+    height = max(heights) + strip if across else sum(heights) + strip * len(drawn)
+    whole = Figure(figsize=(width, height), dpi=dots_per_inch)
+    x, y = 0.0, height
+    for (title, dots), wide, tall in zip(drawn, widths, heights, strict=True):
+        axes = whole.add_axes((x / width, (y - strip - tall) / height, wide / width, tall / height))
+        axes.imshow(dots, interpolation="none", aspect="auto")
+        axes.set_axis_off()
+        whole.text((x + 0.1) / width, (y - 0.7 * strip) / height, title, fontweight="bold", fontsize=11)
+        x, y = (x + wide, y) if across else (x, y - strip - tall)
+    return whole
 
 
 def to_bytes(figure: Figure, kind: str, dots_per_inch: int = 200) -> bytes:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Single tasks and their vectors: accuracy, cosines, smoothness against loss gap."""
+"""Single tasks and their vectors: accuracy, cosines, the bound of a loss gap against the gap."""
 
 from __future__ import annotations
 
@@ -8,69 +8,88 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from taugrid_analysis import measures
+from taugrid_analysis import measures, sampling
+from taugrid_analysis.bounds import bounds
 from taugrid_analysis.correlation import rank_correlation
 from taugrid_analysis.figures import style
 from taugrid_analysis.records import Array
-from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
 
 
-def accuracies(results: Results, names: list[str] | None = None) -> Figure | None:
+def accuracies(run: Run, names: list[str] | None = None) -> Figure | None:
     """Of each task's own model."""
-    wanted = [results.start, *results.regimes] if names is None else names
-    known = {name: record for name in wanted if (record := results.single_task(name)) is not None}
-    bars = {name: np.asarray(record.accuracy, dtype=float) for name, record in known.items()}
-    return by_task(results, bars, "test accuracy") if bars else None
+    wanted = [run.results.start, *run.regimes] if names is None else names
+    known = [name for name in wanted if run.data("single_task", name) is not None]
+    return by_task(run, bars(run, known, "accuracy"), "test accuracy") if known else None
 
 
-def by_task(results: Results, bars: dict[str, Array], label: str) -> Figure:
+Bars = dict[str, tuple[Array, Array]]  # name: values [T] and their standard errors
+
+
+def bars(run: Run, names: list[str], column: str) -> Bars:
+    """Of a column of the frame `tasks`."""
+    frame = run.tasks
+    return {
+        name: tuple(frame.loc[name][[column, f"{column}_error"]].to_numpy(dtype=float).T) for name in names
+    }
+
+
+def by_task(run: Run, bars: Bars, label: str) -> Figure:
     with style.settings():
         figure = Figure(figsize=(11.0, 3.6))
-        draw_by_task(figure.subplots(), results, bars, label)
+        draw_by_task(figure.subplots(), run, bars, label)
     return figure
 
 
-def draw_by_task(axes: Axes, results: Results, bars: dict[str, Array], label: str) -> None:
-    """A group of bars a task, one bar a regime, and a group of means; numbers where there is room."""
-    places = np.arange(len(results.tasks) + 1)
+def draw_by_task(axes: Axes, run: Run, bars: Bars, label: str) -> None:
+    """A group of bars a task, one bar a regime, and a group of means; numbers where there is room.
+
+    Thin lines: one standard error of the evaluation sample.
+    """
+    tasks = run.results.tasks
+    places = np.arange(len(tasks) + 1)
     thick = 0.84 / len(bars)
-    for index, (name, values) in enumerate(bars.items()):
+    for index, (name, (values, errors)) in enumerate(bars.items()):
         heights = np.append(values, measures.mean(values))
+        spread = np.append(errors, sampling.of_mean(errors))
         shift = (index - (len(bars) - 1) / 2) * thick
         drawn = axes.bar(
-            places + shift, heights, thick * 0.92, color=style.colour(name, results.regimes), label=name
+            places + shift, heights, thick * 0.92, color=style.colour(name, run.regimes), label=name
         )
+        axes.vlines(places + shift, heights - spread, heights + spread, color=style.INK, linewidth=0.6)
         if len(bars) <= ROOM:
             turned = 90 if len(bars) > 3 else 0
             axes.bar_label(drawn, fmt="{:.2f}", fontsize=6.2, padding=1.5, rotation=turned)
-    axes.axvline(len(results.tasks) - 0.5, color=style.FAINT, linewidth=1)
-    axes.set_xticks(places, [*results.tasks, "mean"])
-    tallest = max(1.0, *(float(np.nanmax(values, initial=0.0)) for values in bars.values()))
-    axes.set(ylabel=label, ylim=(0, 1.12 * tallest), xlim=(-0.6, len(results.tasks) + 0.6))
+    axes.axvline(len(tasks) - 0.5, color=style.FAINT, linewidth=1)
+    axes.set_xticks(places, [*tasks, "mean"])
+    tallest = max(1.0, *(float(np.nanmax(values, initial=0.0)) for values, _ in bars.values()))
+    axes.set(ylabel=label, ylim=(0, 1.12 * tallest), xlim=(-0.6, len(tasks) + 0.6))
     axes.set_yticks(np.linspace(0, 1, 6))
     axes.legend(loc="lower left", ncols=min(len(bars), 5), bbox_to_anchor=(0, 1.0))
     style.grid(axes)
     axes.tick_params(axis="x", length=0)
 
 
-def cosines(results: Results, names: list[str] | None = None) -> Figure | None:
-    names = results.names("similarity") if names is None else names
-    records = {name: record for name in names if (record := results.similarity(name)) is not None}
-    if not records:
+def cosines(run: Run, names: list[str] | None = None) -> Figure | None:
+    names = run.results.names("similarity") if names is None else names
+    known = {name: data["cosine"] for name in names if (data := run.data("similarity", name)) is not None}
+    if not known:
         return None
     largest = max(
-        float(np.nanmax(np.abs(measures.off_diagonal(record.cosine)))) for record in records.values()
+        float(np.nanmax(np.abs(measures.off_diagonal(cosine.to_numpy())), initial=0))
+        for cosine in known.values()
     )
     top = max(0.05, float(np.ceil(largest * 20) / 20))
     with style.settings():
-        figure, plots = matrices(len(records))
-        for index, (axes, (name, record)) in enumerate(zip(plots, records.items(), strict=True)):
-            shown = record.cosine.astype(float).copy()
+        figure, plots = matrices(len(known))
+        for index, (axes, (name, cosine)) in enumerate(zip(plots, known.items(), strict=True)):
+            shown = cosine.to_numpy().astype(float)
             np.fill_diagonal(shown, np.nan)
             image = axes.imshow(shown, cmap=style.SIGNED_MAP, vmin=-top, vmax=top, interpolation="none")
             _numbers(axes, shown, top)
-            label(axes, results.tasks, index % WIDE == 0)
+            label(axes, run.results.tasks, index % WIDE == 0)
             axes.set_title(f"{name}: cosine of task vectors")
+            axes.set_gid(f"{style.MAP}cosine/{name}")
         bar = figure.colorbar(image, ax=plots, shrink=0.8, pad=0.015)
         bar.outline.set_visible(False)
     return figure
@@ -106,10 +125,11 @@ def label(axes: Axes, tasks: list[str], left: bool = True) -> None:
         spine.set_visible(False)
 
 
-def smoothness(results: Results) -> Figure | None:
-    """λ_max of a task against the loss gap of that task in each of its pairs."""
-    points = {name: loss_gaps(results, name) for name in results.names("smoothness")}
-    known = {name: both for name, both in points.items() if both is not None}
+def smoothness(run: Run) -> Figure | None:
+    """The bound L C (1+ε) of a task's loss gap against that gap, in each of the task's pairs."""
+    known = {
+        name: found for name in run.results.names("smoothness") if (found := bounds(run, name)) is not None
+    }
     if not known:
         return None
     with style.settings():
@@ -118,21 +138,18 @@ def smoothness(results: Results) -> Figure | None:
         plots = list(np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel())
         for spare in plots[len(known) :]:
             spare.set_axis_off()
-        for axes, (name, (curvature, gap)) in zip(plots, known.items(), strict=False):
-            axes.scatter(
-                curvature, gap, s=22, color=style.colour(name, results.regimes), alpha=0.65, linewidths=0
-            )
+        for axes, (name, found) in zip(plots, known.items(), strict=False):
+            bound, gap = found["bound"].to_numpy(), found["gap"].to_numpy()
+            tint = style.colour(name, run.regimes)
+            axes.scatter(bound, gap, s=22, color=tint, alpha=0.65, linewidths=0)
             axes.axhline(0, color=style.FAINT, linewidth=0.8)
-            rank = rank_correlation(curvature, gap)
-            axes.set(xlabel="λmax of the training loss at θ0+τ", ylabel="loss gap at α = 0.5")
-            axes.set_title(f"{name}: {len(gap)} points, rank corr. {rank:.2f}")
+            if gap.max() > 0.2 * bound.min():  # else the line on which the bound is reached is out of sight
+                ends = np.array([bound.min(), bound.max()])
+                axes.plot(ends, ends, "--", color=style.INK, linewidth=0.8)
+            style.logarithmic(axes)
+            axes.set(xlabel="bound L C (1+ε)", ylabel="loss gap at α = ½")
+            rank = rank_correlation(bound, gap)
+            tight = found["tightness"].median()
+            axes.set_title(f"{name}\nrank corr. {rank:.2f}, median gap/bound {tight:.2g}")
             style.grid(axes, "both")
     return figure
-
-
-def loss_gaps(results: Results, regime: str) -> tuple[Array, Array] | None:
-    """(λ_max, gap), two points a pair."""
-    curvature, record = results.smoothness(regime), results.similarity(regime)
-    if curvature is None or record is None or record.loss_gap is None:
-        return None
-    return curvature.lambda_max[results.pairs].ravel(), record.loss_gap.ravel()

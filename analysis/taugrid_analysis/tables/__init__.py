@@ -5,35 +5,39 @@
 from __future__ import annotations
 
 from taugrid_analysis import comparison, published
-from taugrid_analysis.results import Results
-from taugrid_analysis.tables import cost, edits, kernel, pairs, tasks
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables import cost, edits, interference, kernel, lacking, pairs, penalty, tasks
 from taugrid_analysis.text_table import Table
 
 
-def all_tables(results: Results, by_pair: bool = False) -> list[Table]:
+def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
     """Those whose groups are in the file, in the order in which one reads them."""
-    identity = published.identify(results)
+    identity = published.identify(run.results)
     found = [
-        edits.addition(results, identity),
-        edits.sensitivity(results),
-        edits.pair_addition(results),
-        edits.multitask(results),
-        edits.negation(results),
-        tasks.single_task(results),
-        tasks.advantage(results),
-        tasks.kernel_behaviour(results),
-        tasks.similarity(results),
-        pairs.tau_jp(results),
-        pairs.disentanglement(results),
-        pairs.representation(results),
-        pairs.predictor_table(results),
-        kernel.smoothness(results),
-        kernel.localisation(results),
-        kernel.spectrum(results),
-        pairs.continuation(results),
-        cost.cost(results),
+        edits.addition(run, identity),
+        edits.sensitivity(run),
+        tasks.against_standard(run),
+        penalty.penalty([run]),
+        edits.pair_addition(run),
+        edits.multitask(run),
+        edits.negation(run),
+        tasks.single_task(run),
+        tasks.advantage(run),
+        tasks.kernel_behaviour(run),
+        tasks.similarity(run),
+        pairs.tau_jp(run),
+        pairs.disentanglement(run),
+        pairs.representation(run),
+        interference.predictor_table(run),
+        interference.bound_table(run),
+        kernel.smoothness(run),
+        kernel.localisation(run),
+        kernel.spectrum(run),
+        pairs.continuation(run),
+        cost.cost(run),
     ]
     if by_pair:
-        found.append(pairs.pairs(results))
+        found.append(pairs.pairs(run))
+    found.append(lacking.lacking(run))
     tables = [table for table in found if table.rows]
-    return tables + (comparison.orientation(results, identity) if identity.key is None else [])
+    return tables + (comparison.orientation(run, identity) if identity.key is None else [])

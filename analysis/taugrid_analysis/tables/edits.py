@@ -7,124 +7,124 @@ from __future__ import annotations
 import numpy as np
 
 from taugrid_analysis import comparison, outcomes, published
-from taugrid_analysis.measures import mean
-from taugrid_analysis.results import Results
-from taugrid_analysis.text_table import Column, Table, Value
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables.cells import SAMPLE, cell, cells
+from taugrid_analysis.text_table import Column, Measured, Table, Value
+
+SUMS = ("absolute", "normalized", "one_shot_absolute", "one_shot_normalized")
 
 
-def addition(results: Results, identity: published.Identity) -> Table:
+def addition(run: Run, identity: published.Identity) -> Table:
     table = Table(
         "addition",
-        f"Task addition: θ0 + α Σ τ over {len(results.tasks)} tasks, test accuracy, mean over tasks",
+        f"Task addition: θ0 + α Σ τ over {len(run.results.tasks)} tasks, test accuracy, mean over tasks",
         [
             Column("regime"),
             Column("alpha"),
-            Column("absolute", 1, percent=True),
-            Column("normalized", 1, percent=True),
-            Column("one_shot_absolute", 1, percent=True),
-            Column("one_shot_normalized", 1, percent=True),
+            *[Column(name, 1, percent=True) for name in SUMS],
         ],
     )
-    regimes = results.names("addition")
+    regimes = run.results.names("addition")
     if not regimes:
         return table
-    start = results.single_task(results.start)
-    absolute = mean(start.accuracy) if start is not None else None
-    table.rows.append([results.start, None, absolute, None, None, None])
+    table.rows.append(
+        [run.results.start, None, cell(run.summary.loc[run.results.start], "single"), None, None, None]
+    )
     for regime in regimes:
-        record = results.addition(regime)
-        assert record is not None
-        table.rows.append(
-            [
-                regime,
-                record.chosen_alpha,
-                record.absolute,
-                record.normalized,
-                record.one_shot_absolute,
-                record.one_shot_normalized,
-            ]
-        )
-    table.notes.append("alpha: one for all tasks, chosen on the validation split; one shot: alpha = 1.")
+        row = run.summary.loc[regime]
+        table.rows.append([regime, float(row["chosen_alpha"]), *cells(row, *SUMS)])
+    table.notes += ["alpha: one for all tasks, chosen on the validation split; one shot: alpha = 1.", SAMPLE]
     if identity.key is not None:
-        comparison.add_published(table, results, identity)
+        comparison.add_published(table, run, identity)
     return table
 
 
-def sensitivity(results: Results) -> Table:
+def sensitivity(run: Run) -> Table:
     table = Table(
         "sensitivity",
         "Sensitivity to α of the sum of all task vectors, mean test accuracy",
         [
             Column("regime"),
             Column("within 1 point of the best", 0, percent=True),
-            Column("best", 1, percent=True),
+            Column("best on test", 1, percent=True),
             Column("at"),
             Column("tuned", 1, percent=True),
             Column("one shot", 1, percent=True),
             Column("one shot − tuned", 1, percent=True),
         ],
     )
-    for regime in results.names("addition"):
-        record = results.addition(regime)
-        assert record is not None
-        curve = record.test_accuracy.mean(axis=1)
+    for regime in run.results.names("addition"):
+        data, row = run.data("addition", regime), run.summary.loc[regime]
+        assert data is not None
+        alpha, curve = data["alpha"].to_numpy(), data["test_accuracy"].mean("task").to_numpy()
         best = int(curve.argmax())
+        of_best = outcomes.added(run.results, regime, float(alpha[best]))
+        assert of_best is not None
         table.rows.append(
             [
                 regime,
-                outcomes.tolerant_share(record.alpha, curve),
-                float(curve[best]),
-                float(record.alpha[best]),
-                record.absolute,
-                record.one_shot_absolute,
-                record.one_shot_absolute - record.absolute,
+                outcomes.tolerant_share(alpha, curve),
+                outcomes.measured_mean(of_best.accuracy, of_best.accuracy_error),
+                float(alpha[best]),
+                cell(row, "absolute"),
+                cell(row, "one_shot_absolute"),
+                float(row["one_shot_absolute"] - row["absolute"]),
             ]
         )
     if table.rows:
-        table.notes.append("Share of the searched α range, accuracy linear between coefficients.")
+        table.notes += [
+            "Share of the searched α range, accuracy linear between coefficients.",
+            "The best α is picked on test points: it describes the curve, and is no result of a choice.",
+            SAMPLE,
+        ]
     return table
 
 
-def pair_addition(results: Results) -> Table:
+def pair_addition(run: Run) -> Table:
     table = Table(
         "pair_addition",
-        f"Addition of two task vectors, test accuracy, mean over {len(results.pairs)} pairs",
+        f"Addition of two task vectors, test accuracy, mean over {len(run.results.pairs)} pairs",
         [
             Column("regime"),
             Column("mean alpha"),
-            Column("absolute", 1, percent=True),
-            Column("normalized", 1, percent=True),
-            Column("one_shot_absolute", 1, percent=True),
-            Column("one_shot_normalized", 1, percent=True),
+            *[Column(name, 1, percent=True) for name in SUMS],
             Column("worst normalized", 1, percent=True),
             Column("pair"),
         ],
     )
-    for regime in results.names("pair_addition"):
-        record = results.pair_addition(regime)
-        assert record is not None
-        known = bool(np.isfinite(record.normalized).any())
-        worst = int(np.nanargmin(record.normalized)) if known else 0
+    for regime in run.results.names("pair_addition"):
+        frame = run.pairs.loc[regime]
+        known = frame["normalized"].notna().any()
+        worst = frame.loc[frame["normalized"].idxmin()] if known else None
         table.rows.append(
             [
                 regime,
-                mean(record.chosen_alpha),
-                mean(record.absolute),
-                mean(record.normalized),
-                mean(record.one_shot_absolute),
-                mean(record.one_shot_normalized),
-                float(record.normalized[worst]) if known else None,
-                results.pair_name(worst) if known else "",
+                float(frame["chosen_alpha"].mean()),
+                *[Measured(float(frame[name].mean()), _at_most(run, regime, name)) for name in SUMS],
+                cell(worst, "normalized") if worst is not None else None,
+                str(worst.name) if worst is not None else "",
             ]
         )
     if table.rows:
-        table.notes.append("alpha: one for both, chosen on validation for each pair; one shot: alpha = 1.")
+        table.notes += [
+            "alpha: one for both, chosen on validation for each pair; one shot: alpha = 1.",
+            SAMPLE + " Of means over pairs it is at most that: all pairs of a task have the same points.",
+        ]
     return table
 
 
-def multitask(results: Results) -> Table:
+def _at_most(run: Run, regime: str, name: str) -> float:
+    """The mean over pairs moves with all tasks' points; a pair's error is shared out to its two tasks."""
+    errors = run.pairs.loc[regime][f"{name}_error"].to_numpy(dtype=float)
+    chosen = run.results.pairs
+    of_task = np.zeros(len(run.results.tasks))
+    np.add.at(of_task, chosen, (errors / np.sqrt(2))[:, None])
+    return float(np.sqrt((of_task**2).sum()) / len(chosen))
+
+
+def multitask(run: Run) -> Table:
     """One model trained on all tasks beside the sums (paper 3, appendix E)."""
-    joint = results.names("multitask")
+    joint = run.results.names("multitask")
     table = Table(
         "multitask",
         "One model trained on all tasks beside sums of task vectors, test accuracy, mean over tasks",
@@ -137,36 +137,39 @@ def multitask(results: Results) -> Table:
         ],
     )
     for regime in joint:
-        record = results.multitask(regime)
-        assert record is not None
-        both = outcomes.joint(results, regime, record)
-        row = [regime, both["absolute"], both["normalized"], *_worst(results, record.accuracy)]
-        table.rows.append(row)
-    for regime in results.names("addition") if joint else []:
-        added = results.addition(regime)
-        assert added is not None
-        by_task = outcomes.added_by_task(added)
-        table.rows.append([f"sum, {regime}", added.absolute, added.normalized, *_worst(results, by_task)])
-    if table.rows:
-        table.notes.append(
-            "normalized: by the single-task models, non-linear for multitask, linear for multitask_linear,"
-            " its own regime's for a sum."
+        table.rows.append(
+            [
+                regime,
+                *cells(run.summary.loc[regime], "absolute", "normalized"),
+                *_worst(run, regime, "accuracy"),
+            ]
         )
+    for regime in run.results.names("addition") if joint else []:
+        both = cells(run.summary.loc[regime], "absolute", "normalized")
+        table.rows.append([f"sum, {regime}", *both, *_worst(run, regime, "added")])
+    if table.rows:
+        table.notes += [
+            "normalized: by the single-task models, non-linear for multitask, linear for multitask_linear,"
+            " its own regime's for a sum.",
+            SAMPLE,
+        ]
     return table
 
 
-def _worst(results: Results, accuracy: np.ndarray) -> list[Value]:
-    if not np.isfinite(accuracy).any():
+def _worst(run: Run, regime: str, column: str) -> list[Value]:
+    frame = run.tasks.loc[regime]
+    if not frame[column].notna().any():
         return [None, ""]
-    place = int(np.nanargmin(accuracy))
-    return [float(accuracy[place]), results.tasks[place]]
+    worst = frame.loc[frame[column].idxmin()]
+    return [cell(worst, column), str(worst.name)]
 
 
-def negation(results: Results) -> Table:
+def negation(run: Run) -> Table:
     """Target and control accuracy of θ0 − α τ, mean over tasks (paper 1, table 2; paper 3, table 2)."""
+    tasks = run.results.tasks
     table = Table(
         "negation",
-        f"Task negation: θ0 − α τ of each of {len(results.tasks)} tasks, test accuracy, mean over tasks",
+        f"Task negation: θ0 − α τ of each of {len(tasks)} tasks, test accuracy, mean over tasks",
         [
             Column("regime"),
             Column("searched"),
@@ -176,40 +179,34 @@ def negation(results: Results) -> Table:
             Column("control kept"),
         ],
     )
-    regimes = results.names("negation")
+    regimes = run.results.names("negation")
     if not regimes:
         return table
-    start = results.single_task(results.start)
-    table.rows.append(
-        [
-            results.start,
-            "",
-            None,
-            mean(start.accuracy) if start is not None else None,
-            start.control_accuracy if start is not None else None,
-            "",
-        ]
-    )
+    control = outcomes.control_accuracy(run.results)
+    before = cell(run.summary.loc[run.results.start], "single")
+    table.rows.append([run.results.start, "", None, before, control, ""])
     for regime in regimes:
-        record = results.negation(regime)
-        assert record is not None
-        found = [("[0,1]", outcomes.forgetting(record.narrow))]
-        if record.wide is not None:
-            found.append(("[0,3]", outcomes.forgetting(record.wide)))
-        found.append(("α = 1", outcomes.one_shot_forgetting(record, start)))
-        for searched, one in found:
-            kept = f"{one.kept} of {len(results.tasks)}"
-            table.rows.append([regime, searched, one.alpha, one.target, one.control, kept])
-        for searched, choice in (("[0,1]", record.narrow), ("[0,3]", record.wide)):
-            lost = ~np.isfinite(choice.alpha) if choice is not None else np.zeros(len(results.tasks), bool)
-            names = ", ".join(task for task, gone in zip(results.tasks, lost, strict=True) if gone)
-            if names:
-                table.notes.append(f"{regime}: no α in {searched} keeps the control for {names}.")
-    first = results.negation(regimes[0])
+        row, data = run.summary.loc[regime], run.data("negation", regime)
+        assert data is not None
+        for searched, prefix in (("[0,1]", ""), ("[0,3]", "wide_"), ("α = 1", "one_shot_")):
+            if not np.isfinite(row[f"{prefix}kept"]):
+                continue
+            kept = f"{int(row[f'{prefix}kept'])} of {len(tasks)}"
+            numbers = cells(row, f"{prefix}negated", f"{prefix}negated_control")
+            table.rows.append([regime, searched, float(row[f"{prefix}negated_alpha"]), *numbers, kept])
+        for searched, prefix in (("[0,1]", ""), ("[0,3]", "wide_")):
+            if f"{prefix}chosen_alpha" not in data:
+                continue
+            lost = data["task"].to_numpy()[~np.isfinite(data[f"{prefix}chosen_alpha"].to_numpy())]
+            if len(lost):
+                table.notes.append(f"{regime}: no α in {searched} keeps the control for {', '.join(lost)}.")
+    first = run.data("negation", regimes[0])
     assert first is not None
-    table.notes.append(
-        f"Control task {first.control}. α: least target accuracy on validation with at least"
-        f" {100 * first.threshold:g} % of θ0's control accuracy; a task where none qualifies is left out, and"
-        " where none of all tasks does, a dash is printed. α = 1 is not chosen: kept is counted on test."
-    )
+    share, named = first.attrs["control_threshold"], first.attrs["control"]
+    table.notes += [
+        f"Control task {named}. α: least target accuracy on validation with at least"
+        f" {100 * share:g} % of θ0's control accuracy; a task where none qualifies is left out, and"
+        " where none of all tasks does, a dash is printed. α = 1 is not chosen: kept is counted on test.",
+        SAMPLE + " All tasks share the control's points, so a mean does not lessen the control's.",
+    ]
     return table

@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import numpy as np
+import xarray as xr
 
 from taugrid_analysis import measures
 from taugrid_analysis.measures import mean
-from taugrid_analysis.results import Results
-from taugrid_analysis.text_table import Column, Table
+from taugrid_analysis.run import Run
+from taugrid_analysis.text_table import Column, Table, Value
 
 
-def smoothness(results: Results) -> Table:
+def smoothness(run: Run) -> Table:
     table = Table(
         "smoothness",
         "Largest Hessian eigenvalue in absolute value, training loss at θ0 + τ",
@@ -24,50 +25,84 @@ def smoothness(results: Results) -> Table:
             Column("products"),
         ],
     )
-    for regime in results.names("smoothness"):
-        record = results.smoothness(regime)
-        assert record is not None
-        for index, task in enumerate(results.tasks):
-            table.rows.append(
-                [
-                    regime,
-                    task,
-                    float(record.lambda_max[index]),
-                    float(record.residual[index]),
-                    int(record.hvp_count[index]),
-                ]
-            )
-        table.notes.append(f"{regime}: {record.method}; residual ‖Hv−λv‖/|λ|.")
+    for regime in run.results.names("smoothness"):
+        data = run.data("smoothness", regime)
+        assert data is not None
+        for task, row in run.tasks.loc[regime].iterrows():
+            numbers: list[Value] = [
+                float(row["lambda_max"]),
+                float(row["lambda_residual"]),
+                int(row["products"]),
+            ]
+            table.rows.append([regime, str(task), *numbers])
+        table.notes.append(f"{regime}: {data.attrs.get('method', 'not stated')}; residual ‖Hv−λv‖/|λ|.")
     return table
 
 
-def localisation(results: Results) -> Table:
+def localisation(run: Run) -> Table:
+    """Own share of the local energy beside its null (paper 1, section 6.1)."""
     table = Table(
         "ntk",
-        "NTK: share of the local energy on the trained task's own points (0.5 would be no localisation)",
+        "NTK: share of the local energy on the trained task's own points, beside its null",
         [
             Column("θ0"),
             Column("task"),
             Column("mean over controls", 3),
             Column("least", 3),
             Column("control"),
+            Column("null", 3),
+            Column("null's deviation", 3),
+            Column("mean − null", 3),
+            Column("rank kept", 1),
         ],
     )
-    for start in results.names("ntk"):
-        record = results.ntk(start)
-        assert record is not None
-        share = measures.own_share(record.local_energy)
-        for index, task in enumerate(results.tasks):
+    for start in run.results.names("ntk"):
+        data = run.data("ntk", start)
+        assert data is not None
+        share, null = measures.own_share(data["local_energy"].to_numpy()), measures.null_share(data)
+        ranks = _ranks(data)
+        for index, task in enumerate(run.results.tasks):
             if not np.isfinite(share[index]).any():
                 continue
             least = int(np.nanargmin(share[index]))
-            table.rows.append(
-                [start, task, mean(share[index]), float(share[index, least]), results.tasks[least]]
+            row: list[Value] = [
+                start,
+                task,
+                mean(share[index]),
+                float(share[index, least]),
+                run.results.tasks[least],
+            ]
+            row += [float(null[0][index]), float(null[1][index])] if null is not None else [None, None]
+            row.append(mean(share[index]) - float(null[0][index]) if null is not None else None)
+            table.rows.append([*row, float(ranks[index])])
+        if null is None:
+            table.notes.append(
+                f"{start}: the file has no null, so its shares say nothing yet: K(t,t) holds the points'"
+                " kernel with"
+                " themselves and K(t,s) does not, which alone lifts the share above ½."
             )
+        else:
+            draws = int(data.sizes["draw"])
+            table.notes.append(
+                f"{start}: null: a second, disjoint sample of the same task as control, same sizes, {draws}"
+                " draws;"
+                " deviation over the draws."
+            )
+    if table.rows:
+        table.notes.append("rank kept: singular vectors above the cut-off, mean over controls and logits.")
     return table
 
 
-def spectrum(results: Results) -> Table:
+def _ranks(data: xr.Dataset) -> np.ndarray:
+    """Of every task, mean over the controls and logits that were measured."""
+    if "rank" not in data:
+        return np.full(data.sizes["task"], np.nan)
+    energy = np.isfinite(data["local_energy"].to_numpy()).all(axis=-1)
+    rank = np.where(energy, data["rank"].to_numpy().astype(float), np.nan)
+    return np.array([mean(row.ravel()) for row in rank])
+
+
+def spectrum(run: Run) -> Table:
     table = Table(
         "ntk_spectrum",
         "NTK: spectrum of K(t,t), mean over logits",
@@ -79,13 +114,13 @@ def spectrum(results: Results) -> Table:
             Column("points"),
         ],
     )
-    for start in results.names("ntk"):
-        record = results.ntk(start)
-        if record is None or record.eigenvalues is None:
+    for start in run.results.names("ntk"):
+        data = run.data("ntk", start)
+        if data is None or "eigenvalues" not in data:
             continue
-        ranks, largest = measures.effective_rank(record.eigenvalues)
-        points = record.eigenvalues.shape[-1]
-        for task, rank, part in zip(results.tasks, ranks, largest, strict=True):
+        ranks, largest = measures.effective_rank(data["eigenvalues"].to_numpy())
+        points = data.sizes["point"]
+        for task, rank, part in zip(run.results.tasks, ranks, largest, strict=True):
             table.rows.append([start, task, float(rank), float(part), points])
         table.rows.append([start, "mean", mean(ranks), mean(largest), points])
     if table.rows:

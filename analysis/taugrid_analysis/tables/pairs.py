@@ -1,22 +1,26 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of tasks: how far two task vectors disturb each other, and what predicts it."""
+"""Pairs of tasks: how far two task vectors disturb each other."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from taugrid_analysis import correlation, measures, outcomes, predictors
+from taugrid_analysis.lacks import SPLIT
 from taugrid_analysis.measures import mean
-from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables.cells import cell
 from taugrid_analysis.text_table import Column, Table, Value
 
 
-def disentanglement(results: Results) -> Table:
+def disentanglement(run: Run) -> Table:
     near = measures.NEAR_ORIGIN
     table = Table(
         "disentanglement",
-        f"Disentanglement error ξ(α1,α2), mean over {len(results.pairs)} pairs",
+        f"Disentanglement error ξ(α1,α2), mean over {len(run.results.pairs)} pairs",
         [
             Column("regime"),
             Column(f"ξ({near},{near})", 3),
@@ -27,75 +31,81 @@ def disentanglement(results: Results) -> Table:
             Column("which"),
         ],
     )
-    for regime in results.names("disentanglement"):
-        grid = results.disentanglement(regime)
+    for regime in run.results.names("disentanglement"):
+        grid, row, frame = run.data("disentanglement", regime), run.summary.loc[regime], run.pairs.loc[regime]
         assert grid is not None
-        one = measures.at(grid, 1.0, 1.0)
-        known = bool(np.isfinite(one).any())
-        worst = int(np.nanargmax(one)) if known else 0
+        worst = frame.loc[frame["xi_one"].idxmax()] if frame["xi_one"].notna().any() else None
         table.rows.append(
             [
                 regime,
-                mean(measures.at(grid, near, near)),
-                mean(one),
-                mean(measures.box_mean(grid, 0.0, 1.0)),
-                mean(measures.grid_mean(grid)),
-                float(one[worst]) if known else None,
-                results.pair_name(worst) if known else "",
+                cell(row, "xi_near"),
+                cell(row, "xi_one"),
+                float(row["xi_box"]),
+                float(row["xi_grid"]),
+                cell(worst, "xi_one") if worst is not None else None,
+                str(worst.name) if worst is not None else "",
             ]
         )
-        points = f"{grid.samples:,} points a task, " if grid.samples else ""
-        table.notes.append(
-            f"{regime}: {grid.metric}, {points}{len(grid.alpha)}×{len(grid.alpha)} grid on"
-            f" [{grid.alpha[0]:g}, {grid.alpha[-1]:g}]², summed over the two tasks."
-        )
+        table.notes.append(f"{regime}: {_measured(grid)}")
     if table.rows:
-        table.notes.append("Means over a box are over its grid points; a point off the grid is bilinear.")
+        table.notes.append(
+            "Means over a box are over its grid points; a point off the grid is bilinear. ±: one standard"
+            " error of the"
+            " evaluation sample; of means over pairs at most that, as all pairs of a task have the same"
+            " points."
+        )
     return table
 
 
-def representation(results: Results) -> Table:
+def _measured(grid: xr.Dataset) -> str:
+    counts = measures.points(grid)
+    points = (
+        f"{int(counts.max()):,} {grid.attrs.get(SPLIT, 'test')} points a task, " if counts is not None else ""
+    )
+    alpha = grid["alpha_1"].to_numpy()
+    return (
+        f"{measures.metric(grid)}, {points}{len(alpha)}×{len(alpha)} grid on [{alpha[0]:g}, {alpha[-1]:g}]²,"
+        " summed over the two tasks."
+    )
+
+
+def representation(run: Run) -> Table:
     """The encoder's outputs beside the classifiers' predictions (paper 4, section 4)."""
     table = Table(
         "representation",
         "Disentanglement error of the encoder's output (KL, nat) beside the predictions', mean over pairs",
         [
             Column("regime"),
-            Column("KL (1,1)", 4),
-            Column("KL box", 4),
-            Column("KL grid", 4),
-            Column("ξ(1,1)", 3),
-            Column("ξ box", 3),
-            Column("ξ grid", 3),
+            *[
+                Column(f"{kind} {place}", 4)
+                for kind in ("KL", "½ sym. KL")
+                for place in ("(1,1)", "box", "grid")
+            ],
+            *[Column(f"ξ{place}", 3) for place in ("(1,1)", " box", " grid")],
             Column("rank correlation at (1,1)", 2),
         ],
     )
-    for regime in results.names("representation"):
-        inner, outer = results.representation(regime), results.disentanglement(regime)
-        assert inner is not None
+    for regime in run.results.names("representation"):
+        frame = run.pairs.loc[regime]
         row: list[Value] = [regime]
-        for grid in (inner, outer):
-            row += (
-                [
-                    mean(measures.at(grid, 1.0, 1.0)),
-                    mean(measures.box_mean(grid, 0.0, 1.0)),
-                    mean(measures.grid_mean(grid)),
-                ]
-                if grid is not None
-                else [None, None, None]
-            )
-        row.append(
-            correlation.rank_correlation(measures.at(inner, 1.0, 1.0), measures.at(outer, 1.0, 1.0))
-            if outer is not None
-            else None
-        )
+        for prefix in ("kl", "symmetric_kl", "xi"):
+            row += [mean(frame[f"{prefix}_{place}"]) for place in ("one", "box", "grid")]
+        row.append(correlation.rank_correlation(frame["kl_one"].to_numpy(), frame["xi_one"].to_numpy()))
         table.rows.append(row)
     if table.rows:
-        table.notes.append("box: grid points in [0,1]²; grid: all of them.")
+        table.notes += [
+            "box: grid points in [0,1]²; grid: all of them. KL: of θ0 + α_t τ_t from the sum, as equation 2"
+            " of the"
+            " attention paper; ½ sym. KL: half the sum of both directions, as its authors' code.",
+            "The colours of its figures 6 and 8 (0 to about 0.2) are of the symmetric kind. They are lower"
+            " still: the"
+            " code adds up 16 batches of 128 and divides by all batches of the test split (63 of Cars, 50 of"
+            " RESISC45), so compare ½ sym. KL × 16/63 or × 16/50 with them.",
+        ]
     return table
 
 
-def tau_jp(results: Results) -> Table:
+def tau_jp(run: Run) -> Table:
     """Every ordered pair and the mean of both directions (paper 3, equation 9)."""
     table = Table(
         "tau_jp",
@@ -106,67 +116,24 @@ def tau_jp(results: Results) -> Table:
             Column("τ of A, x of B", 4),
             Column("τ of B, x of A", 4),
             Column("τJp", 4),
+            Column("on validation", 4),
         ],
     )
-    for regime in results.names("tau_jp"):
-        record = results.tau_jp(regime)
-        assert record is not None
-        there = measures.of_pairs(record.value, results.pairs)
-        back = measures.of_pairs(record.value.T, results.pairs)
-        both = measures.of_pairs(measures.symmetric(record.value), results.pairs)
-        for index in range(len(results.pairs)):
-            numbers = [float(values[index]) for values in (there, back, both)]
-            table.rows.append([regime, results.pair_name(index), *numbers])
-        table.rows.append([regime, "mean", mean(there), mean(back), mean(both)])
-        own = f"{regime}: mean over the task's own points {mean(np.diag(record.value)):.4f}"
-        if record.control is not None:
-            own += f", over the control's {mean(record.control):.4f}"
+    columns = ["tau_jp_12", "tau_jp_21", "tau_jp", "tau_jp_validation"]
+    for regime in run.results.names("tau_jp"):
+        frame, data = run.pairs.loc[regime], run.data("tau_jp", regime)
+        assert data is not None
+        for pair, row in frame.iterrows():
+            table.rows.append([regime, str(pair), *[float(row[name]) for name in columns]])
+        table.rows.append([regime, "mean", *[mean(frame[name]) for name in columns]])
+        own = f"{regime}: mean over the task's own points {np.diag(data['value'].to_numpy()).mean():.4f}"
+        if "control" in data:
+            own += f", over the control's {float(data['control'].mean()):.4f}"
         table.notes.append(own + ".")
     return table
 
 
-def predictor_table(results: Results) -> Table:
-    estimates = ("value", "low", "high")
-    kinds = ("Pearson", "Spearman")
-    columns = [
-        Column(kind if part == "value" else f"{kind} {part}", 2) for kind in kinds for part in estimates
-    ]
-    table = Table(
-        "predictors",
-        "What predicts interference: correlation with the normalised accuracy of a pair's sum",
-        [Column("regime"), Column("α"), Column("predictor"), Column("pairs"), *columns],
-    )
-    for line in predictors.lines(results):
-        numbers = [
-            getattr(estimate, part) for estimate in (line.pearson, line.spearman) for part in estimates
-        ]
-        table.rows.append(
-            [line.regime, line.outcome, predictors.TITLES[line.predictor], line.pairs, *numbers]
-        )
-    if table.rows:
-        table.notes += [
-            f"low, high: {100 * correlation.LEVEL:.0f} % percentile bootstrap over the pairs,"
-            f" {correlation.RESAMPLES:,} resamples, seed {correlation.SEED}. Pairs share tasks, so the"
-            " intervals are too narrow rather than too wide.",
-            "ε = |cos|, C = the larger ‖τ‖², λ_max the larger of the two tasks'. NTK overlap: one minus the"
-            " own share of the local energy. A dash: not measured, constant, or fewer than"
-            f" {correlation.LEAST} pairs.",
-        ]
-        shared = [name for name in results.names("pair_addition") if _borrowed(results, name)]
-        if shared:
-            table.notes.append(
-                f"{', '.join(shared)}: τJp or cosine of the same task vectors in the twin regime."
-            )
-    return table
-
-
-def _borrowed(results: Results, regime: str) -> bool:
-    """Whether a predictor comes from the regime with the same task vectors."""
-    product = results.tau_jp(regime) is None and predictors.tau_jp(results, regime) is not None
-    return product or (results.similarity(regime) is None and predictors.vectors(results, regime) is not None)
-
-
-def continuation(results: Results) -> Table:
+def continuation(run: Run) -> Table:
     """Regularised steps after linear fine-tuning (paper 3, figure 3)."""
     table = Table(
         "continuation",
@@ -177,62 +144,63 @@ def continuation(results: Results) -> Table:
             Column("mean τJp", 4),
             Column("pairs normalized", 1, percent=True),
             Column("all normalized", 1, percent=True),
-            Column("pair of largest τJp"),
+            Column("pair of most τJp"),
             Column("its τJp", 4),
             Column("its normalized", 1, percent=True),
+            Column("pair of least τJp"),
+            Column("that one's τJp", 4),
+            Column("that one's normalized", 1, percent=True),
         ],
     )
-    for regime in results.names("continuation"):
-        record = results.continuation(regime)
+    for regime in run.results.names("continuation"):
+        record = run.data("continuation", regime)
         assert record is not None
-        products = outcomes.pair_trace(record, results.pairs)
-        worst = outcomes.worst_pair(record, results.pairs)
-        for place, step in enumerate(record.step):
-            table.rows.append(
-                [
-                    regime,
-                    int(step),
-                    mean(products[place]),
-                    mean(record.pair_normalized[place]),
-                    float(record.normalized[place]),
-                    results.pair_name(worst),
-                    float(products[place, worst]),
-                    float(record.pair_normalized[place, worst]),
+        products = outcomes.pair_trace(record, run.results.pairs)
+        extremes = outcomes.extreme_pairs(record, run.results.pairs)
+        accuracy = record["pair_normalized"].to_numpy()
+        for place, step in enumerate(record["step"].to_numpy()):
+            row: list[Value] = [regime, int(step), mean(products[place]), mean(accuracy[place])]
+            row.append(float(record["normalized"][place]))
+            for pair in extremes:
+                row += [
+                    run.results.pair_name(pair),
+                    float(products[place, pair]),
+                    float(accuracy[place, pair]),
                 ]
-            )
+            table.rows.append(row)
     if table.rows:
-        table.notes.append("The pair of largest τJp is that of the first step listed.")
+        table.notes.append("The pairs of most and least τJp are those of the first step listed.")
     return table
 
 
-def pairs(results: Results) -> Table:
+def pairs(run: Run) -> Table:
     """One line a pair: everything that the file knows of it."""
-    regimes = results.names("disentanglement")
     columns = [Column("pair")]
-    values: list[list[Value]] = [[] for _ in results.pairs]
-    for regime in regimes:
-        grid = results.disentanglement(regime)
-        assert grid is not None
-        columns += [Column(f"{regime} ξ(1,1)", 3), Column(f"{regime} box", 3), Column(f"{regime} grid", 3)]
-        numbers = (measures.at(grid, 1.0, 1.0), measures.box_mean(grid, 0.0, 1.0), measures.grid_mean(grid))
-        for row, *cells in zip(values, *numbers, strict=True):
-            row += [float(cell) for cell in cells]
-    for regime in results.names("similarity"):
-        record = results.similarity(regime)
-        assert record is not None
-        columns.append(Column(f"{regime} cosine", 3))
-        for row, (first, second) in zip(values, results.pairs, strict=True):
-            row.append(float(record.cosine[first, second]))
-    for regime in results.names("tau_jp"):
-        product = results.tau_jp(regime)
-        assert product is not None
-        columns.append(Column(f"{regime} τJp", 4))
-        both = measures.of_pairs(measures.symmetric(product.value), results.pairs)
-        for row, value in zip(values, both, strict=True):
-            row.append(float(value))
-    for regime in results.names("pair_addition"):
-        columns += [Column(f"{regime} {name}", 1, percent=True) for name in predictors.OUTCOMES]
-        for row, *cells in zip(values, *predictors.outcomes(results, regime).values(), strict=True):
-            row += [float(cell) for cell in cells]
-    rows = [[results.pair_name(index), *row] for index, row in enumerate(values)]
+    values: list[list[Value]] = [[] for _ in run.results.pairs]
+
+    def put(name: str, numbers: list[Value], digits: int, percent: bool = False) -> None:
+        columns.append(Column(name, digits, percent=percent))
+        for row, value in zip(values, numbers, strict=True):
+            row.append(value)
+
+    def take(regime: str, column: str, title: str, digits: int, percent: bool = False) -> None:
+        frame: pd.DataFrame = run.pairs.loc[regime]
+        numbers: list[Value] = [cell(row, column) for _, row in frame.iterrows()]
+        put(f"{regime} {title}", numbers, digits, percent)
+
+    for regime in run.results.names("disentanglement"):
+        for column, title in (("xi_one", "ξ(1,1)"), ("xi_box", "box"), ("xi_grid", "grid")):
+            take(regime, column, title, 3)
+    for regime in run.results.names("similarity"):
+        take(regime, "cosine", "cosine", 3)
+    for regime in run.results.names("tau_jp"):
+        take(regime, "tau_jp", "τJp", 4)
+    for regime in run.results.names("pair_addition"):
+        for title, column in predictors.OUTCOMES.items():
+            take(regime, column, title, 1, percent=True)
+    for regime in run.results.names("smoothness"):
+        for column in ("loss_gap_1", "bound_1", "loss_gap_2", "bound_2"):
+            if run.pairs.loc[regime][column].notna().any():
+                take(regime, column, column.replace("_", " "), 3)
+    rows = [[run.results.pair_name(index), *row] for index, row in enumerate(values)]
     return Table("pairs", "Every pair", columns, rows if len(columns) > 1 else [])

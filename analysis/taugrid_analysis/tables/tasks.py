@@ -6,17 +6,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis.measures import mean
-from taugrid_analysis.results import Results
-from taugrid_analysis.text_table import Column, Table, Value
+from taugrid_analysis import differences
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables.cells import SAMPLE, cell
+from taugrid_analysis.text_table import Column, Measured, Table, Value
 
 # Against these the papers hold non-linear fine-tuning (paper 1, figures 2 and 5; paper 4, figure 5).
 RIVALS = ("posthoc", "linear", "attention", "tau_jp")
 KERNEL_TESTS = (("whole model", "standard", "posthoc"), ("attention", "attention", "attention_posthoc"))
+PAIRED = "±: standard error of the difference{}."
 
 
-def single_task(results: Results) -> Table:
-    regimes = [name for name in (results.start, *results.regimes) if results.single_task(name) is not None]
+def _paired_note(differences: list[differences.Difference]) -> str:
+    """How the errors of these differences came about."""
+    if all(one.paired for one in differences):
+        return PAIRED.format(", McNemar's, from the points on which the two models differ")
+    return PAIRED.format(
+        "; the two models' points are taken as different ones: which are right is not stored"
+    )
+
+
+def single_task(run: Run) -> Table:
+    regimes = [
+        name for name in (run.results.start, *run.regimes) if run.data("single_task", name) is not None
+    ]
     table = Table(
         "single_task",
         "Single-task accuracy, test split",
@@ -24,15 +37,13 @@ def single_task(results: Results) -> Table:
     )
     if not regimes:
         return table
-    records = [results.single_task(name) for name in regimes]
-    for index, task in enumerate(results.tasks):
-        values: list[Value] = [float(record.accuracy[index]) for record in records if record is not None]
-        table.rows.append([task, int(results.classes[index]), *values])
-    means: list[Value] = [mean(record.accuracy) for record in records if record is not None]
-    table.rows.append(["mean", None, *means])
-    samples = {record.samples for record in records if record is not None and record.samples}
+    for task, classes in zip(run.results.tasks, run.results.classes, strict=True):
+        found: list[Value] = [cell(run.tasks.loc[(name, task)], "accuracy") for name in regimes]
+        table.rows.append([task, int(classes), *found])
+    table.rows.append(["mean", None, *[cell(run.summary.loc[name], "single") for name in regimes]])
+    samples = {int(points) for name in regimes for points in run.tasks.loc[name]["points"] if points > 0}
     if samples:
-        table.notes.append(f"{_range(samples)} test points a task.")
+        table.notes.append(f"{_range(samples)} test points a task. {SAMPLE}")
     return table
 
 
@@ -40,25 +51,25 @@ def _range(numbers: set[int]) -> str:
     return f"{min(numbers):,}" if len(numbers) == 1 else f"{min(numbers):,} to {max(numbers):,}"
 
 
-def advantage(results: Results) -> Table:
+def advantage(run: Run) -> Table:
     """Non-linear advantage: what a task's own model loses against non-linear fine-tuning."""
-    base = results.single_task("standard")
-    rivals = {name: record for name in RIVALS if (record := results.single_task(name)) is not None}
+    rivals = [name for name in RIVALS if run.data("single_task", name) is not None]
     table = Table(
         "advantage",
         "Non-linear advantage: single-task accuracy of standard fine-tuning less that of …, points",
         [Column("task"), *[Column(name, 1, percent=True) for name in rivals]],
     )
-    if base is None or not rivals:
+    if run.data("single_task", "standard") is None or not rivals:
         return table
-    lost = {name: base.accuracy - record.accuracy for name, record in rivals.items()}
-    for index, task in enumerate(results.tasks):
-        table.rows.append([task, *[float(values[index]) for values in lost.values()]])
-    table.rows.append(["mean", *[mean(values) for values in lost.values()]])
+    lost = {name: differences.single(run.results, "standard", name) for name in rivals}
+    for index, task in enumerate(run.results.tasks):
+        table.rows.append([task, *[Measured(*one.of_task(index)) for one in lost.values()]])
+    table.rows.append(["mean", *[Measured(one.mean, one.mean_error) for one in lost.values()]])
+    table.notes.append(_paired_note(list(lost.values())))
     return table
 
 
-def kernel_behaviour(results: Results) -> Table:
+def kernel_behaviour(run: Run) -> Table:
     """The same task vectors in f and in its linearisation (paper 4, section 3.2)."""
     table = Table(
         "kernel_behaviour",
@@ -71,19 +82,65 @@ def kernel_behaviour(results: Results) -> Table:
             Column("post-hoc − non-linear", 1, percent=True),
         ],
     )
+    found = []
     for title, trained, linearised in KERNEL_TESTS:
-        own, other = results.single_task(trained), results.single_task(linearised)
-        if own is None or other is None:
+        if any(run.data("single_task", name) is None for name in (trained, linearised)):
             continue
-        rows = zip(results.tasks, own.accuracy, other.accuracy, strict=True)
-        for task, a, b in [*rows, ("mean", mean(own.accuracy), mean(other.accuracy))]:
-            table.rows.append([title, task, float(a), float(b), float(b - a)])
+        change = differences.single(run.results, linearised, trained)
+        found.append(change)
+        for index, task in enumerate(run.results.tasks):
+            both = [cell(run.tasks.loc[(name, task)], "accuracy") for name in (trained, linearised)]
+            table.rows.append([title, task, *both, Measured(*change.of_task(index))])
+        means = [cell(run.summary.loc[name], "single") for name in (trained, linearised)]
+        table.rows.append([title, "mean", *means, Measured(change.mean, change.mean_error)])
     if table.rows:
-        table.notes.append("Near 0: fine-tuning stayed in the kernel regime.")
+        table.notes += ["Near 0: fine-tuning stayed in the kernel regime.", _paired_note(found)]
     return table
 
 
-def similarity(results: Results) -> Table:
+def against_standard(run: Run) -> Table:
+    """Every regime less standard fine-tuning on the same test points: single tasks, and the sum of all."""
+    table = Table(
+        "differences",
+        "Less standard fine-tuning on the same test points, mean over tasks, points",
+        [
+            Column("regime"),
+            Column("single", 1, percent=True),
+            Column("p single", 4),
+            Column("added", 1, percent=True),
+            Column("p added", 4),
+            Column("added, α = 1", 1, percent=True),
+            Column("p added, α = 1", 4),
+        ],
+    )
+    found = []
+    for regime in run.regimes:
+        if regime == "standard" or any(
+            run.data("single_task", name) is None or run.data("addition", name) is None
+            for name in ("standard", regime)
+        ):
+            continue
+        both = [
+            differences.single(run.results, regime, "standard"),
+            differences.added(run.results, regime, "standard"),
+            differences.added(run.results, regime, "standard", 1.0),
+        ]
+        row: list[Value] = [regime]
+        for one in both:
+            row += [Measured(one.mean, one.mean_error), one.p]
+        table.rows.append(row)
+        found += both
+    if table.rows:
+        table.notes += [
+            _paired_note(found),
+            "p: McNemar's exact test over the points of all tasks; a dash where it is not stored which are"
+            " right."
+            " It says nothing of another seed.",
+        ]
+    return table
+
+
+def similarity(run: Run) -> Table:
     table = Table(
         "similarity",
         "Task vectors",
@@ -96,21 +153,13 @@ def similarity(results: Results) -> Table:
             Column("with"),
         ],
     )
-    for regime in results.names("similarity"):
-        record = results.similarity(regime)
-        assert record is not None
-        others = np.abs(record.cosine.astype(float))
+    for regime in run.results.names("similarity"):
+        data = run.data("similarity", regime)
+        assert data is not None
+        others = np.abs(data["cosine"].to_numpy().astype(float))
         np.fill_diagonal(others, -1.0)
-        for index, task in enumerate(results.tasks):
+        for index, (task, row) in enumerate(run.tasks.loc[regime].iterrows()):
             nearest = int(others[index].argmax())
-            table.rows.append(
-                [
-                    regime,
-                    task,
-                    float(record.norm[index]),
-                    float(record.norm_ratio[index]),
-                    float(others[index, nearest]),
-                    results.tasks[nearest],
-                ]
-            )
+            numbers = [float(row["norm"]), float(row["norm_ratio"]), float(others[index, nearest])]
+            table.rows.append([regime, str(task), *numbers, run.results.tasks[nearest]])
     return table

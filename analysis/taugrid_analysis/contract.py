@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of results.h5 as a table: the data sets of every group, and the names of their dimensions.
+
+Names of dimensions: `task`, `pair` and `side` (which task of the pair) have labels; `alpha`, `alpha_1`,
+`alpha_2` and `step` have their values; `points_of`, `control` and `other` are tasks in a second role. All
+others are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Dims = tuple[str, ...]
+
+NEWEST = 2  # schema_version; older ones are read with what they have
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One data set of a group. `since`: the schema_version from which every file has it."""
+
+    dims: Dims
+    needed: bool = True
+    since: int = 1
+    whole: bool = True  # False: so large that it is read on request alone
+    path: str = ""  # below the group, where it is not the name
+
+
+@dataclass(frozen=True)
+class Group:
+    """`axes`: the data set that holds a dimension's values, and the dimensions which it stands for.
+
+    `words`, `numbers`: attributes without which the group cannot be read, and what they mean.
+    """
+
+    variables: Mapping[str, Variable]
+    axes: Mapping[str, Dims] = field(default_factory=dict)
+    least: int = 1  # values of an axis
+    words: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, str] = field(default_factory=dict)
+
+
+def _all(dims: Dims, *names: str, needed: bool = True, since: int = 1) -> dict[str, Variable]:
+    return {name: Variable(dims, needed, since) for name in names}
+
+
+TASK: Dims = ("task",)
+PAIR: Dims = ("pair",)
+GRID: Dims = ("pair", "alpha_1", "alpha_2")
+TERMS: Dims = ("pair", "side", "alpha_1", "alpha_2")
+ROWS = {
+    "sample_index": Variable(("task", "point"), needed=False),
+    "validation_sample_index": Variable(("task", "validation_point"), needed=False),
+}
+
+_SINGLE = _all(TASK, "accuracy", "loss") | _all(TASK, "validation_accuracy", needed=False) | ROWS
+_CHOICE = {
+    name: Variable(TASK, needed=False, path=f"wide/{name.removeprefix('wide_')}")
+    for name in ("wide_chosen_alpha", "wide_target", "wide_control")
+}
+_GRID = Group(
+    {"error": Variable(GRID), "error_by_task": Variable(TERMS)} | ROWS,
+    axes={"alpha": ("alpha_1", "alpha_2")},
+    least=2,
+)
+
+GROUPS: dict[str, Group] = {
+    "single_task": Group(_SINGLE | _all((), "control_accuracy", "control_validation_accuracy", needed=False)),
+    "multitask": Group(_SINGLE),
+    "similarity": Group(
+        {"cosine": Variable(("task", "other")), "loss_gap": Variable(("pair", "side"), needed=False)}
+        | _all(TASK, "norm", "norm_ratio")
+        | ROWS
+    ),
+    "disentanglement": _GRID,
+    "representation": Group(
+        dict(_GRID.variables)
+        | {
+            "symmetric_error": Variable(GRID, needed=False, since=2),
+            "symmetric_error_by_task": Variable(TERMS, needed=False, since=2),
+        },
+        _GRID.axes,
+        _GRID.least,
+    ),
+    "smoothness": Group(_all(TASK, "lambda_max", "residual", "hvp_count") | ROWS),
+    "ntk": Group(
+        {
+            "local_energy": Variable(("task", "control", "logit", "both_points")),
+            "eigenvalues": Variable(("task", "logit", "point"), needed=False),
+            "gram": Variable(
+                ("task", "logit", "point", "points_of", "other_point"), needed=False, whole=False
+            ),
+            "null_share": Variable(("task", "logit", "draw"), needed=False, since=2),
+            "null_energy": Variable(("task", "logit", "draw", "both_points"), needed=False, since=2),
+            "rank": Variable(("task", "control", "logit"), needed=False, since=2),
+            "sample_index": ROWS["sample_index"],
+        }
+    ),
+    "tau_jp": Group(
+        {
+            "value": Variable(("task", "points_of")),
+            "control": Variable(TASK, needed=False),
+            "validation_value": Variable(("task", "points_of"), needed=False, since=2),
+        }
+        | ROWS
+    ),
+    "addition": Group(
+        _all(("alpha", "task"), "validation_accuracy", "test_accuracy")
+        | _all(
+            (),
+            *("chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"),
+        )
+        | ROWS,
+        axes={"alpha": ("alpha",)},
+    ),
+    "pair_addition": Group(
+        _all(("pair", "alpha", "side"), "validation_accuracy", "test_accuracy")
+        | _all(
+            PAIR,
+            *("chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"),
+        )
+        | ROWS,
+        axes={"alpha": ("alpha",)},
+    ),
+    "negation": Group(
+        _all(("task", "alpha"), "validation_target", "validation_control", "test_target", "test_control")
+        | _all(TASK, "chosen_alpha", "target", "control")
+        | _CHOICE
+        | ROWS
+        | {
+            "control_sample_index": Variable(("control_point",), needed=False),
+            "validation_control_sample_index": Variable(("validation_control_point",), needed=False),
+        },
+        axes={"alpha": ("alpha",)},
+        words={"control": "the control task's name"},
+        numbers={"control_threshold": "the share of θ0's control accuracy to keep"},
+    ),
+    "continuation": Group(
+        {
+            "tau_jp": Variable(("step", "task", "points_of")),
+            "pair_normalized": Variable(("step", "pair")),
+            "normalized": Variable(("step",)),
+            "accuracy": Variable(("step", "task"), needed=False),
+        },
+        axes={"step": ("step",)},
+    ),
+    "training": Group(
+        {
+            "loss": Variable(("task", "update")),
+            "seconds": Variable(TASK),
+            "penalty": Variable(("task", "update"), needed=False),
+        }
+    ),
+    "cost": Group(
+        _all(
+            (),
+            *("parameters", "trainable_parameters", "optimiser_memory", "peak_memory"),
+            *("seconds_per_step", "forward_flops", "jvp_flops", "step_flops"),
+        )
+    ),
+}
+
+JOINT_TRAINING = Group(  # one curve for all tasks
+    {
+        "loss": Variable(("update",)),
+        "seconds": Variable(()),
+        "penalty": Variable(("update",), needed=False),
+    }
+)

@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One row a regime and pair: how far two task vectors disturb each other, and what may predict it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from taugrid_analysis import accuracies, measures, outcomes
+from taugrid_analysis.records import Array, Floats
+from taugrid_analysis.regimes import same_vectors
+from taugrid_analysis.results import Results
+
+
+def twin(results: Results, group: str, regime: str) -> xr.Dataset | None:
+    """The group of a regime, or of one with the same task vectors: cosines and J(x)τ at θ0 are the same."""
+    found = results.data(group, regime)
+    other = same_vectors(regime)
+    return found if found is not None or other is None else results.data(group, other)
+
+
+def pairs(results: Results) -> pd.DataFrame:
+    """Index (regime, pair). What was not measured is NaN.
+
+    task_1, task_2; cosine; loss_gap_1, loss_gap_2 and bound_1, bound_2 of the bases paper; tau_jp and its two
+    directions tau_jp_12 (τ of task 1 on points of task 2), tau_jp_21, on test points, and tau_jp_validation;
+    xi_one, xi_box, xi_grid: ξ(1,1), mean over [0,1]², over the grid; kl_… and symmetric_kl_… the same of the
+    encoder's outputs; ntk: share of the local energy beyond its null; chosen_alpha, absolute, normalized of
+    the pair's sum, and one_shot_… at α = 1.
+    """
+    index = pd.Index([results.pair_name(pair) for pair in range(len(results.pairs))], name="pair")
+    regimes = [name for name in results.regimes if _any(results, name)]
+    parts = {name: pd.DataFrame(_columns(results, name), index=index) for name in regimes}
+    if not parts:
+        return pd.DataFrame(index=pd.MultiIndex.from_tuples([], names=["regime", "pair"]))
+    return pd.concat(parts, names=["regime"])
+
+
+GROUPS = ("similarity", "disentanglement", "representation", "tau_jp", "pair_addition")
+
+
+def _any(results: Results, name: str) -> bool:
+    return any(twin(results, group, name) is not None for group in GROUPS)
+
+
+def _columns(results: Results, name: str) -> dict[str, Array]:
+    chosen = results.pairs
+    names = np.array(results.tasks, dtype=object)
+    found: dict[str, Array] = {"task_1": names[chosen[:, 0]], "task_2": names[chosen[:, 1]]}
+    found |= _vectors(results, name) | _products(results, name)
+    for prefix, group, variable in (
+        ("xi", "disentanglement", "error"),
+        ("kl", "representation", "error"),
+        ("symmetric_kl", "representation", "symmetric_error"),
+    ):
+        found |= _grid(results.data(group, name), variable, prefix, chosen)
+    kernel = results.data("ntk", results.start)
+    separation = measures.ntk_separation(kernel, chosen) if kernel is not None else None
+    found["ntk"] = separation if separation is not None else _nothing(results)
+    return found | _sums(results, name)
+
+
+def _nothing(results: Results) -> Floats:
+    return np.full(len(results.pairs), np.nan)
+
+
+def _vectors(results: Results, name: str) -> dict[str, Array]:
+    nothing, chosen = _nothing(results), results.pairs
+    vectors, curvature = twin(results, "similarity", name), results.data("smoothness", name)
+    own = results.data("similarity", name)
+    found = {
+        "cosine": measures.of_pairs(vectors["cosine"].to_numpy(), chosen) if vectors is not None else nothing
+    }
+    known = curvature is not None and vectors is not None
+    bounds = (
+        measures.bounds(curvature["lambda_max"].to_numpy(), vectors, chosen)
+        if known and curvature is not None and vectors is not None
+        else None
+    )
+    for side in (0, 1):
+        gap = own["loss_gap"].to_numpy()[:, side] if own is not None and "loss_gap" in own else nothing
+        found[f"loss_gap_{side + 1}"] = gap
+        found[f"bound_{side + 1}"] = bounds[:, side] if bounds is not None else nothing
+    return found
+
+
+def _products(results: Results, name: str) -> dict[str, Array]:
+    nothing, chosen = _nothing(results), results.pairs
+    product = twin(results, "tau_jp", name)
+    found = dict.fromkeys(("tau_jp", "tau_jp_12", "tau_jp_21", "tau_jp_validation"), nothing)
+    if product is None:
+        return found
+    value = product["value"].to_numpy()
+    found["tau_jp"] = measures.of_pairs(measures.symmetric(value), chosen)
+    found["tau_jp_12"] = measures.of_pairs(value, chosen)
+    found["tau_jp_21"] = measures.of_pairs(value.T, chosen)
+    if "validation_value" in product:
+        other = measures.symmetric(product["validation_value"].to_numpy())
+        found["tau_jp_validation"] = measures.of_pairs(other, chosen)
+    return found
+
+
+def _grid(grid: xr.Dataset | None, variable: str, prefix: str, chosen: Array) -> dict[str, Array]:
+    nothing = np.full(len(chosen), np.nan)
+    columns = [f"{prefix}_one", f"{prefix}_box", f"{prefix}_grid"]
+    if grid is None or variable not in grid:
+        found = dict.fromkeys(columns, nothing)
+    else:
+        numbers = (
+            measures.at(grid, 1.0, 1.0, variable),
+            measures.box_mean(grid, 0.0, 1.0, variable),
+            measures.grid_mean(grid, variable),
+        )
+        found = dict(zip(columns, numbers, strict=True))
+    if prefix == "xi":
+        terms = measures.at_errors(grid, 1.0, 1.0, chosen) if grid is not None else None
+        found["xi_one_error"] = np.sqrt((terms**2).sum(axis=1)) if terms is not None else nothing
+    return found
+
+
+def _sums(results: Results, name: str) -> dict[str, Array]:
+    nothing = _nothing(results)
+    data = results.data("pair_addition", name)
+    columns = ("chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized")
+    found: dict[str, Array] = {}
+    for column in columns:
+        found[column] = data[column].to_numpy() if data is not None else nothing
+        if column != "chosen_alpha":
+            found[f"{column}_error"] = nothing
+    if data is None:
+        return found
+    for prefix in ("", "one_shot_"):
+        alpha = data["chosen_alpha"].to_numpy() if not prefix else np.ones(len(results.pairs))
+        errors = sum_errors(results, name, alpha)
+        for column, error in zip(("absolute", "normalized"), errors, strict=True):
+            found[f"{prefix}{column}_error"] = error
+    return found
+
+
+def sum_errors(results: Results, name: str, alpha: Array) -> tuple[Floats, Floats]:
+    """Standard errors of the mean accuracy of a pair's two tasks, and of the mean over their own models'."""
+    test = accuracies.accuracies(results, "pair_addition", name, "test_accuracy")
+    own = accuracies.accuracies(results, "single_task", name, "accuracy")
+    assert test is not None
+    absolute, normalized = _nothing(results), _nothing(results)
+    error = test.error
+    for pair, both in enumerate(results.pairs):
+        place = outcomes.place_of(test.value["alpha"].to_numpy(), float(alpha[pair]))
+        if place is None:
+            continue
+        absolute[pair] = np.hypot(*error[pair, place]) / 2
+        if own is not None:
+            ratios = [
+                accuracies.ratio_error(test, (pair, place, side), own, int(task))
+                for side, task in enumerate(both)
+            ]
+            normalized[pair] = np.hypot(ratios[0], ratios[1]) / 2
+    return absolute, normalized

@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A finished run as pandas frames and xarray data sets: what tables, figures and the report are made of."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+import xarray as xr
+
+from taugrid_analysis.frames import pairs, summary, sweeps, tasks
+from taugrid_analysis.lacks import Lack, lacks
+from taugrid_analysis.results import Results
+
+
+class Run:
+    """One results.h5, open for reading; frames are made at first use.
+
+    >>> import taugrid_analysis as tg
+    >>> run = tg.open("runs/quickstart")
+    >>> run.tasks.loc["linear", "accuracy"]
+    >>> run.data("disentanglement", "linear").error.sel(alpha_1=1, alpha_2=1)
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.results = Results(Path(path))
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        found = self.results
+        count = len(found.pairs)
+        return f"<Run {found.path}: {len(found.tasks)} tasks, {count} pairs, {', '.join(found.regimes)}>"
+
+    def close(self) -> None:
+        self.results.close()
+
+    @property
+    def path(self) -> Path:
+        """Of results.h5."""
+        return self.results.path
+
+    @property
+    def name(self) -> str:
+        """Of the run's folder."""
+        return self.path.resolve().parent.name
+
+    @property
+    def regimes(self) -> list[str]:
+        return self.results.regimes
+
+    def data(self, group: str, name: str, *extra: str) -> xr.Dataset | None:
+        """/GROUP/NAME of results.h5 with named dimensions; None where the run did not measure it.
+
+        extra: variables that are so large that they are read only when they are named, such as the NTK's
+        "gram".
+        """
+        return self.results.data(group, name, *extra)
+
+    @cached_property
+    def tasks(self) -> pd.DataFrame:
+        """One row a regime and task; frames/tasks.py lists the columns."""
+        return tasks.tasks(self.results)
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """One row a regime and pair; frames/pairs.py lists the columns."""
+        return pairs.pairs(self.results)
+
+    @cached_property
+    def sweeps(self) -> pd.DataFrame:
+        """One row a point of every curve over α; frames/sweeps.py lists the columns."""
+        return sweeps.sweeps(self.results)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row a regime, means over tasks or pairs; frames/summary.py lists the columns."""
+        return summary.summary(self.results)
+
+    @cached_property
+    def lacks(self) -> list[Lack]:
+        """What an older file does not hold, and what follows from that."""
+        return lacks(self.results)

@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What predicts interference, and a bound of it beside what it bounds."""
+
+from __future__ import annotations
+
+from taugrid_analysis import correlation, predictors
+from taugrid_analysis.bounds import bounds
+from taugrid_analysis.correlation import rank_correlation
+from taugrid_analysis.frames.pairs import twin
+from taugrid_analysis.measures import mean
+from taugrid_analysis.run import Run
+from taugrid_analysis.text_table import Column, Table
+
+
+def predictor_table(run: Run) -> Table:
+    table = Table(
+        "predictors",
+        "What predicts interference: correlation with the normalised accuracy of a pair's sum",
+        [
+            Column("regime"),
+            Column("α"),
+            Column("predictor"),
+            Column("points"),
+            Column("pairs"),
+            Column("Pearson", 2),
+            Column("Spearman", 2),
+            Column("least without a task", 2),
+            Column("largest without a task", 2),
+            Column("p", 4),
+            Column("p of the best", 4),
+        ],
+    )
+    titles = predictors.TITLES | {key: f"{title} *" for key, title in predictors.SAME_THING.items()}
+    for line in predictors.lines(run):
+        one = line.spearman
+        numbers = [line.pearson, one.value, one.low, one.high, one.p, one.best]
+        named = [line.regime, line.outcome, titles[line.predictor], line.points]
+        table.rows.append([*named, line.pairs, *numbers])
+    if not table.rows:
+        return table
+    looked = max(line.looked for line in predictors.lines(run) if line.predictor in predictors.TITLES)
+    table.notes += [
+        "p: Mantel's test of Spearman's correlation, two-sided: the share of permutations of the tasks"
+        f" ({correlation.PERMUTATIONS:,} drawn with seed {correlation.SEED}, or all) that reach it. p of the"
+        " best: the"
+        f" largest of the {looked} predictors measured reaches it, as the best is found by looking at all.",
+        "least, largest: leaving out one task and all its pairs. points: the split that the predictor is"
+        " measured on;"
+        " the outcome is of test points.",
+        "*: no predictor. ξ(1,1) bounds the change of accuracy by construction: another measure of the same"
+        " thing.",
+        "Σ L C (1+ε): bounds of both tasks' loss gaps, added; NTK share − null: own share of the local"
+        " energy beyond"
+        " that with more of the same task as control, mean of both directions. A dash: not measured,"
+        " constant, or"
+        f" fewer than {correlation.LEAST} pairs.",
+    ]
+    shared = [name for name in run.results.names("pair_addition") if _borrowed(run, name)]
+    if shared:
+        table.notes.append(f"{', '.join(shared)}: τJp or cosine of the same task vectors in the twin regime.")
+    return table
+
+
+def _borrowed(run: Run, regime: str) -> bool:
+    """Whether a predictor comes from the regime with the same task vectors."""
+    return any(
+        run.data(group, regime) is None and twin(run.results, group, regime) is not None
+        for group in ("tau_jp", "similarity")
+    )
+
+
+def bound_table(run: Run) -> Table:
+    table = Table(
+        "bound",
+        "Loss gap at θ0 + ½(τ₁ + τ₂) beside its bound L C (1+ε), mean over a task's pairs",
+        [
+            Column("regime"),
+            Column("task"),
+            Column("gap, nat", 3),
+            Column("bound", 2),
+            Column("tightness", 4),
+            Column("largest tightness", 4),
+            Column("bound holds"),
+        ],
+    )
+    for regime in run.results.names("smoothness"):
+        found = bounds(run, regime)
+        if found is None:
+            continue
+        groups = [*found.groupby("task", sort=False), ("all", found)]
+        for task, part in groups:
+            holds = int((part["tightness"] <= 1).sum())
+            table.rows.append(
+                [
+                    regime,
+                    str(task),
+                    mean(part["gap"]),
+                    mean(part["bound"]),
+                    float(part["tightness"].median()),
+                    float(part["tightness"].max()),
+                    f"{holds} of {len(part)}",
+                ]
+            )
+        ranks = rank_correlation(found["bound"].to_numpy(), found["gap"].to_numpy())
+        table.notes.append(
+            f"{regime}: rank correlation of bound and gap {ranks:+.2f} over {len(found)} gaps."
+        )
+    if table.rows:
+        table.notes.append(
+            "tightness: gap/bound, median over a task's pairs; 1 is a tight bound, near 0 one that says"
+            " little, above 1"
+            " one that fails. Gap: test loss; L: curvature of the training loss at the task's own model"
+            " (theorem 4.4"
+            " of the bases paper takes both of one loss, and θ_i for a minimum of it)."
+        )
+    return table

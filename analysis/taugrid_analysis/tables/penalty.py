@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Regularised regimes and the forms of their penalty, beside linear fine-tuning without one (paper 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taugrid_analysis import training
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables.cells import SAMPLE, cells
+from taugrid_analysis.text_table import Column, Table
+
+NUMBERS = ("single", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized")
+
+
+def penalty(runs: Sequence[Run]) -> Table:
+    """A line a run and regime: what it costs the single tasks stands beside what the sum keeps of them."""
+    table = Table(
+        "penalty",
+        "The τJp penalty in its forms, test accuracy, mean over tasks",
+        [
+            *([Column("run")] if len(runs) > 1 else []),
+            Column("regime"),
+            Column("penalty"),
+            Column("others"),
+            *[Column(name, 1, percent=True) for name in NUMBERS],
+            Column("mean τJp", 4),
+        ],
+    )
+    for run in runs:
+        regimes = [name for name in run.regimes if training.is_penalised(name)]
+        for regime in ["linear", *regimes] if regimes else []:
+            if regime not in run.summary.index or run.data("addition", regime) is None:
+                continue
+            row = run.summary.loc[regime]
+            form = training.penalty_form(run, regime)
+            named = [run.name] if len(runs) > 1 else []
+            table.rows.append(
+                [*named, regime, form.form, form.others, *cells(row, *NUMBERS), float(row["tau_jp"])]
+            )
+    if table.rows:
+        table.notes += [
+            "penalty: mean over points of ‖J(x)(θ − θ0)‖², as equation 10, or of the norm itself, as the"
+            " authors' code;"
+            " others: penalties of several other tasks in one step added up, as equation 10, or their mean,"
+            " as that"
+            " code. The same λ weighs more or less in another form.",
+            "normalized: over single, its own regime's: where a penalty lowers single, the ratio rises for"
+            " that alone.",
+            SAMPLE,
+        ]
+    return table

@@ -1,0 +1,31 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""How a regime was trained, as /training/R says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from taugrid_analysis.lacks import PENALTY
+from taugrid_analysis.run import Run
+
+FORMS = {"squared": "‖Jτ‖²", "norm": "‖Jτ‖"}
+
+
+@dataclass(frozen=True)
+class Penalty:
+    form: str
+    others: str
+
+
+def is_penalised(regime: str) -> bool:
+    return regime.startswith("tau_jp")
+
+
+def penalty_form(run: Run, regime: str) -> Penalty:
+    """As recorded; before schema 2 there was but one: the squared norm, others added up."""
+    if not is_penalised(regime):
+        return Penalty("none", "")
+    told = run.results.attributes(f"training/{regime}")
+    form, others = (str(told.get(key, usual)) for key, usual in zip(PENALTY, ("squared", "sum"), strict=True))
+    return Penalty(FORMS.get(form, form), others)
