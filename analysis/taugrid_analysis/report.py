@@ -51,6 +51,7 @@ def report(run: Run) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # regimes keep their order
     sheets_of: dict[str, str] = {}  # name: CSV
     drawn = [_section(run, *parts, sheets_of) for parts in _parts(run)]
     found = tables.all_tables(run, by_pair=len(run.pairs) <= MOST_PAIRS)

@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 import synthetic
+from PIL import Image
 
 from taugrid_analysis import cli, published
 from taugrid_analysis.comparison import NOT_MEASURED, paper_tables
@@ -250,3 +251,79 @@ def test_a_folder_that_cannot_be_made(small_folder: Path, capsys: pytest.Capture
     assert cli.main(["figures", str(small_folder), "--paper", "tau_jp", "--out", str(out)]) == 2
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1 and "cannot be made" in captured.err
+
+
+# ---- several runs ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sizes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three sizes of a model on the papers' tasks, four of them; the last without post-hoc linearisation."""
+    folder, found = tmp_path_factory.mktemp("sizes"), []
+    for place, name in enumerate(("vit-b-32", "vit-b-16", "vit-l-14")):
+        path = folder / name / "results.h5"
+        path.parent.mkdir()
+        regimes = ("standard", "posthoc", "linear") if place < 2 else ("standard", "linear")
+        tasks = ("DTD", "SUN397", "MNIST", "SVHN")
+        model = (name, 10**6 * (place + 1), "pretrained")
+        found.append(
+            synthetic.write(path, tasks=tasks, regimes=regimes, model=model, shift=0.02 * place).parent
+        )
+    return found
+
+
+def test_three_models_in_one_figure(sizes: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    out = sizes[0].parent / "out"
+    paths = [str(path) for path in sizes]
+    assert cli.main(["figures", *paths, "--paper", "tangent_space", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "figure 2: without vit-l-14 lacks /single_task/posthoc" in printed
+    assert "figure 5: without" not in printed and "figure 11: needs a run from random θ0" in printed
+    with Image.open(out / "tangent_space_fig07_single_task.png") as both:
+        two = both.size
+    assert cli.main(["figures", paths[0], "--paper", "tangent_space", "--out", str(out / "one")]) == 0
+    with Image.open(out / "one" / "tangent_space_fig07_single_task.png") as alone:
+        one = alone.size
+    assert two[0] * two[1] > 1.9 * one[0] * one[1]
+
+
+def test_markers_and_columns_are_runs(sizes: list[Path]) -> None:
+    """Figure 5 has a marker a model; figure 9 a column a model, its cells those of the run."""
+    plate = {one.number: one for one in plates.plates("tangent_space")}
+    runs = [Run(path) for path in sizes]
+    picture, lacking = plates.drawn(plate[5], runs)
+    assert picture is not None and lacking == []
+    labels = picture.axes[0].get_legend_handles_labels()[1]
+    assert labels == [f"linear against standard, {name}" for name in ("vit-b-32", "vit-b-16", "vit-l-14")]
+    offsets = [np.asarray(one.get_offsets()) for one in picture.axes[0].collections]
+    points = [found for found in offsets if len(found) == 4]
+    with h5py.File(sizes[2] / "results.h5") as file:
+        expected = [file[f"single_task/{name}/accuracy"][()] for name in ("standard", "linear")]
+    np.testing.assert_allclose(points[-1], np.transpose(expected))
+    picture, lacking = plates.drawn(plate[9], runs)
+    assert picture is not None and lacking == ["vit-l-14 lacks /disentanglement/posthoc"]
+    grids = [axes for axes in picture.axes if axes.images]
+    titles = [axes.get_title() for axes in grids if axes.get_title()]
+    assert titles == ["vit-b-32\nDTD + SUN397", "vit-b-16\nDTD + SUN397"]
+    for column, path in enumerate(sizes[:2]):
+        with h5py.File(path / "results.h5") as file:
+            shown = np.asarray(grids[column].images[0].get_array())
+            np.testing.assert_array_equal(shown, file["disentanglement/standard/error"][0].T)
+
+
+def test_histograms_have_the_null_as_third_colour(schema2_folder: Path, small_folder: Path) -> None:
+    plate = next(one for one in plates.plates("tangent_space") if one.number == 14)
+    for folder, count in ((schema2_folder, 3), (small_folder, 2)):
+        with Run(folder) as run:
+            picture, _ = plates.drawn(plate, [run])
+        assert picture is not None
+        labels = picture.axes[0].get_legend_handles_labels()[1]
+        assert len(labels) == count and ("null" in labels[-1]) == (count == 3)
+
+
+def test_symmetric_divergence_is_drawn_where_it_is_known(schema2_folder: Path, every_regime: Path) -> None:
+    plate = next(one for one in plates.plates("attention_only") if one.number == 6)
+    for folder, rows in ((schema2_folder, 3), (every_regime, 2)):
+        with Run(folder) as run:
+            picture, _ = plates.drawn(plate, [run])
+        assert picture is not None and sum(bool(axes.images) for axes in picture.axes) == 3 * rows
