@@ -62,6 +62,16 @@ def parser() -> argparse.ArgumentParser:
         "seeds", "runs side by side: means over seeds, what spreads them, predictors, forms of the penalty"
     )
     seeds.add_argument("--format", choices=sorted(RENDERERS), default="text")
+    again = command("recompute", "a sample of every number again, in plain PyTorch; exit 1: one deviates")
+    again.add_argument("--points", type=int, default=50, help="numbers of each group (default: 50)")
+    again.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    again.add_argument(
+        "--only",
+        metavar="GROUP",
+        action="append",
+        default=[],
+        help="this group alone, such as tau_jp; may repeat",
+    )
     speed.add(commands)
     return top
 
@@ -81,6 +91,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.command == "recompute":
+        from taugrid_analysis.recompute import command
+
+        return command.recompute(options.run, options.points, options.seed, options.only)
     from taugrid_analysis.run import Run
 
     with ExitStack() as stack:

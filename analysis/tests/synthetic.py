@@ -86,8 +86,7 @@ def write(
     grid = np.linspace(-3, 3, 13) if alpha is None else alpha
     regimes = list(regimes)
     with h5py.File(path, "w") as file:
-        _head(file, tasks, model, schema)
-        file.attrs["command_line"] = command
+        write_head(file, tasks, model, schema, command)
         file["provenance"].attrs["seed"] = seed
         count = len(tasks)
         _single(file, model[2], regimes, count, shift, rng)
@@ -123,9 +122,13 @@ def _sample(group: h5py.Group, count: int, points: int, rng: np.random.Generator
     group["sample_index"] = np.sort(rng.integers(0, 2000, (count, points)), axis=1)
 
 
-def _head(file: h5py.File, tasks: tuple[str, ...], model: tuple[str, int, str], schema: int) -> None:
+def write_head(
+    file: h5py.File, tasks: tuple[str, ...], model: tuple[str, int, str], schema: int, command: str
+) -> None:
+    """What stands in every file, whatever was measured."""
     file.attrs["schema_version"] = schema
     file.attrs["taugrid_version"] = "0.1.0"
+    file.attrs["command_line"] = command
     file.attrs["git_revision"] = "0123456789abcdef0123456789abcdef01234567"
     file.attrs["started_utc"] = "2026-01-02T03:04:05Z"
     file.attrs["finished_utc"] = "2026-01-02T03:09:25Z"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from launch import measure
-from oracle import Oracle, flat
+from taugrid_analysis.recompute.oracle import Oracle, flat
 from world import TASKS, World
 
 REGIMES = ["standard", "linear"]
@@ -19,8 +19,8 @@ T = range(len(TASKS))
 
 
 @pytest.fixture(scope="module")
-def oracle(world: World, run_folder: Path) -> Oracle:
-    return Oracle(world, run_folder)
+def oracle(run_folder: Path) -> Oracle:
+    return Oracle(run_folder)
 
 
 @pytest.mark.parametrize("regime", ["pretrained", *REGIMES])
@@ -70,10 +70,11 @@ def test_disentanglement_grid(oracle: Oracle, regime: str) -> None:
     for p, pair in enumerate(PAIRS):
         for side, t in enumerate(pair):
             x, _ = oracle.points(f"{group.name}/sample_index", t)
-            alone = {a: oracle.logits(t, oracle.output(regime, {t: a}, x)).argmax(1) for a in alpha}
+            alone = {a: oracle.logits(t, oracle.through(regime, oracle.step(regime, {t: a}), x)).argmax(1)
+                     for a in alpha}
             for r, first in enumerate(alpha):
                 for c, second in enumerate(alpha):
-                    z = oracle.output(regime, {pair[0]: first, pair[1]: second}, x)
+                    z = oracle.through(regime, oracle.step(regime, {pair[0]: first, pair[1]: second}), x)
                     other = oracle.logits(t, z).argmax(1) != alone[(first, second)[side]]
                     expected[p, side, r, c] = other.double().mean()
     points = group["sample_index"].shape[1]

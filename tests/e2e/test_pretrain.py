@@ -8,11 +8,11 @@ from pathlib import Path
 import h5py
 import launch
 import numpy as np
-import oracle
 import pytest
 import rehearsal
 import torch
 from compare import assert_close, differing, numbers
+from taugrid_analysis.recompute.oracle import load
 from torch.nn.functional import log_softmax, normalize
 from world import FEATURES, World
 
@@ -64,7 +64,7 @@ def test_is_what_pytorch_computes(world: World, experiment: Path, tmp_path: Path
     """All pairs in each batch, so that their order does not count."""
     ours = numbers(launch.measure(experiment, tmp_path / "run", ranks=1))
     steps = len(ours["pretraining/loss"])
-    model = oracle.load(world.model)
+    model = load(world.model)
     log_scale = torch.tensor(math.log(SCALE), dtype=torch.double, requires_grad=True)
     with h5py.File(world.folder / "pairs.h5") as file, h5py.File(world.task("stripes")) as task:
         mean, std = (torch.tensor(task.attrs[name]).view(1, 3, 1, 1) for name in ("mean", "std"))

@@ -8,31 +8,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from oracle import Oracle, flat
+from taugrid_analysis.recompute import draws
+from taugrid_analysis.recompute.oracle import Oracle, flat
 from torch import Tensor
-from world import CLASSES, ROWS, TASKS, World
+from world import CLASSES, ROWS, TASKS
 
 SEED, STEPS, BATCH, WARMUP = 5, 25, 16, 3  # as in world.EXPERIMENT
 PENALISED, WEIGHT = 5, 0.05  # as in world.PAPERS
 RATE = {"standard": 1e-3, "linear": 2e-3}
 
 
-def seed_for(seed: int, purpose: str) -> int:
-    """A seed for one purpose: FNV-1a of its name, begun from the run's seed."""
-    hashed = 0xCBF29CE484222325 ^ (seed * 0x9E3779B97F4A7C15 % 2**64)
-    for byte in purpose.encode():
-        hashed = (hashed ^ byte) * 0x100000001B3 % 2**64
-    return hashed >> 1
-
-
 def order(purpose: str, count: int) -> list[int]:
-    """Rows of all batches, end to end: one permutation an epoch."""
-    seed, rows, epoch = seed_for(SEED, purpose), [], 0
-    while len(rows) < count:
-        generator = torch.Generator().manual_seed(seed_for(seed, f"epoch{epoch}"))
-        rows += torch.randperm(ROWS["train"], generator=generator).tolist()
-        epoch += 1
-    return rows
+    """Rows of all batches, end to end."""
+    return draws.batches(SEED, purpose, ROWS["train"], count)
 
 
 def train(oracle: Oracle, regime: str, t: int, rate: float,
@@ -57,8 +45,8 @@ def train(oracle: Oracle, regime: str, t: int, rate: float,
 
 
 @pytest.mark.parametrize("regime", RATE)
-def test_fine_tuning_is_adamw_on_the_regimes_loss(world: World, run_folder: Path, regime: str) -> None:
-    oracle, t = Oracle(world, run_folder), 1
+def test_fine_tuning_is_adamw_on_the_regimes_loss(run_folder: Path, regime: str) -> None:
+    oracle, t = Oracle(run_folder), 1
     theta, losses, _ = train(oracle, regime, t, RATE[regime], lambda theta, step: torch.zeros(()))
     assert list(oracle.results[f"training/{regime}/loss"][t]) == pytest.approx(losses, rel=1e-3)
     ours, theirs = flat(oracle.tau(regime, t)), flat(theta).detach() - flat(oracle.theta0)
@@ -66,9 +54,9 @@ def test_fine_tuning_is_adamw_on_the_regimes_loss(world: World, run_folder: Path
 
 
 @pytest.mark.parametrize("regime", ["tau_jp", "tau_jp_strict"])
-def test_the_tau_jp_penalty(world: World, papers_folder: Path, regime: str) -> None:
+def test_the_tau_jp_penalty(papers_folder: Path, regime: str) -> None:
     """λ Σ E‖J(x)(θ − θ0)‖² over all other tasks and the control, or over one of them a step, in turn."""
-    oracle, t = Oracle(world, papers_folder), 1
+    oracle, t = Oracle(papers_folder), 1
     names = list(CLASSES)
     others = [u for u in range(len(names)) if u != t]
     rows = {u: order(f"penalty/{TASKS[t]}/{names[u]}", STEPS * PENALISED) for u in others}

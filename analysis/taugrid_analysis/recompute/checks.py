@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A number as it is stored beside the same number again, and how far they may be apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import h5py
+import numpy as np
+
+from taugrid_analysis.recompute.oracle import Oracle
+
+EXACT = 1e-9  # what follows from stored numbers by arithmetic
+ROUNDING = 1e-4  # relative: single precision against double, through a whole network
+FLOOR = 2e-5  # absolute, of losses
+TIES = 0.002  # part of the points that may lie on the border of two classes, besides one
+
+Place = tuple[Any, ...]  # the regime first
+
+
+@dataclass(frozen=True)
+class Reading:
+    stored: float
+    again: float
+    tolerance: float
+
+    @property
+    def deviation(self) -> float:
+        both_nan = np.isnan(self.stored) and np.isnan(self.again)
+        return 0.0 if both_nan else abs(self.stored - self.again)
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.deviation <= self.tolerance)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One quantity of a group: the places where it can be taken again, and how."""
+
+    group: str
+    quantity: str
+    places: list[Place]
+    measure: Callable[[Place], Reading]
+    most: int = 10**9  # places, where one takes long
+
+
+def relative(stored: float, again: float, part: float = ROUNDING, floor: float = 0.0) -> Reading:
+    return Reading(float(stored), float(again), part * abs(float(again)) + floor)
+
+
+def share(stored: float, again: float, points: int) -> Reading:
+    """Of points: one on the border of two classes may fall to either side, of many a few."""
+    return Reading(float(stored), float(again), 1.01 * (1 + TIES * points) / max(points, 1))
+
+
+def exact(stored: float, again: float) -> Reading:
+    return Reading(float(stored), float(again), EXACT * max(1.0, abs(float(again))))
+
+
+def names(oracle: Oracle, group: str) -> list[str]:
+    node = oracle.results.get(group)
+    return list(node) if isinstance(node, h5py.Group) else []
+
+
+def places(oracle: Oracle, group: str, variable: str, regimes: list[str] | None = None) -> list[Place]:
+    """(regime, index…) of every number of /GROUP/R/VARIABLE."""
+    found: list[Place] = []
+    for regime in names(oracle, group) if regimes is None else regimes:
+        path = f"{group}/{regime}/{variable}"
+        if path in oracle.results:
+            found += [(regime, *index) for index in product(*map(range, oracle.results[path].shape))]
+    return found
+
+
+def stored(oracle: Oracle, group: str, variable: str, place: Place) -> float:
+    regime, *index = place
+    return float(oracle.results[f"{group}/{regime}/{variable}"][tuple(index)])
+
+
+def pairs(oracle: Oracle) -> list[tuple[int, int]]:
+    return [(int(i), int(j)) for i, j in oracle.results["pairs/tasks"][()]]
+
+
+def bits(oracle: Oracle, path: str, place: tuple[int, ...], right: np.ndarray) -> float | None:
+    """Part of the points whose stored correctness differs; None where none is stored."""
+    where = f"correct/{path}"
+    if where not in oracle.results:
+        return None
+    told = np.unpackbits(oracle.results[where][place])[: len(right)].astype(bool)
+    return float((told != right).mean())
+
+
+def chosen(checks: Iterator[Check], points: int, seed: int) -> Iterator[tuple[Check, list[Place]]]:
+    """Of each group about `points` places, drawn over its quantities."""
+    by_group: dict[str, list[Check]] = {}
+    for check in checks:
+        by_group.setdefault(check.group, []).append(check)
+    for group, found in by_group.items():
+        rng = np.random.default_rng([seed, *group.encode()])
+        each = -(-points // len(found))
+        for check in found:
+            count = min(each, len(check.places), check.most)
+            drawn = rng.choice(len(check.places), count, replace=False)
+            yield check, [check.places[place] for place in sorted(drawn)]

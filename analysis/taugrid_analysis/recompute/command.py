@@ -1,0 +1,40 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`recompute RUN`: what is said before PyTorch is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import locate
+from taugrid_analysis.results import Results
+
+NEEDED = ("torch", "transformers")
+ARCHITECTURE = "CLIPVisionModelWithProjection"
+
+
+def recompute(run: Path, points: int, seed: int, only: Sequence[str] = ()) -> int:
+    """Prints a line a quantity; 0 where all hold, 1 where one does not.
+
+    Raises InputError where the folder, its inputs or PyTorch are missing, or an input has changed since the
+    run.
+    """
+    if points < 1:
+        raise InputError(f"--points is {points}", "recompute", "1 or more")
+    if seed < 0:
+        raise InputError(f"--seed is {seed}", "recompute", "0 or more")
+    path = locate(run)
+    with Results(path) as results:
+        model = results.model()
+        if model is None or model.architecture != ARCHITECTURE:
+            known = model.architecture if model is not None else "model that it does not name"
+            raise InputError(f"measures a {known}", path, f"a {ARCHITECTURE}, which recompute knows")
+    for name in NEEDED:
+        if find_spec(name) is None:
+            raise InputError(f"{name} is not installed", "recompute", "PyTorch and transformers")
+    from taugrid_analysis.recompute.reading import read
+
+    return read(path.parent, points, seed, only)

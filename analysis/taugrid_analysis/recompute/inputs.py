@@ -1,0 +1,182 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Where the files lie that a run was computed from, and whether they are still the same."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from taugrid_analysis.errors import InputError
+
+WORD, MIX, SHIFT, MASK = 8, 0x9E3779B97F4A7C15, 32, 2**64 - 1
+BASIS, PRIME = 0xCBF29CE484222325, 0x100000001B3
+PART = 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Of one run folder. `elsewhere`: what is not in the folder itself, and where it is read instead."""
+
+    run: Path
+    config: dict[str, Any]
+    elsewhere: dict[str, Path]
+
+    def task(self, name: str) -> Path:
+        """RUN/data/TASK.h5, or where config.toml found it."""
+        return self._linked(
+            self.run / "data" / f"{name}.h5", Path(self.need("data", "folder")) / f"{name}.h5"
+        )
+
+    def model(self) -> Path:
+        """RUN/checkpoints/pretrained, or config.toml's."""
+        return self._linked(self.run / "checkpoints" / "pretrained", Path(self.need("model", "path")))
+
+    def checkpoint(self, regime: str, task: str) -> Path:
+        """Of a regime that the run trained, or that it was given."""
+        own = self.run / "checkpoints" / regime / task
+        given = self.config.get("finetune", {}).get("checkpoints", "")
+        return self._linked(own, Path(given) / regime / task) if given else own
+
+    def need(self, section: str, key: str) -> str:
+        found = self.config.get(section, {}).get(key)
+        if found is None:
+            raise InputError(f"lacks {key} in [{section}]", self.run / "config.toml", "a run's configuration")
+        return str(found)
+
+    def seed(self) -> int:
+        return int(self.config.get("run", {}).get("seed", 0))
+
+    def _linked(self, own: Path, elsewhere: Path) -> Path:
+        if own.exists():
+            return own
+        path = elsewhere if elsewhere.is_absolute() else self.run / elsewhere
+        if not path.exists():
+            raise InputError("is missing", own, f"a link to what the run read, or {path} as config.toml says")
+        self.elsewhere[str(own.relative_to(self.run))] = path
+        return path
+
+    def note(self) -> str:
+        """One line about what was read from elsewhere; empty where the folder held everything."""
+        if not self.elsewhere:
+            return ""
+        folders = dict.fromkeys(str(path.parent) for path in self.elsewhere.values())
+        return (
+            f"not in the run folder, so read where config.toml says ({', '.join(folders)}):"
+            f" {', '.join(self.elsewhere)}"
+        )
+
+
+def inputs(run: Path) -> Inputs:
+    """Reads config.toml; files are looked for when they are asked for."""
+    path = run / "config.toml"
+    try:
+        config = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("is missing", path, "a run folder, with what was configured") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read ({error})", path, "a run's configuration") from error
+    return Inputs(run, config, {})
+
+
+def recorded(run: Path) -> dict[str, str]:
+    """name of a file as the run read it: digest, from inputs.toml; empty in folders of early versions."""
+    path = run / "inputs.toml"
+    if not path.is_file():
+        return {}
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read ({error})", path, "names and digests") from error
+    told = {}
+    for name, value in found.items():
+        digest = value.get("digest") if isinstance(value, dict) else value
+        if isinstance(digest, str):
+            told[name] = digest
+    return told
+
+
+def digest_words(parts: Iterator[bytes]) -> str:
+    """Of bytes in words of eight, each part padded with zeros: tells changes, not attacks."""
+    state = BASIS
+    for part in parts:
+        padded = part + bytes(-len(part) % WORD)
+        for word in np.frombuffer(padded, dtype="<u8").tolist():
+            state = (state ^ word) * MIX & MASK
+            state ^= state >> SHIFT
+    return f"{state:016x}"
+
+
+def digest_task(path: Path) -> str:
+    """Of a packed data set: head, scale, means and deviations, then each split's arrays with their shapes."""
+
+    def array(node: h5py.Dataset, dtype: str) -> Iterator[bytes]:
+        yield np.array(node.shape, dtype="<i8").tobytes()
+        if not node.shape or not node.shape[0]:
+            return
+        row = max(1, int(np.prod(node.shape[1:])) * np.dtype(dtype).itemsize)
+        step = max(1, PART // row) * WORD  # whole words but for the last part
+        for start in range(0, node.shape[0], step):
+            yield np.ascontiguousarray(node[start : start + step], dtype=dtype).tobytes()
+
+    def parts() -> Iterator[bytes]:
+        with h5py.File(path) as file:
+            yield from array(file["head/weight"], "<f4")
+            yield np.float64(file["head/weight"].attrs.get("logit_scale", 1)).tobytes()
+            for name in ("mean", "std"):
+                yield np.asarray(file.attrs.get(name, []), dtype="<f4").tobytes()
+            for split in ("train", "validation", "test"):
+                inputs_of = file[f"{split}/inputs"]
+                yield from array(inputs_of, "|u1" if inputs_of.dtype == np.uint8 else "<i4")
+                yield from array(file[f"{split}/labels"], "<i8")
+                if f"{split}/lengths" in file:
+                    yield from array(file[f"{split}/lengths"], "<i4")
+
+    return digest_words(parts())
+
+
+def digest_file(path: Path) -> str:
+    def parts() -> Iterator[bytes]:
+        with path.open("rb") as file:
+            while part := file.read(PART):
+                yield part
+
+    return digest_words(parts())
+
+
+def fingerprint(content: bytes) -> str:
+    """FNV-1a: of all parameters of a model as single-precision numbers."""
+    state = BASIS
+    for byte in content:
+        state = (state ^ byte) * PRIME & MASK
+    return f"{state:016x}"
+
+
+def changes(found: Inputs, tasks: list[str], model: str) -> Iterator[tuple[str, str, str]]:
+    """(file, digest that the run recorded, digest now) of every input that was recorded and is another now.
+
+    model: the fingerprint of θ0 as it is now, or nothing where θ0 was drawn at random.
+    """
+    told = recorded(found.run)
+    by_name = {Path(name).name: digest for name, digest in told.items() if name.endswith(".h5")}
+    for task in tasks:
+        path, before = found.task(task), by_name.get(f"{task}.h5", "")
+        now = digest_task(path) if before else ""
+        if now != before:
+            yield str(path), before, now
+    weights = {name: digest for name, digest in told.items() if name.endswith("model.safetensors")}
+    for name, before in weights.items():  # task vectors that the run was given
+        regime, task = Path(name).parts[-3:-1]
+        path = found.checkpoint(regime, task) / "model.safetensors"
+        now = digest_file(path)
+        if now != before:
+            yield str(path), before, now
+    rest = [one for name, one in told.items() if not name.endswith((".h5", "model.safetensors"))]
+    if model and rest and model not in rest:
+        yield str(found.model()), rest[0], model

@@ -1,0 +1,232 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Accuracies of models again: single tasks, joint models, sums and negations of task vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from taugrid_analysis.recompute import draws
+from taugrid_analysis.recompute.checks import (
+    FLOOR,
+    Check,
+    Place,
+    Reading,
+    bits,
+    exact,
+    names,
+    pairs,
+    places,
+    relative,
+    share,
+    stored,
+)
+from taugrid_analysis.recompute.oracle import Oracle
+from taugrid_analysis.records import Array
+from taugrid_analysis.regimes import JOINT, STARTS
+
+Right = Callable[[Place], Array]  # which points the model at this place has right
+SPLITS = {"test": "sample_index", "validation": "validation_sample_index"}
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    yield from _single(oracle)
+    yield from _joint(oracle)
+    yield from _addition(oracle)
+    yield from _pair_addition(oracle)
+    yield from _negation(oracle)
+
+
+def _accuracy(oracle: Oracle, group: str, variable: str, right: Right) -> Iterator[Check]:
+    """A variable of accuracies, and the bits beside it."""
+    every = places(oracle, group, variable)
+
+    def measure(place: Place) -> Reading:
+        found = right(place)
+        return share(stored(oracle, group, variable, place), found.mean(), len(found))
+
+    def measure_bits(place: Place) -> Reading:
+        found = right(place)
+        differing = bits(oracle, f"{group}/{place[0]}/{variable}", place[1:], found)
+        return share(0.0 if differing is None else differing, 0.0, len(found))
+
+    if every:
+        yield Check(group, variable, every, measure)
+    known = [place for place in every if f"correct/{group}/{place[0]}/{variable}" in oracle.results]
+    if known:
+        yield Check("correct", f"{group}/{variable}", known, measure_bits)
+
+
+def _edits(regime: str, edits: dict[int, float]) -> dict[int, float]:
+    return {} if regime in STARTS else edits
+
+
+def _single(oracle: Oracle) -> Iterator[Check]:
+    group = "single_task"
+
+    def outcome(place: Place, split: str) -> tuple[Array, float]:
+        regime, t = place
+        index = f"{group}/{regime}/{SPLITS[split]}"
+        right, loss = oracle.outcome(regime, _edits(regime, {t: 1.0}), t, index, split)
+        return right.numpy(), loss
+
+    yield from _accuracy(oracle, group, "accuracy", lambda place: outcome(place, "test")[0])
+    yield from _accuracy(oracle, group, "validation_accuracy", lambda place: outcome(place, "validation")[0])
+    yield Check(
+        group,
+        "loss",
+        places(oracle, group, "loss"),
+        lambda place: relative(stored(oracle, group, "loss", place), outcome(place, "test")[1], floor=FLOOR),
+    )
+    for split, variable in (("test", "control_accuracy"), ("validation", "control_validation_accuracy")):
+        every = places(oracle, group, variable)
+        if every:
+            yield Check(group, variable, every, _control(oracle, variable, split))
+
+
+def _control(oracle: Oracle, variable: str, split: str) -> Callable[[Place], Reading]:
+    """θ0 on the control task, whose rows follow from the run's seed."""
+
+    def measure(place: Place) -> Reading:
+        t = len(oracle.tasks)
+        wanted = int(oracle.results["model"].attrs.get("evaluation_points", 2**31))
+        count = len(oracle.files[t][f"{split}/labels"])
+        rows = draws.sample(oracle.inputs.seed(), split, oracle.control, count, wanted)
+        x, y = oracle.sample(split, t, rows)
+        right = oracle.logits(t, oracle.through(place[0], oracle.step(place[0], {}), x)).argmax(1) == y
+        return share(stored(oracle, "single_task", variable, place), float(right.double().mean()), len(rows))
+
+    return measure
+
+
+def _joint(oracle: Oracle) -> Iterator[Check]:
+    group = "multitask"
+
+    def outcome(place: Place, split: str) -> tuple[Array, float]:
+        regime, t = place
+        right, loss = oracle.joint_outcome(regime, t, f"{group}/{regime}/{SPLITS[split]}", split)
+        return right.numpy(), loss
+
+    if not [name for name in names(oracle, group) if name in JOINT]:
+        return
+    yield from _accuracy(oracle, group, "accuracy", lambda place: outcome(place, "test")[0])
+    yield from _accuracy(oracle, group, "validation_accuracy", lambda place: outcome(place, "validation")[0])
+    yield Check(
+        group,
+        "loss",
+        places(oracle, group, "loss"),
+        lambda place: relative(stored(oracle, group, "loss", place), outcome(place, "test")[1], floor=FLOOR),
+    )
+
+
+def _addition(oracle: Oracle) -> Iterator[Check]:
+    group = "addition"
+    everything = range(len(oracle.tasks))
+
+    def right(split: str) -> Right:
+        def found(place: Place) -> Array:
+            regime, a, t = place
+            alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
+            index = f"{group}/{regime}/{SPLITS[split]}"
+            return oracle.outcome(regime, dict.fromkeys(everything, alpha), t, index, split)[0].numpy()
+
+        return found
+
+    for split in SPLITS:
+        yield from _accuracy(oracle, group, f"{split}_accuracy", right(split))
+
+    def follows(name: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            node, single = oracle.results[f"{group}/{place[0]}"], oracle.results[f"single_task/{place[0]}"]
+            own = single["validation_accuracy"][()]
+            best = int(np.argmax((node["validation_accuracy"][()] / own).mean(axis=1)))
+            if name == "chosen_alpha":
+                return exact(node[name][()], node["alpha"][best])
+            one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
+            row = node["test_accuracy"][one if name.startswith("one_shot") else best]
+            again = (row / single["accuracy"][()]).mean() if name.endswith("normalized") else row.mean()
+            return exact(node[name][()], again)
+
+        return measure
+
+    for name in ("chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"):
+        every = places(oracle, group, name)
+        if every:
+            yield Check(group, name, every, follows(name))
+
+
+def _pair_addition(oracle: Oracle) -> Iterator[Check]:
+    group, both = "pair_addition", pairs(oracle)
+
+    def right(split: str) -> Right:
+        def found(place: Place) -> Array:
+            regime, p, a, side = place
+            alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
+            index, t = f"{group}/{regime}/{SPLITS[split]}", both[p][side]
+            return oracle.outcome(regime, dict.fromkeys(both[p], alpha), t, index, split)[0].numpy()
+
+        return found
+
+    for split in SPLITS:
+        yield from _accuracy(oracle, group, f"{split}_accuracy", right(split))
+
+    def follows(name: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            regime, p = place
+            node, single = oracle.results[f"{group}/{regime}"], oracle.results[f"single_task/{regime}"]
+            tasks = list(both[p])
+            own = single["validation_accuracy"][()][tasks]
+            best = int(np.argmax((node["validation_accuracy"][p] / own).mean(axis=1)))
+            if name == "chosen_alpha":
+                return exact(node[name][p], node["alpha"][best])
+            one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
+            row = node["test_accuracy"][p, one if name.startswith("one_shot") else best]
+            divided = row / single["accuracy"][()][tasks]
+            return exact(node[name][p], (divided if name.endswith("normalized") else row).mean())
+
+        return measure
+
+    for name in ("chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"):
+        every = places(oracle, group, name)
+        if every:
+            yield Check(group, name, every, follows(name))
+
+
+def _negation(oracle: Oracle) -> Iterator[Check]:
+    group, control = "negation", len(oracle.tasks)
+
+    def right(split: str, on_control: bool) -> Right:
+        def found(place: Place) -> Array:
+            regime, t, a = place
+            alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
+            prefix = "" if split == "test" else "validation_"
+            index = f"{group}/{regime}/{prefix}{'control_' if on_control else ''}sample_index"
+            where = control if on_control else t
+            return oracle.outcome(regime, {t: -alpha}, where, index, split)[0].numpy()
+
+        return found
+
+    for split in SPLITS:
+        yield from _accuracy(oracle, group, f"{split}_target", right(split, False))
+        yield from _accuracy(oracle, group, f"{split}_control", right(split, True))
+
+    def follows(name: str, wide: str) -> Callable[[Place], Reading]:
+        """What is stored at the chosen α is the test curve there."""
+
+        def measure(place: Place) -> Reading:
+            regime, t = place
+            node = oracle.results[f"{group}/{regime}"]
+            alpha, value = node[f"{wide}chosen_alpha"][t], node[f"{wide}{name}"][t]
+            if np.isnan(alpha):
+                return exact(value, float("nan"))
+            return exact(value, node[f"test_{name}"][t, int(np.argmin(np.abs(node["alpha"][()] - alpha)))])
+
+        return measure
+
+    for wide in ("", "wide/"):
+        for name in ("target", "control"):
+            every = places(oracle, group, f"{wide}{name}")
+            if every:
+                yield Check(group, f"{wide}{name}", every, follows(name, wide))

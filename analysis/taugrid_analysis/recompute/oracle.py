@@ -1,0 +1,235 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The papers' definitions in plain PyTorch and double precision, on one run's models and data.
+
+`regime` names a fine-tuning regime; `edits` are the task vectors that are added, {task: α}; tasks count as in
+/tasks, the control comes after the last. `index` is the path of a data set of rows in results.h5.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor
+from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
+from torch.nn.functional import cross_entropy, normalize
+from transformers import CLIPVisionModelWithProjection
+from transformers.utils import logging
+
+from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import text
+from taugrid_analysis.recompute import draws
+from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs
+from taugrid_analysis.records import Array
+from taugrid_analysis.regimes import VECTORS_OF, is_linear
+
+Parameters = dict[str, Tensor]
+logging.disable_progress_bar()
+PART = 128  # pictures at a time
+KEPT = 256  # outputs that are kept
+
+
+def load(folder: Path) -> CLIPVisionModelWithProjection:
+    """In double precision; the eager attention can be differentiated forward."""
+    try:
+        made = CLIPVisionModelWithProjection.from_pretrained(folder, attn_implementation="eager")
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"cannot be loaded ({first})", folder, "a CLIP image tower") from error
+    return made.double().eval()
+
+
+def parameters(model: torch.nn.Module) -> Parameters:
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def flat(p: Parameters) -> Tensor:
+    return torch.cat([v.flatten() for v in p.values()])
+
+
+class Oracle:
+    """Everything that a run's numbers are defined by, read from its folder (or what config.toml names)."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.inputs: Inputs = inputs(run)
+        self.results = h5py.File(run / "results.h5")
+        self.tasks = [text(name) for name in self.results["tasks/name"][()]]
+        self.control = text(self.inputs.config.get("data", {}).get("control", ""))
+        named = [*self.tasks, *([self.control] if self.control else [])]
+        self.files = [h5py.File(self.inputs.task(name)) for name in named]
+        for file in self.files:
+            kind = text(file["head"].attrs.get("kind", "cosine"))
+            if kind != "cosine":
+                raise InputError(f"/head is {kind}", file.filename, "rows of unit length: kind cosine")
+        self.heads = [
+            (
+                torch.tensor(file["head/weight"][()]).double(),
+                float(file["head/weight"].attrs["logit_scale"]),
+            )
+            for file in self.files
+        ]
+        self.model = load(self.inputs.model())
+        self.pretrained = self.inputs.config.get("model", {}).get("init", "pretrained") != "random"
+        self.theta0 = parameters(self.model) if self.pretrained else self.random_theta()
+        self.output = lru_cache(KEPT)(self._output)
+
+    def fingerprint(self) -> str:
+        """Of θ0, as the run tells its models apart."""
+        names = draws.in_order(self.theta0)
+        return fingerprint(b"".join(self.theta0[name].float().numpy().tobytes() for name in names))
+
+    def random_theta(self) -> Parameters:
+        """As the run drew it from its seed."""
+        stored = parameters(self.model)
+        drawn = draws.random_theta(self.inputs.seed(), self.model.config, stored)
+        return {name: drawn[name].double() for name in stored}
+
+    @cache  # noqa: B019 (an object a run)
+    def tuned(self, regime: str, t: int) -> Parameters:
+        """θ* of the regime that trained these task vectors."""
+        return parameters(load(self.inputs.checkpoint(VECTORS_OF.get(regime, regime), self.tasks[t])))
+
+    @cache  # noqa: B019
+    def joint(self, regime: str) -> Parameters:
+        """θ* of one model of all tasks."""
+        return parameters(load(self.inputs.checkpoint(regime, "joint")))
+
+    def tau(self, regime: str, t: int) -> Parameters:
+        return {k: v - self.theta0[k] for k, v in self.tuned(regime, t).items()}
+
+    def rows(self, index: str, t: int) -> list[int]:
+        """Of a task; of the control, whose rows no task shares, the whole data set."""
+        found = self.results[index]
+        return [int(i) for i in (found[t] if found.ndim == 2 else found[()]) if i >= 0]
+
+    def sample(self, split: str, t: int, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """Pixels and labels of these rows of task t, in their order."""
+        file = self.files[t]
+        unique, back = np.unique(rows, return_inverse=True)
+        if len(unique) and (unique[0] < 0 or unique[-1] >= len(file[f"{split}/labels"])):
+            raise InputError(f"row {unique[-1]} is not there", f"{file.filename}:/{split}", "the run's rows")
+        pixels = torch.tensor(file[f"{split}/inputs"][unique][back]).double() / 255
+        mean, std = (torch.tensor(np.asarray(file.attrs[name])).double() for name in ("mean", "std"))
+        labels = torch.tensor(file[f"{split}/labels"][unique][back])
+        return ((pixels - mean) / std).permute(0, 3, 1, 2), labels
+
+    def points(self, index: str, t: int, split: str = "test") -> tuple[Tensor, Tensor]:
+        return self.sample(split, t, self.rows(index, t))
+
+    def encode(self, p: Parameters, x: Tensor) -> Tensor:
+        found: Tensor = functional_call(self.model, p, (), {"pixel_values": x}).image_embeds
+        return found
+
+    def logits(self, t: int, z: Tensor) -> Tensor:
+        weight, scale = self.heads[t]
+        return scale * normalize(z, dim=-1) @ weight.T
+
+    def tangent(self, v: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
+        """f(x; θ0) and J(x)v."""
+        found = jvp(lambda p: self.encode(p, x), (self.theta0,), (v,))
+        return found[0], found[1]
+
+    def step(self, regime: str, edits: dict[int, float]) -> Parameters:
+        """Σ α τ."""
+        found = {k: torch.zeros_like(v) for k, v in self.theta0.items()}
+        for t, a in edits.items():
+            tau = self.tau(regime, t)
+            for k in found:
+                found[k] += a * tau[k]
+        return found
+
+    def through(self, regime: str, step: Parameters, x: Tensor) -> Tensor:
+        """The encoder's output at θ0 + step, in the regime's function."""
+        found = []
+        for part in x.split(PART):
+            if is_linear(regime):
+                f, jv = self.tangent(step, part)
+                found.append((f + jv).detach())
+                continue
+            with torch.no_grad():
+                found.append(self.encode({k: v + step[k] for k, v in self.theta0.items()}, part))
+        return torch.cat(found)
+
+    def _output(
+        self, regime: str, edits: tuple[tuple[int, float], ...], t: int, index: str, split: str
+    ) -> Tensor:
+        return self.through(regime, self.step(regime, dict(edits)), self.points(index, t, split)[0])
+
+    def outcome(
+        self, regime: str, edits: dict[int, float], t: int, index: str, split: str = "test"
+    ) -> tuple[Tensor, float]:
+        """Which points the edited model has right, and its mean cross-entropy."""
+        _, y = self.points(index, t, split)
+        logits = self.logits(t, self.output(regime, tuple(edits.items()), t, index, split))
+        return logits.argmax(1) == y, float(cross_entropy(logits, y))
+
+    def accuracy_and_loss(
+        self, regime: str, edits: dict[int, float], t: int, index: str, split: str = "test"
+    ) -> tuple[float, float]:
+        right, loss = self.outcome(regime, edits, t, index, split)
+        return float(right.double().mean()), loss
+
+    def joint_outcome(self, regime: str, t: int, index: str, split: str = "test") -> tuple[Tensor, float]:
+        """The same of one model of all tasks."""
+        x, y = self.points(index, t, split)
+        step = {k: v - self.theta0[k] for k, v in self.joint(regime).items()}
+        logits = self.logits(t, self.through(regime, step, x))
+        return logits.argmax(1) == y, float(cross_entropy(logits, y))
+
+    def training_loss(self, regime: str, t: int, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
+        if not is_linear(regime):
+            return cross_entropy(self.logits(t, self.encode(p, x)), y)
+        f, jv = self.tangent({k: v - self.theta0[k] for k, v in p.items()}, x)
+        return cross_entropy(self.logits(t, f + jv), y)
+
+    def largest_eigenvalue(self, regime: str, t: int) -> float:
+        """Of the Hessian of the training loss at θ*, in absolute value, by ARPACK."""
+        x, y = self.points(f"smoothness/{regime}/sample_index", t, "train")
+        theta = self.tuned(regime, t)
+        size = flat(theta).numel()
+
+        def loss(z: Tensor) -> Tensor:
+            return cross_entropy(self.logits(t, z), y)
+
+        if is_linear(regime):  # linear in θ: H = Jᵀ (∇² of the loss in the output) J
+            z = self.through(regime, self.step(regime, {t: 1.0}), x)
+            back = vjp(lambda p: self.encode(p, x), self.theta0)[1]
+
+            def product(direction: Parameters) -> Tensor:
+                along = self.tangent(direction, x)[1]
+                return flat(back(jvp(grad(loss), (z,), (along,))[1])[0])
+        else:
+            gradient = grad(lambda p: self.training_loss(regime, t, p, x, y))
+
+            def product(direction: Parameters) -> Tensor:
+                return flat(jvp(gradient, (theta,), (direction,))[1])
+
+        def operate(v: Array) -> Array:
+            parts = torch.tensor(v).flatten().split([p.numel() for p in theta.values()])
+            pieces = zip(theta.items(), parts, strict=True)
+            found = product({k: part.view_as(p) for (k, p), part in pieces})
+            return np.asarray(found.detach().numpy())
+
+        hessian = LinearOperator((size, size), operate, dtype=np.float64)
+        found = eigsh(hessian, k=1, which="LM", tol=1e-5, ncv=10, return_eigenvectors=False)
+        return float(found[0])
+
+    def gradient_of_logit(self, theta: Parameters, t: int, c: int, x: Tensor) -> Tensor:
+        """∇θ of logit c of task t at one point [1, …]."""
+        return flat(grad(lambda p: self.logits(t, self.encode(p, x))[0, c])(theta)).detach()
+
+    def kernel(self, t: int, index: str) -> Tensor:
+        """K [classes, n, T, n] of task t's logits at θ0, by contracting whole Jacobians."""
+        count = len(self.tasks)
+        x = torch.cat([self.points(index, s, "train")[0] for s in range(count)])
+        each = vmap(jacrev(lambda p, one: self.logits(t, self.encode(p, one[None]))[0]), (None, 0))
+        jacobian = torch.cat([v.flatten(2) for v in each(self.theta0, x).values()], 2).detach()  # [T n, C, P]
+        n = len(x) // count
+        gram = torch.einsum("icp,jcp->cij", jacobian[t * n : (t + 1) * n], jacobian)
+        return gram.unflatten(2, (count, n))

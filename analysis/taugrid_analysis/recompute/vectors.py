@@ -1,0 +1,436 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of task vectors and of θ0 again: similarity, disentanglement, τJp, curvature, kernels, training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from torch import Tensor
+from torch.nn.functional import cross_entropy, kl_div, log_softmax
+
+from taugrid_analysis.files import text
+from taugrid_analysis.recompute import draws
+from taugrid_analysis.recompute.checks import (
+    FLOOR,
+    ROUNDING,
+    Check,
+    Place,
+    Reading,
+    exact,
+    names,
+    pairs,
+    places,
+    relative,
+    share,
+    stored,
+)
+from taugrid_analysis.recompute.oracle import Oracle, flat
+from taugrid_analysis.regimes import JOINT, VECTORS_OF
+
+CUT_OFF = 1e-6  # of the largest singular value, below which eigenfunctions of the NTK are left out
+SLOW = 2  # eigenvalues of a Hessian, and entries of the null: a minute each on a small model
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    yield from _similarity(oracle)
+    yield from _disentanglement(oracle)
+    yield from _representation(oracle)
+    yield from _tau_jp(oracle)
+    yield from _continuation(oracle)
+    yield from _smoothness(oracle)
+    yield from _kernel(oracle)
+    yield from _training(oracle)
+    yield from _cost(oracle)
+    yield from _facts(oracle)
+
+
+def _check(
+    oracle: Oracle, group: str, variable: str, again: Callable[[Place], Reading], most: int = 10**9
+) -> Iterator[Check]:
+    every = places(oracle, group, variable)
+    if every:
+        yield Check(group, variable, every, again, most)
+
+
+def _similarity(oracle: Oracle) -> Iterator[Check]:
+    group, both = "similarity", pairs(oracle)
+
+    def norm(regime: str, t: int) -> float:
+        return float(flat(oracle.tau(regime, t)).norm())
+
+    def cosine(place: Place) -> Reading:
+        regime, a, b = place
+        product = float(flat(oracle.tau(regime, a)) @ flat(oracle.tau(regime, b)))
+        again = product / (norm(regime, a) * norm(regime, b))
+        return Reading(stored(oracle, group, "cosine", place), again, 1e-5)
+
+    def gap(place: Place) -> Reading:
+        regime, p, side = place
+        alpha, t = float(oracle.results[f"{group}/{regime}"].attrs["alpha"]), both[p][side]
+        index = f"{group}/{regime}/sample_index"
+        _, merged = oracle.accuracy_and_loss(regime, dict.fromkeys(both[p], alpha), t, index)
+        _, own = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
+        value = stored(oracle, group, "loss_gap", place)
+        return Reading(value, merged - own, ROUNDING * (abs(merged) + abs(own)) + FLOOR)
+
+    yield from _check(oracle, group, "cosine", cosine)
+    yield from _check(
+        oracle,
+        group,
+        "norm",
+        lambda place: relative(stored(oracle, group, "norm", place), norm(*place), 1e-5),
+    )
+    yield from _check(
+        oracle,
+        group,
+        "norm_ratio",
+        lambda place: relative(
+            stored(oracle, group, "norm_ratio", place),
+            norm(*place) / float(flat(oracle.theta0).norm()),
+            1e-5,
+        ),
+    )
+    yield from _check(oracle, group, "loss_gap", gap)
+
+
+def _both(oracle: Oracle, group: str, place: Place) -> tuple[int, Tensor, Tensor]:
+    """The task, and the encoder's outputs alone and merged, on its points at (α1, α2)."""
+    regime, p, side, i, j = place
+    alpha = oracle.results[f"{group}/{regime}/alpha"][()]
+    pair, coefficients = pairs(oracle)[p], (float(alpha[i]), float(alpha[j]))
+    t, index = pair[side], f"{group}/{regime}/sample_index"
+    alone = oracle.output(regime, ((t, coefficients[side]),), t, index, _split(oracle, group, regime))
+    merged = oracle.output(
+        regime, tuple(zip(pair, coefficients, strict=True)), t, index, _split(oracle, group, regime)
+    )
+    return t, alone, merged
+
+
+def _split(oracle: Oracle, group: str, regime: str) -> str:
+    return str(oracle.results[f"{group}/{regime}"].attrs.get("split", "test"))
+
+
+def _disentanglement(oracle: Oracle) -> Iterator[Check]:
+    group = "disentanglement"
+
+    def measure(place: Place) -> Reading:
+        t, alone, merged = _both(oracle, group, place)
+        differs = oracle.logits(t, alone).argmax(1) != oracle.logits(t, merged).argmax(1)
+        value = stored(oracle, group, "error_by_task", place)
+        return share(value, float(differs.double().mean()), len(differs))
+
+    yield from _check(oracle, group, "error_by_task", measure)
+    yield from _check(oracle, group, "error", lambda place: _sum(oracle, group, "error", place))
+
+
+def _sum(oracle: Oracle, group: str, name: str, place: Place) -> Reading:
+    regime, p, i, j = place
+    terms = oracle.results[f"{group}/{regime}/{name}_by_task"][p, :, i, j]
+    return exact(stored(oracle, group, name, place), terms.sum())
+
+
+def _representation(oracle: Oracle) -> Iterator[Check]:
+    """Mean KL(p ‖ q) over points of softmaxed outputs, p alone and q merged; and half of both ways."""
+    group = "representation"
+
+    def divergence(alone: Tensor, merged: Tensor) -> float:
+        log_p, log_q = log_softmax(alone, 1), log_softmax(merged, 1)
+        return float(kl_div(log_q, log_p, log_target=True, reduction="batchmean"))
+
+    def one_way(place: Place) -> Reading:
+        _, alone, merged = _both(oracle, group, place)
+        value = stored(oracle, group, "error_by_task", place)
+        return relative(value, divergence(alone, merged), 2e-3, 2e-6)
+
+    def both_ways(place: Place) -> Reading:
+        _, alone, merged = _both(oracle, group, place)
+        value = stored(oracle, group, "symmetric_error_by_task", place)
+        return relative(value, (divergence(alone, merged) + divergence(merged, alone)) / 2, 2e-3, 2e-6)
+
+    yield from _check(oracle, group, "error_by_task", one_way)
+    yield from _check(oracle, group, "symmetric_error_by_task", both_ways)
+    for name in ("error", "symmetric_error"):
+        yield from _check(
+            oracle,
+            group,
+            name,
+            lambda place, name=name: _sum(oracle, group, name, place),  # type: ignore[misc]
+        )
+
+
+def _product(oracle: Oracle, regime: str, a: int, x: Tensor) -> float:
+    """Mean ‖J(x)τ_a‖² (paper 3, equation 9)."""
+    return float(oracle.tangent(oracle.tau(regime, a), x)[1].square().sum(1).mean())
+
+
+def _tau_jp(oracle: Oracle) -> Iterator[Check]:
+    group = "tau_jp"
+
+    def value(name: str, split: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            regime, a, b = place
+            prefix = "" if split == "test" else "validation_"
+            x, _ = oracle.points(f"{group}/{regime}/{prefix}sample_index", b, split)
+            return relative(stored(oracle, group, name, place), _product(oracle, regime, a, x))
+
+        return measure
+
+    def control(place: Place) -> Reading:
+        regime, a = place
+        t = len(oracle.tasks)
+        wanted = int(oracle.results["model"].attrs.get("evaluation_points", 2**31))
+        count = len(oracle.files[t]["test/labels"])
+        rows = draws.sample(oracle.inputs.seed(), "test", oracle.control, count, wanted)
+        again = _product(oracle, regime, a, oracle.sample("test", t, rows)[0])
+        return relative(stored(oracle, group, "control", place), again)
+
+    yield from _check(oracle, group, "value", value("value", "test"))
+    yield from _check(oracle, group, "control", control)
+    known = places(oracle, group, "validation_value")
+    known = [one for one in known if f"{group}/{one[0]}/validation_sample_index" in oracle.results]
+    if known:
+        yield Check(group, "validation_value", known, value("validation_value", "validation"))
+
+
+def _continuation(oracle: Oracle) -> Iterator[Check]:
+    """It begins with the task vectors of the regime that it starts from, and ends with its own."""
+    group = "continuation"
+
+    def owner(regime: str, step: int) -> str:
+        start = oracle.results[f"{group}/{regime}"].attrs.get("start", "linear")
+        return regime if step else (start.decode() if isinstance(start, bytes) else str(start))
+
+    def ends(variable: str) -> list[Place]:
+        found = []
+        for place in places(oracle, group, variable):
+            last = len(oracle.results[f"{group}/{place[0]}/step"]) - 1
+            if place[1] in (0, last):
+                found.append(place)
+        return found
+
+    def product(place: Place) -> Reading:
+        regime, step, a, b = place
+        x, _ = oracle.points(f"{group}/{regime}/sample_index", b)
+        return relative(stored(oracle, group, "tau_jp", place), _product(oracle, owner(regime, step), a, x))
+
+    def accuracy(place: Place) -> Reading:
+        regime, step, t = place
+        index = f"{group}/{regime}/sample_index"
+        again, _ = oracle.accuracy_and_loss(owner(regime, step), {t: 1.0}, t, index)
+        count = len(oracle.rows(index, t))
+        return share(stored(oracle, group, "accuracy", place), again, count)
+
+    for variable, measure in (("tau_jp", product), ("accuracy", accuracy)):
+        found = ends(variable)
+        if found:
+            yield Check(group, variable, found, measure)
+
+
+def _smoothness(oracle: Oracle) -> Iterator[Check]:
+    group = "smoothness"
+
+    def measure(place: Place) -> Reading:
+        """An eigenvalue lies within ‖Hv − λv‖ of λ: the residual bounds the error, rounding aside."""
+        part = stored(oracle, group, "residual", place) + 2e-5
+        return relative(
+            stored(oracle, group, "lambda_max", place), abs(oracle.largest_eigenvalue(*place)), part
+        )
+
+    yield from _check(oracle, group, "lambda_max", measure, SLOW)
+
+
+def _kernel(oracle: Oracle) -> Iterator[Check]:
+    group = "ntk"
+
+    def start(name: str) -> dict[str, Tensor]:
+        init = oracle.inputs.config.get("model", {}).get("init", "pretrained")
+        return oracle.random_theta() if name == "random" and init != "random" else oracle.theta0
+
+    def entry(place: Place) -> Reading:
+        """∇f_c(x_i)·∇f_c(x_j) at θ0."""
+        name, t, c, i, s, j = place
+        value = stored(oracle, group, "gram", place)
+        if c >= len(oracle.heads[t][0]):
+            return exact(value, float("nan"))
+        index, theta = f"{group}/{name}/sample_index", start(name)
+        points = [oracle.points(index, task, "train")[0][one : one + 1] for task, one in ((t, i), (s, j))]
+        first, second = (oracle.gradient_of_logit(theta, t, c, x) for x in points)
+        scale = float(first.norm() * second.norm())
+        return Reading(value, float(first @ second), 1e-4 * scale)
+
+    def both(place: Place) -> np.ndarray:
+        name, t, s, c = place[:4]
+        gram = oracle.results[f"{group}/{name}/gram"]
+        return np.concatenate([gram[t, c, :, t], gram[t, c, :, s]], axis=1).astype(np.float64)
+
+    def kept(name: str, sigma: np.ndarray) -> np.ndarray:
+        cut = float(oracle.results[f"{group}/{name}"].attrs.get("cut_off", CUT_OFF))
+        return sigma > cut * sigma[0]
+
+    def energy(place: Place) -> Reading:
+        """Σ φ² at a point, over the right singular vectors of [K(t,t), K(t,s)] that the cut-off keeps."""
+        matrix = both(place)
+        value = stored(oracle, group, "local_energy", place)
+        if place[1] == place[2] or not np.isfinite(matrix).all():
+            return exact(value, float("nan"))
+        _, sigma, right = np.linalg.svd(matrix, full_matrices=False)
+        again = (right[kept(place[0], sigma)] ** 2).sum(axis=0)[place[4]]
+        return Reading(value, float(again), 1e-6)
+
+    def rank(place: Place) -> Reading:
+        matrix = both(place)
+        sigma = np.linalg.svd(matrix, compute_uv=False) if np.isfinite(matrix).all() else None
+        value = stored(oracle, group, "rank", place)
+        if sigma is None or place[1] == place[2]:
+            return exact(value, value)  # nothing to count
+        return exact(value, float(kept(place[0], sigma).sum()))
+
+    def eigenvalue(place: Place) -> Reading:
+        name, t, c, k = place
+        own = oracle.results[f"{group}/{name}/gram"][t, c, :, t].astype(np.float64)
+        value = stored(oracle, group, "eigenvalues", place)
+        if not np.isfinite(own).all():
+            return exact(value, float("nan"))
+        again = np.linalg.eigvalsh(own)[::-1][k]
+        return Reading(value, float(again), 1e-7 * float(np.abs(own).max()) * len(own))
+
+    def null(place: Place) -> Reading:
+        """The share follows from the energies of its own draw."""
+        name, t, c, d = place
+        parts = oracle.results[f"{group}/{name}/null_energy"][t, c, d].astype(np.float64)
+        half = len(parts) // 2
+        again = parts[:half].sum() / parts.sum() if np.isfinite(parts).all() else float("nan")
+        return exact(stored(oracle, group, "null_share", place), again)
+
+    yield from _check(oracle, group, "gram", entry)
+    yield from _check(oracle, group, "local_energy", energy)
+    yield from _check(oracle, group, "eigenvalues", eigenvalue)
+    yield from _check(oracle, group, "rank", rank)
+    yield from _check(oracle, group, "null_share", null)
+
+
+def _training(oracle: Oracle) -> Iterator[Check]:
+    """The first step's loss and penalty, at the model that training starts from, on the first batch."""
+    group = "training"
+    regimes = [name for name in names(oracle, group) if name not in JOINT and name not in VECTORS_OF]
+    plain = [name for name in regimes if not _crops(oracle, name)]
+
+    def first(place: Place) -> Reading:
+        regime, t, _ = place
+        rows = draws.batches(
+            oracle.inputs.seed(),
+            f"batches/{oracle.tasks[t]}",
+            len(oracle.files[t]["train/labels"]),
+            int(_setting(oracle, regime, "batch")),
+        )
+        x, y = oracle.sample("train", t, rows)
+        edits = {t: 1.0} if regime == "tau_jp_continue" else {}
+        start = "linear" if edits else regime
+        z = oracle.through(start, oracle.step(start, edits), x)
+        again = float(cross_entropy(oracle.logits(t, z), y))
+        return relative(stored(oracle, group, "loss", place), again, 1e-3)
+
+    found = [place for place in places(oracle, group, "loss", plain) if place[2] == 0]
+    if found:
+        yield Check(group, "loss of the first step", found, first)
+    zero = [name for name in regimes if name != "tau_jp_continue"]
+    found = [place for place in places(oracle, group, "penalty", zero) if place[2] == 0]
+    if found:
+        yield Check(
+            group,
+            "penalty of the first step",
+            found,
+            lambda place: exact(stored(oracle, group, "penalty", place), 0.0),
+        )
+
+
+def _setting(oracle: Oracle, regime: str, key: str) -> float:
+    """Of [finetune.REGIME], else of [finetune]."""
+    section = oracle.inputs.config.get("finetune", {})
+    return float(section.get(regime, {}).get(key, section[key]))
+
+
+def _crops(oracle: Oracle, regime: str) -> bool:
+    """Whether training saw random crops, which are not drawn again here."""
+    section = oracle.inputs.config.get("finetune", {})
+    told = {**section, **section.get(regime, {})}
+    return any(
+        "crop" in key and value not in (0, 0.0, 1, 1.0, False, "", "off", "none")
+        for key, value in told.items()
+    )
+
+
+def _cost(oracle: Oracle) -> Iterator[Check]:
+    """What follows from the model; seconds, flops and peaks are of the program and its machine."""
+    group = "cost"
+    sizes = {name: p.numel() for name, p in oracle.theta0.items()}
+
+    def trained(regime: str) -> int:
+        if not regime.startswith("attention"):
+            return sum(sizes.values())
+        wanted = ["self_attn."] + (["mlp."] if "+mlp" in regime else [])
+        kinds = (".weight", ".bias") if regime.endswith("+bias") else (".weight",)
+        return sum(n for name, n in sizes.items() if any(w in name for w in wanted) and name.endswith(kinds))
+
+    expected: dict[str, Callable[[str], int]] = {
+        "parameters": lambda regime: sum(sizes.values()),
+        "trainable_parameters": trained,
+        "optimiser_memory": lambda regime: 8 * trained(regime),
+    }
+    for name, again in expected.items():
+        yield from _check(
+            oracle,
+            group,
+            name,
+            lambda place, name=name, again=again: exact(  # type: ignore[misc]
+                stored(oracle, group, name, place), again(place[0])
+            ),
+        )
+
+
+def _facts(oracle: Oracle) -> Iterator[Check]:
+    """Classes, and the rows of every sample, which follow from the run's seed."""
+
+    def classes(place: Place) -> Reading:
+        t = place[0]
+        return exact(float(oracle.results["tasks/classes"][t]), float(len(oracle.heads[t][0])))
+
+    yield Check("tasks", "classes", [(t,) for t in range(len(oracle.tasks))], classes)
+    count = sum(p.numel() for p in oracle.theta0.values())
+    yield Check(
+        "model",
+        "parameters",
+        [()],
+        lambda place: exact(float(oracle.results["model"].attrs["parameters"]), count),
+    )
+    told_of_theta0 = text(oracle.results["model"].attrs["fingerprint"])
+    yield Check(
+        "model",
+        "θ0 is another than the fingerprint's",
+        [()],
+        lambda place: exact(float(oracle.fingerprint() != told_of_theta0), 0.0),
+    )
+    told: list[Place] = []
+    oracle.results.visititems(
+        lambda name, node: (
+            told.extend([(name, t) for t in range(len(oracle.tasks))])
+            if name.endswith("/sample_index") and getattr(node, "ndim", 0) == 2
+            else None
+        )
+    )
+
+    def rows(place: Place) -> Reading:
+        """The number of rows that are not those drawn for this split and task."""
+        name, t = place
+        found = oracle.rows(name, t)
+        split = (
+            "train" if name.split("/")[0] in ("smoothness", "ntk") else _split(oracle, *name.split("/")[:2])
+        )
+        count = len(oracle.files[t][f"{split}/labels"])
+        drawn = draws.sample(oracle.inputs.seed(), split, oracle.tasks[t], count, len(found))
+        return exact(float(sum(a != b for a, b in zip(found, drawn, strict=True))), 0.0)
+
+    if told:
+        yield Check("samples", "rows that were not drawn", told, rows)

@@ -1,0 +1,264 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What `recompute` says of a small run folder that is made here; those of the program are in tests/e2e."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import synthetic
+
+from taugrid_analysis import cli
+
+torch = pytest.importorskip("torch", reason="no PyTorch: recompute is optional")
+transformers = pytest.importorskip("transformers", reason="no transformers: recompute is optional")
+
+TASKS = {"stripes": 3, "blobs": 4}
+ROWS, FEATURES, SEED = {"train": 9, "validation": 7, "test": 12}, 6, 3
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """Word by word, as the program's inputs.cpp describes it."""
+    state = 0xCBF29CE484222325
+    for array in arrays:
+        content = array.tobytes()
+        for start in range(0, len(content), 8):
+            (word,) = struct.unpack("<Q", content[start : start + 8].ljust(8, b"\0"))
+            state = ((state ^ word) * 0x9E3779B97F4A7C15) % 2**64
+            state ^= state >> 32
+    return f"{state:016x}"
+
+
+def write_task(path: Path, classes: int) -> str:
+    rng = np.random.default_rng(classes)
+    head = rng.normal(size=(classes, FEATURES)).astype(np.float32)
+    head /= np.linalg.norm(head, axis=1, keepdims=True)
+    parts = [np.array(head.shape, dtype="<i8"), head, np.array([8.0])]
+    channels = np.array([0.5, 0.4, 0.3], dtype=np.float32), np.array([0.2, 0.3, 0.25], dtype=np.float32)
+    parts += channels
+    with h5py.File(path, "w") as file:
+        file["head/weight"] = head
+        file["head/weight"].attrs["logit_scale"] = np.float32(8.0)
+        file.attrs["mean"], file.attrs["std"] = channels
+        for split, rows in ROWS.items():
+            inputs = rng.integers(0, 256, (rows, 16, 16, 3), dtype=np.uint8)
+            labels = np.arange(rows, dtype=np.int64) % classes
+            file[f"{split}/inputs"], file[f"{split}/labels"] = inputs, labels
+            parts += [
+                np.array(inputs.shape, dtype="<i8"),
+                inputs,
+                np.array(labels.shape, dtype="<i8"),
+                labels,
+            ]
+    return digest(*parts)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that measured θ0 and the vectors of one regime; numbers by a plain loop over the pictures."""
+    from taugrid_analysis.recompute import draws, inputs
+
+    run = tmp_path_factory.mktemp("recompute") / "run"
+    (run / "data").mkdir(parents=True)
+    digests = {name: write_task(run / "data" / f"{name}.h5", classes) for name, classes in TASKS.items()}
+    torch.manual_seed(0)
+    shape = transformers.CLIPVisionConfig(
+        hidden_size=12,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=16,
+        patch_size=8,
+        projection_dim=FEATURES,
+    )
+    model = transformers.CLIPVisionModelWithProjection(shape).eval().requires_grad_(False)
+    model.save_pretrained(run / "checkpoints" / "pretrained")
+    start = {name: p.detach().clone() for name, p in model.named_parameters()}
+    content = b"".join(start[name].numpy().tobytes() for name in draws.in_order(start))
+    steps = {}
+    for name in TASKS:
+        with torch.no_grad():
+            for key, p in model.named_parameters():
+                p.copy_(start[key] + 0.05 * torch.randn_like(p))
+        model.save_pretrained(run / "checkpoints" / "standard" / name)
+        steps[name] = torch.cat([(p - start[key]).flatten() for key, p in model.named_parameters()]).double()
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            p.copy_(start[key])
+    with h5py.File(run / "results.h5", "w") as file:
+        size = sum(p.numel() for p in start.values())
+        synthetic.write_head(file, tuple(TASKS), ("tiny", size, "pretrained"), 2, "taugrid run tiny.toml")
+        file["tasks/classes"][...] = list(TASKS.values())
+        file["model"].attrs["fingerprint"] = inputs.fingerprint(content)
+        accuracy, loss = zip(*(plain(model, run / "data" / f"{name}.h5") for name in TASKS), strict=True)
+        group = file.create_group("single_task/pretrained")
+        group["accuracy"], group["loss"] = np.array(accuracy), np.array(loss)
+        rows = [draws.sample(SEED, "test", name, ROWS["test"], ROWS["test"]) for name in TASKS]
+        group["sample_index"] = np.array(rows)
+        vectors = torch.stack(list(steps.values()))
+        file["similarity/standard/norm"] = vectors.norm(dim=1).numpy()
+        lengths = vectors.norm(dim=1)
+        file["similarity/standard/cosine"] = (vectors @ vectors.T / lengths.outer(lengths)).numpy()
+    (run / "config.toml").write_text(
+        f'[run]\nseed = {SEED}\n[data]\nfolder = "data"\n[model]\npath = "gone"\n[finetune]\nbatch = 4\n'
+    )
+    told = "".join(f'"/elsewhere/{name}.h5" = "{one}"\n' for name, one in digests.items())
+    (run / "inputs.toml").write_text(told + f'"/elsewhere/tiny" = "{inputs.fingerprint(content)}"\n')
+    return run
+
+
+def plain(model: object, path: Path) -> tuple[float, float]:
+    """Accuracy and mean cross-entropy over all test points, one after the other."""
+    right, losses = [], []
+    with h5py.File(path) as file, torch.no_grad():
+        head = file["head/weight"][()].astype(float)
+        for picture, label in zip(file["test/inputs"], file["test/labels"], strict=True):
+            x = (picture / 255 - file.attrs["mean"]) / file.attrs["std"]
+            pixels = torch.tensor(x.transpose(2, 0, 1)[None].astype(np.float32))
+            z = model(pixel_values=pixels).image_embeds[0].numpy().astype(float)  # type: ignore[operator]
+            logits = 8.0 * head @ z / np.linalg.norm(z)
+            right.append(logits.argmax() == label)
+            losses.append(np.log(np.exp(logits).sum()) - logits[label])
+    return float(np.mean(right)), float(np.mean(losses))
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+def test_a_whole_run_holds(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["recompute", str(made)]) == 0
+    out = capsys.readouterr().out
+    for quantity in ("single_task: accuracy", "single_task: loss", "similarity: cosine", "tasks: classes"):
+        assert quantity in out
+    assert "not in the run folder" not in out  # data and θ0 are linked there
+    assert out.splitlines()[-1].startswith("all ") and "numbers hold" in out
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "named"),
+    [
+        ("single_task/pretrained/accuracy", 0.2, "single_task: accuracy"),
+        ("single_task/pretrained/loss", 0.01, "single_task: loss"),
+        ("similarity/standard/norm", 0.01, "similarity: norm"),
+        ("single_task/pretrained/sample_index", -1, "samples: rows"),
+        ("tasks/classes", 1, "tasks: classes"),
+    ],
+)
+def test_a_wrong_number_is_found(
+    path: str, change: float, named: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with h5py.File(run / "results.h5", "r+") as file:
+        values = file[path][()]
+        file[path][...] = np.clip(values[..., ::-1], 0, None) if change < 0 else values + change
+    assert cli.main(["recompute", str(run)]) == 1
+    out = capsys.readouterr().out
+    assert "FAILS: stored" in out and named in out.splitlines()[-1]
+
+
+def test_changed_data_are_named_by_digest(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(run / "data" / "blobs.h5", "r+") as file:
+        file["train/labels"][0] += 1
+    before = (run / "inputs.toml").read_text().splitlines()[1].split('"')[3]
+    assert cli.main(["recompute", str(run)]) == 2
+    captured = capsys.readouterr()
+    assert f"blobs.h5 was {before} and is " in captured.err and captured.err.count("\n") == 1
+    assert "stripes" not in captured.err and captured.out == ""
+
+
+def test_another_first_model_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run / "checkpoints" / "pretrained"
+    shutil.rmtree(folder)
+    shutil.copytree(run / "checkpoints" / "standard" / "blobs", folder)
+    assert cli.main(["recompute", str(run)]) == 2
+    assert "pretrained was " in capsys.readouterr().err
+
+
+def test_an_older_folder_is_read_where_its_configuration_says(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.move(run / "data", tmp_path / "data")
+    config = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(config.replace('folder = "data"', f'folder = "{tmp_path / "data"}"'))
+    assert cli.main(["recompute", str(run), "--only", "tasks"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("not in the run folder") and "data/stripes.h5, data/blobs.h5" in first
+    shutil.rmtree(tmp_path / "data")
+    assert cli.main(["recompute", str(run)]) == 2
+    assert "data/stripes.h5: is missing" in capsys.readouterr().err
+
+
+def test_a_group_that_is_not_known_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(run / "results.h5", "r+") as file:
+        file["linearity/standard/cosine"] = np.zeros(3)
+    assert cli.main(["recompute", str(run), "--points", "1"]) == 0
+    assert "linearity: not taken again: a group that this program does not know" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("break_it", "said"),
+    [
+        (lambda run: (run / "config.toml").unlink(), "config.toml: is missing"),
+        (lambda run: (run / "config.toml").write_text("[data"), "config.toml: cannot be read"),
+        (lambda run: (run / "inputs.toml").write_text("= 1"), "inputs.toml: cannot be read"),
+        (lambda run: shutil.rmtree(run / "checkpoints" / "pretrained"), "checkpoints/pretrained: is missing"),
+        (
+            lambda run: (run / "checkpoints" / "pretrained" / "config.json").write_text("{"),
+            "cannot be loaded",
+        ),
+        (lambda run: shutil.rmtree(run / "checkpoints" / "standard"), "cannot be loaded"),
+        (lambda run: other_architecture(run), "measures a ResNet"),
+        (lambda run: other_head(run), "/head is affine"),
+    ],
+)
+def test_what_is_missing_or_broken_is_one_line(
+    break_it: object, said: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    break_it(run)  # type: ignore[operator]
+    assert cli.main(["recompute", str(run)]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1 and "expected" in error
+
+
+def other_architecture(run: Path) -> None:
+    with h5py.File(run / "results.h5", "r+") as file:
+        file["model"].attrs["architecture"] = "ResNet"
+
+
+def other_head(run: Path) -> None:
+    with h5py.File(run / "data" / "blobs.h5", "r+") as file:
+        file["head"].attrs["kind"] = "affine"
+
+
+def test_arguments(run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments, said in (
+        (["--points", "0"], "--points is 0"),
+        (["--seed", "-1"], "--seed is -1"),
+        (["--only", "cost"], "has no group cost"),
+    ):
+        assert cli.main(["recompute", str(run), *arguments]) == 2
+        assert said in capsys.readouterr().err
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "taugrid_analysis.recompute.command.find_spec", lambda name: None if name == "torch" else find(name)
+    )
+    assert cli.main(["recompute", str(run)]) == 2
+    assert capsys.readouterr().err.count("torch is not installed") == 1
+
+
+def test_the_digest_of_a_run_that_exists() -> None:
+    """Words of eight bytes, the last padded: three bytes and then eight, by hand."""
+    from taugrid_analysis.recompute.inputs import digest_words, fingerprint
+
+    parts = [b"abc", b"12345678"]
+    assert digest_words(iter(parts)) == digest(*[np.frombuffer(part, dtype=np.uint8) for part in parts])
+    assert fingerprint(b"a") == "af63dc4c8601ec8c"  # FNV-1a's published test vector
+    assert json.dumps(digest()) == '"cbf29ce484222325"'

@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`recompute` on what the program wrote: every group holds, and what is wrong in a run folder is found."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from launch import measure
+from world import TASKS, World
+
+
+def recompute(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "taugrid_analysis", "recompute", folder, *arguments],
+                          capture_output=True, text=True, timeout=600, check=False)
+
+
+@pytest.fixture
+def copy(papers_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(papers_folder, tmp_path / "run", symlinks=True,
+                                ignore=shutil.ignore_patterns("units", "scratch", "log")))
+
+
+def test_every_group_of_a_run_holds(papers_folder: Path) -> None:
+    done = recompute(papers_folder, "--points", "40")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with h5py.File(papers_folder / "results.h5") as file:
+        for group in file:
+            assert f"\n{group}: " in done.stdout, group
+    assert "does not know" not in done.stdout and "numbers hold" in done.stdout.splitlines()[-1]
+
+
+def test_the_same_seed_draws_the_same_sample(papers_folder: Path) -> None:
+    def places(seed: str) -> list[str]:
+        done = recompute(papers_folder, "--points", "5", "--seed", seed, "--only", "similarity")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.splitlines()[:-1]  # the last has the seconds
+
+    assert places("1") == places("1") != places("2")
+
+
+@pytest.mark.parametrize(("path", "change"), [
+    ("tau_jp/linear/value", 1.01), ("similarity/attention/loss_gap", 1.1), ("smoothness/*/lambda_max", 1.02),
+    ("ntk/random/gram", 1.1), ("representation/tau_jp/error_by_task", 1.1), ("multitask/multitask/loss", 1.01),
+    ("addition/posthoc/absolute", 1.001), ("continuation/tau_jp_continue/tau_jp", 1.01),
+])
+def test_a_number_that_is_wrong_is_found(copy: Path, path: str, change: float) -> None:
+    group, regime, name = path.split("/")
+    with h5py.File(copy / "results.h5", "r+") as file:
+        for each in file[group] if regime == "*" else [regime]:
+            file[f"{group}/{each}/{name}"][...] = file[f"{group}/{each}/{name}"][()] * change
+    done = recompute(copy, "--points", "60", "--only", group)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAILS: stored" in done.stdout and group in done.stdout.splitlines()[-1]
+
+
+def test_another_accuracy_is_found(copy: Path) -> None:
+    with h5py.File(copy / "results.h5", "r+") as file:
+        file["negation/linear/test_target"][...] += 0.2
+    done = recompute(copy, "--points", "200", "--only", "negation")
+    assert done.returncode == 1 and "negation: test_target" in done.stdout.splitlines()[-1]
+
+
+def test_data_that_have_changed_are_named_by_their_digest(world: World, copy: Path, tmp_path: Path) -> None:
+    """In the run folder itself, where new runs link them."""
+    (copy / "data").mkdir(exist_ok=True)
+    for name in (*TASKS, "plaids"):
+        target = copy / "data" / f"{name}.h5"
+        target.unlink(missing_ok=True)
+        shutil.copy(world.task(name), target)
+    assert recompute(copy, "--points", "1", "--only", "tasks").returncode == 0
+    with h5py.File(copy / "data" / f"{TASKS[1]}.h5", "r+") as file:
+        pictures = file["test/inputs"][0]
+        file["test/inputs"][0] = np.where(pictures > 128, pictures - 1, pictures + 1)
+    done = recompute(copy, "--points", "1", "--only", "tasks")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    before = next(line.split('"')[3] for line in (copy / "inputs.toml").read_text().splitlines() if TASKS[1] in line)
+    assert f"{TASKS[1]}.h5 was {before} and is " in done.stderr
+
+
+def test_a_random_start_is_drawn_again(world: World, tmp_path: Path) -> None:
+    settings = ("--set", "model.init=random", "--set", 'ntk.init=["random"]')
+    measure(world.experiment, tmp_path / "run", *settings)
+    done = recompute(tmp_path / "run", "--points", "12")
+    assert done.returncode == 0, done.stdout + done.stderr
