@@ -13,10 +13,10 @@ from taugrid_analysis.tables.cells import cell
 from taugrid_analysis.text_table import Column, Measured, Table, Value
 
 JUDGED = (
-    f"Verdict: ours is rounded as printed and held against the range of the papers that print the cell;"
+    "Verdict: ours is rounded as printed and held against the range of the papers that print the cell;"
     f" {100 * sampling.LEVEL:.0f} % of what the numbers of test points explain, ours and theirs, counts as"
-    " agreement."
-    " Seeds and training are not in it, and where both have the same test points it is wider than need be."
+    " agreement. Seeds and training are not in it, and where both have the same test points it is wider than"
+    " need be."
 )
 
 
@@ -138,8 +138,8 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
     if source.measure == "cost":
         return [
             "megabytes: four bytes a parameter, θ0 beside θ where the model is linearised; peak_megabytes:"
-            " the most"
-            " bytes of tensors alive at once during a training step, which the paper does not print.",
+            " the most bytes of tensors alive at once during a training step, which the paper does not"
+            " print.",
             f"Published for {source.setting}: ours are of another model, without difference.",
         ]
     found = ["Accuracies in percent, errors and differences in points."]
@@ -156,12 +156,10 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
     if source.init == "random":
         found.append(
             f"{OTHER_START}: ours is drawn as Hugging Face draws CLIP (patches and positions with deviation"
-            " 0.02, attention"
-            " and MLP from normal distributions that narrow with the number of layers). The paper's is"
-            " open_clip's: it"
-            " leaves patches, attention and MLP at PyTorch's own (Kaiming and Xavier uniform, biases too)"
-            " and draws"
-            " positions with deviation 1/√width. So there is no verdict."
+            " 0.02, attention and MLP from normal distributions that narrow with the number of layers). The"
+            " paper's is open_clip's: it leaves patches, attention and MLP at PyTorch's own (Kaiming and"
+            " Xavier uniform, biases too) and draws positions with deviation 1/√width. So there is no"
+            " verdict."
         )
     return found
 

@@ -17,8 +17,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
         found.append(
             (
                 "model",
-                f"{model.name} ({model.architecture}, {model.parameters:,} parameters, {model.init}),"
-                f" θ0 {model.fingerprint[:12]}",
+                f"{model.name} ({model.architecture}, {model.parameters:,} parameters, {model.init}), θ0"
+                f" {model.fingerprint[:12]}",
             )
         )
     found.append(("tasks", f"{len(results.tasks)}: {', '.join(results.tasks)}"))

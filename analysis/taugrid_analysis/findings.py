@@ -89,8 +89,8 @@ def _predictors(run: Run) -> str:
         if line.regime not in best or abs(line.spearman.value) > abs(best[line.regime].spearman.value):
             best[line.regime] = line
     parts = [
-        f"{predictors.TITLES[line.predictor]} ({regime}, rank correlation {line.spearman.value:+.2f},"
-        f" p {line.spearman.best:.3f} by task permutations, corrected for {line.looked} predictors)"
+        f"{predictors.TITLES[line.predictor]} ({regime}, rank correlation {line.spearman.value:+.2f}, p"
+        f" {line.spearman.best:.3f} by task permutations, corrected for {line.looked} predictors)"
         for regime, line in best.items()
     ]
     if parts:
@@ -98,8 +98,7 @@ def _predictors(run: Run) -> str:
     if tested:
         return (
             "Nothing measured without the outcome predicts the normalised accuracy of a pair's sum beyond"
-            " what"
-            " permutations of the tasks reach in 5 %."
+            " what permutations of the tasks reach in 5 %."
         )
     return ""
 
@@ -128,8 +127,8 @@ def _disentanglement(run: Run) -> list[str]:
             mine, theirs = common.error[name].mean(axis=1), common.error[base].mean(axis=1)
             fewer = int(np.sum(mine < theirs - 1e-12))
             sentence += (
-                f"; at matched norm, averaged along the diagonal up to a step of {common.length[-1]:.2f},"
-                f" it has {mean(mine):.3f} against {mean(theirs):.3f} and is lower in {fewer}"
+                f"; at matched norm, averaged along the diagonal up to a step of {common.length[-1]:.2f}, it"
+                f" has {mean(mine):.3f} against {mean(theirs):.3f} and is lower in {fewer}"
             )
         sentences.append(sentence + ".")
     return sentences
@@ -155,8 +154,7 @@ def _bound(run: Run) -> str:
             holds = int((found["tightness"] <= 1).sum())
             parts.append(
                 f"{name}, {holds} of {len(found)} gaps, which are {100 * found['tightness'].median():.2g} %"
-                " of it"
-                " in the median"
+                " of it in the median"
             )
     return f"The bound L C (1+ε) on a task's loss gap holds for {'; '.join(parts)}." if parts else ""
 

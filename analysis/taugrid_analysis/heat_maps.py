@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from taugrid_analysis import measures, sampling
-from taugrid_analysis.records import Array, Floats
+from taugrid_analysis import measures
+from taugrid_analysis.records import Array
 from taugrid_analysis.run import Run
 
 Packed = dict[str, Any]
@@ -79,22 +79,15 @@ def _grid(run: Run, regime: str, grid: xr.Dataset) -> Packed:
         "points": None,
         "note": "error not known",
     }
-    if counts is not None and measures.is_share(grid):
+    errors = measures.mean_errors(grid, chosen)
+    if counts is not None and errors is not None:
         many = counts[chosen][:, :, None, None]
         wrong = terms * many
         if np.abs(wrong - wrong.round()).max(initial=0) < 1e-6 and counts.max() < 2**16:
             made["points"] = counts[chosen].tolist()
-            made["mean_error"] = _numbers(_mean_errors(terms, many, chosen), "float32")
+            made["mean_error"] = _numbers(errors, "float32")
             return made | _numbers(wrong.round(), "uint16")
     return made | _numbers(terms, "float32")
-
-
-def _mean_errors(terms: Floats, points: Array, chosen: Array) -> Floats:
-    """Standard error [A,A] of the mean over pairs, at most: a task's terms are taken as fully correlated."""
-    errors = sampling.binomial(terms, np.broadcast_to(points, terms.shape))
-    of_task = np.zeros((int(chosen.max(initial=0)) + 1, *errors.shape[2:]))
-    np.add.at(of_task, chosen, errors)
-    return np.asarray(np.sqrt((of_task**2).sum(axis=0)) / max(len(chosen), 1))
 
 
 def _matrix(

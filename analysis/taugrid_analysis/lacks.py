@@ -20,8 +20,7 @@ FOLLOWS = {
     "symmetric_error": "no symmetric KL: the paper's scale cannot be compared with",
     "symmetric_error_by_task": "no symmetric KL of either task",
     "correct": "errors are binomial; a ratio or difference of two models on the same points is taken as of"
-    " different"
-    " points, so that its error is usually too large",
+    " different points, so that its error is usually too large",
     SPLIT: "ξ is taken as measured on test points",
     PENALTY[0]: "the penalty is taken as the mean squared norm",
     PENALTY[1]: "the others' penalties are taken as added up",

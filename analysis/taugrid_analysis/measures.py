@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -50,6 +51,15 @@ def metric(grid: xr.Dataset, usual: str = "disagreement") -> str:
     return str(grid.attrs.get("metric", grid["error_by_task"].attrs.get("metric", usual)))
 
 
+def errors(grid: xr.Dataset, pairs: Array) -> Floats | None:
+    """Standard errors [P,2,A,A] of both terms everywhere; None where points are not counted."""
+    counts = points(grid)
+    if counts is None or not is_share(grid):
+        return None
+    terms = grid["error_by_task"].to_numpy().astype(float)
+    return sampling.binomial(terms, np.broadcast_to(counts[pairs][:, :, None, None], terms.shape))
+
+
 def at_errors(grid: xr.Dataset, alpha1: float, alpha2: float, pairs: Array) -> Floats:
     """Standard errors [P,2] of both terms at (α1,α2); NaN where points are not counted."""
     counts = points(grid)
@@ -58,29 +68,39 @@ def at_errors(grid: xr.Dataset, alpha1: float, alpha2: float, pairs: Array) -> F
     return sampling.binomial(at(grid, alpha1, alpha2, "error_by_task"), counts[pairs])
 
 
-def pairs_mean_error(terms: Floats, pairs: Array) -> float:
-    """Standard error of a mean over pairs, at most: one task's terms are taken as fully correlated.
+def mean_errors(grid: xr.Dataset, pairs: Array) -> Floats | None:
+    """Standard error [A,A] of the mean over pairs, at most: one task's terms are taken as fully correlated.
 
-    terms: standard errors [P,2]. All pairs of a task are measured on the same points of it.
+    All pairs of a task are measured on the same points of it. None where points are not counted.
     """
-    if not len(pairs):
-        return float("nan")
-    of_task = np.zeros(int(pairs.max()) + 1)
+    found = errors(grid, pairs)
+    return _over_pairs(found, pairs) if found is not None and len(pairs) else None
+
+
+def pairs_mean_error(terms: Floats, pairs: Array) -> float:
+    """The same of one number a pair, from the standard errors [P,2] of its two terms."""
+    return float(_over_pairs(terms, pairs)) if len(pairs) else float("nan")
+
+
+def _over_pairs(terms: Floats, pairs: Array) -> Floats:
+    of_task = np.zeros((int(pairs.max()) + 1, *terms.shape[2:]))
     np.add.at(of_task, pairs, terms)
-    return float(np.sqrt((of_task**2).sum()) / len(pairs))
+    return np.asarray(np.sqrt((of_task**2).sum(axis=0)) / len(pairs))
 
 
-def box_mean(grid: xr.Dataset, low: float, high: float, variable: str = "error") -> Floats:
+def box(grid: xr.Dataset, low: float = -np.inf, high: float = np.inf) -> tuple[Any, ...]:
+    """Indices of the grid points with low ≤ α1, α2 ≤ high, for the last two axes."""
+    alpha = grid["alpha_1"].to_numpy()
+    inside = np.flatnonzero((alpha >= low - SLACK) & (alpha <= high + SLACK))
+    return tuple(np.ix_(inside, inside))
+
+
+def box_mean(grid: xr.Dataset, low: float = -np.inf, high: float = np.inf, variable: str = "error") -> Floats:
     """Mean over the grid points with low ≤ α1, α2 ≤ high, a number a pair; NaN if the box holds none."""
-    inside = slice(low - SLACK, high + SLACK)
-    chosen = grid[variable].sel(alpha_1=inside, alpha_2=inside)
-    if not chosen.sizes["alpha_1"]:
+    chosen = grid[variable].to_numpy()[(..., *box(grid, low, high))]
+    if not chosen.shape[-1]:
         return np.full(grid.sizes["pair"], np.nan)
-    return np.asarray(chosen.mean(["alpha_1", "alpha_2"]).to_numpy(), dtype=float)
-
-
-def grid_mean(grid: xr.Dataset, variable: str = "error") -> Floats:
-    return np.asarray(grid[variable].mean(["alpha_1", "alpha_2"]).to_numpy(), dtype=float)
+    return np.asarray(chosen.mean(axis=(-2, -1)), dtype=float)
 
 
 def diagonal(grid: xr.Dataset) -> tuple[Floats, Floats]:

@@ -94,17 +94,16 @@ def _family(
     measured = {key: x for key, x in known.items() if x is not None}
     tested = correlation.estimates(measured, y, run.results.pairs)
     looked = sum(np.isfinite(one.value) for one in tested.values())
-    absent = np.full(len(y), np.nan)
     return [
         Line(
             regime,
             name,
             key,
-            told[key] if key in measured else "",
-            correlation.usable(measured.get(key, absent), y),
-            correlation.pearson(measured.get(key, absent), y),
-            tested.get(key, correlation.NOTHING),
+            told[key],
+            correlation.usable(x, y),
+            correlation.pearson(x, y),
+            tested[key],
             looked,
         )
-        for key in known
+        for key, x in measured.items()
     ]

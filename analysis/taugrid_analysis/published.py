@@ -160,8 +160,8 @@ def identify(results: Results) -> Identity:
             return Identity(
                 None,
                 entry["title"],
-                f"the model is called {model.name} but has {model.parameters:,} parameters,"
-                f" the papers' has {entry['parameters']:,}",
+                f"the model is called {model.name} but has {model.parameters:,} parameters, the papers' has"
+                f" {entry['parameters']:,}",
                 "other size",
             )
         wanted, found = set(known["tasks"]), {task.lower() for task in results.tasks}

@@ -92,9 +92,9 @@ def _parts(run: Run) -> list[Part]:
             "disentanglement",
             "ξ along the diagonal α₁ = α₂ = α: mean over pairs, band from the lower to the upper quartile."
             " Left against α; right against the length of the step, so that a regime does not look better"
-            " only because its task vectors are shorter. Linear between grid points, further apart for"
-            " longer vectors: where ξ bends upwards that raises their curve a little. The axis ends where the"
-            " first pair leaves its grid.",
+            " only because its task vectors are shorter. Linear between grid points, further apart for longer"
+            " vectors: where ξ bends upwards that raises their curve a little. The axis ends where the first"
+            " pair leaves its grid.",
             [grids.matched(run)],
             {"matched.csv": lambda: sheets.matched(run)},
         ),
@@ -103,10 +103,8 @@ def _parts(run: Run) -> list[Part]:
             "Task addition",
             "addition",
             "θ0 + α Σ τ over all tasks: mean test accuracy by α, and the α that validation chose, with one"
-            " standard"
-            f" error of the evaluation sample; with up to {runs.MOST} regimes thin: each task, dotted: mean"
-            " validation"
-            " accuracy.",
+            f" standard error of the evaluation sample; with up to {runs.MOST} regimes thin: each task,"
+            " dotted: mean validation accuracy.",
             [runs.addition(run)],
             {"addition.csv": lambda: sheets.sweep(run, "addition")},
         ),
@@ -115,10 +113,8 @@ def _parts(run: Run) -> list[Part]:
             "Task negation",
             "negation",
             "θ0 − α τ of each task: bars are means over the tasks, dots are tasks, lines one standard error"
-            " of the"
-            " evaluation sample. α: least target accuracy on validation that keeps the control; tasks where"
-            " no α does"
-            " are left out.",
+            " of the evaluation sample. α: least target accuracy on validation that keeps the control; tasks"
+            " where no α does are left out.",
             [edits.negation(run)],
             {
                 "negation.csv": lambda: sheets.columns(
@@ -132,8 +128,7 @@ def _parts(run: Run) -> list[Part]:
             "Single-task accuracy",
             "single_task",
             "Test accuracy of θ0 and of each fine-tuned model on its own task; lines: one standard error of"
-            " the"
-            " evaluation sample.",
+            " the evaluation sample.",
             [tasks.accuracies(run)],
             {
                 "accuracy.csv": lambda: sheets.columns(
@@ -164,10 +159,9 @@ def _parts(run: Run) -> list[Part]:
             "pair_addition",
             "Above: each pair's τJp and the normalised accuracy of its sum. Below: rank correlation of each"
             " predictor with that accuracy; lines span what leaving out any one task gives. Filled:"
-            " permutations of"
-            " the tasks reach the value, for the best of the predictors, in fewer than 5 %. Below the dashed"
-            " line stands"
-            " ξ, another measure of the same thing. All numbers are in the table of predictors.",
+            " permutations of the tasks reach the value, for the best of the predictors, in fewer than 5 %."
+            " Below the dashed line stands ξ, another measure of the same thing. All numbers are in the table"
+            " of predictors.",
             [_products(run), interference.forest(run)],
             {"pairs.csv": lambda: pairs.reset_index()},
         ),
@@ -184,8 +178,7 @@ def _parts(run: Run) -> list[Part]:
             "Loss gap and its bound",
             "smoothness",
             "A point is one task of one pair: how much its test loss rises at θ0 + ½(τ₁+τ₂), against the"
-            " bound L C (1+ε)"
-            " with the curvature L of its training loss, C the larger ‖τ‖² and ε the cosine.",
+            " bound L C (1+ε) with the curvature L of its training loss, C the larger ‖τ‖² and ε the cosine.",
             [tasks.smoothness(run)],
             {"bound.csv": lambda: sheets.bound(run)},
         ),
@@ -195,10 +188,8 @@ def _parts(run: Run) -> list[Part]:
             "ntk",
             "Σφ² over the eigenfunctions of the kernel between a trained task's points and those of it and a"
             " control task, mean over logits. The kernel of points with themselves lifts the own share above"
-            " ½ even"
-            " where the control is more of the same task: that share is the null, measured with second"
-            " samples of the"
-            " task. Right: share less null; 0 is a control like the task itself.",
+            " ½ even where the control is more of the same task: that share is the null, measured with second"
+            " samples of the task. Right: share less null; 0 is a control like the task itself.",
             [kernel.local_energy(run)],
             {"ntk_share.csv": "ntk", "ntk_energy.csv": lambda: sheets.energy(run)},
         ),
@@ -207,8 +198,7 @@ def _parts(run: Run) -> list[Part]:
             "Training loss",
             "training",
             f"Moving average over a thirtieth of the steps, mean over tasks; with up to {runs.MOST} regimes"
-            " thin: each"
-            " task.",
+            " thin: each task.",
             [runs.training(run)],
             {"training.csv": lambda: sheets.training(run)},
         ),
@@ -217,8 +207,7 @@ def _parts(run: Run) -> list[Part]:
             "Cost of a training step",
             "cost",
             "By regime; more in the table of costs. Peak memory: most bytes of tensors alive at once; four"
-            " bytes a"
-            " parameter: twice for a linearised model, which holds θ0 too.",
+            " bytes a parameter: twice for a linearised model, which holds θ0 too.",
             [edits.cost(run)],
             {"cost.csv": lambda: sheets.cost(run)},
         ),
@@ -290,7 +279,6 @@ def _grid_caption(run: Run) -> str:
     clipped = f" {100 * above:.2g} % of the cells lie above and take the darkest colour." if above > 0 else ""
     return (
         f"All {len(run.results.pairs)} pairs, one panel each; one colour scale, 0 to {top:.3g}, for all"
-        " regimes;"
-        f" light is disentangled.{clipped} Red: [0,1]², where α for addition is searched. Point at a cell to"
-        f" read it.{without}"
+        f" regimes; light is disentangled.{clipped} Red: [0,1]², where α for addition is searched. Point at a"
+        f" cell to read it.{without}"
     )

@@ -129,14 +129,12 @@ def table(found: list[Summary]) -> Table:
         [Column("start"), Column("regime"), Column("penalty"), Column("seed"), *columns],
         notes=[
             "gain: single − zero_shot; added: θ0 + α Σ τ at the α chosen on validation; recovered: its part"
-            " of the"
-            " gain; normalized: over the tasks' own models.",
+            " of the gain; normalized: over the tasks' own models.",
             "ξ at equal ‖τ‖: along the diagonal, averaged up to a step's length that both regimes reach.",
             "±: of a seed, one standard error of its evaluation sample; of the mean, the deviation over"
             " √seeds.",
-            "sampling: what the seeds' own evaluation samples add to the deviation, less for points that"
-            " they share;"
-            " training: the rest, √(deviation² − sampling²), 0 where sampling alone explains it.",
+            "sampling: what the seeds' own evaluation samples add to the deviation, less for points that they"
+            " share; training: the rest, √(deviation² − sampling²), 0 where sampling alone explains it.",
         ],
     )
     for kind in dict.fromkeys(one.kind for one in found):
@@ -246,8 +244,7 @@ def predictor_table(runs: Sequence[Run]) -> Table:
     if result.rows:
         result.notes.append(
             "p of the best: Mantel's test in each run, corrected for the best of the predictors; the largest"
-            " of all"
-            " runs. *: no predictor, another measure of the same thing."
+            " of all runs. *: no predictor, another measure of the same thing."
         )
     return result
 

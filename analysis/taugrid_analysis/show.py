@@ -119,7 +119,7 @@ def _maps(run: Run, room: int) -> list[str]:
         return []
     blocks = []
     for name, grid in found.items():
-        values, alpha = grid["error"].mean("pair").to_numpy(), grid["alpha_1"].to_numpy()
+        values, alpha = np.nan_to_num(grid["error"].mean("pair").to_numpy()), grid["alpha_1"].to_numpy()
         stride = -(-len(alpha) // most)
         values = values[::stride, ::stride]
         rows = [

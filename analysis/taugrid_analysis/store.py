@@ -96,7 +96,7 @@ class Store:
 
     def increasing(self, path: str, least: int) -> Array:
         values = self.array(path, (None,))
-        if len(values) < least or not np.all(np.diff(values) > 0):
+        if len(values) < least or not np.isfinite(values).all() or np.any(np.diff(values) <= 0):
             raise InputError("is not increasing", self.where(path), f"at least {least} values")
         return values
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import synthetic
@@ -133,6 +134,27 @@ def test_half_a_share_is_no_null() -> None:
     energy = (right[sigma > 1e-6 * sigma[0]] ** 2).sum(0)
     share = measures.own_share(np.stack([[energy, energy]] * 2)[:, :, None, :])[0, 1]
     assert share > 0.55
+
+
+def test_errors_of_a_grid(run_folder: Path) -> None:
+    """Cell by cell from the file: binomial of each term, tasks' terms added up, then over the pairs."""
+    with Run(run_folder) as run, h5py.File(run_folder / "results.h5") as file:
+        terms = file["disentanglement/standard/error_by_task"][()]
+        found = measures.mean_errors(grid_of(run, "standard"), run.results.pairs)
+        row, frame = run.summary.loc["standard"], run.pairs.loc["standard"]
+    p = np.clip(terms, 1 / 258, 1 - 1 / 258)
+    each = np.sqrt(p * (1 - p) / 256)
+    of_task = [
+        sum(each[k, side] for k, pair in enumerate(synthetic.PAIRS) for side in (0, 1) if pair[side] == t)
+        for t in range(8)
+    ]
+    expected = np.sqrt(np.square(of_task).sum(axis=0)) / 28
+    np.testing.assert_allclose(found, expected)
+    assert row["xi_grid_error"] == pytest.approx(expected.mean())
+    assert row["xi_box_error"] == pytest.approx(expected[6:9, 6:9].mean())
+    cells = np.hypot(each[:, 0], each[:, 1])
+    np.testing.assert_allclose(frame["xi_box_error"], cells[:, 6:9, 6:9].mean(axis=(1, 2)))
+    np.testing.assert_allclose(frame["xi_one_error"], cells[:, 8, 8])
 
 
 def test_error_of_a_mean_over_pairs_is_at_most(run_folder: Path) -> None:

@@ -272,7 +272,11 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return found
 
 
-def test_three_models_in_one_figure(sizes: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_models_in_one_figure(
+    sizes: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [plate for plate in plates.plates("tangent_space") if plate.number in (2, 5, 7, 11)]
+    monkeypatch.setattr(plates, "plates", lambda paper: few)
     out = sizes[0].parent / "out"
     paths = [str(path) for path in sizes]
     assert cli.main(["figures", *paths, "--paper", "tangent_space", "--out", str(out)]) == 0

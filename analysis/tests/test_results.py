@@ -131,6 +131,37 @@ def test_an_axis_that_does_not_increase(path: str, file: Path, capsys: pytest.Ca
     assert f"/{path}" in line and "is not increasing" in line
 
 
+def test_an_axis_that_is_not_finite(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        handle["addition/linear/alpha"][-1] = np.inf
+    assert "/addition/linear/alpha" in refusal(capsys, "show", str(file))
+
+
+@pytest.mark.parametrize(
+    "path", ["disentanglement/linear/error", "single_task/linear/accuracy", "ntk/pretrained/local_energy"]
+)
+def test_numbers_that_are_not_known_are_dashes(
+    path: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file full of NaN keeps the contract: what cannot be said is left out."""
+    with h5py.File(file, "r+") as handle:
+        handle[path][...] = np.nan
+    for command in ("show", "tables"):
+        assert cli.main([command, str(file)]) == 0
+        captured = capsys.readouterr()
+        assert captured.err == "" and "nan" not in captured.out.replace("nand", "")
+
+
+@pytest.mark.parametrize("path", ["single_task/linear/accuracy", "tau_jp/linear/value", "tasks/classes"])
+def test_text_in_place_of_numbers(path: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        shape = handle[path].shape
+        del handle[path]
+        handle[path] = np.full(shape, b"many", dtype="S4")
+    line = refusal(capsys, "tables", str(file))
+    assert f"/{path}" in line and "expected numbers" in line
+
+
 def test_a_cost_below_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with h5py.File(file, "r+") as handle:
         handle["cost/linear/seconds_per_step"][...] = -1.0

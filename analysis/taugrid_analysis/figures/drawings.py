@@ -60,7 +60,7 @@ def _one(run: Run, regime: str) -> Array:
     """What the pairs are ordered by: ξ(1,1), or the grid's mean where it does not reach (1,1)."""
     grid = _grid(run, regime)
     one = measures.at(grid, 1.0, 1.0)
-    return one if np.isfinite(one).any() else measures.grid_mean(grid)
+    return one if np.isfinite(one).any() else measures.box_mean(grid)
 
 
 def examples(*regimes: str) -> Draw:

@@ -111,13 +111,30 @@ def _grid(grid: xr.Dataset | None, variable: str, prefix: str, chosen: Array) ->
         numbers = (
             measures.at(grid, 1.0, 1.0, variable),
             measures.box_mean(grid, 0.0, 1.0, variable),
-            measures.grid_mean(grid, variable),
+            measures.box_mean(grid, variable=variable),
         )
         found = dict(zip(columns, numbers, strict=True))
     if prefix == "xi":
-        terms = measures.at_errors(grid, 1.0, 1.0, chosen) if grid is not None else None
-        found["xi_one_error"] = np.sqrt((terms**2).sum(axis=1)) if terms is not None else nothing
+        found |= dict.fromkeys((f"{column}_error" for column in columns), nothing)
+        if grid is not None:
+            found |= _grid_errors(grid, chosen)
     return found
+
+
+def _grid_errors(grid: xr.Dataset, chosen: Array) -> dict[str, Array]:
+    """A pair's cells have the same points: a mean over cells has at most the mean of their errors."""
+    at_one = np.hypot(*measures.at_errors(grid, 1.0, 1.0, chosen).T)
+    terms = measures.errors(grid, chosen)
+    if terms is None:
+        return {"xi_one_error": at_one}
+    cells = np.hypot(terms[:, 0], terms[:, 1])
+    inside = cells[(..., *measures.box(grid, 0.0, 1.0))]
+    unknown = np.full(len(chosen), np.nan)
+    return {
+        "xi_one_error": at_one,
+        "xi_box_error": inside.mean(axis=(1, 2)) if inside.size else unknown,
+        "xi_grid_error": cells.mean(axis=(1, 2)),
+    }
 
 
 def _sums(results: Results, name: str) -> dict[str, Array]:

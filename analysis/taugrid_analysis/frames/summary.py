@@ -115,12 +115,13 @@ def _negation(results: Results, name: str) -> dict[str, float]:
 def _xi(results: Results, name: str) -> dict[str, float]:
     grid, chosen = results.data("disentanglement", name), results.pairs
     if grid is None:
-        return {"xi_near": NOTHING, "xi_one": NOTHING, "xi_box": np.nan, "xi_grid": np.nan}
+        return dict.fromkeys(("xi_near", "xi_one", "xi_box", "xi_grid"), NOTHING)
     found: dict[str, float] = {}
     for column, alpha in (("xi_near", measures.NEAR_ORIGIN), ("xi_one", 1.0)):
         error = measures.pairs_mean_error(measures.at_errors(grid, alpha, alpha, chosen), chosen)
         found[column] = Measured(mean(measures.at(grid, alpha, alpha)), error)
-    return found | {
-        "xi_box": mean(measures.box_mean(grid, 0.0, 1.0)),
-        "xi_grid": mean(measures.grid_mean(grid)),
-    }
+    errors = measures.mean_errors(grid, chosen)
+    for column, box in (("xi_box", (0.0, 1.0)), ("xi_grid", (-np.inf, np.inf))):
+        cells = errors[measures.box(grid, *box)] if errors is not None else np.array([])
+        found[column] = Measured(mean(measures.box_mean(grid, *box)), cells.mean() if cells.size else np.nan)
+    return found

@@ -56,11 +56,9 @@ def cost(run: Run) -> Table:
         table.rows.append(row)
     if table.rows:
         table.notes += [
-            "weights: four bytes a parameter, twice for θ0 beside θ where the model is linearised: what"
-            " table 4 of the"
-            " attention paper calls cost (891.6 MB for 222.9 M parameters). peak: most bytes of tensors"
-            " alive at once"
-            " during a step, which that table does not have.",
+            "weights: four bytes a parameter, twice for θ0 beside θ where the model is linearised: what table"
+            " 4 of the attention paper calls cost (891.6 MB for 222.9 M parameters). peak: most bytes of"
+            " tensors alive at once during a step, which that table does not have.",
             "÷ standard: seconds a step; GF: 10⁹ floating point operations. Seconds are this machine's.",
         ]
     return table

@@ -204,9 +204,9 @@ def negation(run: Run) -> Table:
     assert first is not None
     share, named = first.attrs["control_threshold"], first.attrs["control"]
     table.notes += [
-        f"Control task {named}. α: least target accuracy on validation with at least"
-        f" {100 * share:g} % of θ0's control accuracy; a task where none qualifies is left out, and"
-        " where none of all tasks does, a dash is printed. α = 1 is not chosen: kept is counted on test.",
+        f"Control task {named}. α: least target accuracy on validation with at least {100 * share:g} % of"
+        " θ0's control accuracy; a task where none qualifies is left out, and where none of all tasks does, a"
+        " dash is printed. α = 1 is not chosen: kept is counted on test.",
         SAMPLE + " All tasks share the control's points, so a mean does not lessen the control's.",
     ]
     return table

@@ -43,18 +43,15 @@ def predictor_table(run: Run) -> Table:
     table.notes += [
         "p: Mantel's test of Spearman's correlation, two-sided: the share of permutations of the tasks"
         f" ({correlation.PERMUTATIONS:,} drawn with seed {correlation.SEED}, or all) that reach it. p of the"
-        " best: the"
-        f" largest of the {looked} predictors measured reaches it, as the best is found by looking at all.",
+        f" best: the largest of the {looked} predictors measured reaches it, as the best is found by looking"
+        " at all.",
         "least, largest: leaving out one task and all its pairs. points: the split that the predictor is"
-        " measured on;"
-        " the outcome is of test points.",
+        " measured on; the outcome is of test points.",
         "*: no predictor. ξ(1,1) bounds the change of accuracy by construction: another measure of the same"
         " thing.",
-        "Σ L C (1+ε): bounds of both tasks' loss gaps, added; NTK share − null: own share of the local"
-        " energy beyond"
-        " that with more of the same task as control, mean of both directions. A dash: not measured,"
-        " constant, or"
-        f" fewer than {correlation.LEAST} pairs.",
+        "Σ L C (1+ε): bounds of both tasks' loss gaps, added; NTK share − null: own share of the local energy"
+        " beyond that with more of the same task as control, mean of both directions. A dash: not measured,"
+        f" constant, or fewer than {correlation.LEAST} pairs.",
     ]
     shared = [name for name in run.results.names("pair_addition") if _borrowed(run, name)]
     if shared:
@@ -108,10 +105,9 @@ def bound_table(run: Run) -> Table:
         )
     if table.rows:
         table.notes.append(
-            "tightness: gap/bound, median over a task's pairs; 1 is a tight bound, near 0 one that says"
-            " little, above 1"
-            " one that fails. Gap: test loss; L: curvature of the training loss at the task's own model"
-            " (theorem 4.4"
-            " of the bases paper takes both of one loss, and θ_i for a minimum of it)."
+            "Without ±: losses of single points are not stored. tightness: gap/bound, median over a task's"
+            " pairs; 1 is a tight bound, near 0 one that says little, above 1 one that fails. Gap: test loss;"
+            " L: curvature of the training loss at the task's own model (theorem 4.4 of the bases paper takes"
+            " both of one loss, and θ_i for a minimum of it)."
         )
     return table

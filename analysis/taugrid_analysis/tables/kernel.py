@@ -78,15 +78,13 @@ def localisation(run: Run) -> Table:
         if null is None:
             table.notes.append(
                 f"{start}: the file has no null, so its shares say nothing yet: K(t,t) holds the points'"
-                " kernel with"
-                " themselves and K(t,s) does not, which alone lifts the share above ½."
+                " kernel with themselves and K(t,s) does not, which alone lifts the share above ½."
             )
         else:
             draws = int(data.sizes["draw"])
             table.notes.append(
                 f"{start}: null: a second, disjoint sample of the same task as control, same sizes, {draws}"
-                " draws;"
-                " deviation over the draws."
+                " draws; deviation over the draws."
             )
     if table.rows:
         table.notes.append("rank kept: singular vectors above the cut-off, mean over controls and logits.")

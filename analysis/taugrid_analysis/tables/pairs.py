@@ -40,8 +40,8 @@ def disentanglement(run: Run) -> Table:
                 regime,
                 cell(row, "xi_near"),
                 cell(row, "xi_one"),
-                float(row["xi_box"]),
-                float(row["xi_grid"]),
+                cell(row, "xi_box"),
+                cell(row, "xi_grid"),
                 cell(worst, "xi_one") if worst is not None else None,
                 str(worst.name) if worst is not None else "",
             ]
@@ -50,9 +50,8 @@ def disentanglement(run: Run) -> Table:
     if table.rows:
         table.notes.append(
             "Means over a box are over its grid points; a point off the grid is bilinear. ±: one standard"
-            " error of the"
-            " evaluation sample; of means over pairs at most that, as all pairs of a task have the same"
-            " points."
+            " error of the evaluation sample; of means over pairs at most that, as all pairs of a task have"
+            " the same points."
         )
     return table
 
@@ -94,13 +93,13 @@ def representation(run: Run) -> Table:
         table.rows.append(row)
     if table.rows:
         table.notes += [
-            "box: grid points in [0,1]²; grid: all of them. KL: of θ0 + α_t τ_t from the sum, as equation 2"
-            " of the"
-            " attention paper; ½ sym. KL: half the sum of both directions, as its authors' code.",
+            "box: grid points in [0,1]²; grid: all of them. Without ±: divergences of single points are not"
+            " stored.",
+            "KL: of θ0 + α_t τ_t from the sum, as equation 2 of the attention paper; ½ sym. KL: half the sum"
+            " of both directions, as its authors' code.",
             "The colours of its figures 6 and 8 (0 to about 0.2) are of the symmetric kind. They are lower"
-            " still: the"
-            " code adds up 16 batches of 128 and divides by all batches of the test split (63 of Cars, 50 of"
-            " RESISC45), so compare ½ sym. KL × 16/63 or × 16/50 with them.",
+            " still: the code adds up 16 batches of 128 and divides by all batches of the test split (63 of"
+            " Cars, 50 of RESISC45), so compare ½ sym. KL × 16/63 or × 16/50 with them.",
         ]
     return table
 
@@ -130,6 +129,8 @@ def tau_jp(run: Run) -> Table:
         if "control" in data:
             own += f", over the control's {float(data['control'].mean()):.4f}"
         table.notes.append(own + ".")
+    if table.rows:
+        table.notes.append("Without ±: ‖J(x)τ‖² of single points is not stored.")
     return table
 
 
@@ -169,7 +170,10 @@ def continuation(run: Run) -> Table:
                 ]
             table.rows.append(row)
     if table.rows:
-        table.notes.append("The pairs of most and least τJp are those of the first step listed.")
+        table.notes += [
+            "The pairs of most and least τJp are those of the first step listed.",
+            "Without ±: which points are right is not stored along the steps.",
+        ]
     return table
 
 

@@ -42,10 +42,8 @@ def penalty(runs: Sequence[Run]) -> Table:
     if table.rows:
         table.notes += [
             "penalty: mean over points of ‖J(x)(θ − θ0)‖², as equation 10, or of the norm itself, as the"
-            " authors' code;"
-            " others: penalties of several other tasks in one step added up, as equation 10, or their mean,"
-            " as that"
-            " code. The same λ weighs more or less in another form.",
+            " authors' code; others: penalties of several other tasks in one step added up, as equation 10,"
+            " or their mean, as that code. The same λ weighs more or less in another form.",
             "normalized: over single, its own regime's: where a penalty lowers single, the ratio rises for"
             " that alone.",
             SAMPLE,

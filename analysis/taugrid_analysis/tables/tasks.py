@@ -134,8 +134,7 @@ def against_standard(run: Run) -> Table:
         table.notes += [
             _paired_note(found),
             "p: McNemar's exact test over the points of all tasks; a dash where it is not stored which are"
-            " right."
-            " It says nothing of another seed.",
+            " right. It says nothing of another seed.",
         ]
     return table
 
