@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from taugrid_analysis import contract, correctness
@@ -189,15 +188,3 @@ class Results:
         for group in BY_REGIME:
             found |= {name for name in self._store.names(group) if name not in (*STARTS, *JOINT)}
         return ordered(found)
-
-
-def every_pair(results: Results) -> bool:
-    """Whether no pair of tasks was left out."""
-    count = len(results.tasks)
-    return len(results.pairs) == count * (count - 1) // 2
-
-
-def pair_places(results: Results) -> dict[tuple[int, int], int]:
-    """(i, j): the pair's place, in either order."""
-    both = np.concatenate([results.pairs, results.pairs[:, ::-1]])
-    return {(int(i), int(j)): place % len(results.pairs) for place, (i, j) in enumerate(both)}

@@ -99,6 +99,3 @@ class Store:
         if len(values) < least or not np.isfinite(values).all() or np.any(np.diff(values) <= 0):
             raise InputError("is not increasing", self.where(path), f"at least {least} values")
         return values
-
-    def scalar(self, path: str) -> float:
-        return float(self.array(path, ()))

@@ -38,7 +38,7 @@ def pairs(results: Results) -> pd.DataFrame:
     return pd.concat(parts, names=["regime"])
 
 
-GROUPS = ("similarity", "disentanglement", "representation", "tau_jp", "pair_addition")
+GROUPS = ("similarity", "disentanglement", "representation", "tau_jp", "pair_addition", "smoothness")
 
 
 def _any(results: Results, name: str) -> bool:

@@ -109,7 +109,12 @@ def _both(oracle: Oracle, group: str, place: Place) -> tuple[int, Tensor, Tensor
 
 
 def _split(oracle: Oracle, group: str, regime: str) -> str:
-    return str(oracle.results[f"{group}/{regime}"].attrs.get("split", "test"))
+    """Whose points: as the group says, or the grid of predictions beside it."""
+    for name in (group, "disentanglement"):
+        told = oracle.results.get(f"{name}/{regime}")
+        if told is not None and "split" in told.attrs and group in ("disentanglement", "representation"):
+            return text(told.attrs["split"])
+    return "test"
 
 
 def _disentanglement(oracle: Oracle) -> Iterator[Check]:

@@ -39,7 +39,8 @@ def predictor_table(run: Run) -> Table:
         table.rows.append([*named, line.pairs, *numbers])
     if not table.rows:
         return table
-    looked = max(line.looked for line in predictors.lines(run) if line.predictor in predictors.TITLES)
+    counts = [line.looked for line in predictors.lines(run) if line.predictor in predictors.TITLES]
+    looked = max(counts, default=0)
     table.notes += [
         "p: Mantel's test of Spearman's correlation, two-sided: the share of permutations of the tasks"
         f" ({correlation.PERMUTATIONS:,} drawn with seed {correlation.SEED}, or all) that reach it. p of the"
@@ -50,8 +51,8 @@ def predictor_table(run: Run) -> Table:
         "*: no predictor. ξ(1,1) bounds the change of accuracy by construction: another measure of the same"
         " thing.",
         "Σ L C (1+ε): bounds of both tasks' loss gaps, added; NTK share − null: own share of the local energy"
-        " beyond that with more of the same task as control, mean of both directions. A dash: not measured,"
-        f" constant, or fewer than {correlation.LEAST} pairs.",
+        " beyond that with more of the same task as control, mean of both directions. A dash: constant, or"
+        f" fewer than {correlation.LEAST} pairs. What a run did not measure has no line.",
     ]
     shared = [name for name in run.results.names("pair_addition") if _borrowed(run, name)]
     if shared:
