@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from taugrid_analysis import outcomes, published, sampling
+from taugrid_analysis import outcomes, published, sampling, training
 from taugrid_analysis.regimes import is_linear
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.cells import cell
@@ -48,10 +48,15 @@ def add_published(table: Table, run: Run, identity: published.Identity) -> None:
             table.columns += [Column(f"{column} published"), Column(f"{column} verdict")]
             for row, cells in zip(table.rows, added, strict=True):
                 row += cells
-    table.notes += [
-        f"Published for {identity.title}: {', '.join(sorted(sources)) or 'no such cell'}.",
-        JUDGED,
-    ]
+    known = ", ".join(sorted(sources)) or "no such cell"
+    table.notes += [f"Published for {identity.title}: {known}.", *_judged(run)]
+
+
+def _judged(run: Run) -> list[str]:
+    """What a verdict says, and what was trained otherwise than in the papers' code."""
+    plain = training.without_crops(run)
+    told = [f"Trained without the random crops of the papers' code: {', '.join(plain)}."] if plain else []
+    return [JUDGED, *told]
 
 
 def _percent(value: Measured) -> Measured:
@@ -152,7 +157,7 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
     elif identity.key is None:
         found.append(f"No difference and no verdict: {identity.reason}, so the numbers need not agree.")
     else:
-        found.append(JUDGED)
+        found += _judged(run)
     if source.init == "random":
         found.append(
             f"{OTHER_START}: ours is drawn as Hugging Face draws CLIP (patches and positions with deviation"

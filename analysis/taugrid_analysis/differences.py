@@ -42,10 +42,13 @@ def single(results: Results, first: str, second: str) -> Difference:
     return _difference(both[0], both[1], None, None)
 
 
-def added(results: Results, first: str, second: str, alpha: float | None = None) -> Difference:
-    """Of the sums of all task vectors, each at its chosen α or both at this one."""
+Sum = tuple[str, float | None]  # a regime, and α; None: the one that validation chose
+
+
+def added(results: Results, first: Sum, second: Sum) -> Difference:
+    """Of two sums of all task vectors, the first less the second."""
     both, places = [], []
-    for name in (first, second):
+    for name, alpha in (first, second):
         found = accuracies.accuracies(results, "addition", name, "test_accuracy")
         data = results.data("addition", name)
         assert found is not None and data is not None

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 ORDER = (
     "standard",
     "posthoc",
@@ -36,6 +39,15 @@ def same_vectors(regime: str) -> str | None:
 def is_linear(regime: str) -> bool:
     """Whether its function is f(x; θ0) + J(x)(θ − θ0), which holds θ0 beside θ."""
     return regime in {*VECTORS_OF, "linear", "multitask_linear"} or regime.startswith("tau_jp")
+
+
+def crops(configuration: Mapping[str, Any], regime: str) -> bool:
+    """Whether training saw random crops, by a run's config.toml; programs before schema 2 had none."""
+    section = configuration.get("finetune", {})
+    own = section.get(regime, {})
+    told = {**section, **(own if isinstance(own, dict) else {})}
+    found = [value for key, value in told.items() if "crop" in key]
+    return any(value not in (False, 0, 1, "", "off", "none", [1, 1]) for value in found)
 
 
 def ordered(names: set[str]) -> list[str]:

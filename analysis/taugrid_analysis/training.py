@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 
 from taugrid_analysis.lacks import PENALTY
+from taugrid_analysis.regimes import crops
 from taugrid_analysis.run import Run
 
 FORMS = {"squared": "‖Jτ‖²", "norm": "‖Jτ‖"}
@@ -29,3 +31,12 @@ def penalty_form(run: Run, regime: str) -> Penalty:
     told = run.results.attributes(f"training/{regime}")
     form, others = (str(told.get(key, usual)) for key, usual in zip(PENALTY, ("squared", "sum"), strict=True))
     return Penalty(FORMS.get(form, form), others)
+
+
+def without_crops(run: Run) -> list[str]:
+    """The regimes that were trained without random crops, as far as the run folder says."""
+    try:
+        told = tomllib.loads(run.path.with_name("config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [name for name in run.results.names("training") if not crops(told, name)]

@@ -188,6 +188,24 @@ def test_the_papers_model_is_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("configuration", "told"),
+    [
+        ("", True),
+        ("[finetune]\ncrop = false", True),
+        ("[finetune]\ncrop = 0.9", False),
+        ("[finetune]\ncrop = 0.9\n[finetune.linear]\ncrop = 1.0", True),
+    ],
+)
+def test_training_without_crops_is_said_beside_the_verdict(
+    configuration: str, told: bool, tmp_path: Path
+) -> None:
+    path = synthetic.write(tmp_path / "results.h5", model=B32, tasks=synthetic.PAPER_TASKS)
+    (tmp_path / "config.toml").write_text(configuration)
+    notes = tables_of(path)["addition"].notes
+    assert any("without the random crops" in note and "linear" in note for note in notes) is told
+
+
+@pytest.mark.parametrize(
     ("model", "tasks", "reason"),
     [
         ((B32[0], 1234, "pretrained"), synthetic.PAPER_TASKS, "1,234 parameters"),

@@ -70,6 +70,19 @@ def test_nothing_is_fetched(html: str) -> None:
     assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", html))
 
 
+def test_eleven_regimes_fit_into_one_page(schema2_folder: Path) -> None:
+    with Run(schema2_folder) as run:
+        assert len(report(run).encode("utf-8")) < 2e6
+
+
+def test_grids_beyond_the_pages_size_are_named(small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taugrid_analysis.report.MOST_CELLS", 6 * 13 * 13)
+    with Run(small_folder) as run:
+        html = report(run)
+    assert "Not drawn, to keep the page small: linear." in html
+    assert 'data-map="xi/standard/0"' in html and "xi/linear" not in html
+
+
 def test_inner_links_lead_somewhere(html: str) -> None:
     page = Page(html)
     assert len(page.identifiers) == len(set(page.identifiers))

@@ -27,7 +27,7 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.oracle import Oracle, flat
-from taugrid_analysis.regimes import JOINT, VECTORS_OF
+from taugrid_analysis.regimes import JOINT, VECTORS_OF, crops
 
 CUT_OFF = 1e-6  # of the largest singular value, below which eigenfunctions of the NTK are left out
 SLOW = 2  # eigenvalues of a Hessian, and entries of the null: a minute each on a small model
@@ -320,7 +320,7 @@ def _training(oracle: Oracle) -> Iterator[Check]:
     """The first step's loss and penalty, at the model that training starts from, on the first batch."""
     group = "training"
     regimes = [name for name in names(oracle, group) if name not in JOINT and name not in VECTORS_OF]
-    plain = [name for name in regimes if not _crops(oracle, name)]
+    plain = [name for name in regimes if not crops(oracle.inputs.config, name)]
 
     def first(place: Place) -> Reading:
         regime, t, _ = place
@@ -355,16 +355,6 @@ def _setting(oracle: Oracle, regime: str, key: str) -> float:
     """Of [finetune.REGIME], else of [finetune]."""
     section = oracle.inputs.config.get("finetune", {})
     return float(section.get(regime, {}).get(key, section[key]))
-
-
-def _crops(oracle: Oracle, regime: str) -> bool:
-    """Whether training saw random crops, which are not drawn again here."""
-    section = oracle.inputs.config.get("finetune", {})
-    told = {**section, **section.get(regime, {})}
-    return any(
-        "crop" in key and value not in (0, 0.0, 1, 1.0, False, "", "off", "none")
-        for key, value in told.items()
-    )
 
 
 def _cost(oracle: Oracle) -> Iterator[Check]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis import comparison, outcomes, published
+from taugrid_analysis import comparison, differences, outcomes, published
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.cells import SAMPLE, cell, cells
 from taugrid_analysis.text_table import Column, Measured, Table, Value
@@ -60,6 +60,7 @@ def sensitivity(run: Run) -> Table:
         best = int(curve.argmax())
         of_best = outcomes.added(run.results, regime, float(alpha[best]))
         assert of_best is not None
+        change = differences.added(run.results, (regime, 1.0), (regime, None))
         table.rows.append(
             [
                 regime,
@@ -68,7 +69,7 @@ def sensitivity(run: Run) -> Table:
                 float(alpha[best]),
                 cell(row, "absolute"),
                 cell(row, "one_shot_absolute"),
-                float(row["one_shot_absolute"] - row["absolute"]),
+                Measured(change.mean, change.mean_error),
             ]
         )
     if table.rows:

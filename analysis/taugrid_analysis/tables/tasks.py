@@ -122,8 +122,8 @@ def against_standard(run: Run) -> Table:
             continue
         both = [
             differences.single(run.results, regime, "standard"),
-            differences.added(run.results, regime, "standard"),
-            differences.added(run.results, regime, "standard", 1.0),
+            differences.added(run.results, (regime, None), ("standard", None)),
+            differences.added(run.results, (regime, 1.0), ("standard", 1.0)),
         ]
         row: list[Value] = [regime]
         for one in both:
