@@ -168,12 +168,12 @@ class Results:
         return int(found)
 
     def _pairs(self) -> Array:
-        """[P,2]: all pairs of tasks, or from schema 2 those that the run chose, in increasing order."""
+        """[P,2]: all pairs of tasks, or those that the run chose, in increasing order."""
         count = len(self.tasks)
         found = self._store.array("/pairs/tasks", (None, 2)).astype(int)
         every = [(i, j) for i in range(count) for j in range(i + 1, count)]
         chosen = [(int(i), int(j)) for i, j in found]
-        if chosen != (every if self.schema == 1 else sorted(set(chosen) & set(every))):
+        if chosen != sorted(set(chosen) & set(every)):
             raise InputError("pairs out of order", f"{self.path}:/pairs/tasks", "(0,1), (0,2), …")
         return found
 

@@ -72,7 +72,7 @@ def summaries(run: Run) -> list[Summary]:
                 run=run,
                 start=results.start,
                 regime=name,
-                penalty=f"{form.form}, {form.others}" if form.others else "",
+                penalty=form.title,
                 seed=" ".join(results.seeds()),
                 zero_shot=cell(start, "single"),
                 single=cell(row, "single"),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import dataclass
 
@@ -18,6 +19,15 @@ FORMS = {"squared": "‖Jτ‖²", "norm": "‖Jτ‖"}
 class Penalty:
     form: str
     others: str
+    weight: float  # λ; NaN where it is not recorded
+
+    @property
+    def title(self) -> str:
+        """Runs with other penalties are no seeds of one experiment."""
+        if not self.others:
+            return ""
+        weight = f", λ {self.weight:g}" if math.isfinite(self.weight) else ""
+        return f"{self.form}, {self.others}{weight}"
 
 
 def is_penalised(regime: str) -> bool:
@@ -27,10 +37,14 @@ def is_penalised(regime: str) -> bool:
 def penalty_form(run: Run, regime: str) -> Penalty:
     """As recorded; before schema 2 there was but one: the squared norm, others added up."""
     if not is_penalised(regime):
-        return Penalty("none", "")
+        return Penalty("none", "", float("nan"))
     told = run.results.attributes(f"training/{regime}")
     form, others = (str(told.get(key, usual)) for key, usual in zip(PENALTY, ("squared", "sum"), strict=True))
-    return Penalty(FORMS.get(form, form), others)
+    try:
+        weight = float(told.get("penalty_weight", "nan"))
+    except (TypeError, ValueError):
+        weight = float("nan")
+    return Penalty(FORMS.get(form, form), others, weight)
 
 
 def without_crops(run: Run) -> list[str]:

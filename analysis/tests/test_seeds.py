@@ -88,7 +88,7 @@ def test_forms_of_the_penalty_stand_side_by_side(tmp_path: Path, capsys: pytest.
         path = synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS, regimes=regimes, schema=2)
         with h5py.File(path, "a") as file:
             told = file["training/tau_jp"].attrs
-            told["penalty_form"], told["penalty_others"] = form, others
+            told["penalty_form"], told["penalty_others"], told["penalty_weight"] = form, others, 0.1
     tables = printed(capsys, tmp_path / "squared", tmp_path / "norm")
     forms = next(table for table in tables if "others" in table[0])
     told = [(row["run"], row["regime"], row["penalty"], row["others"]) for row in forms]
@@ -99,8 +99,9 @@ def test_forms_of_the_penalty_stand_side_by_side(tmp_path: Path, capsys: pytest.
         ("norm", "tau_jp", "‖Jτ‖", "mean"),
     ]
     assert all(float(row["single"]) > 0 and float(row["normalized error"]) > 0 for row in forms)
+    assert [row["λ"] for row in forms] == ["nan", "0.1", "nan", "0.1"]
     kinds = {row["penalty"] for row in tables[0] if row["regime"] == "tau_jp"}
-    assert kinds == {"‖Jτ‖², sum", "‖Jτ‖, mean"}  # no mean over both
+    assert kinds == {"‖Jτ‖², sum, λ 0.1", "‖Jτ‖, mean, λ 0.1"}  # no mean over both
 
 
 def test_predictors_of_several_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

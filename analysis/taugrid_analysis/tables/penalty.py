@@ -24,6 +24,7 @@ def penalty(runs: Sequence[Run]) -> Table:
             Column("regime"),
             Column("penalty"),
             Column("others"),
+            Column("λ", 3, significant=True),
             *[Column(name, 1, percent=True) for name in NUMBERS],
             Column("mean τJp", 4),
         ],
@@ -37,7 +38,15 @@ def penalty(runs: Sequence[Run]) -> Table:
             form = training.penalty_form(run, regime)
             named = [run.name] if len(runs) > 1 else []
             table.rows.append(
-                [*named, regime, form.form, form.others, *cells(row, *NUMBERS), float(row["tau_jp"])]
+                [
+                    *named,
+                    regime,
+                    form.form,
+                    form.others,
+                    form.weight,
+                    *cells(row, *NUMBERS),
+                    float(row["tau_jp"]),
+                ]
             )
     if table.rows:
         table.notes += [
