@@ -18,8 +18,7 @@ def open(run: str | Path) -> Run:
 
     Raises errors.InputError, one line, where there is no finished run or the file does not keep the contract.
     """
-    from taugrid_analysis.run import (
-        Run,
-    )  # pandas and xarray take a second to load: comparisons of speed do without
+    # Here, as pandas and xarray take a second to load, which --help does without.
+    from taugrid_analysis.run import Run
 
     return Run(run)

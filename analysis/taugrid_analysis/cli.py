@@ -16,7 +16,7 @@ from taugrid_analysis.papers import PAPERS
 from taugrid_analysis.speed import commands as speed
 from taugrid_analysis.text_table import RENDERERS
 
-if TYPE_CHECKING:  # pandas and xarray take a second to load: commands about speed do without
+if TYPE_CHECKING:  # pandas and xarray take a second to load: --help does without
     from taugrid_analysis.run import Run
 
 DOTS_PER_INCH = 150
