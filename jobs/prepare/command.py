@@ -56,8 +56,9 @@ With --only, heads of those tasks and of imagenet, the control, alone are read.
 
 An experiment names them so: [model] path = "OUT/checkpoints/pretrained", [finetune] checkpoints = "OUT/checkpoints".
 
-Most published files are whole pickled models of open_clip, not tensors alone. They are read with --trust-pickle: the
-tensors are taken out, every class that the file names is left out, no code of it runs, and open_clip is not needed.
+Files are PyTorch's zip checkpoints, as torch.save writes them since version 1.6. Most published ones are whole pickled
+models of open_clip, not tensors alone. They are read with --trust-pickle: the pickle is read as data, so that nothing
+that it names is called or even looked up, and open_clip is not needed.
 """
 
 
