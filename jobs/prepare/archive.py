@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from errors import shown
 from opcodes import Name
 
 PICKLE_MOST = 16 << 20  # bytes of data.pkl: a whole pickled ViT-L has 0.2 MiB
 DIMENSIONS_MOST = 16
 SIDE_MOST = 1 << 40  # of a tensor's dimension, and of a stride
-NAME_LONGEST = 512
 STORAGES = {
     "DoubleStorage": torch.float64,
     "FloatStorage": torch.float32,
@@ -30,11 +30,6 @@ STORAGES = {
     "ByteStorage": torch.uint8,
     "BoolStorage": torch.bool,
 }
-
-
-def shown(name: str) -> str:
-    """A name from a file as a line can show it."""
-    return name if name.isprintable() and len(name) <= NAME_LONGEST else ascii(name[:80])
 
 
 @dataclass(frozen=True)

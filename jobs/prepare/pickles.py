@@ -17,8 +17,8 @@ from typing import Any
 from torch import Tensor
 
 import opcodes
-from archive import NAME_LONGEST, Archive, shown, tensor
-from errors import InputError
+from archive import Archive, tensor
+from errors import NAME_LONGEST, InputError, shown
 from opcodes import Inert, Name
 
 NAMES_MOST = 100_000  # parts of a module

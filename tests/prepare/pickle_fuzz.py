@@ -7,6 +7,7 @@
 Each gives tensors that the file has the bytes for, or one line that can be shown; and nothing but that file is opened.
 """
 
+import codecs
 import io
 import itertools
 import pickle
@@ -34,6 +35,7 @@ SECONDS_MOST = 5.0  # for one input, on a machine that does other things too
 MEMORY_MOST = 512 << 10  # KiB that all inputs together may add to what the process needs
 ROOT = "archive"
 SEES = {"open", "import", "exec", "compile", "pickle.find_class"}  # and every event with a dot, but for the harmless
+CODECS = ("cp437", "raw_unicode_escape", "unicode_escape", "latin-1", "ascii")  # zipfile's and pickletools'
 HARMLESS = ("object.", "gc.", "sys._getframe", "array.", "time.")
 NUMBERS = (0, 1, 2, 3, 7, 255, 256, 65535, 1 << 31, (1 << 31) - 1, 1 << 40, 1 << 62, -1, -(1 << 31))
 LONG = b"\x8a\x09" + b"\xff" * 8 + b"\x7f"  # an integer of 72 bits
@@ -225,6 +227,8 @@ def fuzz(count: int, seed: int, folder: Path) -> tuple[int, int]:
     """Tries `count` inputs; (how many, how many of them were read). A broken promise leaves its file in `folder`."""
     dice, watch, path = random.Random(seed), Watch(), folder / "fuzzed.pt"
     started = seeds()
+    for codec in CODECS:
+        codecs.lookup(codec)
     for records in started:
         path.write_bytes(written(records, dice, plain=True))
         pickles.read(path, True)  # what Python imports when it is first needed is imported now
