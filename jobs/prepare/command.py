@@ -12,6 +12,8 @@ zero-shot head and the class names.
 
   python jobs/prepare default --out data                    the eight default image tasks and the control task
   python jobs/prepare folder photos --task birds --out data your own pictures, a folder a class
+  python jobs/prepare folder photos --task birds --text-model openai/clip-vit-base-patch32 --out data/clip
+                                                            the same for a CLIP: its crop, constants and text head
   python jobs/prepare idx my-mnist --task digits --out data  MNIST-style IDX files
   python jobs/prepare arrays set.npz --task mine --out data  numpy arrays
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
@@ -80,21 +82,39 @@ def add_own(commands, name: str, summary: str, where: str, details: str) -> argp
     own.add_argument("input", type=Path, help=where)
     own.add_argument("--task", help="name of the task and of its file; without it the input's name")
     own.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
-    own.add_argument("--image-size", type=number_of_pixels, default=32, metavar="N", help="side of the square (32)")
+    own.add_argument(
+        "--crop",
+        choices=("fit", "clip"),
+        help="fit: the whole picture on a plain ground, mean and deviation 0.5; clip: as CLIP, shorter side to N by "
+        "bicubic resizing, the centre of it, CLIP's mean and deviation (fit; clip with --text-model)",
+    )
+    own.add_argument(
+        "--image-size", type=number_of_pixels, metavar="N", help="side of the square (32; 224 with --crop clip)"
+    )
     own.add_argument("--class-names", metavar="A,B,…", help="names in the order of the labels, or a file, one a line")
     own.add_argument(
         "--template",
         action="append",
         metavar="TEXT",
-        help='sentence for the zero-shot head with {} for the class, repeatable ("a picture of {}", "{}")',
+        help='sentence for the zero-shot head with {} for the class, repeatable ("a picture of {}", "{}"; with '
+        '--text-model "a photo of a {}.")',
+    )
+    own.add_argument(
+        "--text-model",
+        metavar="NAME",
+        help="the head from this CLIP's text tower, not from MiniLM's 384 features: a folder or hub name with a whole "
+        "CLIPModel and tokenizer, or open_clip:ARCHITECTURE/WEIGHTS",
     )
     own.add_argument("--head", type=Path, metavar="FILE.npy", help="your own head [classes, features] instead")
-    own.add_argument("--logit-scale", type=float, default=100.0, metavar="S", help="logits = S · cosine (100)")
-    own.add_argument("--mean", type=float, nargs="+", metavar="M", help="per channel, inputs in 0…1 (0.5)")
-    own.add_argument("--std", type=float, nargs="+", metavar="S", help="per channel, inputs in 0…1 (0.5)")
+    own.add_argument(
+        "--logit-scale", type=float, metavar="S", help="logits = S · cosine (100; with --text-model the model's own)"
+    )
+    own.add_argument("--mean", type=float, nargs="+", metavar="M", help="per channel, inputs in 0…1 (see --crop)")
+    own.add_argument("--std", type=float, nargs="+", metavar="S", help="per channel, inputs in 0…1 (see --crop)")
     own.add_argument("--source", default="", help="where the data came from, kept in the file")
     own.add_argument("--license", default="not stated", help="licence of the data, kept in the file")
     own.add_argument("--seed", type=int, default=0, metavar="N", help="of the splits that the input lacks (0)")
+    own.set_defaults(white=None)
     return own
 
 
@@ -184,14 +204,20 @@ def parser() -> argparse.ArgumentParser:
 
     add_originals(commands)
     add_checkpoints(commands)
-    add_own(
+    folder = add_own(
         commands,
         "folder",
         "a folder of pictures, a subfolder a class",
         "DIR",
         "DIR/{train,val,test}/CLASS/*.png|jpg|…; without val, or without the three folders (DIR/CLASS/*),\n"
         "the missing splits are drawn: a fifth for test, then min(10 %, 5000) for validation.\n"
-        "Class names are the folders' names, '_' read as a space.",
+        "Class names are the folders' names, '_' read as a space. Pictures stand upright, by their EXIF note.",
+    )
+    folder.add_argument(
+        "--white",
+        type=float,
+        metavar="V",
+        help="value that is white, in grey files of more than 8 bits (65535 of 16 bits, 1 of floats); 0 is black",
     )
     add_own(
         commands,

@@ -26,12 +26,9 @@ from errors import InputError
 from formats import read_npz
 from layouts import CONTROL, LAYOUTS, PLACES, Layout, Rows
 from minilm import unit_rows
-from picture import Picture, centre_crop, decode
+from picture import Picture, Unreadable, centre_crop, read
 from splits import SPLIT_NAMES, VALIDATION_FRACTION, VALIDATION_MOST
 
-# CLIP's constants (github.com/openai/CLIP, clip/clip.py)
-MEAN = (0.48145466, 0.4578275, 0.40821073)
-STD = (0.26862954, 0.26130258, 0.27577711)
 BLOCK = 256  # pictures in memory at a time: 37 MiB at 224 pixels
 PIXELS_MOST = 256_000_000  # SUN397 holds scans of the size of posters
 
@@ -70,10 +67,10 @@ def deal(layout: Layout) -> dict[str, Rows]:
 def render(item: str | NDArray[np.uint8], size: int) -> Picture:
     if isinstance(item, np.ndarray):
         return centre_crop(Image.fromarray(item), size)
-    picture = decode(Path(item), size, centre_crop)
-    if picture is None:
-        raise InputError(f"{item}: not a readable picture; expected PNG, JPEG, PPM or the like")
-    return picture
+    try:
+        return read(Path(item), partial(centre_crop, size=size))
+    except Unreadable as reason:
+        raise InputError(f"{item}: {reason}") from None
 
 
 def stream(rows: Rows, size: int) -> packed.Stream:
@@ -164,8 +161,8 @@ def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> st
             labels={split: rows.labels for split, rows in splits.items()},
             head=head,
             logit_scale=logit_scale,
-            mean=MEAN,
-            std=STD,
+            mean=packed.CLIP_MEAN,
+            std=packed.CLIP_STD,
             attributes={
                 "title": facts["title"],
                 "head_source": heads.source,

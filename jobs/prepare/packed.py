@@ -16,6 +16,9 @@ from splits import SPLIT_NAMES, stable_hash
 # The default model is pre-trained with these constants; they are the same for all tasks, for one model sees all.
 MEAN = (0.5, 0.5, 0.5)
 STD = (0.5, 0.5, 0.5)
+# CLIP's (github.com/openai/CLIP, clip/clip.py)
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 LOGIT_SCALE = 100.0  # where CLIP's own pre-training ends
 
 
