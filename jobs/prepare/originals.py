@@ -7,10 +7,11 @@ at least 90 % of the area, which a packed file cannot hold: the training split h
 """
 
 import argparse
+import hashlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from PIL import Image
 import clip_text
 import layouts
 import packed
-from build import Say
+from build import Say, already_built
 from errors import InputError
 from formats import read_npz
 from layouts import CONTROL, LAYOUTS, PLACES, Layout, Rows
@@ -82,6 +83,33 @@ def stream(rows: Rows, size: int) -> packed.Stream:
     return packed.Stream((len(rows.items), size, size, 3), blocks)
 
 
+# What decides which bytes are written; packages' versions apart
+CODE = ("originals.py", "originals.toml", "layouts.py", "imagenet_names.py", "picture.py", "packed.py", "splits.py")
+CODE += ("clip_text.py", "minilm.py", "formats.py")
+
+
+def stamp(path: str | os.PathLike[str]) -> str:
+    found = os.stat(path)
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def origin(layout: Layout, splits: dict[str, Rows], root: Path, head: list[str], size: int) -> str:
+    """Of all that a packed file is made from: equal origins, equal files. Pictures count by name, size and time."""
+    summed = hashlib.sha256()
+    for name in CODE:
+        summed.update((Path(__file__).parent / name).read_bytes())
+    summed.update(repr((layout.class_names, layout.split_rule, head, size)).encode())
+    for split in SPLIT_NAMES:
+        rows = splits[split]
+        summed.update(rows.labels.tobytes())
+        if isinstance(rows.items, np.ndarray):
+            summed.update(repr(rows.items.shape).encode() + np.ascontiguousarray(rows.items).tobytes())
+        else:
+            for path in rows.items:
+                summed.update(f"{os.path.relpath(path, root)} {stamp(path)}\n".encode("utf-8", "surrogateescape"))
+    return summed.hexdigest()
+
+
 class Heads:
     """Zero-shot heads, from a text tower or from the files of `convert-checkpoints`."""
 
@@ -94,7 +122,21 @@ class Heads:
         self.folder = folder
         given = text_model or str(folder)
         self.source = Path(given).resolve().name if Path(given).exists() else given
-        self.tower = clip_text.load(text_model) if text_model else None
+        self.text_model = text_model
+
+    @cached_property
+    def tower(self) -> clip_text.TextTower | None:
+        """Read when the first head is wanted: a call that finds all files finished needs none."""
+        return clip_text.load(self.text_model) if self.text_model else None
+
+    def stamps(self, task: str) -> list[str]:
+        """Of what a task's head is made from: the file, or the model's name and, where it is a folder, its files."""
+        if self.folder is not None:
+            path = self.folder / f"{task}.npz"
+            return [self.source, hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""]
+        model = Path(self.text_model or "").expanduser()
+        inside = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else []
+        return [self.source, *(f"{path.name} {stamp(path)}" for path in inside)]
 
     def __call__(self, task: str, names: list[str], templates: list[str]) -> tuple[NDArray[np.float32], float]:
         if self.tower:
@@ -149,8 +191,13 @@ def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> st
     facts = layouts.FACTS[task]
     layout = layouts.imagenet(root, options.imagenet_classes) if task == CONTROL else LAYOUTS[task](root)
     splits = deal(layout)
-    head, logit_scale = heads(task, layout.class_names, facts["templates"])
     path = options.out / f"{task}.h5"
+    counts = ", ".join(f"{len(splits[split].labels)} {split}" for split in SPLIT_NAMES)
+    summary = f"{path}: {len(layout.class_names)} classes; {counts}"
+    made_from = origin(layout, splits, root, heads.stamps(task), options.image_size)
+    if already_built(path, made_from):
+        return f"{summary} (unchanged)"
+    head, logit_scale = heads(task, layout.class_names, facts["templates"])
     packed.write(
         packed.Packed(
             task=task,
@@ -168,9 +215,9 @@ def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> st
                 "head_source": heads.source,
                 "split_rule": layout.split_rule,
                 "role": "control" if task == CONTROL else "task",
+                "built_from": made_from,
             },
         ),
         path,
     )
-    counts = ", ".join(f"{len(splits[split].labels)} {split}" for split in SPLIT_NAMES)
-    return f"{path}: {len(layout.class_names)} classes; {counts}"
+    return summary
