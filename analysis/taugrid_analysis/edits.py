@@ -29,7 +29,7 @@ class Edits(Groups):
 
     def pair_addition(self, regime: str) -> PairAddition | None:
         group = f"/pair_addition/{regime}"
-        if group not in self._file:
+        if not self._of_pairs(group):
             return None
         alpha = self._increasing(f"{group}/alpha", 1, "coefficient")
         pairs = len(self.pairs)
@@ -91,7 +91,7 @@ class Edits(Groups):
 
     def continuation(self, regime: str) -> Continuation | None:
         group = f"/continuation/{regime}"
-        if group not in self._file:
+        if not self._of_pairs(group):
             return None
         step = self._increasing(f"{group}/step", 1, "step")
         count, steps = len(self.tasks), len(step)

@@ -117,7 +117,8 @@ def _vectors(results: Results) -> str:
         record = results.similarity(name)
         if record is not None:
             largest = float(np.nanmax(np.abs(measures.off_diagonal(record.cosine)), initial=0))
-            parts.append(f"mean norm {mean(record.norm):.2f} and cosines up to {largest:.3f} ({name})")
+            cosines = f" and cosines up to {largest:.3f}" if len(results.tasks) > 1 else ""
+            parts.append(f"mean norm {mean(record.norm):.2f}{cosines} ({name})")
     return f"Task vectors have {_list(parts)}." if parts else ""
 
 
@@ -134,7 +135,7 @@ def _ntk(results: Results) -> str:
     parts = []
     for start in results.names("ntk"):
         record = results.ntk(start)
-        if record is not None:
+        if record is not None and len(results.tasks) > 1:
             share = measures.own_share(record.local_energy)
             parts.append(f"{mean(share.ravel()):.3f} of the local energy at the {start} θ0")
     return f"The trained task's own points hold {_list(parts)} (0.5: not localised)." if parts else ""

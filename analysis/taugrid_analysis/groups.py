@@ -58,7 +58,7 @@ class Groups(Reader):
             cosine=self._array(f"{group}/cosine", (count, count)),
             norm=self._array(f"{group}/norm", (count,)),
             norm_ratio=self._array(f"{group}/norm_ratio", (count,)),
-            loss_gap=self._array(gap, (len(self.pairs), 2)) if gap in self._file else None,
+            loss_gap=self._array(gap, (len(self.pairs), 2)) if self._of_pairs(gap) else None,
         )
 
     def disentanglement(self, regime: str) -> Disentanglement | None:
@@ -70,7 +70,7 @@ class Groups(Reader):
         return self._grid(f"/representation/{regime}", "kl")
 
     def _grid(self, group: str, usual: str) -> Disentanglement | None:
-        if group not in self._file:
+        if not self._of_pairs(group):
             return None
         alpha = self._increasing(f"{group}/alpha", 2, "coefficients")
         size, pairs = len(alpha), len(self.pairs)

@@ -37,13 +37,27 @@ class Reader:
             ) from error
         self._check_root()
         self.tasks = [text(name) for name in self._vector("/tasks/name")]
-        count = len(self.tasks)
-        self.classes = self._array("/tasks/classes", (count,)).astype(int)
-        pair_count = count * (count - 1) // 2
-        self.pairs = self._array("/pairs/tasks", (pair_count, 2)).astype(int)
-        expected = [(i, j) for i in range(count) for j in range(i + 1, count)]
-        if [tuple(pair) for pair in self.pairs] != expected:
-            raise InputError("pairs out of order", f"{self.path}:/pairs/tasks", "(0,1), (0,2), …")
+        self.classes = self._array("/tasks/classes", (len(self.tasks),)).astype(int)
+        self.pairs = self._pairs()
+
+    def _pairs(self) -> Array:
+        """[P,2]: those that were measured, in the file's order. A run of one task has none and lists none."""
+        path, count = "/pairs/tasks", len(self.tasks)
+        if count == 1 and path not in self._file:
+            return np.empty((0, 2), dtype=int)
+        pairs = self._array(path, (None, 2))
+        if pairs.dtype.kind not in "iu" or np.any((pairs < 0) | (pairs >= count)):
+            raise InputError("holds no tasks' numbers", f"{self.path}:{path}", f"whole numbers below {count}")
+        sides = [frozenset(pair) for pair in pairs.tolist()]
+        if len(set(sides)) < len(sides) or any(len(side) < 2 for side in sides):
+            raise InputError(
+                "lists a pair twice, or a task with itself", f"{self.path}:{path}", "pairs of tasks"
+            )
+        return pairs.astype(int)
+
+    def _of_pairs(self, group: str) -> bool:
+        """Whether the group is there, and a pair that it could tell of."""
+        return group in self._file and len(self.pairs) > 0
 
     def pair_name(self, pair: int) -> str:
         first, second = self.pairs[pair]

@@ -30,6 +30,7 @@ BY_REGIME = (
     "tau_jp",
     "training",
 )
+OF_PAIRS = ("disentanglement", "representation", "pair_addition", "continuation")  # of a single task nothing
 
 
 class Results(Edits):
@@ -98,7 +99,7 @@ class Results(Edits):
 
     def names(self, group: str) -> list[str]:
         """What stands below /GROUP: regimes in their usual order, then anything else."""
-        if group not in self._file:
+        if group not in self._file or (group in OF_PAIRS and not len(self.pairs)):
             return []
         return ordered({str(name) for name in self._file[group]})
 

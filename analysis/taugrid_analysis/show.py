@@ -16,6 +16,7 @@ from taugrid_analysis.text_table import Column, Table, Value, as_text
 WIDTH = 80
 JOINED = (("regimes", "seed"), ("machine", "work"))  # two facts on one line
 SHADES = " ░▒▓█"
+UNKNOWN = "?"
 MOST_ROWS = 9
 SCREEN = 24
 
@@ -101,6 +102,12 @@ def _numbers(results: Results, name: str) -> dict[str, float | None]:
     }
 
 
+def _shade(value: float) -> str:
+    if not np.isfinite(value):
+        return UNKNOWN
+    return SHADES[int(np.clip(value / 2 * len(SHADES) * 2, 0, len(SHADES) - 1))]
+
+
 def _maps(results: Results, room: int) -> list[str]:
     """The mean grid of up to three regimes side by side, α1 upwards, α2 to the right, in these lines."""
     found = dict(list(grids(results).items())[:3])
@@ -109,15 +116,9 @@ def _maps(results: Results, room: int) -> list[str]:
         return []
     blocks = []
     for name, grid in found.items():
-        values = np.nanmean(grid.error, axis=0)
         stride = -(-len(grid.alpha) // most)
-        values = values[::stride, ::stride]
-        rows = [
-            "".join(
-                2 * SHADES[int(np.clip(value / 2 * len(SHADES) * 2, 0, len(SHADES) - 1))] for value in row
-            )
-            for row in values[::-1]
-        ]
+        cells = np.moveaxis(grid.error[:, ::stride, ::stride], 0, -1)[::-1]
+        rows = ["".join(2 * _shade(mean(cell)) for cell in row) for row in cells]
         title = f"{name} [{grid.alpha[0]:g},{grid.alpha[-1]:g}]²"
         size = max(len(title), len(rows[0]))
         blocks.append([line.ljust(size) for line in [title, *rows]])

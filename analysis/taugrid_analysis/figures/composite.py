@@ -13,6 +13,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from taugrid_analysis import measures
+from taugrid_analysis.errors import InputError
 from taugrid_analysis.figures import grids, runs, style
 from taugrid_analysis.records import Disentanglement
 from taugrid_analysis.results import Results
@@ -22,6 +23,8 @@ def composite(results: Results) -> Figure:
     """Above the diagonal one regime, below it another (the same again if there is only one)."""
     results.need("disentanglement", "grids to draw: run the disentanglement experiment")
     found = grids.grids(results)
+    if not found:
+        raise InputError("holds no finite number", f"{results.path}:/disentanglement", "grids to draw")
     names = list(found)
     first = "standard" if "standard" in names else names[0]
     second = next((name for name in ("linear", *names) if name in names and name != first), first)
@@ -62,13 +65,12 @@ def _mirror(
             step_y - gap * 14 / 8.6,
         )
 
-    for pair, (i, j) in enumerate(results.pairs):
-        row, column = int(i), int(j)
-        upper, lower = found[first], found[second]
+    for row, column, error in grids.ordered(results, found[first]):
         axes = figure.add_axes(place(row, column), label=f"{first}-{row}-{column}")
-        grids.panel(axes, upper.error[pair], upper.alpha, top)
+        grids.panel(axes, error, found[first].alpha, top)
+    for row, column, error in grids.ordered(results, found[second]):
         axes = figure.add_axes(place(column, row), label=f"{second}-{row}-{column}")
-        grids.panel(axes, lower.error[pair].T, lower.alpha, top)
+        grids.panel(axes, error.T, found[second].alpha, top)
     for index, task in enumerate(results.tasks):
         axes = figure.add_axes(place(index, index), label=f"task-{index}")
         axes.set_axis_off()

@@ -19,12 +19,12 @@ PARADIGMS = ("standard", "linear", "attention")  # paper 4's three
 
 
 def _named(results: Results, first: str, second: str) -> int | None:
-    """The pair of the paper, where the run has its tasks."""
+    """The pair of the paper, where the run measured it."""
     names = [task.lower() for task in results.tasks]
     if first not in names or second not in names:
         return None
-    wanted = sorted((names.index(first), names.index(second)))
-    return [list(pair) for pair in results.pairs.tolist()].index(wanted)
+    wanted = {names.index(first), names.index(second)}
+    return next((place for place, pair in enumerate(results.pairs.tolist()) if set(pair) == wanted), None)
 
 
 def _spread(values: Array, count: int = 3) -> list[int]:
@@ -50,6 +50,8 @@ def _one(results: Results, regime: str) -> Array:
 def examples(*regimes: str) -> Draw:
     def draw(results: Results) -> Figure | None:
         chosen = _spread(_one(results, regimes[0]))
+        if not chosen:
+            return None
         rows = [(name, [(_grid(results, name), pair) for pair in chosen]) for name in regimes]
         return grids.examples(results, rows, [results.pair_name(pair) for pair in chosen])
 
@@ -61,6 +63,8 @@ def single_pair(first: str, second: str, *regimes: str) -> Draw:
         pair = _named(results, first, second)
         if pair is None:
             ordered = _spread(_one(results, regimes[0]))
+            if not ordered:
+                return None
             pair = ordered[len(ordered) // 2]
         rows = [(name, [(_grid(results, name), pair)]) for name in regimes]
         return grids.examples(results, rows, [results.pair_name(pair)])
@@ -75,6 +79,8 @@ def levels(first: str, second: str, spread: int) -> Draw:
         pair = _named(results, first, second)
         if pair is None:
             ordered = _spread(_one(results, PARADIGMS[0]))
+            if not ordered:
+                return None
             pair = ordered[min(spread, len(ordered) - 1)]
         inner = [(results.representation(name), pair) for name in PARADIGMS]
         rows = [
@@ -90,6 +96,8 @@ def by_product(results: Results) -> Figure | None:
     """Pairs from the largest τJp of linear fine-tuning to the least."""
     products = {name: predictors.predictors(results, name)["tau_jp"] for name in ("linear", "tau_jp")}
     chosen = _spread(products["linear"])[::-1]
+    if not chosen:
+        return None
     rows = [(name, [(_grid(results, name), pair) for pair in chosen]) for name in products]
     headings = [
         f"{results.pair_name(pair)}\nτJp {products['linear'][pair]:.3g} → {products['tau_jp'][pair]:.3g}"

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -18,8 +20,9 @@ from taugrid_analysis.results import Results
 
 
 def grids(results: Results) -> dict[str, Disentanglement]:
+    """Of every regime that has a number in its grids."""
     found = {name: results.disentanglement(name) for name in results.names("disentanglement")}
-    return {name: grid for name, grid in found.items() if grid is not None}
+    return {name: grid for name, grid in found.items() if grid is not None and np.isfinite(grid.error).any()}
 
 
 def upper(found: dict[str, Disentanglement]) -> tuple[float, float]:
@@ -29,6 +32,8 @@ def upper(found: dict[str, Disentanglement]) -> tuple[float, float]:
     """
     values = np.concatenate([grid.error.ravel() for grid in found.values()])
     values = values[np.isfinite(values)]
+    if not values.size:
+        return 1.0, 0.0
     if any(grid.metric != "disagreement" for grid in found.values()):
         return float(np.quantile(values, 0.99)) or 1.0, 0.01
     above = float((values > 1).mean())
@@ -70,6 +75,12 @@ def _ticks(axes: Axes, alpha: Array) -> None:
     axes.tick_params(length=2, pad=1.5)
 
 
+def ordered(results: Results, grid: Disentanglement) -> Iterator[tuple[int, int, Array]]:
+    """(earlier task, later task, ξ by the earlier one's α and the later one's) of each measured pair."""
+    for (first, second), error in zip(results.pairs.tolist(), grid.error, strict=True):
+        yield (first, second, error) if first < second else (second, first, error.T)
+
+
 def triangle(results: Results, regime: str, grid: Disentanglement, top: float, clipped: bool) -> Figure:
     """Task below task: the panel in row i, column j < i is the pair (j, i); top right the mean."""
     count = len(results.tasks)
@@ -78,13 +89,13 @@ def triangle(results: Results, regime: str, grid: Disentanglement, top: float, c
         figure.set_layout_engine("none")
         left, bottom, right, high, gap = 0.105, 0.035, 0.995, 0.995, 0.008
         wide, tall = (right - left) / (count - 1), (high - bottom) / (count - 1)
-        for pair, (first, second) in enumerate(results.pairs):
-            row, column = int(second) - 1, int(first)
+        for first, second, error in ordered(results, grid):
+            row, column = second - 1, first
             axes = figure.add_axes(
                 (left + column * wide, high - (row + 1) * tall, wide - gap, tall - gap),
                 label=f"pair-{first}-{second}",
             )
-            panel(axes, grid.error[pair].T, grid.alpha, top)
+            panel(axes, error.T, grid.alpha, top)
             if column == 0:
                 axes.set_ylabel(results.tasks[second], rotation=0, ha="right", va="center", labelpad=7)
             if second == count - 1:

@@ -56,7 +56,7 @@ def draw_by_task(axes: Axes, results: Results, bars: dict[str, Array], label: st
 def cosines(results: Results, names: list[str] | None = None) -> Figure | None:
     names = results.names("similarity") if names is None else names
     records = {name: record for name in names if (record := results.similarity(name)) is not None}
-    if not records:
+    if not records or len(results.tasks) < 2:
         return None
     largest = max(
         float(np.nanmax(np.abs(measures.off_diagonal(record.cosine)))) for record in records.values()

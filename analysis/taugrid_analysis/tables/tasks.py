@@ -103,14 +103,15 @@ def similarity(results: Results) -> Table:
         np.fill_diagonal(others, -1.0)
         for index, task in enumerate(results.tasks):
             nearest = int(others[index].argmax())
+            alone = nearest == index
             table.rows.append(
                 [
                     regime,
                     task,
                     float(record.norm[index]),
                     float(record.norm_ratio[index]),
-                    float(others[index, nearest]),
-                    results.tasks[nearest],
+                    None if alone else float(others[index, nearest]),
+                    "" if alone else results.tasks[nearest],
                 ]
             )
     return table
