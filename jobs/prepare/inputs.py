@@ -3,7 +3,7 @@
 """The user's own pictures as they lie on disk: folders, IDX files and numpy arrays."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from PIL import Image
 
 from errors import InputError
 from formats import read_idx, read_npy, read_npz
-from picture import Picture, Unreadable, centre_crop, eight_bits, fit, read, upright
+from picture import Picture, Unreadable, centre_crop, eight_bits, fit, in_blocks, pad_grey, read, upright
 from splits import TEST, TRAIN, VALIDATION
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"}
@@ -28,16 +28,6 @@ SPLIT_FOLDERS = {
 }
 ARRAY_SPLITS = {"train": TRAIN, "validation": VALIDATION, "val": VALIDATION, "test": TEST}
 CLASSES_MOST = 100_000
-
-
-@dataclass
-class Pictures:
-    """What the user gave; `split` is −1 where the input names no split."""
-
-    images: Picture
-    labels: NDArray[np.int64]
-    split: NDArray[np.int64]
-    class_names: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +46,30 @@ class Frame:
 
     def image(self, image: Image.Image, background: int = 255) -> Picture:
         return centre_crop(image, self.size) if self.clip else fit(image, self.size, background)
+
+    def array(self, values: NDArray[np.uint8]) -> Picture:
+        """[h,w] or [h,w,c]; grey is repeated, alpha shows white."""
+        grey = values.ndim == 2
+        if grey and not self.clip and max(values.shape) <= self.size < 2 * max(values.shape):
+            return pad_grey(values[None], self.size)[0]  # a frame round 28 × 28 is kinder than blur
+        return self.image(Image.fromarray(values), 0 if grey else 255)
+
+
+@dataclass
+class Pictures:
+    """What the user gave, not decoded yet; `split` is −1 where the input names no split."""
+
+    items: Sequence[Path | NDArray[np.uint8]]
+    labels: NDArray[np.int64]
+    split: NDArray[np.int64]
+    frame: Frame
+    class_names: list[str] | None = None
+
+    def blocks(self, rows: NDArray[np.int64]) -> Iterator[Picture]:
+        return in_blocks([self.items[row] for row in rows], self.render)
+
+    def render(self, item: Path | NDArray[np.uint8]) -> Picture:
+        return self.frame.array(item) if isinstance(item, np.ndarray) else self.frame.file(item)
 
 
 # Folders
@@ -81,47 +95,32 @@ def read_folder(root: Path, frame: Frame) -> Pictures:
     names = sorted({each.name for _, part in parts for each in class_folders(part)})
     if len(names) < 2:
         raise InputError(f"{root}: {len(names)} class folders; expected at least two, each with pictures")
-    images: list[Picture] = []
+    items: list[Path] = []
     labels, split = [], []
     for which, part in parts:
         for folder in class_folders(part):
-            before = len(images)
+            before = len(items)
             for path in sorted(folder.rglob("*")):
                 if path.suffix.lower() in SUFFIXES and path.is_file():
-                    images.append(frame.file(path))
+                    items.append(path)
                     labels.append(names.index(folder.name))
                     split.append(which)
-            if len(images) == before and which in (-1, TRAIN):
+            if len(items) == before and which in (-1, TRAIN):
                 raise InputError(f"{folder}: no pictures; expected {', '.join(sorted(SUFFIXES))}")
-    return Pictures(
-        np.stack(images), np.array(labels, np.int64), np.array(split, np.int64), [n.replace("_", " ") for n in names]
-    )
+    spaced = [name.replace("_", " ") for name in names]
+    return Pictures(items, np.array(labels, np.int64), np.array(split, np.int64), frame, spaced)
 
 
 # Arrays
 
 
-def to_pictures(array: NDArray[Any], where: str, frame: Frame) -> Picture:
-    """uint8 [n,h,w] or [n,h,w,c] to RGB [n,size,size,3]; grey is repeated, alpha shows white."""
-    size = frame.size
+def to_pictures(array: NDArray[Any], where: str) -> NDArray[np.uint8]:
+    """uint8 [n,h,w] or [n,h,w,c] with c 3 or 4."""
     if array.dtype != np.uint8:
         raise InputError(f"{where}: {array.dtype} numbers; expected uint8, 0 to 255")
     if array.ndim not in (3, 4) or (array.ndim == 4 and array.shape[3] not in (1, 3, 4)) or 0 in array.shape[1:]:
         raise InputError(f"{where}: shape {list(array.shape)}; expected [n,h,w] or [n,h,w,c] with c 1, 3 or 4")
-    if array.ndim == 4 and array.shape[3] == 1:
-        array = array[..., 0]
-    grey = array.ndim == 3
-    background = 0 if grey else 255
-    out = np.empty((len(array), size, size, 3), np.uint8)
-    small = not frame.clip and max(array.shape[1:3]) <= size < 2 * max(array.shape[1:3])
-    for row, image in enumerate(array):
-        if small and grey:  # a frame round 28 × 28 is kinder than blur
-            top, left = (size - image.shape[0]) // 2, (size - image.shape[1]) // 2
-            out[row] = background
-            out[row, top : top + image.shape[0], left : left + image.shape[1]] = image[..., None]
-        else:
-            out[row] = frame.image(Image.fromarray(image), background)
-    return out
+    return array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array
 
 
 def to_labels(array: NDArray[Any], where: str, count: int) -> NDArray[np.int64]:
@@ -137,12 +136,13 @@ def to_labels(array: NDArray[Any], where: str, count: int) -> NDArray[np.int64]:
 
 
 def join(parts: Sequence[tuple[int, str, NDArray[Any], str, NDArray[Any]]], frame: Frame) -> Pictures:
-    images, labels, split = [], [], []
+    items: list[NDArray[np.uint8]] = []
+    labels, split = [], []
     for which, image_name, image_array, label_name, label_array in parts:
-        images.append(to_pictures(image_array, image_name, frame))
+        items += list(to_pictures(image_array, image_name))
         labels.append(to_labels(label_array, label_name, len(image_array)))
         split.append(np.full(len(image_array), which, np.int64))
-    return Pictures(np.concatenate(images), np.concatenate(labels), np.concatenate(split))
+    return Pictures(items, np.concatenate(labels), np.concatenate(split), frame)
 
 
 def read_idx_folder(root: Path, frame: Frame) -> Pictures:

@@ -9,8 +9,6 @@ at least 90 % of the area, which a packed file cannot hold: the training split h
 import argparse
 import hashlib
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +25,9 @@ from errors import InputError
 from formats import read_npz
 from layouts import CONTROL, LAYOUTS, PLACES, Layout, Rows
 from minilm import unit_rows
-from picture import Picture, Unreadable, centre_crop, read
+from picture import Picture, Unreadable, centre_crop, in_blocks, read
 from splits import SPLIT_NAMES, VALIDATION_FRACTION, VALIDATION_MOST
 
-BLOCK = 256  # pictures in memory at a time: 37 MiB at 224 pixels
 PIXELS_MOST = 256_000_000  # SUN397 holds scans of the size of posters
 
 
@@ -75,12 +72,9 @@ def render(item: str | NDArray[np.uint8], size: int) -> Picture:
 
 
 def stream(rows: Rows, size: int) -> packed.Stream:
-    def blocks() -> Iterator[Picture]:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and resizing let go of Python's lock
-            for start in range(0, len(rows.items), BLOCK):
-                yield np.stack(list(pool.map(partial(render, size=size), rows.items[start : start + BLOCK])))
-
-    return packed.Stream((len(rows.items), size, size, 3), blocks)
+    return packed.Stream(
+        (len(rows.items), size, size, 3), lambda: in_blocks(rows.items, lambda item: render(item, size))
+    )
 
 
 # What decides which bytes are written; packages' versions apart

@@ -14,7 +14,7 @@ import minilm
 import packed
 from errors import InputError
 from formats import read_npy
-from inputs import Frame, read_arrays, read_folder, read_idx_folder
+from inputs import Frame, Pictures, read_arrays, read_folder, read_idx_folder
 from packed import Packed
 from splits import SPLIT_NAMES, shuffled_rows, split_by_key, stable_hash
 
@@ -79,6 +79,12 @@ def make_head(
     return minilm.head(names, templates_of(options, TEMPLATES)), packed.LOGIT_SCALE
 
 
+def stream(pictures: Pictures, rows: NDArray[np.int64]) -> packed.Stream:
+    """Decoded a second time, while they are written: a user's pictures at CLIP's size need not fit into memory."""
+    size = pictures.frame.size
+    return packed.Stream((len(rows), size, size, 3), lambda: pictures.blocks(rows))
+
+
 def prepare(options: argparse.Namespace) -> str:
     """Read, split, pack and write; gives a line that says what was written."""
     task = options.task or re.sub(r"[^A-Za-z0-9_-]+", "_", options.input.resolve().stem)
@@ -104,7 +110,8 @@ def prepare(options: argparse.Namespace) -> str:
     names = names_of_classes(options.class_names, pictures.class_names, pictures.labels)
     head, logit_scale = make_head(options, names, tower)
     # Equal pictures are one key, so that a drawn split never has a picture on both sides.
-    keys = [f"{stable_hash(image.tobytes().hex()):016x}" for image in pictures.images]
+    every = pictures.blocks(np.arange(len(pictures.labels)))
+    keys = [f"{stable_hash(image.tobytes().hex()):016x}" for block in every for image in block]
     seed = f"{task}/{options.seed}"
     given = set(pictures.split.tolist()) - {-1}
     split = split_by_key(keys, seed, pictures.split if given else None)
@@ -119,13 +126,14 @@ def prepare(options: argparse.Namespace) -> str:
             source=options.source or options.input.name,
             license=options.license,
             class_names=names,
-            inputs={each: pictures.images[some] for each, some in rows.items()},
+            inputs={each: stream(pictures, some) for each, some in rows.items()},
             labels={each: pictures.labels[some] for each, some in rows.items()},
             keys={each: [keys[row] for row in some] for each, some in rows.items()},
             head=head,
             logit_scale=options.logit_scale or logit_scale,
             mean=mean,
             std=std,
+            attributes={"head_source": Path(options.text_model).name} if options.text_model else None,
         ),
         path,
     )

@@ -18,6 +18,7 @@ from scipy.io import savemat
 
 import layouts
 import originals
+import picture as picture_module
 from command import main
 from errors import InputError
 from imagenet_names import names_of
@@ -314,7 +315,7 @@ def test_centre_crop_is_clips(shape):
 
 def test_a_few_pictures_are_in_memory_at_a_time(tmp_path, monkeypatch):
     put_folders(tmp_path, ["a", "b"], count=5)
-    monkeypatch.setattr(originals, "BLOCK", 4)
+    monkeypatch.setattr(picture_module, "BLOCK", 4)
     stream = originals.stream(layouts.folder_rows(tmp_path, ["a", "b"]), SIZE)
     assert [len(block) for block in stream.blocks()] == [4, 4, 2] and stream.shape == (10, SIZE, SIZE, 3)
 

@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 import picture
 from command import main
 from errors import InputError
-from inputs import Frame
+from inputs import Frame, read_folder
 from picture import centre_crop, eight_bits, fit
 
 GREY = np.array([[0, 1000], [30000, 65535]], np.uint16)
@@ -201,6 +201,24 @@ def test_own_pictures_for_a_clip(tmp_path, tiny_clip):
         assert file["train/inputs"].shape[1:] == (32, 32, 3) and file["train/inputs"][0, 0, 0].tolist() == [255] * 3
         assert np.allclose(file.attrs["mean"], 0.1) and np.allclose(file.attrs["std"], 0.5)
         assert file["head/weight"].attrs["logit_scale"] == 7
+
+
+def test_own_pictures_need_not_fit_into_memory(tmp_path, monkeypatch, tiny_clip):
+    monkeypatch.setattr(picture, "BLOCK", 3)
+    images = np.random.default_rng(0).integers(0, 256, (20, 9, 8, 3), dtype=np.uint8)
+    for row, image in enumerate(images):
+        folder = tmp_path / "in" / f"class {row % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        put(folder / f"{row:02d}.png", Image.fromarray(image))
+    read = read_folder(tmp_path / "in", Frame(16))
+    assert [len(block) for block in read.blocks(np.arange(8))] == [3, 3, 2]
+    arguments = ["folder", str(tmp_path / "in"), "--task", "m", "--text-model", str(tiny_clip), "--out"]
+    for block in (3, 256):
+        monkeypatch.setattr(picture, "BLOCK", block)
+        assert main([*arguments, str(tmp_path / str(block)), "--image-size", "16"]) == 0
+    assert (tmp_path / "3/m.h5").read_bytes() == (tmp_path / "256/m.h5").read_bytes()
+    with h5py.File(tmp_path / "3/m.h5") as file:
+        assert file.attrs["head_source"] == tiny_clip.name
 
 
 def test_the_size_for_a_clip_is_224(tmp_path, tiny_clip):

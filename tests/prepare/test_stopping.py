@@ -24,9 +24,9 @@ PREPARE = Path(__file__).resolve().parents[2] / "jobs/prepare"
 SLOWLY = f"""
 import sys, time
 sys.path.insert(0, {str(PREPARE)!r})
-import command, originals
+import command, originals, picture
 quick = originals.render
-originals.BLOCK = 1
+picture.BLOCK = 1
 def slow(item, size):
     if "sun397" in str(item):
         time.sleep(0.3)
@@ -126,6 +126,7 @@ def test_parts_of_others_are_left_and_named(tmp_path, capsys):
         "alive": f".a.h5.{host}.{os.getppid()}.part",
         "elsewhere": f".a.h5.node-07.cluster.{int(gone.stdout)}.part",
         "not ours": ".a.part",
+        "no process": f".a.h5.{host}.{10**30}.part",
     }
     for name in names.values():
         (tmp_path / name).write_bytes(b"half")
