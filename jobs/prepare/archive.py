@@ -49,18 +49,18 @@ class Archive:
         self.records = {info.filename: info for info in infos}
         if len(self.records) != len(infos):
             raise ValueError("two records of one name")
-        for info in infos:
-            if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-                raise ValueError(f"record {shown(info.filename)} is compressed, as torch.save leaves none")
-        self.bytes = sum(info.file_size for info in infos)
-        if self.bytes > path.stat().st_size:
-            raise ValueError(f"records of {self.bytes} bytes in a file of {path.stat().st_size}")
         roots = [name.removesuffix("/data.pkl") for name in self.records if name.endswith("/data.pkl")]
         if len(roots) != 1:
             raise ValueError(f"{len(roots)} records data.pkl where a checkpoint has one")
         self.root = roots[0]
         if self.has("constants.pkl"):
             raise ValueError("a TorchScript archive")
+        for info in infos:
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+                raise ValueError(f"record {shown(info.filename)} is compressed, as torch.save leaves none")
+        self.bytes = sum(info.file_size for info in infos)
+        if self.bytes > path.stat().st_size:
+            raise ValueError(f"records of {self.bytes} bytes in a file of {path.stat().st_size}")
         if self.has("byteorder") and self.get("byteorder") != b"little":
             raise ValueError("not written on a little-endian machine")
         self.storages: dict[str, Storage] = {}

@@ -15,12 +15,15 @@ from PIL import ExifTags, Image, ImageFont, ImageOps, UnidentifiedImageError
 
 Picture = NDArray[np.uint8]
 PIXELS_MOST = 64_000_000  # a picture that claims more is refused before it is decoded
+# By content, whatever the name: for others Pillow may start a program (EPS), and no suffix here names them
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 BLOCK = 256  # pictures in memory at a time: 37 MiB at 224 pixels
 RESIZED_MOST = 16_000_000  # pixels of a picture resized whole, of which the centre is then cut
 ORIENTATION = ExifTags.Base.Orientation
 GLYPH_SIZE = 48
 GLYPH_MARGIN = 3
 
+Image.init()  # or only some of FORMATS are known
 Image.MAX_IMAGE_PIXELS = PIXELS_MOST
 warnings.simplefilter("error", Image.DecompressionBombWarning)
 warnings.filterwarnings("ignore", "Corrupt EXIF")
@@ -119,7 +122,7 @@ def part_of_resized(image: Image.Image, sides: tuple[int, int], corner: tuple[in
 def read(source: Path | bytes, form: Callable[[Image.Image], Picture]) -> Picture:
     """A picture file as an array. Raises Unreadable."""
     try:
-        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
             return form(image)
     except (
         OSError,

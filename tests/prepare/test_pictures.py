@@ -126,6 +126,19 @@ def test_a_damaged_note_is_no_damaged_picture(tmp_path):
         assert (Frame(4).file(put(tmp_path / f"{number}.png", stored, exif=note)) == 9).all()
 
 
+def test_other_formats_are_not_tried(tmp_path, monkeypatch):
+    """Pillow would call Ghostscript for this one."""
+    import subprocess
+
+    called = []
+    monkeypatch.setattr(subprocess, "check_call", lambda *arguments, **_: called.append(arguments))
+    monkeypatch.setattr(subprocess, "Popen", lambda *arguments, **_: called.append(arguments))
+    drawing = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+    with pytest.raises(InputError, match="not a readable picture"):
+        Frame(4).file(put(tmp_path / "a.png", drawing))
+    assert not called
+
+
 def clips_own(image: Image.Image, size: int) -> np.ndarray:
     """open_clip's transform for evaluation (open_clip/transform.py, image_transform), from the same parts of
     torchvision; the picture is RGB first, as torchvision's ImageFolder hands it over."""
