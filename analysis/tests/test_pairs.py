@@ -60,7 +60,8 @@ def test_every_command_reads_it(
     assert "standard" in said(capsys, "show", run)
     assert "Single-task accuracy" in said(capsys, "tables", run, "--pairs")
     said(capsys, "report", run, "--out", str(tmp_path / "report.html"))
-    assert (tmp_path / "report.html").stat().st_size > 10_000
+    written = (tmp_path / "report.html").read_text()
+    assert len(written) > 10_000 and "nan of the local energy" not in written
     if which == "some":
         said(capsys, "figure", run, "--out", str(tmp_path / "figure.png"))
         said(capsys, "seeds", run)
@@ -72,8 +73,6 @@ def test_a_run_of_one_task_has_no_pair(one: Path, capsys: pytest.CaptureFixture[
         assert results.names("pair_addition") == [] and results.similarity("linear") is not None
     vectors = said(capsys, "tables", str(one), "--only", "similarity", "--format", "csv").splitlines()[-1]
     assert vectors.endswith(",,")  # no other task: no cosine with one
-    assert main(["report", str(one), "--out", str(tmp_path / "report.html")]) == 0
-    assert "nan of the local energy" not in (tmp_path / "report.html").read_text()
     names = {line.split()[0] for line in said(capsys, "show", str(one)).splitlines() if line.strip()}
     assert {"standard", "linear"} <= names
     assert main(["figure", str(one), "--out", str(tmp_path / "a.png")]) == 2
@@ -115,13 +114,13 @@ def test_a_pair_the_other_way_round_is_drawn_alike(some: Path, tmp_path: Path) -
         assert found[1] == products.value[[0, 1], [1, 0]].mean()
 
 
-@pytest.mark.parametrize("regimes", [("linear",), REGIMES])
+@pytest.mark.parametrize("regimes", [("linear",), ("standard", "linear")])
 def test_grids_without_a_number(
     regimes: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As where no point could be measured; what is left of the run is shown all the same."""
     run = str(tmp_path)
-    synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, regimes=REGIMES)
+    synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
     with h5py.File(tmp_path / "results.h5", "r+") as file:
         for group in ("disentanglement", "representation"):
             for regime in regimes:
@@ -132,8 +131,7 @@ def test_grids_without_a_number(
     assert "linear [" not in shown and ("??" in shown) == ("standard" not in regimes)
     for command in (["tables", run, "--pairs"], ["report", run], ["seeds", run]):
         said(capsys, *command)
-    for paper in PAPERS:
-        said(capsys, "figures", run, "--paper", paper, "--out", str(tmp_path / paper))
+    said(capsys, "figures", run, "--paper", "tangent_space", "--out", str(tmp_path / "figures"))
     code = main(["figure", run, "--out", str(tmp_path / "a.png")])
     assert code == (2 if "standard" in regimes else 0)
     assert ("holds no finite number" in capsys.readouterr().err) == bool(code)

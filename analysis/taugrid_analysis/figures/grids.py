@@ -110,7 +110,10 @@ def _corner(
 ) -> None:
     size = 0.26
     axes = figure.add_axes((0.635, 0.675, size, size * 11.0 / 9.6), label="mean")
-    panel(axes, np.nanmean(grid.error, axis=0).T, grid.alpha, top, outline=1.6)
+    known = np.isfinite(grid.error).any(axis=0)  # a cell that no pair has a number for stays empty
+    average = np.full(known.shape, np.nan)
+    average[known] = np.nanmean(grid.error[:, known], axis=0)
+    panel(axes, average.T, grid.alpha, top, outline=1.6)
     _ticks(axes, grid.alpha)
     axes.set_title(f"{regime}: mean over {pairs} pairs")
     axes.set_xlabel(r"α of the column's task", labelpad=2)
