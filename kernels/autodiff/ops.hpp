@@ -66,7 +66,9 @@ struct BatchStatistics {
   /** z [n, d] · Eᵀ for the rows `words` [C] of a table E [rows, d], a parameter: [n, C] */        \
   T word_logits(const T& z, const T& table, const at::Tensor& words);                                 \
   /** a constant input, such as pixels */                                                             \
-  T constant(const at::Tensor& x, const T& like);
+  T constant(const at::Tensor& x, const T& like);                                                     \
+  /** type and device of a number's value, for constants beside it */                                 \
+  at::TensorOptions options_of(const T& x);
 
 TAUGRID_DECLARE_OPS(at::Tensor)
 TAUGRID_DECLARE_OPS(Dual)

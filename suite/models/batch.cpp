@@ -67,19 +67,20 @@ Batch joined(const std::vector<Batch>& batches) {
   return all;
 }
 
-at::Tensor attention_mask(const Batch& batch, std::int64_t tokens, at::ScalarType type, at::Device device) {
+at::Tensor attention_mask(const Batch& batch, const at::TensorOptions& options) {
+  const auto tokens = batch.held().size(1);
   if (batch.lengths.ge(tokens).all().item<bool>()) return {};
-  return at::zeros({batch.size(), tokens}, type)
+  return at::zeros({batch.size(), tokens}, options.device(at::kCPU))
       .masked_fill_(in_use(batch, tokens).logical_not(), -std::numeric_limits<double>::infinity())
-      .to(device, /*non_blocking=*/true);
+      .to(options.device(), /*non_blocking=*/true);
 }
 
-at::Tensor mean_weights(const Batch& batch, std::int64_t tokens, at::ScalarType type, at::Device device) {
-  return in_use(batch, tokens)
+at::Tensor mean_weights(const Batch& batch, const at::TensorOptions& options) {
+  return in_use(batch, batch.held().size(1))
       .to(at::kDouble)
       .div_(batch.lengths.unsqueeze(1))
-      .to(type)
-      .to(device, /*non_blocking=*/true);
+      .to(options.device(at::kCPU))
+      .to(options.device(), /*non_blocking=*/true);
 }
 
 }  // namespace taugrid::models

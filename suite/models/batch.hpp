@@ -39,11 +39,11 @@ inline Batch pictures(at::Tensor pixels) { return {std::move(pixels), {}, {}}; }
 /// All samples in one batch, sequences padded with token 0. One kind of batch, not none.
 Batch joined(const std::vector<Batch>& batches);
 
-/// What the attention of a padded batch needs: 0 for tokens in use and −∞ for the others, float of `type`,
-/// [n, tokens] on `device`; undefined where no sequence is padded.
-at::Tensor attention_mask(const Batch& batch, std::int64_t tokens, at::ScalarType type, at::Device device);
+/// What the attention of a padded batch needs: 0 for tokens in use and −∞ for the others, [n, tokens]; undefined
+/// where no sequence is padded.
+at::Tensor attention_mask(const Batch& batch, const at::TensorOptions& options);
 
 /// 1/length for tokens in use and 0 for the others, [n, tokens]: the mean over a sequence is a sum with these.
-at::Tensor mean_weights(const Batch& batch, std::int64_t tokens, at::ScalarType type, at::Device device);
+at::Tensor mean_weights(const Batch& batch, const at::TensorOptions& options);
 
 }  // namespace taugrid::models

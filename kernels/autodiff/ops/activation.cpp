@@ -109,4 +109,9 @@ Counted constant(const at::Tensor& x, const Counted& like) {
   return {x.sizes().vec(), like.meter->allocate(static_cast<double>(x.numel()), true), like.meter, -1};
 }
 
+at::TensorOptions options_of(const at::Tensor& x) { return x.options().requires_grad(false); }
+at::TensorOptions options_of(const Dual& x) { return options_of(x.value); }
+at::TensorOptions options_of(const Recorded& x) { return options_of(x.value); }
+at::TensorOptions options_of(const Counted&) { return at::kFloat; }
+
 }  // namespace taugrid::autodiff
