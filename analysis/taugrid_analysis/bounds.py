@@ -17,10 +17,10 @@ def bounds(run: Run, regime: str) -> pd.DataFrame | None:
 
     gap: L_i(θ0 + ½(τ_i + τ_j)) − L_i(θ0 + τ_i), mean test loss in nat; bound: L_i C (1 + ε), with the
     curvature L_i of the training loss; tightness: gap/bound, above 1 where the bound does not hold. None
-    where the run has not both, or the gap is measured at other coefficients.
+    where the run has not both or no pairs, or the gap is measured at other coefficients.
     """
     vectors = run.data("similarity", regime)
-    if vectors is None or abs(float(vectors.attrs.get("alpha", np.nan)) - ALPHA) > 1e-12:
+    if vectors is None or run.pairs.empty or abs(float(vectors.attrs.get("alpha", np.nan)) - ALPHA) > 1e-12:
         return None
     frame = run.pairs.loc[regime]
     parts = [

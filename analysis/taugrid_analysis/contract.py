@@ -162,6 +162,12 @@ GROUPS: dict[str, Group] = {
     ),
 }
 
+OF_PAIRS = frozenset(  # what they tell is of pairs alone
+    name
+    for name, group in GROUPS.items()
+    if any(variable.needed and "pair" in variable.dims for variable in group.variables.values())
+)
+
 JOINT_TRAINING = Group(  # one curve for all tasks
     {
         "loss": Variable(("update",)),

@@ -42,7 +42,8 @@ class Reader:
         variables = {}
         for key, variable in known.variables.items():
             found = f"{path}/{variable.path or key}"
-            if not self._store.has(found) and not variable.needed:
+            of_nothing = "pair" in variable.dims and not sizes["pair"]
+            if not variable.needed and (of_nothing or not self._store.has(found)):
                 continue
             if variable.whole or key in extra:
                 variables[key] = self._variable(found, variable, sizes)

@@ -140,9 +140,8 @@ def _vectors(run: Run) -> str:
         data = run.data("similarity", name)
         if data is not None:
             largest = float(np.nanmax(np.abs(measures.off_diagonal(data["cosine"].to_numpy())), initial=0))
-            parts.append(
-                f"mean norm {mean(data['norm'].to_numpy()):.2f} and cosines up to {largest:.3f} ({name})"
-            )
+            cosines = f" and cosines up to {largest:.3f}" if len(run.results.tasks) > 1 else ""
+            parts.append(f"mean norm {mean(data['norm'].to_numpy()):.2f}{cosines} ({name})")
     return f"Task vectors have {_list(parts)}." if parts else ""
 
 
@@ -163,7 +162,7 @@ def _ntk(run: Run) -> str:
     parts = []
     for start in run.results.names("ntk"):
         data = run.data("ntk", start)
-        if data is None:
+        if data is None or len(run.results.tasks) < 2:
             continue
         share, null = measures.own_share(data["local_energy"].to_numpy()), measures.null_share(data)
         told = f"{mean(share.ravel()):.3f} of the local energy at the {start} θ0"

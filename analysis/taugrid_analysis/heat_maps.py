@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from taugrid_analysis import measures
+from taugrid_analysis.figures.grids import earlier_later
 from taugrid_analysis.records import Array
 from taugrid_analysis.run import Run
 
@@ -31,13 +33,9 @@ def _numbers(values: Array, kind: str) -> Packed:
     return {"type": kind, "data": packed_bytes(np.ascontiguousarray(values, dtype=order).tobytes())}
 
 
-def heat_maps(run: Run, grids: list[str]) -> dict[str, Packed]:
-    """key: map. A grid's cells are [pair, side, α1, α2]; a matrix' [row, column]. grids: of these regimes."""
-    found: dict[str, Packed] = {}
-    for regime in grids:
-        grid = run.data("disentanglement", regime)
-        if grid is not None:
-            found[f"xi/{regime}"] = _grid(run, regime, grid)
+def heat_maps(run: Run, drawn: Mapping[str, xr.Dataset]) -> dict[str, Packed]:
+    """key: map. A grid's cells are [pair, side, α1, α2]; a matrix' [row, column]. drawn: regimes' grids."""
+    found = {f"xi/{regime}": _grid(run, regime, grid) for regime, grid in drawn.items()}
     for regime in run.results.names("similarity"):
         vectors = run.data("similarity", regime)
         if vectors is not None:
@@ -68,7 +66,7 @@ def heat_maps(run: Run, grids: list[str]) -> dict[str, Packed]:
 
 def _grid(run: Run, regime: str, grid: xr.Dataset) -> Packed:
     """Counts of points where ξ counts them, so that the page works out value and error; else the terms."""
-    chosen, counts = run.results.pairs, measures.points(grid)
+    chosen, counts = np.array(earlier_later(run)), measures.points(grid)
     terms = grid["error_by_task"].to_numpy().astype(float)
     made: Packed = {
         "kind": "grid",
@@ -83,10 +81,11 @@ def _grid(run: Run, regime: str, grid: xr.Dataset) -> Packed:
     if counts is not None and errors is not None:
         many = counts[chosen][:, :, None, None]
         wrong = terms * many
-        if np.abs(wrong - wrong.round()).max(initial=0) < 1e-6 and counts.max() < 2**16:
+        known = np.isfinite(wrong)
+        if np.abs((wrong - wrong.round())[known]).max(initial=0) < 1e-6 and counts.max() < 2**16:
             made["points"] = counts[chosen].tolist()
             made["mean_error"] = _numbers(errors, "float32")
-            return made | _numbers(wrong.round(), "uint16")
+            return made | _numbers(wrong.round(), "uint16" if known.all() else "float32")
     return made | _numbers(terms, "float32")
 
 

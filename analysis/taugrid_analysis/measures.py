@@ -36,6 +36,21 @@ def _snapped(grid: xr.Dataset, value: float) -> float:
     return nearest if abs(nearest - value) <= SLACK * (alpha[-1] - alpha[0]) else value
 
 
+def earlier_first(grid: xr.Dataset, pairs: Array) -> xr.Dataset:
+    """The grid with each pair's earlier task first, so that α1 is that one's: a file lists either first."""
+    turned = xr.DataArray(pairs[:, 0] > pairs[:, 1], dims="pair")
+    if not turned.any():
+        return grid
+    other = grid.rename(alpha_1="alpha_2", alpha_2="alpha_1").isel(side=[1, 0])
+    other = other.assign_coords(side=grid["side"])
+    changed = {
+        name: xr.where(turned, other[name], values).transpose(*values.dims).assign_attrs(values.attrs)
+        for name, values in grid.data_vars.items()
+        if "pair" in values.dims
+    }
+    return grid.drop_vars("pair").assign({name: values.drop_vars("pair") for name, values in changed.items()})
+
+
 def points(grid: xr.Dataset) -> Array | None:
     """Points of each task, where the group says which were sampled."""
     rows = grid.get("sample_index")
@@ -71,10 +86,12 @@ def at_errors(grid: xr.Dataset, alpha1: float, alpha2: float, pairs: Array) -> F
 def mean_errors(grid: xr.Dataset, pairs: Array) -> Floats | None:
     """Standard error [A,A] of the mean over pairs, at most: one task's terms are taken as fully correlated.
 
-    All pairs of a task are measured on the same points of it. None where points are not counted.
+    All pairs of a task are measured on the same points of it. None where points are not counted. As of
+    `earlier_first`.
     """
-    found = errors(grid, pairs)
-    return _over_pairs(found, pairs) if found is not None and len(pairs) else None
+    ordered = np.sort(pairs, axis=1)
+    found = errors(earlier_first(grid, pairs), ordered)
+    return _over_pairs(found, ordered) if found is not None and len(pairs) else None
 
 
 def pairs_mean_error(terms: Floats, pairs: Array) -> float:
@@ -83,9 +100,12 @@ def pairs_mean_error(terms: Floats, pairs: Array) -> float:
 
 
 def _over_pairs(terms: Floats, pairs: Array) -> Floats:
+    """Over the pairs that have a number; NaN where none has."""
+    known = np.isfinite(terms).all(axis=1)
     of_task = np.zeros((int(pairs.max()) + 1, *terms.shape[2:]))
-    np.add.at(of_task, pairs, terms)
-    return np.asarray(np.sqrt((of_task**2).sum(axis=0)) / len(pairs))
+    np.add.at(of_task, pairs, np.where(known[:, None], terms, 0.0))
+    count = known.sum(axis=0)
+    return np.asarray(np.where(count > 0, np.sqrt((of_task**2).sum(axis=0)) / np.maximum(count, 1), np.nan))
 
 
 def box(grid: xr.Dataset, low: float = -np.inf, high: float = np.inf) -> tuple[Any, ...]:
@@ -165,16 +185,19 @@ def own_share(local_energy: Array) -> Floats:
     control = local_energy[..., half:].astype(float).sum(axis=-1)
     with np.errstate(invalid="ignore"):
         share = own / (own + control)
-    result = _mean_of_finite(share)
+    result = mean_of_finite(share, -1)
     np.fill_diagonal(result, np.nan)
     return result
 
 
-def _mean_of_finite(values: Array) -> Floats:
-    """Along the last axis; a task has no more logits than classes, the others are NaN."""
+def mean_of_finite(values: Array, axis: int) -> Floats:
+    """Along an axis: a task has no more logits than classes, and a grid may have cells without a number.
+
+    NaN where nothing is finite.
+    """
     finite = np.isfinite(values)
-    count = finite.sum(axis=-1)
-    total = np.where(finite, values, 0.0).sum(axis=-1)
+    count = finite.sum(axis=axis)
+    total = np.where(finite, values, 0.0).sum(axis=axis)
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
@@ -185,7 +208,8 @@ def null_share(kernel: xr.Dataset) -> tuple[Floats, Floats] | None:
     """
     if "null_share" not in kernel:
         return None
-    draws = _mean_of_finite(kernel["null_share"].transpose("task", "draw", "logit").to_numpy().astype(float))
+    shares = kernel["null_share"].transpose("task", "draw", "logit").to_numpy()
+    draws = mean_of_finite(shares.astype(float), -1)
     one = draws.shape[1] < 2
     return draws.mean(axis=1), np.full(len(draws), np.nan) if one else draws.std(axis=1, ddof=1)
 

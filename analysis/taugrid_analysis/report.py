@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import jinja2
 import pandas as pd
+import xarray as xr
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -251,13 +252,13 @@ def _products(run: Run) -> Figure | None:
     return interference.scatter(run, run.results.names("pair_addition"), interference.accuracies(run))
 
 
-def drawn_grids(run: Run) -> list[str]:
-    """The regimes whose grids fit on a page of 2 MB: all, for 28 pairs, 11 regimes and 20×20 coefficients."""
-    found, cells = [], 0
+def drawn_grids(run: Run) -> dict[str, xr.Dataset]:
+    """The grids that fit on a page of 2 MB: all, for 28 pairs, 11 regimes and 20×20 coefficients."""
+    found, cells = {}, 0
     for name, grid in grids.grids(run).items():
         cells += grid["error"].size
         if cells <= MOST_CELLS:
-            found.append(name)
+            found[name] = grid
     return found
 
 
@@ -266,7 +267,7 @@ def _grids(run: Run) -> list[Figure | None]:
     if not found:
         return []
     top, above = grids.upper(found)
-    return [grids.triangle(run, name, found[name], top, above > 0) for name in drawn_grids(run)]
+    return [grids.triangle(run, name, grid, top, above > 0) for name, grid in drawn_grids(run).items()]
 
 
 def _grid_caption(run: Run) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from taugrid_analysis import contract, correctness
@@ -64,9 +65,11 @@ class Results:
     def data(self, group: str, name: str, *extra: str) -> xr.Dataset | None:
         """/GROUP/NAME with named dimensions (contract.py), or None where the run did not measure it.
 
+        A group about pairs is nothing in a run without any.
+
         extra: large variables, which are not read unless they are named, such as the NTK's "gram".
         """
-        if not self._store.has(f"/{group}/{name}"):
+        if not self._store.has(f"/{group}/{name}") or self._empty(group):
             return None
         key = (group, name, *extra)
         if key not in self._read:
@@ -92,7 +95,11 @@ class Results:
 
     def names(self, group: str) -> list[str]:
         """What stands below /GROUP: regimes in their usual order, then anything else."""
-        return ordered(set(self._store.names(group)))
+        return [] if self._empty(group) else ordered(set(self._store.names(group)))
+
+    def _empty(self, group: str) -> bool:
+        """Whether the group tells of pairs, of which this run has none."""
+        return group in contract.OF_PAIRS and not len(self.pairs)
 
     def need(self, group: str, what: str) -> None:
         """For a command that cannot do without the group."""
@@ -168,14 +175,18 @@ class Results:
         return int(found)
 
     def _pairs(self) -> Array:
-        """[P,2]: all pairs of tasks, or those that the run chose, in increasing order."""
-        count = len(self.tasks)
-        found = self._store.array("/pairs/tasks", (None, 2)).astype(int)
-        every = [(i, j) for i in range(count) for j in range(i + 1, count)]
-        chosen = [(int(i), int(j)) for i, j in found]
-        if chosen != sorted(set(chosen) & set(every)):
-            raise InputError("pairs out of order", f"{self.path}:/pairs/tasks", "(0,1), (0,2), …")
-        return found
+        """[P,2]: those that were measured, in the file's order, either task first. One task has no pairs."""
+        path, count = "/pairs/tasks", len(self.tasks)
+        if count == 1 and not self._store.has(path):
+            return np.empty((0, 2), dtype=int)
+        where = self._store.where(path)
+        found = self._store.array(path, (None, 2))
+        if found.dtype.kind not in "iu" or np.any((found < 0) | (found >= count)):
+            raise InputError("holds no tasks' numbers", where, f"whole numbers below {count}")
+        sides = [frozenset(pair) for pair in found.tolist()]
+        if len(set(sides)) < len(sides) or any(len(side) < 2 for side in sides):
+            raise InputError("lists a pair twice, or a task with itself", where, "pairs of tasks")
+        return found.astype(int)
 
     def _start(self) -> str:
         """θ0's name: as its accuracies are stored, else as /model states it."""

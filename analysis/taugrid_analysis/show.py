@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from taugrid_analysis import measures
 from taugrid_analysis.facts import facts
 from taugrid_analysis.figures.grids import grids
 from taugrid_analysis.run import Run
@@ -14,6 +15,7 @@ from taugrid_analysis.text_table import Column, Table, Value, as_text
 WIDTH = 80
 JOINED = (("regimes", "seed"), ("machine", "work"))  # two facts on one line
 SHADES = " ░▒▓█"
+UNKNOWN = "?"
 MOST_ROWS = 9
 SCREEN = 24
 
@@ -111,6 +113,12 @@ def _numbers(run: Run, name: str) -> dict[str, float | None]:
     return {title: float(row[column]) for title, column in SHOWN.items()}
 
 
+def _shade(value: float) -> str:
+    if not np.isfinite(value):
+        return UNKNOWN
+    return SHADES[int(np.clip(value / 2 * len(SHADES) * 2, 0, len(SHADES) - 1))]
+
+
 def _maps(run: Run, room: int) -> list[str]:
     """The mean grid of up to three regimes side by side, α1 upwards, α2 to the right, in these lines."""
     found = dict(list(grids(run).items())[:3])
@@ -119,15 +127,9 @@ def _maps(run: Run, room: int) -> list[str]:
         return []
     blocks = []
     for name, grid in found.items():
-        values, alpha = np.nan_to_num(grid["error"].mean("pair").to_numpy()), grid["alpha_1"].to_numpy()
+        values, alpha = measures.mean_of_finite(grid["error"].to_numpy(), 0), grid["alpha_1"].to_numpy()
         stride = -(-len(alpha) // most)
-        values = values[::stride, ::stride]
-        rows = [
-            "".join(
-                2 * SHADES[int(np.clip(value / 2 * len(SHADES) * 2, 0, len(SHADES) - 1))] for value in row
-            )
-            for row in values[::-1]
-        ]
+        rows = ["".join(2 * _shade(value) for value in row) for row in values[::stride, ::stride][::-1]]
         title = f"{name} [{alpha[0]:g},{alpha[-1]:g}]²"
         size = max(len(title), len(rows[0]))
         blocks.append([line.ljust(size) for line in [title, *rows]])

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Real repetitions of the bench on a busy machine, and files of `taugrid bench --json` made from them."""
+"""Real calls of the bench on busy machines, and files of `taugrid bench --json` made from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import numpy as np
 from taugrid_analysis.speed.bench_json import Call, Times
 from taugrid_analysis.speed.samples import Side
 
-PATH = Path(__file__).parent / "recorded" / "bench_noise.json"
+PATH = Path(__file__).parent / "recorded" / "bench_noise.json"  # three calls, sixty repetitions each
+MANY = Path(__file__).parent / "recorded" / "bench_calls.json"  # of many calls a few repetitions
 CASES = ("forward", "step/standard")
 QUIET = 0  # the call whose repetitions agree best
 
@@ -31,6 +32,36 @@ def sample(number: int, case: str, clock: str = "wall") -> np.ndarray:
     return np.array(calls()[number]["cases"][case][f"{clock}_ms"]) / 1e3
 
 
+@cache
+def many() -> list[Call]:
+    """In the order in which they were measured."""
+    parsed: dict[str, Any] = json.loads(MANY.read_text(encoding="utf-8"))
+    found = []
+    for call in parsed["calls"]:
+        context = {"ranks": "1"} | {key: str(value) for key, value in (parsed["context"] | call).items()}
+        times = zip(call["wall_ms"], call["cpu_ms"], strict=True)
+        cases = {
+            name: Times(np.array(wall) / 1e3, np.array(cpu) / 1e3)
+            for name, (wall, cpu) in zip(parsed["cases"], times, strict=True)
+        }
+        found.append(Call(Path("recorded"), context, cases))
+    return found
+
+
+def of_many(numbers: Iterable[int], factor: float = 1.0, machine: float = 1.0) -> Side:
+    """These calls as one side: the program is `factor` times slower, the machine and its peaks `machine`."""
+    found = []
+    for number in numbers:
+        call = many()[number]
+        peaks = {key: str(call.number(key) / machine) for key in ("peak_flops", "peak_bytes")}
+        scale = factor * machine
+        cases = {
+            name: Times(scale * t.wall, scale * t.cpu) for name, t in call.cases.items() if t.cpu is not None
+        }
+        found.append(Call(call.path, call.context | peaks, cases))
+    return Side(Path("recorded"), found)
+
+
 def side(case: str, parts: Iterable[tuple[int, Any]], factor: float = 1.0) -> Side:
     """Repetitions picked from calls, as one side of a comparison."""
     found = []
@@ -39,6 +70,14 @@ def side(case: str, parts: Iterable[tuple[int, Any]], factor: float = 1.0) -> Si
         wall, cpu = (factor * sample(number, case, clock)[picked] for clock in ("wall", "cpu"))
         found.append(Call(Path("recorded"), context, {case: Times(wall, cpu)}))
     return Side(Path("recorded"), found)
+
+
+def folder(path: Path, parts: Iterable[slice], **more: Any) -> Path:
+    """A side of several calls, each some repetitions of the quiet one: real calls differ more."""
+    path.mkdir()
+    for number, picked in enumerate(parts):
+        write(path / f"{number}.json", picked=picked, date=f"2026-01-0{number + 1}T12:00:00+00:00", **more)
+    return path
 
 
 def write(

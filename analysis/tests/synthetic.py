@@ -77,8 +77,11 @@ def write(
     seed: int = 1,
     shift: float = 0.0,
     command: str = "taugrid run quickstart.toml --run-dir demo",
+    pairs: list[tuple[int, int]] | None = None,
 ) -> Path:
     """leave_out: paths to delete at the end, groups or data sets.
+
+    pairs: those that were measured, in this order; None is all of them. One task has none, and no /pairs.
 
     shift: added to the fine-tuned accuracies, half of it to those after addition, and ξ grows by that part.
     """
@@ -109,9 +112,49 @@ def write(
         if schema >= 2:
             synthetic_points.write_schema_2(file)
         _units(file, regimes, count)
+        if pairs is not None or count == 1:
+            _keep(file, pairs or [], count)
         for name in leave_out:
             del file[name]
     return path
+
+
+def _keep(file: h5py.File, pairs: list[tuple[int, int]], count: int) -> None:
+    """Only these pairs; where one is the other way round, its sides are exchanged."""
+    every = pairs_of(count)
+    rows = [every.index((min(pair), max(pair))) for pair in pairs]
+    turned = [first > second for first, second in pairs]
+
+    def replace(path: str, axis: int, sides: int | None = None, grid: bool = False) -> None:
+        kept = np.take(file[path][()], rows, axis=axis)
+        for place, turn in enumerate(turned):
+            if turn and sides is not None:
+                kept[place] = np.flip(kept[place], axis=sides - 1)
+            if turn and grid:
+                kept[place] = np.swapaxes(kept[place], -1, -2)
+        attributes = dict(file[path].attrs)
+        if "points" in attributes:
+            attributes["points"] = np.take(attributes["points"], rows, axis=axis)
+        del file[path]
+        file[path] = kept
+        file[path].attrs.update(attributes)
+
+    for group in ("disentanglement", "representation"):
+        for regime in file[group]:
+            for name in ("error", "symmetric_error"):
+                if name in file[f"{group}/{regime}"]:
+                    replace(f"{group}/{regime}/{name}", 0, grid=True)
+                    replace(f"{group}/{regime}/{name}_by_task", 0, sides=1, grid=True)
+    for regime in file["similarity"]:
+        replace(f"similarity/{regime}/loss_gap", 0, sides=1)
+    for group in ("pair_addition", "correct/pair_addition"):
+        for regime in file.get(group, {}):
+            for name in set(file[f"{group}/{regime}"]) - {"alpha", "sample_index", "validation_sample_index"}:
+                replace(f"{group}/{regime}/{name}", 0, sides=2 if "accuracy" in name else None)
+    replace("continuation/tau_jp_continue/pair_normalized", 1)
+    del file["pairs"]
+    if count > 1:
+        file["pairs/tasks"] = np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _text(values: Iterable[str]) -> np.ndarray:
@@ -134,7 +177,7 @@ def write_head(
     file.attrs["finished_utc"] = "2026-01-02T03:09:25Z"
     file["tasks/name"] = _text(tasks)
     file["tasks/classes"] = np.array([10, 10, 10, 10, 20, 9, 9, 12][: len(tasks)], dtype=np.int64)
-    file["pairs/tasks"] = np.array(pairs_of(len(tasks)), dtype=np.int64)
+    file["pairs/tasks"] = np.array(pairs_of(len(tasks)), dtype=np.int64).reshape(-1, 2)
     group = file.create_group("model")
     group.attrs["architecture"] = "CLIPVisionModelWithProjection"
     group.attrs["name"], group.attrs["parameters"], group.attrs["init"] = model
@@ -171,7 +214,7 @@ def _similarity(file: h5py.File, regime: str, count: int, rng: np.random.Generat
     group.attrs["alpha"] = 0.5
     lam = 20.0 + 10 * np.arange(count) * NORM.get(regime, 1.5)
     gaps = [[0.002 * lam[i] + 0.01 * j, 0.002 * lam[j] + 0.01 * i] for i, j in pairs_of(count)]
-    group["loss_gap"] = np.array(gaps)
+    group["loss_gap"] = np.array(gaps).reshape(-1, 2)
     group["loss_gap"].attrs["units"] = "nats"
     _sample(group, count, 256, rng)
 
@@ -188,7 +231,8 @@ def _disentanglement(
     group = file.create_group(f"disentanglement/{regime}")
     group.attrs["metric"] = "disagreement"
     first, second = np.meshgrid(alpha, alpha, indexing="ij")
-    terms = np.stack([xi(regime, pair, first, second, bend) for pair in pairs_of(count)])
+    terms = np.array([xi(regime, pair, first, second, bend) for pair in pairs_of(count)])
+    terms = terms.reshape(-1, 2, *first.shape)
     terms *= 1 + shift
     if bend:
         terms = rng.binomial(256, terms) / 256

@@ -169,12 +169,6 @@ def test_a_cost_below_nothing(file: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "/cost/linear/seconds_per_step" in refusal(capsys, "tables", str(file))
 
 
-def test_pairs_out_of_order(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with h5py.File(file, "r+") as handle:
-        handle["pairs/tasks"][...] = handle["pairs/tasks"][()][::-1]
-    assert "/pairs/tasks" in refusal(capsys, "show", str(file))
-
-
 def test_figure_needs_grids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     synthetic.write(tmp_path / "results.h5", leave_out=["disentanglement"])
     assert "/disentanglement" in refusal(capsys, "figure", str(tmp_path), "--out", str(tmp_path / "a.png"))

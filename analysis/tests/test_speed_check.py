@@ -15,7 +15,8 @@ import synthetic
 
 from taugrid_analysis.cli import main
 
-FIRST, LAST = slice(0, 30), slice(30, 60)
+FIRST = slice(0, 30)
+CALLS = [slice(start, start + 10) for start in (0, 20, 40)]
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def checked(
 
 @pytest.mark.parametrize(
     ("factor", "code", "verdict"),
-    [(1.0, 0, "same"), (1.15, 1, "slower"), (0.9, 0, "same"), (0.7, 0, "faster"), (0.2, 1, "suspicious")],
+    [(1.0, 0, "same"), (1.2, 1, "slower"), (0.9, 0, "same"), (0.7, 0, "faster"), (0.2, 1, "suspicious")],
 )
 @pytest.mark.parametrize("quantity", ["seconds", "throughput", "share_of_peak"])
 def test_verdicts(
@@ -54,7 +55,7 @@ def test_verdicts(
     options = ["--quantity", quantity, "--slower", "10%", "--faster", "0.25"]
     assert main(["check", str(source), "--write-references", str(references), *options]) == 0
     capsys.readouterr()
-    current = recorded_bench.write(tmp_path / "current.json", factor=factor)
+    current = recorded_bench.folder(tmp_path / "current", CALLS, factor=factor)
     rows = checked(capsys, code, current, references)
     assert {row["verdict"] for row in rows.values()} == {verdict}
     assert {row["quantity"] for row in rows.values()} == {quantity}
@@ -68,12 +69,16 @@ def test_written_file(written: Path) -> None:
     assert first["bound"] < 0.75 * first["value"] and "2026-11-21" in first["measured"]
 
 
-def test_five_repetitions(written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for factor, code, verdict in ((1.0, 0, "same"), (1.15, 1, "slower")):
-        current = recorded_bench.write(tmp_path / "current.json", picked=slice(40, 45), factor=factor)
+def test_fewer_than_three_calls_are_at_most_unclear(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for calls, code, verdict in ((1, 0, "unclear"), (2, 0, "unclear"), (3, 1, "slower")):
+        current = recorded_bench.folder(tmp_path / str(calls), CALLS[:calls], factor=1.15)
         rows = checked(capsys, code, current, written)
         assert {row["verdict"] for row in rows.values()} == {verdict}
-        assert all("fewer than 9" in row["note"] for row in rows.values())
+        assert {row["note"] for row in rows.values()} == {"needs 3 calls" if calls < 3 else ""}
+    rows = checked(capsys, 0, recorded_bench.folder(tmp_path / "same", CALLS[:1]), written)
+    assert {(row["verdict"], row["note"]) for row in rows.values()} == {("same", "")}
 
 
 def test_gate_and_what_is_not_there(
@@ -119,7 +124,7 @@ def test_references_of_cpu_time(tmp_path: Path, capsys: pytest.CaptureFixture[st
     for path in (wall, cpu):
         assert main(["check", str(source), "--write-references", str(path), "--time", path.stem]) == 0
     capsys.readouterr()
-    assert checked(capsys, 1, current, wall)["forward"]["verdict"] == "slower"
+    assert checked(capsys, 0, current, wall)["forward"]["verdict"] == "unclear"
     rows = checked(capsys, 0, current, cpu)
     assert {(row["verdict"], row["time"]) for row in rows.values()} == {("same", "cpu")}
 

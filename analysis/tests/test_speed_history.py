@@ -66,7 +66,7 @@ def test_machines_apart_and_a_plot(tmp_path: Path, capsys: pytest.CaptureFixture
         ("2", "3"),
     ]
     assert "machine 2: other" in said or "machine 1: other" in said
-    assert "2 INVALID measurements left out" in said
+    assert "2 measurements left out, INVALID or with a time of 0" in said
     assert (tmp_path / "history.png").stat().st_size > 10_000
     assert main(["history", str(folder), "--out", str(tmp_path / "history.txt")]) == 2
     assert "unknown format .txt" in capsys.readouterr().err

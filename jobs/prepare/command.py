@@ -2,237 +2,24 @@
 
 import argparse
 import sys
-from pathlib import Path
 
+from arguments import parser
 from errors import InputError
-
-DESCRIPTION = """\
-Make packed HDF5 data sets for taugrid: one file a task, with train, validation and test splits, a frozen
-zero-shot head and the class names.
-
-  python jobs/prepare default --out data                    the eight default image tasks and the control task
-  python jobs/prepare folder photos --task birds --out data your own pictures, a folder a class
-  python jobs/prepare idx my-mnist --task digits --out data  MNIST-style IDX files
-  python jobs/prepare arrays set.npz --task mine --out data  numpy arrays
-  python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
-                                                            the papers' eight tasks and ImageNet, at CLIP's size
-  python jobs/prepare convert-checkpoints --from checkpoints/ViT-B-32 --out runs/published
-                                                            the field's pickled checkpoints, for taugrid to read
-"""
-
-ORIGINALS = """\
-Pack the papers' eight tasks and their control task from the folders that the field uses, under --data-location:
-
-  stanford_cars/{cars_train,cars_test,devkit/cars_train_annos.mat,devkit/cars_meta.mat,cars_test_annos_withlabels.mat}
-  dtd/{train,val}                  val is the test split
-  EuroSAT_splits/{train,val,test}
-  gtsrb/{GTSRB/{Training,Final_Test/Images},GT-final_test.csv}
-  MNIST/raw                        four IDX files, plain or .gz
-  resisc45/{NWPU-RESISC45,resisc45-train.txt,resisc45-test.txt}
-  sun397/{train,val}               val is the test split
-  svhn/{train_32x32.mat,test_32x32.mat}
-  imagenet/{val_in_folder or val}  a folder a class; the control task
-  imagenet/train                   if there, train and validation come from it, and test is all of the above
-
-The files are cars.h5, dtd.h5, eurosat.h5, gtsrb.h5, mnist.h5, resisc45.h5, sun397.h5, svhn.h5 and imagenet.h5.
-A picture takes 147 KiB at 224 pixels: dtd 0.8 GB, svhn 15 GB, all nine about 57 GB. Validation is min(10 %, 5000) of
-train by the papers' own seeded draw (EuroSAT has its own). Of ImageNet's training folder 5000 are validation and 5000
-train, drawn uniformly; without that folder 5000 and 5000 of its validation folder, whose other 40,000 are then test.
-
-The zero-shot heads need a text tower: --text-model takes a folder or hub name with a whole CLIPModel and tokenizer, or
-open_clip:ARCHITECTURE/WEIGHTS. Or give --heads RUN/heads, what convert-checkpoints made of the field's head_*.pt.
-"""
-
-CHECKPOINTS = """\
-Read the field's PyTorch checkpoints and write folders that taugrid and Hugging Face's
-CLIPVisionModelWithProjection.from_pretrained read:
-
-  OUT/checkpoints/pretrained       from zeroshot.pt or linear_zeroshot.pt
-  OUT/checkpoints/standard/cars    from {Cars,CarsVal}/finetuned.pt, and so on for each task
-  OUT/checkpoints/linear/cars      from {Cars,CarsVal}/linear_finetuned.pt: the trained parameters
-  OUT/heads/cars.npz               from head_{Cars,CarsVal}.pt: for `originals --heads OUT/heads`
-
-With --only, heads of those tasks and of imagenet, the control, alone are read.
-
-An experiment names them so: [model] path = "OUT/checkpoints/pretrained", [finetune] checkpoints = "OUT/checkpoints".
-
-Most published files are whole pickled models of open_clip, not tensors alone. They are read with --trust-pickle: the
-tensors are taken out, every class that the file names is left out, no code of it runs, and open_clip is not needed.
-"""
+from stopping import RESUMABLE, Stopped, stoppable
 
 
 def say(line: str) -> None:
     print(line, flush=True)
 
 
-def number_of_pixels(text: str) -> int:
-    value = int(text)
-    if not 8 <= value <= 1024:
-        raise argparse.ArgumentTypeError(f"{value}; expected 8 to 1024")
-    return value
-
-
-def add_own(commands, name: str, summary: str, where: str, details: str) -> argparse.ArgumentParser:  # type: ignore[no-untyped-def]
-    own = commands.add_parser(
-        name, help=summary, description=summary + "\n\n" + details, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    own.add_argument("input", type=Path, help=where)
-    own.add_argument("--task", help="name of the task and of its file; without it the input's name")
-    own.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
-    own.add_argument("--image-size", type=number_of_pixels, default=32, metavar="N", help="side of the square (32)")
-    own.add_argument("--class-names", metavar="A,B,…", help="names in the order of the labels, or a file, one a line")
-    own.add_argument(
-        "--template",
-        action="append",
-        metavar="TEXT",
-        help='sentence for the zero-shot head with {} for the class, repeatable ("a picture of {}", "{}")',
-    )
-    own.add_argument("--head", type=Path, metavar="FILE.npy", help="your own head [classes, features] instead")
-    own.add_argument("--logit-scale", type=float, default=100.0, metavar="S", help="logits = S · cosine (100)")
-    own.add_argument("--mean", type=float, nargs="+", metavar="M", help="per channel, inputs in 0…1 (0.5)")
-    own.add_argument("--std", type=float, nargs="+", metavar="S", help="per channel, inputs in 0…1 (0.5)")
-    own.add_argument("--source", default="", help="where the data came from, kept in the file")
-    own.add_argument("--license", default="not stated", help="licence of the data, kept in the file")
-    own.add_argument("--seed", type=int, default=0, metavar="N", help="of the splits that the input lacks (0)")
-    return own
-
-
-def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
-    originals = commands.add_parser(
-        "originals",
-        help="the papers' eight tasks and ImageNet",
-        description=ORIGINALS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    originals.add_argument(
-        "--data-location", type=Path, default=Path("~/data"), metavar="DIR", help="where the sets lie (~/data)"
-    )
-    originals.add_argument("--text-model", metavar="NAME", help="CLIP with its text tower, for the zero-shot heads")
-    originals.add_argument("--heads", type=Path, metavar="DIR", help="folder with TASK.npz heads instead")
-    originals.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
-    originals.add_argument("--only", metavar="A,B,…", help="these tasks; without it all whose folders are there")
-    originals.add_argument("--image-size", type=number_of_pixels, default=224, metavar="N", help="side (224)")
-    originals.add_argument(
-        "--imagenet-classes",
-        type=Path,
-        metavar="FILE",
-        help="ImageNet's class names in the order of its folders: a name a line, lines 'n01440764 tench', or JSON "
-        '(["tench", …], {"n01440764": "tench", …} or {"0": ["n01440764", "tench"], …}). The papers use the names of '
-        "CLIP's notebook Prompt_Engineering_for_ImageNet",
-    )
-
-
-def add_checkpoints(commands) -> None:  # type: ignore[no-untyped-def]
-    checkpoints = commands.add_parser(
-        "convert-checkpoints",
-        help="the field's pickled checkpoints to Hugging Face folders",
-        description=CHECKPOINTS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    checkpoints.add_argument(
-        "--from", dest="source", type=Path, required=True, metavar="DIR", help="folder of one model, as ViT-B-32"
-    )
-    checkpoints.add_argument("--out", type=Path, required=True, metavar="RUN", help="run folder to write into")
-    checkpoints.add_argument("--only", metavar="A,B,…", help="these tasks, in lower case; without it all")
-    checkpoints.add_argument(
-        "--trust-pickle", action="store_true", help="read pickled models too: tensors only, nothing is run"
-    )
-    checkpoints.add_argument(
-        "--attention-heads", type=int, metavar="N", help="instead of what the file or the width tells"
-    )
-    checkpoints.add_argument(
-        "--activation",
-        choices=("quick_gelu", "gelu"),
-        help="instead of what the file tells (else quick_gelu, OpenAI's)",
-    )
-
-
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
-        prog="python jobs/prepare", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    default = commands.add_parser(
-        "default",
-        help="the default image tasks, from installed packages",
-        description="Build the default tasks that jobs/tasks/*.toml declare, from the packages that "
-        "jobs/packages/debian-data.txt and python-data.txt list. A task whose file is up to date is left alone.",
-    )
-    default.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
-    default.add_argument("--task", action="append", default=[], metavar="NAME", help="only this task, repeatable")
-
-    pairs = commands.add_parser(
-        "pretrain-pairs",
-        help="captioned pictures for pre-training the default model",
-        description="Collect pictures with captions for pre-training a CLIP in miniature. Nothing in it shares a "
-        "split key with a validation or test split, and near-duplicates of those are dropped. Needs the packages of "
-        "jobs/packages/debian-pretrain.txt too. Only for those who repeat the pre-training.",
-    )
-    pairs.add_argument(
-        "--out", type=Path, default=Path("data/pretrain/pairs.h5"), metavar="FILE.h5", help="file to write"
-    )
-    pairs.add_argument(
-        "--class-pictures",
-        type=int,
-        default=400,
-        metavar="K",
-        help="training pictures a task that carry their class as caption (400; "
-        "class_picture_rank lets the trainer take fewer)",
-    )
-
-    add_originals(commands)
-    add_checkpoints(commands)
-    add_own(
-        commands,
-        "folder",
-        "a folder of pictures, a subfolder a class",
-        "DIR",
-        "DIR/{train,val,test}/CLASS/*.png|jpg|…; without val, or without the three folders (DIR/CLASS/*),\n"
-        "the missing splits are drawn: a fifth for test, then min(10 %, 5000) for validation.\n"
-        "Class names are the folders' names, '_' read as a space.",
-    )
-    add_own(
-        commands,
-        "idx",
-        "MNIST-style IDX files, plain or .gz",
-        "DIR",
-        "DIR holds {train,t10k|test}-images-idx3-ubyte and -labels-idx1-ubyte, with or without .gz.",
-    )
-    add_own(
-        commands,
-        "arrays",
-        "numpy arrays",
-        "FILE.npz, or DIR with .npy files",
-        "Names: images and labels, or train_images, train_labels, test_images, test_labels and, if there,\n"
-        "validation_images, validation_labels. Images are uint8 [n,h,w] or [n,h,w,c] with c 1, 3 or 4.",
-    )
-    return top
-
-
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
-        if options.command == "default":
-            import build
-
-            build.default(options.out, options.task, say)
-        elif options.command == "pretrain-pairs":
-            import pairs
-
-            pairs.write(options.out, options.class_pictures, say)
-        elif options.command == "originals":
-            import originals
-
-            originals.prepare(options, say)
-        elif options.command == "convert-checkpoints":
-            import checkpoints
-
-            checkpoints.prepare(options, say)
-        else:
-            import own
-
-            say(own.prepare(options))
+        with stoppable():
+            run(options)
+    except Stopped as signal:
+        print(f"prepare: stopped by {signal}; nothing half written is left, run it again to go on", file=sys.stderr)
+        return RESUMABLE
     except InputError as error:
         print(f"prepare: {error}", file=sys.stderr)
         return 2
@@ -244,3 +31,26 @@ def main(arguments: list[str]) -> int:
         )
         return 2
     return 0
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.command == "default":
+        import build
+
+        build.default(options.out, options.task, say)
+    elif options.command == "pretrain-pairs":
+        import pairs
+
+        pairs.write(options.out, options.class_pictures, say)
+    elif options.command == "originals":
+        import originals
+
+        originals.prepare(options, say)
+    elif options.command == "convert-checkpoints":
+        import checkpoints
+
+        checkpoints.prepare(options, say)
+    else:
+        import own
+
+        say(own.prepare(options))

@@ -2,17 +2,27 @@
 
 import gzip
 import math
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errors import InputError
+from errors import InputError, shown
 
-BYTES_MOST = 8 << 30  # of one array once unpacked
+BYTES_MOST = 8 << 30  # of one array, or of all arrays of a file once unpacked
+UNPACKED_ALWAYS = 256 << 20
+RATIO_MOST = 64  # pictures shrink to a tenth, drawings on a plain ground to a fiftieth; zeros to a thousandth
 IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+NPY_DAMAGED = (ValueError, TypeError, SyntaxError, tokenize.TokenError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
+def unpacked_most(path: Path) -> int:
+    """Bytes that a compressed file may become: a small one that fills the memory is made to do so."""
+    return min(BYTES_MOST, max(UNPACKED_ALWAYS, RATIO_MOST * path.stat().st_size))
 
 
 def read_idx(path: Path) -> NDArray[Any]:
@@ -23,13 +33,14 @@ def read_idx(path: Path) -> NDArray[Any]:
         raise InputError(f"{path}: {error.strerror or error}; expected an IDX file") from None
     data: bytes = packed
     if packed[:2] == b"\x1f\x8b":
+        most = unpacked_most(path)
         try:
             with gzip.open(path) as stream:
-                data = stream.read(BYTES_MOST)
-        except (OSError, EOFError, ValueError) as error:
+                data = stream.read(most + 1)
+        except (OSError, EOFError, ValueError, zlib.error) as error:
             raise InputError(f"{path}: damaged gzip ({error}); expected a whole IDX file") from None
-        except Exception as error:  # zlib.error has no public base class but Exception
-            raise InputError(f"{path}: damaged gzip ({error}); expected a whole IDX file") from None
+        if len(data) > most:
+            raise InputError(f"{path}: {len(packed)} bytes become more than {most}; expected less, or no compression")
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in IDX_TYPES or not 1 <= data[3] <= 4:
         raise InputError(f"{path}: starts with bytes {data[:4].hex() or 'none'}; expected an IDX header 0000TTDD")
     kind, dimensions = np.dtype(IDX_TYPES[data[2]]), data[3]
@@ -46,7 +57,8 @@ def read_idx(path: Path) -> NDArray[Any]:
     return np.frombuffer(data, kind, offset=start).reshape(shape).astype(kind.newbyteorder("="))
 
 
-def _read_npy_stream(stream: Any, name: str, available: int | None) -> NDArray[Any]:
+def _read_npy_stream(stream: Any, name: str, available: int) -> NDArray[Any]:
+    """`available`: bytes that the header and the numbers have together."""
     try:
         version = np.lib.format.read_magic(stream)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -54,16 +66,20 @@ def _read_npy_stream(stream: Any, name: str, available: int | None) -> NDArray[A
         if kind.hasobject:
             raise InputError(f"{name}: holds Python objects; expected numbers or strings")
         wanted = math.prod(shape) * kind.itemsize
-        if wanted > BYTES_MOST or (available is not None and wanted > available):
+        if min(shape, default=1) < 0 or kind.itemsize == 0 or wanted > min(available, BYTES_MOST):
             raise InputError(
                 f"{name}: header says shape {shape} of {kind}, {wanted} bytes; expected no more than the file holds"
             )
         data = stream.read(wanted)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{name}: {error}; expected a .npy array") from None
+    except (*NPY_DAMAGED, OSError) as error:
+        raise InputError(f"{name}: {one_line(error)}; expected a .npy array") from None
     if len(data) != wanted:
         raise InputError(f"{name}: {len(data)} bytes where the header says {wanted}; expected a whole array")
-    return np.frombuffer(data, kind).reshape(shape, order="F" if fortran else "C").copy()
+    return np.frombuffer(bytearray(data), kind).reshape(shape, order="F" if fortran else "C")
+
+
+def one_line(error: Exception) -> str:
+    return shown(" ".join(str(error).split()) or type(error).__name__)
 
 
 def read_npy(path: Path) -> NDArray[Any]:
@@ -77,14 +93,20 @@ def read_npy(path: Path) -> NDArray[Any]:
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
+            members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
+            most, told = unpacked_most(path), sum(member.file_size for member in members)
+            if told > most:
+                raise InputError(
+                    f"{path}: {path.stat().st_size} bytes become {told}; expected at most {most}, or np.savez without "
+                    "compression"
+                )
             out = {}
-            for member in archive.infolist():
-                if member.filename.endswith(".npy"):
-                    with archive.open(member) as stream:
-                        name = member.filename[:-4]
-                        out[name] = _read_npy_stream(stream, f"{path}:{name}", member.file_size)
+            for member in members:
+                with archive.open(member) as stream:
+                    name = shown(member.filename[:-4])
+                    out[name] = _read_npy_stream(stream, f"{path}:{name}", member.file_size)
             return out
-    except zipfile.BadZipFile:
-        raise InputError(f"{path}: not a zip archive; expected a .npz file") from None
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:  # damaged; compressed oddly; encrypted
+        raise InputError(f"{path}: {one_line(error)}; expected a .npz file") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; expected a .npz file") from None

@@ -6,7 +6,7 @@ Nothing is decoded here: a layout gives labels, and for each row a file or a sma
 """
 
 import csv
-import json
+import math
 import os
 import tomllib
 from collections.abc import Callable, Sequence
@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errors import InputError
-from formats import read_idx
+from formats import read_idx, unpacked_most
+from imagenet_names import names_of
 
 FACTS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "originals.toml").read_text())
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
 CONTROL = "imagenet"
 CONTROL_TRAIN = 5000  # pictures: regimes that take any take penalty_batch a step, 16 in the papers
+MAT_BYTES = {"int8": 1, "uint8": 1, "char": 2, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "single": 4}
 DIGITS = [str(digit) for digit in range(10)]
 
 
@@ -104,10 +106,14 @@ def spaced(names: Sequence[str]) -> list[str]:
 
 
 def read_mat(path: Path, names: Sequence[str], squeeze: bool) -> list[NDArray[Any]]:
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
 
     need(path, "a MATLAB file")
     try:
+        most = unpacked_most(path)
+        for name, shape, kind in whosmat(path):
+            if name in names and math.prod(shape) * MAT_BYTES.get(kind, 8) > most:
+                raise ValueError(f"variable {name} of {kind} has shape {list(shape)}, more than {most} bytes")
         table = loadmat(path, squeeze_me=squeeze, variable_names=list(names))
     except Exception as error:  # a damaged file makes SciPy raise nearly anything
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -172,7 +178,7 @@ def gtsrb(root: Path) -> Layout:
     paths: list[str] = []
     labels: list[int] = []
     try:
-        with table.open(newline="") as stream:
+        with table.open(newline="", encoding="utf-8-sig") as stream:
             for line in csv.DictReader(stream, delimiter=";", skipinitialspace=True):
                 if not line.get("Filename"):
                     raise InputError(f"{table}: no column Filename; expected Filename;…;ClassId")
@@ -227,7 +233,7 @@ def resisc45(root: Path) -> Layout:
 
     def part(name: str) -> Rows:
         path = need(base / name, "the split's file names, one a line")
-        wanted = path.read_text(errors="replace").split()
+        wanted = path.read_text("utf-8-sig", errors="replace").split()
         for file in wanted:
             if file not in row_of:
                 raise InputError(f"{path}: {file} is not in {folder}; expected the names of its pictures")
@@ -273,29 +279,6 @@ def imagenet(root: Path, names_file: Path | None) -> Layout:
         "labels); test is the whole validation folder",
         train_most=CONTROL_TRAIN,
     )
-
-
-def names_of(path: Path, folders: Sequence[str]) -> list[str]:
-    """Class names in the order of the folders: lines, lines that start with the folder's name, or JSON."""
-    wanted = f"{len(folders)} names: one a line, a JSON list, or a JSON object from folder or number to name"
-    try:
-        text = need(path, wanted).read_text()
-        table = json.loads(text) if path.suffix.lower() == ".json" else text.splitlines()
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path}: {error}; expected {wanted}") from None
-    if isinstance(table, dict):
-        # {"n01440764": "tench"}, {"0": "tench"} or {"0": ["n01440764", "tench"]}
-        values = [table.get(folder, table.get(str(number))) for number, folder in enumerate(folders)]
-        table = [value[-1] if isinstance(value, list) and value else value for value in values]
-    elif isinstance(table, list) and all(isinstance(line, str) for line in table):
-        table = [line.strip() for line in table if line.strip()]
-        by_folder = {folder: name for folder, _, name in (line.partition(" ") for line in table)}
-        if set(folders) <= set(by_folder):
-            table = [by_folder[folder] for folder in folders]
-    if not isinstance(table, list) or len(table) != len(folders) or not all(isinstance(x, str) and x for x in table):
-        count = len(table) if isinstance(table, list) else 0
-        raise InputError(f"{path}: {count} entries, not a name for each folder; expected {wanted}")
-    return table
 
 
 LAYOUTS: dict[str, Callable[[Path], Layout]] = {

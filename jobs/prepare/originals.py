@@ -7,10 +7,9 @@ at least 90 % of the area, which a packed file cannot hold: the training split h
 """
 
 import argparse
+import hashlib
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,14 @@ from PIL import Image
 import clip_text
 import layouts
 import packed
-from build import Say
+from build import Say, already_built
 from errors import InputError
 from formats import read_npz
 from layouts import CONTROL, LAYOUTS, PLACES, Layout, Rows
 from minilm import unit_rows
-from picture import Picture, centre_crop, decode
+from picture import Picture, Unreadable, centre_crop, in_blocks, read
 from splits import SPLIT_NAMES, VALIDATION_FRACTION, VALIDATION_MOST
 
-# CLIP's constants (github.com/openai/CLIP, clip/clip.py)
-MEAN = (0.48145466, 0.4578275, 0.40821073)
-STD = (0.26862954, 0.26130258, 0.27577711)
-BLOCK = 256  # pictures in memory at a time: 37 MiB at 224 pixels
 PIXELS_MOST = 256_000_000  # SUN397 holds scans of the size of posters
 
 
@@ -70,19 +65,43 @@ def deal(layout: Layout) -> dict[str, Rows]:
 def render(item: str | NDArray[np.uint8], size: int) -> Picture:
     if isinstance(item, np.ndarray):
         return centre_crop(Image.fromarray(item), size)
-    picture = decode(Path(item), size, centre_crop)
-    if picture is None:
-        raise InputError(f"{item}: not a readable picture; expected PNG, JPEG, PPM or the like")
-    return picture
+    try:
+        return read(Path(item), partial(centre_crop, size=size))
+    except Unreadable as reason:
+        raise InputError(f"{item}: {reason}") from None
 
 
 def stream(rows: Rows, size: int) -> packed.Stream:
-    def blocks() -> Iterator[Picture]:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding and resizing let go of Python's lock
-            for start in range(0, len(rows.items), BLOCK):
-                yield np.stack(list(pool.map(partial(render, size=size), rows.items[start : start + BLOCK])))
+    return packed.Stream(
+        (len(rows.items), size, size, 3), lambda: in_blocks(rows.items, lambda item: render(item, size))
+    )
 
-    return packed.Stream((len(rows.items), size, size, 3), blocks)
+
+# What decides which bytes are written; packages' versions apart
+CODE = ("originals.py", "originals.toml", "layouts.py", "imagenet_names.py", "picture.py", "packed.py", "splits.py")
+CODE += ("clip_text.py", "minilm.py", "formats.py")
+
+
+def stamp(path: str | os.PathLike[str]) -> str:
+    found = os.stat(path)
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def origin(layout: Layout, splits: dict[str, Rows], root: Path, head: list[str], size: int) -> str:
+    """Of all that a packed file is made from: equal origins, equal files. Pictures count by name, size and time."""
+    summed = hashlib.sha256()
+    for name in CODE:
+        summed.update((Path(__file__).parent / name).read_bytes())
+    summed.update(repr((layout.class_names, layout.split_rule, head, size)).encode())
+    for split in SPLIT_NAMES:
+        rows = splits[split]
+        summed.update(rows.labels.tobytes())
+        if isinstance(rows.items, np.ndarray):
+            summed.update(repr(rows.items.shape).encode() + np.ascontiguousarray(rows.items).tobytes())
+        else:
+            for path in rows.items:
+                summed.update(f"{os.path.relpath(path, root)} {stamp(path)}\n".encode("utf-8", "surrogateescape"))
+    return summed.hexdigest()
 
 
 class Heads:
@@ -97,7 +116,21 @@ class Heads:
         self.folder = folder
         given = text_model or str(folder)
         self.source = Path(given).resolve().name if Path(given).exists() else given
-        self.tower = clip_text.load(text_model) if text_model else None
+        self.text_model = text_model
+
+    @cached_property
+    def tower(self) -> clip_text.TextTower | None:
+        """Read when the first head is wanted: a call that finds all files finished needs none."""
+        return clip_text.load(self.text_model) if self.text_model else None
+
+    def stamps(self, task: str) -> list[str]:
+        """Of what a task's head is made from: the file, or the model's name and, where it is a folder, its files."""
+        if self.folder is not None:
+            path = self.folder / f"{task}.npz"
+            return [self.source, hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""]
+        model = Path(self.text_model or "").expanduser()
+        inside = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else []
+        return [self.source, *(f"{path.name} {stamp(path)}" for path in inside)]
 
     def __call__(self, task: str, names: list[str], templates: list[str]) -> tuple[NDArray[np.float32], float]:
         if self.tower:
@@ -152,8 +185,13 @@ def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> st
     facts = layouts.FACTS[task]
     layout = layouts.imagenet(root, options.imagenet_classes) if task == CONTROL else LAYOUTS[task](root)
     splits = deal(layout)
-    head, logit_scale = heads(task, layout.class_names, facts["templates"])
     path = options.out / f"{task}.h5"
+    counts = ", ".join(f"{len(splits[split].labels)} {split}" for split in SPLIT_NAMES)
+    summary = f"{path}: {len(layout.class_names)} classes; {counts}"
+    made_from = origin(layout, splits, root, heads.stamps(task), options.image_size)
+    if already_built(path, made_from):
+        return f"{summary} (unchanged)"
+    head, logit_scale = heads(task, layout.class_names, facts["templates"])
     packed.write(
         packed.Packed(
             task=task,
@@ -164,16 +202,16 @@ def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> st
             labels={split: rows.labels for split, rows in splits.items()},
             head=head,
             logit_scale=logit_scale,
-            mean=MEAN,
-            std=STD,
+            mean=packed.CLIP_MEAN,
+            std=packed.CLIP_STD,
             attributes={
                 "title": facts["title"],
                 "head_source": heads.source,
                 "split_rule": layout.split_rule,
                 "role": "control" if task == CONTROL else "task",
+                "built_from": made_from,
             },
         ),
         path,
     )
-    counts = ", ".join(f"{len(splits[split].labels)} {split}" for split in SPLIT_NAMES)
-    return f"{path}: {len(layout.class_names)} classes; {counts}"
+    return summary

@@ -1,6 +1,9 @@
 """The packed HDF5 file of one task: the contract between data preparation and the program."""
 
 import os
+import re
+import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +19,9 @@ from splits import SPLIT_NAMES, stable_hash
 # The default model is pre-trained with these constants; they are the same for all tasks, for one model sees all.
 MEAN = (0.5, 0.5, 0.5)
 STD = (0.5, 0.5, 0.5)
+# CLIP's (github.com/openai/CLIP, clip/clip.py)
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 LOGIT_SCALE = 100.0  # where CLIP's own pre-training ends
 
 
@@ -73,13 +79,46 @@ class Packed:
                 )
 
 
+PART = re.compile(r"\..+\.(?P<process>\d+)\.part")
+
+
+def part_name(path: Path) -> str:
+    return f".{path.name}.{socket.gethostname()}.{os.getpid()}.part"
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):  # another user's; no process of ours
+        return True
+    return True
+
+
+def sweep(folder: Path) -> None:
+    """Removes what processes of this host left half written in `folder` and did not live to remove. Of other hosts
+    nobody here knows whether they still write: theirs are named on the error stream."""
+    for part in folder.glob(".*.part"):
+        found = PART.fullmatch(part.name)
+        if found is None:
+            continue
+        if not part.name.endswith(f".{socket.gethostname()}.{found['process']}.part"):
+            print(f"prepare: {part}: of another host's process; remove it if that has ended", file=sys.stderr)
+        elif not alive(int(found["process"])):
+            part.unlink(missing_ok=True)
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A temporary path to write to, renamed at the end: the path holds a whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    sweep(path.parent)
+    part = path.with_name(part_name(path))
     try:
         yield part
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

@@ -61,8 +61,9 @@ class Hints:
                 self.module[HEADS] = found.state["num_heads"], "read"
             if path.endswith("visual.transformer.resblocks.0.mlp.gelu"):
                 self.module[ACTIVATION] = "quick_gelu" if found.origin.endswith("QuickGELU") else "gelu", "read"
-            if path.endswith("visual.ln_pre") and isinstance(found.state.get("eps"), float):
-                self.module[EPSILON] = found.state["eps"], "read"
+            epsilon = found.state.get("eps")
+            if path.endswith("visual.ln_pre") and isinstance(epsilon, float) and 0 < epsilon < 1:
+                self.module[EPSILON] = epsilon, "read"
         self.name = contents.words.get("model_name", self.name)
         return self
 

@@ -24,6 +24,8 @@ const char* name_of(Kind kind) {
       return "norm";
     case Kind::projection:
       return "projection";
+    case Kind::convolution:
+      return "convolution";
   }
   return "?";
 }
@@ -32,6 +34,7 @@ std::size_t Layout::add(Kind kind, const std::vector<std::string>& names,
                         const std::vector<std::int64_t>& each, const std::vector<std::int64_t>& shape) {
   Block block;
   block.kind = kind;
+  block.stage = stage_;
   block.offset = size_;
   for (const auto& name : names) {
     Parameter parameter{name, each, size_, 1, kind};

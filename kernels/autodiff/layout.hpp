@@ -14,7 +14,16 @@
 namespace taugrid::autodiff {
 
 /// What a parameter is, so that a group alone can be trained (paper 4: attention modules only).
-enum class Kind { embedding, attention_weight, attention_bias, mlp_weight, mlp_bias, norm, projection };
+enum class Kind {
+  embedding,
+  attention_weight,
+  attention_bias,
+  mlp_weight,
+  mlp_bias,
+  norm,
+  projection,
+  convolution
+};
 
 const char* name_of(Kind kind);
 
@@ -31,6 +40,7 @@ struct Block {
   std::int64_t offset = 0;
   std::int64_t count = 0;
   Kind kind = Kind::embedding;
+  int stage = 0;  ///< the first stage of the model that uses it
 };
 
 class Layout {
@@ -39,6 +49,8 @@ class Layout {
   /// index. `shape`, where given, is the block's own (a view of the same numbers).
   std::size_t add(Kind kind, const std::vector<std::string>& names, const std::vector<std::int64_t>& each,
                   const std::vector<std::int64_t>& shape = {});
+  /// Blocks that are added from now on belong to this stage.
+  void begin_stage(int stage) { stage_ = stage; }
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Block>& blocks() const { return blocks_; }
@@ -54,6 +66,7 @@ class Layout {
   std::vector<Parameter> parameters_;
   std::vector<Block> blocks_;
   std::int64_t size_ = 0;
+  int stage_ = 0;
 };
 
 }  // namespace taugrid::autodiff

@@ -1,82 +1,79 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// The operations that models are written in, each for three kinds of numbers. A model is one template over
-// them, so forward, JVP and per-sample gradients come from one definition of f(θ, x):
-//   at::Tensor  the value f(θ, x); gradients and Hessian-vector products by reverse mode
-//   Dual        the value and the tangent J(x)τ, the derivative along τ (forward mode)
-//   Recorded    the value, and each layer's input and output kept for per-sample gradients
+// The operations that models are written in, each for all kinds of numbers (numbers.hpp). Each family has a
+// file of its own in ops/, where the value, the tangent, the use of a parameter and the cost stand together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
+
+#include "kernels/autodiff/numbers.hpp"
 
 namespace taugrid::autodiff {
 
-/// value + ε·tangent. An undefined tangent is zero. Tangents are never part of an autograd graph, values may
-/// be: a linearised training step needs the graph of f(θ0, x) alone, for the transposed product Jᵀg.
-struct Dual {
-  at::Tensor value;
-  at::Tensor tangent;
+enum class Activation { quick_gelu, gelu, relu };
+
+/// Statistics of the batch itself, which batch norm takes in training instead of stored ones. Samples mix
+/// then, so this is for plain values alone.
+struct BatchStatistics {
+  /// Sums a float64 tensor over all ranks that share the batch; empty where one rank has it all. Each rank
+  /// calls it equally often, also one without a sample.
+  std::function<void(at::Tensor&)> sum_over_ranks;
+  /// Mean and unbiased variance [channels] of each batch norm, in the order in which they ran.
+  std::vector<at::Tensor> found;
 };
 
-/// One use of a parameter block: with the gradient dy of its output, its per-sample gradient follows.
-struct Use {
-  enum class Form {
-    weight,  ///< y = x Wᵀ:      Σ_tokens dyᵀ x
-    bias,    ///< y = … + b:     Σ_tokens dy
-    scale,   ///< y = x ⊙ w + …: Σ_tokens dy ⊙ x
-    whole,   ///< y = x + p:     dy itself, no sum over tokens
-    token    ///< p is the first token: dy's first row
-  };
-  Form form;
-  int block;
-  at::Tensor input;    ///< x, [n, tokens, in], where the form needs it
-  std::size_t output;  ///< index into Tape::outputs
-};
-
-struct Tape {
-  std::vector<Use> uses;
-  std::vector<at::Tensor> outputs;
-};
-
-/// A value on a tape; `block` ≥ 0 marks a parameter block.
-struct Recorded {
-  at::Tensor value;
-  Tape* tape = nullptr;
-  int block = -1;
-};
-
-enum class Activation { quick_gelu, gelu };
-
-// Shapes: x [n, tokens, d] or [n, d]; W [out, in]; b [out] or undefined.
-#define TAUGRID_DECLARE_OPS(T)                                                              \
-  /** x Wᵀ + b */                                                                         \
-  T linear(const T& x, const T& weight, const T& bias);                                     \
-  T linear(const T& x, const T& weight);                                                    \
-  /** (x − mean)/√(var + eps) ⊙ w + b over the last dimension */                      \
-  T layer_norm(const T& x, const T& weight, const T& bias, double eps);                     \
-  T activate(const T& x, Activation activation);                                            \
-  /** softmax(q kᵀ/√d) v by heads; qkv [n, tokens, 3·heads·d] in the order q, k, v */ \
-  T attention(const T& qkv, std::int64_t heads);                                            \
-  T add(const T& x, const T& y);                                                            \
-  /** [n, tokens, d] → [n, tokens + 1, d] with `token` [d] first */                       \
-  T prepend_token(const T& token, const T& x);                                              \
-  /** x [n, tokens, d] + position [tokens, d] */                                            \
-  T add_position(const T& x, const T& position);                                            \
-  /** [n, tokens, d] → its first token [n, d] */                                          \
-  T first_token(const T& x);                                                                \
-  /** rows of z [n, d] at unit length */                                                    \
-  T normalise_rows(const T& z);                                                             \
-  /** z [n, d] · headᵀ · scale, the head [classes, d] being constant */                 \
-  T cosine_logits(const T& z, const at::Tensor& head, double scale);                        \
-  /** a constant input, such as pixels */                                                   \
-  T constant(const at::Tensor& x, const T& like);
+// Shapes: x [n, tokens, d] or [n, d]; W [out, in]; b [out] or undefined; pictures [n, channels, h, w].
+#define TAUGRID_DECLARE_OPS(T)                                                                        \
+  /** x Wᵀ + b */                                                                                   \
+  T linear(const T& x, const T& weight, const T& bias);                                               \
+  T linear(const T& x, const T& weight);                                                              \
+  /** Rows of a table [rows, d] by their places int64 [n, tokens]: [n, tokens, d] */                  \
+  T lookup(const T& table, const at::Tensor& places);                                                 \
+  /** W ∗ x of pictures, W [out, in, side, side] as a block [out, in·side·side] */                \
+  T convolve(const T& x, const T& weight, std::int64_t side, std::int64_t stride,                     \
+             std::int64_t padding);                                                                   \
+  /** (x − mean)/√(var + eps) ⊙ w + b over the last dimension */                                \
+  T layer_norm(const T& x, const T& weight, const T& bias, double eps);                               \
+  /** (x − mean)/√(var + eps) ⊙ w + b by channels of pictures, by stored mean and var [channels], or \
+   *  by those of the batch: std::logic_error for numbers other than plain values */                  \
+  T batch_norm(const T& x, const T& weight, const T& bias, const at::Tensor& mean,                    \
+               const at::Tensor& variance, double eps, BatchStatistics* batch);                       \
+  T activate(const T& x, Activation activation);                                                      \
+  /** softmax(q kᵀ/√d + mask) v by heads; qkv [n, tokens, 3·heads·d] in the order q, k, v; mask \
+   *  [n, tokens], added to each key's scores (0, or −∞ for a token that is none), or undefined */  \
+  T attention(const T& qkv, std::int64_t heads, const at::Tensor& mask);                              \
+  T add(const T& x, const T& y);                                                                      \
+  /** [n, tokens, d] → [n, tokens + 1, d] with `token` [d] first */                                 \
+  T prepend_token(const T& token, const T& x);                                                        \
+  /** x [n, tokens, d] + the first rows of position [at least tokens, d] */                           \
+  T add_position(const T& x, const T& position);                                                      \
+  /** [n, tokens, d] → its first token [n, d] */                                                    \
+  T first_token(const T& x);                                                                          \
+  /** Σ over tokens of weights [n, tokens] times x [n, tokens, d]: [n, d] */                         \
+  T weighted_tokens(const T& x, const at::Tensor& weights);                                           \
+  /** Mean over the places of pictures: [n, channels] */                                              \
+  T mean_places(const T& x);                                                                          \
+  /** rows of z [n, d] at unit length */                                                              \
+  T normalise_rows(const T& z);                                                                       \
+  /** z [n, d] · headᵀ · scale, the head [classes, d] being constant */                           \
+  T cosine_logits(const T& z, const at::Tensor& head, double scale);                                  \
+  /** z [n, d] · headᵀ + bias, both constant */                                                    \
+  T affine_logits(const T& z, const at::Tensor& head, const at::Tensor& bias);                        \
+  /** z [n, d] · Eᵀ for the rows `words` [C] of a table E [rows, d], a parameter: [n, C] */        \
+  T word_logits(const T& z, const T& table, const at::Tensor& words);                                 \
+  /** a constant input, such as pixels */                                                             \
+  T constant(const at::Tensor& x, const T& like);                                                     \
+  /** type and device of a number's value, for constants beside it */                                 \
+  at::TensorOptions options_of(const T& x);
 
 TAUGRID_DECLARE_OPS(at::Tensor)
 TAUGRID_DECLARE_OPS(Dual)
 TAUGRID_DECLARE_OPS(Recorded)
+TAUGRID_DECLARE_OPS(Counted)
 #undef TAUGRID_DECLARE_OPS
 
 }  // namespace taugrid::autodiff

@@ -6,8 +6,6 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <stdexcept>
-
 namespace taugrid::autodiff {
 namespace {
 
@@ -191,57 +189,6 @@ at::Tensor HessianVectorProduct::operator()(const at::Tensor& v) const {
   auto products = torch::autograd::grad(outputs, blocks_, cotangents, /*retain_graph=*/true,
                                         /*create_graph=*/false, /*allow_unused=*/true);
   return flatten(layout_, products, v.options());
-}
-
-void record(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta,
-            Recording& recording) {
-  const at::AutoGradMode grad(true);
-  const auto blocks = layout.views(theta.detach());
-  std::vector<Recorded> recorded;
-  recorded.reserve(blocks.size());
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    recorded.push_back({blocks[i], &recording.tape, static_cast<int>(i)});
-  }
-  recording.output = f(recorded).value;
-}
-
-std::vector<at::Tensor> output_gradients(const Recording& recording, const at::Tensor& cotangent,
-                                         bool keep_graph) {
-  return torch::autograd::grad({recording.output}, recording.tape.outputs, {cotangent}, keep_graph, false,
-                               true);
-}
-
-at::Tensor per_sample_gradient(const Use& use, const at::Tensor& output_gradient) {
-  const auto n = output_gradient.size(0);
-  auto tokens = [n](const at::Tensor& x) {
-    return x.view({n, -1, x.size(-1)});
-  };  // [n, d] counts as one token
-  const auto& dy = output_gradient;
-  switch (use.form) {
-    case Use::Form::weight:
-      return at::bmm(tokens(dy.contiguous()).transpose(1, 2), tokens(use.input.contiguous())).view({n, -1});
-    case Use::Form::bias:
-      return tokens(dy.contiguous()).sum(1);
-    case Use::Form::scale:
-      return tokens((dy * use.input).contiguous()).sum(1);
-    case Use::Form::whole:
-      return dy.reshape({n, -1});
-    case Use::Form::token:
-      return dy.select(1, 0);
-  }
-  throw std::logic_error("per_sample_gradient: unknown form");
-}
-
-at::Tensor per_sample_gradients(const Layout& layout, const Recording& recording, const at::Tensor& cotangent,
-                                bool keep_graph) {
-  const auto gradients = output_gradients(recording, cotangent, keep_graph);
-  auto all = at::zeros({cotangent.size(0), layout.size()}, cotangent.options());
-  for (const auto& use : recording.tape.uses) {
-    if (!gradients[use.output].defined()) continue;
-    const auto& block = layout.blocks()[static_cast<std::size_t>(use.block)];
-    all.narrow(1, block.offset, block.count).add_(per_sample_gradient(use, gradients[use.output]));
-  }
-  return all;
 }
 
 }  // namespace taugrid::autodiff

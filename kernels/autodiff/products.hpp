@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Derivative products of functions of one flat vector θ [P]: J(x)τ, ∇L, Hv, Jᵀg, per-sample gradients.
+// Derivative products of functions of one flat vector θ [P]: J(x)τ, ∇L, Hv, Jᵀg.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,13 +9,9 @@
 #include <vector>
 
 #include "kernels/autodiff/layout.hpp"
-#include "kernels/autodiff/ops.hpp"
+#include "kernels/autodiff/numbers.hpp"
 
 namespace taugrid::autodiff {
-
-/// A function of θ given by its blocks, the data being bound.
-template <class T>
-using Function = std::function<T(const std::vector<T>&)>;
 
 /// f(θ, x) and J(x)τ at θ, in one forward pass over dual numbers. θ, τ [P]; no graph is kept.
 Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta, const at::Tensor& tau);
@@ -79,24 +75,5 @@ class HessianVectorProduct {
 /// J being constant, the gradient of any loss of it with respect to τ is Jᵀg: pull_back(f0, g).
 Dual linearised(const std::vector<at::Tensor>& blocks, const std::vector<at::Tensor>& tau_blocks,
                 const Function<Dual>& f);
-
-/// Forward pass with a tape of parameter uses; the graph runs through layer outputs only.
-struct Recording {
-  Tape tape;
-  at::Tensor output;
-};
-void record(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta, Recording& recording);
-
-/// Per-sample gradients [n, P] of ⟨output, cotangent⟩, in one backward pass: samples do not mix, so the
-/// gradient of a sum over samples holds each sample's own. `keep_graph` for a further cotangent.
-at::Tensor per_sample_gradients(const Layout& layout, const Recording& recording, const at::Tensor& cotangent,
-                                bool keep_graph = false);
-
-/// Gradients of ⟨output, cotangent⟩ with respect to each output on the tape.
-std::vector<at::Tensor> output_gradients(const Recording& recording, const at::Tensor& cotangent,
-                                         bool keep_graph);
-
-/// One use's per-sample gradient [n, block size], from the gradient of its output.
-at::Tensor per_sample_gradient(const Use& use, const at::Tensor& output_gradient);
 
 }  // namespace taugrid::autodiff

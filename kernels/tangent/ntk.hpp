@@ -9,20 +9,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/autodiff/products.hpp"
+#include "kernels/autodiff/tape.hpp"
+#include "kernels/range.hpp"
 
 namespace taugrid::tangent {
 
-struct Rows {
-  std::int64_t begin = 0, end = 0;  ///< a range of the recorded samples
-};
-
-/// Gram matrices [C, rows, N] (float32) at θ of `logits`, N samples wide: entry [c, i, j] is the inner
-/// product of the gradients of logit `which[c]` at samples rows.begin + i and j. One backward pass a logit;
-/// the kernel is summed over parameter blocks, K += G Gᵀ, so no [N, P] Jacobian is ever held. Work space is
-/// at most about `workspace` numbers.
+/// Gram matrices [C, rows.count, N] at θ [P] of `logits`, which gives [N, classes], in the numbers of that
+/// output: entry [c, i, j] is the inner product of the gradients of logit `which[c]` at samples rows.begin + i
+/// and j. One backward pass a logit serves all samples. The kernel is a sum over parameter blocks, and a block
+/// that the model uses more than once has the sum of its uses' gradients, cross terms included. No [N, P]
+/// Jacobian is ever held: work space is at most about `workspace` numbers.
 at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<autodiff::Recorded>& logits,
-                    const at::Tensor& theta, const std::vector<std::int64_t>& which, Rows rows,
+                    const at::Tensor& theta, const std::vector<std::int64_t>& which, Range rows,
                     std::int64_t workspace = std::int64_t{1} << 27);
 
 /// E(x) = Σ_ρ φ_ρ(x)² (paper 1, section 6.1) of the right singular vectors φ_ρ of K [n, m], n ≤ m, as a

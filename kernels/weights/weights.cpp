@@ -8,6 +8,8 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "kernels/weights/detail/aten.hpp"
@@ -81,18 +83,69 @@ at::Tensor combine(const at::Tensor& theta0, std::span<const at::Tensor> tau, co
 
 at::Tensor gram(std::span<const at::Tensor> vectors) {
   const auto tasks = static_cast<std::int64_t>(vectors.size());
-  at::Tensor result = at::zeros({tasks, tasks}, at::kDouble);
-  if (tasks == 0) return result;
+  if (tasks == 0) return at::zeros({0, 0}, at::kDouble);
   detail::check_vector(vectors.front(), "vectors[0]");
-  detail::check_vectors(vectors, vectors.front(), "vectors");
-  if (vectors.front().numel() == 0) return result;
-  const auto space = kokkos_space(vectors.front().device());
-  if (!space) return detail::gram_aten(vectors);
-  with_scalar(vectors.front().scalar_type(), [&](auto zero) {
+  GramSum sum(tasks, vectors.front().numel());
+  sum.add(0, vectors);
+  return sum.gram();
+}
+
+namespace {
+
+std::int64_t pairs_of(std::int64_t vectors) { return vectors * (vectors + 1) / 2; }
+
+}  // namespace
+
+GramSum::GramSum(std::int64_t vectors, std::int64_t length)
+    : vectors_(vectors),
+      length_(length),
+      step_(detail::gram_chunk(length)),
+      sums_(at::zeros({(length + step_ - 1) / step_, pairs_of(vectors)}, at::kDouble)) {}
+
+void GramSum::add(std::int64_t begin, std::span<const at::Tensor> stretches) {
+  if (static_cast<std::int64_t>(stretches.size()) != vectors_)
+    throw std::invalid_argument("a stretch of " + std::to_string(stretches.size()) + " vectors, expected " +
+                                std::to_string(vectors_));
+  detail::check_vector(stretches.front(), "vectors[0]");
+  detail::check_vectors(stretches, stretches.front(), "vectors");
+  const auto length = stretches.front().numel();
+  if (length == 0) return;
+  if (begin % step_ != 0 || begin + length > length_ || (length % step_ != 0 && begin + length != length_))
+    throw std::invalid_argument("a stretch of " + std::to_string(length) + " numbers at " +
+                                std::to_string(begin) + ", expected multiples of " + std::to_string(step_));
+  auto rows = sums_.narrow(0, begin / step_, (length + step_ - 1) / step_);
+  const auto space = kokkos_space(stretches.front().device());
+  if (space != detail::Space::host) {  // an order of its own: all of the stretch is one row's
+    auto whole = space ? at::empty({vectors_, vectors_}, at::kDouble) : detail::gram_aten(stretches);
+    if (space) {
+      with_scalar(stretches.front().scalar_type(), [&](auto zero) {
+        using Scalar = decltype(zero);
+        detail::gram_kokkos<Scalar>(*space, length, pointers<Scalar>(stretches),
+                                    whole.mutable_data_ptr<double>());
+      });
+    }
+    const auto upper = at::triu_indices(vectors_, vectors_, 0, at::kLong);
+    rows[0].copy_(whole.index({upper[0], upper[1]}));
+    return;
+  }
+  with_scalar(stretches.front().scalar_type(), [&](auto zero) {
     using Scalar = decltype(zero);
-    detail::gram_kokkos<Scalar>(*space, vectors.front().numel(), pointers<Scalar>(vectors),
-                                result.mutable_data_ptr<double>());
+    detail::gram_chunks<Scalar>(length, step_, pointers<Scalar>(stretches), rows.mutable_data_ptr<double>());
   });
+}
+
+at::Tensor GramSum::gram() const {
+  auto total = at::zeros({pairs_of(vectors_)}, at::kDouble);
+  auto* sum = total.mutable_data_ptr<double>();
+  const auto* each = sums_.const_data_ptr<double>();
+  for (std::int64_t row = 0; row < sums_.size(0); ++row) {
+    for (std::int64_t pair = 0; pair < total.size(0); ++pair) sum[pair] += *each++;
+  }
+  auto result = at::empty({vectors_, vectors_}, at::kDouble);
+  auto* g = result.mutable_data_ptr<double>();
+  for (std::int64_t i = 0; i < vectors_; ++i) {
+    for (std::int64_t j = i; j < vectors_; ++j) g[i * vectors_ + j] = g[j * vectors_ + i] = *sum++;
+  }
   return result;
 }
 

@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <span>
 
 namespace taugrid::weights {
@@ -34,6 +35,25 @@ at::Tensor combine(const at::Tensor& theta0, std::span<const at::Tensor> tau, co
 /// on P alone: G[i,j] is bitwise the same for any number of threads, and whatever other vectors stand beside
 /// i and j. (Kokkos on a device, and ATen, have orders of their own.) \throws std::invalid_argument
 at::Tensor gram(std::span<const at::Tensor> vectors);
+
+/// As gram(), of vectors of `length` numbers that come stretch by stretch, in any order, from any rank: bitwise the
+/// same as from the whole vectors (on a host).
+class GramSum {
+ public:
+  GramSum(std::int64_t vectors, std::int64_t length);
+  /// A stretch begins at a multiple of so many numbers, and is as long as one, or ends with the vectors.
+  std::int64_t step() const { return step_; }
+  /// Numbers begin … begin + n of each vector, as gram() takes them. \throws std::invalid_argument
+  void add(std::int64_t begin, std::span<const at::Tensor> stretches);
+  /// Sums so far, float64 [steps, pairs]: those of several ranks add up. Zero where nothing was added.
+  at::Tensor& sums() { return sums_; }
+  /// G [T,T], once every stretch was added.
+  at::Tensor gram() const;
+
+ private:
+  std::int64_t vectors_, length_, step_;
+  at::Tensor sums_;
+};
 
 /// ⟨a, b⟩ of two vectors [P], accumulated as in gram. \throws std::invalid_argument
 double inner_product(const at::Tensor& a, const at::Tensor& b);

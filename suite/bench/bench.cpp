@@ -42,13 +42,13 @@ Row measure(const Case& test, const Options& options, c10::Device device) {
     row.tolerance = work.tolerance;
     row.bf16 = work.bf16;
     const double began = wall();
-    run_on(device, work.run);
+    machine::run_on(device, work.run);
     row.warm_up = wall() - began;
     double total = 0;
     while (static_cast<int>(row.seconds.size()) < options.repetitions ||
            (total < least_seconds && static_cast<int>(row.seconds.size()) < most_repetitions)) {
       const double from = wall(), cpu_from = cpu();
-      run_on(device, work.run);
+      machine::run_on(device, work.run);
       row.cpu_seconds.push_back(cpu() - cpu_from);
       row.seconds.push_back(wall() - from);
       total += row.seconds.back();
@@ -117,16 +117,16 @@ int run(int& argc, char**& argv, const Options& options) {
       fixture.write_inputs();
       for (const auto* regime : {"standard", "linear"}) fixture.write_task_vectors(regime, regime);
     }
-    auto context = describe_machine();
+    auto context = machine::describe_machine();
     context.emplace_back("device", runtime.mine().device);
-    auto peaks = measure_peaks(runtime.device());
+    auto peaks = machine::measure_peaks(runtime.device());
     if (runtime.device().is_cpu()) fmt::print("# no GPU here: the cases gpu/… are left out\n");
     print_header(context, peaks);
     std::vector<Row> rows;
     for (const auto& test : cases) {
       rows.push_back(measure(test, options, runtime.device()));
       if (rows.back().share(peaks) > 1) {  // the machine was busy when its peaks were measured
-        const auto again = measure_peaks(runtime.device());
+        const auto again = machine::measure_peaks(runtime.device());
         peaks = {std::max(peaks.flops, again.flops), std::max(peaks.bytes, again.bytes),
                  std::max(peaks.bf16_flops, again.bf16_flops)};
         print_peaks(peaks);

@@ -10,7 +10,8 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
-#include "suite/experiments/memory.hpp"
+#include "suite/models/registry.hpp"
+#include "suite/study/memory.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -26,20 +27,20 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
     std::unique_ptr<models::Encoder> encoder;
     at::Tensor theta0, models, alpha, pixels, alone, features, errors;
     std::vector<at::Tensor> tau;
-    models::Head head;
+    models::Readout head;
     std::int64_t bytes = 0;
   };
   const auto s = std::make_shared<State>();
   s->encoder = models::make_encoder(R"({"model_type": "clip_vision_model"})", "ViT-B/32");
-  s->theta0 = s->encoder->random_theta(1).to(device);
+  s->theta0 = s->encoder->random_state(1).theta.to(device);
   for (int t = 0; t < 2; ++t) s->tau.push_back(at::randn_like(s->theta0).mul_(0.002));
   s->alpha = at::linspace(0.2, 1, 2 * cells, at::kDouble).view({cells, 2});
   s->models = at::empty({cells, s->theta0.numel()}, s->theta0.options());
   s->pixels = at::randn({images, 3, 224, 224}, at::TensorOptions(type).device(device));
-  const auto weight = at::randn({classes, s->encoder->features()}, s->theta0.options());
-  s->head = {weight / weight.norm(2, 1, true), 100.0};
+  const auto weight = at::randn({classes, s->encoder->width()}, s->theta0.options());
+  s->head = {.weight = weight / weight.norm(2, 1, true), .scale = 100.0};
   const auto encode = [s, type](const at::Tensor& theta) {
-    return s->encoder->encode(s->encoder->layout().views(theta.to(type)), s->pixels).to(at::kFloat);
+    return s->encoder->encode(s->encoder->layout().views(theta.to(type)), models::pictures(s->pixels)).to(at::kFloat);
   };
   {
     const at::NoGradGuard no_grad;
@@ -48,7 +49,7 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
   Work work;
   work.run = [s, encode] {
     const at::NoGradGuard no_grad;
-    const experiments::PeakMemory memory;
+    const study::PeakMemory memory;
     weights::combine(s->theta0, s->tau, s->alpha, s->models);
     std::vector<at::Tensor> errors;
     for (std::int64_t k = 0; k < cells; ++k) {
@@ -58,7 +59,7 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
     s->errors = at::stack(errors);
     s->bytes = memory.bytes();
   };
-  work.flops = static_cast<double>(cells * images) * s->encoder->forward_flops();
+  work.flops = static_cast<double>(cells * images) * models::Cost(*s->encoder).forward();
   work.bytes = 4.0 * static_cast<double>((3 + 2 * cells) * s->theta0.numel());
   work.items = cells;
   work.unit = "cells";
@@ -70,7 +71,7 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
                static_cast<double>(s->bytes) / 1e9);
     const auto some = s->pixels.narrow(0, 0, 2).to(at::kDouble);
     const auto exact =
-        s->encoder->encode(s->encoder->layout().views(s->models[cells - 1].to(at::kDouble)), some);
+        s->encoder->encode(s->encoder->layout().views(s->models[cells - 1].to(at::kDouble)), models::pictures(some));
     return ((s->features.narrow(0, 0, 2) - exact).norm() / exact.norm()).item<double>();
   };
   return work;

@@ -26,23 +26,26 @@ struct Run {
       : config(write_config(x, name, regime, section)),
         study(config, nullptr, x.runtime().device()),
         folder(x.runtime().world(), x.folder() / name, "regime = \"" + regime + "\"\n") {
-    study.set_folder(folder.path());
+    study.vectors.set_folder(folder.path());
     x.write_task_vectors(name, regime);
-    experiments.push_back(experiments::make_tau_jp(config, study));
+    const auto add = [&](const char* experiment) {
+      experiments.push_back(experiments::make_experiment(experiment, config, study));
+    };
+    add("tau_jp");
     if (config.has("disentanglement")) {
-      experiments.push_back(experiments::make_disentanglement(config, study));
+      add("disentanglement");
     } else {
-      experiments.push_back(experiments::make_single_task(config, study));
-      experiments.push_back(experiments::make_addition(config, study));
+      add("single_task");
+      add("addition");
     }
     for (const auto& e : experiments) e->add_units(units, folder);
     // The sweep needs f(x; θ0), its direction's tangents, and nothing of single tasks.
     if (!config.has("disentanglement")) {
       std::erase_if(units, [](const auto& unit) {
-        return unit.key != "features/base" && unit.key.rfind("addition/", 0) != 0;
+        return !unit.key.starts_with("features/base/") && !unit.key.starts_with("addition/");
       });
     }
-    for (std::size_t t = 0; t < 2; ++t) study.task_vector(regime, t);  // in memory, as the peers' are
+    for (std::size_t t = 0; t < 2; ++t) study.vectors.vector(regime, t);  // in memory, as the peers' are
   }
 
   static config::Config write_config(const Fixture& x, const std::string& name, const std::string& regime,
@@ -67,7 +70,7 @@ struct Run {
   }
 
   config::Config config;
-  experiments::Study study;
+  study::Study study;
   schedule::RunFolder folder;
   std::vector<std::unique_ptr<experiments::Experiment>> experiments;
   std::vector<schedule::WorkUnit> units;
@@ -80,7 +83,7 @@ double grid_error(const Run& run, std::int64_t steps,
                   const std::function<at::Tensor(double, double)>& outputs) {
   double worst = 0;
   const auto alpha = at::linspace(-3, 3, steps, at::kDouble);
-  const auto head = run.study.head(0);
+  const auto head = run.study.tasks.readout(0);
   for (const auto& [r, c] : {std::pair<std::int64_t, std::int64_t>{0, 1}, {2, steps - 1}, {steps - 2, 3}}) {
     const double a1 = alpha[r].item<double>(), a2 = alpha[c].item<double>();
     const auto alone = metrics::predictions(head.logits(outputs(a1, 0)));
@@ -98,14 +101,14 @@ Work grid(const Fixture& x, const std::string& regime, std::int64_t steps) {
       x, regime, regime,
       "[disentanglement]\nrepresentation = false\nalpha = { from = -3.0, to = 3.0, count = " +
           std::to_string(steps) + " }\npoints = " + std::to_string(grid_points) + "\n");
-  const double n = grid_points, f = x.encoder().forward_flops(), a = static_cast<double>(steps);
+  const double n = grid_points, f = x.forward_flops(), a = static_cast<double>(steps);
   const bool linear = regime == "linear";
   Work work;
   work.run = [&x, run] { run->compute(x.runtime()); };
   // Linear: f0 and two tangents on both tasks' points; a cell then is 4 flops a feature and the head's
   // product. Non-linear: A single-task predictions and A² merged ones (none where the other α is 0) on n
   // points a task.
-  const double features = static_cast<double>(x.encoder().features());
+  const double features = static_cast<double>(x.encoder().width());
   const double cells = 2 * a * (steps % 2 == 1 ? a - 1 : a);
   work.flops = linear ? 2 * n * (1 + 2 * 3) * f + (cells + 2 * a) * n * features * (4 + 2 * classes)
                       : (cells + 2 * a) * n * f;
@@ -116,13 +119,13 @@ Work grid(const Fixture& x, const std::string& regime, std::int64_t steps) {
   work.tolerance = 1.5 / n;  // one prediction of n may flip where two logits are equal up to rounding
   work.error = [&x, run, steps, linear] {
     const at::NoGradGuard no_grad;
-    const auto& pixels = run->study.sample(0, experiments::Split::test, grid_points).pixels;
+    const auto batch = run->study.tasks.sample(0, study::Split::test, grid_points).batch;
     return grid_error(*run, steps, [&](double a1, double a2) {
       const auto tau = a1 * x.tau(0) + a2 * x.tau(1);
       const auto& layout = x.encoder().layout();
-      if (!linear) return x.encoder().encode(layout.views(x.theta0() + tau), pixels);
+      if (!linear) return x.encoder().encode(layout.views(x.theta0() + tau), batch);
       const auto at_point = autodiff::jvp(
-          layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, pixels); },
+          layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, batch); },
           x.theta0(), tau);
       return at_point.value + at_point.tangent;
     });
@@ -139,8 +142,8 @@ Work grid(const Fixture& x, const std::string& regime, std::int64_t steps) {
 /// in the same way for any method.
 Work sweep(const Fixture& x) {
   const auto run = std::make_shared<Run>(x, "sweep", "linear", "[addition]\n");
-  const double n = grid_points, f = x.encoder().forward_flops();
-  const double features = static_cast<double>(x.encoder().features());
+  const double n = grid_points, f = x.forward_flops();
+  const double features = static_cast<double>(x.encoder().width());
   Work work;
   work.run = [&x, run] { run->compute(x.runtime()); };
   work.flops =
@@ -151,15 +154,15 @@ Work sweep(const Fixture& x) {
   work.tolerance = 1.5 / n;
   work.error = [&x, run] {
     const at::NoGradGuard no_grad;
-    const auto& sample = run->study.sample(1, experiments::Split::test, grid_points);
+    const auto sample = run->study.tasks.sample(1, study::Split::test, grid_points);
     const auto& layout = x.encoder().layout();
     double worst = 0;
     for (const std::int64_t k : {0, 7, 20}) {
       const auto z = autodiff::jvp(
-          layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, sample.pixels); },
+          layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, sample.batch); },
           x.theta0(), (0.05 * static_cast<double>(k)) * (x.tau(0) + x.tau(1)));
       const double expected =
-          metrics::accuracy(run->study.head(1).logits(z.value + z.tangent), sample.labels).item<double>();
+          metrics::accuracy(run->study.tasks.readout(1).logits(z.value + z.tangent), sample.labels).item<double>();
       worst = std::max(worst, std::abs(run->last.tensors.at("test")[k].item<double>() - expected));
     }
     return worst;

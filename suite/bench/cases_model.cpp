@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // The model and its derivative products. Model flops: F is one forward pass over one input
-// (Encoder::forward_flops); every product of the pass appears again
+// (models::Cost); every product of the pass appears again
 //   in J(x)τ             twice more: x dWᵀ and dx Wᵀ                   3 F with the value
 //   in a backward pass   twice: for the weight and for the input       3 F with the forward pass
 //   in a linear step     value, tangent, backward                      5 F
@@ -15,14 +15,15 @@
 #include <ATen/core/grad_mode.h>
 
 #include "kernels/autodiff/products.hpp"
+#include "kernels/autodiff/tape.hpp"
 #include "kernels/spectral/spectral.hpp"
 #include "kernels/tangent/ntk.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
-#include "suite/experiments/adamw.hpp"
-#include "suite/experiments/memory.hpp"
-#include "suite/experiments/regime.hpp"
+#include "suite/training/adamw.hpp"
+#include "suite/study/memory.hpp"
+#include "suite/training/loss.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -50,13 +51,13 @@ std::shared_ptr<T> shared(T value = {}) {
 
 double parameters(const models::Encoder& encoder) { return static_cast<double>(encoder.layout().size()); }
 
-models::Head in_double(const models::Head& head) { return {head.weight.to(at::kDouble), head.scale}; }
+models::Readout in_double(const models::Readout& head) { return head.to(at::kDouble); }
 
 /// The training loss of the standard regime, as smoothness.cpp binds it for its Hessian.
-autodiff::Function<at::Tensor> mean_loss(const models::Encoder& encoder, const models::Head& head,
+autodiff::Function<at::Tensor> mean_loss(const models::Encoder& encoder, const models::Readout& head,
                                          const at::Tensor& pixels, const at::Tensor& labels) {
   return [&encoder, head, pixels, labels](const Blocks& p) {
-    return at::cross_entropy_loss(head.logits(encoder.encode(p, pixels)), labels);
+    return at::cross_entropy_loss(head.logits(encoder.encode(p, models::pictures(pixels))), labels);
   };
 }
 
@@ -66,9 +67,9 @@ Work forward(const Fixture& x) {
   Work work;
   work.run = [&x, z, blocks] {
     const at::NoGradGuard no_grad;
-    *z = x.encoder().encode(blocks, x.pixels());
+    *z = x.encoder().encode(blocks, models::pictures(x.pixels()));
   };
-  work.flops = batch * x.encoder().forward_flops();
+  work.flops = batch * x.forward_flops();
   work.bytes = 4 * parameters(x.encoder());
   work.items = batch;
   work.unit = "images";
@@ -76,7 +77,7 @@ Work forward(const Fixture& x) {
   work.error = [&x, z] {
     const at::NoGradGuard no_grad;
     const auto exact = x.encoder().layout().views(x.theta0().to(at::kDouble));
-    return relative(*z, x.encoder().encode(exact, x.pixels().to(at::kDouble)));
+    return relative(*z, x.encoder().encode(exact, models::pictures(x.pixels().to(at::kDouble))));
   };
   return work;
 }
@@ -86,10 +87,10 @@ Work jvp(const Fixture& x) {
   Work work;
   work.run = [&x, found] {
     *found = autodiff::jvp(
-        x.encoder().layout(), [&](const std::vector<Dual>& p) { return x.encoder().encode(p, x.pixels()); },
+        x.encoder().layout(), [&](const std::vector<Dual>& p) { return x.encoder().encode(p, models::pictures(x.pixels())); },
         x.theta0(), x.tau(0));
   };
-  work.flops = 3 * batch * x.encoder().forward_flops();
+  work.flops = 3 * batch * x.forward_flops();
   work.bytes = 8 * parameters(x.encoder());
   work.items = batch;
   work.unit = "images";
@@ -100,7 +101,7 @@ Work jvp(const Fixture& x) {
     const auto theta = x.theta0().to(at::kDouble), tau = x.tau(0).to(at::kDouble),
                pixels = x.pixels().to(at::kDouble);
     const auto f = [&](double a) {
-      return x.encoder().encode(x.encoder().layout().views(theta + a * tau), pixels);
+      return x.encoder().encode(x.encoder().layout().views(theta + a * tau), models::pictures(pixels));
     };
     return relative(found->tangent, (f(h) - f(-h)) / (2 * h));
   };
@@ -109,51 +110,54 @@ Work jvp(const Fixture& x) {
 
 /// The batch; for a τJp penalty also an eighth of it of one other task (cyclic), or of each of eight
 /// (strict).
-std::vector<experiments::Part> parts(const Fixture& x, const experiments::Regime& regime,
-                                     const models::Head& head, at::ScalarType type) {
+std::vector<training::Term> terms(const Fixture& x, const study::Regime& regime, const models::Readout& head,
+                                  at::ScalarType type) {
   constexpr std::int64_t eighth = batch / 8;
-  std::vector<experiments::Part> all = {{x.pixels().to(type), x.labels(), &head, 1.0 / batch}};
-  const std::int64_t others = regime.penalty == experiments::Penalty::none     ? 0
-                              : regime.penalty == experiments::Penalty::strict ? 8
+  std::vector<training::Term> all = {{models::pictures(x.pixels().to(type)), x.labels(), &head, 1.0 / batch}};
+  const std::int64_t others = regime.penalty == study::Penalty::none     ? 0
+                              : regime.penalty == study::Penalty::strict ? 8
                                                                                : 1;
   for (std::int64_t i = 0; i < others; ++i)
-    all.push_back({x.pixels().narrow(0, i * eighth, eighth).to(type), {}, nullptr, 0.01 / eighth});
+    all.push_back(
+        {models::pictures(x.pixels().narrow(0, i * eighth, eighth).to(type)), {}, &head, 0.01 / eighth});
   return all;
 }
 
-/// One step of trainer.cpp's on one batch: loss and gradient, clipping, AdamW. The results hold the most
+/// One step of update.cpp's on one batch: loss and gradient, clipping, AdamW. The results hold the most
 /// bytes of tensors alive in a step, with θ, θ0 and the moments.
 Work step(const Fixture& x, const char* regime_name) {
   struct State {
     at::Tensor theta, gradient;
     std::vector<double> losses;
-    std::unique_ptr<experiments::TrainingLoss> loss;
-    std::unique_ptr<experiments::AdamW> adamw;
+    std::unique_ptr<training::TrainingLoss> loss;
+    std::unique_ptr<training::AdamW> adamw;
     std::int64_t held = 0;
   };
   const auto s = shared<State>();
-  const auto& regime = experiments::regime(regime_name);
+  const auto& regime = study::regime(regime_name);
   {
-    const experiments::PeakMemory memory;
+    const study::PeakMemory memory;
     s->theta = regime.linear ? x.theta0() + 0.1 * x.tau(0) : x.theta0().clone();  // τ = 0 would be no test
-    s->loss = std::make_unique<experiments::TrainingLoss>(x.encoder(), regime, x.theta0());
-    experiments::AdamWSettings settings;
+    s->loss = std::make_unique<training::TrainingLoss>(x.encoder(), regime, x.start(),
+                                                      study::trained_blocks(regime, x.encoder().layout()));
+    training::AdamWSettings settings;
     settings.weight_decay = weight_decay;
-    const auto trained = experiments::trained_blocks(regime, x.encoder().layout());
-    s->adamw = std::make_unique<experiments::AdamW>(s->theta, x.encoder().layout(), trained, settings);
+    const auto trained = study::trained_blocks(regime, x.encoder().layout());
+    s->adamw = std::make_unique<training::AdamW>(s->theta, x.encoder().layout(), trained, settings);
     s->held = memory.bytes() + (regime.linear ? static_cast<std::int64_t>(x.theta0().nbytes()) : 0);
   }
-  const auto in = parts(x, regime, x.head(), at::kFloat);
+  const auto in = terms(x, regime, x.head(), at::kFloat);
   double images = 0;
-  for (const auto& part : in) images += static_cast<double>(part.pixels.size(0));
+  for (const auto& term : in) images += static_cast<double>(term.batch.size());
   Work work;
   work.run = [s, in] {
     const auto value = (*s->loss)(s->theta, in, s->gradient);
     s->losses.push_back(value.sum());
-    experiments::clip_norm(s->gradient, clip);
+    training::clip_norm(s->gradient, clip);
     s->adamw->step(s->gradient, learning_rate);
   };
-  work.flops = experiments::step_passes(regime, x.encoder().layout()) * images * x.encoder().forward_flops();
+  work.flops = images * training::step_flops_an_input(regime, study::trained_blocks(regime, x.encoder().layout()),
+                                                      models::Cost(x.encoder()));
   work.bytes =
       4 * 9 * parameters(x.encoder());  // θ twice, ∇L written and read twice, both moments, θ written
   work.items = batch;
@@ -161,14 +165,15 @@ Work step(const Fixture& x, const char* regime_name) {
   work.tolerance = 1e-3;
   work.error = [&x, &regime, s, in] {  // the directional derivative along the gradient is its length
     const auto& layout = x.encoder().layout();
-    const auto theta0 = x.theta0().to(at::kDouble), theta = s->theta.to(at::kDouble);
-    const experiments::TrainingLoss exact(x.encoder(), regime, theta0);
+    const auto theta = s->theta.to(at::kDouble);
+    const models::State start{x.theta0().to(at::kDouble), {}};
+    const training::TrainingLoss exact(x.encoder(), regime, start, study::trained_blocks(regime, layout));
     const auto head = in_double(x.head());
-    const auto exactly = parts(x, regime, head, at::kDouble);
+    const auto exactly = terms(x, regime, head, at::kDouble);
     at::Tensor gradient, unused;
     (*s->loss)(s->theta, in, gradient);
     // From the trained blocks to the whole of θ.
-    const auto trained = experiments::trained_blocks(regime, layout);
+    const auto trained = study::trained_blocks(regime, layout);
     auto u = at::zeros_like(theta);
     std::int64_t from = 0;
     for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
@@ -188,7 +193,7 @@ Work step(const Fixture& x, const char* regime_name) {
     store::TensorFile file;
     file.tensors["losses"] = at::tensor(s->losses, at::kDouble);
     s->gradient = at::Tensor();
-    const experiments::PeakMemory memory;
+    const study::PeakMemory memory;
     run();
     file.tensors["peak_memory"] = at::full({1}, memory.bytes() + s->held, at::kLong);
     return file;
@@ -225,7 +230,7 @@ Work hvp(const Fixture& x, bool first) {
     }
     s->product = (*s->hessian)(s->v);
   };
-  work.flops = (first ? 9.0 : 6.0) * hessian_points * x.encoder().forward_flops();
+  work.flops = (first ? 9.0 : 6.0) * hessian_points * x.forward_flops();
   work.bytes = 4 * 3 * parameters(x.encoder());
   work.items = 1;
   work.unit = "products";
@@ -254,7 +259,7 @@ Work lambda_max(const Fixture& x, bool lanczos) {
   };
   work.run();  // the flops depend on how many products it takes, the same in every run
   const auto products = static_cast<double>(found->products);
-  work.flops = (3 + 6 * products) * hessian_points * x.encoder().forward_flops();
+  work.flops = (3 + 6 * products) * hessian_points * x.forward_flops();
   work.bytes = 4 * 3 * products * parameters(x.encoder());
   work.items = products;
   work.unit = "products";
@@ -279,7 +284,7 @@ Work ntk(const Fixture& x) {
   const auto gram = shared<at::Tensor>();
   const auto pixels = x.pixels().narrow(0, 0, ntk_points);
   const auto logits = [&x, pixels](const std::vector<autodiff::Recorded>& p) {
-    return x.head().logits(x.ntk_encoder().encode(p, pixels));
+    return x.head().logits(x.ntk_encoder().encode(p, models::pictures(pixels)));
   };
   std::vector<std::int64_t> which(classes);
   for (std::int64_t c = 0; c < classes; ++c) which[static_cast<std::size_t>(c)] = c;
@@ -287,12 +292,12 @@ Work ntk(const Fixture& x) {
   work.run = [&x, gram, logits, which] {
     *gram = tangent::ntk_gram(x.ntk_encoder().layout(), logits, x.ntk_theta(), which, {0, ntk_points});
   };
-  const double f = x.ntk_encoder().forward_flops(), n = ntk_points;
+  const double f = x.ntk_forward_flops(), n = ntk_points;
   autodiff::Recording recording;
   autodiff::record(x.ntk_encoder().layout(), logits, x.ntk_theta(), recording);
   double products = 0;
   for (const auto& use : recording.tape.uses) {
-    if (use.form != autodiff::Use::Form::weight) continue;
+    if (use.form != autodiff::Use::Form::product) continue;
     const auto& y = recording.tape.outputs[use.output];  // [n, tokens, out] or [n, out]
     const auto tokens = y.dim() == 3 ? y.size(1) : 1;
     products += static_cast<double>(tokens * tokens * y.size(-1));
@@ -309,7 +314,7 @@ Work ntk(const Fixture& x) {
       const auto one = pixels.narrow(0, i, 1).to(at::kDouble);
       return autodiff::gradient(
                  x.ntk_encoder().layout(),
-                 [&](const Blocks& p) { return head.logits(x.ntk_encoder().encode(p, one))[0][c]; }, theta)
+                 [&](const Blocks& p) { return head.logits(x.ntk_encoder().encode(p, models::pictures(one)))[0][c]; }, theta)
           .gradient;
     };
     const auto a = gradient(0, 3), b = gradient(17, 3);

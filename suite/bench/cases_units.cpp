@@ -6,7 +6,7 @@
 
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
-#include "suite/experiments/placement.hpp"
+#include "suite/experiments/support/placement.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -51,7 +51,7 @@ Work consolidate(const Fixture& x, std::int64_t units) {
   const auto path = x.folder() / (name + ".h5");
   Work work;
   work.run = [folder, path, units, &x] {
-    store::ResultsWriter out(path, x.runtime().world().mpi());
+    store::ResultsWriter out(path, x.runtime().world());
     std::vector<experiments::Box> boxes;
     std::vector<store::UnitRow> rows;
     for (std::int64_t i = 0; i < units; ++i) boxes.push_back({key_of(i), {i}});

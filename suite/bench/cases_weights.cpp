@@ -90,7 +90,7 @@ Work hdf5_write() {
       std::filesystem::temp_directory_path() / ("taugrid-bench-" + std::to_string(getpid()) + ".h5");
   Work work;
   work.run = [=] {
-    store::ResultsWriter out(path, MPI_COMM_SELF);
+    store::ResultsWriter out(path, comm::Communicator(MPI_COMM_SELF));
     out.put("/ntk/pretrained/gram", values, {"task", "logit", "point", "task", "point"});
     out.commit();
   };

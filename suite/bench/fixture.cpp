@@ -9,6 +9,7 @@
 
 #include "suite/data/packed.hpp"
 #include "suite/models/checkpoint.hpp"
+#include "suite/models/registry.hpp"
 #include "suite/store/results.hpp"
 #include "suite/store/safetensors.hpp"
 
@@ -48,22 +49,22 @@ Fixture::Fixture(const comm::Runtime& runtime, std::filesystem::path folder, boo
     : runtime_(runtime), folder_(std::move(folder)), keep_(keep) {
   encoder_ = models::make_encoder(config_of(128, 4), "the bench's model");
   ntk_encoder_ = models::make_encoder(config_of(192, 3), "the bench's NTK model");
-  theta0_ = encoder_->random_theta(1);
-  ntk_theta_ = ntk_encoder_->random_theta(2);
+  start_ = encoder_->random_state(1);
+  ntk_theta_ = ntk_encoder_->random_state(2).theta;
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
   // A tenth of θ0's length: as far as a fine-tuning goes.
   for (auto& tau : tau_) {
-    tau = at::randn(theta0_.sizes(), generator);
-    tau.mul_(0.1 * theta0_.norm() / tau.norm());
-    tau = (theta0_ + tau) - theta0_;  // as read back from a checkpoint
+    tau = at::randn(start_.theta.sizes(), generator);
+    tau.mul_(0.1 * start_.theta.norm() / tau.norm());
+    tau = (start_.theta + tau) - start_.theta;  // as read back from a checkpoint
   }
-  auto weight = at::randn({classes, encoder_->features()}, generator);
-  head_ = {weight / weight.norm(2, 1, true), 30.0};
+  auto weight = at::randn({classes, encoder_->width()}, generator);
+  head_ = {.weight = weight / weight.norm(2, 1, true), .scale = 30.0};
   images_ = at::randint(0, 256, {batch, 32, 32, 3}, generator, at::kByte);
   labels_ = at::randint(0, classes, {batch}, generator, at::kLong);
   pixels_ = data::normalised_images(images_, mean, deviation);
   for (auto* tensor :
-       {&theta0_, &ntk_theta_, &tau_[0], &tau_[1], &head_.weight, &images_, &labels_, &pixels_})
+       {&start_.theta, &ntk_theta_, &tau_[0], &tau_[1], &head_.weight, &images_, &labels_, &pixels_})
     *tensor = tensor->to(runtime.device());
 }
 
@@ -74,13 +75,13 @@ Fixture::~Fixture() {
 
 void Fixture::write_inputs() const {
   std::filesystem::create_directories(folder_ / "data");
-  models::write_checkpoint(folder_ / "model", *encoder_, theta0_);
-  models::write_checkpoint(folder_ / "ntk_model", *ntk_encoder_, ntk_theta_);
+  models::write_checkpoint(folder_ / "model", *encoder_, start_);
+  models::write_checkpoint(folder_ / "ntk_model", *ntk_encoder_, {ntk_theta_, {}});
   std::vector<std::string> names;
   for (std::int64_t c = 0; c < classes; ++c) names.push_back("class " + std::to_string(c));
   for (std::size_t t = 0; t < 2; ++t) {
     const auto first = static_cast<std::int64_t>(t) * grid_points;
-    store::ResultsWriter out(folder_ / "data" / (std::string(task_names[t]) + ".h5"), runtime_.world().mpi());
+    store::ResultsWriter out(folder_ / "data" / (std::string(task_names[t]) + ".h5"), runtime_.world());
     for (const auto* attribute : {"task", "source", "license"})
       out.attribute("/", attribute, std::string(task_names[t]));
     out.attribute("/", "modality", std::string("image"));
@@ -111,7 +112,7 @@ void Fixture::write_task_vectors(const std::string& run, const std::string& regi
   for (std::size_t t = 0; t < 2; ++t) {
     const auto folder = folder_ / run / "checkpoints" / regime / task_names[t];
     std::filesystem::create_directories(folder);
-    models::write_checkpoint(folder, *encoder_, theta0_ + tau_[t]);
+    models::write_checkpoint(folder, *encoder_, {start_.theta + tau_[t], {}});
   }
 }
 

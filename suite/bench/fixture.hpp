@@ -11,7 +11,8 @@
 #include <string>
 
 #include "suite/comm/runtime.hpp"
-#include "suite/models/model.hpp"
+#include "suite/models/cost.hpp"
+#include "suite/models/readout.hpp"
 
 namespace taugrid::bench {
 
@@ -29,12 +30,15 @@ class Fixture {
 
   /// The default model's shape (models/clip_mini): 869,632 parameters.
   const models::Encoder& encoder() const { return *encoder_; }
+  double forward_flops() const { return models::Cost(*encoder_).forward(); }  ///< of one image
   /// A ViT of 1.9 M parameters, for the NTK.
   const models::Encoder& ntk_encoder() const { return *ntk_encoder_; }
-  const at::Tensor& theta0() const { return theta0_; }  ///< [P]
+  double ntk_forward_flops() const { return models::Cost(*ntk_encoder_).forward(); }
+  const at::Tensor& theta0() const { return start_.theta; }  ///< [P]
+  const models::State& start() const { return start_; }
   const at::Tensor& ntk_theta() const { return ntk_theta_; }
   const at::Tensor& tau(std::size_t task) const { return tau_[task]; }  ///< [P]
-  const models::Head& head() const { return head_; }                    ///< [classes, features]
+  const models::Readout& head() const { return head_; }                 ///< [classes, features]
   const at::Tensor& pixels() const { return pixels_; }                  ///< float32 [batch, 3, 32, 32]
   const at::Tensor& labels() const { return labels_; }                  ///< int64 [batch]
   const comm::Runtime& runtime() const { return runtime_; }
@@ -51,9 +55,10 @@ class Fixture {
   std::filesystem::path folder_;
   bool keep_;
   std::unique_ptr<models::Encoder> encoder_, ntk_encoder_;
-  at::Tensor theta0_, ntk_theta_, images_, pixels_, labels_;
+  models::State start_;
+  at::Tensor ntk_theta_, images_, pixels_, labels_;
   std::array<at::Tensor, 2> tau_;
-  models::Head head_;
+  models::Readout head_;
 };
 
 inline constexpr std::array<const char*, 2> task_names = {"first", "second"};

@@ -49,17 +49,17 @@ double Row::slowest() const {
   return seconds.empty() ? 0 : *std::max_element(seconds.begin(), seconds.end());
 }
 
-double Row::share(const Peaks& peaks) const {
+double Row::share(const machine::Peaks& peaks) const {
   return seconds.empty() ? 0 : std::max(flops / flops_peak(peaks), bytes / peaks.bytes) / median();
 }
 
-void print_peaks(const Peaks& peaks) {
+void print_peaks(const machine::Peaks& peaks) {
   fmt::print("# peak: matrix product {:.1f} Gflop/s{}, triad {:.1f} GB/s\n", peaks.flops / 1e9,
              peaks.bf16_flops > 0 ? fmt::format(" ({:.1f} in bfloat16)", peaks.bf16_flops / 1e9) : "",
              peaks.bytes / 1e9);
 }
 
-void print_header(const Context& context, const Peaks& peaks) {
+void print_header(const Context& context, const machine::Peaks& peaks) {
   for (const auto& [name, value] : context) fmt::print("# {}: {}\n", name, value);
   print_peaks(peaks);
   fmt::print(
@@ -72,7 +72,7 @@ void print_header(const Context& context, const Peaks& peaks) {
   std::fflush(stdout);
 }
 
-void print_row(const Row& row, const Peaks& peaks) {
+void print_row(const Row& row, const machine::Peaks& peaks) {
   if (!row.failure.empty()) {
     fmt::print("{:<20} INVALID: {}\n", row.name, row.failure);
     return;
@@ -100,7 +100,7 @@ bool print_verdict(const std::vector<Row>& rows) {
   return wrong.empty();
 }
 
-void write_json(const std::filesystem::path& path, const Context& context, const Peaks& peaks,
+void write_json(const std::filesystem::path& path, const Context& context, const machine::Peaks& peaks,
                 const std::vector<Row>& rows) {
   nlohmann::ordered_json json;
   auto& head = json["context"];

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "suite/bench/case.hpp"
-#include "suite/bench/machine.hpp"
+#include "suite/machine/machine.hpp"
 
 namespace taugrid::bench {
 
@@ -28,20 +28,20 @@ struct Row {
   double fastest() const;
   double slowest() const;
   /// The least time that the machine's peaks allow, over the median: whichever peak bounds.
-  double share(const Peaks& peaks) const;
-  bool bound_by_products(const Peaks& peaks) const { return flops / flops_peak(peaks) > bytes / peaks.bytes; }
-  double flops_peak(const Peaks& peaks) const { return bf16 ? peaks.bf16_flops : peaks.flops; }
+  double share(const machine::Peaks& peaks) const;
+  bool bound_by_products(const machine::Peaks& peaks) const { return flops / flops_peak(peaks) > bytes / peaks.bytes; }
+  double flops_peak(const machine::Peaks& peaks) const { return bf16 ? peaks.bf16_flops : peaks.flops; }
 };
 
 using Context = std::vector<std::pair<std::string, std::string>>;
 
-void print_peaks(const Peaks& peaks);
-void print_header(const Context& context, const Peaks& peaks);
-void print_row(const Row& row, const Peaks& peaks);
+void print_peaks(const machine::Peaks& peaks);
+void print_header(const Context& context, const machine::Peaks& peaks);
+void print_row(const Row& row, const machine::Peaks& peaks);
 /// "# verdict: …"; true if all rows are valid.
 bool print_verdict(const std::vector<Row>& rows);
 /// google/benchmark's form: context, and a raw row a repetition besides the median.
-void write_json(const std::filesystem::path& path, const Context& context, const Peaks& peaks,
+void write_json(const std::filesystem::path& path, const Context& context, const machine::Peaks& peaks,
                 const std::vector<Row>& rows);
 
 }  // namespace taugrid::bench

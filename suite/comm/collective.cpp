@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/comm/detail/collective.hpp"
 
-#include <chrono>
-
 #include "suite/comm/detail/board.hpp"
 
 namespace taugrid::comm::detail {
@@ -21,10 +19,6 @@ List& list() {
 }
 
 }  // namespace
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Entry::Entry(const std::shared_ptr<Group>& group, std::string_view what) {
   const auto number = ++group->calls;

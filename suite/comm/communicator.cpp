@@ -271,9 +271,9 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
   auto times = std::make_shared<Reduction::Times>();
   auto done = std::make_shared<std::future<void>>(
       background_->start(std::packaged_task<void()>([whole, entry, &transport, times]() mutable {
-        times->begun = detail::steady_seconds();
+        times->begun = steady_seconds();
         transport.all_reduce_sum(whole);
-        times->ended = detail::steady_seconds();
+        times->ended = steady_seconds();
         entry.reset();
       })));
   return Reduction(
@@ -282,20 +282,6 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
         done->get();
       },
       times);
-}
-
-at::Tensor Communicator::reduce_scatter_sum(const at::Tensor& all, std::string_view what) const {
-  if (all.dim() == 0 || all.size(0) % size_ != 0) {
-    throw std::invalid_argument(fmt::format("{}: the rows cannot be shared out among {} ranks", what, size_));
-  }
-  auto shape = all.sizes().vec();
-  shape[0] /= size_;
-  at::Tensor mine;
-  move(all, what, [&](detail::Transport& by, at::Tensor& t) {
-    mine = at::empty(shape, t.options());
-    by.reduce_scatter_sum(t, mine);
-  });
-  return mine.to(all.device());
 }
 
 at::Tensor Communicator::all_gather(const at::Tensor& mine, std::string_view what) const {
@@ -315,6 +301,25 @@ at::Tensor Communicator::all_gather(const at::Tensor& mine, std::string_view wha
 bool Communicator::agree(bool ok, std::string_view what) const {
   const Collective collective(group_, what);
   return on_all(comm_, ok);
+}
+
+Communicator::Foreign::Foreign(const Communicator& comm, std::string_view what)
+    : entry_(std::make_unique<Collective>(comm.group_, what)) {}
+Communicator::Foreign::~Foreign() = default;
+
+Communicator Communicator::among(const std::vector<int>& ranks, int tag, std::string_view what) const {
+  const Doing doing(what);
+  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  check_mpi(MPI_Comm_group(comm_, &all), "MPI_Comm_group");
+  check_mpi(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), "MPI_Group_incl");
+  MPI_Comm part = MPI_COMM_NULL;
+  const int code = MPI_Comm_create_group(comm_, some, tag, &part);
+  MPI_Group_free(&some);
+  MPI_Group_free(&all);
+  check_mpi(code, "MPI_Comm_create_group");
+  Communicator group(Adopt{}, part, chunk_bytes_);
+  group.link_ = link_;
+  return group;
 }
 
 Communicator Communicator::split(int color, int key, std::string_view what) const {

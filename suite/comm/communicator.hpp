@@ -14,6 +14,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "kernels/range.hpp"
 
 namespace taugrid::comm {
 
@@ -29,6 +32,7 @@ class Transport;
 struct DeviceLink;
 struct Group;
 class Background;
+class Collective;
 }  // namespace detail
 
 /// A sum that is under way.
@@ -50,12 +54,6 @@ class Reduction {
  private:
   std::function<void()> wait_;
   std::shared_ptr<const Times> times_;
-};
-
-/// A stretch of rows.
-struct Rows {
-  std::int64_t begin = 0, count = 0;
-  std::int64_t end() const { return begin + count; }
 };
 
 /// Rows that a rank gets at most where `ranks` share out n.
@@ -82,7 +80,7 @@ class Communicator {
   /// This rank's number among those of the group that share its host.
   int local_rank() const { return local_rank_; }
   /// This rank's share of n rows, in rank order: the last ranks may get fewer, or none.
-  Rows share_of(std::int64_t n) const {
+  Range share_of(std::int64_t n) const {
     const auto most = rows_a_rank(n, size_), begin = std::min(n, most * rank_);
     return {begin, std::min(n, begin + most) - begin};
   }
@@ -102,13 +100,27 @@ class Communicator {
   /// As all_reduce_sum, beside what this thread goes on to do; leave `tensor` alone until then. Started by
   /// all ranks in the same order, and waited for before this object ends.
   Reduction begin_all_reduce_sum(const at::Tensor& tensor, std::string_view what) const;
-  /// [size·rows,…] of each rank → the sum's rows of this rank [rows,…], added as by all_reduce_sum.
-  at::Tensor reduce_scatter_sum(const at::Tensor& all, std::string_view what) const;
   /// [rows,…] of each rank, equal shapes → [size·rows,…] in rank order.
   at::Tensor all_gather(const at::Tensor& mine, std::string_view what) const;
   /// True on every rank iff `ok` on every rank. Call it before a rank-local failure is thrown ahead of a
   /// collective.
   bool agree(bool ok, std::string_view what) const;
+  /// From construction to destruction, this rank is in a collective of the group that another library makes
+  /// (parallel HDF5's, say): the watchdog sees it as one of this object's own. All ranks make one.
+  class Foreign {
+   public:
+    Foreign(const Communicator& comm, std::string_view what);
+    ~Foreign();
+    Foreign(const Foreign&) = delete;
+    Foreign& operator=(const Foreign&) = delete;
+
+   private:
+    std::unique_ptr<detail::Collective> entry_;
+  };
+
+  /// The group of these ranks of this one, in this order. They alone call it, with the same `tag` (0 … 10⁴), which
+  /// no other such call that is under way has.
+  Communicator among(const std::vector<int>& ranks, int tag, std::string_view what) const;
   /// Groups of equal `color`, ordered by `key`, then rank.
   Communicator split(int color, int key, std::string_view what = "split of a communicator") const;
 

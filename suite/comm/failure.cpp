@@ -12,7 +12,8 @@
 #include <limits>
 #include <thread>
 
-#include "suite/comm/detail/impl.hpp"
+#include "suite/comm/detail/parts.hpp"
+#include "suite/comm/runtime.hpp"
 #include "suite/error.hpp"
 
 namespace taugrid::comm {
@@ -67,7 +68,7 @@ std::chrono::duration<double> patience(int code) {
 }  // namespace
 
 int run_guarded(Runtime& runtime, const std::function<void()>& work) {
-  auto& self = runtime.impl();
+  auto& self = runtime.parts();
   const auto mine = attempt(runtime, work);
   if (mine.code == static_cast<int>(ExitCode::failed)) {
     self.monitor->end_all(mine.line, mine.code);
@@ -78,10 +79,10 @@ int run_guarded(Runtime& runtime, const std::function<void()>& work) {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallgather(&mine.code, 1, MPI_INT, codes.data(), 1, MPI_INT, self.control, &request),
             "MPI_Iallgather");
-  const double began = detail::steady_seconds();
+  const double began = steady_seconds();
   for (int done = 0; done == 0;) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (done == 0 && detail::steady_seconds() - began > patience(mine.code).count()) {
+    if (done == 0 && steady_seconds() - began > patience(mine.code).count()) {
       self.monitor->end_all(mine.line, mine.code);
     }
     if (done == 0) {
@@ -108,7 +109,7 @@ int run_guarded(Runtime& runtime, const std::function<void()>& work) {
 }
 
 void fail_now(Runtime& runtime, const std::string& message) {
-  runtime.impl().monitor->end_all(failure_line(runtime, message), static_cast<int>(ExitCode::failed));
+  runtime.parts().monitor->end_all(failure_line(runtime, message), static_cast<int>(ExitCode::failed));
 }
 
 }  // namespace taugrid::comm

@@ -111,25 +111,6 @@ class MpiTransport final : public Transport {
     }
   }
 
-  void reduce_scatter_sum(const at::Tensor& all, at::Tensor& mine) override {
-    require_summable(all);
-    const at::NoGradGuard no_grad;
-    const auto rows = all.view({size_, -1});
-    auto out = mine.view({-1});
-    const auto step =
-        std::max<std::int64_t>(1, chunk_ / (size_ * static_cast<std::int64_t>(all.element_size())));
-    for (std::int64_t at = 0; at < rows.size(1); at += step) {
-      const auto now = std::min(step, rows.size(1) - at);
-      const auto outbox = rows.narrow(1, at, now).contiguous();
-      auto inbox = at::empty_like(outbox);
-      const auto bytes = static_cast<int>(now * static_cast<std::int64_t>(all.element_size()));
-      wait_for_device(all.device());
-      check_mpi(MPI_Alltoall(outbox.data_ptr(), bytes, MPI_BYTE, inbox.data_ptr(), bytes, MPI_BYTE, comm_),
-                "MPI_Alltoall");
-      out.narrow(0, at, now).copy_(sum_in_order(inbox));
-    }
-  }
-
  private:
   void broadcast(char* bytes, std::int64_t count, int root) {
     for (std::int64_t at = 0; at < count; at += chunk_) {

@@ -31,7 +31,6 @@ struct Api {
   decltype(&ncclCommDestroy) destroy;
   decltype(&ncclBroadcast) broadcast;
   decltype(&ncclAllReduce) all_reduce;
-  decltype(&ncclReduceScatter) reduce_scatter;
   decltype(&ncclAllGather) all_gather;
   std::string missing;
 };
@@ -49,7 +48,6 @@ Api look_up() {
   find(api.destroy, "ncclCommDestroy");
   find(api.broadcast, "ncclBroadcast");
   find(api.all_reduce, "ncclAllReduce");
-  find(api.reduce_scatter, "ncclReduceScatter");
   find(api.all_gather, "ncclAllGather");
   return api;
 }
@@ -108,11 +106,6 @@ class NcclTransport final : public detail::Transport {
     check(api()->all_reduce(tensor.data_ptr(), tensor.data_ptr(), count(tensor), sum_type(tensor), ncclSum,
                             comm_, stream()),
           "ncclAllReduce");
-  }
-  void reduce_scatter_sum(const at::Tensor& all, at::Tensor& mine) override {
-    check(api()->reduce_scatter(all.data_ptr(), mine.data_ptr(), count(mine), sum_type(mine), ncclSum, comm_,
-                                stream()),
-          "ncclReduceScatter");
   }
   void all_gather(const at::Tensor& mine, at::Tensor& all) override {
     check(api()->all_gather(mine.data_ptr(), all.data_ptr(), mine.nbytes(), ncclUint8, comm_, stream()),

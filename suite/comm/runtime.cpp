@@ -19,7 +19,7 @@
 #include <type_traits>
 
 #include "suite/comm/detail/device.hpp"
-#include "suite/comm/detail/impl.hpp"
+#include "suite/comm/detail/parts.hpp"
 #include "suite/error.hpp"
 
 namespace taugrid::comm {
@@ -137,7 +137,7 @@ void require_on_all(std::string problem, const ChosenDevice& device) {
 
 }  // namespace
 
-Runtime::Impl::Start::Start(int& argc, char**& argv, const std::string& wanted_device) {
+detail::Parts::Start::Start(int& argc, char**& argv, const std::string& wanted_device) {
   int running = 0;
   MPI_Initialized(&running);
   int provided = 0;
@@ -166,12 +166,12 @@ Runtime::Impl::Start::Start(int& argc, char**& argv, const std::string& wanted_d
   }
 }
 
-Runtime::Impl::Impl(int& argc, char**& argv, const std::string& wanted_device)
+detail::Parts::Parts(int& argc, char**& argv, const std::string& wanted_device)
     : start(argc, argv, wanted_device), world(MPI_COMM_WORLD) {}
 
 Runtime::Runtime(int& argc, char**& argv, Options options)
-    : impl_(std::make_unique<Impl>(argc, argv, options.device)) {
-  auto& self = *impl_;
+    : parts_(std::make_unique<detail::Parts>(argc, argv, options.device)) {
+  auto& self = *parts_;
   const auto& world = self.world;
   check_mpi(MPI_Comm_dup(world.mpi(), &self.control), "MPI_Comm_dup");
   MPI_Comm_set_errhandler(self.control, MPI_ERRORS_RETURN);
@@ -215,7 +215,7 @@ Runtime::Runtime(int& argc, char**& argv, Options options)
 }
 
 Runtime::~Runtime() {
-  auto& self = *impl_;
+  auto& self = *parts_;
   self.slot->left = true;
   self.monitor.reset();
   sigaction(SIGTERM, &self.old_term, nullptr);
@@ -231,23 +231,26 @@ Runtime::~Runtime() {
   }
 }
 
-const Communicator& Runtime::world() const { return impl_->world; }
-const StopRequest& Runtime::stop() const { return *impl_->stop; }
-const std::vector<RankInfo>& Runtime::ranks() const { return impl_->ranks; }
-const RankInfo& Runtime::mine() const { return impl_->ranks[impl_->world.rank()]; }
-double Runtime::elapsed() const { return detail::steady_seconds() - impl_->began; }
-double Runtime::clock() { return detail::steady_seconds(); }
+const Communicator& Runtime::world() const { return parts_->world; }
+const StopRequest& Runtime::stop() const { return *parts_->stop; }
+const std::vector<RankInfo>& Runtime::ranks() const { return parts_->ranks; }
+const RankInfo& Runtime::mine() const { return parts_->ranks[parts_->world.rank()]; }
+int Runtime::ranks_on_host() const {
+  return static_cast<int>(std::count_if(ranks().begin(), ranks().end(),
+                                        [this](const RankInfo& each) { return each.host == mine().host; }));
+}
+double Runtime::elapsed() const { return steady_seconds() - parts_->began; }
 void Runtime::set_time_limit(std::chrono::duration<double> limit) {
-  impl_->monitor->stop_at(impl_->began + limit.count());
+  parts_->monitor->stop_at(parts_->began + limit.count());
 }
 
 void Runtime::limit_collectives(std::chrono::duration<double> limit) {
-  impl_->monitor->limit_collectives(limit.count());
+  parts_->monitor->limit_collectives(limit.count());
 }
-at::Device Runtime::device() const { return impl_->start.device.place; }
+at::Device Runtime::device() const { return parts_->start.device.place; }
 
 void Runtime::set_threads(int threads) {
-  auto& self = *impl_;
+  auto& self = *parts_;
   set_torch_threads(threads);
   Card mine{};
   mine.rank = self.world.rank();
@@ -305,31 +308,31 @@ void Runtime::set_threads(int threads) {
 std::string Runtime::banner() const {
   auto text = fmt::format("# {:>5}  {:<20} {:>8} {:>8} {:>12}  {}\n", "rank", "host", "process", "threads",
                           "of cores", "device");
-  for (const auto& r : impl_->ranks) {
+  for (const auto& r : parts_->ranks) {
     text += fmt::format("# {:>5}  {:<20} {:>8} {:>8} {:>12}  {}\n", r.rank, r.host, r.pid, r.threads,
                         r.core_list, r.device);
   }
   return text;
 }
 
-std::vector<std::string> Runtime::warnings() const { return impl_->warnings; }
+std::vector<std::string> Runtime::warnings() const { return parts_->warnings; }
 
 void Runtime::print_warnings() const {
   if (world().rank() != 0) return;
-  for (const auto& warning : impl_->warnings) fmt::print(stderr, "taugrid: warning: {}\n", warning);
+  for (const auto& warning : parts_->warnings) fmt::print(stderr, "taugrid: warning: {}\n", warning);
 }
 
 void Runtime::check_launcher() const {
   // mpirun inside an allocation may well start fewer ranks than the allocation holds.
   const char* text = std::getenv("SLURM_NTASKS");
-  if (text == nullptr || impl_->start.launched_by_mpirun) {
+  if (text == nullptr || parts_->start.launched_by_mpirun) {
     return;
   }
-  if (const int expected = std::atoi(text); expected != impl_->world.size()) {
+  if (const int expected = std::atoi(text); expected != parts_->world.size()) {
     throw InputError(
         fmt::format("Slurm was asked for {} tasks (SLURM_NTASKS) but MPI connects {}: start with `srun "
                     "--mpi=pmix` or mpirun",
-                    expected, impl_->world.size()));
+                    expected, parts_->world.size()));
   }
 }
 

@@ -10,21 +10,14 @@
 
 #include "suite/comm/communicator.hpp"
 #include "suite/comm/operation.hpp"
+#include "suite/comm/rank_info.hpp"
 #include "suite/comm/stop.hpp"
 
 namespace taugrid::comm {
 
-/// Where one rank runs.
-struct RankInfo {
-  int rank = 0;
-  int local_rank = 0;
-  std::string host;
-  int pid = 0;
-  int cores = 0;          ///< that this process may use
-  std::string core_list;  ///< which: "0-3,8"
-  int threads = 0;
-  std::string device;  ///< "cpu", "cuda:0 NVIDIA H100 80GB HBM3"
-};
+namespace detail {
+struct Parts;
+}
 
 /// Starts MPI (thread-multiple; skipped where it runs already) and a thread that watches the other ranks and
 /// carries failure and stop messages; catches SIGTERM and SIGUSR1. Members marked collective are called by
@@ -55,12 +48,12 @@ class Runtime {
   at::Device device() const;
   /// Seconds since this object was made.
   double elapsed() const;
-  /// Seconds on the steady clock.
-  static double clock();
 
   /// Collective: sets torch's threads and gathers ranks() anew.
   void set_threads(int threads);
   const std::vector<RankInfo>& ranks() const;
+  /// How many of them share this rank's host.
+  int ranks_on_host() const;
   const RankInfo& mine() const;
   /// A table, one line a rank.
   std::string banner() const;
@@ -74,11 +67,10 @@ class Runtime {
   /// info`.
   void check_launcher() const;
 
-  struct Impl;
-  Impl& impl() const { return *impl_; }
+  detail::Parts& parts() const { return *parts_; }
 
  private:
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<detail::Parts> parts_;
 };
 
 }  // namespace taugrid::comm

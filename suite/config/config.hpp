@@ -35,6 +35,11 @@ class Section {
   std::string word(const std::string& key, const std::string& fallback,
                    const std::vector<std::string>& allowed = {});
   std::string required_word(const std::string& key, const std::vector<std::string>& allowed = {});
+  /// A plain name, fit for a folder and for a unit's key: letters, digits, '.', '-' and single '_' inside. An
+  /// empty fallback stays empty.
+  std::string name(const std::string& key, const std::string& fallback);
+  /// Plain names without duplicates.
+  std::vector<std::string> required_names(const std::string& key);
   bool flag(const std::string& key, bool fallback);
   bool required_flag(const std::string& key);
   /// Without duplicates.
@@ -51,6 +56,9 @@ class Section {
   Section sub(const std::string& name);
   /// Whether the file (or an override) sets the key or table.
   bool has(const std::string& key) const;
+  /// Whether it is set to a number, or to a list: for keys that take either.
+  bool is_number(const std::string& key) const;
+  bool is_list(const std::string& key) const;
   /// The keys the file sets, in its order (for tables with free names).
   std::vector<std::string> keys() const;
   /// An InputError about this key: "FILE:LINE: key: problem". For checks that span several keys.

@@ -75,6 +75,20 @@ bool permitted(const std::string& word, const std::vector<std::string>& allowed)
          (allowed.empty() || std::find(allowed.begin(), allowed.end(), word) != allowed.end());
 }
 
+/// Unit keys become file names with "__" for each slash, and pairs are named with a '+'.
+bool is_plain_name(const std::string& text) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  return !text.empty() && text.size() <= 64 && letter(text.front()) && text.back() != '_' &&
+         text.find("__") == std::string::npos && std::all_of(text.begin(), text.end(), [&](char c) {
+           return letter(c) || c == '.' || c == '-' || c == '_';
+         });
+}
+
+constexpr const char* plain_name =
+    "a plain name of at most 64 letters, digits, '.', '-' and single '_', that begins with a letter or digit";
+
 std::optional<double> number(const toml::node& node) {
   const auto value = node.is_number() ? node.value<double>() : std::nullopt;
   return value && std::isfinite(*value) ? value : std::nullopt;
@@ -186,6 +200,15 @@ void Section::refuse(const std::string& key, const std::string& problem) const {
 
 bool Section::has(const std::string& key) const { return state_->find(join(name_, key)) != nullptr; }
 
+bool Section::is_number(const std::string& key) const {
+  const auto* node = state_->find(join(name_, key));
+  return node != nullptr && node->is_number();
+}
+bool Section::is_list(const std::string& key) const {
+  const auto* node = state_->find(join(name_, key));
+  return node != nullptr && node->is_array();
+}
+
 std::vector<std::string> Section::keys() const {
   std::vector<std::string> result;
   const auto* node = state_->find(name_);
@@ -233,6 +256,19 @@ std::string Section::word(const std::string& key, const std::string& fallback,
 }
 std::string Section::required_word(const std::string& key, const std::vector<std::string>& allowed) {
   return read_word({*state_, *this, name_, key}, std::nullopt, allowed);
+}
+
+std::string Section::name(const std::string& key, const std::string& fallback) {
+  const auto found = word(key, fallback);
+  if (found != fallback && !is_plain_name(found)) refuse(key, "is " + canonical(found) + "; expected " + plain_name);
+  return found;
+}
+std::vector<std::string> Section::required_names(const std::string& key) {
+  auto found = required_words(key);
+  for (const auto& each : found) {
+    if (!is_plain_name(each)) refuse(key, "holds " + canonical(each) + "; expected " + plain_name);
+  }
+  return found;
 }
 
 bool Section::flag(const std::string& key, bool fallback) {

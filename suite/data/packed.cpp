@@ -114,8 +114,8 @@ std::vector<float> channel_values(const Hdf5File& file, const std::string& name,
   return result;
 }
 
-Split read_split(const Hdf5File& file, const std::string& group, const Task& task) {
-  Split split;
+Samples read_split(const Hdf5File& file, const std::string& group, const Task& task) {
+  Samples split;
   const bool images = task.modality == "image";
   const std::string inputs = group + "/inputs";
   split.inputs = images ? mapped(file, inputs) : read(file, inputs, Element::int32, 2);
@@ -126,7 +126,7 @@ Split read_split(const Hdf5File& file, const std::string& group, const Task& tas
   const std::string labels = group + "/labels";
   split.labels = read(file, labels, Element::int64, 1);
   require_rows(file, labels, split.labels, rows);
-  require_range(file, labels, split.labels, 0, static_cast<std::int64_t>(task.class_names.size()) - 1);
+  require_range(file, labels, split.labels, 0, task.classes() - 1);
   if (!images) {
     require_range(file, inputs, split.inputs, 0, std::numeric_limits<std::int32_t>::max());
     const std::string lengths = group + "/lengths";
@@ -137,30 +137,65 @@ Split read_split(const Hdf5File& file, const std::string& group, const Task& tas
   return split;
 }
 
-void read_head(const Hdf5File& file, Task& task) {
-  const std::string name = "/head/weight";
-  task.class_names = file.strings("/class_names");
-  if (task.class_names.empty()) {
-    file.refuse("/class_names", "is empty; expected at least one class");
-  }
-  task.head = read(file, name, Element::float32, 2);
-  require_rows(file, name, task.head, static_cast<std::int64_t>(task.class_names.size()));
-  require_finite(file, name, task.head);
-  const at::Tensor norms = task.head.to(at::kDouble).square().sum(1).sqrt();
+Head::Kind head_kind(const Hdf5File& file) {
+  const auto kind = file.text_attribute("/head", "kind").value_or("cosine");  // none before schema 2
+  if (kind == "cosine") return Head::Kind::cosine;
+  if (kind == "affine") return Head::Kind::affine;
+  if (kind == "words") return Head::Kind::words;
+  file.refuse("/head", "attribute kind: expected cosine, affine or words");
+}
+
+void require_unit_rows(const Hdf5File& file, const std::string& name, const at::Tensor& rows) {
+  const at::Tensor norms = rows.to(at::kDouble).square().sum(1).sqrt();
   const at::Tensor wrong = ((norms - 1).abs() > unit_tolerance).nonzero();
   if (wrong.numel() > 0) {
     const auto row = wrong[0].item<std::int64_t>();
     file.refuse(name, "row " + std::to_string(row) + " has length " +
                           std::to_string(norms[row].item<double>()) + "; expected 1");
   }
+}
+
+Head read_head(const Hdf5File& file, std::int64_t classes) {
+  Head head;
+  head.kind = head_kind(file);
+  if (head.kind == Head::Kind::words) {
+    const std::string name = "/head/tokens";
+    head.tokens = read(file, name, Element::int64, 1);
+    require_rows(file, name, head.tokens, classes);
+    require_range(file, name, head.tokens, 0, std::numeric_limits<std::int32_t>::max());
+    if (std::get<0>(at::_unique(head.tokens)).size(0) != classes)
+      file.refuse(name, "two classes share a word; expected one each");
+    return head;
+  }
+  const std::string name = "/head/weight";
+  head.weight = read(file, name, Element::float32, 2);
+  require_rows(file, name, head.weight, classes);
+  require_finite(file, name, head.weight);
+  if (head.kind == Head::Kind::affine) {
+    const std::string bias = "/head/bias";
+    head.bias = read(file, bias, Element::float32, 1);
+    require_rows(file, bias, head.bias, classes);
+    if (!at::isfinite(head.bias).all().item<bool>()) file.refuse(bias, "has a NaN or an infinity");
+    return head;
+  }
+  require_unit_rows(file, name, head.weight);
   const auto scale = file.number_attribute(name, "logit_scale");
   if (!scale || scale->size() != 1 || !std::isfinite(scale->front()) || scale->front() <= 0) {
     file.refuse(name, "attribute logit_scale: expected one number above 0");
   }
-  task.logit_scale = scale->front();
+  head.logit_scale = scale->front();
+  return head;
 }
 
 }  // namespace
+
+const char* split_name(Split split) {
+  return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
+}
+
+const Samples& Task::split(Split which) const {
+  return which == Split::train ? train : which == Split::validation ? validation : test;
+}
 
 Task read_task(const std::filesystem::path& path) {
   const Hdf5File file(path);
@@ -172,7 +207,9 @@ Task read_task(const std::filesystem::path& path) {
   if (task.modality != "image" && task.modality != "text") {
     file.refuse("/", "attribute modality: expected image or text");
   }
-  read_head(file, task);
+  task.class_names = file.strings("/class_names");
+  if (task.class_names.empty()) file.refuse("/class_names", "is empty; expected at least one class");
+  task.head = read_head(file, task.classes());
   task.train = read_split(file, "/train", task);
   task.validation = read_split(file, "/validation", task);
   task.test = read_split(file, "/test", task);

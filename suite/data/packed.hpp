@@ -12,21 +12,38 @@
 
 namespace taugrid::data {
 
-/// n samples.
-struct Split {
-  at::Tensor
-      inputs;  // uint8 [n,h,w,c] or int32 [n,t]; images are mapped from the file where they lie in one piece
-  at::Tensor labels;   // int64 [n], 0 <= label < classes
-  at::Tensor lengths;  // int32 [n], tokens in use, 1 … t; undefined for images
+enum class Split { train, validation, test };
+
+/// "train", "validation" or "test".
+const char* split_name(Split split);
+
+/// n samples of one split.
+struct Samples {
+  /// uint8 [n,h,w,c] or int32 [n,t]; pictures are mapped from the file where they lie in one piece.
+  at::Tensor inputs;
+  at::Tensor labels;   ///< int64 [n], 0 <= label < classes
+  at::Tensor lengths;  ///< int32 [n], tokens in use, 1 … t; undefined for pictures
+};
+
+/// How features become logits, as the file has it: see models::Readout.
+struct Head {
+  enum class Kind { cosine, affine, words };
+  Kind kind = Kind::cosine;
+  at::Tensor weight;       ///< float32 [classes, features], of cosine with rows of unit length; none of words
+  double logit_scale = 1;  ///< of cosine
+  at::Tensor bias;         ///< float32 [classes], of affine
+  at::Tensor tokens;       ///< int64 [classes], of words: each class's row of the vocabulary
 };
 
 struct Task {
-  std::string name, modality, source, license;  // modality: "image" or "text"
+  std::string name, modality, source, license;  ///< modality: "image" or "text"
   std::vector<std::string> class_names;
-  at::Tensor head;  // float32 [classes, features], rows of unit length
-  double logit_scale = 1;
-  std::vector<float> mean, std;  // a channel each, of inputs scaled to 0…1; empty for text
-  Split train, validation, test;
+  Head head;
+  std::vector<float> mean, std;  ///< a channel each, of inputs scaled to 0…1; empty for text
+  Samples train, validation, test;
+
+  std::int64_t classes() const { return static_cast<std::int64_t>(class_names.size()); }
+  const Samples& split(Split which) const;
 };
 
 /// Throws InputError (one line: file, data set, what was expected) where the file is not such a data set.
@@ -45,10 +62,6 @@ struct Pairs {
 
 /// Throws InputError as read_task does.
 Pairs read_pairs(const std::filesystem::path& path);
-
-/// `wanted` different rows of 0 … rows-1, each set equally likely: int64 [wanted], ascending. The same on
-/// every platform. Throws InputError unless 0 <= wanted <= rows.
-at::Tensor sample_rows(std::int64_t rows, std::int64_t wanted, std::uint64_t seed);
 
 /// (x / 255 - mean) / std: uint8 [n,h,w,c] to float32 [n,c,h,w], contiguous, on the device of the input,
 /// where mean and std, float32 [c], are too. Throws InputError if they do not have c entries.

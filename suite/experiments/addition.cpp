@@ -11,9 +11,8 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
-#include "suite/experiments/edited_model.hpp"
-#include "suite/experiments/placement.hpp"
-#include "suite/experiments/regime.hpp"
+#include "suite/experiments/support/grids.hpp"
+#include "suite/experiments/support/placement.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -23,17 +22,16 @@ class Addition final : public Experiment {
   Addition(const Study& study, std::vector<double> alpha) : Experiment(study), alpha_(std::move(alpha)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    for (const auto& name : study_.regimes()) {
-      for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        auto needs = EditedModel::sum_needs(study_, name, study_.all_tasks());
-        needs.push_back("single_task/" + name + "/" + study_.task_name(t));
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
+        auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
+        needs.push_back(key::single_task(name, study_.tasks.name(t)));
         const auto a = static_cast<std::int64_t>(alpha_.size());
         auto tally = Tally(study_).stores(2 * a).publishes(2 * (a + points()));
         for (const auto split : {Split::validation, Split::test})
-          EditedModel::count_sum(tally, study_, name, t, split, points(), a);
-        EditedModel::count_files(tally, study_, name, 0);
+          tally.edited_sum(name, t, split, points(), a);
         units.push_back(
-            unit(key(name, t), tally, needs, [this, name, t, &folder](schedule::UnitContext& context) {
+            unit(key::addition(name, study_.tasks.name(t)), tally, needs, [this, name, t, &folder](schedule::UnitContext& context) {
               return curve(name, t, folder, context);
             }));
       }
@@ -41,17 +39,17 @@ class Addition final : public Experiment {
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks());
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    for (const auto& name : study_.regimes()) {
+    for (const auto& name : study_.settings.vector_regimes) {
       auto validation = at::zeros({a, tasks}, at::kDouble), test = validation.clone();
       auto own_validation = at::zeros({tasks}, at::kDouble), own_test = own_validation.clone();
       for (std::int64_t t = 0; t < tasks; ++t) {
         const auto task = static_cast<std::size_t>(t);
-        const auto file = done.folder.read_unit(key(name, task));
+        const auto file = done.folder.read_unit(key::addition(name, study_.tasks.name(task)));
         validation.select(1, t).copy_(file.tensors.at("validation"));
         test.select(1, t).copy_(file.tensors.at("test"));
-        const auto single = done.folder.read_unit("single_task/" + name + "/" + study_.task_name(task));
+        const auto single = done.folder.read_unit(key::single_task(name, study_.tasks.name(task)));
         own_validation[t] = single.tensors.at("validation_accuracy");
         own_test[t] = single.tensors.at("accuracy");
       }
@@ -73,27 +71,22 @@ class Addition final : public Experiment {
         scalar("one_shot_absolute", test[k].mean().item<double>());
         scalar("one_shot_normalized", metrics::normalised_accuracy(test[k], own_test).item<double>());
       }
-      out.put(group + "/sample_index", study_.sample_index(Split::test, points()),
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
-      out.put(group + "/validation_sample_index", study_.sample_index(Split::validation, points()),
+      out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()),
               {"task", "evaluation_point"});
     }
   }
 
  private:
-  std::int64_t points() const { return study_.settings().evaluation_points; }
-  std::string key(const std::string& name, std::size_t t) const {
-    return "addition/" + name + "/" + study_.task_name(t);
-  }
-
   /// Accuracies [A] of task t under every α.
   store::TensorFile curve(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                           schedule::UnitContext& context) const {
-    const EditedModel model(study_, folder, name, context.group);
+    const EditedOutputs model(study_, folder, name, context.group);
     store::TensorFile file;
     for (const auto split : {Split::validation, Split::test}) {
-      file.tensors[split_name(split)] =
-          model.sum_accuracies(study_.all_tasks(), alpha_, t, split, points(), [&](double share) {
+      file.tensors[study::split_name(split)] =
+          model.sum_accuracies(study_.tasks.all(), alpha_, t, split, points(), [&](double share) {
             context.stop_if_requested();
             context.progress((share + (split == Split::test)) / 2, "curve");
           });
@@ -104,22 +97,14 @@ class Addition final : public Experiment {
   std::vector<double> alpha_;
 };
 
-}  // namespace
-
-std::vector<double> addition_grid(config::Section& section) {
-  std::vector<double> papers;  // 21 values from 0 to 1
-  for (int k = 0; k <= 20; ++k) papers.push_back(0.05 * k);
-  auto alpha = config::alpha_grid(section, "alpha", papers);
-  if (std::find(alpha.begin(), alpha.end(), 1.0) == alpha.end()) {
-    section.refuse("alpha", "has no 1, which one-shot addition needs");
-  }
-  return alpha;
-}
-
-std::unique_ptr<Experiment> make_addition(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("addition")) return nullptr;
+  require_vectors(study, "addition");
   auto section = config.section("addition");
   return std::make_unique<Addition>(study, addition_grid(section));
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(addition, 90, make)

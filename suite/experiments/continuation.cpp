@@ -11,78 +11,79 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
-#include "suite/experiments/placement.hpp"
-#include "suite/experiments/tally.hpp"
+#include "suite/experiments/support/placement.hpp"
+#include "suite/training/training.hpp"
 
 namespace taugrid::experiments {
 namespace {
 
 class Continuation final : public Experiment {
  public:
-  Continuation(const Study& study, std::map<std::string, Training> training)
+  Continuation(const Study& study, std::map<std::string, training::Training> training)
       : Experiment(study), training_(std::move(training)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    for (const auto& name : study_.regimes()) {
+    for (const auto& name : study_.settings.vector_regimes) {
       if (!traced(name)) continue;
-      auto needs = study_.vector_needs(name, study_.all_tasks());
-      needs.emplace_back("features/base");
-      units.push_back(unit("continuation/" + name, tally(name), needs,
+      auto needs = study_.vectors.needs(name, study_.tasks.all());
+      for (const auto b : study_.tasks.all()) needs.push_back(key::base_features(study_.tasks.name(b)));
+      units.push_back(unit(key::continuation(name), tally(name), needs,
                            [this, name, &folder](schedule::UnitContext&) { return compute(name, folder); }));
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    for (const auto& name : study_.regimes()) {
+    for (const auto& name : study_.settings.vector_regimes) {
       if (!traced(name)) continue;
       const auto group = "/continuation/" + name, axis = group + "/step";
-      const auto file = done.folder.read_unit("continuation/" + name);
+      const auto file = done.folder.read_unit(key::continuation(name));
       out.scale(axis, file.tensors.at("step"), "step_continuation_" + name);
       out.put(group + "/tau_jp", file.tensors.at("tau_jp"), {axis, "task", "task"});
-      if (!study_.pairs().empty())
+      if (!study_.tasks.pairs().empty())
         out.put(group + "/pair_normalized", file.tensors.at("pair_normalized"), {axis, "pair"}, "1");
       out.put(group + "/normalized", file.tensors.at("normalized"), {axis}, "1");
       out.put(group + "/accuracy", file.tensors.at("accuracy"), {axis, "task"}, "1");
       out.attribute(group, "start", regime(name).start);
-      out.put(group + "/sample_index", study_.sample_index(Split::test, trace_points(study_)),
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, training::trace_points(study_)),
               {"task", "continuation_point"});
     }
   }
 
  private:
-  bool traced(const std::string& name) const { return !regime(name).start.empty() && study_.trains(name); }
+  bool traced(const std::string& name) const {
+    return !regime(name).start.empty() && study_.settings.trains(name);
+  }
+  std::int64_t width(std::size_t b) const { return study_.tasks.readout(b).width(study_.model.encoder()); }
 
   Tally tally(const std::string& name) const {
     const auto& training = training_.at(name);
-    const auto steps =
-        training.steps / training.trace_every + 1 + (training.steps % training.trace_every > 0);
-    const auto T = static_cast<std::int64_t>(study_.tasks()),
-               P = static_cast<std::int64_t>(study_.pairs().size());
+    const auto steps = training.traced_until(training.steps);
+    const auto T = static_cast<std::int64_t>(study_.tasks.size()),
+               P = static_cast<std::int64_t>(study_.tasks.pairs().size());
     Tally tally(study_);
-    std::int64_t rows = 0;
-    for (std::size_t b = 0; b < study_.tasks(); ++b) {
-      const auto n = study_.sample_size(b, Split::test, trace_points(study_));
+    std::int64_t numbers_a_step = 0;
+    for (std::size_t b = 0; b < study_.tasks.size(); ++b) {
+      const auto n = study_.tasks.sample_size(b, Split::test, training::trace_points(study_));
       // Alone, of all, of each pair; and a norm of each vector, which takes about as long.
       tally.sample(b, Split::test, n).logits(b, n, steps * (2 * T + 1));
-      rows += n;
+      numbers_a_step += n * width(b);
+      tally.reads(features_bytes(study_, b));
     }
-    tally.reads(features_bytes(study_));
-    tally.reads(4.0 * static_cast<double>(T * steps * rows * study_.encoder().features()));
+    tally.reads(4.0 * static_cast<double>(T * steps * numbers_a_step));
     const auto numbers = steps * (T * T + P + T + 2);
-    return tally.stores(numbers).publishes(numbers + T * trace_points(study_));
+    return tally.stores(numbers).publishes(numbers + T * training::trace_points(study_));
   }
 
   store::TensorFile compute(const std::string& name, const schedule::RunFolder& folder) const {
-    const auto tasks = study_.tasks();
-    const auto points = trace_points(study_);
+    const auto tasks = study_.tasks.size();
+    const auto points = training::trace_points(study_);
     const auto& training = training_.at(name);
-    const auto base = folder.read_unit("features/base");
     std::vector<at::Tensor> traces;  // of each task vector [S, Σn · features]
     for (std::size_t t = 0; t < tasks; ++t)
       traces.push_back(
-          folder.read_tensor("finetune/" + name + "/" + study_.task_name(t), "trace").to(study_.device()));
+          folder.read_tensor(key::fine_tune(name, study_.tasks.name(t)), "trace").to(study_.device));
     const auto steps = traces[0].size(0);
-    const auto T = static_cast<std::int64_t>(tasks), P = static_cast<std::int64_t>(study_.pairs().size());
+    const auto T = static_cast<std::int64_t>(tasks), P = static_cast<std::int64_t>(study_.tasks.pairs().size());
     auto tau_jp = study_.sums({steps, T, T}), own = study_.sums({steps, T});
     auto pair_normalised = study_.sums({steps, P}), all = own.clone();
 
@@ -90,21 +91,23 @@ class Continuation final : public Experiment {
     std::vector<at::Tensor> f0;
     std::vector<std::int64_t> begin = {0};
     for (std::size_t b = 0; b < tasks; ++b) {
-      const auto whole = base.tensors.at("test/" + study_.task_name(b)).to(study_.device());
+      const auto& task = study_.tasks.name(b);
+      const auto whole =
+          folder.read_tensor(key::base_features(task), study::features_of(Split::test, task)).to(study_.device);
       f0.push_back(whole.narrow(0, 0, std::min(points, whole.size(0))));
       begin.push_back(begin.back() + f0.back().numel());
     }
     const auto tangent = [&](std::int64_t s, std::size_t a, std::size_t b) {
       return traces[a][s]
           .narrow(0, begin[b], begin[b + 1] - begin[b])
-          .view({-1, study_.encoder().features()});
+          .view({-1, width(b)});
     };
     for (std::int64_t s = 0; s < steps; ++s) {
       for (std::size_t b = 0; b < tasks; ++b) {
         const auto column = static_cast<std::int64_t>(b);
-        const auto& labels = study_.sample(b, Split::test, points).labels;
+        const auto labels = study_.tasks.sample(b, Split::test, points).labels;
         const auto accuracy = [&, b = b](const at::Tensor& z) {
-          return metrics::accuracy(study_.head(b).logits(z), labels);
+          return metrics::accuracy(study_.tasks.readout(b).logits(z), labels);
         };
         auto sum = f0[b].clone();
         for (std::size_t a = 0; a < tasks; ++a) {
@@ -117,7 +120,7 @@ class Continuation final : public Experiment {
         own[s][column] = mine;
         all[s][column] = accuracy(sum);
         for (std::int64_t p = 0; p < P; ++p) {
-          const auto [i, j] = study_.pairs()[static_cast<std::size_t>(p)];
+          const auto [i, j] = study_.tasks.pairs()[static_cast<std::size_t>(p)];
           if (b != i && b != j) continue;
           const auto merged = accuracy(alone + tangent(s, b == i ? j : i, b));
           pair_normalised[s][p] += at::where(mine > 0, 0.5 * merged / mine, 0.0);
@@ -136,14 +139,15 @@ class Continuation final : public Experiment {
     return file;
   }
 
-  std::map<std::string, Training> training_;
+  std::map<std::string, training::Training> training_;
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_continuation(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("finetune")) return nullptr;
-  return std::make_unique<Continuation>(study, read_trainings(config));
+  return std::make_unique<Continuation>(study, training::read_trainings(config));
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(continuation, 120, make)

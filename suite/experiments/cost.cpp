@@ -14,23 +14,23 @@
 
 #include "suite/comm/device.hpp"
 #include "suite/error.hpp"
-#include "suite/experiments/memory.hpp"
-#include "suite/experiments/placement.hpp"
-#include "suite/experiments/tally.hpp"
+#include "suite/study/memory.hpp"
+#include "suite/training/trainer.hpp"
+#include "suite/experiments/support/placement.hpp"
 
 namespace taugrid::experiments {
 namespace {
 
 class Cost final : public Experiment {
  public:
-  Cost(const Study& study, std::map<std::string, Training> training, std::int64_t steps)
+  Cost(const Study& study, std::map<std::string, training::Training> training, std::int64_t steps)
       : Experiment(study), training_(std::move(training)), steps_(steps) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     for (const auto& name : trained()) {
       auto tally = Tally(study_).train(name, training_.at(name), last(), steps_).stores(8).publishes(8);
       if (!regime(name).start.empty()) tally.vectors(regime(name).start, {last()});
-      units.push_back(unit("cost/" + name, tally, study_.start_needs(name, last()),
+      units.push_back(unit(key::cost(name), tally, study_.vectors.start_needs(name, last()),
                            [this, name](schedule::UnitContext& context) { return compute(name, context); }));
     }
   }
@@ -38,7 +38,7 @@ class Cost final : public Experiment {
   void write(store::ResultsWriter& out, const Finished& done) const override {
     for (const auto& name : trained()) {
       const auto group = "/cost/" + name;
-      const auto file = done.folder.read_unit("cost/" + name);
+      const auto file = done.folder.read_unit(key::cost(name));
       for (const auto& [what, unit] :
            std::vector<std::pair<std::string, std::string>>{{"parameters", "1"},
                                                             {"trainable_parameters", "1"},
@@ -58,66 +58,67 @@ class Cost final : public Experiment {
 
  private:
   // Of an incremental regime the last task has the most others.
-  std::size_t last() const { return study_.tasks() - 1; }
+  std::size_t last() const { return study_.tasks.size() - 1; }
 
   std::vector<std::string> trained() const {
     std::vector<std::string> names;
-    for (const auto& name : study_.settings().regimes) {
-      if (study_.trains(name)) names.push_back(name);
+    for (const auto& name : study_.settings.regimes) {
+      if (study_.settings.trains(name)) names.push_back(name);
     }
     return names;
   }
 
   store::TensorFile compute(const std::string& name, schedule::UnitContext& context) const {
-    const auto& training = training_.at(name);
+    const auto& how = training_.at(name);
     const auto& r = regime(name);
-    const auto& layout = study_.layout();
-    const auto trainable = trained_parameters(trained_blocks(r, layout), layout);
-    if (!r.start.empty()) study_.task_vector(r.start, last());  // read once, before memory is counted
+    const auto& layout = study_.model.layout();
+    const auto trainable = study::trained_parameters(study_.trained_blocks(name), layout);
+    if (!r.start.empty()) study_.vectors.vector(r.start, last());  // read once, before memory is counted
 
-    PeakMemory memory;
+    study::PeakMemory memory;
     std::vector<double> seconds;
     {
-      Trainer trainer(study_, name, training, last(), context.group);
-      comm::wait_for_device(study_.device());
+      training::Trainer trainer(study_, name, how, last(), context.group);
+      comm::wait_for_device(study_.device);
       for (std::int64_t step = 0; step < steps_; ++step) {
         context.stop_if_requested();
         const auto began = std::chrono::steady_clock::now();
         trainer.step(step);
-        comm::wait_for_device(study_.device());
+        comm::wait_for_device(study_.device);
         seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
       }
     }
     std::sort(seconds.begin(), seconds.end());
 
-    const double forward = study_.encoder().forward_flops();
+    const double forward = study_.model.cost().forward();
     const auto scalar = [](double value) { return at::full({}, value, at::kDouble); };
     const auto whole = [](std::int64_t value) { return at::full({}, value, at::kLong); };
     // A linear step keeps θ0 beside θ.
-    const auto base = r.linear ? static_cast<std::int64_t>(study_.theta0().nbytes()) : 0;
+    const auto base = r.linear ? static_cast<std::int64_t>(study_.model.theta0().nbytes()) : 0;
     store::TensorFile file;
     file.tensors = {{"parameters", whole(layout.size())},
                     {"trainable_parameters", whole(trainable)},
-                    {"optimiser_memory", whole(2 * trainable * study_.theta0().element_size())},
+                    {"optimiser_memory", whole(2 * trainable * study_.model.theta0().element_size())},
                     {"peak_memory", whole(memory.bytes() + base)},
                     {"seconds_per_step", scalar(seconds[seconds.size() / 2])},
-                    {"step_flops", scalar(step_flops(study_, name, training, last()))},
-                    {"forward_flops", scalar(static_cast<double>(training.batch) * forward)},
-                    {"jvp_flops", scalar(3 * static_cast<double>(training.batch) * forward)}};
+                    {"step_flops", scalar(training::step_flops(study_, name, how, last()))},
+                    {"forward_flops", scalar(static_cast<double>(how.batch) * forward)},
+                    {"jvp_flops", scalar(3 * static_cast<double>(how.batch) * forward)}};
     return file;
   }
 
-  std::map<std::string, Training> training_;
+  std::map<std::string, training::Training> training_;
   std::int64_t steps_;
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_cost(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("cost")) return nullptr;
   const auto steps = config.section("cost").integer("steps", 5, {1, 1000});
   if (!config.has("finetune")) throw InputError("section [cost] needs regimes; add a section [finetune]");
-  return std::make_unique<Cost>(study, read_trainings(config), steps);
+  return std::make_unique<Cost>(study, training::read_trainings(config), steps);
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(cost, 130, make)

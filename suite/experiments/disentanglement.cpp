@@ -14,9 +14,7 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
-#include "suite/experiments/edited_model.hpp"
-#include "suite/experiments/placement.hpp"
-#include "suite/experiments/regime.hpp"
+#include "suite/experiments/support/pair_units.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -34,33 +32,36 @@ class Disentanglement final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : settings_.regimes) {
-      for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        units.push_back(unit(single_key(name, t), single_tally(name, t),
-                             EditedModel::needs(study_, name, {t}),
+      for (const auto t : study_.tasks.all()) {
+        units.push_back(unit(key::predictions(name, study_.tasks.name(t)), single_tally(name, t),
+                             EditedOutputs::needs(study_, name, {t}, t),
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return single(name, t, folder, context);
                              }));
       }
-      for (std::size_t p = 0; p < study_.pairs().size(); ++p) {
-        const auto [i, j] = study_.pairs()[p];
-        auto needs = EditedModel::needs(study_, name, {i, j});
-        needs.push_back(single_key(name, i));
-        needs.push_back(single_key(name, j));
-        units.push_back(unit(pair_key(name, p), pair_tally(name, p), needs,
-                             [this, name, p, &folder](schedule::UnitContext& context) {
-                               return pair(name, p, folder, context);
-                             }));
-      }
+      const auto needs = [&](std::size_t p) {
+        const auto [i, j] = study_.tasks.pairs()[p];
+        std::vector<std::string> keys;
+        for (const auto t : {i, j}) {
+          for (auto& each : EditedOutputs::needs(study_, name, {i, j}, t)) keys.push_back(std::move(each));
+          keys.push_back(key::predictions(name, study_.tasks.name(t)));
+        }
+        return keys;
+      };
+      PairUnits(study_, key::disentanglement(name))
+          .add(units, [&](std::size_t p) { return pair_tally(name, p); }, needs,
+               [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
+                 return pair(name, p, folder, context);
+               });
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto pairs = static_cast<std::int64_t>(study_.pairs().size());
+    const auto pairs = static_cast<std::int64_t>(study_.tasks.pairs().size());
     const auto a = static_cast<std::int64_t>(alpha_.size());
     for (const auto& name : settings_.regimes) {
-      std::vector<Box> boxes;
-      for (std::int64_t p = 0; p < pairs; ++p)
-        boxes.push_back({pair_key(name, static_cast<std::size_t>(p)), {p}});
+      if (pairs == 0) continue;
+      const auto boxes = PairUnits(study_, key::disentanglement(name)).boxes();
       for (const bool kl : {false, true}) {
         if (kl && !settings_.representation) continue;
         const std::string experiment = kl ? "representation" : "disentanglement", unit = kl ? "nat" : "1";
@@ -72,7 +73,7 @@ class Disentanglement final : public Experiment {
         place(out, done, group + "/error_by_task", store::Element::float64, {pairs, 2, a, a},
               {"pair", "side", axis, axis}, boxes, prefix + "error_by_task", unit);
         out.attribute(group, "metric", std::string(kl ? "kl" : "disagreement"));
-        out.put(group + "/sample_index", study_.sample_index(Split::test, points(name)),
+        out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points(name)),
                 {"task", "disentanglement_point_" + name});
       }
     }
@@ -82,53 +83,44 @@ class Disentanglement final : public Experiment {
   std::int64_t points(const std::string& name) const {
     return regime(name).linear ? settings_.linear_points : settings_.points;
   }
-  std::string single_key(const std::string& name, std::size_t t) const {
-    return "predictions/" + name + "/" + study_.task_name(t);
-  }
-  std::string pair_key(const std::string& name, std::size_t p) const {
-    return "disentanglement/" + name + "/" + study_.pair_name(p);
-  }
-
   /// Bytes of the unit of single().
   double single_bytes(const std::string& name, std::size_t t) const {
-    const auto n = study_.sample_size(t, Split::test, points(name));
+    const auto n = study_.tasks.sample_size(t, Split::test, points(name));
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    const auto outputs = settings_.representation ? 4 * study_.encoder().features() : 0;
+    const auto outputs = settings_.representation ? 4 * study_.tasks.readout(t).width(study_.model.encoder()) : 0;
     return static_cast<double>(a * n * (8 + outputs));
   }
 
   Tally single_tally(const std::string& name, std::size_t t) const {
     Tally tally(study_);
-    EditedModel::count(tally, study_, name, {t}, t, Split::test, points(name),
-                       static_cast<std::int64_t>(alpha_.size()));
-    EditedModel::count_files(tally, study_, name, 1);
+    tally.edited(name, {t}, t, Split::test, points(name), static_cast<std::int64_t>(alpha_.size()));
     tally.publishes(points(name) * (settings_.representation ? 2 : 1));
     return tally.stores(static_cast<std::int64_t>(single_bytes(name, t)), 1);
   }
 
   Tally pair_tally(const std::string& name, std::size_t p) const {
     Tally tally(study_);
-    const auto [i, j] = study_.pairs()[p];
+    const auto [i, j] = study_.tasks.pairs()[p];
     const auto a = static_cast<std::int64_t>(alpha_.size());
     const auto cells = a * (a - std::count(alpha_.begin(), alpha_.end(), 0.0));
     const auto measures = settings_.representation ? 2 : 1;
     for (const auto t : {i, j}) {
-      EditedModel::count(tally, study_, name, {i, j}, t, Split::test, points(name), cells);
+      tally.edited(name, {i, j}, t, Split::test, points(name), cells);
       tally.reads(single_bytes(name, t));
-      if (settings_.representation) tally.divergence(study_.sample_size(t, Split::test, points(name)), cells);
+      if (settings_.representation)
+        tally.divergence(t, study_.tasks.sample_size(t, Split::test, points(name)), cells);
     }
-    EditedModel::count_files(tally, study_, name, 2);
     return tally.stores(3 * measures * a * a).publishes(3 * measures * a * a);
   }
 
   /// Predictions [A, n], and outputs [A, n, features], of θ0 + α τt on task t's own points.
   store::TensorFile single(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
-    const EditedModel model(study_, folder, name, context.group);
+    const EditedOutputs model(study_, folder, name, context.group);
     std::vector<at::Tensor> rows(alpha_.size()), outputs;
-    model.outputs({t}, at::tensor(alpha_, at::kDouble).view({-1, 1}), t, Split::test, points(name),
+    model.each({t}, at::tensor(alpha_, at::kDouble).view({-1, 1}), t, Split::test, points(name),
                   [&](std::int64_t k, const at::Tensor& z) {
-                    rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.head(t).logits(z));
+                    rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.tasks.readout(t).logits(z));
                     if (settings_.representation) outputs.push_back(z);
                   });
     store::TensorFile file;
@@ -139,16 +131,16 @@ class Disentanglement final : public Experiment {
 
   store::TensorFile pair(const std::string& name, std::size_t p, const schedule::RunFolder& folder,
                          schedule::UnitContext& context) const {
-    const EditedModel model(study_, folder, name, context.group);
-    const auto [i, j] = study_.pairs()[p];
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto [i, j] = study_.tasks.pairs()[p];
     const auto a = static_cast<std::int64_t>(alpha_.size());
     auto error = study_.sums({2, a, a}), kl = error.clone();  // [side, α1, α2]
     for (int side = 0; side < 2; ++side) {
       const auto t = side == 0 ? i : j;
-      const auto single = folder.read_unit(single_key(name, t));
-      const auto alone = single.tensors.at("predictions").to(study_.device());
+      const auto single = folder.read_unit(key::predictions(name, study_.tasks.name(t)));
+      const auto alone = single.tensors.at("predictions").to(study_.device);
       const auto outputs =
-          settings_.representation ? single.tensors.at("outputs").to(study_.device()) : at::Tensor();
+          settings_.representation ? single.tensors.at("outputs").to(study_.device) : at::Tensor();
       // Where the other coefficient is 0, the merged model is the single one: no error, no pass.
       std::vector<double> coefficients;
       std::vector<std::pair<std::int64_t, std::int64_t>> cells;
@@ -162,10 +154,10 @@ class Disentanglement final : public Experiment {
         }
       }
       const auto grid = at::tensor(coefficients, at::kDouble).view({-1, 2});
-      model.outputs(
+      model.each(
           {i, j}, grid, t, Split::test, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
             const auto [r, c] = cells[static_cast<std::size_t>(k)];
-            const auto merged = metrics::predictions(study_.head(t).logits(z));
+            const auto merged = metrics::predictions(study_.tasks.readout(t).logits(z));
             error[side][r][c] =
                 metrics::disagreements(alone[side == 0 ? r : c], merged).to(at::kDouble).div_(merged.size(0));
             if (settings_.representation) {
@@ -193,20 +185,22 @@ class Disentanglement final : public Experiment {
   const std::vector<double>& alpha_;
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_disentanglement(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("disentanglement")) return nullptr;
+  require_vectors(study, "disentanglement");
   auto section = config.section("disentanglement");
-  const auto limit = static_cast<double>(study.settings().evaluation_points);
-  const auto points = section.integer("points", study.settings().evaluation_points, {1, limit});
+  const auto limit = static_cast<double>(study.settings.evaluation_points);
+  const auto points = section.integer("points", study.settings.evaluation_points, {1, limit});
   std::vector<double> papers;  // 20 values on [−3, 3] (paper 1, section 3)
   for (int k = 0; k < 20; ++k) papers.push_back(-3.0 + 6.0 * k / 19.0);
   return std::make_unique<Disentanglement>(
-      study, Disentanglement::Settings{section.words("regimes", study.regimes(), study.regimes()),
+      study, Disentanglement::Settings{section.words("regimes", study.settings.vector_regimes, study.settings.vector_regimes),
                                        config::alpha_grid(section, "alpha", papers), points,
                                        section.integer("linear_points", points, {1, limit}),
                                        section.flag("representation", true)});
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(disentanglement, 60, make)

@@ -1,19 +1,29 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// An experiment: the work units it splits into, and what it writes once they are done.
+// An experiment: the work units it splits into, and what it writes once they are done. A new one is a file NAME.cpp
+// in this folder that ends with TAUGRID_EXPERIMENT(NAME, order, make): the build finds it by itself.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "suite/config/config.hpp"
-#include "suite/experiments/study.hpp"
+#include "suite/experiments/support/tally.hpp"
 #include "suite/schedule/run_folder.hpp"
 #include "suite/schedule/work_unit.hpp"
 #include "suite/store/results.hpp"
+#include "suite/study/edited_outputs.hpp"
+#include "suite/study/keys.hpp"
+#include "suite/study/regime.hpp"
+#include "suite/study/study.hpp"
 
 namespace taugrid::experiments {
+
+namespace key = study::key;
+using study::EditedOutputs;
+using study::regime;
 
 /// Finished units, read where results.h5 is written.
 struct Finished {
@@ -31,28 +41,39 @@ class Experiment {
   /// Writes its groups of results.h5. Collective over all ranks.
   virtual void write(store::ResultsWriter& out, const Finished& done) const = 0;
 
+  /// Whether a run of this experiment has no others.
+  virtual bool alone() const { return false; }
+
  protected:
+  std::int64_t points() const { return study_.settings.evaluation_points; }
+
   const Study& study_;
 };
 
+/// Reads the experiment's own section; nullptr where the run does not ask for it. Throws InputError.
+using Maker = std::unique_ptr<Experiment> (*)(config::Config& config, const Study& study);
+
 using Experiments = std::vector<std::unique_ptr<Experiment>>;
 
-/// The experiments that the configuration's sections ask for. Throws InputError.
+/// The experiments that the configuration's sections ask for, in the order that their files state. Throws
+/// InputError.
 Experiments make_experiments(config::Config& config, const Study& study);
 
-// Each reads its own section; nullptr where the section is absent.
-std::unique_ptr<Experiment> make_pretrain(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_single_task(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_tau_jp(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_disentanglement(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_addition(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_pair_addition(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_negation(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_continuation(config::Config& config, const Study& study);
-std::unique_ptr<Experiment> make_cost(config::Config& config, const Study& study);
+/// The one of this name, or nullptr: that of its file.
+std::unique_ptr<Experiment> make_experiment(const std::string& name, config::Config& config,
+                                            const Study& study);
+
+/// Where every experiment needs task vectors: throws InputError where no regime makes any.
+void require_vectors(const Study& study, const std::string& section);
 
 }  // namespace taugrid::experiments
+
+/// Ends an experiment's file: `name` is the file's, `make` its Maker, `order` its place among the others, whose units
+/// and groups of results.h5 follow each other so.
+#define TAUGRID_EXPERIMENT(name, order, make)       \
+  namespace taugrid::experiments::name##_file {     \
+  extern const int place;                           \
+  extern const Maker maker;                         \
+  const int place = order;                          \
+  const Maker maker = make;                         \
+  }

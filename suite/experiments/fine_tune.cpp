@@ -7,190 +7,163 @@
 // /training/R/loss [T, steps], /training/R/penalty [T, steps], /training/R/seconds [T]; joint: without [T]
 #include <ATen/ATen.h>
 
-#include <chrono>
-
 #include "suite/error.hpp"
-#include "suite/experiments/placement.hpp"
-#include "suite/experiments/tally.hpp"
+#include "suite/experiments/support/placement.hpp"
+#include "suite/training/loop.hpp"
+#include "suite/training/trainer.hpp"
 
 namespace taugrid::experiments {
 namespace {
 
 class FineTune final : public Experiment {
  public:
-  FineTune(const Study& study, std::map<std::string, Training> training)
+  FineTune(const Study& study, std::map<std::string, training::Training> training)
       : Experiment(study), training_(std::move(training)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
-    for (const auto& name : study_.regimes()) {
-      if (!study_.trains(name)) continue;
-      for (std::size_t t = 0; t < study_.tasks(); ++t) {
+    for (const auto& name : study_.settings.vector_regimes) {
+      if (!study_.settings.trains(name)) continue;
+      for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
         units.push_back(
-            unit(key(name, t), tally(name, t), study_.start_needs(name, t),
+            unit(key::fine_tune(name, study_.tasks.name(t)), tally(name, t), study_.vectors.start_needs(name, t),
                  [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }));
       }
     }
-    for (const auto& name : study_.joint_regimes()) {
+    for (const auto& name : study_.settings.joint_regimes) {
       units.push_back(
-          unit("finetune/" + name + "/joint", tally(name, 0), {},
+          unit(key::joint(name), tally(name, 0), {},
                [this, name](schedule::UnitContext& context) { return compute(name, 0, context); }));
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks());
-    for (const auto& name : study_.regimes()) {
-      if (!study_.trains(name)) continue;
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    for (const auto& name : study_.settings.vector_regimes) {
+      if (!study_.settings.trains(name)) continue;
       std::vector<Box> boxes;
-      for (std::int64_t t = 0; t < tasks; ++t) boxes.push_back({key(name, static_cast<std::size_t>(t)), {t}});
+      for (std::int64_t t = 0; t < tasks; ++t) boxes.push_back({key::fine_tune(name, study_.tasks.name(static_cast<std::size_t>(t))), {t}});
       const auto group = "/training/" + name;
       const auto steps = training_.at(name).steps;
       const std::vector<std::string> axes = {"task", "step_" + name};
       place(out, done, group + "/loss", store::Element::float32, {tasks, steps}, axes, boxes, "loss", "nat");
-      if (regime(name).penalty != Penalty::none) {
+      if (regime(name).penalty != study::Penalty::none) {
         place(out, done, group + "/penalty", store::Element::float32, {tasks, steps}, axes, boxes, "penalty");
         out.attribute(group, "penalty_weight", training_.at(name).penalty_weight);
       }
       place(out, done, group + "/seconds", store::Element::float64, {tasks}, {"task"}, boxes, "seconds", "s");
     }
-    for (const auto& name : study_.joint_regimes()) {
-      const auto file = done.folder.read_unit("finetune/" + name + "/joint");
+    for (const auto& name : study_.settings.joint_regimes) {
+      const auto file = done.folder.read_unit(key::joint(name));
       out.put("/training/" + name + "/loss", file.tensors.at("loss"), {"step_" + name}, "nat");
       out.put("/training/" + name + "/seconds", file.tensors.at("seconds"), {}, "s");
     }
   }
 
  private:
-  std::string key(const std::string& name, std::size_t t) const {
-    return "finetune/" + name + "/" + study_.task_name(t);
-  }
-
   Tally tally(const std::string& name, std::size_t t) const {
-    const auto& training = training_.at(name);
+    const auto& how = training_.at(name);
     Tally tally(study_);
-    tally.train(name, training, t, training.steps).checkpoint();
-    tally.stores(2 * training.steps, sizeof(float)).publishes(2 * training.steps, sizeof(float));
+    tally.train(name, how, t, how.steps).checkpoint();
+    tally.stores(2 * how.steps, sizeof(float)).publishes(2 * how.steps, sizeof(float));
     if (regime(name).start.empty()) return tally;
-    const auto traced =
-        training.steps / training.trace_every + 1 + (training.steps % training.trace_every > 0);
+    const auto traced = how.traced_until(how.steps);
     tally.vectors(regime(name).start, {t});
-    for (std::size_t b = 0; b < study_.tasks(); ++b) {
-      const auto n = study_.sample_size(b, Split::test, trace_points(study_));
-      tally.sample(b, Split::test, n).tangent(n, traced);
-      tally.stores(traced * n * study_.encoder().features(), sizeof(float));
+    for (const auto b : study_.tasks.all()) {
+      const auto n = study_.tasks.sample_size(b, Split::test, training::trace_points(study_));
+      tally.sample(b, Split::test, n).tangent(b, n, traced);
+      tally.stores(traced * n * study_.tasks.readout(b).width(study_.model.encoder()), sizeof(float));
     }
     return tally;
   }
 
-  /// J(x)τ on each task's test points, end to end: Σ n · features numbers.
-  at::Tensor tangents(const at::Tensor& tau, const comm::Communicator& group) const {
+  std::int64_t traced_numbers() const {
+    std::int64_t sum = 0;
+    for (const auto b : study_.tasks.all())
+      sum += study_.tasks.sample_size(b, Split::test, training::trace_points(study_)) *
+             study_.tasks.readout(b).width(study_.model.encoder());
+    return sum;
+  }
+
+  /// J(x)τ on each task's test points, end to end: Σ n · width numbers.
+  at::Tensor tangents(const std::string& name, const at::Tensor& tau, const comm::Communicator& group) const {
     std::vector<at::Tensor> all;
-    for (std::size_t b = 0; b < study_.tasks(); ++b) {
-      const auto& sample = study_.sample(b, Split::test, trace_points(study_));
-      all.push_back(study_.tangent(group, tau, sample.pixels).reshape({-1}));
+    for (const auto b : study_.tasks.all()) {
+      const auto sample = study_.sample(name, b, Split::test, training::trace_points(study_));
+      all.push_back(study_.evaluation.tangent(group, tau, b, sample.batch).reshape({-1}));
     }
     return at::cat(all);
   }
 
   store::TensorFile compute(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
-    const auto& training = training_.at(name);
+    const auto& how = training_.at(name);
     const bool joint = regime(name).joint, traced = !regime(name).start.empty();
-    const auto began = std::chrono::steady_clock::now();
-    const auto since = [&began] {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    training::Trainer trainer(study_, name, how, t, context.group);
+    auto losses = study_.sums({how.steps}), penalties = losses.clone();
+    at::Tensor trace;  // a row for each of its points, once it is reached
+    if (traced) trace = at::zeros({how.traced_until(how.steps), traced_numbers()}, trainer.theta().options());
+    const auto keep_trace = [&](std::int64_t done) {
+      const bool due = done % how.trace_every == 0 || done == how.steps;
+      if (traced && due)
+        trace[how.traced_until(done) - 1].copy_(
+            tangents(name, trainer.theta() - study_.model.theta0(), context.group));
     };
 
-    Trainer trainer(study_, name, training, t, context.group);
-    auto losses = study_.sums({training.steps}), penalties = losses.clone();
-    std::vector<at::Tensor> trace;  // at step 0, each trace_every, and at the end
-    std::int64_t step = 0;
-    double seconds_before = 0;
-
-    const auto state_path = context.scratch / "state.safetensors";
-    if (std::filesystem::exists(state_path)) {
-      const auto state = store::read_safetensors(state_path);
-      trainer.load(state);
-      losses.copy_(state.tensors.at("loss"));
-      penalties.copy_(state.tensors.at("penalty"));
-      if (traced) trace = state.tensors.at("trace").to(study_.device()).unbind(0);
-      step = std::stoll(state.metadata.at("step"));
-      seconds_before = std::stod(state.metadata.at("seconds"));
-    }
-    const auto keep_trace = [&] {
-      const auto due =
-          step / training.trace_every + 1 + (step == training.steps && step % training.trace_every);
-      if (traced && static_cast<std::int64_t>(trace.size()) < due)
-        trace.push_back(tangents(trainer.theta() - study_.theta0(), context.group));
+    training::Steps steps;
+    steps.what = joint ? key::joint(name) : key::fine_tune(name, study_.tasks.name(t));
+    steps.steps = how.steps;
+    steps.checkpoint_seconds = how.checkpoint_seconds;
+    steps.device = study_.device;
+    steps.losses = {losses, penalties};
+    steps.step = [&](std::int64_t number) {
+      const auto value = trainer.step(number);
+      losses[number] = value.loss;
+      penalties[number] = value.penalty;
+      return value.loss;
     };
-    keep_trace();
-    const auto save = [&] {
-      if (context.group.rank() != 0) return;
+    steps.state = [&] {
       store::TensorFile state;
       trainer.save(state);
       state.tensors["loss"] = losses;
       state.tensors["penalty"] = penalties;
-      if (traced) state.tensors["trace"] = at::stack(trace);
-      state.metadata["step"] = std::to_string(step);
-      state.metadata["seconds"] = std::to_string(seconds_before + since());
-      store::write_safetensors(state_path, state);
+      if (traced) state.tensors["trace"] = trace;
+      return state;
     };
+    steps.after = keep_trace;
+    const double seconds = training::run(steps, context);
 
-    double saved = 0;
-    LossWatch watch(study_.device(), step);
-    const auto look = [&] { watch.look({losses, penalties}, step); };
-    while (step < training.steps) {
-      if (context.stop.requested(context.group)) {
-        look();
-        save();
-        throw Interrupted((joint ? "finetune/" + name : key(name, t)) + ": stopped by " +
-                          context.stop.reason());
-      }
-      if (training.checkpoint_seconds > 0 && since() - saved > training.checkpoint_seconds) {
-        look();
-        save();
-        saved = since();
-      }
-      const auto value = trainer.step(step);
-      losses[step] = value.loss;
-      penalties[step] = value.penalty;
-      ++step;
-      keep_trace();
-      if (!watch.due() && step < training.steps) continue;
-      look();
-      context.progress(static_cast<double>(step) / static_cast<double>(training.steps),
-                       "loss " + std::to_string(value.loss.item<double>()).substr(0, 5));
-    }
     if (context.group.rank() == 0) {
-      models::write_checkpoint(joint ? study_.joint_folder(name) : study_.checkpoint_folder(name, t),
-                               study_.encoder(), trainer.theta(), study_.fingerprint());
+      models::write_checkpoint(
+          joint ? study_.vectors.joint_folder(name) : study_.vectors.checkpoint_folder(name, t),
+          study_.model.encoder(), trainer.state(), study_.model.fingerprint());
     }
     store::TensorFile result;
     result.tensors["loss"] = losses.to(at::kFloat);
     result.tensors["penalty"] = penalties.to(at::kFloat);
-    if (traced) result.tensors["trace"] = at::stack(trace);
-    result.tensors["seconds"] = at::full({}, seconds_before + since(), at::kDouble);
-    result.metadata["fingerprint"] = models::fingerprint(trainer.theta());
+    if (traced) result.tensors["trace"] = trace;
+    result.tensors["seconds"] = at::full({}, seconds, at::kDouble);
+    result.metadata["fingerprint"] = models::fingerprint(trainer.state());
     return result;
   }
 
-  std::map<std::string, Training> training_;
+  std::map<std::string, training::Training> training_;
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("finetune")) return nullptr;
   auto section = config.section("finetune");
-  auto training = read_trainings(config);
-  for (const auto& name : study.settings().regimes) {
-    const auto tasks = static_cast<std::int64_t>(study.tasks());
+  auto training = training::read_trainings(config);
+  for (const auto& name : study.settings.regimes) {
+    const auto tasks = static_cast<std::int64_t>(study.tasks.size());
     if (regime(name).joint && training.at(name).batch < tasks)
       section.refuse("batch",
                      name + " needs a sample of each of the " + std::to_string(tasks) + " tasks in it");
-    if (regime(name).penalty != Penalty::none && study.tasks_and_control() < 2)
+    if (regime(name).penalty != study::Penalty::none && study.tasks.with_control() < 2)
       section.refuse("regimes", name + " needs another task, or a control in data.control");
   }
   return std::make_unique<FineTune>(study, std::move(training));
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(fine_tune, 20, make)

@@ -14,8 +14,7 @@
 #include <cmath>
 
 #include "suite/error.hpp"
-#include "suite/experiments/edited_model.hpp"
-#include "suite/experiments/placement.hpp"
+#include "suite/experiments/support/placement.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -32,15 +31,17 @@ class Negation final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    for (const auto& name : study_.regimes()) {
-      for (std::size_t t = 0; t < study_.tasks(); ++t) {
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
         auto tally = Tally(study_).stores(4 * a).publishes(4 * a + 6 + 2 * points());
         for (const auto split : {Split::validation, Split::test}) {
-          for (const auto b : {t, study_.control()})
-            EditedModel::count(tally, study_, name, {t}, b, split, points(), a);
+          for (const auto b : {t, study_.tasks.control()})
+            tally.edited(name, {t}, b, split, points(), a);
         }
-        EditedModel::count_files(tally, study_, name, 1);
-        units.push_back(unit(key(name, t), tally, EditedModel::needs(study_, name, {t}),
+        auto needs = EditedOutputs::needs(study_, name, {t}, t);
+        for (auto& each : EditedOutputs::needs(study_, name, {t}, study_.tasks.control()))
+          if (std::find(needs.begin(), needs.end(), each) == needs.end()) needs.push_back(std::move(each));
+        units.push_back(unit(key::negation(name, study_.tasks.name(t)), tally, needs,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return curves(name, t, folder, context);
                              }));
@@ -50,14 +51,14 @@ class Negation final : public Experiment {
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
     const auto control =
-        done.folder.read_unit("single_task/" + study_.theta0_name() + "/" + study_.settings().control);
+        done.folder.read_unit(key::single_task(study_.model.name(), study_.settings.control));
     const double floor = threshold_ * control.tensors.at("validation_accuracy").item<double>();
-    for (const auto& name : study_.regimes()) {
+    for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/negation/" + name;
       const auto axis = group + "/alpha";
       out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_negation_" + name, "1");
       std::vector<store::TensorFile> files;
-      for (std::size_t t = 0; t < study_.tasks(); ++t) files.push_back(done.folder.read_unit(key(name, t)));
+      for (std::size_t t = 0; t < study_.tasks.size(); ++t) files.push_back(done.folder.read_unit(key::negation(name, study_.tasks.name(t))));
       for (const auto* curve : {"validation_target", "validation_control", "test_target", "test_control"}) {
         std::vector<at::Tensor> rows;
         for (const auto& file : files) rows.push_back(file.tensors.at(curve));
@@ -65,36 +66,32 @@ class Negation final : public Experiment {
       }
       choose(out, group, files, narrow_, floor);
       choose(out, group + "/wide", files, wide_, floor);
-      out.attribute(group, "control", study_.settings().control);
+      out.attribute(group, "control", study_.settings.control);
       out.attribute(group, "control_threshold", threshold_);
       for (const auto split : {Split::test, Split::validation}) {
         const std::string prefix = split == Split::test ? "" : "validation_";
-        out.put(group + "/" + prefix + "sample_index", study_.sample_index(split, points()),
+        out.put(group + "/" + prefix + "sample_index", study_.tasks.sample_index(split, points()),
                 {"task", "evaluation_point"});
         out.put(group + "/" + prefix + "control_sample_index",
-                study_.sample_rows(study_.control(), split, points()), {prefix + "control_point"});
+                study_.tasks.sample_rows(study_.tasks.control(), split, points()), {prefix + "control_point"});
       }
     }
   }
 
  private:
   static bool same(double a, double b) { return std::abs(a - b) < 1e-9; }
-  std::int64_t points() const { return study_.settings().evaluation_points; }
-  std::string key(const std::string& name, std::size_t t) const {
-    return "negation/" + name + "/" + study_.task_name(t);
-  }
 
   store::TensorFile curves(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
-    const EditedModel model(study_, folder, name, context.group);
+    const EditedOutputs model(study_, folder, name, context.group);
     const auto grid = -at::tensor(alpha_, at::kDouble).view({-1, 1});
     store::TensorFile file;
     int part = 0;
     for (const auto split : {Split::validation, Split::test}) {
       for (const bool target : {true, false}) {
-        const auto curve = std::string(split_name(split)) + (target ? "_target" : "_control");
+        const auto curve = std::string(study::split_name(split)) + (target ? "_target" : "_control");
         file.tensors[curve] =
-            model.accuracies({t}, grid, target ? t : study_.control(), split, points(), [&](double share) {
+            model.accuracies({t}, grid, target ? t : study_.tasks.control(), split, points(), [&](double share) {
               context.stop_if_requested();
               context.progress((share + part) / 4, curve);
             });
@@ -135,12 +132,11 @@ class Negation final : public Experiment {
   double threshold_;
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_negation(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("negation")) return nullptr;
+  require_vectors(study, "negation");
   auto section = config.section("negation");
-  if (!study.has_control()) {
+  if (!study.tasks.has_control()) {
     throw InputError(
         "section [negation] needs a control task: name one in data.control, not one of data.tasks");
   }
@@ -152,4 +148,7 @@ std::unique_ptr<Experiment> make_negation(config::Config& config, const Study& s
   return std::make_unique<Negation>(study, narrow, wide, section.real("control_threshold", 0.95, {0, 1}));
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(negation, 110, make)

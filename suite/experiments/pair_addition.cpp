@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
-#include "suite/experiments/edited_model.hpp"
-#include "suite/experiments/placement.hpp"
+#include "suite/experiments/support/grids.hpp"
+#include "suite/experiments/support/pair_units.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -22,34 +22,41 @@ class PairAddition final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    for (const auto& name : study_.regimes()) {
-      for (std::size_t p = 0; p < study_.pairs().size(); ++p) {
-        const auto [i, j] = study_.pairs()[p];
-        auto needs = EditedModel::needs(study_, name, {i, j});
-        for (const auto t : {i, j}) needs.push_back("single_task/" + name + "/" + study_.task_name(t));
-        auto tally = Tally(study_).stores(4 * a + 5).publishes(4 * a + 5);
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto tally = [&](std::size_t p) {
+        const auto [i, j] = study_.tasks.pairs()[p];
+        auto one = Tally(study_).stores(4 * a + 5).publishes(4 * a + 5);
         for (const auto t : {i, j}) {
           for (const auto split : {Split::validation, Split::test})
-            EditedModel::count(tally, study_, name, {i, j}, t, split, points(), a);
+            one.edited(name, {i, j}, t, split, points(), a);
         }
-        EditedModel::count_files(tally, study_, name, 2);
-        units.push_back(
-            unit(key(name, p), tally, needs, [this, name, p, &folder](schedule::UnitContext& context) {
-              return pair(name, p, folder, context);
-            }));
-      }
+        return one;
+      };
+      const auto needs = [&](std::size_t p) {
+        const auto [i, j] = study_.tasks.pairs()[p];
+        std::vector<std::string> keys;
+        for (const auto t : {i, j}) {
+          for (auto& each : EditedOutputs::needs(study_, name, {i, j}, t)) keys.push_back(std::move(each));
+          keys.push_back(key::single_task(name, study_.tasks.name(t)));
+        }
+        return keys;
+      };
+      PairUnits(study_, key::pair_addition(name))
+          .add(units, tally, needs, [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
+            return pair(name, p, folder, context);
+          });
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto pairs = static_cast<std::int64_t>(study_.pairs().size());
+    const auto pairs = static_cast<std::int64_t>(study_.tasks.pairs().size());
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    for (const auto& name : study_.regimes()) {
+    for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/pair_addition/" + name;
       const auto axis = group + "/alpha";
       out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_pair_addition_" + name, "1");
-      std::vector<Box> boxes;
-      for (std::int64_t p = 0; p < pairs; ++p) boxes.push_back({key(name, static_cast<std::size_t>(p)), {p}});
+      if (pairs == 0) continue;
+      const auto boxes = PairUnits(study_, key::pair_addition(name)).boxes();
       for (const auto* what : {"validation_accuracy", "test_accuracy"}) {
         place(out, done, group + "/" + what, store::Element::float64, {pairs, a, 2}, {"pair", axis, "side"},
               boxes, what, "1");
@@ -58,23 +65,18 @@ class PairAddition final : public Experiment {
            {"chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"}) {
         place(out, done, group + "/" + what, store::Element::float64, {pairs}, {"pair"}, boxes, what, "1");
       }
-      out.put(group + "/sample_index", study_.sample_index(Split::test, points()),
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
-      out.put(group + "/validation_sample_index", study_.sample_index(Split::validation, points()),
+      out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()),
               {"task", "evaluation_point"});
     }
   }
 
  private:
-  std::int64_t points() const { return study_.settings().evaluation_points; }
-  std::string key(const std::string& name, std::size_t p) const {
-    return "pair_addition/" + name + "/" + study_.pair_name(p);
-  }
-
   store::TensorFile pair(const std::string& name, std::size_t p, const schedule::RunFolder& folder,
                          schedule::UnitContext& context) const {
-    const EditedModel model(study_, folder, name, context.group);
-    const auto [i, j] = study_.pairs()[p];
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto [i, j] = study_.tasks.pairs()[p];
     const auto grid = at::tensor(alpha_, at::kDouble).view({-1, 1}).repeat({1, 2});
     const auto curves = [&, i = i, j = j](Split split) {
       std::vector<at::Tensor> sides;
@@ -90,7 +92,7 @@ class PairAddition final : public Experiment {
     const auto own = [&, i = i, j = j](const char* what) {
       std::vector<at::Tensor> both;
       for (const auto t : {i, j})
-        both.push_back(folder.read_tensor("single_task/" + name + "/" + study_.task_name(t), what));
+        both.push_back(folder.read_tensor(key::single_task(name, study_.tasks.name(t)), what));
       return at::stack(both);
     };
     const auto validation = curves(Split::validation), test = curves(Split::test);
@@ -112,12 +114,14 @@ class PairAddition final : public Experiment {
   std::vector<double> alpha_;
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_pair_addition(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("pair_addition")) return nullptr;
+  require_vectors(study, "pair_addition");
   auto section = config.section("pair_addition");
   return std::make_unique<PairAddition>(study, addition_grid(section));
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(pair_addition, 100, make)

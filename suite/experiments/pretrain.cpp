@@ -10,17 +10,16 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <chrono>
 #include <cmath>
 #include <stdexcept>
 
 #include "kernels/autodiff/products.hpp"
 #include "kernels/metrics/metrics.hpp"
 #include "suite/error.hpp"
-#include "suite/experiments/adamw.hpp"
-#include "suite/experiments/placement.hpp"
-#include "suite/experiments/tally.hpp"
-#include "suite/experiments/trainer.hpp"
+#include "suite/training/adamw.hpp"
+#include "suite/experiments/support/placement.hpp"
+#include "suite/training/loop.hpp"
+#include "suite/training/training.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -41,34 +40,36 @@ class Pretrain final : public Experiment {
  public:
   Pretrain(const Study& study, Pretraining settings) : Experiment(study), settings_(std::move(settings)) {}
 
+  bool alone() const override { return true; }  // a run either makes a model or measures one
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     // A step's scores against the batch's captions cost next to nothing.
-    Training training{};
-    training.batch = settings_.batch;
-    auto tally = Tally(study_).train("standard", training, 0, settings_.steps).checkpoint();
-    for (std::size_t t = 0; t < study_.tasks(); ++t) {
+    training::Training how{};
+    how.batch = settings_.batch;
+    auto tally = Tally(study_).train("standard", how, 0, settings_.steps).checkpoint();
+    for (const auto t : study_.tasks.all()) {
       for (const auto split : {Split::validation, Split::test}) {
-        const auto n = study_.sample_size(t, split, study_.settings().evaluation_points);
-        tally.sample(t, split, n).forward(n).logits(t, n);
+        const auto n = study_.tasks.sample_size(t, split, points());
+        tally.sample(t, split, n).forward(t, n).logits(t, n);
       }
     }
     tally.stores(2 * settings_.steps, sizeof(float)).publishes(2 * settings_.steps, sizeof(float));
     std::error_code absent;
     const auto bytes = std::filesystem::file_size(settings_.pairs, absent);
     if (!absent) tally.reads(static_cast<double>(bytes));
-    units.push_back(
-        unit("pretrain", tally, {}, [this](schedule::UnitContext& context) { return compute(context); }));
+    units.push_back(unit(key::pretrain(), tally, {},
+                         [this](schedule::UnitContext& context) { return compute(context); }));
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks());
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     place(out, done, "/pretraining/loss", store::Element::float32, {settings_.steps}, {"pretraining_step"},
-          {{"pretrain", {0}}}, "loss", "nat");
+          {{key::pretrain(), {0}}}, "loss", "nat");
     place(out, done, "/pretraining/logit_scale", store::Element::float32, {settings_.steps},
-          {"pretraining_step"}, {{"pretrain", {0}}}, "logit_scale", "1");
+          {"pretraining_step"}, {{key::pretrain(), {0}}}, "logit_scale", "1");
     for (const auto* what : {"accuracy", "validation_accuracy"}) {
       place(out, done, std::string("/single_task/pretrained/") + what, store::Element::float64, {tasks},
-            {"task"}, {{"pretrain", {0}}}, what, "1");
+            {"task"}, {{key::pretrain(), {0}}}, what, "1");
     }
     out.attribute("/pretraining", "class_pictures_a_task", settings_.class_pictures);
     out.attribute("/pretraining", "steps", settings_.steps);
@@ -76,84 +77,53 @@ class Pretrain final : public Experiment {
   }
 
  private:
+  /// Rows of the pairs that this run uses: all but surplus class pictures, which are images of the tasks' train
+  /// splits, as many a task as the configuration says.
+  at::Tensor used_rows(const data::Pairs& pairs) const {
+    const auto used = ((pairs.is_class_picture == 0) | (pairs.class_picture_rank < settings_.class_pictures))
+                          .nonzero()
+                          .squeeze(1);
+    if (used.size(0) < settings_.batch)
+      throw InputError(settings_.pairs.string() + ": has fewer pairs than a batch");
+    if (pairs.text_embedding.size(1) != study_.model.encoder().width())
+      throw InputError(settings_.pairs.string() + ": text embeddings are not as wide as the model's output");
+    return used;
+  }
+
   store::TensorFile compute(schedule::UnitContext& context) const {
     if (context.group.size() != 1)
       throw InputError("[pretrain] runs on one rank: set run.ranks_per_unit = 1");
     const auto pairs = data::read_pairs(settings_.pairs);
-    const auto& task = study_.task(0);
-    const auto seed = study_.settings().seed;
-    // Class pictures are images of the tasks' train splits: as many a task as the configuration says.
-    const auto used = ((pairs.is_class_picture == 0) | (pairs.class_picture_rank < settings_.class_pictures))
-                          .nonzero()
-                          .squeeze(1);
-    const auto n = used.size(0);
-    if (n < settings_.batch) throw InputError(settings_.pairs.string() + ": has fewer pairs than a batch");
-    if (pairs.text_embedding.size(1) != study_.encoder().features()) {
-      throw InputError(settings_.pairs.string() + ": text embeddings are not as wide as the model's output");
-    }
-
-    const auto& layout = study_.layout();
-    auto theta = study_.theta0().clone();
+    const auto used = used_rows(pairs);
+    const auto& task = study_.tasks.data(0);
+    const auto& layout = study_.model.layout();
+    const auto device = study_.device;
+    auto theta = study_.model.theta0().clone();
     auto log_scale = at::full({1}, std::log(settings_.scale_start), theta.options());
-    AdamWSettings adamw{0.9, 0.98, 1e-8, settings_.weight_decay};
-    AdamW optimiser(theta, layout, {}, adamw);
+    training::AdamW optimiser(theta, layout, {}, {0.9, 0.98, 1e-8, settings_.weight_decay});
     autodiff::Layout scalar;
     scalar.add(autodiff::Kind::projection, {"logit_scale"}, {1});
-    AdamW scale_optimiser(log_scale, scalar, {}, {0.9, 0.98, 1e-8, 0});
-
+    training::AdamW scale_optimiser(log_scale, scalar, {}, {0.9, 0.98, 1e-8, 0});
     auto losses = at::zeros({settings_.steps}, theta.options()), scales = losses.clone();
-    std::int64_t step = 0;
-    const auto state_path = context.scratch / "state.safetensors";
-    if (std::filesystem::exists(state_path)) {
-      const auto state = store::read_safetensors(state_path);
-      theta.copy_(state.tensors.at("theta"));
-      log_scale.copy_(state.tensors.at("log_scale"));
-      losses.copy_(state.tensors.at("loss"));
-      scales.copy_(state.tensors.at("scales"));
-      optimiser.load(state);
-      scale_optimiser.load(state, "scale");
-      step = std::stoll(state.metadata.at("step"));
-    }
-    const auto save = [&] {
-      store::TensorFile state;  // one file: both optimisers' steps agree
-      state.tensors = {{"theta", theta}, {"log_scale", log_scale}, {"loss", losses}, {"scales", scales}};
-      scale_optimiser.save(state, "scale");
-      state.metadata["step"] = std::to_string(step);
-      optimiser.save(state);
-      store::write_safetensors(state_path, state);
-    };
-    auto saved = std::chrono::steady_clock::now();
-    LossWatch watch(study_.device(), step);
-    const auto look = [&] { watch.look({losses}, step); };
     const auto mean = at::tensor(task.mean, theta.options()),
                deviation = at::tensor(task.std, theta.options());
-    while (step < settings_.steps) {
-      if (context.stop.requested()) {
-        look();
-        save();
-        throw Interrupted("pretrain: stopped by " + context.stop.reason());
-      }
-      const auto now = std::chrono::steady_clock::now();
-      if (std::chrono::duration<double>(now - saved).count() > settings_.checkpoint_seconds) {
-        look();
-        save();
-        saved = now;
-      }
+
+    const auto step = [&](std::int64_t number) {
       // Batch and shifts from the step's own generator, so that a resumed run draws the same.
-      auto generator =
-          at::make_generator<at::CPUGeneratorImpl>(seed_for(seed, "step" + std::to_string(step)));
-      const auto rows =
-          used.index_select(0, at::randperm(n, generator, at::kLong).narrow(0, 0, settings_.batch));
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(
+          study::seed_for(study_.settings.seed, "step" + std::to_string(number)));
+      const auto rows = used.index_select(
+          0, at::randperm(used.size(0), generator, at::kLong).narrow(0, 0, settings_.batch));
       const auto images = shifted(pairs.images.index_select(0, rows), generator);
-      const auto pixels = data::normalised_images(data::send(study_.device(), images), mean, deviation);
+      const auto pixels = data::normalised_images(data::send(device, images), mean, deviation);
       const auto on_host = pairs.caption.index_select(0, rows).to(at::kLong);
-      const auto caption = data::send(study_.device(), on_host);
-      const auto text = data::rows_on(study_.device(), pairs.text_embedding, on_host);
+      const auto caption = data::send(device, on_host);
+      const auto text = data::rows_on(device, pairs.text_embedding, on_host);
       const auto positives = (caption.unsqueeze(0) == caption.unsqueeze(1)).to(at::kFloat);
 
       const auto blocks = autodiff::leaves(layout, theta);
       const auto scale = log_scale.detach().requires_grad_(true);
-      const auto z = autodiff::normalise_rows(study_.encoder().encode(blocks, pixels));
+      const auto z = autodiff::normalise_rows(study_.model.encoder().encode(blocks, models::pictures(pixels)));
       const auto scores = at::mm(z, text.t()) * scale.exp();
       const auto loss = (contrastive(scores, positives) + contrastive(scores.t(), positives)) / 2;
       std::vector<at::Tensor> inputs = blocks;
@@ -165,29 +135,44 @@ class Pretrain final : public Experiment {
       for (auto& part : found) flat.push_back(part.reshape({-1}));
       auto gradient = at::cat(flat);
 
-      losses[step] = loss.detach();
-      scales[step] = log_scale.to(at::kDouble).exp()[0];
-      clip_norm(gradient, settings_.clip);
-      const double rate = settings_.learning_rate * cosine_schedule(step, settings_.warmup, settings_.steps);
+      losses[number] = loss.detach();
+      scales[number] = log_scale.to(at::kDouble).exp()[0];
+      training::clip_norm(gradient, settings_.clip);
+      const double rate =
+          settings_.learning_rate * training::cosine_schedule(number, settings_.warmup, settings_.steps);
       optimiser.step(gradient, rate);
       scale_optimiser.step(scale_gradient, rate * settings_.scale_factor);
       log_scale.clamp_max_(std::log(settings_.scale_limit));
-      ++step;
-      if (!watch.due() && step < settings_.steps) continue;
-      look();
-      context.progress(static_cast<double>(step) / static_cast<double>(settings_.steps),
-                       "loss " + std::to_string(loss.item<double>()).substr(0, 5));
-    }
+      return loss.detach();
+    };
+    training::Steps steps;
+    steps.what = key::pretrain();
+    steps.steps = settings_.steps;
+    steps.checkpoint_seconds = settings_.checkpoint_seconds;
+    steps.device = device;
+    steps.losses = {losses};
+    steps.step = step;
+    steps.state = [&] {
+      store::TensorFile state;  // one file: both optimisers' steps agree
+      state.tensors = {{"theta", theta}, {"log_scale", log_scale}, {"loss", losses}, {"scales", scales}};
+      optimiser.save(state);
+      scale_optimiser.save(state, "scale");
+      return state;
+    };
+    training::run(steps, context);
 
-    models::write_checkpoint(study_.folder() / "checkpoints" / "pretrained", study_.encoder(), theta);
+    models::write_checkpoint(study_.vectors.folder() / "checkpoints" / "pretrained", study_.model.encoder(),
+                             {theta, study_.model.start().buffers});
     store::TensorFile result;
     result.tensors = {{"loss", losses}, {"logit_scale", scales}};
     for (const auto split : {Split::validation, Split::test}) {
-      auto accuracy = study_.sums({static_cast<std::int64_t>(study_.tasks())});
-      for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        const auto& sample = study_.sample(t, split, study_.settings().evaluation_points);
-        const auto logits = study_.head(t).logits(study_.encode(context.group, theta, sample.pixels));
-        accuracy[static_cast<std::int64_t>(t)] = metrics::accuracy(logits, sample.labels);
+      auto accuracy = study_.sums({static_cast<std::int64_t>(study_.tasks.size())});
+      for (const auto t : study_.tasks.all()) {
+        const auto sample = study_.tasks.sample(t, split, points());
+        const auto z = study_.evaluation.output(context.group, {theta, study_.model.start().buffers}, t,
+                                                sample.batch);
+        accuracy[static_cast<std::int64_t>(t)] =
+            metrics::accuracy(study_.tasks.readout(t).logits(z), sample.labels);
       }
       result.tensors[split == Split::test ? "accuracy" : "validation_accuracy"] = accuracy;
     }
@@ -209,9 +194,7 @@ class Pretrain final : public Experiment {
   Pretraining settings_;
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_pretrain(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("pretrain")) return nullptr;
   auto section = config.section("pretrain");
   Pretraining p;
@@ -231,4 +214,7 @@ std::unique_ptr<Experiment> make_pretrain(config::Config& config, const Study& s
   return std::make_unique<Pretrain>(study, p);
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(pretrain, 10, make)

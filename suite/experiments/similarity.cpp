@@ -8,8 +8,7 @@
 
 #include "kernels/metrics/metrics.hpp"
 #include "kernels/weights/weights.hpp"
-#include "suite/experiments/edited_model.hpp"
-#include "suite/experiments/placement.hpp"
+#include "suite/experiments/support/pair_units.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -19,77 +18,90 @@ class Similarity final : public Experiment {
   Similarity(const Study& study, double alpha) : Experiment(study), alpha_(alpha) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks());
-    for (const auto& name : study_.regimes()) {
-      auto all = Tally(study_).vectors(name, study_.all_tasks());
-      all.stores(tasks * (tasks + 2)).publishes(tasks * (tasks + 2 + points()));
-      units.push_back(unit("similarity/" + name, all, study_.vector_needs(name, study_.all_tasks()),
-                           [this, name](schedule::UnitContext&) { return cosines(name); }));
-      for (std::size_t p = 0; p < study_.pairs().size(); ++p) {
-        const auto [i, j] = study_.pairs()[p];
-        auto needs = EditedModel::needs(study_, name, {i, j});
-        for (const auto t : {i, j}) needs.push_back("single_task/" + name + "/" + study_.task_name(t));
-        auto tally = Tally(study_).stores(2).publishes(2);
-        for (const auto t : {i, j})
-          EditedModel::count(tally, study_, name, {i, j}, t, Split::test, points(), 1);
-        EditedModel::count_files(tally, study_, name, 2);
-        units.push_back(unit("loss_gap/" + name + "/" + study_.pair_name(p), tally, needs,
-                             [this, name, p, &folder](schedule::UnitContext& context) {
-                               return loss_gap(name, p, folder, context);
-                             }));
-      }
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto every = study_.tasks.all();
+      auto all = Tally(study_).visit(name, every).stores(tasks * (tasks + 2));
+      all.publishes(tasks * (tasks + 2 + points()));
+      units.push_back(
+          unit(key::similarity(name), all, study_.vectors.needs(name, every),
+               [this, name](schedule::UnitContext& context) { return cosines(name, context); }));
+      units.back().ranks = ranks_wanted();
+      const auto tally = [&](std::size_t p) {
+        const auto [i, j] = study_.tasks.pairs()[p];
+        auto one = Tally(study_).stores(2).publishes(2);
+        for (const auto t : {i, j}) one.edited(name, {i, j}, t, Split::test, points(), 1);
+        return one;
+      };
+      const auto needs = [&](std::size_t p) {
+        const auto [i, j] = study_.tasks.pairs()[p];
+        std::vector<std::string> keys;
+        for (const auto t : {i, j}) {
+          for (auto& each : EditedOutputs::needs(study_, name, {i, j}, t)) keys.push_back(std::move(each));
+          keys.push_back(key::single_task(name, study_.tasks.name(t)));
+        }
+        return keys;
+      };
+      gaps(name).add(units, tally, needs, [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
+        return loss_gap(name, p, folder, context);
+      });
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto pairs = static_cast<std::int64_t>(study_.pairs().size());
-    for (const auto& name : study_.regimes()) {
+    const auto pairs = static_cast<std::int64_t>(study_.tasks.pairs().size());
+    for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/similarity/" + name;
-      const auto file = done.folder.read_unit("similarity/" + name);
+      const auto file = done.folder.read_unit(key::similarity(name));
       out.put(group + "/cosine", file.tensors.at("cosine"), {"task", "task"}, "1");
       out.put(group + "/norm", file.tensors.at("norm"), {"task"});
       out.put(group + "/norm_ratio", file.tensors.at("norm_ratio"), {"task"}, "1");
-      std::vector<Box> boxes;
-      for (std::int64_t p = 0; p < pairs; ++p) {
-        boxes.push_back({"loss_gap/" + name + "/" + study_.pair_name(static_cast<std::size_t>(p)), {p}});
-      }
-      place(out, done, group + "/loss_gap", store::Element::float64, {pairs, 2}, {"pair", "side"}, boxes,
-            "loss_gap", "nat");
+      if (pairs > 0)
+        place(out, done, group + "/loss_gap", store::Element::float64, {pairs, 2}, {"pair", "side"},
+              gaps(name).boxes(), "loss_gap", "nat");
       out.attribute(group, "alpha", alpha_);
-      out.put(group + "/sample_index", study_.sample_index(Split::test, points()),
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
     }
   }
 
  private:
-  std::int64_t points() const { return study_.settings().evaluation_points; }
+  PairUnits gaps(const std::string& name) const { return {study_, key::loss_gap(name)}; }
 
-  store::TensorFile cosines(const std::string& name) const {
-    const auto gram = weights::gram(study_.task_vectors(name));
+  /// A rank for each few GiB of vectors: reading them is most of the work.
+  int ranks_wanted() const {
+    constexpr double bytes_a_rank = 4.0 * (1 << 30);
+    const double bytes = 4.0 * static_cast<double>(study_.model.layout().size()) *
+                         static_cast<double>(study_.tasks.size());
+    return 1 + static_cast<int>(std::min(1e4, bytes / bytes_a_rank));
+  }
+
+  store::TensorFile cosines(const std::string& name, schedule::UnitContext& context) const {
+    const auto gram = study_.vectors.gram(context.group, name, study_.tasks.all());
     const auto norm = gram.diagonal().sqrt();
     store::TensorFile file;
     file.tensors["cosine"] = gram / norm.outer(norm);
     file.tensors["norm"] = norm.clone();
-    file.tensors["norm_ratio"] = norm / weights::norm(study_.theta0());
+    file.tensors["norm_ratio"] = norm / weights::norm(study_.model.theta0());
     return file;
   }
 
   store::TensorFile loss_gap(const std::string& name, std::size_t p, const schedule::RunFolder& folder,
                              schedule::UnitContext& context) const {
-    const EditedModel model(study_, folder, name, context.group);
-    const auto [i, j] = study_.pairs()[p];
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto [i, j] = study_.tasks.pairs()[p];
     auto gaps = study_.sums({2});
     for (int side = 0; side < 2; ++side) {
       context.stop_if_requested();
       const auto t = side == 0 ? i : j;
-      const auto& labels = study_.sample(t, Split::test, points()).labels;
-      model.outputs({i, j}, at::full({1, 2}, alpha_, at::kDouble), t, Split::test, points(),
+      const auto labels = study_.tasks.sample(t, Split::test, points()).labels;
+      model.each({i, j}, at::full({1, 2}, alpha_, at::kDouble), t, Split::test, points(),
                     [&, t = t](std::int64_t, const at::Tensor& z) {
-                      gaps[side] = metrics::cross_entropy_sum(study_.head(t).logits(z), labels) /
+                      gaps[side] = metrics::cross_entropy_sum(study_.tasks.readout(t).logits(z), labels) /
                                    static_cast<double>(labels.size(0));
                     });
-      const auto alone = folder.read_tensor("single_task/" + name + "/" + study_.task_name(t), "loss");
-      gaps[side] -= alone.to(study_.device());
+      const auto alone = folder.read_tensor(key::single_task(name, study_.tasks.name(t)), "loss");
+      gaps[side] -= alone.to(study_.device);
     }
     store::TensorFile file;
     file.tensors["loss_gap"] = gaps;
@@ -99,11 +111,13 @@ class Similarity final : public Experiment {
   double alpha_;
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("similarity")) return nullptr;
+  require_vectors(study, "similarity");
   return std::make_unique<Similarity>(study, config.section("similarity").real("loss_gap_alpha", 0.5));
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(similarity, 40, make)

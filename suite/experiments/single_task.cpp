@@ -9,9 +9,7 @@
 #include <ATen/ATen.h>
 
 #include "kernels/metrics/metrics.hpp"
-#include "suite/experiments/edited_model.hpp"
-#include "suite/experiments/placement.hpp"
-#include "suite/experiments/regime.hpp"
+#include "suite/experiments/support/placement.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -21,93 +19,93 @@ class SingleTask final : public Experiment {
   using Experiment::Experiment;
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    for (std::size_t t = 0; t < study_.tasks_and_control(); ++t) {
-      units.push_back(unit("single_task/" + study_.theta0_name() + "/" + study_.task_name(t),
-                           whole_model(t, false), {}, [this, t](schedule::UnitContext& context) {
+    const auto& tasks = study_.tasks;
+    for (std::size_t t = 0; t < tasks.with_control(); ++t) {
+      units.push_back(unit(key::single_task(study_.model.name(), tasks.name(t)), whole_model(t, false), {},
+                           [this, t](schedule::UnitContext& context) {
                              return measure(t, context, [&](Split split) {
-                               return study_.encode(context.group, study_.theta0(),
-                                                    study_.sample(t, split, points()).pixels);
+                               const auto batch = study_.tasks.sample(t, split, points()).batch;
+                               return study_.evaluation.output(context.group, study_.model.start(), t, batch);
                              });
                            }));
     }
-    for (std::size_t t = 0; t < study_.tasks(); ++t) {
-      for (const auto& name : study_.regimes()) {
-        units.push_back(unit("single_task/" + name + "/" + study_.task_name(t), edited_model(name, t),
-                             EditedModel::needs(study_, name, {t}),
+    for (const auto t : tasks.all()) {
+      for (const auto& name : study_.settings.vector_regimes) {
+        units.push_back(unit(key::single_task(name, tasks.name(t)), edited_model(name, t),
+                             EditedOutputs::needs(study_, name, {t}, t),
                              [this, t, name, &folder](schedule::UnitContext& context) {
-                               const EditedModel model(study_, folder, name, context.group);
+                               const EditedOutputs model(study_, folder, name, context.group);
                                return measure(t, context, [&](Split split) {
                                  at::Tensor output;
-                                 model.outputs({t}, at::ones({1, 1}, at::kDouble), t, split, points(),
-                                               [&](std::int64_t, const at::Tensor& z) { output = z; });
+                                 model.each({t}, at::ones({1, 1}, at::kDouble), t, split, points(),
+                                            [&](std::int64_t, const at::Tensor& z) { output = z; });
                                  return output;
                                });
                              }));
       }
-      for (const auto& name : study_.joint_regimes()) {
-        units.push_back(unit(
-            "multitask/" + name + "/" + study_.task_name(t),
-            whole_model(t, regime(name).linear).reads(4.0 * static_cast<double>(study_.layout().size())),
-            {"finetune/" + name + "/joint"}, [this, t, name](schedule::UnitContext& context) {
-              const auto theta = models::read_checkpoint(study_.joint_folder(name)).theta.to(study_.device());
-              return measure(t, context, [&](Split split) {
-                const auto& pixels = study_.sample(t, split, points()).pixels;
-                if (!regime(name).linear) return study_.encode(context.group, theta, pixels);
-                return study_.encode(context.group, study_.theta0(), pixels) +
-                       study_.tangent(context.group, theta - study_.theta0(), pixels);
-              });
-            }));
+      for (const auto& name : study_.settings.joint_regimes) {
+        const double theta = 4.0 * static_cast<double>(study_.model.layout().size());
+        units.push_back(unit(key::multitask(name, tasks.name(t)),
+                             whole_model(t, regime(name).linear).reads(theta), {key::joint(name)},
+                             [this, t, name](schedule::UnitContext& context) { return joint(name, t, context); }));
       }
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks());
-    std::vector<std::string> prefixes = {"single_task/" + study_.theta0_name()};
-    for (const auto& name : study_.regimes()) prefixes.push_back("single_task/" + name);
-    for (const auto& name : study_.joint_regimes()) prefixes.push_back("multitask/" + name);
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    std::vector<std::string> prefixes = {key::of("single_task", study_.model.name())};
+    for (const auto& name : study_.settings.vector_regimes) prefixes.push_back(key::of("single_task", name));
+    for (const auto& name : study_.settings.joint_regimes) prefixes.push_back(key::of("multitask", name));
     for (const auto& prefix : prefixes) {
       std::vector<Box> boxes;
       for (std::int64_t t = 0; t < tasks; ++t) {
-        boxes.push_back({prefix + "/" + study_.task_name(static_cast<std::size_t>(t)), {t}});
+        boxes.push_back({prefix + "/" + study_.tasks.name(static_cast<std::size_t>(t)), {t}});
       }
       const auto group = "/" + prefix;
       for (const auto* what : {"accuracy", "validation_accuracy"}) {
         place(out, done, group + "/" + what, store::Element::float64, {tasks}, {"task"}, boxes, what, "1");
       }
       place(out, done, group + "/loss", store::Element::float64, {tasks}, {"task"}, boxes, "loss", "nat");
-      out.put(group + "/sample_index", study_.sample_index(Split::test, points()),
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
-      out.put(group + "/validation_sample_index", study_.sample_index(Split::validation, points()),
+      out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()),
               {"task", "evaluation_point"});
     }
-    if (!study_.has_control()) return;
-    const auto group = "/single_task/" + study_.theta0_name();
-    const auto file = done.folder.read_unit(group.substr(1) + "/" + study_.settings().control);
+    if (!study_.tasks.has_control()) return;
+    const auto group = "/single_task/" + study_.model.name();
+    const auto file = done.folder.read_unit(group.substr(1) + "/" + study_.settings.control);
     out.put(group + "/control_accuracy", file.tensors.at("accuracy"), {}, "1");
     out.put(group + "/control_validation_accuracy", file.tensors.at("validation_accuracy"), {}, "1");
   }
 
  private:
-  std::int64_t points() const { return study_.settings().evaluation_points; }
 
   /// Three numbers, and the rows of both samples.
   Tally measured() const { return Tally(study_).stores(3).publishes(3 + 2 * points()); }
   Tally whole_model(std::size_t t, bool linear) const {
     auto tally = measured();
     for (const auto split : {Split::test, Split::validation}) {
-      const auto n = study_.sample_size(t, split, points());
-      tally.sample(t, split, n).forward(n).logits(t, n);
-      if (linear) tally.tangent(n);
+      const auto n = study_.tasks.sample_size(t, split, points());
+      tally.sample(t, split, n).forward(t, n).logits(t, n);
+      if (linear) tally.tangent(t, n);
     }
     return tally;
   }
   Tally edited_model(const std::string& name, std::size_t t) const {
     auto tally = measured();
-    for (const auto split : {Split::test, Split::validation})
-      EditedModel::count(tally, study_, name, {t}, t, split, points(), 1);
-    EditedModel::count_files(tally, study_, name, 1);
+    for (const auto split : {Split::test, Split::validation}) tally.edited(name, {t}, t, split, points(), 1);
     return tally;
+  }
+
+  store::TensorFile joint(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
+    const auto state = models::read_checkpoint(study_.vectors.joint_folder(name)).state.to(study_.device);
+    return measure(t, context, [&](Split split) {
+      const auto batch = study_.sample(name, t, split, points()).batch;
+      if (!regime(name).linear) return study_.evaluation.output(context.group, state, t, batch);
+      return study_.evaluation.output(context.group, study_.model.start(), t, batch) +
+             study_.evaluation.tangent(context.group, state.theta - study_.model.theta0(), t, batch);
+    });
   }
 
   template <class F>
@@ -115,8 +113,8 @@ class SingleTask final : public Experiment {
     store::TensorFile file;
     for (const auto split : {Split::test, Split::validation}) {
       context.stop_if_requested();
-      const auto logits = study_.head(t).logits(encoded(split));
-      const auto& labels = study_.sample(t, split, points()).labels;
+      const auto logits = study_.tasks.readout(t).logits(encoded(split));
+      const auto labels = study_.tasks.sample(t, split, points()).labels;
       const double n = static_cast<double>(labels.size(0));
       const auto accuracy = metrics::accuracy(logits, labels);
       if (split == Split::validation) {
@@ -130,10 +128,11 @@ class SingleTask final : public Experiment {
   }
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_single_task(config::Config&, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config&, const Study& study) {
   return std::make_unique<SingleTask>(study);
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(single_task, 30, make)

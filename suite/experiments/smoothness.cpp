@@ -13,10 +13,9 @@
 
 #include "kernels/autodiff/products.hpp"
 #include "kernels/spectral/spectral.hpp"
-#include "suite/experiments/full_products.hpp"
-#include "suite/experiments/placement.hpp"
-#include "suite/experiments/regime.hpp"
-#include "suite/experiments/tally.hpp"
+#include "suite/study/full_products.hpp"
+#include "suite/experiments/support/placement.hpp"
+#include "suite/training/rehearsal.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -30,26 +29,28 @@ class Smoothness final : public Experiment {
       : Experiment(study), points_(points), chunk_(chunk), lanczos_(lanczos), options_(options) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
-    for (const auto& name : study_.regimes()) {
-      for (std::size_t t = 0; t < study_.tasks(); ++t) {
-        const auto n = study_.sample_size(t, Split::train, points_);
-        auto tally = Tally(study_).vectors(name, {t}).sample(t, Split::train, n);
-        tally.hessian(regime(name).linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3);
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (const auto t : study_.tasks.all()) {
+        const auto n = study_.tasks.sample_size(t, Split::train, points_);
+        auto tally = Tally(study_).vectors(name, {t}).sample(t, Split::train, n).stores(3).publishes(3 + points_);
+        tally.hessian(regime(name).linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
+                      [this, name, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
+                        return rehearse(name, t, inputs);
+                      });
         units.push_back(
-            unit("smoothness/" + name + "/" + study_.task_name(t), tally.stores(3).publishes(3 + points_),
-                 study_.vector_needs(name, t),
+            unit(key::smoothness(name, study_.tasks.name(t)), tally, study_.vectors.needs(name, {t}),
                  [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }));
       }
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks());
-    for (const auto& name : study_.regimes()) {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/smoothness/" + name;
       std::vector<Box> boxes;
       for (std::int64_t t = 0; t < tasks; ++t) {
-        boxes.push_back({"smoothness/" + name + "/" + study_.task_name(static_cast<std::size_t>(t)), {t}});
+        boxes.push_back({key::smoothness(name, study_.tasks.name(static_cast<std::size_t>(t))), {t}});
       }
       place(out, done, group + "/lambda_max", store::Element::float64, {tasks}, {"task"}, boxes,
             "lambda_max");
@@ -59,7 +60,7 @@ class Smoothness final : public Experiment {
             "1");
       out.attribute(group, "method", std::string(lanczos_ ? "lanczos" : "power"));
       out.attribute(group, "tolerance", options_.tolerance);
-      out.put(group + "/sample_index", study_.sample_index(Split::train, points_),
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_),
               {"task", "smoothness_point"});
     }
   }
@@ -73,13 +74,13 @@ class Smoothness final : public Experiment {
   }
 
   store::TensorFile compute(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
-    const FullProducts full;
+    const study::FullProducts full;
     const auto& group = context.group;
-    const auto& sample = study_.sample(t, Split::train, points_);
+    const auto sample = study_.tasks.sample(t, Split::train, points_);
     const auto n = sample.labels.size(0);
-    const auto tau = study_.task_vector(name, t);
-    const auto theta = study_.theta0() + tau;
-    const auto head = study_.head(t);
+    const auto own = study_.edits.own(name, t);
+    const auto tau = study_.vectors.vector(name, t);
+    const auto& theta = own.theta;
 
     // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each
     // product otherwise: half as dear again, and never more than one in memory.
@@ -87,9 +88,8 @@ class Smoothness final : public Experiment {
     std::vector<spectral::LinearOperator> parts;
     for (auto i = share.begin; i < share.end(); i += chunk_) {
       const auto m = std::min(chunk_, share.end() - i);
-      const auto part = [=, this, &sample] {
-        return product(name, theta, tau, head, sample.pixels.narrow(0, i, m), sample.labels.narrow(0, i, m),
-                       n);
+      const auto part = [=, this, &sample, &own] {
+        return product(name, own, tau, t, sample.batch.narrow(i, m), sample.labels.narrow(0, i, m), n);
       };
       if (share.count <= chunk_) {
         parts.push_back(part());
@@ -108,7 +108,7 @@ class Smoothness final : public Experiment {
       return sum;
     };
     auto options = options_;
-    options.seed = seed_for(study_.settings().seed, "hessian/" + study_.task_name(t));
+    options.seed = study::seed_for(study_.settings.seed, "hessian/" + study_.tasks.name(t));
     const auto found = lanczos_ ? spectral::lanczos(hessian, theta, options)
                                 : spectral::power_iteration(hessian, theta, options);
     store::TensorFile file;
@@ -118,29 +118,34 @@ class Smoothness final : public Experiment {
     return file;
   }
 
-  /// v ↦ H v of the loss over some points, divided by `whole`.
-  spectral::LinearOperator product(const std::string& name, const at::Tensor& theta, const at::Tensor& tau,
-                                   const models::Head& head, const at::Tensor& pixels,
-                                   const at::Tensor& labels, std::int64_t whole) const {
-    const auto loss_of = [head, labels, whole](const at::Tensor& z) {
-      return at::cross_entropy_loss(head.logits(z), labels, std::nullopt, at::Reduction::Sum) / whole;
+  /// v ↦ H v of the loss over some points of task t at a model of this regime, divided by `whole`. Buffers are the
+  /// model's stored ones: samples do not mix.
+  spectral::LinearOperator product(const std::string& name, const models::State& at, const at::Tensor& tau,
+                                   std::size_t t, const models::Batch& batch, const at::Tensor& labels,
+                                   std::int64_t whole) const {
+    const auto& readout = study_.tasks.readout(t);
+    const auto& layout = study_.model.layout();
+    const auto loss_of = [&readout, labels, whole](const at::Tensor& z) {
+      return at::cross_entropy_loss(readout.logits(z), labels, std::nullopt, at::Reduction::Sum) / whole;
     };
-    const auto& layout = study_.layout();
+    const auto output = [this, &readout, batch](const auto& p, const std::vector<at::Tensor>& buffers) {
+      const auto& encoder = study_.model.encoder();
+      return readout.output(encoder, p, encoder.encode(p, {batch, buffers}));
+    };
     if (!regime(name).linear) {
+      const auto buffers = study_.model.buffers(at, at::kFloat);
       auto hessian = std::make_shared<autodiff::HessianVectorProduct>(
-          layout,
-          [&](const std::vector<at::Tensor>& p) { return loss_of(study_.encoder().encode(p, pixels)); },
-          theta);
+          layout, [&](const models::Blocks<at::Tensor>& p) { return loss_of(output(p, buffers)); }, at.theta);
       return [hessian](const at::Tensor& v) { return (*hessian)(v); };
     }
     // The linearised model is linear in θ, so H = Jᵀ (∇²_z L) J exactly, J at θ0.
-    const auto encode = [this, pixels](const std::vector<Dual>& p) {
-      return study_.encoder().encode(p, pixels);
+    const auto encode = [output, buffers = study_.model.start_buffers()](const models::Blocks<Dual>& p) {
+      return output(p, buffers);
     };
-    const auto f = autodiff::jvp(layout, encode, study_.theta0(), tau);
+    const auto f = autodiff::jvp(layout, encode, study_.model.theta0(), tau);
     const auto z = (f.value + f.tangent).requires_grad_(true);
     return [this, &layout, encode, loss_of, z](const at::Tensor& v) {
-      const auto blocks = autodiff::leaves(layout, study_.theta0());
+      const auto blocks = autodiff::leaves(layout, study_.model.theta0());
       const auto jv = autodiff::linearised(blocks, layout.views(v), encode);
       const auto slope = torch::autograd::grad({loss_of(z)}, {z}, {}, true, true)[0];
       const auto curved = torch::autograd::grad({slope}, {z}, {jv.tangent})[0];
@@ -148,15 +153,36 @@ class Smoothness final : public Experiment {
     };
   }
 
+  /// The graph and two products; of a linear regime one product.
+  schedule::Rehearsal rehearse(const std::string& name, std::size_t t, std::int64_t n) const {
+    const auto term = training::random_term(study_, n);
+    const bool linear = regime(name).linear;
+    const double f = static_cast<double>(n) * study_.model.cost().forward();
+    const auto operate = [this, name, t, term, n] {
+      const auto& start = study_.model.start();
+      return product(name, start, 1e-3 * start.theta, t, term.batch, term.labels, n);
+    };
+    if (!linear) return {[this, operate] {
+                           const study::FullProducts full;
+                           const auto apply = operate();
+                           apply(apply(study_.model.theta0()));
+                         },
+                         15 * f};
+    return {[this, apply = operate()] {
+              const study::FullProducts full;
+              apply(study_.model.theta0());
+            },
+            5 * f};
+  }
+
   std::int64_t points_, chunk_;
   bool lanczos_;
   spectral::EigenOptions options_;
 };
 
-}  // namespace
-
-std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!config.has("smoothness")) return nullptr;
+  require_vectors(study, "smoothness");
   auto section = config.section("smoothness");
   spectral::EigenOptions options;
   options.tolerance = section.real("tolerance", 1e-3, {1e-12, 1});
@@ -168,4 +194,7 @@ std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study&
                                       options);
 }
 
+}  // namespace
 }  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(smoothness, 70, make)

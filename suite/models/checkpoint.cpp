@@ -4,16 +4,20 @@
 
 #include <ATen/ATen.h>
 
-#include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "suite/error.hpp"
+#include "suite/hash.hpp"
+#include "suite/models/registry.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/safetensors.hpp"
 
 namespace taugrid::models {
 namespace {
+
+using autodiff::Layout;
 
 std::string read_text(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -29,6 +33,57 @@ std::string shape_text(at::IntArrayRef shape) {
   return out.str();
 }
 
+/// Every parameter of the layout is there, in its shape.
+void require(const Layout& layout, const store::MappedTensors& file, const std::filesystem::path& folder,
+             std::set<std::string>& known) {
+  const auto path = folder / "model.safetensors";
+  for (const auto& parameter : layout.parameters()) {
+    const auto where = path.string() + ": " + parameter.name;
+    const auto found = file.tensors().find(parameter.name);
+    if (found == file.tensors().end())
+      throw InputError(where + " is missing; " + (folder / "config.json").string() + " asks for it");
+    const auto& [scalar, shape] = found->second;
+    if (!at::isFloatingType(scalar))
+      throw InputError(where + " has type " + at::toString(scalar) + "; expected a floating type");
+    if (shape != parameter.shape)
+      throw InputError(where + " has shape " + shape_text(shape) + "; expected " +
+                       shape_text(parameter.shape));
+    known.insert(parameter.name);
+  }
+}
+
+void require_known(const Encoder& encoder, const store::MappedTensors& file, const std::set<std::string>& known,
+                   const std::string& path) {
+  std::string first;
+  int others = -1;
+  for (const auto& [name, info] : file.tensors()) {
+    if (known.contains(name) || encoder.passes_over(name)) continue;
+    if (++others == 0) first = name;
+  }
+  if (others < 0) return;
+  throw InputError(path + ": " + first + (others > 0 ? " and " + std::to_string(others) + " more" : "") +
+                   ": no " + encoder.architecture() +
+                   " has such a tensor; expected its own parameters alone (adapters are to be merged first)");
+}
+
+at::Tensor read_flat(const Layout& layout, const store::MappedTensors& file, const std::string& path) {
+  auto flat = at::empty({layout.size()}, at::kFloat);
+  const auto views = layout.parameter_views(flat);
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const auto& name = layout.parameters()[i].name;
+    views[i].copy_(file.tensor(name));
+    if (!at::isfinite(views[i]).all().item<bool>())
+      throw InputError(path + ": " + name + " holds NaN or infinity");
+  }
+  return flat;
+}
+
+void add_views(const Layout& layout, const at::Tensor& flat, store::TensorFile& file) {
+  if (!flat.defined()) return;
+  const auto views = layout.parameter_views(flat.detach().to(at::kCPU));
+  for (std::size_t i = 0; i < views.size(); ++i) file.tensors[layout.parameters()[i].name] = views[i];
+}
+
 }  // namespace
 
 Checkpoint read_architecture(const std::filesystem::path& folder) {
@@ -38,39 +93,33 @@ Checkpoint read_architecture(const std::filesystem::path& folder) {
   return checkpoint;
 }
 
+store::MappedTensors open_weights(const std::filesystem::path& folder, const Encoder& encoder) {
+  const auto path = folder / "model.safetensors";
+  store::MappedTensors file(path);
+  std::set<std::string> known;
+  require(encoder.layout(), file, folder, known);
+  require(encoder.buffers(), file, folder, known);
+  require_known(encoder, file, known, path.string());
+  return file;
+}
+
+std::string start_of(const store::MappedTensors& weights) {
+  const auto found = weights.metadata().find("theta0");
+  return found == weights.metadata().end() ? "" : found->second;
+}
+
 Checkpoint read_checkpoint(const std::filesystem::path& folder) {
   auto checkpoint = read_architecture(folder);
-  const auto config = folder / "config.json";
-
-  const auto path = folder / "model.safetensors";
-  const auto file = store::read_safetensors(path);
-  if (const auto found = file.metadata.find("theta0"); found != file.metadata.end())
-    checkpoint.start = found->second;
-  const auto& layout = checkpoint.encoder->layout();
-  checkpoint.theta = at::empty({layout.size()}, at::kFloat);
-  const auto views = layout.parameter_views(checkpoint.theta);
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    const auto& parameter = layout.parameters()[i];
-    const auto where = path.string() + ": " + parameter.name;
-    const auto found = file.tensors.find(parameter.name);
-    if (found == file.tensors.end())
-      throw InputError(where + " is missing; " + config.string() + " asks for it");
-    const auto& tensor = found->second;
-    if (!at::isFloatingType(tensor.scalar_type())) {
-      throw InputError(where + " has type " + at::toString(tensor.scalar_type()) +
-                       "; expected a floating type");
-    }
-    if (tensor.sizes() != at::IntArrayRef(parameter.shape)) {
-      throw InputError(where + " has shape " + shape_text(tensor.sizes()) + "; expected " +
-                       shape_text(parameter.shape));
-    }
-    views[i].copy_(tensor);
-    if (!at::isfinite(views[i]).all().item<bool>()) throw InputError(where + " holds NaN or infinity");
-  }
+  const auto& encoder = *checkpoint.encoder;
+  const auto file = open_weights(folder, encoder);
+  const auto path = (folder / "model.safetensors").string();
+  checkpoint.start = start_of(file);
+  checkpoint.state.theta = read_flat(encoder.layout(), file, path);
+  if (encoder.buffers().size() > 0) checkpoint.state.buffers = read_flat(encoder.buffers(), file, path);
   return checkpoint;
 }
 
-void write_checkpoint(const std::filesystem::path& folder, const Encoder& encoder, const at::Tensor& theta,
+void write_checkpoint(const std::filesystem::path& folder, const Encoder& encoder, const State& state,
                       const std::string& start) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -79,20 +128,19 @@ void write_checkpoint(const std::filesystem::path& folder, const Encoder& encode
   store::TensorFile file;
   file.metadata["format"] = "pt";  // what Hugging Face's loader asks for
   if (!start.empty()) file.metadata["theta0"] = start;
-  const auto& layout = encoder.layout();
-  const auto views = layout.parameter_views(theta.detach().to(at::kCPU));
-  for (std::size_t i = 0; i < views.size(); ++i) file.tensors[layout.parameters()[i].name] = views[i];
+  add_views(encoder.layout(), state.theta, file);
+  add_views(encoder.buffers(), state.buffers, file);
   store::write_safetensors(folder / "model.safetensors", file);
 }
 
-std::string fingerprint(const at::Tensor& theta) {
-  const auto bytes = theta.detach().to(at::kCPU).contiguous();
-  const auto* data = static_cast<const unsigned char*>(bytes.const_data_ptr());
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (std::size_t i = 0; i < bytes.nbytes(); ++i) hash = (hash ^ data[i]) * 0x100000001b3ULL;
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
+std::string fingerprint(const State& state) {
+  auto hash = fnv_start;
+  for (const auto* tensor : {&state.theta, &state.buffers}) {
+    if (!tensor->defined()) continue;
+    const auto bytes = tensor->detach().to(at::kCPU).contiguous();
+    hash = fnv1a(bytes.const_data_ptr(), bytes.nbytes(), hash);
+  }
+  return hexadecimal(hash);
 }
 
 }  // namespace taugrid::models

@@ -6,30 +6,34 @@
 #include <filesystem>
 #include <memory>
 
-#include "suite/models/model.hpp"
+#include "suite/models/encoder.hpp"
+#include "suite/store/mapped_tensors.hpp"
 
 namespace taugrid::models {
 
 struct Checkpoint {
   std::unique_ptr<Encoder> encoder;
-  at::Tensor theta;   ///< [P] float32
+  State state;
   std::string start;  ///< fingerprint of the θ0 that it was trained from, where the file says
 };
 
-/// Reads FOLDER. Tensors that the architecture has no use for are passed over only where Hugging Face keeps
-/// them as buffers or in other towers. Throws InputError, one line, on a missing file or parameter, a wrong
-/// shape or type, or a value that is not finite.
+/// Reads FOLDER. Shapes are compared with the file before memory is taken for them. Throws InputError, one line,
+/// on a missing file or parameter, a wrong shape or type, a value that is not finite, and on a tensor that the
+/// architecture neither uses nor brings along.
 Checkpoint read_checkpoint(const std::filesystem::path& folder);
 
-/// The architecture alone, from FOLDER/config.json; theta is undefined.
+/// The architecture alone, from FOLDER/config.json; the state is undefined.
 Checkpoint read_architecture(const std::filesystem::path& folder);
+
+/// The tensors of FOLDER/model.safetensors, checked as by read_checkpoint() for this encoder, values aside.
+store::MappedTensors open_weights(const std::filesystem::path& folder, const Encoder& encoder);
+
+/// The fingerprint of the θ0 that these weights were trained from; empty where their file does not say.
+std::string start_of(const store::MappedTensors& weights);
 
 /// Writes FOLDER, model.safetensors last and by rename, so that a folder with it is complete. `start`: the
 /// fingerprint of θ0, kept in the file's header.
-void write_checkpoint(const std::filesystem::path& folder, const Encoder& encoder, const at::Tensor& theta,
+void write_checkpoint(const std::filesystem::path& folder, const Encoder& encoder, const State& state,
                       const std::string& start = {});
-
-/// A short text that differs whenever θ does (64-bit FNV-1a of its bytes, hexadecimal).
-std::string fingerprint(const at::Tensor& theta);
 
 }  // namespace taugrid::models

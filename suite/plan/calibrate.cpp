@@ -14,16 +14,18 @@
 #include <sstream>
 #include <thread>
 
-#include "suite/bench/machine.hpp"
+#include "suite/machine/machine.hpp"
 #include "suite/comm/device.hpp"
-#include "suite/experiments/regime.hpp"
 #include "suite/schedule/run_folder.hpp"
+#include "suite/study/regime.hpp"
+#include "suite/training/rehearsal.hpp"
 
 namespace taugrid::plan {
 namespace {
 
 namespace fs = std::filesystem;
-using experiments::Study;
+using schedule::Rehearsal;
+using study::Study;
 using schedule::WorkUnit;
 
 constexpr double patience = 0.4;  // seconds of one measurement, where calls are as short
@@ -49,7 +51,7 @@ double computing_seconds(at::Device device, F&& f) {
   const bool own = device.is_cpu() && at::get_num_threads() == 1;
   const auto clock = own ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   const double began = now(clock);
-  f();
+  machine::run_on(device, f);
   return now(clock) - began;
 }
 
@@ -60,7 +62,7 @@ double median(std::vector<double> all) {
 }
 
 /// The median of one to seven runs after the first, which pays what is paid once; of a long call, the first.
-double typical_seconds(at::Device device, const Call& call) {
+double typical_seconds(at::Device device, const Rehearsal& call) {
   const double first = computing_seconds(device, call.run);
   if (first > too_long) return first;
   std::vector<double> all;
@@ -75,13 +77,13 @@ struct Measured {
 
 /// From a few inputs to as many as the units have, or as patience allows: what a call takes in any case, and
 /// a flop besides, from the two largest. Two sizes at least: an update of θ must not count for each input.
-Rate measure(const Study& study, const schedule::Work& wanted) {
+Rate measure(const Study& study, const comm::Communicator& alone, const schedule::Work& wanted) {
   std::vector<Measured> sizes;
   for (auto n = std::max<std::int64_t>(1, wanted.inputs / 64); true; n = std::min(wanted.inputs, 4 * n)) {
     const auto width =
         wanted.kind == "gram" ? std::max<std::int64_t>(1, wanted.width * n / wanted.inputs) : wanted.width;
-    const auto call = make_call(study, wanted.kind, n, width);
-    sizes.push_back({call.flops, typical_seconds(study.device(), call)});
+    const auto call = wanted.rehearse(alone, n, width);
+    sizes.push_back({call.flops, typical_seconds(study.device, call)});
     const double last = sizes.back().seconds;
     if (n >= wanted.inputs || last > too_long || (sizes.size() > 1 && last > patience / 2)) break;
   }
@@ -99,7 +101,7 @@ Rate measure(const Study& study, const schedule::Work& wanted) {
 /// Regimes that differ in their data alone train alike.
 std::string alike(const std::string& kind) {
   if (!kind.starts_with("train/")) return kind;
-  const auto& regime = experiments::regime(kind.substr(6));
+  const auto& regime = study::regime(kind.substr(6));
   if (!regime.groups.empty()) return kind;
   return regime.linear ? "train/linear" : "train/standard";
 }
@@ -126,17 +128,17 @@ std::map<std::string, schedule::Work> typical_work(const std::vector<const WorkU
 /// How much longer a gradient takes with all cores at work than alone.
 double measure_crowding(const Study& study, int ranks, std::int64_t inputs) {
   if (ranks < 2) return 1;
-  auto call = make_call(study, "gradient", inputs, 0);
-  while (computing_seconds(study.device(), call.run) > patience / 2 && inputs > 1)
-    call = make_call(study, "gradient", inputs /= 2, 0);
-  const double again = computing_seconds(study.device(), call.run);  // the first pays what is paid once
+  auto call = training::rehearse_gradient(study, inputs);
+  while (computing_seconds(study.device, call.run) > patience / 2 && inputs > 1)
+    call = training::rehearse_gradient(study, inputs /= 2);
+  const double again = computing_seconds(study.device, call.run);  // the first pays what is paid once
   const auto runs = std::clamp(static_cast<int>(patience / again), 1, 50);
-  std::vector<Call> calls;
-  while (std::ssize(calls) < ranks) calls.push_back(make_call(study, "gradient", inputs, 0));
-  const auto work = [&](const Call& own, std::barrier<>& together) {
+  std::vector<Rehearsal> calls;
+  while (std::ssize(calls) < ranks) calls.push_back(training::rehearse_gradient(study, inputs));
+  const auto work = [&](const Rehearsal& own, std::barrier<>& together) {
     own.run();
     together.arrive_and_wait();
-    return computing_seconds(study.device(), [&] {
+    return computing_seconds(study.device, [&] {
       for (int i = 0; i < runs; ++i) own.run();
     });
   };
@@ -226,11 +228,11 @@ double process_seconds() {
 
 // Pictures are mapped: their pages are shared by the ranks of a host, and given up when memory is short.
 double study_bytes(const Study& study) {
-  double bytes = 4 * static_cast<double>(study.layout().size());
-  for (std::size_t t = 0; t < study.tasks_and_control(); ++t) {
-    const auto& task = study.task(t);
-    for (const auto* split : {&task.train, &task.validation, &task.test}) {
-      if (split->inputs.defined()) bytes += static_cast<double>(split->labels.nbytes());
+  double bytes = 4 * static_cast<double>(study.model.layout().size());
+  for (std::size_t t = 0; t < study.tasks.with_control(); ++t) {
+    for (const auto split : {study::Split::train, study::Split::validation, study::Split::test}) {
+      const auto& samples = study.tasks.data(t).split(split);
+      if (samples.inputs.defined()) bytes += static_cast<double>(samples.labels.nbytes());
     }
   }
   return bytes;
@@ -239,7 +241,7 @@ double study_bytes(const Study& study) {
 Profile calibrate(const comm::Runtime& runtime, const Study& study,
                   const std::vector<const WorkUnit*>& units) {
   Profile profile;
-  for (const auto& [name, value] : bench::describe_machine()) {
+  for (const auto& [name, value] : machine::describe_machine()) {
     if (name == "host") profile.host = value;
     if (name == "processor") profile.processor = value;
     if (name == "taugrid" || name == "build" || name == "libtorch" || name == "kokkos" ||
@@ -251,26 +253,26 @@ Profile calibrate(const comm::Runtime& runtime, const Study& study,
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   profile.threads_per_rank = at::get_num_threads();
   profile.device = runtime.mine().device;
-  if (study.device().is_cuda()) {  // a rank a GPU, whatever the cores
+  if (study.device.is_cuda()) {  // a rank a GPU, whatever the cores
     profile.cores = comm::visible_gpus() * profile.threads_per_rank;
     profile.memory_bytes = comm::visible_gpus() * comm::gpu_memory();
   }
-  profile.model_parameters = study.layout().size();
+  profile.model_parameters = study.model.layout().size();
 
-  make_call(study, "gradient", 1, 0).run();  // what the libraries load when they are first used
-  const double taken = study.device().is_cuda() ? comm::gpu_memory_in_use() : resident_bytes();
+  training::rehearse_gradient(study, 1).run();  // what the libraries load when they are first used
+  const double taken = study.device.is_cuda() ? comm::gpu_memory_in_use() : resident_bytes();
   profile.process_bytes = std::max(0.0, taken - study_bytes(study));
   measure_files(runtime, profile);
   const auto typical = typical_work(units);
-  std::int64_t batch = study.settings().evaluation_batch;
+  std::int64_t batch = study.settings.evaluation_batch;
   std::map<std::pair<std::string, std::int64_t>, Rate> measured;
   for (const auto& [kind, work] : typical) {
     const auto same = std::pair(alike(kind), work.inputs);
-    if (!measured.contains(same)) measured[same] = measure(study, work);
+    if (!measured.contains(same)) measured[same] = measure(study, runtime.world(), work);
     profile.rates[kind] = measured[same];
     if (kind.starts_with("train/")) batch = work.inputs;
   }
-  if (study.device().is_cpu())  // GPUs share nothing
+  if (study.device.is_cpu())  // GPUs share nothing
     profile.crowding = measure_crowding(study, profile.cores / profile.threads_per_rank, batch);
   return profile;
 }

@@ -14,7 +14,7 @@
 namespace taugrid::plan {
 namespace {
 
-using experiments::Study;
+using study::Study;
 using schedule::WorkUnit;
 
 constexpr double enough = 1.05;  // more ranks are useless where they end less than 5 % sooner
@@ -41,17 +41,18 @@ double rank_memory(const Study& study, const std::vector<const WorkUnit*>& units
     }
   }
   for (const auto& [name, bytes] : kept) samples += is_vector(name) ? 0 : bytes;
-  vectors = std::min(vectors, study.kept_vectors());
-  samples = std::min(samples, static_cast<double>(study.kept_samples()));
+  vectors = std::min(vectors, study.vectors.kept());
+  samples = std::min(samples, static_cast<double>(study.bound.samples));
   return profile.process_bytes + study_bytes(study) + samples + working + held +
-         static_cast<double>(vectors) * 4 * static_cast<double>(study.layout().size());
+         static_cast<double>(vectors) * 4 * static_cast<double>(study.model.layout().size());
 }
 
 double most_memory(const Study& study, const std::vector<WorkUnit>& units, const Replay& replay, int groups,
                    const Profile& profile) {
   std::vector<std::vector<const WorkUnit*>> dealt(static_cast<std::size_t>(groups));
-  for (std::size_t i = 0; i < units.size(); ++i)
-    dealt[static_cast<std::size_t>(replay.group[i])].push_back(&units[i]);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    for (const int group : replay.groups[i]) dealt[static_cast<std::size_t>(group)].push_back(&units[i]);
+  }
   double most = 0;
   for (const auto& mine : dealt) most = std::max(most, rank_memory(study, mine, profile));
   return most;
@@ -93,10 +94,10 @@ void warn(Forecast& f, const Study& study, const Profile& profile, const Launch&
           fit > 0 ? fmt::format("; {} fit: --ranks-per-host {}", fit, fit) : "; not even one fits"));
     }
   }
-  if (launch.ranks_per_host * study.settings().threads > profile.cores) {
+  if (launch.ranks_per_host * study.settings.threads > profile.cores) {
     f.warnings.push_back(fmt::format("{} ranks with {} thread{} each share a host's {} cores: all slow down",
-                                     launch.ranks_per_host, study.settings().threads,
-                                     study.settings().threads == 1 ? "" : "s", profile.cores));
+                                     launch.ranks_per_host, study.settings.threads,
+                                     study.settings.threads == 1 ? "" : "s", profile.cores));
   }
 }
 
@@ -143,11 +144,12 @@ std::vector<std::string> missing_rates(const std::vector<WorkUnit>& units, const
 
 Forecast forecast(const Study& study, const std::vector<WorkUnit>& units, const std::vector<double>& seconds,
                   const Profile& profile, const std::vector<int>& ranks, int ranks_per_host) {
-  const int wide = study.settings().ranks_per_unit, threads = study.settings().threads;
+  const int wide = study.settings.ranks_per_unit, threads = study.settings.threads;
   const Host host{profile.cores, threads, profile.crowding};
   Launch launch{wide, wide, ranks_per_host > 0 ? ranks_per_host : std::max(1, profile.cores / threads)};
   Forecast f;
-  f.files = 5;  // config.toml, inputs.toml, started_utc, the lock, results.h5
+  // config.toml, inputs.toml, started_utc, the lock, results.h5; and a link to each data set.
+  f.files = 5 + static_cast<std::int64_t>(study.tasks.with_control());
   std::set<std::string> kinds;
   for (const auto& unit : units) {
     kinds.insert(schedule::kind_of(unit.key));

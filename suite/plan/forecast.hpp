@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "suite/experiments/study.hpp"
+#include "suite/study/study.hpp"
 #include "suite/plan/profile.hpp"
 #include "suite/plan/replay.hpp"
 
@@ -45,7 +45,7 @@ struct Forecast {
 };
 
 /// `ranks_per_host` 0: one for each `threads_per_rank` cores of the profile's host.
-Forecast forecast(const experiments::Study& study, const std::vector<schedule::WorkUnit>& units,
+Forecast forecast(const study::Study& study, const std::vector<schedule::WorkUnit>& units,
                   const std::vector<double>& seconds, const Profile& profile, const std::vector<int>& ranks,
                   int ranks_per_host);
 

@@ -13,7 +13,8 @@ namespace taugrid::plan {
 namespace {
 
 struct Running {
-  int unit, group;
+  int unit;
+  std::vector<int> groups;
   double left;  // seconds, on a host by itself
 };
 
@@ -23,13 +24,17 @@ class Hosts {
   Hosts(const Launch& launch, const Host& host)
       : launch_(launch), host_(host), busy_(static_cast<std::size_t>(launch.hosts())) {}
 
-  void add(int group, int sign) {
-    for (int i = 0; i < launch_.ranks_per_unit; ++i) busy_[host_of(group, i)] += sign;
+  void add(const std::vector<int>& groups, int sign) {
+    for (const int group : groups) {
+      for (int i = 0; i < launch_.ranks_per_unit; ++i) busy_[host_of(group, i)] += sign;
+    }
   }
-  double slowdown(int group) const {
+  double slowdown(const std::vector<int>& groups) const {
     int most = 0;
-    for (auto h = host_of(group, 0); h <= host_of(group, launch_.ranks_per_unit - 1); ++h)
-      most = std::max(most, busy_[h]);
+    for (const int group : groups) {
+      for (auto h = host_of(group, 0); h <= host_of(group, launch_.ranks_per_unit - 1); ++h)
+        most = std::max(most, busy_[h]);
+    }
     return host_.slowdown(most);
   }
 
@@ -53,9 +58,10 @@ double Host::slowdown(double busy) const {
 
 Replay replay(const std::vector<schedule::WorkUnit>& units, const std::vector<double>& seconds,
               const Launch& launch, const Host& host) {
-  schedule::detail::Deal deal(units, std::vector<bool>(units.size(), false));
+  schedule::detail::Deal deal(units, std::vector<bool>(units.size(), false), launch.ranks_per_unit,
+                              launch.groups());
   Replay result;
-  result.group.assign(units.size(), -1);
+  result.groups.resize(units.size());
   result.start.assign(units.size(), 0);
   result.end.assign(units.size(), 0);
   Hosts hosts(launch, host);
@@ -65,23 +71,27 @@ Replay replay(const std::vector<schedule::WorkUnit>& units, const std::vector<do
   double now = 0;
   while (true) {
     while (!waiting.empty()) {
-      const auto next = deal.next();
+      const auto next = deal.next(static_cast<int>(waiting.size()));
       if (!next) break;
       const auto unit = static_cast<std::size_t>(*next);
-      result.group[unit] = waiting.front();
+      const auto end = waiting.begin() + deal.groups_of(*next);
+      auto& groups = result.groups[unit];
+      groups.assign(waiting.begin(), end);
+      std::sort(groups.begin(), groups.end());
+      waiting.erase(waiting.begin(), end);
       result.start[unit] = now;
-      hosts.add(waiting.front(), 1);
-      running.push_back({*next, waiting.front(), seconds[unit]});
-      waiting.pop_front();
+      hosts.add(groups, 1);
+      // What ranks share out takes as much less time.
+      running.push_back({*next, groups, seconds[unit] / static_cast<double>(groups.size())});
     }
     if (running.empty()) break;
     std::vector<double> slow;
     double least = std::numeric_limits<double>::infinity();
     std::size_t first = 0;
     for (std::size_t i = 0; i < running.size(); ++i) {
-      slow.push_back(hosts.slowdown(running[i].group));
+      slow.push_back(hosts.slowdown(running[i].groups));
       const double until = running[i].left * slow[i];
-      if (until < least || (until == least && running[i].group < running[first].group)) {
+      if (until < least || (until == least && running[i].groups < running[first].groups)) {
         least = until;
         first = i;
       }
@@ -92,9 +102,9 @@ Replay replay(const std::vector<schedule::WorkUnit>& units, const std::vector<do
     const auto done = running[first];
     running.erase(running.begin() + static_cast<std::ptrdiff_t>(first));
     result.end[static_cast<std::size_t>(done.unit)] = now;
-    hosts.add(done.group, -1);
+    hosts.add(done.groups, -1);
     deal.finish(done.unit);
-    waiting.push_back(done.group);
+    waiting.insert(waiting.end(), done.groups.begin(), done.groups.end());
   }
   result.seconds = now;
   return result;

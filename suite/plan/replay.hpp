@@ -29,7 +29,7 @@ struct Launch {
 
 struct Replay {
   double seconds = 0;              ///< from the first unit's start to the last one's end
-  std::vector<int> group;          ///< that computes the unit
+  std::vector<std::vector<int>> groups;  ///< that compute the unit together
   std::vector<double> start, end;  ///< of each unit
 };
 

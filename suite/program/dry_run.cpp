@@ -15,8 +15,8 @@ int dry_run(const RunOptions& options) {
   try {
     const Listing listing(options.experiment, options.overrides);
     const auto& study = listing.study;
-    fmt::print("{}: {} tasks, {} pairs, {} parameters; nothing is computed\n", study.settings().name,
-               study.tasks(), study.pairs().size(), study.layout().size());
+    fmt::print("{}: {} tasks, {} pairs, {} parameters; nothing is computed\n", study.settings.name,
+               study.tasks.size(), study.tasks.pairs().size(), study.model.layout().size());
     listing.print_inputs();
     listing.print_work();
     listing.require_inputs();

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "suite/comm/device.hpp"
-#include "suite/experiments/regime.hpp"
+#include "suite/study/regime.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
 
@@ -19,7 +19,7 @@ int info() {
   const int gpus = comm::visible_gpus();
   fmt::print("  {:<24}cpu{}\n", "devices", gpus == 0 ? "" : fmt::format(", {} GPUs", gpus));
   std::string regimes;
-  for (const auto& name : experiments::regime_names()) regimes += (regimes.empty() ? "" : ", ") + name;
+  for (const auto& name : study::regime_names()) regimes += (regimes.empty() ? "" : ", ") + name;
   fmt::print("  {:<24}{}\n", "regimes", regimes);
   fmt::print("  {:<24}CLIPVisionModelWithProjection\n", "architectures");
   return 0;

@@ -17,8 +17,8 @@ struct Listing {
           at::Device device = at::kCPU);
 
   config::Config config;
-  std::vector<experiments::Input> inputs;
-  experiments::Study study;
+  std::vector<study::InputFile> inputs;
+  study::Study study;
   experiments::Experiments experiments;
   schedule::RunFolder folder;
   std::vector<schedule::WorkUnit> units;

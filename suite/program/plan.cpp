@@ -23,13 +23,13 @@ namespace {
 /// A profile of this very experiment, or the error that says why not.
 void require_fitting(const plan::Profile& profile, const Listing& listing, const std::string& where) {
   const auto& study = listing.study;
-  if (profile.threads_per_rank != study.settings().threads) {
+  if (profile.threads_per_rank != study.settings.threads) {
     throw InputError(fmt::format("{}: threads_per_rank is {}; this experiment has run.threads_per_rank = {}",
-                                 where, profile.threads_per_rank, study.settings().threads));
+                                 where, profile.threads_per_rank, study.settings.threads));
   }
-  if (profile.model_parameters != study.layout().size()) {
+  if (profile.model_parameters != study.model.layout().size()) {
     throw InputError(fmt::format("{}: was measured with a model of {} parameters; this experiment's has {}",
-                                 where, profile.model_parameters, study.layout().size()));
+                                 where, profile.model_parameters, study.model.layout().size()));
   }
   if (const auto missing = plan::missing_rates(listing.units, profile); !missing.empty()) {
     throw InputError(
@@ -90,12 +90,12 @@ void print_forecast(const plan::Forecast& f) {
 void write_json(const std::filesystem::path& path, const Listing& listing, const std::vector<double>& seconds,
                 const plan::Profile& profile, const plan::Forecast& f) {
   nlohmann::ordered_json json;
-  json["experiment"] = listing.study.settings().name;
+  json["experiment"] = listing.study.settings.name;
   json["host"] = {{"cores", profile.cores},
                   {"threads_per_rank", profile.threads_per_rank},
                   {"crowding", profile.crowding},
                   {"memory_bytes", profile.memory_bytes}};
-  json["ranks_per_unit"] = listing.study.settings().ranks_per_unit;
+  json["ranks_per_unit"] = listing.study.settings.ranks_per_unit;
   json["start_seconds"] = f.start_seconds;
   json["end_seconds"] = f.end_seconds;
   json["longest_chain_seconds"] = f.longest_chain;
@@ -131,10 +131,10 @@ void describe(comm::Runtime& runtime, const PlanOptions& options) {
   const double age = plan::process_seconds();
   const Listing listing(options.experiment, options.overrides, runtime.device());
   const auto& study = listing.study;
-  runtime.set_threads(study.settings().threads);
+  runtime.set_threads(study.settings.threads);
   runtime.print_warnings();
-  fmt::print("{}: {} tasks, {} pairs, {} parameters\n", study.settings().name, study.tasks(),
-             study.pairs().size(), study.layout().size());
+  fmt::print("{}: {} tasks, {} pairs, {} parameters\n", study.settings.name, study.tasks.size(),
+             study.tasks.pairs().size(), study.model.layout().size());
   listing.print_inputs();
   std::fflush(stdout);
   const auto profile = find_profile(runtime, listing, options, age);

@@ -32,12 +32,12 @@ std::string started_utc(const std::filesystem::path& folder, bool writer) {
   return text;
 }
 
-void write_results(comm::Runtime& runtime, const experiments::Study& study,
+void write_results(comm::Runtime& runtime, const study::Study& study,
                    const experiments::Experiments& experiments, const schedule::RunFolder& folder,
                    const std::vector<schedule::WorkUnit>& units, const std::string& command_line,
                    const std::string& started) {
   const comm::Doing doing("writing results.h5");
-  store::ResultsWriter out(folder.path() / "results.h5", runtime.world().mpi());
+  store::ResultsWriter out(folder.path() / "results.h5", runtime.world());
   out.attribute("/", "schema_version", std::int64_t{1});
   out.attribute("/", "taugrid_version", std::string(version));
   out.attribute("/", "git_revision", std::string(git_revision));
@@ -47,11 +47,11 @@ void write_results(comm::Runtime& runtime, const experiments::Study& study,
 
   std::vector<std::string> names;
   std::vector<std::int64_t> classes, pairs;
-  for (std::size_t t = 0; t < study.tasks(); ++t) {
-    names.push_back(study.task_name(t));
-    classes.push_back(study.task(t).head.size(0));
+  for (std::size_t t = 0; t < study.tasks.size(); ++t) {
+    names.push_back(study.tasks.name(t));
+    classes.push_back(study.tasks.data(t).classes());
   }
-  for (const auto& [i, j] : study.pairs()) {
+  for (const auto& [i, j] : study.tasks.pairs()) {
     pairs.push_back(static_cast<std::int64_t>(i));
     pairs.push_back(static_cast<std::int64_t>(j));
   }
@@ -59,12 +59,12 @@ void write_results(comm::Runtime& runtime, const experiments::Study& study,
   out.put("/tasks/classes", at::tensor(classes, at::kLong), {"task"});
   if (!pairs.empty()) out.put("/pairs/tasks", at::tensor(pairs, at::kLong).view({-1, 2}), {"pair", "side"});
 
-  out.attribute("/model", "architecture", study.encoder().architecture());
-  out.attribute("/model", "name", study.settings().model.filename().string());
-  out.attribute("/model", "parameters", study.layout().size());
-  out.attribute("/model", "init", study.theta0_name());
-  out.attribute("/model", "fingerprint", study.fingerprint());
-  out.attribute("/model", "evaluation_points", study.settings().evaluation_points);
+  out.attribute("/model", "architecture", study.model.encoder().architecture());
+  out.attribute("/model", "name", study.settings.model.filename().string());
+  out.attribute("/model", "parameters", study.model.layout().size());
+  out.attribute("/model", "init", study.model.name());
+  out.attribute("/model", "fingerprint", study.model.fingerprint());
+  out.attribute("/model", "evaluation_points", study.settings.evaluation_points);
 
   const experiments::Finished finished{folder, runtime.world()};
   for (const auto& experiment : experiments) experiment->write(out, finished);
@@ -79,11 +79,11 @@ void write_results(comm::Runtime& runtime, const experiments::Study& study,
 
   for (const auto& [name, value] : versions()) out.attribute("/provenance", name, value);
   for (const auto& [name, value] : launcher_variables()) out.attribute("/provenance", name, value);
-  out.attribute("/provenance", "seed", static_cast<std::int64_t>(study.settings().seed));
+  out.attribute("/provenance", "seed", static_cast<std::int64_t>(study.settings.seed));
   out.attribute("/provenance", "ranks", static_cast<std::int64_t>(runtime.world().size()));
-  out.attribute("/provenance", "ranks_per_unit", static_cast<std::int64_t>(study.settings().ranks_per_unit));
-  out.attribute("/provenance", "precision", study.settings().precision);
-  out.attribute("/provenance", "threads_per_rank", static_cast<std::int64_t>(study.settings().threads));
+  out.attribute("/provenance", "ranks_per_unit", static_cast<std::int64_t>(study.settings.ranks_per_unit));
+  out.attribute("/provenance", "precision", study.settings.precision);
+  out.attribute("/provenance", "threads_per_rank", static_cast<std::int64_t>(study.settings.threads));
   std::vector<std::string> hosts, devices;
   for (const auto& rank : runtime.ranks()) {
     hosts.push_back(rank.host);
@@ -101,27 +101,30 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   runtime.check_launcher();
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
   auto config = config::Config::load(options.experiment, options.overrides);
-  experiments::Study study(config, nullptr, runtime.device());
+  study::Study study(config, nullptr, runtime.device(), runtime.ranks_on_host());
   const auto experiments = experiments::make_experiments(config, study);
   config.finish();
-  if (study.settings().ranks_per_unit > runtime.world().size()) {
+  if (study.settings.ranks_per_unit > runtime.world().size()) {
     throw InputError(fmt::format("run.ranks_per_unit is {}; this launch has {} rank{}",
-                                 study.settings().ranks_per_unit, runtime.world().size(),
+                                 study.settings.ranks_per_unit, runtime.world().size(),
                                  runtime.world().size() == 1 ? "" : "s"));
   }
-  runtime.set_threads(study.settings().threads);
+  runtime.set_threads(study.settings.threads);
   if (options.time_limit_minutes)
     runtime.set_time_limit(std::chrono::duration<double>(60 * *options.time_limit_minutes));
 
   const auto path =
-      options.run_dir.empty() ? std::filesystem::path("runs") / study.settings().name : options.run_dir;
+      options.run_dir.empty() ? std::filesystem::path("runs") / study.settings.name : options.run_dir;
   const schedule::RunFolder folder(runtime.world(), path, config.resolved());
-  study.set_folder(folder.path());
-  folder.require_same_inputs(runtime.world(), study.inputs(runtime.world()));
+  study.vectors.set_folder(folder.path());
+  folder.require_same_inputs(runtime.world(), study::inputs_of(study, runtime.world()));
+  schedule::on_first_rank(runtime.world(), "links to the inputs", [&] {
+    study::link_inputs(study, folder.path(), config.has("pretrain"));
+  });
   const bool first = runtime.world().rank() == 0;
   if (first) {
     fmt::print(stderr, "taugrid {} ({}), {}: {} tasks, {} pairs, {} parameters\n", version, git_revision,
-               study.settings().name, study.tasks(), study.pairs().size(), study.layout().size());
+               study.settings.name, study.tasks.size(), study.tasks.pairs().size(), study.model.layout().size());
     fmt::print(stderr, "{}", runtime.banner());
   }
   runtime.print_warnings();
@@ -130,7 +133,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   std::vector<schedule::WorkUnit> units;
   for (const auto& experiment : experiments) experiment->add_units(units, folder);
   schedule::Options how;
-  how.ranks_per_unit = study.settings().ranks_per_unit;
+  how.ranks_per_unit = study.settings.ranks_per_unit;
   const auto report = schedule::run_units(runtime, folder, units, how);
 
   const auto results = folder.path() / "results.h5";

@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "suite/comm/clock.hpp"
 #include "suite/comm/failure.hpp"
 #include "suite/comm/runtime.hpp"
 #include "suite/config/config.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/experiment.hpp"
-#include "suite/experiments/trainer.hpp"
+#include "suite/study/regime.hpp"
+#include "suite/training/trainer.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/store/atomic_file.hpp"
 
@@ -34,13 +36,13 @@ struct Timeline {
   }
 };
 
-Timeline measure(const comm::Runtime& runtime, experiments::Trainer& trainer) {
+Timeline measure(const comm::Runtime& runtime, training::Trainer& trainer) {
   const auto& world = runtime.world();
   for (int step = 0; step < warm_up; ++step) trainer.step(step);
-  std::vector<experiments::Trainer::Span> spans;
+  std::vector<training::Update::Span> spans;
   trainer.observe(spans);
   world.barrier("begin of the step");
-  const double began = runtime.clock();
+  const double began = comm::steady_seconds();
   trainer.step(warm_up);
   Timeline line;
   auto mine = at::zeros({1, static_cast<std::int64_t>(spans.size()), 2}, at::kDouble);
@@ -106,21 +108,21 @@ void run_timeline(comm::Runtime& runtime, const RunOptions& options) {
   runtime.check_launcher();
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
   auto config = config::Config::load(options.experiment, options.overrides);
-  experiments::Study study(config, nullptr, runtime.device());
+  study::Study study(config, nullptr, runtime.device());
   const auto experiments = experiments::make_experiments(config, study);
-  const auto trainings = experiments::read_trainings(config);
+  const auto trainings = training::read_trainings(config);
   config.finish();
-  const auto& names = study.settings().regimes;
+  const auto& names = study.settings.regimes;
   const auto trained = std::find_if(names.begin(), names.end(), [&](const auto& name) {
-    return study.trains(name) && experiments::regime(name).start.empty();
+    return study.settings.trains(name) && study::regime(name).start.empty();
   });
   if (trained == names.end()) throw InputError("section [finetune] trains nothing from the start");
-  runtime.set_threads(study.settings().threads);
-  experiments::Trainer trainer(study, *trained, trainings.at(*trained), 0, runtime.world());
+  runtime.set_threads(study.settings.threads);
+  training::Trainer trainer(study, *trained, trainings.at(*trained), 0, runtime.world());
   const auto line = measure(runtime, trainer);
   if (runtime.world().rank() != 0) return;
   fmt::print("step {} of finetune/{}/{}, batch {}, {} parameters, {} rank{} as one group: {:.2f} ms\n",
-             warm_up, *trained, study.task_name(0), trainings.at(*trained).batch, study.layout().size(),
+             warm_up, *trained, study.tasks.name(0), trainings.at(*trained).batch, study.model.layout().size(),
              runtime.world().size(), runtime.world().size() == 1 ? "" : "s", 1e3 * line.end());
   print(line);
   if (!options.json.empty()) write_trace(options.json, line);

@@ -7,8 +7,8 @@
 
 namespace taugrid::schedule::detail {
 
-Deal::Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done)
-    : units_(units), missing_(units.size()), followers_(units.size()) {
+Deal::Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done, int width, int groups)
+    : units_(units), width_(width), groups_(groups), missing_(units.size()), followers_(units.size()) {
   std::map<std::string, int> index;
   for (std::size_t i = 0; i < units.size(); ++i) {
     index[units[i].key] = static_cast<int>(i);
@@ -30,11 +30,15 @@ Deal::Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done)
   }
 }
 
-std::optional<int> Deal::next() {
+int Deal::groups_of(int unit) const {
+  return std::clamp((units_[unit].ranks + width_ - 1) / width_, 1, groups_);
+}
+
+std::optional<int> Deal::next(int idle) {
   const auto best = std::min_element(ready_.begin(), ready_.end(), [&](int a, int b) {
     return units_[a].cost != units_[b].cost ? units_[a].cost > units_[b].cost : a < b;
   });
-  if (best == ready_.end()) {
+  if (best == ready_.end() || groups_of(*best) > idle) {
     return std::nullopt;
   }
   const int unit = *best;

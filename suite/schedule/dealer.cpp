@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/schedule/detail/dealer.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <string>
@@ -28,14 +29,16 @@ void send(const comm::Communicator& comm, const Message& message) {
 
 }  // namespace
 
-int Asker::ask() const {
+Asker::Order Asker::ask() const {
   const comm::Doing doing("wait for a unit");
-  int unit = -1;
+  std::vector<int> words(2 + static_cast<std::size_t>(groups_), -1);  // unit, count of groups, groups
   MPI_Request answer = MPI_REQUEST_NULL;
-  comm::check_mpi(MPI_Irecv(&unit, 1, MPI_INT, 0, answer_tag, comm_.mpi(), &answer), "MPI_Irecv");
+  comm::check_mpi(MPI_Irecv(words.data(), static_cast<int>(words.size()), MPI_INT, 0, answer_tag, comm_.mpi(),
+                            &answer),
+                  "MPI_Irecv");
   send(comm_, {.kind = Kind::ask});
   comm::wait_patiently(answer, "MPI_Irecv");
-  return unit;
+  return {words[0], {words.begin() + 2, words.begin() + 2 + words[1]}};
 }
 
 void Asker::done(int unit) const { send(comm_, {.kind = Kind::done, .unit = unit}); }
@@ -49,13 +52,14 @@ void Asker::progress(int unit, double fraction, std::string_view detail) const {
 }
 
 Dealer::Dealer(comm::Runtime& runtime, const comm::Communicator& comm, const std::vector<WorkUnit>& units,
-               Deal& deal, Progress* progress, int groups)
+               Deal& deal, Progress* progress, int groups, int width)
     : runtime_(runtime),
       comm_(comm),
       units_(units),
       deal_(deal),
       progress_(progress),
       groups_left_(groups),
+      width_(width),
       thread_([this](const std::stop_token& token) {
         try {
           serve(token);
@@ -120,23 +124,36 @@ bool Dealer::receive() {
   return true;
 }
 
+void Dealer::send_order(int leader, int unit, const std::vector<int>& groups) const {
+  std::vector<int> words = {unit, static_cast<int>(groups.size())};
+  words.insert(words.end(), groups.begin(), groups.end());
+  comm::check_mpi(
+      MPI_Send(words.data(), static_cast<int>(words.size()), MPI_INT, leader, answer_tag, comm_.mpi()),
+      "MPI_Send");
+}
+
 void Dealer::answer() {
   while (!waiting_.empty()) {
-    int unit = -1;
-    if (!runtime_.stop().requested() && !deal_.all_done()) {
-      const auto next = deal_.next();
-      if (!next) {
-        return;  // what is left waits for units that others compute
-      }
-      unit = *next;
-      if (progress_ != nullptr) {
-        progress_->started(unit, units_[unit].key, units_[unit].cost);
-      }
-    } else {
+    if (runtime_.stop().requested() || deal_.all_done()) {
       groups_left_ -= 1;
+      send_order(waiting_.front(), -1, {});
+      waiting_.pop_front();
+      continue;
     }
-    comm::check_mpi(MPI_Send(&unit, 1, MPI_INT, waiting_.front(), answer_tag, comm_.mpi()), "MPI_Send");
-    waiting_.pop_front();
+    const auto unit = deal_.next(static_cast<int>(waiting_.size()));
+    if (!unit) {
+      return;  // what is left waits for units that others compute, or for more groups
+    }
+    if (progress_ != nullptr) {
+      progress_->started(*unit, units_[*unit].key, units_[*unit].cost);
+    }
+    const auto end = waiting_.begin() + deal_.groups_of(*unit);
+    const std::vector<int> leaders(waiting_.begin(), end);
+    waiting_.erase(waiting_.begin(), end);
+    std::vector<int> groups;
+    for (const int leader : leaders) groups.push_back(leader / width_);
+    std::sort(groups.begin(), groups.end());
+    for (const int leader : leaders) send_order(leader, *unit, groups);
   }
 }
 

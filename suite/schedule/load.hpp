@@ -4,11 +4,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "suite/comm/communicator.hpp"
+
 namespace taugrid::schedule {
+
+/// One call of a computation, made ready, and what it counts.
+struct Rehearsal {
+  std::function<void()> run;
+  double flops = 0;
+};
 
 /// Equal calls of one computation, as the busiest rank of the unit's group makes them.
 struct Work {
@@ -17,6 +26,8 @@ struct Work {
   std::int64_t inputs = 0;  ///< of one call: what it is measured with
   std::int64_t width = 0;   ///< likewise, where a kind has a second size: classes, rows of a Gram matrix
   double flops = 0;         ///< of one call
+  /// Makes the unit's own computation ready at another size, on random inputs, for one rank `alone`.
+  std::function<Rehearsal(const comm::Communicator& alone, std::int64_t inputs, std::int64_t width)> rehearse;
 };
 
 struct Load {

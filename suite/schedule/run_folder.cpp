@@ -74,22 +74,6 @@ void require_same(const fs::path& run, const char* name, const std::string& text
   }
 }
 
-/// The same outcome on all ranks: rank 0's InputError.
-void on_first_rank(const comm::Communicator& world, const char* what, const std::function<void()>& action) {
-  std::string problem;
-  if (world.rank() == 0) {
-    try {
-      action();
-    } catch (const std::exception& error) {  // file-system errors too: all are the folder's
-      problem = error.what();
-    }
-  }
-  world.broadcast(problem, 0, what);
-  if (!problem.empty()) {
-    throw InputError(problem);
-  }
-}
-
 // Names as store::temporary_name() gives them: only a killed run leaves any.
 void remove_leftovers(const fs::path& run) {
   const auto leftover = [](const fs::directory_entry& entry) {
@@ -119,6 +103,21 @@ std::string file_name(std::string_view key) {
 }
 
 }  // namespace
+
+void on_first_rank(const comm::Communicator& world, const char* what, const std::function<void()>& action) {
+  std::string problem;
+  if (world.rank() == 0) {
+    try {
+      action();
+    } catch (const std::exception& error) {  // file-system errors too: all are the folder's
+      problem = error.what();
+    }
+  }
+  world.broadcast(problem, 0, what);
+  if (!problem.empty()) {
+    throw InputError(problem);
+  }
+}
 
 // Held by an open file, so that the system lets go of it however the process ends.
 class RunFolder::Lock {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,10 @@
 #include "suite/store/safetensors.hpp"
 
 namespace taugrid::schedule {
+
+/// Calls `action` on rank 0, and lets all ranks know how it went: where it throws, all throw an InputError of the
+/// same text. Collective.
+void on_first_rank(const comm::Communicator& world, const char* what, const std::function<void()>& action);
 
 /// RUN/{config.toml,units,log,checkpoints,scratch}. Movable; the lock lives as long as the object.
 class RunFolder {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/schedule/scheduler.hpp"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ namespace {
 void require_same_units(const comm::Communicator& world, const std::vector<WorkUnit>& units) {
   std::string mine;
   for (const auto& unit : units) {
-    mine += fmt::format("{} {} {}\n", unit.key, unit.cost, fmt::join(unit.needs, " "));
+    mine += fmt::format("{} {} {} {}\n", unit.key, unit.cost, unit.ranks, fmt::join(unit.needs, " "));
   }
   auto first = mine;
   world.broadcast(first, 0, "list of units");
@@ -73,36 +74,60 @@ std::vector<bool> find_committed(const comm::Communicator& world, const RunFolde
 /// One group's work, on each of its ranks.
 class Worker {
  public:
-  Worker(const comm::Runtime& runtime, const comm::Communicator& group, const RunFolder& folder,
-         const detail::Asker& asker)
+  Worker(const comm::Runtime& runtime, const comm::Communicator& group, const comm::Communicator& dealing,
+         const RunFolder& folder, const detail::Asker& asker)
       : runtime_(runtime),
         group_(group),
+        dealing_(dealing),
         folder_(folder),
         asker_(asker),
         log_(folder.path() / "log", runtime.world().rank()) {}
 
   void work(const std::vector<WorkUnit>& units) const {
-    const bool leads = group_.rank() == 0;
     while (true) {
-      const int next = leads ? asker_.ask() : -1;
-      const auto unit = static_cast<int>(group_.patient_broadcast(next, 0, "wait for a unit"));
-      if (unit < 0) {
+      auto order = group_.rank() == 0 ? asker_.ask() : detail::Asker::Order{};
+      order.unit = static_cast<int>(group_.patient_broadcast(order.unit, 0, "wait for a unit"));
+      if (order.unit < 0) {
         return;
       }
-      const bool finished = compute(units[unit], unit);
-      if (leads) {
-        finished ? asker_.done(unit) : asker_.interrupted(unit);
+      const auto& unit = units[order.unit];
+      const auto groups = group_.patient_broadcast(static_cast<std::int64_t>(order.groups.size()), 0,
+                                                   "wait for a unit");
+      if (groups == 1) {
+        take(unit, order.unit, group_);
+      } else {
+        take(unit, order.unit, joined(order.groups, groups, order.unit));
       }
     }
   }
 
  private:
+  // The ranks of several groups, in order, as one.
+  comm::Communicator joined(std::vector<int>& groups, std::int64_t count, int unit) const {
+    groups.resize(static_cast<std::size_t>(count));
+    auto numbers = at::tensor(groups, at::kInt);
+    group_.broadcast(numbers, 0, "groups that work together");
+    std::vector<int> ranks;
+    for (std::int64_t g = 0; g < count; ++g) {
+      for (int r = 0; r < group_.size(); ++r) ranks.push_back(numbers[g].item<int>() * group_.size() + r);
+    }
+    constexpr int tags = 10'000;
+    return dealing_.among(ranks, unit % tags, "ranks of a unit");
+  }
+
+  void take(const WorkUnit& unit, int number, const comm::Communicator& group) const {
+    const bool finished = compute(unit, number, group);
+    if (group.rank() == 0) {
+      finished ? asker_.done(number) : asker_.interrupted(number);
+    }
+  }
+
   // False where the unit was interrupted. Followers do not wait for the leader's commit.
-  bool compute(const WorkUnit& unit, int number) const {
+  bool compute(const WorkUnit& unit, int number, const comm::Communicator& group) const {
     const comm::Doing doing("unit " + unit.key);
     log_.info("start " + unit.key);
     const double start = runtime_.elapsed();
-    UnitContext context{group_, runtime_.stop(), folder_.scratch_path(unit.key), progress_of(number)};
+    UnitContext context{group, runtime_.stop(), folder_.scratch_path(unit.key), progress_of(number, group)};
     std::filesystem::create_directories(context.scratch);
     store::TensorFile file;
     try {
@@ -115,7 +140,7 @@ class Worker {
       throw;
     }
     const double seconds = runtime_.elapsed() - start;
-    if (group_.rank() == 0) {
+    if (group.rank() == 0) {
       file.metadata["key"] = unit.key;
       file.metadata["rank"] = std::to_string(runtime_.world().rank());
       file.metadata["seconds"] = fmt::format("{:.6f}", seconds);
@@ -127,8 +152,9 @@ class Worker {
     return true;
   }
 
-  std::function<void(double, std::string_view)> progress_of(int number) const {
-    if (group_.rank() != 0) {
+  std::function<void(double, std::string_view)> progress_of(int number,
+                                                            const comm::Communicator& group) const {
+    if (group.rank() != 0) {
       return [](double, std::string_view) {};
     }
     return [this, number, last = -1e9](double fraction, std::string_view detail) mutable {
@@ -141,6 +167,7 @@ class Worker {
 
   const comm::Runtime& runtime_;
   const comm::Communicator& group_;
+  const comm::Communicator& dealing_;
   const RunFolder& folder_;
   const detail::Asker& asker_;
   RankLog log_;
@@ -173,7 +200,7 @@ RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector
   const auto dealing = world.split(0, world.rank(), "dealing");
   RunReport report;
   report.skipped = static_cast<int>(std::count(done.begin(), done.end(), true));
-  detail::Deal deal(units, done);
+  detail::Deal deal(units, done, width, groups);
   {
     std::unique_ptr<Progress> progress;
     std::unique_ptr<detail::Dealer> dealer;
@@ -188,11 +215,12 @@ RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector
         progress = std::make_unique<Progress>(stderr, static_cast<int>(units.size()), cost, report.skipped,
                                               cost_before);
       }
-      dealer = std::make_unique<detail::Dealer>(runtime, dealing, units, deal, progress.get(), groups);
+      dealer = std::make_unique<detail::Dealer>(runtime, dealing, units, deal, progress.get(), groups,
+                                                width);
     }
     if (world.rank() < groups * width) {
-      const detail::Asker asker(dealing);
-      Worker(runtime, group, folder, asker).work(units);
+      const detail::Asker asker(dealing, groups);
+      Worker(runtime, group, dealing, folder, asker).work(units);
     }
     if (dealer) {
       dealer->join();

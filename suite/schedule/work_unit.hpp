@@ -36,10 +36,13 @@ struct WorkUnit {
   std::string key;  ///< "finetune/standard/fashion": letters, digits and . _ - + between slashes
   double cost = 1;  ///< predicted time, in any unit common to all
   std::vector<std::string> needs;  ///< keys of units whose results compute() reads
-  /// Called on all ranks of one group; rank 0's result is committed. Depends on nothing but its needs, its
+  /// Called on all its ranks; rank 0's result is committed. Depends on nothing but its needs, its
   /// seed and the group's size. Any exception but Interrupted ends the whole run.
   std::function<store::TensorFile(UnitContext&)> compute;
   Load load = {};  ///< for `taugrid plan`; the scheduler does not read it
+  /// How many ranks it wants; 0: as many as a group has. It gets whole groups, at most all there are, and its
+  /// result does not depend on how many it gets.
+  int ranks = 0;
 };
 
 /// "finetune/standard" of "finetune/standard/fashion": units of one kind take about as long, and fill one

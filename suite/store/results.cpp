@@ -3,6 +3,7 @@
 // How the ranks agree, begin, write their parts and commit; results_layout.cpp has the rest.
 #include "suite/store/results.hpp"
 
+#include <ATen/ATen.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,11 +11,11 @@
 #include <cerrno>
 #include <cmath>
 #include <exception>
-#include <limits>
 #include <stdexcept>
 #include <system_error>
 
 #include "suite/error.hpp"
+#include "suite/hash.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/results_detail.hpp"
 
@@ -22,25 +23,13 @@ namespace taugrid::store {
 
 using namespace detail;
 
-namespace {
-
-/// FNV-1a: the same on every rank.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const unsigned char c : text) {
-    hash = (hash ^ c) * 1099511628211ULL;
-  }
-  return hash;
-}
-
-}  // namespace
-
 // Runs `work` here and lets all ranks know how it went; where it failed anywhere, all throw.
 void ResultsWriter::agree(const std::string& call, const std::function<void()>& work) {
   std::string problem;
   bool failed = true;
   bool misuse = false;
   try {
+    const comm::Communicator::Foreign entry(comm_, "results.h5: " + call);
     work();
     failed = false;
   } catch (const std::logic_error& error) {
@@ -49,18 +38,18 @@ void ResultsWriter::agree(const std::string& call, const std::function<void()>& 
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  const auto nobody = std::numeric_limits<std::uint64_t>::max();
-  const std::uint64_t hash = hash_of(call);
-  std::uint64_t votes[] = {failed ? static_cast<std::uint64_t>(rank_) : nobody, hash, ~hash};
-  MPI_Allreduce(MPI_IN_PLACE, votes, 3, MPI_UINT64_T, MPI_MIN, communicator_);
-  if (votes[0] != nobody) {
-    const int root = static_cast<int>(votes[0]);
+  const auto hash = static_cast<std::int64_t>(fnv1a(call));
+  const auto votes = comm_.all_gather(at::tensor({std::int64_t{failed}, hash}, at::kLong).view({1, 2}),
+                                      "results.h5: " + call);
+  const auto first = votes.select(1, 0).argmax().item<std::int64_t>();
+  if (votes[first][0].item<std::int64_t>() != 0) {
+    const int root = static_cast<int>(first);
     // LibTorch's messages go on with a backtrace.
     const Json mine = {{"problem", problem.substr(0, problem.find('\n'))}, {"misuse", misuse}};
     const Json report = decode(broadcast(rank_ == root ? encode(mine) : std::string(), root));
     problem = report["problem"].get<std::string>() + " (rank " + std::to_string(root) + ")";
     misuse = report["misuse"].get<bool>();
-  } else if (votes[1] != ~votes[2]) {
+  } else if (!votes.select(1, 1).eq(votes[0][1]).all().item<bool>()) {
     problem = path_.string() + ": the ranks made different calls; this one: " + call;
     misuse = true;
   } else {
@@ -74,24 +63,18 @@ void ResultsWriter::agree(const std::string& call, const std::function<void()>& 
 }
 
 std::string ResultsWriter::broadcast(std::string bytes, int root) const {
-  std::uint64_t size = bytes.size();
-  MPI_Bcast(&size, 1, MPI_UINT64_T, root, communicator_);
-  bytes.resize(size);
-  MPI_Bcast(bytes.data(), static_cast<int>(size), MPI_BYTE, root, communicator_);
+  comm_.broadcast(bytes, root, "results.h5");
   return bytes;
 }
 
-ResultsWriter::ResultsWriter(const std::filesystem::path& path, MPI_Comm communicator)
-    : path_(path), temporary_(temporary_name(path, true)), exceptions_(std::uncaught_exceptions()) {
-  MPI_Comm_dup(communicator, &communicator_);
-  MPI_Comm_rank(communicator_, &rank_);
+ResultsWriter::ResultsWriter(const std::filesystem::path& path, const comm::Communicator& world)
+    : path_(path),
+      temporary_(temporary_name(path, true)),
+      comm_(world.mpi()),
+      rank_(world.rank()),
+      exceptions_(std::uncaught_exceptions()) {
   quiet_hdf5();
-  try {
-    open();
-  } catch (...) {
-    MPI_Comm_free(&communicator_);  // all ranks are here
-    throw;
-  }
+  open();
 }
 
 void ResultsWriter::open() {
@@ -106,7 +89,7 @@ void ResultsWriter::open() {
   agree("create " + path_.string(), [&] {
     const std::string where = "cannot write " + path_.string();
     const Handle access = own(H5Pcreate(H5P_FILE_ACCESS), where);
-    check(H5Pset_fapl_mpio(access, communicator_, MPI_INFO_NULL), where);
+    check(H5Pset_fapl_mpio(access, comm_.mpi(), MPI_INFO_NULL), where);
     check(H5Pset_all_coll_metadata_ops(access, true), where);
     check(H5Pset_coll_metadata_write(access, true), where);
     check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), where);
@@ -163,9 +146,6 @@ ResultsWriter::~ResultsWriter() {
     return;
   }
   close();
-  if (communicator_ != MPI_COMM_NULL) {
-    MPI_Comm_free(&communicator_);
-  }
 }
 
 void ResultsWriter::close() noexcept {
@@ -263,54 +243,14 @@ void ResultsWriter::write_slabs(const std::string& path, const std::vector<Slab>
       }
     }
   });
-  std::uint64_t most = mine.size();
-  MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, communicator_);
+  const auto counts =
+      comm_.all_gather(at::full({1}, static_cast<std::int64_t>(mine.size()), at::kLong), "results.h5: " + path);
+  const auto most = static_cast<std::size_t>(counts.max().item<std::int64_t>());
   agree("written " + path, [&] {
     for (std::size_t i = 0; i < most; ++i) {
       transfer(find(path), i < mine.size() ? mine[i] : nullptr);
     }
   });
-}
-
-void ResultsWriter::write_rows(const std::string& path, std::int64_t start, std::int64_t count,
-                               const void* data) {
-  std::vector<Slab> slabs;
-  agree("rows " + path, [&] {
-    const Shape& shape = find(path).shape;
-    if (count > 0) {
-      Slab slab{Shape(shape.size(), 0), shape, data};
-      if (shape.empty() ? start != 0 || count != 1 : false) {
-        throw std::logic_error(path_.string() + ": " + path + ": a scalar has one row");
-      }
-      if (!shape.empty()) {
-        slab.start.front() = start;
-        slab.count.front() = count;
-      }
-      slabs.push_back(std::move(slab));
-    }
-  });
-  write_slabs(path, slabs);
-}
-
-void ResultsWriter::write_rows(const std::string& path, std::int64_t start, const at::Tensor& rows) {
-  at::Tensor plain;
-  std::int64_t count = 0;
-  agree("tensor " + path, [&] {
-    const Dataset& dataset = find(path);
-    if (rows.defined() && rows.numel() > 0) {
-      plain = rows.detach().cpu().contiguous();
-      Shape shape = plain.sizes().vec();
-      count = shape.empty() ? 1 : shape.front();
-      if (!shape.empty() && !dataset.shape.empty()) {
-        shape.front() = dataset.shape.front();
-      }
-      if (shape != dataset.shape || H5Tequal(type_of(element_of(plain.scalar_type())), dataset.type) <= 0) {
-        throw std::logic_error(path_.string() + ": " + path +
-                               ": rows of another shape or type; expected rows of " + text_of(dataset.shape));
-      }
-    }
-  });
-  write_rows(path, start, count, plain.defined() ? plain.data_ptr() : nullptr);
 }
 
 void ResultsWriter::put(const std::string& path, const at::Tensor& values,

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <mpi.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "suite/comm/communicator.hpp"
 #include "suite/store/hdf5.hpp"
 
 namespace taugrid::store {
@@ -42,11 +42,12 @@ using Attribute = std::variant<std::string, double, std::int64_t, std::vector<st
 /// fails all throw the same error and none waits: an InputError where the disk fails, a std::logic_error
 /// where the call is wrong. Afterwards nothing more can be written, and no file remains. An exception of the
 /// caller's own between two calls must reach all ranks, or end the program.
+/// All of it goes through the communicator, HDF5's own collectives too, so that one that hangs is found.
 /// The bytes depend on what is written and in which order, not on the number of ranks or the time.
 class ResultsWriter {
  public:
   /// Begins PATH under a temporary name. Throws InputError if the folder cannot be written.
-  ResultsWriter(const std::filesystem::path& path, MPI_Comm communicator);
+  ResultsWriter(const std::filesystem::path& path, const comm::Communicator& world);
   /// Removes the file unless it was committed.
   ~ResultsWriter();
   ResultsWriter(const ResultsWriter&) = delete;
@@ -58,9 +59,6 @@ class ResultsWriter {
   void create(const std::string& path, Element element, const std::vector<std::int64_t>& shape,
               const std::vector<std::string>& dimensions, const std::string& units = "");
 
-  /// Writes rows [start, start + count) of the first dimension. count 0: takes part, writes nothing.
-  void write_rows(const std::string& path, std::int64_t start, std::int64_t count, const void* data);
-  void write_rows(const std::string& path, std::int64_t start, const at::Tensor& rows);
   /// Writes any number of boxes a rank, also none.
   void write_slabs(const std::string& path, const std::vector<Slab>& slabs);
 
@@ -119,7 +117,7 @@ class ResultsWriter {
 
   std::filesystem::path path_;
   std::filesystem::path temporary_;
-  MPI_Comm communicator_ = MPI_COMM_NULL;
+  comm::Communicator comm_;  // its own, so that HDF5's messages meet no others
   int rank_ = 0;
   int exceptions_ = 0;
   int descriptor_ = -1;       // rank 0: to reserve space

@@ -88,7 +88,10 @@ def test_given_checkpoints(own: World, run_folder: Path, tmp_path: Path) -> None
 
     expect("finetune.given", settings=())
     expect("nowhere", settings=('finetune.given=["standard"]',), folder="/nowhere")
-    expect("from another θ0", settings=('finetune.given=["standard", "linear"]', "model.init=random"))
+    other_start = ('finetune.given=["standard", "linear"]', "model.init=random")
+    expect(given / "pretrained", "is not the model", settings=other_start)
+    shutil.rmtree(given / "pretrained")
+    expect("from another θ0", settings=other_start)
     (given / "standard" / "blobs" / "model.safetensors").unlink()
     expect("standard/blobs", "is not there", settings=('finetune.given=["standard"]',))
     shutil.copytree(given / "linear" / "blobs", given / "pretrained")

@@ -22,7 +22,7 @@ void read_task(const std::string& bytes) {
     const auto task = data::read_task(file.path());
     for (const auto* split : {&task.train, &task.validation, &task.test}) {
       if (split->inputs.size(0) != split->labels.size(0)) fuzz::fail("rows differ");
-      if (split->labels.max().item<std::int64_t>() >= task.head.size(0))
+      if (split->labels.max().item<std::int64_t>() >= task.classes())
         fuzz::fail("a label without a class");
     }
   });

@@ -173,11 +173,19 @@ def test_state_dicts_of_the_root_layout(tmp_path):
     assert convert(tmp_path, tmp_path / "run", *more) == 0  # what it made it may make again
 
 
-def test_module_tells_its_activation_in_the_old_format_too(tmp_path):
+def test_module_tells_its_activation(tmp_path):
     (start,) = encoders(1, nn.GELU)
-    torch.save(start, tmp_path / "zeroshot.pt", _use_new_zipfile_serialization=False)
+    torch.save(start, tmp_path / "zeroshot.pt", pickle_protocol=5)
     assert convert(tmp_path, tmp_path / "run", "--trust-pickle") == 0
     same(tmp_path / "run/checkpoints/pretrained", start)
+
+
+def test_the_format_before_zip_files_is_refused(tmp_path, capsys):
+    (start,) = encoders(1)
+    for held in (start, start.state_dict()):
+        torch.save(held, tmp_path / "zeroshot.pt", _use_new_zipfile_serialization=False)
+        line = refused(tmp_path, tmp_path / "run", capsys, "--trust-pickle")
+        assert "no zip file" in line and "torch.save(torch.load(FILE), FILE)" in line
 
 
 def test_linear_files_alone_hold_the_start(tmp_path):
@@ -244,8 +252,8 @@ def test_name_tells_heads_and_activation():
 
 def test_better_tellers_come_first():
     words = pickles.Contents({}, words={"model_name": "ViT-B-32__init__"})
-    gelu = pickles.inert("torch.nn.modules.activation.GELU")()
-    quick = pickles.inert("open_clip.transformer.QuickGELU")()
+    gelu = pickles.Inert("torch.nn.modules.activation.GELU")
+    quick = pickles.Inert("open_clip.transformer.QuickGELU")
     path = "model.visual.transformer.resblocks.0.mlp.gelu"
     module = pickles.Contents({}, {path: quick})
     assert vit.Hints().learn(words).told(768)[vit.ACTIVATION][0] == "gelu"

@@ -18,7 +18,10 @@ from scipy.io import savemat
 
 import layouts
 import originals
+import picture as picture_module
 from command import main
+from errors import InputError
+from imagenet_names import names_of
 from picture import centre_crop
 
 SIZE = 16
@@ -312,23 +315,72 @@ def test_centre_crop_is_clips(shape):
 
 def test_a_few_pictures_are_in_memory_at_a_time(tmp_path, monkeypatch):
     put_folders(tmp_path, ["a", "b"], count=5)
-    monkeypatch.setattr(originals, "BLOCK", 4)
+    monkeypatch.setattr(picture_module, "BLOCK", 4)
     stream = originals.stream(layouts.folder_rows(tmp_path, ["a", "b"]), SIZE)
     assert [len(block) for block in stream.blocks()] == [4, 4, 2] and stream.shape == (10, SIZE, SIZE, 3)
 
 
-def test_imagenet_names(tmp_path):
-    folders = ["n01440764", "n01443537"]
+FOLDERS = ["n01440764", "n01443537", "n01484850"]
+FISH = ["tench", "goldfish", "great white shark"]
+OTHERS = {"n00000001": "no class here", "n01491361": "tiger_shark"}
+
+
+def names_read(path: Path, text: str | bytes, folders: list[str] = FOLDERS) -> list[str]:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return names_of(path, folders)
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+def test_imagenet_names(tmp_path, start):
+    pairs = list(zip(FOLDERS, FISH, strict=True))
+    indexed = {str(number): [folder, name.replace(" ", "_")] for number, (folder, name) in enumerate(pairs)}
     texts = {
-        "lines.txt": "tench\n\ngoldfish\n",
-        "synsets.txt": "n01443537 goldfish\nn01440764 tench\nn9 no class here\n",
-        "list.json": json.dumps(["tench", "goldfish"]),
-        "folders.json": json.dumps({"n01443537": "goldfish", "n01440764": "tench"}),
-        "index.json": json.dumps({"0": ["n01440764", "tench"], "1": ["n01443537", "goldfish"]}),
+        "lines.txt": "\n".join(["tench", "", "goldfish", "great_white_shark"]),
+        "synsets.txt": "\r\n".join(f"{folder} {name}" for folder, name in [*OTHERS.items(), *reversed(pairs)]),
+        "tabs.txt": "\n".join(f"{folder}\t{name}" for folder, name in [*pairs, *OTHERS.items()]),
+        "map_clsloc.txt": "\n".join(
+            f"{folder} {7 * n} {name.replace(' ', '_')}" for n, (folder, name) in enumerate(pairs)
+        ),
+        "list.json": json.dumps(FISH),
+        "numbers.json": json.dumps({str(number): name for number, name in reversed(list(enumerate(FISH)))}),
+        "folders.json": json.dumps(OTHERS | dict(pairs)),
+        "index.json": json.dumps(indexed),
+        "pairs.json": json.dumps(pairs),
     }
     for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-        assert layouts.names_of(tmp_path / name, folders) == ["tench", "goldfish"], name
+        assert names_read(tmp_path / name, start + text.encode()) == FISH, name
+
+
+def test_a_part_of_imagenets_folders_is_matched_by_folder(tmp_path):
+    """The first entries of the whole list are other classes'."""
+    whole = {str(number): [f"n{number:08d}", f"class_{number}"] for number in range(1000)}
+    some = ["n00000007", "n00000500", "n00000999"]
+    names = ["class 7", "class 500", "class 999"]
+    assert names_read(tmp_path / "a.json", json.dumps(whole), some) == names
+    lines = "".join(f"{folder}\t{name}\n" for folder, name in whole.values())
+    assert names_read(tmp_path / "a.txt", lines, some) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.json", json.dumps({str(n): ["n00000001", "x"] for n in range(3)}), "but not n01440764"),
+        ("a.json", json.dumps({"0": "tench", "1": "goldfish", "7": "shark"}), "none with its folder"),
+        ("a.json", json.dumps([*FISH, "more"]), "4 entries, none with its folder, for 3 folders"),
+        ("a.json", json.dumps(["tench", "goldfish", 3]), "no name"),
+        ("a.json", json.dumps(["tench", "goldfish", " "]), "none with its folder"),
+        ("a.json", "3", "neither a list nor an object"),
+        ("a.json", "[" * 100_000, "expected"),
+        ("a.txt", "n01440764 tench\nn01443537 goldfish\nshark\n", "but not n01484850"),
+        ("a.txt", "n01440764 tench\nn01440764 trout\n", "n01440764 has two names"),
+        ("a.txt", b"\xff\xfe", "expected"),
+        ("a.txt", "tench\n", "1 entries"),
+    ],
+)
+def test_names_that_could_be_a_wrong_head_are_refused(tmp_path, name, text, words):
+    with pytest.raises(InputError, match="expected") as caught:
+        names_read(tmp_path / name, text)
+    assert words in str(caught.value)
 
 
 def test_without_only_what_is_there_is_packed(tmp_path, tiny_clip, capsys):

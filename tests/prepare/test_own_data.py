@@ -104,6 +104,21 @@ def test_idx_and_arrays_agree(tmp_path, head):
         assert len(file["test/labels"]) == 12 and len(file["validation/labels"]) == 5
 
 
+def test_forty_ordinary_names_are_no_path(tmp_path, head):
+    """Together they are longer than a path may be, and so may one of them be long."""
+    names = [f"a class with an ordinary name {number}" for number in range(40)]
+    images = pictures(400)
+    np.savez(tmp_path / "set.npz", images=images, labels=np.arange(400) % 40)
+    np.save(head, np.random.default_rng(0).normal(size=(40, 16)))
+    arguments = ["arrays", str(tmp_path / "set.npz"), "--out", str(tmp_path), "--head", str(head), "--class-names"]
+    written = tmp_path / "names.txt"
+    written.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(names).encode())
+    for given in (",".join(names), str(written)):
+        assert main([*arguments, given]) == 0
+        with h5py.File(tmp_path / "set.h5") as file:
+            assert [name.decode() for name in file["class_names"]] == names
+
+
 def test_idx_header_is_not_believed(tmp_path, head, capsys):
     write_idx(tmp_path / "in")
     claims = struct.pack(">4B3I", 0, 0, 8, 3, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF)
@@ -173,6 +188,11 @@ def bad_cases(tmp_path: Path, head: Path) -> dict[str, list[str]]:
         "scale": ["folder", good, "--logit-scale", "nan", *given],
         "std": ["folder", good, "--std", "0", *given],
         "mean": ["folder", good, "--mean", "0", "1", *given],
+        "white": ["folder", good, "--white", "nan", *given],
+        "two heads": ["folder", good, "--text-model", "some/model", *given],
+        "no text model": ["folder", good, "--text-model", str(tmp_path / "nowhere")],
+        "many names": ["folder", good, "--class-names", ",".join(map(str, range(900))), *given],
+        "null name": ["folder", good, "--class-names", "a\0b", *given],
         "class names": ["folder", good, "--class-names", "a,b,c", *given],
         "floats": ["arrays", str(tmp_path / "float.npz"), *given],
         "uneven": ["arrays", str(tmp_path / "uneven.npz"), *given],

@@ -14,6 +14,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from taugrid_analysis import measures
+from taugrid_analysis.errors import InputError
 from taugrid_analysis.figures import grids, runs, style
 from taugrid_analysis.run import Run
 
@@ -22,6 +23,8 @@ def composite(run: Run) -> Figure:
     """Above the diagonal one regime, below it another (the same again if there is only one)."""
     run.results.need("disentanglement", "grids to draw: run the disentanglement experiment")
     found = grids.grids(run)
+    if not found:
+        raise InputError("holds no finite number", f"{run.path}:/disentanglement", "grids to draw")
     names = list(found)
     first = "standard" if "standard" in names else names[0]
     second = next((name for name in ("linear", *names) if name in names and name != first), first)
@@ -64,8 +67,7 @@ def _mirror(
             step_y - gap * 14 / 8.6,
         )
 
-    for pair, (i, j) in enumerate(results.pairs):
-        row, column = int(i), int(j)
+    for pair, (row, column) in enumerate(grids.earlier_later(run)):
         axes = figure.add_axes(place(row, column), label=f"{first}-{row}-{column}")
         grids.panel(axes, upper["error"].to_numpy()[pair], upper["alpha_1"].to_numpy(), top)
         axes = figure.add_axes(place(column, row), label=f"{second}-{row}-{column}")

@@ -34,13 +34,12 @@ def each(draw: Callable[[Run], Figure | None]) -> Draw:
 
 
 def _named(run: Run, first: str, second: str) -> int | None:
-    """The pair of the paper, where the run has it."""
+    """The pair of the paper, where the run measured it."""
     names = [task.lower() for task in run.results.tasks]
     if first not in names or second not in names:
         return None
-    wanted = sorted((names.index(first), names.index(second)))
-    known = run.results.pairs.tolist()
-    return known.index(wanted) if wanted in known else None
+    wanted = {names.index(first), names.index(second)}
+    return next((place for place, pair in enumerate(run.results.pairs.tolist()) if set(pair) == wanted), None)
 
 
 def _spread(values: Array, count: int = 3) -> list[int]:
@@ -66,6 +65,8 @@ def _one(run: Run, regime: str) -> Array:
 def examples(*regimes: str) -> Draw:
     def draw(run: Run) -> Figure | None:
         chosen = _spread(_one(run, regimes[0]))
+        if not chosen:
+            return None
         rows = [(name, [Cell(run, _grid(run, name), pair) for pair in chosen]) for name in regimes]
         return grids.examples(rows, [run.results.pair_name(pair) for pair in chosen])
 
@@ -76,36 +77,40 @@ def single_pair(first: str, second: str, *regimes: str) -> Draw:
     """One pair, a column a run: models of several sizes in one picture."""
 
     def draw(runs: Sequence[Run]) -> Figure | None:
-        pairs = []
-        for run in runs:
-            pair = _named(run, first, second)
-            ordered = _spread(_one(run, regimes[0]))
-            pairs.append(ordered[len(ordered) // 2] if pair is None else pair)
-        rows = [
-            (name, [Cell(run, _grid(run, name), pair) for run, pair in zip(runs, pairs, strict=True)])
-            for name in regimes
+        shown = [
+            (run, pair) for run in runs if (pair := _typical(run, first, second, regimes[0])) is not None
         ]
-        titles = [run.results.pair_name(pair) for run, pair in zip(runs, pairs, strict=True)]
+        if not shown:
+            return None
+        rows = [(name, [Cell(run, _grid(run, name), pair) for run, pair in shown]) for name in regimes]
+        titles = [run.results.pair_name(pair) for run, pair in shown]
         if len(runs) > 1:
             titles = [
-                f"{style.run_title(run, runs)}\n{title}" for run, title in zip(runs, titles, strict=True)
+                f"{style.run_title(run, runs)}\n{title}"
+                for (run, _), title in zip(shown, titles, strict=True)
             ]
         return grids.examples(rows, titles)
 
     return draw
 
 
-def levels(first: str, second: str, spread: int) -> Draw:
+def _typical(run: Run, first: str, second: str, regime: str, rank: int = 1) -> int | None:
+    """The pair of the paper, else of least (rank 0), median (1) or largest ξ; None where no pair has a ξ."""
+    named = _named(run, first, second)
+    ordered = _spread(_one(run, regime)) if named is None else []
+    return ordered[min(rank, len(ordered) - 1)] if ordered else named
+
+
+def levels(first: str, second: str, rank: int) -> Draw:
     """Encoder's output above, predictions below; regimes side by side.
 
     The symmetric KL where the file has it, as the authors' code draws it, beside that of equation 2.
     """
 
     def draw(run: Run) -> Figure | None:
-        pair = _named(run, first, second)
+        pair = _typical(run, first, second, PARADIGMS[0], rank)
         if pair is None:
-            ordered = _spread(_one(run, PARADIGMS[0]))
-            pair = ordered[min(spread, len(ordered) - 1)]
+            return None
         inner = [data for name in PARADIGMS if (data := run.data("representation", name)) is not None]
         rows = [("encoder's output", [Cell(run, data, pair) for data in inner])]
         if all("symmetric_error" in data for data in inner):
@@ -121,6 +126,8 @@ def by_product(run: Run) -> Figure | None:
     """Pairs from the largest τJp of linear fine-tuning to the least."""
     products = {name: run.pairs.loc[name]["tau_jp"].to_numpy(dtype=float) for name in ("linear", "tau_jp")}
     chosen = _spread(products["linear"])[::-1]
+    if not chosen:
+        return None
     rows = [(name, [Cell(run, _grid(run, name), pair) for pair in chosen]) for name in products]
     headings = [
         f"{run.results.pair_name(pair)}\nτJp {products['linear'][pair]:.3g} → {products['tau_jp'][pair]:.3g}"

@@ -21,8 +21,18 @@ from taugrid_analysis.run import Run
 
 
 def grids(run: Run) -> dict[str, xr.Dataset]:
+    """Of every regime that has a number in its grids, each pair as in `earlier_later`."""
     found = {name: run.data("disentanglement", name) for name in run.results.names("disentanglement")}
-    return {name: grid for name, grid in found.items() if grid is not None}
+    return {
+        name: measures.earlier_first(grid, run.results.pairs)
+        for name, grid in found.items()
+        if grid is not None and np.isfinite(grid["error"]).any()
+    }
+
+
+def earlier_later(run: Run) -> list[tuple[int, int]]:
+    """The tasks of every pair, the one that the run lists earlier first."""
+    return [(int(first), int(second)) for first, second in np.sort(run.results.pairs, axis=1)]
 
 
 def upper(found: dict[str, xr.Dataset]) -> tuple[float, float]:
@@ -32,6 +42,8 @@ def upper(found: dict[str, xr.Dataset]) -> tuple[float, float]:
     """
     values = np.concatenate([grid["error"].to_numpy().ravel() for grid in found.values()])
     values = values[np.isfinite(values)]
+    if not values.size:
+        return 1.0, 0.0
     if any(not measures.is_share(grid) for grid in found.values()):
         return float(np.quantile(values, 0.99)) or 1.0, 0.01
     above = float((values > 1).mean())
@@ -83,8 +95,8 @@ def triangle(run: Run, regime: str, grid: xr.Dataset, top: float, clipped: bool)
         figure.set_layout_engine("none")
         left, bottom, right, high, gap = 0.105, 0.035, 0.995, 0.995, 0.008
         wide, tall = (right - left) / (count - 1), (high - bottom) / (count - 1)
-        for pair, (first, second) in enumerate(run.results.pairs):
-            row, column = int(second) - 1, int(first)
+        for pair, (first, second) in enumerate(earlier_later(run)):
+            row, column = second - 1, first
             axes = figure.add_axes(
                 (left + column * wide, high - (row + 1) * tall, wide - gap, tall - gap),
                 label=f"pair-{first}-{second}",
@@ -104,7 +116,7 @@ def _corner(figure: Figure, regime: str, grid: xr.Dataset, top: float, clipped: 
     size = 0.26
     axes = figure.add_axes((0.635, 0.675, size, size * 11.0 / 9.6), label="mean")
     alpha = grid["alpha_1"].to_numpy()
-    panel(axes, grid["error"].mean("pair").to_numpy().T, alpha, top, outline=1.6)
+    panel(axes, measures.mean_of_finite(grid["error"].to_numpy(), 0).T, alpha, top, outline=1.6)
     axes.set_gid(f"{style.MAP}xi/{regime}/{pairs}")
     _ticks(axes, alpha)
     axes.set_title(f"{regime}: mean over {pairs} pairs")

@@ -73,7 +73,7 @@ def draw_by_task(axes: Axes, run: Run, bars: Bars, label: str) -> None:
 def cosines(run: Run, names: list[str] | None = None) -> Figure | None:
     names = run.results.names("similarity") if names is None else names
     known = {name: data["cosine"] for name in names if (data := run.data("similarity", name)) is not None}
-    if not known:
+    if not known or len(run.results.tasks) < 2:
         return None
     largest = max(
         float(np.nanmax(np.abs(measures.off_diagonal(cosine.to_numpy())), initial=0))

@@ -40,7 +40,8 @@ def samples(side: Side, case: str, quantity: str, clock: str) -> list[Floats]:
     seconds = side.seconds(case, clock)
     if quantity == "seconds":
         return seconds
-    return [_rate(times, quantity) / values for times, values in zip(side.of(case), seconds, strict=True)]
+    with np.errstate(divide="ignore"):  # a CPU time may be less than its clock tells
+        return [_rate(times, quantity) / values for times, values in zip(side.of(case), seconds, strict=True)]
 
 
 def _rate(times: Times, quantity: str) -> float:
@@ -48,8 +49,8 @@ def _rate(times: Times, quantity: str) -> float:
     return times.items if quantity == "throughput" else times.share * float(np.median(times.wall))
 
 
-def judge(reference: Reference, middle: float, interval: noise.Interval) -> str:
-    """Worse than tolerated only where the whole interval is."""
+def judge(reference: Reference, middle: float, interval: noise.Interval | None) -> str:
+    """Worse than tolerated only where the whole interval is, which fewer than three calls do not have."""
     sign = reference.sign
     if reference.bound is not None and sign * (middle - reference.bound) > 0:
         return "suspicious"
@@ -57,6 +58,8 @@ def judge(reference: Reference, middle: float, interval: noise.Interval) -> str:
         return "faster"
     if sign * (middle - reference.worst) >= 0:
         return "same"
+    if interval is None:
+        return "unclear"
     nearest = max(sign * end for end in interval)
     return "slower" if nearest < sign * reference.worst else "unclear"
 
@@ -84,7 +87,7 @@ def table(side: Side, chosen: System) -> tuple[Table, bool]:
             Column("measured", 4, significant=True),
             Column("from", 4, significant=True),
             Column("to", 4, significant=True),
-            Column("runs"),
+            Column("calls"),
             Column("verdict"),
             Column("note"),
         ],
@@ -98,11 +101,16 @@ def table(side: Side, chosen: System) -> tuple[Table, bool]:
     result.rows.sort(key=lambda row: row[-2] not in FAILS)
     result.notes += machine.busy([side])
     result.notes.append(
-        f"slower: the median and its {100 * noise.LEVEL:g} % interval (from … to) are beyond worst;"
-        " unclear: the median alone. faster: beyond best, renew the reference. suspicious: beyond bound."
+        f"slower: measured, the mean of the calls' medians, and its {100 * noise.LEVEL:g} % interval, from …"
+        " to, are beyond worst; unclear: measured alone. faster: beyond best, renew the reference."
+        " suspicious: beyond bound."
     )
+    unclear = sum(row[-2] == "unclear" for row in result.rows)
+    few = len(side.calls) < noise.CALLS
     result.notes.append(
-        f"verdict: FAILED: {', '.join(failed)}" if failed else "verdict: nothing is slower beyond noise"
+        (f"verdict: FAILED: {', '.join(failed)}" if failed else "verdict: nothing is slower beyond noise")
+        + (f"; {unclear} unclear, measure again" if unclear else "")
+        + (f": {noise.CALLS} calls, or nothing can be slower" if few else "")
     )
     return result, bool(failed)
 
@@ -115,20 +123,20 @@ def _row(side: Side, case: str, reference: Reference | None) -> tuple[list[Value
     if reference is None:
         return _line(case, None, [None] * 3, "", "no reference", ""), "no reference"
     values = samples(side, case, reference.quantity, reference.time)
-    count = noise.count(values)
-    if not np.isfinite(np.concatenate(values)).all():
+    if np.isnan(np.concatenate(values)).any():
         raise InputError(f"{case} has no {reference.quantity}", side.path, "a reference in seconds")
-    middle, interval = noise.median(values), noise.median_interval(values)
+    middle, interval = noise.middle(values), noise.interval(values)
     verdict = judge(reference, middle, interval)
-    note = f"fewer than {noise.FEW} repetitions" if count < noise.FEW else ""
-    return _line(case, reference, [middle, *interval], str(count), verdict, note), verdict
+    note = f"needs {noise.CALLS} calls" if verdict == "unclear" and interval is None else ""
+    ends = interval or (None, None)
+    return _line(case, reference, [middle, *ends], str(len(values)), verdict, note), verdict
 
 
 def _line(
-    case: str, reference: Reference | None, measured: list[Value], runs: str, verdict: str, note: str
+    case: str, reference: Reference | None, measured: list[Value], calls: str, verdict: str, note: str
 ) -> list[Value]:
     expected: list[Value] = ["", "", None, None, None, None]
     if reference is not None:
         expected = [reference.quantity, reference.time, reference.value]
         expected += [reference.worst, reference.best, reference.bound]
-    return [case, *expected, *measured, runs, verdict, note]
+    return [case, *expected, *measured, calls, verdict, note]

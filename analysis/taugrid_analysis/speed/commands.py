@@ -64,7 +64,9 @@ def add(commands: Any) -> None:
         "current", type=Path, metavar="CURRENT", nargs="+", help="as BASELINE; each is compared with it"
     )
     tolerance(compare)
-    compare.add_argument("--alpha", type=_part, default=0.05, metavar="P", help="of the U test, default 0.05")
+    compare.add_argument(
+        "--alpha", type=_part, default=0.05, metavar="P", help="of any false alarm, default 0.05"
+    )
     clock(compare)
 
     check = command(

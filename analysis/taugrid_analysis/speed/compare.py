@@ -17,8 +17,8 @@ FAILS = tuple(FIRST)
 
 @dataclass(frozen=True)
 class Rule:
-    tolerance: float = 0.05  # of the ratio of medians
-    alpha: float = 0.05  # of the U test
+    tolerance: float = 0.05  # of the ratio
+    alpha: float = 0.05  # of any false alarm among all cases
     clock: str = "wall"
 
 
@@ -27,76 +27,100 @@ class Line:
     case: str
     verdict: str
     note: str = ""
-    baseline: float | None = None  # seconds, medians
+    baseline: float | None = None  # seconds, geometric means of the calls' medians
     current: float | None = None
-    interval: noise.Interval | None = None  # of their ratio
-    p: float | None = None
+    ratio: float | None = None
+    interval: noise.Interval | None = None  # of the ratio
+    p: float | None = None  # corrected for the number of cases
     cpu: float | None = None  # ratio of the CPU times
-    repetitions: str = ""
-
-    @property
-    def ratio(self) -> float | None:
-        return self.current / self.baseline if self.current and self.baseline else None
+    calls: str = ""
 
 
 def lines(baseline: Side, current: Side, rule: Rule) -> list[Line]:
     names = list(dict.fromkeys(baseline.cases() + current.cases()))
     if not set(baseline.cases()) & set(current.cases()):
         raise InputError(f"has no case in common with {baseline.path}", current.path, "the same cases")
-    found = [_line(name, baseline, current, rule) for name in names]
-    return sorted(found, key=lambda line: FIRST.get(line.verdict, len(FIRST)))
+    found = {name: _unmeasured(name, baseline, current) for name in names}
+    measured = [name for name in names if found[name] is None]
+    changes = {
+        name: noise.difference(baseline.seconds(name, rule.clock), current.seconds(name, rule.clock))
+        for name in measured
+    }
+    tested = [name for name in measured if changes[name].p is not None]
+    chances = dict(zip(tested, noise.holm([changes[name].p or 0.0 for name in tested]), strict=True))
+    made = [
+        found[name] or _line(name, baseline, current, rule, changes[name], chances.get(name))
+        for name in names
+    ]
+    return sorted(made, key=lambda line: FIRST.get(line.verdict, len(FIRST)))
 
 
-def _line(case: str, baseline: Side, current: Side, rule: Rule) -> Line:
+def _unmeasured(case: str, baseline: Side, current: Side) -> Line | None:
+    """What is wrong on a side, or there on one alone; None where both have times."""
     for side in (current, baseline):  # a wrong result has no time
         if failure := side.failure(case):
             return Line(case, "invalid", f"in {side.path}: {failure}")
     for side, other in ((baseline, current), (current, baseline)):
         if not side.of(case):
             return Line(case, "only in one", f"in {other.path}")
+    return None
+
+
+def _line(
+    case: str, baseline: Side, current: Side, rule: Rule, change: noise.Difference, p: float | None
+) -> Line:
     before, after = baseline.seconds(case, rule.clock), current.seconds(case, rule.clock)
-    interval, p = noise.ratio_interval(before, after), noise.u_test(before, after)
-    counts = noise.count(before), noise.count(after)
-    ratio = noise.median(after) / noise.median(before)
-    verdict = judge(ratio, interval, p, rule)
     cpu = None
     if baseline.has_cpu(case) and current.has_cpu(case):
-        cpu = noise.median(current.seconds(case, "cpu")) / noise.median(baseline.seconds(case, "cpu"))
-    remarks = []
-    if min(counts) < noise.FEW:
-        remarks.append(f"fewer than {noise.FEW} repetitions")
-    if noise.least_p(*counts) >= rule.alpha:
-        remarks.append(f"too few for p < {rule.alpha:g}")
-    if verdict == "slower":
-        drift = machine.loss(baseline, current)
-        waited = rule.clock == "wall" and cpu is not None and cpu <= 1 + rule.tolerance
-        if waited:
-            remarks.append("it waited: its CPU time did not grow")
-        if ratio <= drift:
-            remarks.append(f"the machine itself was {drift:.2f} times slower")
-        if ratio <= drift or (waited and any(map(machine.is_busy, current.calls))):
-            verdict = "unclear"
+        cpu = noise.difference(baseline.seconds(case, "cpu"), current.seconds(case, "cpu")).ratio
+    verdict, remarks = judge(change.ratio, p, rule), []
+    if change.ratio is None:
+        remarks.append("a time of 0: less than its clock tells")
+    elif p is None:
+        remarks.append(f"needs {noise.CALLS} calls a side")
+    elif verdict in ("slower", "faster"):
+        excused, remarks = _excuse(verdict == "slower", baseline, current, rule, change.ratio, cpu)
+        verdict = "unclear" if excused else verdict
     return Line(
         case=case,
         verdict=verdict,
         note="; ".join(remarks),
-        baseline=noise.median(before),
-        current=noise.median(after),
-        interval=interval,
+        baseline=noise.middle(before),
+        current=noise.middle(after),
+        ratio=change.ratio,
+        interval=change.interval,
         p=p,
         cpu=cpu,
-        repetitions=f"{counts[0]}, {counts[1]}",
+        calls=f"{len(before)}, {len(after)}",
     )
 
 
-def judge(ratio: float, interval: noise.Interval, p: float, rule: Rule) -> str:
-    """Beyond the tolerance and beyond the repetitions' noise; `unclear` is beyond the first alone."""
+def judge(ratio: float | None, p: float | None, rule: Rule) -> str:
+    """Beyond the tolerance and beyond the calls' noise; `unclear` is beyond the first alone, or unknown."""
+    if ratio is None:
+        return "unclear"
     if 1 / (1 + rule.tolerance) <= ratio <= 1 + rule.tolerance:
         return "same"
-    beyond = interval[0] > 1 or interval[1] < 1
-    if not (p < rule.alpha and beyond):
+    if p is None or not p < rule.alpha:
         return "unclear"
     return "slower" if ratio > 1 else "faster"
+
+
+def _excuse(
+    slower: bool, baseline: Side, current: Side, rule: Rule, ratio: float, cpu: float | None
+) -> tuple[bool, list[str]]:
+    """Whether the machine, not the program, may have changed the time; and what is to be said of it."""
+    worse, better = (current, baseline) if slower else (baseline, current)
+    change, used = (ratio, cpu) if slower else (1 / ratio, 1 / cpu if cpu else None)
+    remarks = []
+    waited = rule.clock == "wall" and used is not None and used <= 1 + rule.tolerance
+    if waited:
+        remarks.append("it waited: its CPU time did not grow" if slower else "the baseline waited")
+    loss = machine.loss(better, worse)
+    explained = change / loss <= 1 + rule.tolerance
+    if explained:
+        remarks.append(f"the machine itself was {loss:.2f} times {'slower' if slower else 'faster'}")
+    return explained or (waited and any(map(machine.is_busy, worse.calls))), remarks
 
 
 def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
@@ -115,7 +139,7 @@ def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
             Column("to", 3),
             Column("p", 2, significant=True),
             Column("CPU ratio", 3),
-            Column("runs"),
+            Column("calls"),
             Column("verdict"),
             Column("note"),
         ],
@@ -132,7 +156,7 @@ def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
                 high,
                 line.p,
                 line.cpu,
-                line.repetitions,
+                line.calls,
                 line.verdict,
                 line.note,
             ]
@@ -140,15 +164,18 @@ def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
     bad = [line for line in found if line.verdict in FAILS]
     result.notes += machine.notes(baseline, current)
     result.notes.append(
-        f"slower: ratio above {1 + rule.tolerance:g}, U test's p below {rule.alpha:g}, and 1 outside"
-        f" from … to ({100 * noise.LEVEL:g} % of bootstrapped ratios). unclear: the first alone,"
-        " or the machine was slower by as much, or so busy that the case waited."
+        f"slower: ratio above {1 + rule.tolerance:g}, also with the machine's own loss taken out, and p below"
+        f" {rule.alpha:g} (t-test of the calls' medians, corrected for all cases by Holm). from … to:"
+        f" {100 * noise.LEVEL:g} % interval of this ratio alone. unclear: beyond the tolerance, but within"
+        " noise, or of too few calls, or the machine may have done it."
     )
-    said = ", ".join(f"{line.case} {line.verdict}" for line in bad)
     unclear = sum(line.verdict == "unclear" for line in found)
+    few = min(len(baseline.calls), len(current.calls)) < noise.CALLS
+    said = ", ".join(f"{line.case} {line.verdict}" for line in bad)
     result.notes.append(
         (f"verdict: FAILED: {said}" if bad else "verdict: nothing is slower beyond noise")
         + (f"; {unclear} unclear, measure again" if unclear else "")
+        + (f": {noise.CALLS} calls a side, in turn, or nothing can fail" if few else "")
     )
     return result, bool(bad)
 

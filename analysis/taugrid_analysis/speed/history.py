@@ -39,7 +39,7 @@ class Series:
     case: str
     place: tuple[str, ...]  # host, processor, device, threads, ranks
     points: list[Point]  # by date
-    invalid: int
+    invalid: int  # measurements, or such with a time of 0
 
     @property
     def earlier(self) -> float:
@@ -77,6 +77,8 @@ def collect(paths: list[Path], clock: str) -> list[Series]:
                 invalid[key] = invalid.get(key, 0) + 1
             elif seconds is None:
                 raise InputError(f"{case} has no CPU times", call.path, "--time wall")
+            elif not np.median(seconds) > 0:  # less than its clock tells: no ratio to it
+                invalid[key] = invalid.get(key, 0) + 1
             else:
                 mine.append(Point(date, seconds, call.context.get("taugrid", "")))
     return [
@@ -140,7 +142,7 @@ def table(series: list[Series], tolerance: float) -> Table:
     )
     wrong = sum(one.invalid for one in series)
     if wrong:
-        result.notes.append(f"{wrong} INVALID measurements left out")
+        result.notes.append(f"{wrong} measurements left out, INVALID or with a time of 0")
     return result
 
 

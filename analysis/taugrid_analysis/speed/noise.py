@@ -1,63 +1,83 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Medians, their noise from repetitions, and the test whether two samples differ."""
+"""What calls of the bench say of a time, and whether two programs' calls differ.
+
+Repetitions of one call share what the machine did meanwhile, so that they say little of another call: a call
+counts as one number, the median of its repetitions, and the spread is that of calls. Times are compared by
+their logarithms.
+"""
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from taugrid_analysis.records import Floats
 
-FEW = 9  # repetitions a side, below which the U test sees only gross differences
+CALLS = 3  # a side, from which on a spread is known
 LEVEL = 0.95  # of the intervals
-RESAMPLES = 2000
 Interval = tuple[float, float]
 
 
-def median(calls: list[Floats]) -> float:
-    """Of the calls' medians: repetitions of one call share what the machine did meanwhile."""
-    return float(np.median([np.median(values) for values in calls]))
+def _logs(calls: list[Floats]) -> Floats:
+    """Of each call's median; −∞ for a time of 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.array([np.median(values) for values in calls], dtype=np.float64))
 
 
-def count(calls: list[Floats]) -> int:
-    return sum(len(values) for values in calls)
+def middle(calls: list[Floats]) -> float:
+    """The geometric mean of the calls' medians."""
+    if len(calls) == 1:
+        return float(np.median(calls[0]))  # to the last digit
+    return float(np.exp(np.mean(_logs(calls))))
 
 
-def ratio_interval(baseline: list[Floats], current: list[Floats]) -> Interval:
-    """Bootstrap percentiles of median(current) / median(baseline)."""
-    rng = np.random.default_rng(0)  # the same file gives the same verdict
-    return _percentiles(_medians(current, rng) / _medians(baseline, rng))
+@dataclass(frozen=True)
+class Difference:
+    """The ratio of two programs' times, its interval, and p, the chance of one so far from 1 if both were one
+    program. None is what too few calls, or a time of 0, do not tell."""
+
+    ratio: float | None
+    interval: Interval | None = None
+    p: float | None = None
 
 
-def median_interval(calls: list[Floats]) -> Interval:
-    return _percentiles(_medians(calls, np.random.default_rng(0)))
+def difference(baseline: list[Floats], current: list[Floats]) -> Difference:
+    """Student's t-test of the logarithms, two-sided, with one spread for both sides: under the null
+    hypothesis they are one program on one machine."""
+    first, second = _logs(baseline), _logs(current)
+    if not np.isfinite([*first, *second]).all():
+        return Difference(None)
+    change = float(np.mean(second) - np.mean(first))
+    if min(len(first), len(second)) < CALLS:
+        return Difference(float(np.exp(change)))
+    freedom = len(first) + len(second) - 2
+    squares = np.square(first - first.mean()).sum() + np.square(second - second.mean()).sum()
+    error = float(np.sqrt(squares / freedom * (1 / len(first) + 1 / len(second))))
+    reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    p = float(2 * stats.t.sf(abs(change) / error, freedom)) if error > 0 else float(change == 0)
+    ends = float(np.exp(change - reach)), float(np.exp(change + reach))
+    return Difference(float(np.exp(change)), ends, p)
 
 
-def _medians(calls: list[Floats], rng: np.random.Generator) -> Floats:
-    """Draws calls, and in each its repetitions."""
-    within = np.stack(
-        [np.median(rng.choice(values, (RESAMPLES, len(values))), axis=1) for values in calls], axis=1
-    )
-    drawn = rng.integers(0, len(calls), (RESAMPLES, len(calls)))
-    return np.asarray(np.median(np.take_along_axis(within, drawn, axis=1), axis=1), dtype=np.float64)
+def interval(calls: list[Floats]) -> Interval | None:
+    """Student's, of `middle`; None of fewer calls than tell a spread."""
+    logs = _logs(calls)
+    if len(logs) < CALLS or not np.isfinite(logs).all():
+        return None
+    error = float(np.std(logs, ddof=1) / np.sqrt(len(logs)))
+    reach = float(stats.t.ppf((1 + LEVEL) / 2, len(logs) - 1)) * error
+    return float(np.exp(logs.mean() - reach)), float(np.exp(logs.mean() + reach))
 
 
-def _percentiles(values: Floats) -> Interval:
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
-
-
-def u_test(baseline: list[Floats], current: list[Floats]) -> float:
-    """Mann-Whitney, two-sided: chance of so uneven ranks if both came from one distribution."""
-    first, second = np.concatenate(baseline), np.concatenate(current)
-    if np.ptp(np.concatenate([first, second])) == 0:
-        return 1.0
-    return float(stats.mannwhitneyu(first, second, alternative="two-sided").pvalue)
-
-
-def least_p(first: int, second: int) -> float:
-    """What the U test gives at most separation."""
-    return 2 / math.comb(first + second, first)
+def holm(chances: list[float]) -> list[float]:
+    """p of several tests, so that the chance of any false one among them is no more than each says: the
+    least p times the number of tests, the next times one less, and so on (Holm 1979, A simple sequentially
+    rejective multiple test procedure)."""
+    corrected, most = [0.0] * len(chances), 0.0
+    for rank, place in enumerate(np.argsort(chances, kind="stable").tolist()):
+        most = max(most, min(1.0, (len(chances) - rank) * chances[place]))
+        corrected[place] = most
+    return corrected

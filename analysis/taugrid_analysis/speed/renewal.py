@@ -55,7 +55,7 @@ def renew(
 
 
 def _measured(known: Reference, side: Side) -> Reference:
-    value = noise.median(check.samples(side, known.case, known.quantity, known.time))
+    value = noise.middle(check.samples(side, known.case, known.quantity, known.time))
     if not math.isfinite(value) or value <= 0:
         raise InputError(f"{known.case} has no {known.quantity}", side.path, "--quantity seconds")
     share = float(np.median([times.share for times in side.of(known.case)]))
@@ -66,8 +66,8 @@ def _measured(known: Reference, side: Side) -> Reference:
     else:
         bound = value * max(1 / least, (1 + known.faster) * 2)
     versions = " | ".join(dict.fromkeys(call.context.get("taugrid", "") for call in side.calls))
-    runs = noise.count(side.seconds(known.case, known.time))
-    measured = f"{side.calls[-1].context['date']}, repetitions: {runs}, {versions}"
+    calls = len(side.seconds(known.case, known.time))
+    measured = f"{side.calls[-1].context['date']}, calls: {calls}, {versions}"
     return replace(known, value=value, bound=bound, measured=measured)
 
 

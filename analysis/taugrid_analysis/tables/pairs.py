@@ -120,8 +120,9 @@ def tau_jp(run: Run) -> Table:
     )
     columns = ["tau_jp_12", "tau_jp_21", "tau_jp", "tau_jp_validation"]
     for regime in run.results.names("tau_jp"):
-        frame, data = run.pairs.loc[regime], run.data("tau_jp", regime)
+        data = run.data("tau_jp", regime)
         assert data is not None
+        frame = run.pairs if run.pairs.empty else run.pairs.loc[regime]
         for pair, row in frame.iterrows():
             table.rows.append([regime, str(pair), *[float(row[name]) for name in columns]])
         table.rows.append([regime, "mean", *[mean(frame[name]) for name in columns]])
@@ -180,6 +181,8 @@ def continuation(run: Run) -> Table:
 def pairs(run: Run) -> Table:
     """One line a pair: everything that the file knows of it."""
     columns = [Column("pair")]
+    if run.pairs.empty:
+        return Table("pairs", "Every pair", columns, [])
     values: list[list[Value]] = [[] for _ in run.results.pairs]
 
     def put(name: str, numbers: list[Value], digits: int, percent: bool = False) -> None:

@@ -159,6 +159,8 @@ def similarity(run: Run) -> Table:
         np.fill_diagonal(others, -1.0)
         for index, (task, row) in enumerate(run.tasks.loc[regime].iterrows()):
             nearest = int(others[index].argmax())
-            numbers = [float(row["norm"]), float(row["norm_ratio"]), float(others[index, nearest])]
-            table.rows.append([regime, str(task), *numbers, run.results.tasks[nearest]])
+            found: list[Value] = [regime, str(task), float(row["norm"]), float(row["norm_ratio"])]
+            alone = nearest == index
+            found += [None, ""] if alone else [float(others[index, nearest]), run.results.tasks[nearest]]
+            table.rows.append(found)
     return table

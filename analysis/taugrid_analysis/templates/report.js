@@ -45,7 +45,8 @@ function gridCell(map, pair, first, second) {
     return [a[0] + b[0], Math.hypot(a[1], b[1])];
   }
   const sums = map.tasks.map((_, p) => terms(p)).map(([a, b]) => a[0] + b[0]);
-  const mean = sums.reduce((sum, one) => sum + one, 0) / sums.length;
+  const known = sums.filter(Number.isFinite);
+  const mean = known.length ? known.reduce((sum, one) => sum + one, 0) / known.length : NaN;
   return [mean, map.means ? map.means[first * size + second] : NaN];
 }
 

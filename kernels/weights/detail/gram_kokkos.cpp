@@ -13,33 +13,24 @@
 namespace taugrid::weights::detail {
 namespace {
 
-struct Chunks {
-  std::int64_t size, count;
-};
-
-Chunks chunks_of(std::int64_t length) {
-  constexpr std::int64_t most = 1024, smallest = 16;  // chunks; blocks a chunk
-  const std::int64_t blocks = (length + gram_block - 1) / gram_block;
-  const std::int64_t size = std::max(smallest, (blocks + most - 1) / most) * gram_block;
-  return {size, (length + size - 1) / size};
-}
 
 template <class Scalar>
 struct ChunkOnHost {
   const Scalar* const* vectors;
   int count;
   std::int64_t length, chunk_size;
-  Kokkos::View<double**, Kokkos::LayoutRight, Kokkos::HostSpace> sums;  // [chunks, pairs]
+  double* sums;  // [chunks, pairs]
 
   void operator()(const std::int64_t chunk) const {
     const std::int64_t begin = chunk * chunk_size;
     const std::int64_t end = std::min(length, begin + chunk_size);
+    double* mine = sums + chunk * (static_cast<std::int64_t>(count) * (count + 1) / 2);
     if (count == 1) {
-      HostGram<Scalar, 1>(vectors, count)(begin, end, &sums(chunk, 0));
+      HostGram<Scalar, 1>(vectors, count)(begin, end, mine);
     } else if (count == 2) {
-      HostGram<Scalar, 2>(vectors, count)(begin, end, &sums(chunk, 0));
+      HostGram<Scalar, 2>(vectors, count)(begin, end, mine);
     } else {
-      HostGram<Scalar, gram_tile>(vectors, count)(begin, end, &sums(chunk, 0));
+      HostGram<Scalar, gram_tile>(vectors, count)(begin, end, mine);
     }
   }
 };
@@ -97,32 +88,10 @@ struct ChunkOnDevice {
   }
 };
 
-template <class Scalar>
-void run_on_host(std::int64_t length, std::span<const Scalar* const> vectors, double* gram) {
-  using Execution = Kokkos::DefaultHostExecutionSpace;
-  const auto [chunk_size, chunks] = chunks_of(length);
-  const auto count = vectors.size();
-  decltype(ChunkOnHost<Scalar>::sums) sums("gram", static_cast<std::size_t>(chunks), count * (count + 1) / 2);
-  const ChunkOnHost<Scalar> kernel{vectors.data(), static_cast<int>(count), length, chunk_size, sums};
-  const Execution execution;
-  Kokkos::parallel_for("taugrid::weights::gram",
-                       Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>(execution, 0, chunks),
-                       kernel);
-  execution.fence();
-  std::size_t pair = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t j = i; j < count; ++j, ++pair) {
-      double total = 0;
-      for (std::size_t chunk = 0; chunk < sums.extent(0); ++chunk) total += sums(chunk, pair);
-      gram[i * count + j] = gram[j * count + i] = total;
-    }
-  }
-}
-
 template <class Execution, class Scalar>
 void run_on_device(std::int64_t length, std::span<const Scalar* const> vectors, double* gram) {
   using Kernel = ChunkOnDevice<Scalar, Execution>;
-  const auto [chunk_size, chunks] = chunks_of(length);
+  const auto chunk_size = gram_chunk(length), chunks = (length + chunk_size - 1) / chunk_size;
   const auto count = vectors.size();
   Kernel kernel;
   kernel.length = length;
@@ -151,18 +120,37 @@ void run_on_device(std::int64_t length, std::span<const Scalar* const> vectors, 
 
 }  // namespace
 
+std::int64_t gram_chunk(std::int64_t length) {
+  constexpr std::int64_t most = 1024, smallest = 16;  // chunks; blocks a chunk
+  const std::int64_t blocks = (length + gram_block - 1) / gram_block;
+  return std::max(smallest, (blocks + most - 1) / most) * gram_block;
+}
+
+template <class Scalar>
+void gram_chunks(std::int64_t length, std::int64_t chunk, std::span<const Scalar* const> vectors, double* sums) {
+  using Execution = Kokkos::DefaultHostExecutionSpace;
+  const ChunkOnHost<Scalar> kernel{vectors.data(), static_cast<int>(vectors.size()), length, chunk, sums};
+  const Execution execution;
+  const std::int64_t chunks = (length + chunk - 1) / chunk;
+  Kokkos::parallel_for("taugrid::weights::gram",
+                       Kokkos::RangePolicy<Execution, Kokkos::IndexType<std::int64_t>>(execution, 0, chunks),
+                       kernel);
+  execution.fence();
+}
+
 template <class Scalar>
 void gram_kokkos(Space space, std::int64_t length, std::span<const Scalar* const> vectors, double* gram) {
   switch (space) {
-    case Space::host:
-      return run_on_host<Scalar>(length, vectors, gram);
     case Space::device:
       return run_on_device<Kokkos::DefaultExecutionSpace>(length, vectors, gram);
+    case Space::host:
     case Space::portable:
       return run_on_device<Kokkos::DefaultHostExecutionSpace>(length, vectors, gram);
   }
 }
 
+template void gram_chunks(std::int64_t, std::int64_t, std::span<const float* const>, double*);
+template void gram_chunks(std::int64_t, std::int64_t, std::span<const double* const>, double*);
 template void gram_kokkos(Space, std::int64_t, std::span<const float* const>, double*);
 template void gram_kokkos(Space, std::int64_t, std::span<const double* const>, double*);
 

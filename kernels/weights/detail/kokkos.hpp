@@ -24,7 +24,15 @@ void combine_kokkos(Space space, std::int64_t length, const Scalar* theta0,
                     std::span<const Scalar* const> tau, std::span<const Scalar> alpha, std::int64_t rows,
                     Scalar* out);
 
-/// gram [T,T] in host memory; the vectors in the space's memory. Returns when done.
+/// Numbers of a chunk of vectors of this length: a Gram matrix is the sum of its chunks' ones, in order.
+std::int64_t gram_chunk(std::int64_t length);
+
+/// On the host: sums [chunks, T·(T+1)/2] of the pairs (0,0),(0,1),…,(1,1),… of a stretch of `length` numbers that
+/// begins with a chunk.
+template <class Scalar>
+void gram_chunks(std::int64_t length, std::int64_t chunk, std::span<const Scalar* const> vectors, double* sums);
+
+/// gram [T,T] in host memory; the vectors in the space's memory, device or portable. Returns when done.
 template <class Scalar>
 void gram_kokkos(Space space, std::int64_t length, std::span<const Scalar* const> vectors, double* gram);
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "suite/comm/clock.hpp"
 #include "suite/comm/operation.hpp"
 
 namespace taugrid::comm::detail {
@@ -64,8 +65,5 @@ class Collective {
 
 /// The oldest collective that is not over and was entered before `since`. Forgets those that are over.
 std::optional<Entered> entered_before(double since);
-
-/// Seconds on the steady clock.
-double steady_seconds();
 
 }  // namespace taugrid::comm::detail

@@ -24,8 +24,6 @@ class Transport {
   virtual ~Transport() = default;
   virtual void broadcast(at::Tensor& tensor, int root) = 0;
   virtual void all_reduce_sum(at::Tensor& tensor) = 0;
-  /// all [size·n], each rank's own → mine [n]: the n that are this rank's of the sum.
-  virtual void reduce_scatter_sum(const at::Tensor& all, at::Tensor& mine) = 0;
   virtual void all_gather(const at::Tensor& mine, at::Tensor& all) = 0;
 };
 

@@ -12,18 +12,21 @@ namespace taugrid::schedule::detail {
 
 class Deal {
  public:
-  /// `done`: one flag a unit. The units have passed check_units().
-  Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done);
+  /// `done`: one flag a unit. `groups` of `width` ranks each compute. The units have passed check_units().
+  Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done, int width = 1, int groups = 1);
 
-  /// The dearest unit whose needs are done and that nobody has (the first of equals); nothing where none is
-  /// ready.
-  std::optional<int> next();
+  /// The dearest unit whose needs are done and that nobody has (the first of equals). Nothing where none is
+  /// ready, or where it wants more groups than the `idle` ones: it waits for them, and others wait behind it.
+  std::optional<int> next(int idle = 1);
+  /// How many groups compute it together.
+  int groups_of(int unit) const;
   void finish(int unit);
   bool all_done() const { return left_ == 0; }
   int left() const { return left_; }
 
  private:
   const std::vector<WorkUnit>& units_;
+  int width_, groups_;
   std::vector<int> missing_;                 // a unit's needs that are not done
   std::vector<std::vector<int>> followers_;  // units that need it
   std::vector<int> ready_;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "suite/comm/runtime.hpp"
 #include "suite/schedule/detail/deal.hpp"
@@ -17,15 +18,21 @@ namespace taugrid::schedule::detail {
 /// A group leader's side. Messages travel on `comm`, which nothing else uses.
 class Asker {
  public:
-  explicit Asker(const comm::Communicator& comm) : comm_(comm) {}
-  /// Sleeps until there is a unit; -1: no more.
-  int ask() const;
+  Asker(const comm::Communicator& comm, int groups) : comm_(comm), groups_(groups) {}
+  /// A unit, and the groups that compute it together, ascending; -1: no more.
+  struct Order {
+    int unit = -1;
+    std::vector<int> groups;
+  };
+  /// Sleeps until there is a unit.
+  Order ask() const;
   void done(int unit) const;
   void interrupted(int unit) const;
   void progress(int unit, double fraction, std::string_view detail) const;
 
  private:
   const comm::Communicator& comm_;
+  int groups_;
 };
 
 /// Answers until each of `groups` leaders has been told that there is no more, or until destroyed. It sleeps
@@ -33,7 +40,7 @@ class Asker {
 class Dealer {
  public:
   Dealer(comm::Runtime& runtime, const comm::Communicator& comm, const std::vector<WorkUnit>& units,
-         Deal& deal, Progress* progress, int groups);
+         Deal& deal, Progress* progress, int groups, int width);
   /// Returns when all groups have been told.
   void join();
 
@@ -41,6 +48,7 @@ class Dealer {
   void serve(const std::stop_token& token);
   bool receive();
   void answer();
+  void send_order(int leader, int unit, const std::vector<int>& groups) const;
 
   comm::Runtime& runtime_;
   const comm::Communicator& comm_;
@@ -48,7 +56,8 @@ class Dealer {
   Deal& deal_;
   Progress* progress_;  // none: silent
   int groups_left_;
-  std::deque<int> waiting_;
+  int width_;
+  std::deque<int> waiting_;  // leaders, by their ranks
   std::jthread thread_;  // last: it uses the others
 };
 

@@ -45,7 +45,7 @@ TEST_P(At, AHangEndsAllAtTheLimit) {
 
 INSTANTIATE_TEST_SUITE_P(Collectives, At,
                          ::testing::Values("barrier", "broadcast", "text-broadcast", "all-reduce",
-                                           "all-reduce-beside", "reduce-scatter", "all-gather", "agreement",
+                                           "all-reduce-beside", "foreign", "all-gather", "agreement",
                                            "split"));
 
 TEST(Hang, OfAnotherHostIsAskedFor) {

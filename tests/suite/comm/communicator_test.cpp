@@ -78,14 +78,6 @@ at::Tensor sum_of_all(int size, std::int64_t n) {
   return sum;
 }
 
-TEST_P(Chunks, ScatteredSumIsTheSumsRows) {
-  const Communicator world(MPI_COMM_WORLD, GetParam());
-  const auto rows = 3 * world.size();
-  const auto mine = world.reduce_scatter_sum(values(world.rank(), rows * 7).view({rows, 7}), "test");
-  const auto expected = sum_of_all(world.size(), rows * 7).view({rows, 7}).narrow(0, 3 * world.rank(), 3);
-  EXPECT_TRUE(at::equal(mine, expected));
-}
-
 TEST_P(Chunks, SumsBesideOtherWorkAreTheSame) {
   const Communicator world(MPI_COMM_WORLD, GetParam());
   std::vector<at::Tensor> tensors;
@@ -143,11 +135,21 @@ TEST(Communicator, RefusesWhatItCannotMove) {
   EXPECT_THROW(world.all_reduce_sum(transposed, "test"), std::invalid_argument);
   EXPECT_THROW(world.all_reduce_sum(half, "test"), std::invalid_argument);
   EXPECT_THROW(world.all_gather(at::zeros({}), "test"), std::invalid_argument);
-  EXPECT_THROW(world.reduce_scatter_sum(at::zeros({}), "test"), std::invalid_argument);
-  if (world.size() > 1) {
-    EXPECT_THROW(world.reduce_scatter_sum(at::zeros({world.size() + 1}), "test"), std::invalid_argument);
-  }
   EXPECT_THROW(world.begin_all_reduce_sum(half, "test").wait(), std::invalid_argument);
+}
+
+TEST(Communicator, SomeRanksMakeAGroupWithoutTheOthers) {
+  const Communicator world(MPI_COMM_WORLD);
+  const int half = (world.size() + 1) / 2;
+  std::vector<int> ranks;
+  for (int r = half; r-- > 0;) ranks.push_back(r);  // in an order of their own
+  if (world.rank() >= half) return;
+  const auto group = world.among(ranks, 7, "test");
+  EXPECT_EQ(group.size(), half);
+  EXPECT_EQ(group.rank(), half - 1 - world.rank());
+  auto sum = at::ones({3});
+  group.all_reduce_sum(sum, "test");
+  EXPECT_TRUE(at::equal(sum, at::full({3}, static_cast<float>(half))));
 }
 
 TEST(Communicator, SplitsByColorAndKey) {
@@ -174,6 +176,7 @@ TEST(Communicator, AgreesOnlyWhereAllDo) {
 
 TEST(Watchdog, WatchesWhatGoesOnOnADeviceUntilItIsOver) {
   using namespace taugrid::comm::detail;
+  using taugrid::comm::steady_seconds;
   const auto group = std::make_shared<Group>();
   bool over = false;
   {

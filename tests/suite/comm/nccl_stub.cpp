@@ -93,12 +93,6 @@ ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataTyp
   MPI_Allreduce(MPI_IN_PLACE, to, number(count), type_of(type), MPI_SUM, comm->mpi);
   return note("all_reduce", count, type, stream);
 }
-ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream) {
-  if (op != ncclSum) return ncclInvalidArgument;
-  MPI_Reduce_scatter_block(from, to, number(count), type_of(type), MPI_SUM, comm->mpi);
-  return note("reduce_scatter", count, type, stream);
-}
 ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream) {
   MPI_Allgather(from, number(count), type_of(type), to, number(count), type_of(type), comm->mpi);

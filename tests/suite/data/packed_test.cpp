@@ -61,9 +61,9 @@ TEST(Packed, ReadsImages) {
   EXPECT_EQ(task.name, "pets");
   EXPECT_EQ(task.license, "CC0");
   EXPECT_EQ(task.class_names, (std::vector<std::string>{"cat", "dog", "größe"}));
-  EXPECT_EQ(task.logit_scale, 100);
+  EXPECT_EQ(task.head.logit_scale, 100);
   EXPECT_EQ(task.mean, (std::vector<float>{0.5F, 0.25F, 0}));
-  EXPECT_TRUE(torch::equal(task.head, torch::eye(3, 5)));
+  EXPECT_TRUE(torch::equal(task.head.weight, torch::eye(3, 5)));
   EXPECT_EQ(task.test.inputs.sizes(), (std::vector<std::int64_t>{4, 2, 2, 3}));
   EXPECT_EQ(task.test.inputs.scalar_type(), torch::kUInt8);
   EXPECT_TRUE(torch::equal(task.train.labels, torch::tensor({0, 1, 2, 1}, torch::kInt64)));

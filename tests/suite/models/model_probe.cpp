@@ -8,6 +8,7 @@
 #include "kernels/autodiff/products.hpp"
 #include "kernels/tangent/ntk.hpp"
 #include "suite/models/checkpoint.hpp"
+#include "suite/models/readout.hpp"
 #include "suite/store/safetensors.hpp"
 
 using namespace taugrid;
@@ -45,42 +46,42 @@ int main(int argc, char** argv) {
   store::TensorFile out;
   {
     const at::NoGradGuard no_grad;
-    out.tensors["encoded"] = encoder.encode(layout.views(checkpoint.theta), pixels);
+    out.tensors["encoded"] = encoder.encode(layout.views(checkpoint.state.theta), models::pictures(pixels));
   }
   if (in.tensors.count("head") != 0) {
-    const models::Head head{in.tensors.at("head"), in.tensors.at("scale").item<double>()};
+    const models::Readout head{.weight = in.tensors.at("head"), .scale = in.tensors.at("scale").item<double>()};
     const auto labels = in.tensors.at("labels");
     const auto tau = gather(layout, in, "tau.");
     const auto dual = autodiff::jvp(
-        layout, [&](const std::vector<Dual>& p) { return encoder.encode(p, pixels); }, checkpoint.theta, tau);
+        layout, [&](const std::vector<Dual>& p) { return encoder.encode(p, models::pictures(pixels)); }, checkpoint.state.theta, tau);
     out.tensors["jvp"] = dual.tangent;
     out.tensors["jvp_logits"] =
         autodiff::jvp(
-            layout, [&](const std::vector<Dual>& p) { return head.logits(encoder.encode(p, pixels)); },
-            checkpoint.theta, tau)
+            layout, [&](const std::vector<Dual>& p) { return head.logits(encoder.encode(p, models::pictures(pixels))); },
+            checkpoint.state.theta, tau)
             .tangent;
     const auto loss = [&](const std::vector<at::Tensor>& p) {
-      return at::cross_entropy_loss(head.logits(encoder.encode(p, pixels)), labels);
+      return at::cross_entropy_loss(head.logits(encoder.encode(p, models::pictures(pixels))), labels);
     };
-    const auto gradient = autodiff::gradient(layout, loss, checkpoint.theta);
+    const auto gradient = autodiff::gradient(layout, loss, checkpoint.state.theta);
     out.tensors["loss"] = at::full({1}, gradient.value);
     scatter(layout, out, "gradient.", gradient.gradient);
-    scatter(layout, out, "hvp.", autodiff::HessianVectorProduct(layout, loss, checkpoint.theta)(tau));
+    scatter(layout, out, "hvp.", autodiff::HessianVectorProduct(layout, loss, checkpoint.state.theta)(tau));
 
     const auto logits = [&](const std::vector<Recorded>& p) {
-      return head.logits(encoder.encode(p, pixels));
+      return head.logits(encoder.encode(p, models::pictures(pixels)));
     };
     autodiff::Recording recording;
-    autodiff::record(layout, logits, checkpoint.theta, recording);
+    autodiff::record(layout, logits, checkpoint.state.theta, recording);
     const auto per_sample =
         autodiff::per_sample_gradients(layout, recording, at::ones_like(recording.output).detach());
     out.tensors["per_sample_norm"] = per_sample.norm(2, 1);
     scatter(layout, out, "per_sample_sum.", per_sample.sum(0));
     const auto n = pixels.size(0);
-    out.tensors["gram"] = tangent::ntk_gram(layout, logits, checkpoint.theta, {0, 1}, {0, n});
-    out.tensors["gram_factors"] = tangent::ntk_gram(layout, logits, checkpoint.theta, {0, 1}, {1, n}, 64);
+    out.tensors["gram"] = tangent::ntk_gram(layout, logits, checkpoint.state.theta, {0, 1}, {0, n});
+    out.tensors["gram_factors"] = tangent::ntk_gram(layout, logits, checkpoint.state.theta, {0, 1}, {1, n - 1}, 64);
   }
   store::write_safetensors(argv[3], out);
-  if (argc > 4) models::write_checkpoint(argv[4], encoder, checkpoint.theta);
+  if (argc > 4) models::write_checkpoint(argv[4], encoder, checkpoint.state);
   return 0;
 }

@@ -10,6 +10,8 @@
 #include "kernels/tangent/ntk.hpp"
 #include "suite/error.hpp"
 #include "suite/models/checkpoint.hpp"
+#include "suite/models/readout.hpp"
+#include "suite/models/registry.hpp"
 #include "suite/store/safetensors.hpp"
 
 namespace taugrid::models {
@@ -59,8 +61,8 @@ TEST(Layout, BlocksCoverThetaInOrderAndFuseQueryKeyValue) {
 
 TEST(RandomTheta, SameSeedSameBytes) {
   const auto encoder = make_encoder(tiny, "tiny");
-  EXPECT_EQ(fingerprint(encoder->random_theta(3)), fingerprint(encoder->random_theta(3)));
-  EXPECT_NE(fingerprint(encoder->random_theta(3)), fingerprint(encoder->random_theta(4)));
+  EXPECT_EQ(fingerprint(encoder->random_state(3)), fingerprint(encoder->random_state(3)));
+  EXPECT_NE(fingerprint(encoder->random_state(3)), fingerprint(encoder->random_state(4)));
 }
 
 TEST(Linearised, ValueIsExactAtTheStartAndGradientIsThatOfTheTangent) {
@@ -68,18 +70,18 @@ TEST(Linearised, ValueIsExactAtTheStartAndGradientIsThatOfTheTangent) {
   const auto encoder = make_encoder(tiny, "tiny");
   const auto& layout = encoder->layout();
   at::manual_seed(1);
-  const auto theta = encoder->random_theta(1).to(at::kDouble);
+  const auto theta = encoder->random_state(1).theta.to(at::kDouble);
   auto tau = at::randn({layout.size()}, theta.options()) * 0.02;
   const auto direction = at::randn({layout.size()}, theta.options());
   const auto pixels = at::randn({3, 3, 16, 16}, theta.options());
   const auto loss_at = [&](const at::Tensor& t) {
     const auto f = autodiff::jvp(
-        layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pixels); }, theta, t);
+        layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pictures(pixels)); }, theta, t);
     return (f.value + f.tangent).square().sum().item<double>();
   };
   const auto blocks = autodiff::leaves(layout, theta);
   const auto f = autodiff::linearised(blocks, layout.views(tau), [&](const std::vector<autodiff::Dual>& p) {
-    return encoder->encode(p, pixels);
+    return encoder->encode(p, pictures(pixels));
   });
   EXPECT_FALSE(f.tangent.requires_grad());
   const auto cotangent = 2 * (f.value.detach() + f.tangent);
@@ -93,15 +95,15 @@ TEST(Jvp, AgreesWithCentralDifferencesInDouble) {
   const auto encoder = make_encoder(tiny, "tiny");
   const auto& layout = encoder->layout();
   at::manual_seed(2);
-  const auto theta = encoder->random_theta(1).to(at::kDouble);
+  const auto theta = encoder->random_state(1).theta.to(at::kDouble);
   const auto tau = at::randn({layout.size()}, theta.options()) * 0.02;
   const auto pixels = at::randn({2, 3, 16, 16}, theta.options());
   const at::NoGradGuard no_grad;
   const auto f = autodiff::jvp(
-      layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pixels); }, theta, tau);
+      layout, [&](const std::vector<autodiff::Dual>& p) { return encoder->encode(p, pictures(pixels)); }, theta, tau);
   const double h = 1e-5;
-  const auto difference = (encoder->encode(layout.views(theta + h * tau), pixels) -
-                           encoder->encode(layout.views(theta - h * tau), pixels)) /
+  const auto difference = (encoder->encode(layout.views(theta + h * tau), pictures(pixels)) -
+                           encoder->encode(layout.views(theta - h * tau), pictures(pixels))) /
                           (2 * h);
   EXPECT_LT(((f.tangent - difference).norm() / difference.norm()).item<double>(), 1e-8);
 }
@@ -110,10 +112,10 @@ TEST(NtkGram, IsTheProductOfWholeGradientsForAllRowsAnyRowsAndLittleMemory) {
   at::manual_seed(3);
   const auto encoder = make_encoder(tiny, "tiny");
   const auto& layout = encoder->layout();
-  const auto theta = encoder->random_theta(1).to(at::kDouble);
+  const auto theta = encoder->random_state(1).theta.to(at::kDouble);
   const auto pixels = at::randn({11, 3, 16, 16}, theta.options());  // more than a block, and a part of one
   auto weight = at::randn({4, 8}, theta.options());
-  const Head head{weight / weight.norm(2, 1, true), 10.0};
+  const Readout head{.weight = weight / weight.norm(2, 1, true), .scale = 10.0};
   const std::vector<std::int64_t> which = {2, 0};
 
   auto expected = at::empty({2, 11, 11}, theta.options());
@@ -121,7 +123,7 @@ TEST(NtkGram, IsTheProductOfWholeGradientsForAllRowsAnyRowsAndLittleMemory) {
     std::vector<at::Tensor> gradients;
     for (std::int64_t i = 0; i < 11; ++i) {
       const auto logit = [&](const std::vector<at::Tensor>& p) {
-        return head.logits(encoder->encode(p, pixels.narrow(0, i, 1)))[0][which[static_cast<std::size_t>(c)]];
+        return head.logits(encoder->encode(p, pictures(pixels.narrow(0, i, 1))))[0][which[static_cast<std::size_t>(c)]];
       };
       gradients.push_back(autodiff::gradient(layout, logit, theta).gradient);
     }
@@ -130,12 +132,12 @@ TEST(NtkGram, IsTheProductOfWholeGradientsForAllRowsAnyRowsAndLittleMemory) {
   }
 
   const auto logits = [&](const std::vector<autodiff::Recorded>& p) {
-    return head.logits(encoder->encode(p, pixels));
+    return head.logits(encoder->encode(p, pictures(pixels)));
   };
   for (const std::int64_t workspace : {std::int64_t{1} << 27, std::int64_t{1}}) {
-    for (const tangent::Rows rows : {tangent::Rows{0, 11}, tangent::Rows{3, 10}, tangent::Rows{10, 11}}) {
+    for (const Range rows : {Range{0, 11}, Range{3, 7}, Range{10, 1}}) {
       const auto found = tangent::ntk_gram(layout, logits, theta, which, rows, workspace);
-      const auto part = expected.slice(1, rows.begin, rows.end);
+      const auto part = expected.narrow(1, rows.begin, rows.count);
       EXPECT_LT((found - part).abs().max().item<double>(), 1e-12 * expected.abs().max().item<double>())
           << workspace << " " << rows.begin;
     }
@@ -149,9 +151,9 @@ TEST(Gradient, OfTrainedBlocksAloneIsThatPartOfTheWhole) {
   for (const auto& b : layout.blocks()) trained.push_back(b.kind == autodiff::Kind::attention_weight);
   const auto pixels = at::randn({2, 3, 16, 16});
   const auto loss = [&](const std::vector<at::Tensor>& p) {
-    return encoder->encode(p, pixels).square().sum();
+    return encoder->encode(p, pictures(pixels)).square().sum();
   };
-  const auto theta = encoder->random_theta(1);
+  const auto theta = encoder->random_state(1).theta;
   const auto whole = autodiff::gradient(layout, loss, theta).gradient;
   const auto some = autodiff::gradient(layout, loss, theta, trained).gradient;
   std::vector<at::Tensor> expected;
@@ -169,7 +171,7 @@ TEST(Checkpoint, BadFilesGetOneLine) {
   const auto encoder = make_encoder(tiny, "tiny");
   const auto read = [&] { read_checkpoint(folder); };
   EXPECT_NE(message_of(read).find("config.json"), std::string::npos);
-  write_checkpoint(folder, *encoder, encoder->random_theta(1));
+  write_checkpoint(folder, *encoder, encoder->random_state(1));
   EXPECT_EQ(message_of(read), "no error");
 
   auto file = store::read_safetensors(folder / "model.safetensors");

@@ -17,12 +17,14 @@ WorkUnit unit(std::string key, double cost, std::vector<std::string> needs = {})
 /// Many hosts of one rank each: nobody is in another's way.
 Launch apart(int ranks, int ranks_per_unit = 1) { return {ranks, ranks_per_unit, 1}; }
 
+using Groups = std::vector<std::vector<int>>;
+
 const std::vector<WorkUnit> independent = {unit("a", 3), unit("b", 2), unit("c", 2), unit("d", 1)};
 
 TEST(Replay, TheDearestGoesToTheGroupThatAsksFirst) {
   // a to rank 0, b to rank 1; at 2 c to rank 1; at 3 d to rank 0.
   const auto found = replay(independent, {3, 2, 2, 1}, apart(2), {});
-  EXPECT_EQ(found.group, (std::vector<int>{0, 1, 1, 0}));
+  EXPECT_EQ(found.groups, (Groups{{0}, {1}, {1}, {0}}));
   EXPECT_EQ(found.start, (std::vector<double>{0, 0, 2, 3}));
   EXPECT_EQ(found.end, (std::vector<double>{3, 2, 4, 4}));
   EXPECT_EQ(found.seconds, 4);
@@ -44,14 +46,25 @@ TEST(Replay, UnitsWaitForTheirNeeds) {
                                        unit("d", 8, {"a"})};
   const auto found = replay(units, {5, 4, 2, 3}, apart(2), {});
   EXPECT_EQ(found.start, (std::vector<double>{0, 0, 5, 5}));
-  EXPECT_EQ(found.group, (std::vector<int>{0, 1, 1, 0}));
+  EXPECT_EQ(found.groups, (Groups{{0}, {1}, {1}, {0}}));
   EXPECT_EQ(found.seconds, 8);
   EXPECT_EQ(longest_chain(units, {5, 4, 2, 3}), 8);
 }
 
 TEST(Replay, GroupsThatAskAtOnceAreServedInOrder) {
   const std::vector<WorkUnit> units = {unit("a", 2), unit("b", 2), unit("c", 1), unit("d", 1)};
-  EXPECT_EQ(replay(units, {2, 2, 1, 1}, apart(2), {}).group, (std::vector<int>{0, 1, 0, 1}));
+  EXPECT_EQ(replay(units, {2, 2, 1, 1}, apart(2), {}).groups, (Groups{{0}, {1}, {0}, {1}}));
+}
+
+TEST(Replay, AUnitThatWantsSeveralGroupsWaitsForThem) {
+  // c wants two ranks: it is the dearest from 2 on, and waits for rank 0; d waits behind it.
+  std::vector<WorkUnit> units = {unit("a", 3), unit("b", 2), unit("c", 8, {"b"}), unit("d", 1)};
+  units[2].ranks = 2;
+  const auto found = replay(units, {3, 2, 8, 1}, apart(2), {});
+  EXPECT_EQ(found.start, (std::vector<double>{0, 0, 3, 7}));
+  EXPECT_EQ(found.groups, (Groups{{0}, {1}, {0, 1}, {0}}));
+  EXPECT_EQ(found.seconds, 8);
+  EXPECT_EQ(replay(units, {3, 2, 8, 1}, apart(1), {}).seconds, 14);  // it takes what there is
 }
 
 TEST(Replay, GroupsOfSeveralRanksAndIdleOnes) {

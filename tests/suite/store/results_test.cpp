@@ -19,6 +19,7 @@ namespace {
 
 using namespace taugrid::store;
 using namespace taugrid::testing;
+namespace comm = taugrid::comm;
 
 constexpr std::int64_t tasks = 5;
 
@@ -48,7 +49,7 @@ class Results : public ::testing::Test {
     int ranks = 1;
     MPI_Comm_size(communicator, &ranks);
     const int rank = rank_in(communicator);
-    ResultsWriter writer(path, communicator);
+    ResultsWriter writer(path, comm::Communicator(communicator));
     writer.attribute("/", "schema_version", std::int64_t{1});
     // Ranks disagree here, as clocks do: rank 0's counts.
     writer.attribute("/", "started_utc", "rank " + std::to_string(rank));
@@ -59,10 +60,10 @@ class Results : public ::testing::Test {
     writer.scale("/d/alpha", torch::tensor({-1.0, 0.0, 1.0}), "alpha");
     writer.create("/s/cosine", Element::float64, {tasks, tasks}, {"task", "task"}, "1");
     for (std::int64_t row = 0; row < tasks; ++row) {
-      writer.write_rows("/s/cosine", row,
-                        row % ranks == rank
-                            ? torch::full({1, tasks}, static_cast<double>(row), torch::kFloat64)
-                            : torch::Tensor());
+      const std::vector<double> numbers(tasks, static_cast<double>(row));
+      std::vector<Slab> mine;
+      if (row % ranks == rank) mine.push_back({{row, 0}, {1, tasks}, numbers.data()});
+      writer.write_slabs("/s/cosine", mine);
       EXPECT_TRUE(writer.last_write_was_collective());
     }
     // Blocks [t, :, s, :]: several a rank, or none.
@@ -84,7 +85,7 @@ class Results : public ::testing::Test {
     EXPECT_TRUE(writer.last_write_was_collective());
     writer.create("/tau/one", Element::int32, {}, {});
     const std::int32_t seven = 7;
-    writer.write_rows("/tau/one", 0, rank == ranks - 1 ? 1 : 0, &seven);
+    writer.write_slabs("/tau/one", rank == ranks - 1 ? std::vector<Slab>{{{}, {}, &seven}} : std::vector<Slab>{});
     EXPECT_TRUE(writer.last_write_was_collective());
     writer.create("/tau/unmeasured", Element::float64, {2}, {"point"});
     writer.put("/pairs/empty", torch::empty({0, 2}, torch::kInt64), {"pair", "point"});
@@ -160,7 +161,7 @@ TEST_F(Results, ScalesAreAttached) {
 
 TEST_F(Results, AbsentUnlessCommitted) {
   {
-    ResultsWriter writer(folder_ / "r.h5", MPI_COMM_WORLD);
+    ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD));
     writer.put("/x", torch::ones({2}), {"n"});
   }
   MPI_Barrier(MPI_COMM_WORLD);
@@ -169,12 +170,12 @@ TEST_F(Results, AbsentUnlessCommitted) {
 }
 
 TEST_F(Results, AllRanksLearnOfOneRanksMistake) {
-  ResultsWriter writer(folder_ / "r.h5", MPI_COMM_WORLD);
+  ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD));
   writer.create("/x", Element::float64, {2}, {"n"});
   const double value = 1;
   const int last = ranks_ - 1;
   try {
-    writer.write_rows("/x", rank_ == last ? 2 : 0, 1, &value);
+    writer.write_slabs("/x", {{{rank_ == last ? 2 : 0}, {1}, &value}});
     ADD_FAILURE() << "no error";
   } catch (const std::logic_error& error) {
     expect_contains(error.what(), "exceeds the shape [2] (rank " + std::to_string(last) + ")");
@@ -189,7 +190,7 @@ TEST_F(Results, TheCallersOwnExceptionLeavesNoFile) {
   // Unwinding may happen on one rank alone, so nothing collective is done then; no rank may hang,
   // neither here nor in MPI_Finalize.
   const auto stop = [&] {
-    ResultsWriter writer(folder_ / "r.h5", MPI_COMM_WORLD);
+    ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD));
     writer.put("/x", torch::ones({2}), {"n"});
     throw std::runtime_error("stop");
   };
@@ -203,15 +204,15 @@ TEST_F(Results, DifferentCallsAreFoundOut) {
   if (ranks_ == 1) {
     GTEST_SKIP();
   }
-  ResultsWriter writer(folder_ / "r.h5", MPI_COMM_WORLD);
+  ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD));
   EXPECT_THROW(writer.create(rank_ == 0 ? "/x" : "/y", Element::float64, {2}, {"n"}), std::logic_error);
-  ResultsWriter other(folder_ / "s.h5", MPI_COMM_WORLD);
+  ResultsWriter other(folder_ / "s.h5", comm::Communicator(MPI_COMM_WORLD));
   EXPECT_THROW(other.put("/x", torch::ones({rank_ == 0 ? 2 : 3}), {"n"}), std::logic_error);
 }
 
 TEST_F(Results, WrongCallsAreRefused) {
   const auto refused = [&](const std::function<void(ResultsWriter&)>& call) {
-    ResultsWriter writer(folder_ / "r.h5", MPI_COMM_WORLD);
+    ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD));
     writer.create("/x", Element::float64, {2, 3}, {"n", "m"});
     EXPECT_THROW(call(writer), std::logic_error);
   };
@@ -219,15 +220,14 @@ TEST_F(Results, WrongCallsAreRefused) {
   refused([](auto& w) { w.create("y", Element::float64, {2}, {"n"}); });
   refused([](auto& w) { w.create("/y", Element::float64, {2}, {}); });
   refused([](auto& w) { w.create("/y", Element::float64, {2}, {"/no/scale"}); });
-  refused([](auto& w) { w.write_rows("/z", 0, 0, nullptr); });
-  refused([](auto& w) { w.write_rows("/x", 0, 1, nullptr); });
-  refused([](auto& w) { w.write_rows("/x", 0, torch::ones({1, 2}, torch::kFloat64)); });
-  refused([](auto& w) { w.write_rows("/x", 0, torch::ones({1, 3}, torch::kFloat32)); });
+  refused([](auto& w) { w.write_slabs("/z", {}); });
+  refused([](auto& w) { w.write_slabs("/x", {{{0, 0}, {1, 3}, nullptr}}); });
+  refused([](auto& w) { w.write_slabs("/x", {{{0}, {1}, &w}}); });
   refused([](auto& w) { w.put("/y", torch::zeros({1}, torch::kComplexFloat), {"n"}); });
 }
 
 TEST_F(Results, AnUnwritableFolderIsAnInputErrorOnAllRanks) {
-  expect_contains(message_of([&] { ResultsWriter(folder_ / "no" / "r.h5", MPI_COMM_WORLD); }),
+  expect_contains(message_of([&] { ResultsWriter(folder_ / "no" / "r.h5", comm::Communicator(MPI_COMM_WORLD)); }),
                   "No such file or directory");
 }
 
@@ -243,7 +243,7 @@ TEST_F(Results, AFullDiskIsAnInputErrorOnAllRanks) {
     GTEST_SKIP() << "a small file system needs the right to mount";
   }
   {
-    ResultsWriter writer(full / "r.h5", MPI_COMM_WORLD);
+    ResultsWriter writer(full / "r.h5", comm::Communicator(MPI_COMM_WORLD));
     writer.put("/small", torch::ones({8}), {"n"});
     expect_contains(message_of([&] { writer.put("/large", torch::ones({1 << 18}), {"m"}); }),
                     "r.h5: No space left on device; free space");
@@ -251,7 +251,7 @@ TEST_F(Results, AFullDiskIsAnInputErrorOnAllRanks) {
   }
   {
     // Many small things fill it too.
-    ResultsWriter writer(full / "s.h5", MPI_COMM_WORLD);
+    ResultsWriter writer(full / "s.h5", comm::Communicator(MPI_COMM_WORLD));
     const auto fill = [&] {
       for (int i = 0; i < 1000; ++i) {
         writer.attribute("/g" + std::to_string(i), "text", std::string(1000, 'x'));

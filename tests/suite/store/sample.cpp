@@ -18,7 +18,7 @@ void write_results(const std::filesystem::path& folder) {
   int ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  store::ResultsWriter writer(folder / "results.h5", MPI_COMM_WORLD);
+  store::ResultsWriter writer(folder / "results.h5", taugrid::comm::Communicator(MPI_COMM_WORLD));
   writer.attribute("/", "schema_version", std::int64_t{1});
   writer.attribute("/", "command_line", std::string("taugrid run ü.toml"));
   writer.attribute("/provenance", "hosts", std::vector<std::string>{"a", "b"});
@@ -26,10 +26,10 @@ void write_results(const std::filesystem::path& folder) {
   writer.scale("/disentanglement/linear/alpha", torch::tensor({-1.0, 0.0, 1.0, 2.0}), "alpha");
   writer.create("/similarity/linear/cosine", store::Element::float64, {3, 3}, {"task", "task"}, "1");
   for (std::int64_t row = 0; row < 3; ++row) {
-    const bool mine = row % ranks == rank;
-    writer.write_rows(
-        "/similarity/linear/cosine", row,
-        mine ? torch::full({1, 3}, static_cast<double>(row), torch::kFloat64) : torch::Tensor());
+    const std::vector<double> numbers(3, static_cast<double>(row));
+    std::vector<store::Slab> mine;
+    if (row % ranks == rank) mine.push_back({{row, 0}, {1, 3}, numbers.data()});
+    writer.write_slabs("/similarity/linear/cosine", mine);
   }
   writer.put("/addition/linear/absolute", torch::tensor(0.5F), {});
   writer.create("/never/measured", store::Element::float32, {2}, {"pair"}, "s");

@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""ImageNet's class names, from the several files in which people have them, to the folders that are there."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from errors import InputError, shown
+
+WORDNET = re.compile(r"n\d{8}")  # how ImageNet's folders are named
+NAMED = re.compile(r"(\S+)[\s,:]+(?:\d+\s+)?(\S.*)")  # a folder, its number in some lists, its name
+
+
+def named_entries(table: Any, folders: Sequence[str]) -> Iterator[tuple[str | None, Any]]:
+    """(the folder that an entry is for, or None where only its place tells; its name)."""
+    if isinstance(table, dict):
+        for key, value in table.items():
+            if isinstance(value, list) and len(value) == 2:  # {"0": ["n01440764", "tench"]}
+                yield value[0], value[1]
+            else:  # {"n01440764": "tench"} or {"0": "tench"}
+                yield (key if key in folders or WORDNET.fullmatch(key) else None), value
+    else:
+        for line in table:
+            found = NAMED.fullmatch(line) if isinstance(line, str) else None
+            if isinstance(line, list) and len(line) == 2:
+                yield line[0], line[1]
+            elif found and (found[1] in folders or WORDNET.fullmatch(found[1])):
+                yield found[1], found[2]
+            else:
+                yield None, line
+
+
+def names_of(path: Path, folders: Sequence[str]) -> list[str]:
+    """Class names in the order of the folders, from lines or JSON.
+
+    Where entries say which folder they are for, they are matched by it, for the folders may be a part of ImageNet's.
+    Only where none does, there must be one for each folder, in their order.
+    """
+    wanted = f"{len(folders)} names: one a line, a JSON list, or a JSON object from folder or number to name"
+    try:
+        text = path.read_text("utf-8-sig")
+        table = json.loads(text) if path.suffix.lower() == ".json" else text.splitlines()
+    except FileNotFoundError:
+        raise InputError(f"{path}: not found; expected {wanted}") from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: {error}; expected {wanted}") from None
+    if not isinstance(table, dict | list):
+        raise InputError(f"{path}: neither a list nor an object; expected {wanted}")
+    if isinstance(table, list):
+        table = [line.strip() if isinstance(line, str) else line for line in table]
+        table = [line for line in table if line != ""]
+    entries = list(named_entries(table, folders))
+    for folder, name in entries:
+        if not isinstance(folder, str | None) or not isinstance(name, str) or not name.strip():
+            raise InputError(f"{path}: an entry that is no name; expected {wanted}")
+    known: dict[str, str] = {}
+    for folder, name in entries:
+        if folder is not None and known.setdefault(folder, name) != name:
+            raise InputError(f"{path}: {shown(folder)} has two names; expected {wanted}")
+    if not known:
+        if len(entries) != len(folders) or (isinstance(table, dict) and set(table) != set(map(str, range(len(table))))):
+            raise InputError(
+                f"{path}: {len(entries)} entries, none with its folder, for {len(folders)} folders; expected {wanted}"
+            )
+        values = [table[str(number)] for number in range(len(table))] if isinstance(table, dict) else table
+        return [" ".join(name.replace("_", " ").split()) for name in values]
+    for folder in folders:
+        if folder not in known:
+            raise InputError(f"{path}: names {len(known)} folders, but not {folder}; expected {wanted}")
+    return [" ".join(known[folder].replace("_", " ").split()) for folder in folders]

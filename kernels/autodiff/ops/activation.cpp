@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Functions of each number by itself, and sums of two.
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "kernels/autodiff/detail/rules.hpp"
+#include "kernels/autodiff/ops.hpp"
+
+namespace taugrid::autodiff {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using Variables = torch::autograd::variable_list;
+
+constexpr double slope = 1.702;  // of quick GELU
+
+// x·σ(s x) = silu(s x)/s with s = 1.702, whose derivative is silu'(s x): ATen's fused silu, both ways, and
+// the second derivative by hand. Autograd alone would take two passes over memory more in each direction.
+
+/// g ⊙ silu'(s x)
+struct QuickGeluSlope : Function<QuickGeluSlope> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& g, const at::Tensor& x) {
+    context->save_for_backward({g, x});
+    return at::silu_backward(g, x * slope);
+  }
+  /// A graph of ∇L is kept for many Hessian-vector products, so the two factors, which are the same in all of
+  /// them, are computed in the first: a product is then two passes instead of fourteen.
+  static Variables backward(AutogradContext* context, const Variables& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "quick GELU has no third derivative here");
+    auto& kept = context->saved_data;
+    if (kept.find("slope") == kept.end()) {
+      const auto saved = context->get_saved_variables();
+      const auto &g = saved[0], &x = saved[1];
+      const auto u = x * slope, sigma = at::sigmoid(u);
+      kept["slope"] = at::silu_backward(at::ones_like(u), u);
+      // silu''(u) = σ (1 − σ) (2 + u (1 − 2σ))
+      kept["curvature"] = g * slope * (sigma - sigma * sigma) * (2 + u * (1 - 2 * sigma));
+    }
+    const auto& h = gradients[0];
+    return {h * kept["slope"].toTensor(), h * kept["curvature"].toTensor()};
+  }
+};
+
+struct QuickGelu : Function<QuickGelu> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    return at::silu(x * slope).mul_(1.0 / slope);
+  }
+  static Variables backward(AutogradContext* context, const Variables& gradients) {
+    return {QuickGeluSlope::apply(gradients[0], context->get_saved_variables()[0])};
+  }
+};
+
+/// φ'(x) ⊙ dx
+at::Tensor directional(const at::Tensor& x, const at::Tensor& dx, Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return at::gelu_backward(dx, x);
+    case Activation::relu:
+      return at::threshold_backward(dx, x, 0);
+    case Activation::quick_gelu:
+      break;
+  }
+  return at::silu_backward(dx, x * slope);  // silu'(s x) dx
+}
+
+}  // namespace
+
+at::Tensor activate(const at::Tensor& x, Activation activation) {
+  if (activation == Activation::gelu) return at::gelu(x);
+  if (activation == Activation::relu) return at::relu(x);
+  return QuickGelu::apply(x);
+}
+
+Dual activate(const Dual& x, Activation activation) {
+  return {activate(x.value, activation), detail::tangent_of([&] {
+            return x.tangent.defined() ? directional(x.value, x.tangent, activation) : at::Tensor();
+          })};
+}
+
+Recorded activate(const Recorded& x, Activation activation) {
+  return {activate(x.value, activation), x.tape, -1};
+}
+
+Counted activate(const Counted& x, Activation activation) {
+  auto y = detail::counted(x.meter, x.shape);
+  if (activation == Activation::quick_gelu) y.meter->pass(detail::numbers(x), detail::numbers(x));
+  // ReLU's slope follows from its result.
+  detail::keep(activation == Activation::relu ? y : x);
+  return y;
+}
+
+at::Tensor add(const at::Tensor& x, const at::Tensor& y) { return x + y; }
+
+Dual add(const Dual& x, const Dual& y) {
+  return {x.value + y.value, detail::tangent_of([&] { return detail::sum_of(x.tangent, y.tangent); })};
+}
+
+Recorded add(const Recorded& x, const Recorded& y) { return {x.value + y.value, x.tape, -1}; }
+
+Counted add(const Counted& x, const Counted&) { return detail::counted(x.meter, x.shape); }
+
+at::Tensor constant(const at::Tensor& x, const at::Tensor&) { return x; }
+Dual constant(const at::Tensor& x, const Dual&) { return {x, {}}; }
+Recorded constant(const at::Tensor& x, const Recorded& like) { return {x, like.tape, -1}; }
+Counted constant(const at::Tensor& x, const Counted& like) {
+  return {x.sizes().vec(), like.meter->allocate(static_cast<double>(x.numel()), true), like.meter, -1};
+}
+
+at::TensorOptions options_of(const at::Tensor& x) { return x.options().requires_grad(false); }
+at::TensorOptions options_of(const Dual& x) { return options_of(x.value); }
+at::TensorOptions options_of(const Recorded& x) { return options_of(x.value); }
+at::TensorOptions options_of(const Counted&) { return at::kFloat; }
+
+}  // namespace taugrid::autodiff

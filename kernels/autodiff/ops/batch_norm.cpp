@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Batch norm by stored statistics, an affine map of each channel; and, in training, by those of the batch, which
+// may be spread over several ranks.
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <stdexcept>
+
+#include "kernels/autodiff/detail/rules.hpp"
+#include "kernels/autodiff/ops.hpp"
+
+namespace taugrid::autodiff {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using Variables = torch::autograd::variable_list;
+
+/// [channels] as a factor of pictures.
+at::Tensor by_channel(const at::Tensor& of) { return of.view({1, -1, 1, 1}); }
+
+/// Σ over samples and places: [channels], float64.
+at::Tensor channel_sums(const at::Tensor& x) { return x.to(at::kDouble).sum(at::IntArrayRef{0, 2, 3}); }
+
+double per_channel(const at::Tensor& x) { return static_cast<double>(x.size(0) * x.size(2) * x.size(3)); }
+
+struct Moments {
+  at::Tensor mean, variance;  // [channels] float64, the variance of the batch as a population
+  at::Tensor count;           // float64 []: samples times places, of all ranks
+};
+
+Moments moments_of(const at::Tensor& x, const BatchStatistics& batch) {
+  const auto channels = x.size(1);
+  // Two rounds, so that the variance is no difference of large numbers: sums and count, then squares.
+  auto sums = at::cat({channel_sums(x), at::full({1}, per_channel(x), x.options().dtype(at::kDouble))});
+  if (batch.sum_over_ranks) batch.sum_over_ranks(sums);
+  const auto count = sums[channels];
+  const auto mean = sums.narrow(0, 0, channels) / count;
+  auto squares = (x.to(at::kDouble) - by_channel(mean)).square().sum(at::IntArrayRef{0, 2, 3});
+  if (batch.sum_over_ranks) batch.sum_over_ranks(squares);
+  return {mean, squares / count, count};
+}
+
+/// y = w x̂ + b with x̂ = (x − μ)/√(σ² + ε), μ and σ² those of x over all ranks.
+struct NormaliseByBatch : Function<NormaliseByBatch> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, double eps, BatchStatistics* batch) {
+    const auto m = moments_of(x, *batch);
+    const auto rstd = (m.variance + eps).rsqrt();
+    const auto x_hat =
+        x.sub(by_channel(m.mean.to(x.scalar_type()))).mul_(by_channel(rstd.to(x.scalar_type())));
+    batch->found.push_back(m.mean);
+    batch->found.push_back(m.variance * (m.count / (m.count - 1).clamp_min(1)));
+    context->save_for_backward({x_hat, weight});
+    context->saved_data["rstd"] = rstd;
+    context->saved_data["count"] = m.count;
+    context->saved_data["batch"] = reinterpret_cast<std::int64_t>(batch);  // which outlives the step
+    return x_hat.mul(by_channel(weight)).add_(by_channel(bias));
+  }
+  /// dx = w/√(σ² + ε) ⊙ (dy − mean(dy) − x̂ ⊙ mean(dy ⊙ x̂)), the means over all ranks.
+  static Variables backward(AutogradContext* context, const Variables& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "batch norm in training has no second derivative here");
+    const auto saved = context->get_saved_variables();
+    const auto &dy = gradients[0], &x_hat = saved[0], &weight = saved[1];
+    const auto db = channel_sums(dy), dw = channel_sums(dy * x_hat);
+    const auto* batch = reinterpret_cast<const BatchStatistics*>(context->saved_data["batch"].toInt());
+    auto sums = at::stack({db, dw});
+    if (batch->sum_over_ranks) batch->sum_over_ranks(sums);
+    sums.div_(context->saved_data["count"].toTensor());
+    const auto type = dy.scalar_type();
+    const auto factor = context->saved_data["rstd"].toTensor().to(type) * weight;
+    auto dx = dy.sub(by_channel(sums[0].to(type)))
+                  .sub_(x_hat * by_channel(sums[1].to(type)))
+                  .mul_(by_channel(factor));
+    return {dx, dw.to(type), db.to(type), {}, {}};
+  }
+};
+
+void only_stored(const BatchStatistics* batch) {
+  if (batch != nullptr)
+    throw std::logic_error("batch norm by the batch's own statistics is for plain values: samples mix");
+}
+
+at::Tensor normalised(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd) {
+  return (x - by_channel(mean)) * by_channel(rstd);
+}
+
+}  // namespace
+
+at::Tensor batch_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const at::Tensor& mean, const at::Tensor& variance, double eps,
+                      BatchStatistics* batch) {
+  if (batch != nullptr) return NormaliseByBatch::apply(x, weight, bias, eps, batch);
+  return at::batch_norm(x, weight, bias, mean, variance, /*training=*/false, 0, eps, false);
+}
+
+Dual batch_norm(const Dual& x, const Dual& weight, const Dual& bias, const at::Tensor& mean,
+                const at::Tensor& variance, double eps, BatchStatistics* batch) {
+  only_stored(batch);
+  Dual y{batch_norm(x.value, weight.value, bias.value, mean, variance, eps, nullptr), {}};
+  y.tangent = detail::tangent_of([&] {  // dw ⊙ x̂ + db + w/√(σ² + ε) ⊙ dx
+    const auto rstd = (variance + eps).rsqrt();
+    at::Tensor t;
+    if (weight.tangent.defined())
+      t = normalised(x.value, mean, rstd).mul_(by_channel(weight.tangent)).add_(by_channel(bias.tangent));
+    if (x.tangent.defined()) t = detail::sum_of(t, x.tangent * by_channel(rstd * weight.value));
+    return t;
+  });
+  return y;
+}
+
+Recorded batch_norm(const Recorded& x, const Recorded& weight, const Recorded& bias, const at::Tensor& mean,
+                    const at::Tensor& variance, double eps, BatchStatistics* batch) {
+  only_stored(batch);
+  Recorded y{batch_norm(x.value, weight.value, bias.value, mean, variance, eps, nullptr), x.tape, -1};
+  const auto output = detail::keep(*y.tape, y.value);
+  const auto normed = normalised(x.value.detach(), mean, (variance + eps).rsqrt());
+  y.tape->uses.push_back({Use::Form::channel_scale, weight.block, normed, {}, output});
+  y.tape->uses.push_back({Use::Form::channel_sum, bias.block, {}, {}, output});
+  return y;
+}
+
+Counted batch_norm(const Counted& x, const Counted&, const Counted&, const at::Tensor&, const at::Tensor&,
+                   double, BatchStatistics*) {
+  auto y = detail::counted(x.meter, x.shape);
+  detail::keep(x);
+  y.meter->pass(0, detail::numbers(x));
+  y.meter->record(y.storage);
+  y.meter->record(detail::numbers(x));
+  return y;
+}
+
+}  // namespace taugrid::autodiff

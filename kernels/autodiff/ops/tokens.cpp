@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Tokens of a sequence: a first one, their positions, what is read of them.
+#include <ATen/ATen.h>
+
+#include "kernels/autodiff/detail/rules.hpp"
+#include "kernels/autodiff/ops.hpp"
+
+namespace taugrid::autodiff {
+
+using detail::tangent_of;
+
+at::Tensor prepend_token(const at::Tensor& token, const at::Tensor& x) {
+  return at::cat({token.view({1, 1, -1}).expand({x.size(0), 1, x.size(2)}), x}, 1);
+}
+
+Dual prepend_token(const Dual& token, const Dual& x) {
+  Dual y{prepend_token(token.value, x.value), {}};
+  y.tangent = tangent_of([&] {
+    if (!token.tangent.defined() && !x.tangent.defined()) return at::Tensor();
+    const auto t = token.tangent.defined() ? token.tangent : at::zeros_like(token.value);
+    return prepend_token(t, x.tangent.defined() ? x.tangent : at::zeros_like(x.value));
+  });
+  return y;
+}
+
+Recorded prepend_token(const Recorded& token, const Recorded& x) {
+  Recorded y{prepend_token(token.value, x.value), x.tape, -1};
+  y.tape->uses.push_back({Use::Form::token, token.block, {}, {}, detail::keep(*y.tape, y.value)});
+  return y;
+}
+
+Counted prepend_token(const Counted&, const Counted& x) {
+  auto y = detail::counted(x.meter, {x.shape[0], x.shape[1] + 1, x.shape[2]});
+  y.meter->record(y.storage);
+  return y;
+}
+
+namespace {
+
+/// The rows of `position` that x has tokens for.
+at::Tensor first_rows(const at::Tensor& position, const at::Tensor& x) {
+  return position.size(0) == x.size(1) ? position : position.narrow(0, 0, x.size(1));
+}
+
+}  // namespace
+
+at::Tensor add_position(const at::Tensor& x, const at::Tensor& position) {
+  return x + first_rows(position, x);
+}
+
+Dual add_position(const Dual& x, const Dual& position) {
+  Dual y{add_position(x.value, position.value), {}};
+  y.tangent = tangent_of([&] {
+    if (!position.tangent.defined()) return x.tangent;
+    const auto t = first_rows(position.tangent, x.value);
+    return x.tangent.defined() ? x.tangent + t : t.expand_as(x.value).contiguous();
+  });
+  return y;
+}
+
+Recorded add_position(const Recorded& x, const Recorded& position) {
+  Recorded y{add_position(x.value, position.value), x.tape, -1};
+  y.tape->uses.push_back({Use::Form::whole, position.block, {}, {}, detail::keep(*y.tape, y.value)});
+  return y;
+}
+
+Counted add_position(const Counted& x, const Counted&) {
+  auto y = detail::counted(x.meter, x.shape);
+  y.meter->record(y.storage);
+  return y;
+}
+
+at::Tensor first_token(const at::Tensor& x) { return x.select(1, 0); }
+
+Dual first_token(const Dual& x) {
+  return {first_token(x.value), x.tangent.defined() ? first_token(x.tangent) : at::Tensor()};
+}
+
+Recorded first_token(const Recorded& x) { return {first_token(x.value), x.tape, -1}; }
+
+Counted first_token(const Counted& x) {  // a view: all tokens stay where they are
+  return {{x.shape[0], x.shape[2]}, x.storage, x.meter, -1};
+}
+
+at::Tensor weighted_tokens(const at::Tensor& x, const at::Tensor& weights) {
+  return (x * weights.unsqueeze(-1)).sum(1);
+}
+
+Dual weighted_tokens(const Dual& x, const at::Tensor& weights) {
+  return {weighted_tokens(x.value, weights), tangent_of([&] {
+            return x.tangent.defined() ? weighted_tokens(x.tangent, weights) : at::Tensor();
+          })};
+}
+
+Recorded weighted_tokens(const Recorded& x, const at::Tensor& weights) {
+  return {weighted_tokens(x.value, weights), x.tape, -1};
+}
+
+Counted weighted_tokens(const Counted& x, const at::Tensor&) {
+  x.meter->pass(detail::numbers(x), detail::numbers(x));
+  return detail::counted(x.meter, {x.shape[0], x.shape[2]});
+}
+
+}  // namespace taugrid::autodiff

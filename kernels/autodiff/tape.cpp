@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/autodiff/tape.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <stdexcept>
+
+namespace taugrid::autodiff {
+namespace {
+
+using Form = Use::Form;
+
+/// [n, d] counts as one token.
+at::Tensor tokens(const at::Tensor& x) { return x.contiguous().view({x.size(0), -1, x.size(-1)}); }
+
+/// Pictures [n, channels, h, w] → [n, places, channels].
+at::Tensor places_of(const at::Tensor& x) { return x.flatten(2).transpose(1, 2); }
+
+}  // namespace
+
+bool is_factored(const Use& use) {
+  return use.form == Form::product || use.form == Form::convolution || use.form == Form::lookup ||
+         use.form == Form::rows;
+}
+
+Factors factors(const Use& use, const at::Tensor& dy) {
+  switch (use.form) {
+    case Form::product:
+      return {{tokens(dy), {}}, {tokens(use.input), {}}};
+    case Form::convolution:
+      return {{places_of(dy), {}}, {use.input, {}}};
+    case Form::lookup:
+      return {{{}, use.places}, {tokens(dy), {}}};
+    case Form::rows:
+      return {{{}, use.places.unsqueeze(0).expand({dy.size(0), -1})},
+              {dy.unsqueeze(2) * use.input.unsqueeze(1), {}}};
+    default:
+      throw std::logic_error("factors: not of a matrix");
+  }
+}
+
+at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Tensor& dy) {
+  const auto n = dy.size(0);
+  switch (use.form) {
+    case Form::product:
+    case Form::convolution: {
+      const auto f = factors(use, dy);
+      return at::bmm(f.left.vectors.transpose(1, 2), f.right.vectors).view({n, -1});
+    }
+    case Form::lookup:
+    case Form::rows: {
+      const auto f = factors(use, dy);
+      auto gradient = at::zeros({n, block.shape[0], block.shape[1]}, dy.options());
+      const auto index = f.left.places.unsqueeze(2).expand_as(f.right.vectors);
+      return gradient.scatter_add_(1, index, f.right.vectors).view({n, -1});
+    }
+    case Form::sum:
+      return tokens(dy).sum(1);
+    case Form::scale:
+      return tokens((dy * use.input).contiguous()).sum(1);
+    case Form::channel_sum:
+      return places_of(dy).sum(1);
+    case Form::channel_scale:
+      return places_of(dy * use.input).sum(1);
+    case Form::whole: {
+      const auto used = dy.reshape({n, -1});
+      return used.size(1) == block.count ? used : at::constant_pad_nd(used, {0, block.count - used.size(1)});
+    }
+    case Form::token:
+      return dy.select(1, 0);
+  }
+  throw std::logic_error("per_sample_gradient: unknown form");
+}
+
+void record(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta,
+            Recording& recording) {
+  const at::AutoGradMode grad(true);
+  const auto blocks = layout.views(theta.detach());
+  std::vector<Recorded> recorded;
+  recorded.reserve(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    recorded.push_back({blocks[i], &recording.tape, static_cast<int>(i)});
+  }
+  recording.output = f(recorded).value;
+}
+
+std::vector<at::Tensor> output_gradients(const Recording& recording, const at::Tensor& cotangent,
+                                         bool keep_graph) {
+  return torch::autograd::grad({recording.output}, recording.tape.outputs, {cotangent}, keep_graph, false,
+                               true);
+}
+
+at::Tensor per_sample_gradients(const Layout& layout, const Recording& recording, const at::Tensor& cotangent,
+                                bool keep_graph) {
+  const auto gradients = output_gradients(recording, cotangent, keep_graph);
+  auto all = at::zeros({cotangent.size(0), layout.size()}, cotangent.options());
+  for (const auto& use : recording.tape.uses) {
+    if (!gradients[use.output].defined()) continue;
+    const auto& block = layout.blocks()[static_cast<std::size_t>(use.block)];
+    all.narrow(1, block.offset, block.count)
+        .add_(per_sample_gradient(use, block, gradients[use.output]));
+  }
+  return all;
+}
+
+}  // namespace taugrid::autodiff

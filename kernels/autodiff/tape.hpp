@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// From a recorded forward pass to the gradients of single samples. Samples do not mix, so the gradient of a sum
+// over samples holds each sample's own, and one backward pass a cotangent serves all of them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "kernels/autodiff/layout.hpp"
+#include "kernels/autodiff/numbers.hpp"
+
+namespace taugrid::autodiff {
+
+/// One side of an outer product over t tokens: vectors [n, t, width], or unit vectors e_i given by their places
+/// i, int64 [n, t].
+struct Side {
+  at::Tensor vectors;
+  at::Tensor places;
+};
+
+/// The gradient of a matrix block of one use, Σ_tokens left ⊗ right, not multiplied out.
+struct Factors {
+  Side left, right;
+};
+
+/// Whether the use's gradient is such a sum; else it is a plain tensor.
+bool is_factored(const Use& use);
+
+/// From the gradient dy of the use's output. Throws std::logic_error unless is_factored().
+Factors factors(const Use& use, const at::Tensor& output_gradient);
+
+/// One use's per-sample gradient [n, block.count].
+at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Tensor& output_gradient);
+
+/// Forward pass with a tape of parameter uses; the graph runs through layer outputs only.
+struct Recording {
+  Tape tape;
+  at::Tensor output;
+};
+void record(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta, Recording& recording);
+
+/// Gradients of ⟨output, cotangent⟩ with respect to each output on the tape; undefined where none flows.
+/// `keep_graph`: for a further cotangent.
+std::vector<at::Tensor> output_gradients(const Recording& recording, const at::Tensor& cotangent,
+                                         bool keep_graph);
+
+/// Per-sample gradients [n, P] of ⟨output, cotangent⟩, in one backward pass.
+at::Tensor per_sample_gradients(const Layout& layout, const Recording& recording, const at::Tensor& cotangent,
+                                bool keep_graph = false);
+
+}  // namespace taugrid::autodiff

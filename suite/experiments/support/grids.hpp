@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "suite/config/config.hpp"
+
+namespace taugrid::experiments {
+
+/// The coefficients of task addition, key `alpha`: 21 from 0 to 1 unless given (papers 1 and 3); with 1, for one-shot
+/// addition. Throws InputError.
+std::vector<double> addition_grid(config::Section& section);
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/support/registry.hpp"
+
+#include <algorithm>
+
+#include "suite/error.hpp"
+
+namespace taugrid::experiments {
+
+Experiments make_experiments(config::Config& config, const Study& study) {
+  auto all = registered();
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.place < b.place; });
+  Experiments made;
+  for (const auto& each : all) {
+    auto experiment = each.maker(config, study);
+    if (!experiment) continue;
+    made.push_back(std::move(experiment));
+    if (made.back()->alone()) break;
+  }
+  return made;
+}
+
+std::unique_ptr<Experiment> make_experiment(const std::string& name, config::Config& config,
+                                            const Study& study) {
+  for (const auto& each : registered()) {
+    if (each.name == name) return each.maker(config, study);
+  }
+  throw std::logic_error("no experiment " + name);
+}
+
+void require_vectors(const Study& study, const std::string& section) {
+  if (study.settings.vector_regimes.empty())
+    throw InputError("section [" + section +
+                     "] needs task vectors; add a section [finetune] with a regime that makes them, such as "
+                     "standard or linear");
+}
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/models/batch.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace taugrid::models {
+namespace {
+
+std::int64_t longest(const at::Tensor& lengths) {
+  return lengths.size(0) == 0 ? 1 : lengths.max().item<std::int64_t>();
+}
+
+/// The first `tokens` of each sequence: of ids [n, t], of hidden states [n, t, d].
+at::Tensor cut(const at::Tensor& x, std::int64_t tokens) {
+  return x.size(1) == tokens ? x : x.narrow(1, 0, tokens);
+}
+
+at::Tensor pad(const at::Tensor& x, std::int64_t tokens) {
+  if (x.size(1) == tokens) return x;
+  const auto more = tokens - x.size(1);
+  return x.dim() == 2 ? at::constant_pad_nd(x, {0, more}) : at::constant_pad_nd(x, {0, 0, 0, more});
+}
+
+/// Places in use, bool [n, tokens], on the host.
+at::Tensor in_use(const Batch& batch, std::int64_t tokens) {
+  return at::arange(tokens, at::kLong).unsqueeze(0) < batch.lengths.unsqueeze(1);
+}
+
+}  // namespace
+
+Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
+  Batch some{{}, {}, {}, from};
+  auto rows = held().narrow(0, begin, count);
+  if (text()) {
+    some.lengths = lengths.narrow(0, begin, count);
+    rows = cut(rows, longest(some.lengths));
+  }
+  (from > 0 ? some.hidden : some.inputs) = rows;
+  return some;
+}
+
+Batch Batch::to(at::ScalarType type) const {
+  auto same = *this;
+  auto& tensor = from > 0 ? same.hidden : same.inputs;
+  if (tensor.is_floating_point()) tensor = tensor.to(type);
+  return same;
+}
+
+Batch joined(const std::vector<Batch>& batches) {
+  if (batches.size() == 1) return batches.front();
+  Batch all{{}, {}, {}, batches.front().from};
+  std::vector<at::Tensor> parts, lengths;
+  std::int64_t tokens = 0;
+  if (batches.front().text()) {
+    for (const auto& b : batches) {
+      lengths.push_back(b.lengths);
+      tokens = std::max(tokens, b.held().size(1));
+    }
+    all.lengths = at::cat(lengths);
+  }
+  for (const auto& b : batches) parts.push_back(b.text() ? pad(b.held(), tokens) : b.held());
+  (all.from > 0 ? all.hidden : all.inputs) = at::cat(parts);
+  return all;
+}
+
+at::Tensor attention_mask(const Batch& batch, const at::TensorOptions& options) {
+  const auto tokens = batch.held().size(1);
+  if (batch.lengths.ge(tokens).all().item<bool>()) return {};
+  return at::zeros({batch.size(), tokens}, options.device(at::kCPU))
+      .masked_fill_(in_use(batch, tokens).logical_not(), -std::numeric_limits<double>::infinity())
+      .to(options.device(), /*non_blocking=*/true);
+}
+
+at::Tensor mean_weights(const Batch& batch, const at::TensorOptions& options) {
+  return in_use(batch, batch.held().size(1))
+      .to(at::kDouble)
+      .div_(batch.lengths.unsqueeze(1))
+      .to(options.device(at::kCPU))
+      .to(options.device(), /*non_blocking=*/true);
+}
+
+}  // namespace taugrid::models

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What a model takes, whatever its kind.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace taugrid::models {
+
+/// n samples: pictures; or token ids, each sequence padded to the longest of the batch; or what the model's
+/// first stages made of either. A sample's result never depends on what it is padded with, and within rounding
+/// alone on how much.
+struct Batch {
+  at::Tensor inputs;   ///< float32 [n, channels, h, w], normalised; or int64 [n, tokens]
+  at::Tensor lengths;  ///< of sequences: tokens in use, int64 [n], on the host; undefined for pictures
+  /// Output of the stages before `from`, [n, …], where those have run already (from > 0); `inputs` is
+  /// undefined then.
+  at::Tensor hidden;
+  int from = 0;
+
+  std::int64_t size() const { return held().size(0); }
+  bool text() const { return lengths.defined(); }
+  /// inputs, or hidden: whatever the next stage reads.
+  const at::Tensor& held() const { return from > 0 ? hidden : inputs; }
+
+  /// Samples begin … begin + count, sequences cut to the longest of these. Shares memory.
+  Batch narrow(std::int64_t begin, std::int64_t count) const;
+  /// Floating-point inputs in numbers of `type`.
+  Batch to(at::ScalarType type) const;
+};
+
+/// A batch of pictures, float32 [n, channels, h, w], normalised.
+inline Batch pictures(at::Tensor pixels) { return {std::move(pixels), {}, {}}; }
+
+/// All samples in one batch, sequences padded with token 0. One kind of batch, not none.
+Batch joined(const std::vector<Batch>& batches);
+
+/// What the attention of a padded batch needs: 0 for tokens in use and −∞ for the others, [n, tokens]; undefined
+/// where no sequence is padded.
+at::Tensor attention_mask(const Batch& batch, const at::TensorOptions& options);
+
+/// 1/length for tokens in use and 0 for the others, [n, tokens]: the mean over a sequence is a sum with these.
+at::Tensor mean_weights(const Batch& batch, const at::TensorOptions& options);
+
+}  // namespace taugrid::models

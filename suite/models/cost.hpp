@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What passes of a model take, counted from its own template: flops, and numbers in memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "suite/models/encoder.hpp"
+
+namespace taugrid::models {
+
+/// Of one input, sequences at full length. F is one forward pass. Model flops count each product of it once
+/// again for each factor that a further pass asks for: a tangent pass takes 3 F with the value, a backward pass
+/// F for the activations and F for the weights.
+class Cost {
+ public:
+  explicit Cost(const Encoder& encoder);
+
+  double forward() const { return forward_; }  ///< F
+  /// Flops of the gradient in the weights: of products with trained blocks (a flag a block, empty: all), and of
+  /// those that have no block as a factor, whose other factor is an activation too.
+  double weight_gradient(const std::vector<bool>& trained) const;
+
+  double passing() const { return passing_; }                    ///< numbers alive at once in a forward pass
+  double passing_tangent() const { return passing_tangent_; }    ///< with the tangent beside it
+  double kept() const { return kept_; }                          ///< numbers that a backward pass finds again
+  double alive_in_step() const { return alive_; }                ///< at most, of a step: kept ones and the pass
+  double alive_in_linear_step() const { return alive_linear_; }  ///< with the tangent beside it
+  double alive_on_tape() const { return alive_on_tape_; }        ///< with what an NTK records
+  double token_products() const { return token_products_; }      ///< that an NTK holds, of a pair of samples
+
+ private:
+  double forward_ = 0, passing_ = 0, passing_tangent_ = 0, kept_ = 0, alive_ = 0, alive_linear_ = 0,
+         alive_on_tape_ = 0, token_products_ = 0;
+  std::vector<double> by_block_;
+};
+
+}  // namespace taugrid::models

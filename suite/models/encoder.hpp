@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A model is a pure function f(θ, x), cut into stages: an embedding makes states of a batch (stage 0), stages
+// 1 … L change them, and features are read of the last ones (stage L + 1). An architecture writes its stages
+// once, as templates over the kinds of numbers; nets/ has a file for each.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/autodiff/layout.hpp"
+#include "kernels/autodiff/ops.hpp"
+#include "suite/models/batch.hpp"
+#include "suite/models/state.hpp"
+
+namespace taugrid::models {
+
+template <class T>
+using Blocks = std::vector<T>;  ///< θ, cut as the model's layout says
+
+/// What f takes besides θ.
+struct Given {
+  Batch batch;
+  std::vector<at::Tensor> buffers = {};  ///< views of State::buffers, by block; empty where a model has none
+  /// Set in training where samples mix: the batch's own statistics take the place of the stored ones.
+  autodiff::BatchStatistics* statistics = nullptr;
+};
+
+/// How much of a stage's output is needed.
+enum class Reach {
+  whole,  ///< all of it
+  read    ///< what features() reads of the last stage: a class token alone, say
+};
+
+/// The stages, for one kind of numbers.
+template <class T>
+class Stages {
+ public:
+  virtual ~Stages() = default;
+  virtual T embed(const Blocks<T>& p, const Given& x) const = 0;
+  /// The output of stage l = 1 … L, from that of the one before.
+  virtual T stage(int l, const Blocks<T>& p, T h, const Given& x, Reach reach) const = 0;
+  /// [n, features] of the last stage's output, of which `reach` is there.
+  virtual T features(const Blocks<T>& p, T h, const Given& x, Reach reach) const = 0;
+};
+
+/// What batches a model takes.
+struct Takes {
+  std::int64_t image_size = 0, channels = 0;  ///< of pictures
+  std::int64_t vocabulary = 0, tokens = 0;    ///< of text: ids below `vocabulary`, at most so many
+  bool text() const { return vocabulary > 0; }
+};
+
+class Encoder : public Stages<at::Tensor>,
+                public Stages<autodiff::Dual>,
+                public Stages<autodiff::Recorded>,
+                public Stages<autodiff::Counted> {
+ public:
+  using Stages<at::Tensor>::embed, Stages<at::Tensor>::stage, Stages<at::Tensor>::features;
+  using Stages<autodiff::Dual>::embed, Stages<autodiff::Dual>::stage, Stages<autodiff::Dual>::features;
+  using Stages<autodiff::Recorded>::embed, Stages<autodiff::Recorded>::stage,
+      Stages<autodiff::Recorded>::features;
+  using Stages<autodiff::Counted>::embed, Stages<autodiff::Counted>::stage,
+      Stages<autodiff::Counted>::features;
+
+  virtual const autodiff::Layout& layout() const = 0;
+  /// Of State::buffers, in the order in which the model normalises: a mean, a variance, a mean, ….
+  virtual const autodiff::Layout& buffers() const;
+  /// Name of the architecture as in config.json ("CLIPVisionModelWithProjection").
+  virtual std::string architecture() const = 0;
+  /// The text of config.json, as Hugging Face writes it.
+  virtual std::string config_json() const = 0;
+  virtual int stages() const = 0;            ///< L
+  virtual std::int64_t width() const = 0;    ///< of the features
+  virtual Takes takes() const = 0;
+  /// The block that holds a row for each word of the vocabulary; −1 where there is none.
+  virtual int vocabulary_block() const { return -1; }
+  /// Whether a checkpoint's tensor, for which the model has no use, is one that its architecture brings along:
+  /// a constant, or a part of another tower.
+  virtual bool passes_over(const std::string& tensor) const = 0;
+  /// A start at random, as Hugging Face initialises this architecture; the same on every platform for one seed.
+  virtual State random_state(std::uint64_t seed) const = 0;
+
+  /// Samples of a batch mix in training where a model has buffers: it normalises by the batch. Everywhere else
+  /// (evaluation, tangents, Hessian and NTK products, penalties) stored statistics hold and samples do not mix.
+  bool mixes_in_training() const { return buffers().size() > 0; }
+
+  /// f(θ, x) [n, width()]; stages that have run already (Batch::from) are left out. Of the last stage only what
+  /// is read of it is computed.
+  template <class T>
+  T encode(const Blocks<T>& p, const Given& x) const {
+    return go_on(std::max(x.batch.from, 1), p, begin(p, x), x);
+  }
+  /// Of a model without buffers.
+  template <class T>
+  T encode(const Blocks<T>& p, const Batch& x) const {
+    return encode(p, Given{x});
+  }
+  /// The output of stage `last` (0: of the embedding), all of it.
+  template <class T>
+  T run_to(int last, const Blocks<T>& p, const Given& x) const {
+    T h = begin(p, x);
+    for (int l = std::max(x.batch.from, 1); l <= last; ++l) h = stage(l, p, std::move(h), x, Reach::whole);
+    return h;
+  }
+  /// Stages `first` … L and the features, from the output `h` of stage first − 1, which may be of other
+  /// parameters.
+  template <class T>
+  T go_on(int first, const Blocks<T>& p, T h, const Given& x) const {
+    auto reach = Reach::whole;
+    for (int l = first; l <= stages(); ++l) {
+      if (l == stages()) reach = Reach::read;
+      h = stage(l, p, std::move(h), x, reach);
+    }
+    return features(p, std::move(h), x, reach);
+  }
+  /// As encode(); `visit(l, h)` sees all of every stage's output, l = 0 … L.
+  template <class T>
+  T visit(const Blocks<T>& p, const Given& x, const std::function<void(int, const T&)>& see) const {
+    T h = begin(p, x);
+    see(std::max(x.batch.from - 1, 0), h);
+    for (int l = std::max(x.batch.from, 1); l <= stages(); ++l) {
+      h = stage(l, p, std::move(h), x, Reach::whole);
+      see(l, h);
+    }
+    return features(p, std::move(h), x, Reach::whole);
+  }
+
+ private:
+  template <class T>
+  T begin(const Blocks<T>& p, const Given& x) const {
+    return x.batch.from > 0 ? autodiff::constant(x.batch.hidden, p.front()) : embed(p, x);
+  }
+};
+
+/// Implements each kind's virtual functions by Net's templates embed_of, stage_of and features_of.
+template <class Net, class... Kinds>
+class Staged;
+template <class Net>
+class Staged<Net> : public Encoder {};
+template <class Net, class T, class... Others>
+class Staged<Net, T, Others...> : public Staged<Net, Others...> {
+ public:
+  using Staged<Net, Others...>::embed, Staged<Net, Others...>::stage, Staged<Net, Others...>::features;
+  T embed(const Blocks<T>& p, const Given& x) const final { return net().embed_of(p, x); }
+  T stage(int l, const Blocks<T>& p, T h, const Given& x, Reach reach) const final {
+    return net().stage_of(l, p, std::move(h), x, reach);
+  }
+  T features(const Blocks<T>& p, T h, const Given& x, Reach reach) const final {
+    return net().features_of(p, std::move(h), x, reach);
+  }
+
+ private:
+  const Net& net() const { return static_cast<const Net&>(*this); }
+};
+
+/// What an architecture derives from: class Mine : public Net<Mine>.
+template <class Mine>
+using Net = Staged<Mine, at::Tensor, autodiff::Dual, autodiff::Recorded, autodiff::Counted>;
+
+/// The first stage that uses a trained block (`trained`: a flag a block, empty for all): what lies below gives
+/// the same output for every θ that training can reach.
+int first_trained_stage(const autodiff::Layout& layout, const std::vector<bool>& trained);
+
+/// A batch of n random samples of the right shape, sequences of full length.
+Batch random_batch(const Encoder& encoder, std::int64_t n);
+
+}  // namespace taugrid::models

@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// CLIP's image tower as Hugging Face's CLIPVisionModelWithProjection defines it, of any size.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "suite/models/nets/nets.hpp"
+
+namespace taugrid::models {
+namespace {
+
+using autodiff::Activation;
+using autodiff::Kind;
+using autodiff::Layout;
+
+struct Config {
+  std::int64_t hidden = 768, mlp = 3072, layers = 12, heads = 12, channels = 3, image = 224, patch = 32,
+               projection = 512;
+  double epsilon = 1e-5, initializer_range = 0.02, initializer_factor = 1;
+  Activation activation = Activation::quick_gelu;
+
+  std::int64_t patches() const { return (image / patch) * (image / patch); }
+  std::int64_t tokens() const { return patches() + 1; }
+};
+
+class ClipVision final : public Net<ClipVision> {
+ public:
+  ClipVision(const Config& config, std::string config_json)
+      : config_(config), config_json_(std::move(config_json)) {
+    const auto d = config.hidden;
+    const std::string top = "vision_model.";
+    const auto patch_numbers = config.channels * config.patch * config.patch;
+    class_token_ = layout_.add(Kind::embedding, {top + "embeddings.class_embedding"}, {d});
+    patch_ = layout_.add(Kind::embedding, {top + "embeddings.patch_embedding.weight"},
+                         {d, config.channels, config.patch, config.patch}, {d, patch_numbers});
+    position_ =
+        layout_.add(Kind::embedding, {top + "embeddings.position_embedding.weight"}, {config.tokens(), d});
+    before_ = norm(top + "pre_layrnorm");  // Hugging Face's spelling
+    for (std::int64_t i = 0; i < config.layers; ++i) {
+      layout_.begin_stage(static_cast<int>(i) + 1);
+      const auto name = top + "encoder.layers." + std::to_string(i) + ".";
+      const auto attention = name + "self_attn.";
+      Layer layer;
+      layer.norm1 = norm(name + "layer_norm1");
+      layer.qkv.weight = layout_.add(
+          Kind::attention_weight,
+          {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}, {d, d});
+      layer.qkv.bias =
+          layout_.add(Kind::attention_bias,
+                      {attention + "q_proj.bias", attention + "k_proj.bias", attention + "v_proj.bias"}, {d});
+      layer.out = linear(Kind::attention_weight, Kind::attention_bias, attention + "out_proj", d, d);
+      layer.norm2 = norm(name + "layer_norm2");
+      layer.fc1 = linear(Kind::mlp_weight, Kind::mlp_bias, name + "mlp.fc1", config.mlp, d);
+      layer.fc2 = linear(Kind::mlp_weight, Kind::mlp_bias, name + "mlp.fc2", d, config.mlp);
+      layers_.push_back(layer);
+    }
+    layout_.begin_stage(stages() + 1);
+    after_ = norm(top + "post_layernorm");
+    projection_ = layout_.add(Kind::projection, {"visual_projection.weight"}, {config.projection, d});
+  }
+
+  const Layout& layout() const override { return layout_; }
+  std::string architecture() const override { return "CLIPVisionModelWithProjection"; }
+  std::string config_json() const override { return config_json_; }
+  int stages() const override { return static_cast<int>(config_.layers); }
+  std::int64_t width() const override { return config_.projection; }
+  Takes takes() const override { return {config_.image, config_.channels}; }
+
+  // Position ids, and a whole CLIP's other tower.
+  bool passes_over(const std::string& tensor) const override {
+    return tensor.ends_with(".position_ids") || tensor.starts_with("text_model.") ||
+           tensor == "text_projection.weight" || tensor == "logit_scale";
+  }
+
+  State random_state(std::uint64_t seed) const override {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    const double d = static_cast<double>(config_.hidden), f = config_.initializer_factor;
+    const double depth = 1.0 / std::sqrt(2.0 * static_cast<double>(config_.layers));
+    auto theta = at::zeros({layout_.size()}, at::kFloat);
+    auto views = layout_.parameter_views(theta);
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      const auto& name = layout_.parameters()[i].name;
+      auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+      double deviation = 0;
+      if (has("class_embedding")) deviation = f / std::sqrt(d);
+      if (has("patch_embedding") || has("position_embedding")) deviation = config_.initializer_range * f;
+      if (has("q_proj.weight") || has("k_proj.weight") || has("v_proj.weight"))
+        deviation = depth * f / std::sqrt(d);
+      if (has("out_proj.weight") || has("visual_projection")) deviation = f / std::sqrt(d);
+      if (has("fc1.weight")) deviation = f / std::sqrt(2 * d);
+      if (has("fc2.weight")) deviation = depth * f / std::sqrt(d);
+      if (deviation > 0) views[i].normal_(0, deviation, generator);
+      if (layout_.parameters()[i].kind == Kind::norm && has(".weight")) views[i].fill_(1);
+    }
+    return {theta, {}};
+  }
+
+  template <class T>
+  T embed_of(const Blocks<T>& p, const Given& given) const {
+    T x = autodiff::linear(autodiff::constant(patches(given.batch.inputs), p[patch_]), p[patch_]);
+    x = autodiff::add_position(autodiff::prepend_token(p[class_token_], x), p[position_]);
+    return normed(x, p, before_);
+  }
+
+  template <class T>
+  T stage_of(int l, const Blocks<T>& p, T x, const Given&, Reach reach) const {
+    const auto& layer = layers_[static_cast<std::size_t>(l - 1)];
+    const auto affine = [&p](const T& y, const Pair& at) { return autodiff::linear(y, p[at.weight], p[at.bias]); };
+    T attended = autodiff::attention(affine(normed(x, p, layer.norm1), layer.qkv), config_.heads, {});
+    if (reach == Reach::read) {  // only the class token
+      attended = autodiff::first_token(attended);
+      x = autodiff::first_token(x);
+    }
+    x = autodiff::add(x, affine(attended, layer.out));
+    const T hidden = autodiff::activate(affine(normed(x, p, layer.norm2), layer.fc1), config_.activation);
+    return autodiff::add(x, affine(hidden, layer.fc2));
+  }
+
+  template <class T>
+  T features_of(const Blocks<T>& p, T x, const Given&, Reach reach) const {
+    if (reach == Reach::whole) x = autodiff::first_token(x);
+    return autodiff::linear(normed(x, p, after_), p[projection_]);
+  }
+
+ private:
+  struct Pair {
+    std::size_t weight = 0, bias = 0;
+  };
+  struct Layer {
+    Pair norm1, qkv, out, norm2, fc1, fc2;
+  };
+
+  Pair norm(const std::string& name) {
+    const auto weight = layout_.add(Kind::norm, {name + ".weight"}, {config_.hidden});
+    return {weight, layout_.add(Kind::norm, {name + ".bias"}, {config_.hidden})};
+  }
+  Pair linear(Kind weight_kind, Kind bias_kind, const std::string& name, std::int64_t out, std::int64_t in) {
+    const auto weight = layout_.add(weight_kind, {name + ".weight"}, {out, in});
+    return {weight, layout_.add(bias_kind, {name + ".bias"}, {out})};
+  }
+  template <class T>
+  T normed(const T& x, const Blocks<T>& p, const Pair& at) const {
+    return autodiff::layer_norm(x, p[at.weight], p[at.bias], config_.epsilon);
+  }
+
+  /// [n, c, h, w] → [n, patches, c·p·p]: the convolution with stride p as one matrix product.
+  at::Tensor patches(const at::Tensor& pixels) const {
+    const auto n = pixels.size(0), c = config_.channels, p = config_.patch, g = config_.image / config_.patch;
+    if (pixels.dim() != 4 || pixels.size(1) != c || pixels.size(2) != config_.image ||
+        pixels.size(3) != config_.image) {
+      throw std::invalid_argument("pixels: expected [n, " + std::to_string(c) + ", " +
+                                  std::to_string(config_.image) + ", " + std::to_string(config_.image) + "]");
+    }
+    return pixels.view({n, c, g, p, g, p}).permute({0, 2, 4, 1, 3, 5}).reshape({n, g * g, c * p * p});
+  }
+
+  Config config_;
+  std::string config_json_;
+  Layout layout_;
+  std::size_t class_token_ = 0, patch_ = 0, position_ = 0, projection_ = 0;
+  Pair before_, after_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& given, const std::string& where) {
+  auto json = given;
+  if (json["model_type"] == "clip") {  // a whole CLIP's
+    if (!json.contains("vision_config") || !json["vision_config"].is_object())
+      Keys(json, where).refuse("vision_config is missing; expected an object");
+    const auto projection = json.contains("projection_dim") ? json["projection_dim"] : nlohmann::json(512);
+    json = nlohmann::json(json["vision_config"]);
+    json["projection_dim"] = projection;
+    json["model_type"] = "clip_vision_model";
+    json["architectures"] = {"CLIPVisionModelWithProjection"};
+  }
+  const Keys keys(json, where);
+  Config config;
+  config.hidden = keys.integer("hidden_size", config.hidden);
+  config.mlp = keys.integer("intermediate_size", config.mlp);
+  config.layers = keys.integer("num_hidden_layers", config.layers);
+  config.heads = keys.integer("num_attention_heads", config.heads);
+  config.channels = keys.integer("num_channels", config.channels);
+  config.image = keys.integer("image_size", config.image);
+  config.patch = keys.integer("patch_size", config.patch);
+  config.projection = keys.integer("projection_dim", config.projection);
+  config.epsilon = keys.real("layer_norm_eps", config.epsilon);
+  config.initializer_range = keys.real("initializer_range", config.initializer_range);
+  config.initializer_factor = keys.real("initializer_factor", config.initializer_factor);
+  const auto activation = keys.word("hidden_act", "quick_gelu");
+  if (activation != "quick_gelu" && activation != "gelu")
+    keys.refuse("hidden_act is '" + activation + "'; expected quick_gelu or gelu");
+  config.activation = activation == "gelu" ? Activation::gelu : Activation::quick_gelu;
+  if (config.hidden % config.heads != 0)
+    keys.refuse("hidden_size is not a multiple of num_attention_heads");
+  if (config.image % config.patch != 0) keys.refuse("image_size is not a multiple of patch_size");
+  return std::make_unique<ClipVision>(config, json.dump(2) + "\n");
+}
+
+}  // namespace taugrid::models

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/models/registry.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "suite/error.hpp"
+#include "suite/models/nets/nets.hpp"
+
+namespace taugrid::models {
+namespace {
+
+std::map<std::string, Factory>& factories() {
+  static std::map<std::string, Factory> all = {{"clip", make_clip_vision}, {"clip_vision_model", make_clip_vision}};
+  return all;
+}
+
+}  // namespace
+
+void register_architecture(const std::string& model_type, Factory factory) {
+  factories()[model_type] = factory;
+}
+
+std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string& where) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) throw InputError(where + ": is not a JSON object");
+  const auto type = Keys(json, where).word("model_type", "");
+  const auto found = factories().find(type);
+  if (found == factories().end()) {
+    std::string known;
+    for (const auto& [name, factory] : factories()) known += (known.empty() ? "" : ", ") + name;
+    throw InputError(where + ": model_type is '" + type + "'; expected one of " + known);
+  }
+  return found->second(json, where);
+}
+
+void Keys::refuse(const std::string& problem) const { throw InputError(where_ + ": " + problem); }
+
+std::int64_t Keys::integer(const char* key, std::int64_t fallback) const {
+  if (!json_.contains(key)) return fallback;
+  const auto& value = json_[key];
+  if (!value.is_number_integer() || value.get<double>() < 1 || value.get<double>() > 1e6)
+    refuse(std::string(key) + " is " + value.dump() + "; expected a positive integer");
+  return value.get<std::int64_t>();
+}
+
+double Keys::real(const char* key, double fallback) const {
+  if (!json_.contains(key)) return fallback;
+  const auto& value = json_[key];
+  if (!value.is_number() || !(value.get<double>() > 0))
+    refuse(std::string(key) + " is " + value.dump() + "; expected a positive number");
+  return value.get<double>();
+}
+
+std::string Keys::word(const char* key, const std::string& fallback) const {
+  return json_.contains(key) && json_[key].is_string() ? json_[key].get<std::string>() : fallback;
+}
+
+}  // namespace taugrid::models

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Which architectures there are: by the model_type that a config.json says.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "suite/models/encoder.hpp"
+
+namespace taugrid::models {
+
+/// The encoder that a config.json describes. Throws InputError naming the file and key.
+std::unique_ptr<Encoder> make_encoder(const std::string& config_json, const std::string& where);
+
+/// Makes an encoder from a parsed config.json; `where` names the file in errors.
+using Factory = std::unique_ptr<Encoder> (*)(const nlohmann::json& config, const std::string& where);
+
+/// Adds an architecture, or replaces it; before the first make_encoder(). For programs that bring their own.
+void register_architecture(const std::string& model_type, Factory factory);
+
+/// A config.json's keys, read with checks: InputError naming file and key.
+class Keys {
+ public:
+  Keys(const nlohmann::json& json, std::string where) : json_(json), where_(std::move(where)) {}
+  /// 1 … 10⁶
+  std::int64_t integer(const char* key, std::int64_t fallback) const;
+  /// Above 0.
+  double real(const char* key, double fallback) const;
+  std::string word(const char* key, const std::string& fallback) const;
+  [[noreturn]] void refuse(const std::string& problem) const;
+
+ private:
+  const nlohmann::json& json_;
+  std::string where_;
+};
+
+}  // namespace taugrid::models

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A safetensors file that is mapped, not read: pages come as they are touched, and go when memory is short.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace taugrid::store {
+
+class MappedTensors {
+ public:
+  struct Info {
+    at::ScalarType scalar = at::kFloat;
+    std::vector<std::int64_t> shape;
+  };
+  /// Throws InputError as read_safetensors() does.
+  explicit MappedTensors(const std::filesystem::path& path);
+
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// All tensors, by name.
+  const std::map<std::string, Info>& tensors() const { return tensors_; }
+  /// The tensor on the file's pages, which live as long as it does; it must not be written to. Throws
+  /// InputError where there is none of that name.
+  at::Tensor tensor(const std::string& name) const;
+
+ private:
+  std::filesystem::path path_;
+  std::map<std::string, std::string> metadata_;
+  std::map<std::string, Info> tensors_;
+  std::map<std::string, std::uint64_t> begin_;
+  std::shared_ptr<const std::byte> bytes_;
+};
+
+}  // namespace taugrid::store

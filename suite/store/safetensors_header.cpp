@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/store/safetensors_header.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "suite/error.hpp"
+
+namespace taugrid::store::detail {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t header_limit = 100'000'000;  // the format's own limit
+constexpr std::size_t dimension_limit = 64;          // LibTorch's
+
+struct Type {
+  std::string_view name;
+  at::ScalarType scalar;
+};
+constexpr std::array<Type, 10> types = {{{"F64", at::kDouble},
+                                         {"F32", at::kFloat},
+                                         {"F16", at::kHalf},
+                                         {"BF16", at::kBFloat16},
+                                         {"I64", at::kLong},
+                                         {"I32", at::kInt},
+                                         {"I16", at::kShort},
+                                         {"I8", at::kChar},
+                                         {"U8", at::kByte},
+                                         {"BOOL", at::kBool}}};
+
+class Reader {
+ public:
+  Reader(const std::filesystem::path& path, std::istream& stream) : path_(path), stream_(stream) {
+    std::error_code error;
+    size_ = std::filesystem::file_size(path, error);
+    if (error || !stream_) refuse("cannot be read; expected a safetensors file");
+  }
+
+  SafetensorsHeader read() {
+    const Json header = read_header();
+    SafetensorsHeader result;
+    for (const auto& [name, value] : header.items()) {
+      if (name == "__metadata__") {
+        read_metadata(value, result);
+      } else {
+        result.entries.push_back(read_entry(name, value));
+      }
+    }
+    check_layout(result.entries);
+    for (auto& entry : result.entries) {
+      entry.begin += data_start_;
+      entry.end += data_start_;
+    }
+    return result;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& problem) const {
+    throw InputError(path_.string() + ": " + problem);
+  }
+  [[noreturn]] void refuse(const std::string& tensor, const std::string& problem) const {
+    refuse("tensor " + quoted(tensor) + ": " + problem);
+  }
+
+  void read_bytes(void* data, std::uint64_t offset, std::uint64_t bytes) {
+    stream_.seekg(static_cast<std::streamoff>(offset));
+    if (bytes > 0 && !stream_.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes))) {
+      refuse("cannot read " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset));
+    }
+  }
+
+  Json read_header() {
+    std::array<unsigned char, 8> raw{};
+    if (size_ < raw.size()) {
+      refuse("has " + std::to_string(size_) + " bytes; a safetensors file has at least 8");
+    }
+    read_bytes(raw.data(), 0, raw.size());
+    std::uint64_t length = 0;
+    for (std::size_t i = raw.size(); i-- > 0;) {
+      length = length << 8 | raw[i];
+    }
+    if (length > header_limit) {
+      refuse("header length " + std::to_string(length) + "; at most " + std::to_string(header_limit) +
+             " is allowed");
+    }
+    if (length > size_ - raw.size()) {
+      refuse("header length " + std::to_string(length) + " exceeds the file's " + std::to_string(size_) +
+             " bytes; the file is truncated or no safetensors file");
+    }
+    data_start_ = raw.size() + length;
+    std::string text(length, '\0');
+    read_bytes(text.data(), raw.size(), length);
+    return parse(text);
+  }
+
+  Json parse(const std::string& text) const {
+    // The parser keeps the last of several equal keys, so they are caught as they pass.
+    std::vector<std::set<std::string>> seen;
+    const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
+      if (depth > 3) {
+        refuse("header is nested too deeply; expected tensors with dtype, shape and data_offsets");
+      }
+      if (event == Json::parse_event_t::object_start) {
+        seen.emplace_back();
+      } else if (event == Json::parse_event_t::object_end) {
+        seen.pop_back();
+      } else if (event == Json::parse_event_t::key) {
+        const std::string& key = value.get_ref<const std::string&>();
+        if (!seen.back().insert(key).second) {
+          refuse("header has the key " + quoted(key) + " twice");
+        }
+      }
+      return true;
+    };
+    Json header;
+    try {
+      header = Json::parse(text, watch);
+    } catch (const Json::exception& error) {
+      refuse("header is not JSON: " + quoted(error.what()));
+    }
+    if (!header.is_object()) {
+      refuse("header is not a JSON object");
+    }
+    return header;
+  }
+
+  void read_metadata(const Json& value, SafetensorsHeader& result) const {
+    if (!value.is_object()) {
+      refuse("__metadata__ is not an object of texts");
+    }
+    for (const auto& [key, text] : value.items()) {
+      if (!text.is_string()) {
+        refuse("__metadata__ " + quoted(key) + " is not text");
+      }
+      result.metadata.emplace(key, text.get<std::string>());
+    }
+  }
+
+  TensorEntry read_entry(const std::string& name, const Json& value) const {
+    if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
+        !value.contains("data_offsets")) {
+      refuse(name, "expected an object of dtype, shape and data_offsets");
+    }
+    TensorEntry entry;
+    entry.name = name;
+    const Json& type = value["dtype"];
+    const auto* known = std::find_if(types.begin(), types.end(),
+                                     [&](const Type& t) { return type.is_string() && type == t.name; });
+    if (known == types.end()) {
+      refuse(name, "unknown dtype " + (type.is_string() ? quoted(type.get<std::string>()) : "(no text)") +
+                       "; expected one of F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL");
+    }
+    entry.scalar = known->scalar;
+    const std::uint64_t bytes = bytes_of_shape(entry, value["shape"]);
+    const Json& offsets = value["data_offsets"];
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+        !offsets[1].is_number_unsigned()) {
+      refuse(name, "data_offsets are not two non-negative integers");
+    }
+    entry.begin = offsets[0].get<std::uint64_t>();
+    entry.end = offsets[1].get<std::uint64_t>();
+    const std::uint64_t available = size_ - data_start_;
+    if (entry.begin > entry.end || entry.end > available) {
+      refuse(name, "data_offsets " + std::to_string(entry.begin) + " … " + std::to_string(entry.end) +
+                       " lie outside the file's " + std::to_string(available) + " bytes of data");
+    }
+    if (entry.end - entry.begin != bytes) {
+      refuse(name, "shape and dtype take " + std::to_string(bytes) + " bytes, data_offsets span " +
+                       std::to_string(entry.end - entry.begin));
+    }
+    return entry;
+  }
+
+  std::uint64_t bytes_of_shape(TensorEntry& entry, const Json& shape) const {
+    if (!shape.is_array() || shape.size() > dimension_limit) {
+      refuse(entry.name, "shape is not a list of at most " + std::to_string(dimension_limit) + " integers");
+    }
+    std::int64_t product = static_cast<std::int64_t>(c10::elementSize(entry.scalar));
+    bool empty = false;
+    for (const Json& extent : shape) {
+      if (!extent.is_number_unsigned()) {
+        refuse(entry.name, "shape has an entry that is not a non-negative integer");
+      }
+      const auto value = extent.get<std::uint64_t>();
+      // Zeros are left out of the product: strides must not overflow either.
+      if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) ||
+          __builtin_mul_overflow(product, std::max<std::int64_t>(1, static_cast<std::int64_t>(value)),
+                                 &product)) {
+        refuse(entry.name, "the product of the shape overflows");
+      }
+      empty = empty || value == 0;
+      entry.shape.push_back(static_cast<std::int64_t>(value));
+    }
+    return empty ? 0 : static_cast<std::uint64_t>(product);
+  }
+
+  void check_layout(std::vector<TensorEntry>& entries) const {
+    std::sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) {
+      return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+    });
+    std::uint64_t reached = 0;
+    for (const TensorEntry& entry : entries) {
+      if (entry.begin != reached) {
+        refuse(entry.name, "data begins at " + std::to_string(entry.begin) +
+                               ", but the tensor before it ends at " + std::to_string(reached) +
+                               (entry.begin < reached ? "; tensors overlap" : "; there is a gap"));
+      }
+      reached = entry.end;
+    }
+    if (reached != size_ - data_start_) {
+      refuse(std::to_string(size_ - data_start_ - reached) + " bytes follow the last tensor; expected none");
+    }
+  }
+
+  const std::filesystem::path& path_;
+  std::istream& stream_;
+  std::uint64_t size_ = 0;
+  std::uint64_t data_start_ = 0;
+};
+
+}  // namespace
+
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path, std::istream& stream) {
+  return Reader(path, stream).read();
+}
+
+std::optional<std::string_view> safetensors_type(at::ScalarType scalar) {
+  for (const Type& type : types) {
+    if (type.scalar == scalar) return type.name;
+  }
+  return std::nullopt;
+}
+
+std::string quoted(const std::string& text) {
+  const std::string shown = Json(text.substr(0, 100)).dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() > 100 ? shown + "…" : shown;
+}
+
+}  // namespace taugrid::store::detail

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The header of a safetensors file, read with every check: it describes exactly the bytes that follow it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <istream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace taugrid::store::detail {
+
+/// One tensor: where its bytes lie in the file.
+struct TensorEntry {
+  std::string name;
+  at::ScalarType scalar = at::kFloat;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0, end = 0;
+};
+
+struct SafetensorsHeader {
+  std::map<std::string, std::string> metadata;
+  std::vector<TensorEntry> entries;  ///< in the order of their bytes
+};
+
+/// Throws InputError, one line: file, tensor, what was expected.
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path, std::istream& stream);
+
+/// "F32"; nothing for a type that the format lacks.
+std::optional<std::string_view> safetensors_type(at::ScalarType scalar);
+
+/// A name from a file, kept short and on one line.
+std::string quoted(const std::string& text);
+
+}  // namespace taugrid::store::detail

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/study/edited_outputs.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/study/keys.hpp"
+#include "suite/study/regime.hpp"
+
+namespace taugrid::study {
+
+std::string features_of(Split split, const std::string& task) {
+  return std::string(split_name(split)) + "/" + task;
+}
+
+EditedOutputs::EditedOutputs(const Study& study, const schedule::RunFolder& folder, std::string regime,
+                             const comm::Communicator& group)
+    : study_(study), folder_(folder), regime_(std::move(regime)), group_(group) {}
+
+std::vector<std::string> EditedOutputs::needs(const Study& study, const std::string& name,
+                                              const std::vector<std::size_t>& tasks, std::size_t b) {
+  if (!regime(name).linear) return study.vectors.needs(name, tasks);
+  std::vector<std::string> keys = {key::base_features(study.tasks.name(b))};
+  for (const auto t : tasks) keys.push_back(key::features(name, study.tasks.name(t)));
+  return keys;
+}
+
+std::vector<std::string> EditedOutputs::sum_needs(const Study& study, const std::string& name,
+                                                  const std::vector<std::size_t>& tasks, std::size_t b) {
+  auto keys = study.vectors.needs(name, tasks);
+  if (regime(name).linear) keys.push_back(key::base_features(study.tasks.name(b)));
+  return keys;
+}
+
+at::Tensor EditedOutputs::features(const std::string& key, std::size_t b, Split split, std::int64_t n) const {
+  const auto name = features_of(split, study_.tasks.name(b));
+  auto& all = features_[key + " " + name];
+  if (!all.defined()) all = folder_.read_tensor(key, name).to(study_.device);
+  return all.narrow(0, 0, std::min(n, all.size(0)));
+}
+
+at::Tensor EditedOutputs::sum_accuracies(const std::vector<std::size_t>& tasks,
+                                         const std::vector<double>& alpha, std::size_t b, Split split,
+                                         std::int64_t n, const std::function<void(double)>& done) const {
+  const at::NoGradGuard no_grad;
+  const auto sample = study_.sample(regime_, b, split, n);
+  const auto& readout = study_.tasks.readout(b);
+  const bool linear = regime(regime_).linear;
+  at::Tensor base, tangent;
+  if (linear) {
+    base = features(key::base_features(study_.tasks.name(b)), b, split, n);
+    tangent = study_.evaluation.tangent(group_, study_.vectors.sum(regime_, tasks), b, sample.batch);
+  }
+  auto accuracy = study_.sums({static_cast<std::int64_t>(alpha.size())});
+  for (std::size_t k = 0; k < alpha.size(); ++k) {
+    const auto z = linear ? at::add(base, tangent, alpha[k])
+                          : study_.evaluation.output(group_, study_.edits.sum(regime_, tasks, alpha[k]), b,
+                                                     sample.batch);
+    accuracy[static_cast<std::int64_t>(k)] = metrics::accuracy(readout.logits(z), sample.labels);
+    done(static_cast<double>(k + 1) / static_cast<double>(alpha.size()));
+  }
+  return accuracy.cpu();
+}
+
+at::Tensor EditedOutputs::accuracies(const std::vector<std::size_t>& tasks, const at::Tensor& alpha,
+                                     std::size_t b, Split split, std::int64_t n,
+                                     const std::function<void(double)>& done) const {
+  auto accuracy = study_.sums({alpha.size(0)});
+  const auto labels = study_.sample(regime_, b, split, n).labels;
+  const auto& readout = study_.tasks.readout(b);
+  each(tasks, alpha, b, split, n, [&](std::int64_t k, const at::Tensor& z) {
+    accuracy[k] = metrics::accuracy(readout.logits(z), labels);
+    done(static_cast<double>(k + 1) / static_cast<double>(alpha.size(0)));
+  });
+  return accuracy.cpu();
+}
+
+void EditedOutputs::each(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,
+                         Split split, std::int64_t n,
+                         const std::function<void(std::int64_t, const at::Tensor&)>& visit) const {
+  const at::NoGradGuard no_grad;
+  if (!regime(regime_).linear) {
+    const auto batch = study_.sample(regime_, b, split, n).batch;
+    study_.edits.each(regime_, tasks, alpha, [&](std::int64_t k, const models::State& state) {
+      visit(k, study_.evaluation.output(group_, state, b, batch));
+    });
+    return;
+  }
+  const auto base = features(key::base_features(study_.tasks.name(b)), b, split, n);
+  std::vector<at::Tensor> tangents;
+  for (const auto t : tasks)
+    tangents.push_back(features(key::features(regime_, study_.tasks.name(t)), b, split, n));
+  for (std::int64_t k = 0; k < alpha.size(0); ++k) {
+    auto z = base.clone();
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      z.add_(tangents[t], alpha[k][static_cast<std::int64_t>(t)].item<double>());
+    visit(k, z);
+  }
+}
+
+}  // namespace taugrid::study

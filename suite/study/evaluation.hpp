@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Outputs of a model on a task's points. Where θ came from is not asked: it may be θ0, a fine-tuned model, a sum
+// of task vectors, a merge.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "suite/comm/communicator.hpp"
+#include "suite/study/tasks.hpp"
+
+namespace taugrid::study {
+
+class Evaluation {
+ public:
+  /// All outlive this object.
+  Evaluation(const Settings& settings, const Model& model, const Tasks& tasks)
+      : settings_(settings), model_(model), tasks_(tasks) {}
+
+  /// Of evaluation and training: float32 or bfloat16.
+  at::ScalarType compute_type() const { return settings_.precision == "bf16" ? at::kBFloat16 : at::kFloat; }
+
+  /// f(x; θ), float32 [n, width of the task's output], for a batch of task t. The samples are dealt to the
+  /// group's ranks, the result is on all.
+  at::Tensor output(const comm::Communicator& group, const models::State& state, std::size_t t,
+                    const models::Batch& batch) const;
+  /// J(x)τ at θ0, likewise.
+  at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, std::size_t t,
+                     const models::Batch& batch) const;
+
+ private:
+  template <class F>
+  at::Tensor by_shards(const comm::Communicator& group, std::int64_t width, const models::Batch& batch,
+                       const char* what, F&& f) const;
+
+  const Settings& settings_;
+  const Model& model_;
+  const Tasks& tasks_;
+};
+
+}  // namespace taugrid::study

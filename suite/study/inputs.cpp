@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What a run was computed from, by content: the model, the data sets and the checkpoints that are given; and the
+// way to them from the run folder.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+
+#include "suite/comm/communicator.hpp"
+#include "suite/comm/operation.hpp"
+#include "suite/config/canonical.hpp"
+#include "suite/error.hpp"
+#include "suite/hash.hpp"
+#include "suite/study/study.hpp"
+
+namespace taugrid::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of bytes, in whole words: data sets have gigabytes. Tells changes, not attacks.
+class Digest {
+ public:
+  void add(const void* data, std::size_t bytes) {
+    const auto* next = static_cast<const char*>(data);
+    for (; bytes > 0;) {
+      std::uint64_t word = 0;
+      const auto part = std::min(bytes, sizeof word);
+      std::memcpy(&word, next, part);
+      state_ = (state_ ^ word) * 0x9e3779b97f4a7c15ULL;
+      state_ ^= state_ >> 32;
+      next += part;
+      bytes -= part;
+    }
+  }
+  void add(const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    add(tensor.sizes().data(), tensor.sizes().size() * sizeof(std::int64_t));
+    const auto plain = tensor.to(at::kCPU).contiguous();
+    add(plain.const_data_ptr(), plain.nbytes());
+  }
+  std::uint64_t value() const { return state_; }
+
+ private:
+  std::uint64_t state_ = fnv_start;
+};
+
+std::uint64_t digest_of(const data::Task& task) {
+  Digest digest;
+  digest.add(task.head.weight);
+  digest.add(&task.head.logit_scale, sizeof task.head.logit_scale);
+  digest.add(task.head.bias);
+  digest.add(task.head.tokens);
+  for (const auto* values : {&task.mean, &task.std})
+    digest.add(values->data(), values->size() * sizeof(float));
+  for (const auto* split : {&task.train, &task.validation, &task.test}) {
+    for (const auto* tensor : {&split->inputs, &split->labels, &split->lengths}) digest.add(*tensor);
+  }
+  return digest.value();
+}
+
+std::uint64_t digest_of(const fs::path& path) {
+  Digest digest;
+  std::ifstream file(path, std::ios::binary);
+  for (std::vector<char> part(std::size_t{1} << 20); file;) {
+    file.read(part.data(), static_cast<std::streamsize>(part.size()));
+    digest.add(part.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  if (!file.eof()) throw InputError(path.string() + ": cannot be read");
+  return digest.value();
+}
+
+/// `link` leads to `target` from now on, at once or not at all.
+void link_to(const fs::path& target, const fs::path& link) {
+  std::error_code error;
+  const auto status = fs::symlink_status(link, error);
+  if (fs::exists(status) && !fs::is_symlink(status)) return;  // the run's own
+  if (fs::is_symlink(status) && fs::read_symlink(link, error) == target) return;
+  fs::create_directories(link.parent_path(), error);
+  const auto temporary =
+      link.parent_path() / fmt::format(".{}.partial.{}", link.filename().string(), getpid());
+  fs::remove(temporary, error);
+  fs::create_symlink(target, temporary, error);
+  if (!error) fs::rename(temporary, link, error);
+  if (error)
+    throw InputError(fmt::format("cannot link {} to {}: {}", link.string(), target.string(), error.message()));
+}
+
+}  // namespace
+
+std::string inputs_of(const Study& study, const comm::Communicator& world) {
+  const comm::Doing doing("read the inputs");
+  std::vector<fs::path> paths;
+  std::vector<std::function<std::uint64_t()>> contents;
+  for (std::size_t t = 0; t < study.tasks.with_control(); ++t) {
+    paths.push_back(study.tasks.file(t));
+    contents.emplace_back([&study, t] { return digest_of(study.tasks.data(t)); });
+  }
+  for (const auto& regime : study.settings.given) {
+    for (const auto t : study.tasks.all()) {
+      paths.push_back(study.vectors.checkpoint_folder(regime, t) / "model.safetensors");
+      contents.emplace_back([path = paths.back()] { return digest_of(path); });
+    }
+  }
+  // The ranks share the reading, which takes minutes where data sets are large.
+  auto digests = at::zeros({static_cast<std::int64_t>(paths.size())}, at::kLong);
+  auto* values = digests.mutable_data_ptr<std::int64_t>();
+  for (auto i = static_cast<std::size_t>(world.rank()); i < paths.size();
+       i += static_cast<std::size_t>(world.size()))
+    values[i] = static_cast<std::int64_t>(contents[i]());
+  world.patient_barrier("reading the inputs");
+  world.all_reduce_sum(digests, "digests of the inputs");
+
+  config::Values found;
+  auto& files = found[""];
+  files[study.settings.model.string()] = config::canonical(study.model.fingerprint());
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    files[paths[i].string()] = config::canonical(hexadecimal(static_cast<std::uint64_t>(values[i])));
+  return config::document(found);
+}
+
+void link_inputs(const Study& study, const fs::path& run, bool makes_model) {
+  for (std::size_t t = 0; t < study.tasks.with_control(); ++t)
+    link_to(study.tasks.file(t), run / "data" / (study.tasks.name(t) + ".h5"));
+  if (!makes_model) link_to(study.settings.model, run / "checkpoints" / "pretrained");
+  for (const auto& regime : study.settings.given) {
+    for (const auto t : study.tasks.all())
+      link_to(study.vectors.checkpoint_folder(regime, t), run / "checkpoints" / regime / study.tasks.name(t));
+  }
+}
+
+}  // namespace taugrid::study

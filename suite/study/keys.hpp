@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The keys of all work units, spelled here alone: KIND/REGIME/TASK or KIND/REGIME/PAIR.
+#pragma once
+
+#include <string>
+
+namespace taugrid::study::key {
+
+using Text = std::string;
+
+inline Text of(const char* kind, const Text& regime) { return Text(kind) + "/" + regime; }
+inline Text of(const char* kind, const Text& regime, const Text& what) { return of(kind, regime) + "/" + what; }
+
+inline Text pretrain() { return "pretrain"; }
+inline Text fine_tune(const Text& regime, const Text& task) { return of("finetune", regime, task); }
+inline Text joint(const Text& regime) { return of("finetune", regime, "joint"); }
+/// `model`: a regime, or the name of θ0.
+inline Text single_task(const Text& model, const Text& task) { return of("single_task", model, task); }
+inline Text multitask(const Text& regime, const Text& task) { return of("multitask", regime, task); }
+inline Text similarity(const Text& regime) { return of("similarity", regime); }
+inline Text loss_gap(const Text& regime) { return of("loss_gap", regime); }
+/// f(x; θ0), and J(x)τ of one task's vector.
+inline Text base_features(const Text& task) { return of("features", "base", task); }
+inline Text features(const Text& regime, const Text& task) { return of("features", regime, task); }
+inline Text predictions(const Text& regime, const Text& task) { return of("predictions", regime, task); }
+inline Text disentanglement(const Text& regime) { return of("disentanglement", regime); }
+inline Text smoothness(const Text& regime, const Text& task) { return of("smoothness", regime, task); }
+inline Text ntk(const Text& start, const Text& task) { return of("ntk", start, task); }
+inline Text addition(const Text& regime, const Text& task) { return of("addition", regime, task); }
+inline Text pair_addition(const Text& regime) { return of("pair_addition", regime); }
+inline Text negation(const Text& regime, const Text& task) { return of("negation", regime, task); }
+inline Text continuation(const Text& regime) { return of("continuation", regime); }
+inline Text cost(const Text& regime) { return of("cost", regime); }
+
+}  // namespace taugrid::study::key

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/study/model.hpp"
+
+#include <ATen/ATen.h>
+
+#include "suite/error.hpp"
+#include "suite/models/registry.hpp"
+
+namespace taugrid::study {
+
+models::Checkpoint Model::read(const Settings& settings, std::vector<InputFile>* inputs, bool& stand_in) {
+  InputFile input{"model", settings.model, settings.random_init ? "architecture found" : "found"};
+  models::Checkpoint checkpoint;
+  try {
+    checkpoint = settings.random_init ? models::read_architecture(settings.model)
+                                      : models::read_checkpoint(settings.model);
+  } catch (const InputError& error) {
+    if (inputs == nullptr) throw;
+    input.missing = true;
+    input.state = error.what();
+    // Hugging Face's own defaults: the shape of CLIP ViT-B/32.
+    checkpoint.encoder = models::make_encoder(R"({"model_type": "clip_vision_model"})", "stand-in");
+    stand_in = true;
+    input.state += "; work is counted as for CLIP ViT-B/32";
+  }
+  if (inputs != nullptr) inputs->push_back(std::move(input));
+  return checkpoint;
+}
+
+Model::Model(const Settings& settings, std::vector<InputFile>* inputs, at::Device device)
+    : seed_(settings.seed),
+      device_(device),
+      checkpoint_(read(settings, inputs, stand_in_)),
+      name_(settings.random_init ? "random" : "pretrained"),
+      cost_(encoder()) {
+  if (settings.first_stage > encoder().stages() + 1)
+    throw InputError("finetune.first_stage is " + std::to_string(settings.first_stage) + "; the model " +
+                     settings.model.string() + " has stages 0 to " + std::to_string(encoder().stages() + 1));
+  auto& state = checkpoint_.state;
+  if (inputs == nullptr && settings.random_init) state = encoder().random_state(seed_for(seed_, "theta0"));
+  if (inputs == nullptr) fingerprint_ = models::fingerprint(state);
+  state = state.to(device_);
+}
+
+const models::State& Model::start() const {
+  // Of a model that is only counted with, and now measured: any values will do.
+  if (!checkpoint_.state.theta.defined()) checkpoint_.state = random_state();
+  return checkpoint_.state;
+}
+
+std::vector<at::Tensor> Model::buffers(const models::State& state, at::ScalarType type) const {
+  if (!state.buffers.defined()) return {};
+  return encoder().buffers().views(state.buffers.to(type));
+}
+
+models::State Model::random_state() const {
+  return encoder().random_state(seed_for(seed_, "theta0")).to(device_);
+}
+
+}  // namespace taugrid::study

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// θ0: the model that every task vector starts from.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "suite/models/checkpoint.hpp"
+#include "suite/models/cost.hpp"
+#include "suite/study/settings.hpp"
+
+namespace taugrid::study {
+
+class Model {
+ public:
+  /// Reads the model; θ0 lies on `device`. With `inputs`, it is listed there, and where it is missing or wrong, a
+  /// stand-in takes its place: enough to count work, not to compute. Throws InputError.
+  Model(const Settings& settings, std::vector<InputFile>* inputs, at::Device device);
+
+  const models::Encoder& encoder() const { return *checkpoint_.encoder; }
+  const autodiff::Layout& layout() const { return encoder().layout(); }
+  const models::State& start() const;
+  const at::Tensor& theta0() const { return start().theta; }
+  /// Views of a state's buffers, as a pass of the encoder takes them, in numbers of `type`.
+  std::vector<at::Tensor> buffers(const models::State& state, at::ScalarType type) const;
+  std::vector<at::Tensor> start_buffers() const { return buffers(start(), at::kFloat); }
+  /// Of θ0; goes into the checkpoints trained from it.
+  const std::string& fingerprint() const { return fingerprint_; }
+  /// What θ0 is called: "pretrained" or "random".
+  const std::string& name() const { return name_; }
+  /// A state at random, drawn from the run's seed: θ0 where the run starts at random.
+  models::State random_state() const;
+  const models::Cost& cost() const { return cost_; }
+  bool is_stand_in() const { return stand_in_; }
+  at::Device device() const { return device_; }
+
+ private:
+  std::uint64_t seed_;
+  at::Device device_;
+  bool stand_in_ = false;
+  mutable models::Checkpoint checkpoint_;
+  std::string name_, fingerprint_;
+  models::Cost cost_;
+
+  static models::Checkpoint read(const Settings& settings, std::vector<InputFile>* inputs, bool& stand_in);
+};
+
+}  // namespace taugrid::study

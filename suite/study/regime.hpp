@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A fine-tuning regime: what it trains, on which function, with which loss. All regimes are one table, in
+// regime.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/autodiff/layout.hpp"
+
+namespace taugrid::study {
+
+/// Whose inputs the τJp penalty λ Σ E‖J(x)(θ − θ0)‖² is taken on (paper 3, eq. 10 and 11).
+enum class Penalty {
+  none,
+  strict,  ///< every other task and the control, each step
+  cyclic,  ///< one of them a step, in turn
+  earlier  ///< in turn, only tasks that come before in the stated order
+};
+
+struct Regime {
+  std::string name;
+  bool linear = false;  ///< trained and used as f(x; θ0) + J(x)(θ − θ0) (paper 1, eq. 3)
+  std::vector<autodiff::Kind> groups = {};  ///< trained; empty: all parameters
+  Penalty penalty = Penalty::none;
+  std::string source = {};  ///< not trained: the task vectors of this regime, in the function above
+  std::string start = {};   ///< goes on from this regime's θ*; empty: from θ0
+  bool joint = false;       ///< one model of all tasks, no task vectors
+};
+
+/// Throws std::invalid_argument.
+const Regime& regime(const std::string& name);
+std::vector<std::string> regime_names();
+
+/// A flag a block: whether the regime trains it, stages before `first_stage` being frozen; empty for all.
+std::vector<bool> trained_blocks(const Regime& regime, const autodiff::Layout& layout, int first_stage = 0);
+
+/// Length of the trained blocks end to end, `trained` as of trained_blocks().
+std::int64_t trained_parameters(const std::vector<bool>& trained, const autodiff::Layout& layout);
+
+}  // namespace taugrid::study

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/study/settings.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+
+#include "suite/hash.hpp"
+#include "suite/study/regime.hpp"
+
+namespace taugrid::study {
+namespace {
+
+bool holds(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+
+Pairs all_pairs(std::size_t tasks) {
+  Pairs all;  // (0,1), (0,2), … as the contract has them
+  for (std::size_t i = 0; i < tasks; ++i) {
+    for (std::size_t j = i + 1; j < tasks; ++j) all.emplace_back(i, j);
+  }
+  return all;
+}
+
+/// `count` of all pairs, each set of them equally likely.
+Pairs drawn_pairs(const Settings& settings, std::int64_t count) {
+  const auto all = all_pairs(settings.tasks.size());
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed_for(settings.seed, "pairs"));
+  const auto order = at::randperm(static_cast<std::int64_t>(all.size()), generator, at::kLong);
+  const auto some = std::get<0>(order.narrow(0, 0, count).sort());
+  Pairs pairs;
+  for (std::int64_t k = 0; k < count; ++k)
+    pairs.push_back(all[static_cast<std::size_t>(some[k].item<std::int64_t>())]);
+  return pairs;
+}
+
+/// "a+b" of two of the tasks, in either order.
+Pairs named_pairs(config::Section& section, const Settings& settings, const std::vector<std::string>& names) {
+  Pairs pairs;
+  for (const auto& name : names) {
+    const auto all = all_pairs(settings.tasks.size());
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& pair) {
+      const auto &a = settings.tasks[pair.first], &b = settings.tasks[pair.second];
+      return name == a + "+" + b || name == b + "+" + a;
+    });
+    if (found == all.end())
+      section.refuse("pairs", "\"" + name + "\" is no pair of data.tasks; expected \"TASK+TASK\"");
+    if (std::find(pairs.begin(), pairs.end(), *found) != pairs.end())
+      section.refuse("pairs", "\"" + name + "\" stands there twice");
+    pairs.push_back(*found);
+  }
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
+Pairs read_pairs(config::Section& section, const Settings& settings) {
+  const auto tasks = static_cast<double>(settings.tasks.size());
+  if (section.is_number("pairs"))
+    return drawn_pairs(settings, section.integer("pairs", 0, {1, tasks * (tasks - 1) / 2}));
+  if (section.is_list("pairs")) return named_pairs(section, settings, section.required_words("pairs"));
+  section.word("pairs", "all", {"all"});
+  return all_pairs(settings.tasks.size());
+}
+
+/// What is trained and what is given is said by the configuration alone, never by what lies in a folder today.
+void read_given(config::Section section, std::vector<std::string> needed, Settings& settings,
+                std::vector<InputFile>* inputs) {
+  settings.checkpoints = section.path("checkpoints", {});
+  if (settings.checkpoints.empty()) {
+    if (section.has("given")) section.refuse("given", "has no folder; name it in finetune.checkpoints");
+    return;
+  }
+  needed.insert(needed.begin(), settings.given.begin(), settings.given.end());
+  settings.given = needed;
+  section.words("given", settings.given);  // into the resolved configuration
+  if (settings.given.empty())
+    section.refuse("checkpoints", "no regime is taken from there; name those in finetune.given");
+  for (const auto& name : settings.given) {
+    InputFile input{name, settings.checkpoints / name, "found"};
+    for (const auto& task : settings.tasks) {
+      const auto file = input.path / task / "model.safetensors";
+      if (std::filesystem::exists(file)) continue;
+      if (inputs == nullptr) section.refuse("checkpoints", file.string() + " is not there");
+      input.missing = true;
+      input.state = file.string() + " is not there";
+      break;
+    }
+    if (inputs != nullptr) inputs->push_back(std::move(input));
+  }
+}
+
+void read_regimes(config::Section section, Settings& settings, std::vector<InputFile>* inputs) {
+  settings.regimes = section.words("regimes", {"standard", "linear"}, regime_names());
+  for (const auto& name : settings.regimes)
+    (regime(name).joint ? settings.joint_regimes : settings.vector_regimes).push_back(name);
+  settings.first_stage = static_cast<int>(section.integer("first_stage", 0, {0, 10'000}));
+
+  // Whose task vectors are wanted besides. A regime that is given needs none to start from.
+  std::vector<std::string> makers;
+  for (const auto& name : regime_names()) {
+    if (!regime(name).joint && regime(name).source.empty()) makers.push_back(name);
+  }
+  if (section.has("given")) settings.given = section.required_words("given", makers);
+  std::vector<std::string> needed;
+  for (const auto& name : settings.regimes) {
+    const auto& r = regime(name);
+    const auto& other = r.source.empty() ? r.start : r.source;
+    if (other.empty() || holds(settings.regimes, other) || holds(settings.given, name)) continue;
+    if (holds(settings.given, other) || holds(needed, other)) continue;
+    if (!section.has("checkpoints")) {
+      auto list = "\"" + other + "\"";
+      for (const auto& each : settings.regimes) list += ", \"" + each + "\"";
+      section.refuse("regimes", name + " needs the task vectors of " + other +
+                                    ": train them too, with --set '" + "finetune.regimes=[" + list +
+                                    "]', or name those of another run with finetune.checkpoints = "
+                                    "\"RUN/checkpoints\"");
+    }
+    needed.push_back(other);
+  }
+  read_given(section, needed, settings, inputs);
+}
+
+}  // namespace
+
+std::uint64_t seed_for(std::uint64_t seed, const std::string& purpose) {
+  const auto hash = fnv1a(purpose, fnv_start ^ (seed * 0x9e3779b97f4a7c15ULL));
+  return hash >> 1;  // at::randperm's generator takes it as it is; the sign bit stays free
+}
+
+bool Settings::trains(const std::string& name) const {
+  return regime(name).source.empty() && !holds(given, name);
+}
+
+std::vector<std::string> Settings::linear_regimes() const {
+  std::vector<std::string> names;
+  for (const auto& name : vector_regimes) {
+    if (regime(name).linear) names.push_back(name);
+  }
+  return names;
+}
+
+Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
+  Settings settings;
+  auto run = config.section("run");
+  settings.name = run.name("name", "taugrid");
+  settings.seed = static_cast<std::uint64_t>(run.integer("seed", 0, {0, 1e15}));
+  settings.threads = static_cast<int>(run.integer("threads_per_rank", 1, {1, 1024}));
+  settings.ranks_per_unit = static_cast<int>(run.integer("ranks_per_unit", 1, {1, 1e6}));
+  settings.precision = run.word("precision", "float32", {"float32", "tf32", "bf16"});
+  settings.memory = run.real("memory", 0, {0, 1e6}) * (std::int64_t{1} << 30);
+
+  auto model = config.section("model");
+  settings.model = model.required_path("path");
+  settings.random_init = model.word("init", "pretrained", {"pretrained", "random"}) == "random";
+  settings.buffers = model.word("buffers", "combine", {"combine", "keep"});
+
+  auto data = config.section("data");
+  settings.data = data.required_path("folder");
+  settings.tasks = data.required_names("tasks");
+  if (settings.tasks.empty()) data.refuse("tasks", "names no task");
+  settings.evaluation_points = data.integer("evaluation_points", 256, {1, 1e9});
+  settings.evaluation_batch = data.integer("evaluation_batch", 128, {1, 1e6});
+  settings.control = data.name("control", "");
+  if (holds(settings.tasks, settings.control))
+    data.refuse("control", "\"" + settings.control + "\" is also one of the tasks");
+  settings.pairs = read_pairs(data, settings);
+
+  if (config.has("finetune")) read_regimes(config.section("finetune"), settings, inputs);
+  return settings;
+}
+
+}  // namespace taugrid::study

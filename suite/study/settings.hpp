@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What an experiment file says of the run, the model, the data and the regimes, read and checked.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "suite/config/config.hpp"
+
+namespace taugrid::study {
+
+/// A file that a study reads, for lists of what is there and what is missing.
+struct InputFile {
+  std::string name;  ///< "model", the task, or the regime
+  std::filesystem::path path;
+  std::string state;     ///< what was found there
+  bool missing = false;  ///< or wrong; `state` is the error, then
+};
+
+struct Settings {
+  std::string name;
+  std::uint64_t seed = 0;
+  int threads = 1;
+  int ranks_per_unit = 1;
+  /// "float32"; "tf32": products of float32 with 10 bits of mantissa, on GPUs that have them; "bf16":
+  /// evaluation and training in bfloat16, with θ, its gradient, the losses and all sums in float32 or double.
+  /// Hessian and NTK products are in float32 always: they are differences of nearly equal numbers.
+  std::string precision = "float32";
+  double memory = 0;  ///< bytes a rank that task vectors and samples may take; 0: by what the host has
+
+  std::filesystem::path model;
+  bool random_init = false;
+  /// What becomes of buffers when a model is edited: "combine", as θ: β0 + Σ α(β − β0), variances at least 0;
+  /// or "keep": those of θ0.
+  std::string buffers = "combine";
+
+  std::filesystem::path data;
+  std::vector<std::string> tasks;
+  std::string control;                                      ///< empty: none
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;  ///< those measured, ascending
+  std::int64_t evaluation_points = 0;
+  std::int64_t evaluation_batch = 0;
+
+  std::vector<std::string> regimes;         ///< all that are asked for
+  std::vector<std::string> vector_regimes;  ///< of these, those with a task vector a task
+  std::vector<std::string> joint_regimes;   ///< and those with one model of all tasks
+  int first_stage = 0;  ///< the first stage of the model that is trained; those before are frozen
+  std::filesystem::path checkpoints;  ///< of regimes that are given; empty: none
+  std::vector<std::string> given;     ///< regimes whose models are read from `checkpoints`, not trained
+
+  /// Whether this run trains the regime: no other's task vectors, and not given.
+  bool trains(const std::string& regime) const;
+  /// Those of vector_regimes that are trained and used as linearised models.
+  std::vector<std::string> linear_regimes() const;
+};
+
+/// Reads the sections [run], [model], [data] and [finetune] as far as they concern all experiments. With
+/// `inputs`, each given checkpoint is listed there, and one that is missing is no error. Throws InputError.
+Settings read_settings(config::Config& config, std::vector<InputFile>* inputs);
+
+/// A seed for one purpose, from the run's seed: numbers never depend on which rank draws them.
+std::uint64_t seed_for(std::uint64_t seed, const std::string& purpose);
+
+}  // namespace taugrid::study

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/study/study.hpp"
+
+#include <ATen/ATen.h>
+
+#include "suite/study/regime.hpp"
+
+namespace taugrid::study {
+
+Study::Study(config::Config& config, std::vector<InputFile>* inputs, at::Device on, int ranks_on_host)
+    : device(on),
+      settings(read_settings(config, inputs)),
+      bound(MemoryBound::of(settings.memory, on, ranks_on_host)),
+      model(settings, inputs, on),
+      tasks(settings, model, bound, inputs),
+      vectors(settings, model, tasks, bound, inputs != nullptr),
+      edits(settings, model, vectors),
+      evaluation(settings, model, tasks) {
+  // The host's own reduced precisions are left alone: its numbers are the same everywhere.
+  if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(settings.precision == "tf32");
+}
+
+std::vector<bool> Study::trained_blocks(const std::string& name) const {
+  const auto& source = regime(name).source;
+  if (!source.empty()) return trained_blocks(source);
+  return study::trained_blocks(regime(name), model.layout(), settings.first_stage);
+}
+
+int Study::first_changed_stage(const std::string& name) const {
+  if (settings.first_stage < 2) return 0;
+  // A regime that goes on from another's vectors changes what that one changed, too; both begin at first_stage.
+  return std::min(models::first_trained_stage(model.layout(), trained_blocks(name)), settings.first_stage);
+}
+
+Sample Study::sample(const std::string& name, std::size_t t, Split split, std::int64_t n) const {
+  return tasks.sample(t, split, n, first_changed_stage(name));
+}
+
+at::Tensor Study::sums(at::IntArrayRef shape) const {
+  return at::zeros(shape, at::TensorOptions(at::kDouble).device(device));
+}
+
+}  // namespace taugrid::study

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What all experiments of one run share, each part in a file of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "suite/study/edits.hpp"
+#include "suite/study/evaluation.hpp"
+#include "suite/study/model.hpp"
+#include "suite/study/settings.hpp"
+#include "suite/study/tasks.hpp"
+#include "suite/study/vectors.hpp"
+
+namespace taugrid::study {
+
+struct Study {
+  /// Reads the experiment file's common sections, the model and the tasks. Throws InputError. With `inputs`, each
+  /// file is listed there, and where one is missing or wrong, a stand-in takes its place: enough to check a
+  /// configuration and to count its work, not to compute it. θ0, readouts, samples and task vectors lie on
+  /// `device`; `ranks_on_host` share the host's memory.
+  explicit Study(config::Config& config, std::vector<InputFile>* inputs = nullptr,
+                 at::Device device = at::kCPU, int ranks_on_host = 1);
+  Study(const Study&) = delete;
+  Study& operator=(const Study&) = delete;
+
+  const at::Device device;
+  const Settings settings;
+  const MemoryBound bound;
+  const Model model;
+  const Tasks tasks;
+  Vectors vectors;
+  const Edits edits;
+  const Evaluation evaluation;
+
+  /// The first stage of the model that any vector of the regime changes, if frozen stages' outputs are kept for
+  /// it; else 0. They are where at least the first stage behind the embedding is frozen.
+  int first_changed_stage(const std::string& regime) const;
+  /// tasks.sample() for models that are edited by the regime's vectors: frozen stages have run already.
+  Sample sample(const std::string& regime, std::size_t t, Split split, std::int64_t n) const;
+  /// The blocks that the regime trains, as study::trained_blocks() of this model.
+  std::vector<bool> trained_blocks(const std::string& regime) const;
+
+  /// Zeros of float64 on the device: results that are written there one by one make the host wait for none.
+  at::Tensor sums(at::IntArrayRef shape) const;
+};
+
+/// A TOML text with the size and digest of every file that the numbers depend on. Collective: the ranks share the
+/// reading. Throws InputError where a given checkpoint cannot be read.
+std::string inputs_of(const Study& study, const comm::Communicator& world);
+
+/// Makes RUN/data and RUN/checkpoints lead to what the study uses, so that every number can be computed again from
+/// the run folder alone. A run that `makes_model` has its own in checkpoints/pretrained. One rank. Throws InputError.
+void link_inputs(const Study& study, const std::filesystem::path& run, bool makes_model);
+
+}  // namespace taugrid::study

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/study/tasks.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <numeric>
+
+#include "suite/error.hpp"
+
+namespace taugrid::study {
+namespace {
+
+/// The task's inputs are what the model takes, and its head fits the model's features.
+void require_fit(const data::Task& task, const models::Encoder& encoder, const Settings& settings,
+                 const std::string& where) {
+  const auto takes = encoder.takes();
+  const auto& in = task.test.inputs;
+  if (task.modality != (takes.text() ? "text" : "image"))
+    throw InputError(where + ": holds " + (takes.text() ? "images" : "text") + "; the model " +
+                     settings.model.string() + " takes " + (takes.text() ? "text" : "images"));
+  if (!takes.text() && (in.size(1) != takes.image_size || in.size(2) != takes.image_size))
+    throw InputError(where + ": inputs are not images of " + std::to_string(takes.image_size) +
+                     " pixels a side, which the model " + settings.model.string() + " expects");
+  if (!takes.text() && in.size(3) != takes.channels)
+    throw InputError(where + ": inputs have " + std::to_string(in.size(3)) + " channels; the model " +
+                     settings.model.string() + " expects " + std::to_string(takes.channels));
+  if (takes.text()) {
+    for (const auto* split : {&task.train, &task.validation, &task.test}) {
+      if (split->lengths.max().item<std::int64_t>() > takes.tokens)
+        throw InputError(where + ": holds a text of " +
+                         std::to_string(split->lengths.max().item<std::int64_t>()) + " tokens; the model " +
+                         settings.model.string() + " takes " + std::to_string(takes.tokens));
+      if (split->inputs.max().item<std::int64_t>() >= takes.vocabulary)
+        throw InputError(where + ": holds token " + std::to_string(split->inputs.max().item<std::int64_t>()) +
+                         "; the model " + settings.model.string() + " has a vocabulary of " +
+                         std::to_string(takes.vocabulary));
+    }
+  }
+  const auto& head = task.head;
+  if (head.kind == data::Head::Kind::words) {
+    if (encoder.vocabulary_block() < 0)
+      throw InputError(where + ": /head has label words; the model " + settings.model.string() +
+                       " has no vocabulary to read them by");
+    if (head.tokens.max().item<std::int64_t>() >= takes.vocabulary)
+      throw InputError(where + ": /head/tokens holds " +
+                       std::to_string(head.tokens.max().item<std::int64_t>()) + "; the model " +
+                       settings.model.string() + " has a vocabulary of " + std::to_string(takes.vocabulary));
+  } else if (head.weight.size(1) != encoder.width()) {
+    throw InputError(where + ": /head/weight has rows of " + std::to_string(head.weight.size(1)) +
+                     " numbers; the model's output has " + std::to_string(encoder.width()));
+  }
+}
+
+models::Readout readout_of(const data::Head& head) {
+  using Kind = models::Readout::Kind;
+  switch (head.kind) {
+    case data::Head::Kind::affine:
+      return {.kind = Kind::affine, .weight = head.weight, .bias = head.bias};
+    case data::Head::Kind::words:
+      return {.kind = Kind::words, .words = head.tokens};
+    case data::Head::Kind::cosine:
+      break;
+  }
+  return {.weight = head.weight, .scale = head.logit_scale};
+}
+
+}  // namespace
+
+Tasks::Tasks(const Settings& settings, const Model& model, const MemoryBound& bound,
+             std::vector<InputFile>* inputs)
+    : model_(model),
+      seed_(settings.seed),
+      bound_(bound),
+      folder_(settings.data),
+      has_control_(!settings.control.empty()),
+      pairs_(settings.pairs),
+      frozen_(std::make_unique<FrozenStages>(
+          model, settings.evaluation_batch, bound.samples,
+          [this](std::size_t t, Split split, const at::Tensor& rows) { return raw_batch(t, split, rows); })) {
+  for (const auto& name : settings.tasks) read(name, settings, inputs);
+  if (has_control_) read(settings.control, settings, inputs);
+  for (const auto& task : tasks_) {
+    readouts_.push_back(readout_of(task->head).to(model.device()));
+    channels_.emplace_back(at::tensor(task->mean, at::kFloat).to(model.device()),
+                           at::tensor(task->std, at::kFloat).to(model.device()));
+  }
+}
+
+void Tasks::read(const std::string& name, const Settings& settings, std::vector<InputFile>* inputs) {
+  InputFile input{name, folder_ / (name + ".h5"), "found"};
+  const auto& encoder = model_.encoder();
+  names_.push_back(name);
+  try {
+    auto task = data::read_task(input.path);
+    if (!model_.is_stand_in()) require_fit(task, encoder, settings, input.path.string());
+    input.state = "found: " + std::to_string(task.classes()) + " classes, " +
+                  std::to_string(task.train.labels.size(0)) + " + " +
+                  std::to_string(task.validation.labels.size(0)) + " + " +
+                  std::to_string(task.test.labels.size(0)) +
+                  (task.modality == "text" ? " texts" : " images");
+    tasks_.push_back(std::make_unique<data::Task>(std::move(task)));
+  } catch (const InputError& error) {
+    if (inputs == nullptr) throw;
+    input.missing = true;
+    input.state = error.what();
+    data::Task task;
+    task.class_names.resize(10);
+    task.head.weight = at::zeros({10, encoder.width()});
+    for (auto* split : {&task.train, &task.validation, &task.test})
+      split->labels = at::zeros({1}, at::kLong).expand({1000000});
+    tasks_.push_back(std::make_unique<data::Task>(std::move(task)));
+  }
+  if (inputs != nullptr) inputs->push_back(std::move(input));
+}
+
+std::vector<std::size_t> Tasks::all() const {
+  std::vector<std::size_t> all(size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+models::Batch Tasks::raw_batch(std::size_t t, Split split, const at::Tensor& rows) const {
+  const auto& from = data(t).split(split);
+  if (!from.lengths.defined())
+    return {data::normalised_images(data::rows_on(model_.device(), from.inputs, rows), channels_[t].first,
+                                    channels_[t].second),
+            {},
+            {}};
+  auto lengths = from.lengths.index_select(0, rows).to(at::kLong);
+  const auto longest = rows.size(0) == 0 ? 1 : lengths.max().item<std::int64_t>();
+  const auto ids = from.inputs.index_select(0, rows).narrow(1, 0, longest).to(at::kLong).contiguous();
+  return {data::send(model_.device(), ids), std::move(lengths), {}};
+}
+
+models::Batch Tasks::batch(std::size_t t, Split split, const at::Tensor& rows, int from) const {
+  if (from == 0) return raw_batch(t, split, rows);
+  return frozen_->run(t, split, data(t).split(split).labels.size(0), rows, from);
+}
+
+at::Tensor Tasks::labels(std::size_t t, Split split, const at::Tensor& rows) const {
+  return data::rows_on(model_.device(), data(t).split(split).labels, rows);
+}
+
+at::Tensor Tasks::sample_rows(std::size_t t, Split split, std::int64_t n) const {
+  const auto rows = data(t).split(split).labels.size(0);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(
+      seed_for(seed_, std::string("sample/") + split_name(split) + "/" + name(t)));
+  return at::randperm(rows, generator, at::kLong).narrow(0, 0, sample_size(t, split, n)).clone();
+}
+
+std::int64_t Tasks::sample_size(std::size_t t, Split split, std::int64_t n) const {
+  return std::min(n, data(t).split(split).labels.size(0));
+}
+
+Sample Tasks::sample(std::size_t t, Split split, std::int64_t n, int from) const {
+  n = sample_size(t, split, n);
+  const auto same = [&](const Kept& kept) {
+    return kept.task == t && kept.split == split && kept.from == from;
+  };
+  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+    if (!same(*it) || it->sample.index.size(0) < n) continue;
+    kept_.splice(kept_.begin(), kept_, it);
+    // The first n of a larger one share its memory.
+    const auto& whole = it->sample;
+    return {whole.index.narrow(0, 0, n), whole.batch.narrow(0, n), whole.labels.narrow(0, 0, n)};
+  }
+  kept_.remove_if(same);
+  Sample sample;
+  sample.index = sample_rows(t, split, n);
+  sample.batch = batch(t, split, sample.index, from);
+  sample.labels = labels(t, split, sample.index);
+  kept_.push_front({t, split, from, sample});
+  std::size_t bytes = 0;
+  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+    bytes += it->sample.batch.held().nbytes();
+    if (bytes <= bound_.samples || it == kept_.begin()) continue;
+    kept_.erase(it, kept_.end());
+    break;
+  }
+  return sample;
+}
+
+at::Tensor Tasks::sample_index(Split split, std::int64_t n) const {
+  auto all = at::full({static_cast<std::int64_t>(size()), n}, -1, at::kLong);
+  for (std::size_t t = 0; t < size(); ++t) {
+    const auto index = sample_rows(t, split, n);
+    all[static_cast<std::int64_t>(t)].narrow(0, 0, index.size(0)).copy_(index);
+  }
+  return all;
+}
+
+}  // namespace taugrid::study

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The tasks of a run: their data, how their logits are read, and the points that are drawn from them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <list>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "suite/data/packed.hpp"
+#include "suite/models/readout.hpp"
+#include "suite/study/frozen_stages.hpp"
+#include "suite/study/memory_bound.hpp"
+#include "suite/study/model.hpp"
+
+namespace taugrid::study {
+
+using data::Split;
+using data::split_name;
+
+/// Points drawn by seed from one split of one task. A smaller sample is the beginning of a larger one.
+struct Sample {
+  at::Tensor index;     ///< int64 [n], rows of the split; on the host
+  models::Batch batch;  ///< what the model takes; on the device
+  at::Tensor labels;    ///< int64 [n]; on the device
+};
+
+class Tasks {
+ public:
+  /// Reads every task, and the control where there is one. With `inputs`, each is listed there, and where one is
+  /// missing or wrong, a stand-in takes its place. Throws InputError, also for a task of another modality, size or
+  /// width than the model's. The model outlives this object.
+  Tasks(const Settings& settings, const Model& model, const MemoryBound& bound,
+        std::vector<InputFile>* inputs);
+
+  std::size_t size() const { return names_.size() - (has_control_ ? 1 : 0); }
+  std::vector<std::size_t> all() const;  ///< 0, 1, …, without the control
+  bool has_control() const { return has_control_; }
+  /// The control's number, wherever a task's is asked for (papers 1 and 3: ImageNet).
+  std::size_t control() const { return size(); }
+  /// All tasks, and the control if there is one.
+  std::size_t with_control() const { return names_.size(); }
+  const std::string& name(std::size_t t) const { return names_[t]; }
+  const data::Task& data(std::size_t t) const { return *tasks_[t]; }
+  const models::Readout& readout(std::size_t t) const { return readouts_[t]; }
+  std::filesystem::path file(std::size_t t) const { return folder_ / (name(t) + ".h5"); }
+
+  /// Those that are measured, in the order (0,1), (0,2), ….
+  const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
+  std::string pair_name(std::size_t p) const { return name(pairs_[p].first) + "+" + name(pairs_[p].second); }
+
+  /// Rows of a task's split, on the device: pictures normalised, sequences cut to the longest of them. With
+  /// `from` > 0, what the stages before it make of them at θ0, kept where memory allows.
+  models::Batch batch(std::size_t t, Split split, const at::Tensor& rows, int from = 0) const;
+  /// int64 [n], likewise.
+  at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
+
+  /// min(n, rows of the split) points. The latest are kept for further calls, within the bound.
+  Sample sample(std::size_t t, Split split, std::int64_t n, int from = 0) const;
+  /// The rows of sample(), without reading a picture: int64 [min(n, rows of the split)].
+  at::Tensor sample_rows(std::size_t t, Split split, std::int64_t n) const;
+  /// How many points sample() has.
+  std::int64_t sample_size(std::size_t t, Split split, std::int64_t n) const;
+  /// int64 [T, n]: the samples' rows, −1 beyond a split's end.
+  at::Tensor sample_index(Split split, std::int64_t n) const;
+
+ private:
+  void read(const std::string& name, const Settings& settings, std::vector<InputFile>* inputs);
+  models::Batch raw_batch(std::size_t t, Split split, const at::Tensor& rows) const;
+
+  const Model& model_;
+  std::uint64_t seed_;
+  MemoryBound bound_;
+  std::filesystem::path folder_;
+  std::vector<std::string> names_;  // the control last
+  bool has_control_;
+  std::vector<std::pair<std::size_t, std::size_t>> pairs_;
+  std::vector<std::unique_ptr<data::Task>> tasks_;
+  std::vector<models::Readout> readouts_;                    // on the device
+  std::vector<std::pair<at::Tensor, at::Tensor>> channels_;  // mean and std, on the device
+  struct Kept {
+    std::size_t task;
+    Split split;
+    int from;
+    Sample sample;
+  };
+  mutable std::list<Kept> kept_;  // newest first
+  std::unique_ptr<FrozenStages> frozen_;
+};
+
+}  // namespace taugrid::study

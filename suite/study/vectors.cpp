@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/study/vectors.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/weights/weights.hpp"
+#include "suite/error.hpp"
+#include "suite/study/keys.hpp"
+#include "suite/study/regime.hpp"
+
+namespace taugrid::study {
+namespace {
+
+/// A finite sum has finite terms; the dear look at each is for the other case.
+bool all_finite(const at::Tensor& x) {
+  return std::isfinite(x.sum().item<double>()) || at::isfinite(x).all().item<bool>();
+}
+
+}  // namespace
+
+/// One checkpoint's file, read by stretches of θ.
+class Vectors::Source {
+ public:
+  Source(const std::filesystem::path& folder, const Model& model, const std::string& model_path)
+      : path_((folder / "model.safetensors").string()),
+        file_(models::open_weights(folder, model.encoder())) {
+    if (const auto start = models::start_of(file_); !start.empty() && start != model.fingerprint())
+      throw InputError(folder.string() + ": was trained from another θ0 (" + start + ") than " + model_path +
+                       " (" + model.fingerprint() + ")");
+  }
+
+  /// θ*[range] − start[range] into `out` [range.count], on the device of both.
+  void difference(const autodiff::Layout& layout, const at::Tensor& start, Range range, at::Tensor& out) const {
+    const at::NoGradGuard no_grad;
+    const auto& parameters = layout.parameters();
+    auto next = std::upper_bound(parameters.begin(), parameters.end(), range.begin,
+                                 [](std::int64_t at, const auto& p) { return at < p.offset + p.count; });
+    for (; next != parameters.end() && next->offset < range.end(); ++next) {
+      const auto begin = std::max(range.begin, next->offset);
+      const auto count = std::min(range.end(), next->offset + next->count) - begin;
+      auto piece = out.narrow(0, begin - range.begin, count);
+      const auto tuned = file_.tensor(next->name).view({-1}).narrow(0, begin - next->offset, count);
+      const auto from = start.narrow(0, begin, count);
+      if (tuned.scalar_type() == at::kFloat && piece.is_cpu()) {
+        at::sub_out(piece, tuned, from);  // one pass, over the file's own pages
+      } else {
+        piece.copy_(tuned.to(at::kFloat)).sub_(from);
+      }
+      if (!all_finite(piece))
+        throw InputError(path_ + ": " + next->name + " holds NaN or infinity");
+    }
+  }
+
+  at::Tensor whole(const autodiff::Layout& layout, const at::Tensor& start) const {
+    auto all = at::empty_like(start);
+    difference(layout, start, {0, layout.size()}, all);
+    return all;
+  }
+
+ private:
+  std::string path_;
+  store::MappedTensors file_;
+};
+
+Vectors::Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
+                 bool stand_ins)
+    : settings_(settings), model_(model), tasks_(tasks), bytes_(bound.vectors) {
+  if (!stand_ins) check_given();
+}
+
+// Converted checkpoints come with the model they started from; our own name it in their headers.
+void Vectors::check_given() const {
+  const auto pretrained = settings_.checkpoints / "pretrained";
+  if (settings_.given.empty() || !std::filesystem::exists(pretrained / "model.safetensors")) return;
+  const auto start = models::read_checkpoint(pretrained).state;
+  if (start.theta.sizes() != model_.theta0().sizes() || models::fingerprint(start) != model_.fingerprint()) {
+    throw InputError(pretrained.string() + ": is not the model " + settings_.model.string() +
+                     ", so its fine-tuned models make no task vectors of it");
+  }
+}
+
+std::filesystem::path Vectors::checkpoint_folder(const std::string& name, std::size_t t) const {
+  const auto& source = regime(name).source;
+  if (!source.empty()) return checkpoint_folder(source, t);
+  return (settings_.trains(name) ? folder_ / "checkpoints" : settings_.checkpoints) / name / tasks_.name(t);
+}
+
+std::filesystem::path Vectors::joint_folder(const std::string& name) const {
+  return folder_ / "checkpoints" / name / "joint";
+}
+
+std::vector<std::string> Vectors::needs(const std::string& name, const std::vector<std::size_t>& tasks) const {
+  const auto& source = regime(name).source;
+  if (!source.empty()) return needs(source, tasks);
+  std::vector<std::string> keys;
+  if (!settings_.trains(name)) return keys;
+  for (const auto t : tasks) keys.push_back(key::fine_tune(name, tasks_.name(t)));
+  return keys;
+}
+
+std::vector<std::string> Vectors::start_needs(const std::string& name, std::size_t t) const {
+  const auto& start = regime(name).start;
+  return start.empty() ? std::vector<std::string>{} : needs(start, {t});
+}
+
+at::Tensor Vectors::find(const std::string& key) const {
+  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+    if (it->first != key) continue;
+    kept_.splice(kept_.begin(), kept_, it);
+    return it->second;
+  }
+  return {};
+}
+
+at::Tensor Vectors::vector(const std::string& regime, std::size_t t) const {
+  const auto folder = checkpoint_folder(regime, t);
+  if (const auto found = find(folder.string()); found.defined()) return found;
+  const Source source(folder, model_, settings_.model.string());
+  while (!kept_.empty() && kept_.size() >= kept()) kept_.pop_back();
+  const auto vector = source.whole(model_.layout(), model_.theta0());
+  require_frozen(vector, folder);
+  kept_.emplace_front(folder.string(), vector);
+  return vector;
+}
+
+// The outputs of frozen stages are taken as θ0's, so a given model must share them.
+void Vectors::require_frozen(const at::Tensor& vector, const std::filesystem::path& folder) const {
+  for (const auto& block : model_.layout().blocks()) {
+    if (block.stage >= settings_.first_stage) continue;
+    if (vector.narrow(0, block.offset, block.count).eq(0).all().item<bool>()) continue;
+    throw InputError(folder.string() + ": was trained in stage " + std::to_string(block.stage) +
+                     ", which finetune.first_stage = " + std::to_string(settings_.first_stage) + " freezes");
+  }
+}
+
+at::Tensor Vectors::buffers(const std::string& regime, std::size_t t) const {
+  if (!model_.start().buffers.defined()) return {};
+  const Source source(checkpoint_folder(regime, t), model_, settings_.model.string());
+  return source.whole(model_.encoder().buffers(), model_.start().buffers);
+}
+
+at::Tensor Vectors::sum(const std::string& regime, const std::vector<std::size_t>& tasks) const {
+  auto key = regime;
+  for (const auto t : tasks) key += "/" + tasks_.name(t);
+  if (sum_.first == key) return sum_.second;
+  auto sum = at::zeros_like(model_.theta0());
+  visit(regime, tasks, {0, sum.size(0)}, 1, [&](std::int64_t begin, std::span<const at::Tensor> blocks) {
+    for (const auto& block : blocks) sum.narrow(0, begin, block.size(0)).add_(block);
+  });
+  sum_ = {key, sum};
+  return sum;
+}
+
+at::Tensor Vectors::gram(const comm::Communicator& group, const std::string& regime,
+                         const std::vector<std::size_t>& tasks) const {
+  const auto length = model_.layout().size();
+  weights::GramSum sum(static_cast<std::int64_t>(tasks.size()), length);
+  const auto share = group.share_of((length + sum.step() - 1) / sum.step());
+  const auto begin = std::min(length, share.begin * sum.step()), end = std::min(length, share.end() * sum.step());
+  visit(regime, tasks, {begin, end - begin}, sum.step(),
+        [&](std::int64_t at, std::span<const at::Tensor> blocks) { sum.add(at, blocks); });
+  if (group.size() > 1) group.all_reduce_sum(sum.sums(), "Gram matrix");
+  return sum.gram();
+}
+
+std::size_t Vectors::kept() const {
+  return std::max<std::size_t>(2, bytes_ / (sizeof(float) * static_cast<std::size_t>(model_.layout().size())));
+}
+
+std::int64_t Vectors::block_of(std::size_t count, std::int64_t align) const {
+  // Large enough that a visit's own cost does not count, small enough to stay in cache until it is visited.
+  constexpr std::size_t in_cache = std::size_t{1} << 17;  // numbers of a vector
+  const auto fits = bytes_ / 4 / (sizeof(float) * std::max<std::size_t>(1, count));
+  const auto numbers = static_cast<std::int64_t>(std::min(in_cache, std::max<std::size_t>(fits, 1)));
+  return std::max<std::int64_t>(1, numbers / align) * align;
+}
+
+void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
+                    std::int64_t align, const Visitor& visitor) const {
+  std::vector<at::Tensor> blocks(tasks.size());
+  if (tasks.size() <= kept()) {
+    std::vector<at::Tensor> all;
+    for (const auto t : tasks) all.push_back(vector(regime, t));
+    for (std::size_t i = 0; i < all.size(); ++i) blocks[i] = all[i].narrow(0, range.begin, range.count);
+    if (range.count > 0) visitor(range.begin, blocks);
+    return;
+  }
+  std::vector<Source> sources;
+  for (const auto t : tasks) sources.emplace_back(checkpoint_folder(regime, t), model_, settings_.model.string());
+  const auto size = block_of(tasks.size(), align);
+  auto memory = at::empty({static_cast<std::int64_t>(tasks.size()), size}, model_.theta0().options());
+  for (auto begin = range.begin; begin < range.end(); begin += size) {
+    const auto count = std::min(size, range.end() - begin);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      blocks[i] = memory[static_cast<std::int64_t>(i)].narrow(0, 0, count);
+      sources[i].difference(model_.layout(), model_.theta0(), {begin, count}, blocks[i]);
+    }
+    visitor(begin, blocks);
+  }
+}
+
+}  // namespace taugrid::study

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Task vectors τ = θ* − θ0 by name, over the checkpoints' mapped files. Single vectors are kept in memory within
+// the bound; what needs many of them (Gram matrices, sums, merges) visits them block by block, so that memory
+// does not grow with the number of tasks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/range.hpp"
+#include "suite/comm/communicator.hpp"
+#include "suite/study/memory_bound.hpp"
+#include "suite/study/tasks.hpp"
+
+namespace taugrid::study {
+
+class Vectors {
+ public:
+  /// All outlive this object. Throws InputError where given checkpoints started from another model.
+  Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
+          bool stand_ins);
+
+  /// Where the run's own checkpoints are; before any vector is asked for.
+  void set_folder(std::filesystem::path run_folder) { folder_ = std::move(run_folder); }
+  const std::filesystem::path& folder() const { return folder_; }
+  /// Where the regime's model of a task is, or will be.
+  std::filesystem::path checkpoint_folder(const std::string& regime, std::size_t t) const;
+  std::filesystem::path joint_folder(const std::string& regime) const;
+
+  /// Keys of the units that make the regime's task vectors: none where its checkpoints are given.
+  std::vector<std::string> needs(const std::string& regime, const std::vector<std::size_t>& tasks) const;
+  /// Keys of the units that training the regime on task t goes on from: none where it starts at θ0.
+  std::vector<std::string> start_needs(const std::string& regime, std::size_t t) const;
+
+  /// τ [P] of task t, on the device; the latest are kept. Throws InputError, naming the folder, where the
+  /// checkpoint is missing, of another architecture or of another θ0.
+  at::Tensor vector(const std::string& regime, std::size_t t) const;
+  /// β* − β0 [B] of the buffers; undefined where the model has none.
+  at::Tensor buffers(const std::string& regime, std::size_t t) const;
+  /// Σ τ [P] over these tasks, in their order; the last one is kept.
+  at::Tensor sum(const std::string& regime, const std::vector<std::size_t>& tasks) const;
+
+  /// Numbers begin … end of several τ, one tensor a task, on the device.
+  using Visitor = std::function<void(std::int64_t begin, std::span<const at::Tensor> blocks)>;
+  /// Visits the numbers in `range` of these tasks' vectors, in blocks that begin at range.begin plus multiples of
+  /// `align` numbers. What is visited is the same whether the vectors fit into memory or not.
+  void visit(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
+             std::int64_t align, const Visitor& visitor) const;
+
+  /// ⟨τᵢ, τⱼ⟩ [T,T] of these tasks, float64 on the host, in or out of core. The group's ranks share the visit; on a
+  /// host the bits do not depend on how many they are.
+  at::Tensor gram(const comm::Communicator& group, const std::string& regime,
+                  const std::vector<std::size_t>& tasks) const;
+
+  /// How many vectors are kept in memory.
+  std::size_t kept() const;
+  /// Numbers of one vector in a block of visit() over so many, a multiple of `align`.
+  std::int64_t block_of(std::size_t count, std::int64_t align) const;
+
+ private:
+  void check_given() const;
+  void require_frozen(const at::Tensor& vector, const std::filesystem::path& folder) const;
+  class Source;
+  at::Tensor find(const std::string& key) const;
+
+  const Settings& settings_;
+  const Model& model_;
+  const Tasks& tasks_;
+  std::size_t bytes_;
+  std::filesystem::path folder_;
+  mutable std::list<std::pair<std::string, at::Tensor>> kept_;  // newest first
+  mutable std::pair<std::string, at::Tensor> sum_;
+};
+
+}  // namespace taugrid::study

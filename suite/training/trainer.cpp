@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/training/trainer.hpp"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace taugrid::training {
+
+using study::Penalty;
+using study::Study;
+
+namespace {
+
+/// Where training begins: at θ0, or at another regime's model of the task.
+models::State beginning(const Study& study, const study::Regime& regime, std::size_t t) {
+  return regime.start.empty() ? study.model.start() : study.edits.own(regime.start, t);
+}
+
+}  // namespace
+
+Trainer::Trainer(const Study& study, const std::string& name, const Training& training, std::size_t t,
+                 const comm::Communicator& group)
+    : study_(study),
+      regime_(study::regime(name)),
+      training_(training),
+      group_(group),
+      update_(study, regime_, training, beginning(study, regime_, t), group),
+      from_(study.first_changed_stage(name)) {
+  const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
+    return Source{u, Batches(study.tasks.data(u).train.labels.size(0), batch,
+                             study::seed_for(study.settings.seed, purpose + study.tasks.name(u)))};
+  };
+  if (regime_.joint) {
+    // A batch holds as many samples of each task as of any other.
+    const auto each = training.batch / static_cast<std::int64_t>(study.tasks.size());
+    for (const auto u : study.tasks.all()) own_.push_back(source(u, each, "batches/"));
+    return;
+  }
+  own_.push_back(source(t, training.batch, "batches/"));
+  for (const auto u : penalised_tasks(study, regime_, t))
+    others_.push_back(source(u, training.penalty_batch, "penalty/" + study.tasks.name(t) + "/"));
+}
+
+Term Trainer::term(std::size_t task, const at::Tensor& rows, bool penalty) const {
+  const auto n = rows.size(0);
+  const auto share = group_.share_of(n);
+  const auto mine = rows.narrow(0, share.begin, share.count);
+  return {study_.tasks.batch(task, study::Split::train, mine, from_),
+          penalty ? at::Tensor() : study_.tasks.labels(task, study::Split::train, mine),
+          &study_.tasks.readout(task), 1 / static_cast<double>(n)};
+}
+
+std::vector<Term> Trainer::terms(std::int64_t step) {
+  std::vector<Term> all;
+  for (auto& source : own_) {
+    all.push_back(term(source.task, source.batches.rows(step), false));
+    all.back().weight /= static_cast<double>(own_.size());
+  }
+  if (others_.empty()) return all;
+  const auto penalise = [&](Source& source, std::int64_t turn) {
+    all.push_back(term(source.task, source.batches.rows(turn), true));
+    all.back().weight *= training_.penalty_weight;
+  };
+  if (regime_.penalty == Penalty::strict) {
+    for (auto& source : others_) penalise(source, step);
+  } else {
+    const auto count = static_cast<std::int64_t>(others_.size());
+    penalise(others_[static_cast<std::size_t>(step % count)], step / count);
+  }
+  return all;
+}
+
+std::vector<Term> Trainer::take(std::int64_t step) {
+  auto coming = std::exchange(coming_, std::nullopt);
+  if (!coming || coming->step != step) return terms(step);
+  coming->work.wait();
+  for (const auto& term : coming->terms) {
+    comm::use_on_current_stream(term.batch.held());
+    if (!term.penalty()) comm::use_on_current_stream(term.labels);
+  }
+  return std::move(coming->terms);
+}
+
+void Trainer::prepare(std::int64_t step) {
+  if (study_.device.is_cpu() || step >= training_.steps) return;
+  Coming next{step, {}, {}};
+  next.work = comm::beside(study_.device, [&] { next.terms = terms(step); });
+  coming_ = std::move(next);
+}
+
+LossValue Trainer::step(std::int64_t number) {
+  update_.begin_step();
+  const auto batch = take(number);
+  prepare(number + 1);
+  update_.note("batch");
+  return update_(batch,
+                 training_.learning_rate * cosine_schedule(number, training_.warmup, training_.steps));
+}
+
+}  // namespace taugrid::training

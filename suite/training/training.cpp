@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/training/training.hpp"
+
+#include <algorithm>
+
+#include "suite/training/loss.hpp"
+
+namespace taugrid::training {
+
+using study::Penalty;
+using study::Regime;
+using study::Study;
+
+namespace {
+
+Training read(config::Section section, const Training& d) {
+  Training t{};
+  t.steps = section.integer("steps", d.steps, {1, 1e9});
+  t.batch = section.integer("batch", d.batch, {1, 1e6});
+  t.warmup = section.integer("warmup_steps", d.warmup, {0, 1e9});
+  t.learning_rate = section.real("learning_rate", d.learning_rate, {0, 1e3});
+  t.weight_decay = section.real("weight_decay", d.weight_decay, {0, 1e3});
+  t.clip = section.real("clip_norm", d.clip, {1e-12, 1e12});
+  t.checkpoint_seconds = section.real("checkpoint_seconds", d.checkpoint_seconds, {0, 1e9});
+  t.penalty_weight = section.real("penalty_weight", d.penalty_weight, {0, 1e9});
+  t.penalty_batch = section.integer("penalty_batch", d.penalty_batch, {1, 1e6});
+  t.trace_every = section.integer("trace_every", d.trace_every, {1, 1e9});
+  return t;
+}
+
+}  // namespace
+
+std::map<std::string, Training> read_trainings(config::Config& config) {
+  // The papers' values: 2,000 steps of 128, 200 of warm-up (paper 1, appendix A); λ and 16 inputs of each
+  // other task (paper 3, section 5.2 and its code).
+  auto section = config.section("finetune");
+  const auto common = read(section, {2000, 128, 200, 1e-5, 0.1, 1.0, 60, 0.1, 16, 10});
+  std::map<std::string, Training> all;
+  for (const auto& name : study::regime_names()) {
+    // One of a regime not chosen is checked all the same.
+    all.emplace(name, section.has(name) ? read(section.sub(name), common) : common);
+  }
+  return all;
+}
+
+std::int64_t trace_points(const Study& study) {
+  return std::min<std::int64_t>(study.settings.evaluation_points, 256);
+}
+
+std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regime, std::size_t t) {
+  std::vector<std::size_t> all;
+  if (regime.penalty == Penalty::none) return all;
+  const auto end = regime.penalty == Penalty::earlier ? t : study.tasks.with_control();
+  for (std::size_t u = 0; u < end; ++u) {
+    if (u != t) all.push_back(u);
+  }
+  return all;
+}
+
+std::int64_t step_inputs(const Study& study, const std::string& name, const Training& training,
+                         std::size_t t) {
+  const auto& r = study::regime(name);
+  if (r.joint) {  // as many of each task
+    const auto tasks = static_cast<std::int64_t>(study.tasks.size());
+    return training.batch / tasks * tasks;
+  }
+  const auto others = static_cast<std::int64_t>(penalised_tasks(study, r, t).size());
+  return training.batch + training.penalty_batch * (r.penalty == Penalty::strict ? others : others > 0);
+}
+
+double step_flops(const Study& study, const std::string& name, const Training& training, std::size_t t) {
+  return static_cast<double>(step_inputs(study, name, training, t)) *
+         step_flops_an_input(study::regime(name), study.trained_blocks(name), study.model.cost());
+}
+
+}  // namespace taugrid::training

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// How regimes are trained: the numbers of [finetune].
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "suite/config/config.hpp"
+#include "suite/study/regime.hpp"
+#include "suite/study/study.hpp"
+
+namespace taugrid::training {
+
+struct Training {
+  std::int64_t steps, batch, warmup;
+  double learning_rate, weight_decay, clip, checkpoint_seconds;
+  double penalty_weight;       ///< λ of the τJp penalty (paper 3: 0.1)
+  std::int64_t penalty_batch;  ///< inputs of each other task
+  std::int64_t trace_every;    ///< steps between the points of a continuation's trace
+
+  /// Points of the trace: at step 0, each trace_every, and at the end.
+  std::int64_t traced_until(std::int64_t step) const {
+    return step / trace_every + 1 + (step == steps && step % trace_every > 0);
+  }
+};
+
+/// [finetune], with single values overridden by [finetune.REGIME], of every regime.
+std::map<std::string, Training> read_trainings(config::Config& config);
+
+/// Test points a task that a continuation's trace is measured on: it holds all tasks' features at each of its
+/// steps.
+std::int64_t trace_points(const study::Study& study);
+
+/// Tasks whose inputs the τJp penalty of task t is taken on.
+std::vector<std::size_t> penalised_tasks(const study::Study& study, const study::Regime& regime,
+                                         std::size_t t);
+
+/// Inputs of one training step of task t, those of its penalty among them.
+std::int64_t step_inputs(const study::Study& study, const std::string& regime, const Training& training,
+                         std::size_t t);
+
+/// Additions and multiplications of one training step of task t.
+double step_flops(const study::Study& study, const std::string& regime, const Training& training,
+                  std::size_t t);
+
+}  // namespace taugrid::training

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/training/update.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "suite/comm/clock.hpp"
+
+namespace taugrid::training {
+namespace {
+
+// Numbers of one sum over ranks beside the backward pass: large enough for the network, small enough to begin
+// early.
+constexpr std::int64_t smallest_sum = std::int64_t{1} << 16, largest_sum = std::int64_t{1} << 23;
+
+constexpr double momentum = 0.1;  // with which stored statistics follow the batches': PyTorch's default
+
+AdamWSettings adamw(const Training& training) {
+  AdamWSettings settings;
+  settings.weight_decay = training.weight_decay;
+  return settings;
+}
+
+models::State copy_of(const models::State& state) {
+  return {state.theta.clone(), state.buffers.defined() ? state.buffers.clone() : at::Tensor()};
+}
+
+}  // namespace
+
+Update::Update(const study::Study& study, const study::Regime& regime, const Training& training,
+               const models::State& begin, const comm::Communicator& group)
+    : study_(study),
+      training_(training),
+      group_(group),
+      state_(copy_of(begin)),
+      mixes_(!regime.linear && study.model.encoder().mixes_in_training()),
+      loss_(study.model.encoder(), regime, study.model.start(), study.trained_blocks(regime.name),
+            study.evaluation.compute_type()),
+      optimiser_(state_.theta, study.model.layout(), study.trained_blocks(regime.name), adamw(training)) {
+  if (group.size() == 1) return;
+  const auto& layout = study.model.layout();
+  const auto trained = study.trained_blocks(regime.name);
+  const auto stretch = std::clamp<std::int64_t>(study::trained_parameters(trained, layout) / 8, smallest_sum,
+                                                largest_sum);
+  buckets_.emplace(layout, trained, stretch, [this](const at::Tensor& part) {
+    sums_.push_back(group_.begin_all_reduce_sum(part, "gradient"));
+  });
+}
+
+void Update::begin_step() { noted_ = comm::steady_seconds(); }
+
+void Update::note(const char* what) {
+  if (spans_ == nullptr) return;
+  const double time = comm::steady_seconds();
+  spans_->push_back({what, noted_, time});
+  noted_ = time;
+}
+
+LossValue Update::operator()(const std::vector<Term>& terms, double learning_rate) {
+  autodiff::BatchStatistics statistics;
+  if (mixes_ && group_.size() > 1)
+    statistics.sum_over_ranks = [this](at::Tensor& sums) { group_.all_reduce_sum(sums, "batch statistics"); };
+  auto value = loss_(state_.theta, terms, gradient_, buckets_ ? &*buckets_ : nullptr,
+                     mixes_ ? &statistics : nullptr);
+  note("forward and backward");
+  if (group_.size() > 1) {
+    auto sum = at::stack({value.loss, value.penalty});
+    group_.all_reduce_sum(sum, "loss");
+    value = {sum[0], sum[1]};
+    for (auto& part : sums_) part.wait();
+    note("wait for the sums");
+    if (spans_ != nullptr) {
+      for (const auto& part : sums_) spans_->push_back({"sum", part.times().begun, part.times().ended});
+    }
+    sums_.clear();
+  }
+  clip_norm(gradient_, training_.clip);
+  optimiser_.step(gradient_, learning_rate);
+  if (mixes_) follow(statistics);
+  note("clipping and AdamW");
+  return value;
+}
+
+// Stored statistics go a tenth of the way to the batch's, the same on all ranks.
+void Update::follow(const autodiff::BatchStatistics& statistics) {
+  const auto views = study_.model.encoder().buffers().views(state_.buffers);
+  for (std::size_t i = 0; i < views.size(); ++i)
+    views[i].mul_(1 - momentum).add_(statistics.found[i].to(at::kFloat), momentum);
+}
+
+void Update::save(store::TensorFile& file) const {
+  file.tensors["theta"] = state_.theta;
+  if (state_.buffers.defined()) file.tensors["buffers"] = state_.buffers;
+  optimiser_.save(file);
+}
+
+}  // namespace taugrid::training

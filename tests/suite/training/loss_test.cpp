@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Each regime's gradient against finite differences of its loss, in double precision.
+#include "suite/training/loss.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "suite/models/registry.hpp"
+#include "suite/study/full_products.hpp"
+#include "suite/study/memory.hpp"
+
+namespace taugrid::training {
+namespace {
+
+using study::Penalty;
+using study::regime;
+using study::trained_blocks;
+
+const char* const tiny = R"({"model_type": "clip_vision_model", "hidden_size": 16, "intermediate_size": 32,
+  "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 16, "patch_size": 8, "projection_dim": 8})";
+
+class RegimeTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  RegimeTest() {
+    at::manual_seed(3);
+    auto& theta0 = start.theta;
+    theta0 = encoder->random_state(1).theta.to(at::kDouble);
+    theta0 += 0.05 * at::randn_like(theta0);
+    theta = theta0 + 0.05 * at::randn_like(theta0);
+    head.weight = at::randn({5, 8}, at::kDouble);
+    head.weight /= head.weight.norm(2, 1, true);
+    head.scale = 7;
+  }
+  Term labelled(std::int64_t n) const {
+    return {models::pictures(at::randn({n, 3, 16, 16}, at::kDouble)), at::randint(0, 5, {n}, at::kLong), &head,
+            1.0 / static_cast<double>(n)};
+  }
+  Term penalised(std::int64_t n, double weight) const {
+    return {models::pictures(at::randn({n, 3, 16, 16}, at::kDouble)), {}, &head, weight / static_cast<double>(n)};
+  }
+
+  std::unique_ptr<models::Encoder> encoder = models::make_encoder(tiny, "tiny");
+  models::State start;
+  at::Tensor theta;
+  models::Readout head;
+  TrainingLoss loss_of(const study::Regime& r) const {
+    return {*encoder, r, start, trained_blocks(r, encoder->layout())};
+  }
+};
+
+TEST_P(RegimeTest, GradientIsTheSlopeOfTheLoss) {
+  const auto& r = regime(GetParam());
+  std::vector<Term> terms = {labelled(6)};
+  if (r.joint) terms.push_back(labelled(4));
+  // A cyclic penalty is one part a step, a strict one a part each other task.
+  const int others = r.penalty == Penalty::none ? 0 : r.penalty == Penalty::strict ? 3 : 1;
+  for (int i = 0; i < others; ++i) terms.push_back(penalised(2 + i, 0.3));
+  const auto loss = loss_of(r);
+  at::Tensor gradient, unused;
+  const auto value = loss(theta, terms, gradient);
+  EXPECT_EQ(value.penalty.item<double>() > 0, others > 0);
+
+  // Along random directions within the trained blocks.
+  const auto& layout = encoder->layout();
+  const auto trained = trained_blocks(r, layout);
+  for (int trial = 0; trial < 4; ++trial) {
+    auto direction = at::zeros_like(theta);
+    std::vector<at::Tensor> compact;
+    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+      if (!trained.empty() && !trained[i]) continue;
+      const auto& b = layout.blocks()[i];
+      compact.push_back(at::randn({b.count}, at::kDouble));
+      direction.narrow(0, b.offset, b.count).copy_(compact.back());
+    }
+    const double length = direction.norm().item<double>(), h = 1e-4 / length;
+    const auto at = [&](double a) { return loss(theta + a * direction, terms, unused).sum(); };
+    const double slope = (at(h) - at(-h)) / (2 * h);
+    EXPECT_NEAR(gradient.dot(at::cat(compact)).item<double>(), slope, 1e-6 * length);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RegimeTest,
+                         ::testing::Values("standard", "linear", "attention", "attention+bias",
+                                           "attention+mlp+bias", "tau_jp", "tau_jp_strict", "multitask",
+                                           "multitask_linear"),
+                         [](const auto& parameter) {
+                           auto name = parameter.param;
+                           std::replace(name.begin(), name.end(), '+', '_');
+                           return name;
+                         });
+
+using RegimeParts = RegimeTest;
+TEST_F(RegimeParts, ShardsOfABatchAddUp) {
+  const auto whole = labelled(6);
+  const auto shard = [&](std::int64_t begin, std::int64_t n) {
+    return Term{whole.batch.narrow(begin, n), whole.labels.narrow(0, begin, n), &head, whole.weight};
+  };
+  for (const auto* name : {"standard", "linear"}) {
+    const auto loss = loss_of(regime(name));
+    at::Tensor g, g1, g2;
+    const double one = loss(theta, {whole}, g).sum();
+    const double two = loss(theta, {shard(0, 4)}, g1).sum() + loss(theta, {shard(4, 2)}, g2).sum();
+    EXPECT_NEAR(one, two, 1e-12);
+    EXPECT_TRUE(g.allclose(g1 + g2, 1e-9, 1e-12));
+  }
+}
+
+TEST_F(RegimeParts, BucketsHandOverTheGradientFromItsEnd) {
+  const auto& layout = encoder->layout();
+  for (const auto* name : {"standard", "linear", "attention"}) {
+    const auto& r = regime(name);
+    const auto loss = loss_of(r);
+    const auto trained = trained_blocks(r, layout);
+    const auto whole = labelled(6);
+    at::Tensor expected, bucketed, empty;
+    loss(theta, {whole}, expected);
+    for (const std::int64_t numbers : {std::int64_t{1}, std::int64_t{5000}, layout.size()}) {
+      std::vector<at::Tensor> terms;
+      const autodiff::Buckets buckets(layout, trained, numbers, [&](const at::Tensor& part) {
+        terms.push_back(part);
+        part.mul_(2);  // as a sum over two ranks would
+      });
+      loss(theta, {whole}, bucketed, &buckets);
+      EXPECT_EQ(terms.size(), buckets.size());
+      std::reverse(terms.begin(), terms.end());
+      EXPECT_TRUE(at::cat(terms).equal(2 * expected)) << name << " in buckets of " << numbers;
+      EXPECT_TRUE(bucketed.equal(2 * expected)) << name;
+      EXPECT_TRUE(numbers > 1 || buckets.size() > 3);
+
+      // A rank without a sample hands over the same stretches.
+      const auto filled = terms.size();
+      loss(theta, {Term{whole.batch.narrow(0, 0), whole.labels.narrow(0, 0, 0), &head, 1.0}}, empty,
+           &buckets);
+      EXPECT_EQ(terms.size(), 2 * filled);
+      EXPECT_TRUE(empty.eq(0).all().item<bool>());
+    }
+  }
+}
+
+TEST_F(RegimeParts, APenaltyNeedsALinearModel) {
+  const auto loss = loss_of(regime("standard"));
+  at::Tensor gradient;
+  EXPECT_THROW(loss(theta, {labelled(2), penalised(2, 1)}, gradient), std::invalid_argument);
+}
+
+TEST(FullProducts, AreReducedAgainAfterwards) {
+  auto& context = at::globalContext();
+  for (const bool reduced : {true, false}) {
+    context.setAllowTF32CuBLAS(reduced);
+    {
+      const study::FullProducts full;
+      EXPECT_FALSE(context.allowTF32CuBLAS());
+    }
+    EXPECT_EQ(context.allowTF32CuBLAS(), reduced);
+  }
+}
+
+TEST(PeakMemory, CountsTensorsAliveAtOnce) {
+  std::int64_t peak = 0;
+  {
+    const study::PeakMemory memory;
+    { const auto a = at::empty({1000}, at::kFloat), b = at::empty({500}, at::kFloat); }
+    const auto c = at::empty({1200}, at::kFloat);
+    peak = memory.bytes();
+  }
+  EXPECT_GE(peak, 6000);
+  EXPECT_LT(peak, 6600);  // allocations are rounded up
+  const auto outside = at::empty({100000}, at::kFloat);
+  EXPECT_LT(peak, 6600);
+}
+
+}  // namespace
+}  // namespace taugrid::training
