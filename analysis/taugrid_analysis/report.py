@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jinja2
 import pandas as pd
@@ -28,9 +29,24 @@ MOST_PAIRS = 400  # rows of the frame of pairs for which every pair has its line
 Sheet = Callable[[], pd.DataFrame] | str  # a str: made on the page from the maps whose keys begin with it
 
 
+class Part(NamedTuple):
+    """What a section is made of; group: of results.h5. No picture where the run has not the numbers."""
+
+    anchor: str
+    title: str
+    group: str
+    caption: str
+    pictures: list[Figure | None]
+    files: dict[str, Sheet]
+
+    @property
+    def drawn(self) -> list[Figure]:
+        return [picture for picture in self.pictures if picture is not None]
+
+
 @dataclass(frozen=True)
 class Section:
-    """A heading, sentences, pictures; `absent` instead, where the file lacks the group.
+    """A heading, sentences, pictures.
 
     csv: names of files; those that begin with `map:` are made on the page, the others are packed into it.
     """
@@ -39,7 +55,6 @@ class Section:
     title: str
     caption: str
     pictures: list[Markup]
-    absent: str
     csv: dict[str, str]
 
 
@@ -54,7 +69,8 @@ def report(run: Run) -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # regimes keep their order
     sheets_of: dict[str, str] = {}  # name: CSV
-    drawn = [_section(run, *parts, sheets_of) for parts in _parts(run)]
+    parts = _parts(run)
+    sections = [_section(part, sheets_of) for part in parts if part.drawn]
     found = tables.all_tables(run, by_pair=len(run.pairs) <= MOST_PAIRS)
     for place, table in enumerate(found):
         sheets_of[f"table:{place}"] = as_csv(table)
@@ -62,9 +78,10 @@ def report(run: Run) -> str:
         title=f"taugrid: {run.name}",
         facts=facts(run),
         findings=findings(run),
-        sections=drawn,
+        sections=sections,
         tables=found,
         provenance=run.results.provenance(),
+        unmeasured=_unmeasured(run, parts),
         data={
             "maps": heat_maps(run, drawn_grids(run)),
             "csv": {name: packed_bytes(text.encode("utf-8")) for name, text in sheets_of.items()},
@@ -72,14 +89,10 @@ def report(run: Run) -> str:
     )
 
 
-Part = tuple[str, str, str, str, list[Figure | None], dict[str, Sheet]]
-
-
 def _parts(run: Run) -> list[Part]:
-    """anchor, title, group of results.h5, caption, pictures, CSV files."""
     frame, pairs = run.tasks, run.pairs
     return [
-        (
+        Part(
             "disentanglement",
             "Disentanglement error of every pair",
             "disentanglement",
@@ -87,7 +100,7 @@ def _parts(run: Run) -> list[Part]:
             _grids(run),
             {"disentanglement.csv": "xi"},
         ),
-        (
+        Part(
             "matched",
             "Equal α and matched norm",
             "disentanglement",
@@ -99,7 +112,7 @@ def _parts(run: Run) -> list[Part]:
             [grids.matched(run)],
             {"matched.csv": lambda: sheets.matched(run)},
         ),
-        (
+        Part(
             "addition",
             "Task addition",
             "addition",
@@ -109,7 +122,7 @@ def _parts(run: Run) -> list[Part]:
             [runs.addition(run)],
             {"addition.csv": lambda: sheets.sweep(run, "addition")},
         ),
-        (
+        Part(
             "negation",
             "Task negation",
             "negation",
@@ -124,7 +137,7 @@ def _parts(run: Run) -> list[Part]:
                 ),
             },
         ),
-        (
+        Part(
             "accuracy",
             "Single-task accuracy",
             "single_task",
@@ -137,7 +150,7 @@ def _parts(run: Run) -> list[Part]:
                 )
             },
         ),
-        (
+        Part(
             "cosine",
             "Cosine of task vectors",
             "similarity",
@@ -145,7 +158,7 @@ def _parts(run: Run) -> list[Part]:
             [tasks.cosines(run)],
             {"cosine.csv": "cosine"},
         ),
-        (
+        Part(
             "tau_jp",
             "τJp of every ordered pair",
             "tau_jp",
@@ -154,7 +167,7 @@ def _parts(run: Run) -> list[Part]:
             [interference.tau_jp(run)],
             {"tau_jp.csv": "tau_jp"},
         ),
-        (
+        Part(
             "predictors",
             "What predicts interference",
             "pair_addition",
@@ -166,7 +179,7 @@ def _parts(run: Run) -> list[Part]:
             [_products(run), interference.forest(run)],
             {"pairs.csv": lambda: pairs.reset_index()},
         ),
-        (
+        Part(
             "continuation",
             "Further regularised steps",
             "continuation",
@@ -174,7 +187,7 @@ def _parts(run: Run) -> list[Part]:
             [edits.continuation(run)],
             {"continuation.csv": lambda: sheets.continuation(run)},
         ),
-        (
+        Part(
             "smoothness",
             "Loss gap and its bound",
             "smoothness",
@@ -183,7 +196,7 @@ def _parts(run: Run) -> list[Part]:
             [tasks.smoothness(run)],
             {"bound.csv": lambda: sheets.bound(run)},
         ),
-        (
+        Part(
             "ntk",
             "Local energy of the NTK's eigenfunctions",
             "ntk",
@@ -194,7 +207,7 @@ def _parts(run: Run) -> list[Part]:
             [kernel.local_energy(run)],
             {"ntk_share.csv": "ntk", "ntk_energy.csv": lambda: sheets.energy(run)},
         ),
-        (
+        Part(
             "training",
             "Training loss",
             "training",
@@ -203,7 +216,7 @@ def _parts(run: Run) -> list[Part]:
             [runs.training(run)],
             {"training.csv": lambda: sheets.training(run)},
         ),
-        (
+        Part(
             "cost",
             "Cost of a training step",
             "cost",
@@ -212,7 +225,7 @@ def _parts(run: Run) -> list[Part]:
             [edits.cost(run)],
             {"cost.csv": lambda: sheets.cost(run)},
         ),
-        (
+        Part(
             "timings",
             "Where the time went",
             "units",
@@ -226,26 +239,25 @@ def _parts(run: Run) -> list[Part]:
 NEGATED = ("negated_alpha", "negated", "negated_control")
 
 
-def _section(
-    run: Run,
-    anchor: str,
-    title: str,
-    group: str,
-    caption: str,
-    pictures: list[Figure | None],
-    files: dict[str, Sheet],
-    sheets_of: dict[str, str],
-) -> Section:
-    drawn = [picture for picture in pictures if picture is not None]
-    svg = [Markup(to_svg(picture, f"{anchor}{index}")) for index, picture in enumerate(drawn)]
-    if not svg:
-        return Section(anchor, title, caption, svg, f"Not drawn: results.h5 has no usable /{group}.", {})
+def _section(part: Part, sheets_of: dict[str, str]) -> Section:
+    """sheets_of: where the section's CSV files are added."""
+    svg = [Markup(to_svg(picture, f"{part.anchor}{index}")) for index, picture in enumerate(part.drawn)]
     links = {}
-    for name, sheet in files.items():
+    for name, sheet in part.files.items():
         links[name] = f"map:{sheet}" if isinstance(sheet, str) else name
         if not isinstance(sheet, str):
             sheets_of[name] = sheet().to_csv(index=False, float_format="%.10g")
-    return Section(anchor, title, caption, svg, "", links)
+    return Section(part.anchor, part.title, part.caption, svg, links)
+
+
+def _unmeasured(run: Run, parts: list[Part]) -> str:
+    """The page's last line: what has no section, because the run lacks the group or its numbers."""
+    lacking, empty = [], []
+    for part in parts:
+        if not part.drawn:
+            (empty if run.results.has(part.group) else lacking).append(f"{part.title} (/{part.group})")
+    told = (("This run did not measure", lacking), ("Too little of it was measured to draw", empty))
+    return " ".join(f"{said}: {'; '.join(names)}." for said, names in told if names)
 
 
 def _products(run: Run) -> Figure | None:

@@ -169,16 +169,42 @@ def test_nothing_is_said_of_a_point_off_the_grid(tmp_path: Path) -> None:
         (["tau_jp", "continuation", "representation"], {"tau_jp", "continuation"}),
     ],
 )
-def test_absent_group_is_said(groups: list[str], absent: set[str], tmp_path: Path) -> None:
+def test_what_was_not_measured_is_one_line(
+    groups: list[str], absent: set[str], html: str, tmp_path: Path
+) -> None:
+    """Neither a section nor a link to one, but a last line that names the groups."""
+    whole = html
     synthetic.write(tmp_path / "results.h5", leave_out=groups, tasks=synthetic.FEW_TASKS)
     with Run(tmp_path) as run:
         html = report(run)
-    parts = dict(re.findall(r'<section id="(\w+)">(.*?)</section>', html, re.DOTALL))
-    assert {anchor for anchor, part in parts.items() if 'class="absent"' in part} == absent
-    assert {anchor for anchor, part in parts.items() if "<svg" not in part} - {
-        "tables",
-        "provenance",
-    } == absent
+    assert 'id="unmeasured"' not in whole
+    assert anchors(whole) - anchors(html) - {"provenance"} == absent
+    assert not any(f'href="#{anchor}"' in html for anchor in absent) and "Not drawn" not in html
+    line = html[html.index('id="unmeasured"') : html.index("</main>")]
+    assert html.index('id="tables"') < html.index('id="unmeasured"')
+    lacking, _, empty = line.partition("Too little of it was measured to draw: ")
+    assert {group for group in groups if f"(/{group})" in lacking} == {*groups} - NOT_DRAWN
+    assert ("(/smoothness)" in empty) == ("similarity" in groups)  # the bound needs the norms as well
+
+
+NOT_DRAWN = {"model", "provenance", "representation"}  # groups that have no section of their own
+
+
+def anchors(html: str) -> set[str]:
+    return set(re.findall(r'<section id="(\w+)">', html))
+
+
+def test_grids_without_a_number_are_not_said_to_be_unmeasured(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    with h5py.File(path, "r+") as file:
+        for regime in file["disentanglement"].values():
+            for name in ("error", "error_by_task"):
+                regime[name][...] = np.nan
+    with Run(tmp_path) as run:
+        line = report(run).partition('id="unmeasured">')[2]
+    assert line.startswith(
+        "Too little of it was measured to draw: Disentanglement error of every pair (/disent"
+    )
 
 
 def test_bare_file_still_reports(tmp_path: Path) -> None:
