@@ -93,7 +93,7 @@ def test_no_script_error_and_nothing_fetched(page: Any) -> None:
 
 
 def test_every_picture_is_there(page: Any) -> None:
-    """Each <image> decodes, and each section that is not absent shows a figure with some height."""
+    """Each <image> decodes, and each section shows a figure with some height."""
     broken = page.execute_async_script(
         """
         const done = arguments[0];
@@ -109,6 +109,21 @@ def test_every_picture_is_there(page: Any) -> None:
         "return [...document.querySelectorAll('figure svg')].map((svg) => svg.getBoundingClientRect().height)"
     )
     assert len(heights) >= 14 and min(heights) > 50
+
+
+def test_all_pictures_have_one_scale(page: Any) -> None:
+    """A heat map alone, as τJp of one regime, is no larger than those that stand side by side."""
+    scales = page.execute_script(
+        "return [...document.querySelectorAll('figure svg')].map((svg) => svg.getScreenCTM().a)"
+    )
+    alone, beside = (
+        page.execute_script(
+            "return document.querySelector(arguments[0]).getBoundingClientRect().height",
+            f'[data-map="{key}/linear"] image',
+        )
+        for key in ("tau_jp", "cosine")
+    )
+    assert max(scales) / min(scales) < 1.01 and 0.7 < alone / beside < 1.4
 
 
 def test_pointing_at_a_cell_reads_it(page: Any, results: Path) -> None:

@@ -52,3 +52,10 @@ def test_marks_texts_and_maps_are_kept() -> None:
 def test_figures_of_one_page_share_no_name() -> None:
     names = [set(re.findall(r'(?:id|class)="([^"]+)"', to_svg(figure(), prefix))) for prefix in ("a", "b")]
     assert names[0] and not names[0] & names[1]
+
+
+def test_figures_of_one_page_have_one_scale() -> None:
+    """A width of 11 inches is the page's; a figure that is wider takes the page as well."""
+    assert [
+        re.findall(r"--share:([\d.]+)%", to_svg(Figure(figsize=(width, 3)), "a")) for width in (5.5, 11, 14)
+    ] == [["50"], ["100"], ["100"]]

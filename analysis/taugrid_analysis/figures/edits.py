@@ -36,7 +36,7 @@ def added(run: Run, regimes: list[str], normalized: bool = False) -> Figure | No
     if not normalized or not relative:
         return tasks.by_task(run, absolute, "accuracy after addition")
     with style.settings():
-        figure = Figure(figsize=(11.0, 6.8))
+        figure = Figure(figsize=(style.PAGE, 6.8))
         above, below = figure.subplots(2, 1)
         tasks.draw_by_task(above, run, absolute, "accuracy after addition")
         tasks.draw_by_task(below, run, relative, "… over the task's own model")
@@ -52,7 +52,7 @@ def negation(run: Run) -> Figure | None:
     if first is None:
         return None
     with style.settings():
-        figure = Figure(figsize=(11.0, 4.0))
+        figure = Figure(figsize=(style.PAGE, 4.0))
         target, control = figure.subplots(1, 2)
         for place, name in enumerate(names):
             row, frame = run.summary.loc[name], run.tasks.loc[name]
@@ -126,7 +126,7 @@ def continuation(run: Run) -> Figure | None:
     if not names:
         return None
     with style.settings():
-        figure = Figure(figsize=(11.0, 3.8 * len(names)))
+        figure = Figure(figsize=(style.PAGE, 3.8 * len(names)))
         rows = np.atleast_2d(np.asarray(figure.subplots(len(names), 2)))
         for line, name in zip(rows, names, strict=True):
             data = run.data("continuation", name)
@@ -170,7 +170,7 @@ def cost(run: Run) -> Figure | None:
     ]
     tints = [style.colour(name, run.regimes) for name in known]
     with style.settings():
-        figure = Figure(figsize=(11.0, 1.0 + 0.3 * len(known)))
+        figure = Figure(figsize=(style.PAGE, 1.0 + 0.3 * len(known)))
         plots = np.asarray(figure.subplots(1, len(panels), sharey=True))
         for axes, (title, numbers) in zip(plots, panels, strict=True):
             bars = axes.barh(range(len(known)), numbers, 0.7, color=tints)

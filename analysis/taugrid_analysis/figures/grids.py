@@ -91,7 +91,7 @@ def triangle(run: Run, regime: str, grid: xr.Dataset, top: float, clipped: bool)
     count = len(tasks)
     error, alpha = grid["error"].to_numpy(), grid["alpha_1"].to_numpy()
     with style.settings():
-        figure = Figure(figsize=(11.0, 9.6))
+        figure = Figure(figsize=(style.PAGE, 9.6))
         figure.set_layout_engine("none")
         left, bottom, right, high, gap = 0.105, 0.035, 0.995, 0.995, 0.008
         wide, tall = (right - left) / (count - 1), (high - bottom) / (count - 1)
@@ -141,7 +141,7 @@ def matched(run: Run) -> Figure | None:
     if not found:
         return None
     with style.settings():
-        figure = Figure(figsize=(11.0, 3.7))
+        figure = Figure(figsize=(style.PAGE, 3.7))
         equal, norm = figure.subplots(1, 2, sharey=True)
         for name, grid in found.items():
             alpha, values = measures.diagonal(grid)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A figure as SVG within a page: small, in the page's ink, with ids that no other figure has."""
+"""A figure as SVG within a page: small, in the page's ink and scale, with ids that no other figure has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ LEAST = 3  # uses of a style for which it gets a name
 
 
 def to_svg(figure: Figure, prefix: str) -> str:
-    """prefix: begins every id and class, and so must differ from figure to figure of a page."""
+    """prefix: begins every id and class, and so must differ from figure to figure of a page.
+
+    --share is the figure's part of the page's width, so that all figures have the same scale.
+    """
     out = io.StringIO()
     nothing = {"Creator": None, "Date": None, "Format": None, "Type": None}
     with style.settings():
@@ -44,6 +47,7 @@ def to_svg(figure: Figure, prefix: str) -> str:
     _flatten(root)
     _name(root, prefix)
     root.set("role", "img")
+    root.set("style", f"--share:{100 * min(1.0, figure.get_figwidth() / style.PAGE):.4g}%")
     made = ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
     return made.replace(style.INK, "currentColor").replace(style.FAINT, "var(--rule)")
 

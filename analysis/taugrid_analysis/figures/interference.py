@@ -88,7 +88,7 @@ def scatter(
     if not found:
         return None
     with style.settings():
-        figure = Figure(figsize=(11.0 if len(found) > 1 else 6.6, 3.9))
+        figure = Figure(figsize=(style.PAGE if len(found) > 1 else 6.6, 3.9))
         plots = np.atleast_1d(np.asarray(figure.subplots(1, len(found))))
         for axes, (title, points) in zip(plots, found, strict=True):
             for index, (name, (x, y)) in enumerate(points.items()):
@@ -125,7 +125,7 @@ def forest(run: Run) -> Figure | None:
     apart = sum(name in predictors.TITLES for name in names)
     step = 0.8 / len(regimes)
     with style.settings():
-        figure = Figure(figsize=(11.0, 1.3 + len(names) * max(0.42, 0.11 * len(regimes))))
+        figure = Figure(figsize=(style.PAGE, 1.3 + len(names) * max(0.42, 0.11 * len(regimes))))
         plots = np.asarray(figure.subplots(1, len(predictors.OUTCOMES), sharey=True))
         for axes, outcome in zip(plots, predictors.OUTCOMES, strict=True):
             for line in lines:

@@ -26,7 +26,7 @@ def local_energy(run: Run) -> Figure | None:
         return None
     names = run.results.tasks
     with style.settings():
-        figure = Figure(figsize=(11.0, 4.5 * len(starts)))
+        figure = Figure(figsize=(style.PAGE, 4.5 * len(starts)))
         rows = np.atleast_2d(np.asarray(figure.subplots(len(starts), 2, width_ratios=[1.15, 1])))
         for (points, shares), start in zip(rows, starts, strict=True):
             data = run.data("ntk", start)
@@ -75,7 +75,7 @@ def energies(run: Run, start: str, chosen: list[tuple[int, int]]) -> Figure | No
         return None
     share, null = measures.own_share(data["local_energy"].to_numpy()), measures.null_share(data)
     with style.settings():
-        figure = Figure(figsize=(11.0 if len(chosen) > 1 else 6.0, 3.8))
+        figure = Figure(figsize=(style.PAGE if len(chosen) > 1 else 6.0, 3.8))
         for axes, (task, control) in zip(
             np.atleast_1d(np.asarray(figure.subplots(1, len(chosen)))), chosen, strict=True
         ):

@@ -22,7 +22,7 @@ def addition(run: Run, regimes: list[str] | None = None) -> Figure | None:
     if not names:
         return None
     with style.settings():
-        figure = Figure(figsize=(11.0, 3.9))
+        figure = Figure(figsize=(style.PAGE, 3.9))
         draw_addition(figure.subplots(), run, thin=len(names) <= MOST, regimes=names)
     return figure
 
@@ -86,7 +86,7 @@ def training(run: Run) -> Figure | None:
     if not names:
         return None
     with style.settings():
-        figure = Figure(figsize=(11.0, 3.2))
+        figure = Figure(figsize=(style.PAGE, 3.2))
         axes = figure.subplots()
         for name in names:
             tint = style.colour(name, run.regimes)
@@ -114,7 +114,7 @@ def timings(run: Run) -> Figure | None:
     kinds = list(dict.fromkeys(unit.kind for unit in units))
     tints = {kind: style.KIND_COLOURS[index % len(style.KIND_COLOURS)] for index, kind in enumerate(kinds)}
     with style.settings():
-        figure = Figure(figsize=(11.0, 1.3 + 0.42 * min(len(ranks), 32)))
+        figure = Figure(figsize=(style.PAGE, 1.3 + 0.42 * min(len(ranks), 32)))
         axes = figure.subplots()
         single = len(units) <= UNITS
         for row, rank in enumerate(ranks):

@@ -20,6 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 if TYPE_CHECKING:
     from taugrid_analysis.run import Run  # the drawings of speed do without runs
 
+PAGE = 11.0  # inches of a picture as wide as the report
 WIDEST = 22.0  # inches of pictures side by side
 INK = "#101214"  # becomes currentColor
 FAINT = "#c9ced6"  # becomes the page's --rule

@@ -36,7 +36,7 @@ def bars(run: Run, names: list[str], column: str) -> Bars:
 
 def by_task(run: Run, bars: Bars, label: str) -> Figure:
     with style.settings():
-        figure = Figure(figsize=(11.0, 3.6))
+        figure = Figure(figsize=(style.PAGE, 3.6))
         draw_by_task(figure.subplots(), run, bars, label)
     return figure
 
@@ -102,7 +102,7 @@ ROOM = 5  # bars in a group that leave room for their numbers
 def matrices(count: int) -> tuple[Figure, list[Axes]]:
     """Axes for matrices with a row and a column a task."""
     columns, rows = min(count, WIDE), -(-count // WIDE)
-    figure = Figure(figsize=(min(11.0, 5.5 * columns), rows * (4.6 if columns < WIDE else 3.9)))
+    figure = Figure(figsize=(min(1.0, 0.5 * columns) * style.PAGE, rows * (4.6 if columns < WIDE else 3.9)))
     plots = list(np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel())
     for spare in plots[count:]:
         spare.set_axis_off()
@@ -134,7 +134,7 @@ def smoothness(run: Run) -> Figure | None:
         return None
     with style.settings():
         columns, rows = min(len(known), WIDE), -(-len(known) // WIDE)
-        figure = Figure(figsize=(11.0, 3.7 * rows))
+        figure = Figure(figsize=(style.PAGE, 3.7 * rows))
         plots = list(np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel())
         for spare in plots[len(known) :]:
             spare.set_axis_off()
