@@ -132,14 +132,14 @@ std::uint64_t seed_for(std::uint64_t seed, const std::string& purpose) {
   return hash >> 1;  // at::randperm's generator takes it as it is; the sign bit stays free
 }
 
-bool Settings::trains(const std::string& name) const {
-  return regime(name).source.empty() && !holds(given, name);
+bool Settings::trains(const std::string& regime_name) const {
+  return regime(regime_name).source.empty() && !holds(given, regime_name);
 }
 
 std::vector<std::string> Settings::linear_regimes() const {
   std::vector<std::string> names;
-  for (const auto& name : vector_regimes) {
-    if (regime(name).linear) names.push_back(name);
+  for (const auto& regime_name : vector_regimes) {
+    if (regime(regime_name).linear) names.push_back(regime_name);
   }
   return names;
 }

@@ -53,7 +53,7 @@ struct Settings {
   std::vector<std::string> given;     ///< regimes whose models are read from `checkpoints`, not trained
 
   /// Whether this run trains the regime: no other's task vectors, and not given.
-  bool trains(const std::string& regime) const;
+  bool trains(const std::string& regime_name) const;
   /// Those of vector_regimes that are trained and used as linearised models.
   std::vector<std::string> linear_regimes() const;
 };

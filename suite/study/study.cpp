@@ -3,7 +3,9 @@
 #include "suite/study/study.hpp"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
+#include "suite/error.hpp"
 #include "suite/study/regime.hpp"
 
 namespace taugrid::study {
@@ -19,6 +21,14 @@ Study::Study(config::Config& config, std::vector<InputFile>* inputs, at::Device 
       evaluation(settings, model, tasks) {
   // The host's own reduced precisions are left alone: its numbers are the same everywhere.
   if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(settings.precision == "tf32");
+  if (model.is_stand_in()) return;
+  for (const auto& name : settings.regimes) {
+    if (trained_parameters(trained_blocks(name), model.layout()) > 0) continue;
+    throw InputError(fmt::format(
+        "finetune.regimes: {} trains nothing of the model {}{}", name, settings.model.string(),
+        settings.first_stage > 0 ? fmt::format(" from finetune.first_stage = {} on", settings.first_stage)
+                                 : ""));
+  }
 }
 
 std::vector<bool> Study::trained_blocks(const std::string& name) const {
@@ -28,7 +38,7 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
 }
 
 int Study::first_changed_stage(const std::string& name) const {
-  if (settings.first_stage < 2) return 0;
+  if (settings.first_stage == 0) return 0;
   // A regime that goes on from another's vectors changes what that one changed, too; both begin at first_stage.
   return std::min(models::first_trained_stage(model.layout(), trained_blocks(name)), settings.first_stage);
 }

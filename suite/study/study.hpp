@@ -34,8 +34,8 @@ struct Study {
   const Edits edits;
   const Evaluation evaluation;
 
-  /// The first stage of the model that any vector of the regime changes, if frozen stages' outputs are kept for
-  /// it; else 0. They are where at least the first stage behind the embedding is frozen.
+  /// The first stage of the model that any vector of the regime changes where finetune.first_stage freezes
+  /// any; else 0. What lies below runs once a sample, and normalises by stored statistics in training, too.
   int first_changed_stage(const std::string& regime) const;
   /// tasks.sample() for models that are edited by the regime's vectors: frozen stages have run already.
   Sample sample(const std::string& regime, std::size_t t, Split split, std::int64_t n) const;

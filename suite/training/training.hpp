@@ -15,11 +15,11 @@
 namespace taugrid::training {
 
 struct Training {
-  std::int64_t steps, batch, warmup;
-  double learning_rate, weight_decay, clip, checkpoint_seconds;
-  double penalty_weight;       ///< λ of the τJp penalty (paper 3: 0.1)
-  std::int64_t penalty_batch;  ///< inputs of each other task
-  std::int64_t trace_every;    ///< steps between the points of a continuation's trace
+  std::int64_t steps = 0, batch = 0, warmup = 0;
+  double learning_rate = 0, weight_decay = 0, clip = 0, checkpoint_seconds = 0;
+  double penalty_weight = 0;       ///< λ of the τJp penalty (paper 3: 0.1)
+  std::int64_t penalty_batch = 0;  ///< inputs of each other task
+  std::int64_t trace_every = 1;    ///< steps between the points of a continuation's trace
 
   /// Points of the trace: at step 0, each trace_every, and at the end.
   std::int64_t traced_until(std::int64_t step) const {

@@ -83,11 +83,13 @@ LossValue Update::operator()(const std::vector<Term>& terms, double learning_rat
   return value;
 }
 
-// Stored statistics go a tenth of the way to the batch's, the same on all ranks.
+// Stored statistics go a tenth of the way to the batch's, the same on all ranks. Those of frozen stages,
+// which are the first and have no part in the step, stay as they are.
 void Update::follow(const autodiff::BatchStatistics& statistics) {
   const auto views = study_.model.encoder().buffers().views(state_.buffers);
-  for (std::size_t i = 0; i < views.size(); ++i)
-    views[i].mul_(1 - momentum).add_(statistics.found[i].to(at::kFloat), momentum);
+  const auto& found = statistics.found;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    views[views.size() - found.size() + i].mul_(1 - momentum).add_(found[i].to(at::kFloat), momentum);
 }
 
 void Update::save(store::TensorFile& file) const {

@@ -122,7 +122,7 @@ class World:
         return self.folder / "data" / f"{name}.h5"
 
 
-def _write_task(path: Path, name: str, rng: np.random.Generator) -> None:
+def write_task(path: Path, name: str, rng: np.random.Generator, features: int = FEATURES) -> None:
     """A class is a coarse pattern; its pictures are that pattern, dimmed, shifted and with noise."""
     classes = CLASSES[name]
     patterns = np.kron(rng.uniform(0, 255, (classes, 4, 4, 3)), np.ones((1, 4, 4, 1)))
@@ -133,7 +133,7 @@ def _write_task(path: Path, name: str, rng: np.random.Generator) -> None:
             pictures = np.stack([np.roll(x, rng.integers(0, 3), axis=1) for x in pictures])
             file[f"{split}/inputs"] = pictures.clip(0, 255).astype(np.uint8)
             file[f"{split}/labels"] = labels.astype(np.int64)
-        head = rng.normal(size=(classes, FEATURES))
+        head = rng.normal(size=(classes, features))
         head /= np.linalg.norm(head, axis=1, keepdims=True)
         file["head/weight"] = head.astype(np.float32)
         file["head/weight"].attrs["logit_scale"] = 8.0 + classes
@@ -148,7 +148,7 @@ def make(folder: Path) -> World:
     (folder / "data").mkdir(parents=True)
     rng = np.random.default_rng(3)
     for name in CLASSES:
-        _write_task(world.task(name), name, rng)
+        write_task(world.task(name), name, rng)
     torch.manual_seed(11)
     shape = CLIPVisionConfig(hidden_size=24, intermediate_size=48, num_hidden_layers=2, num_attention_heads=3,
                              image_size=16, patch_size=8, projection_dim=FEATURES)

@@ -183,6 +183,40 @@ void refuse_mixed(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
   }
 }
 
+/// A copy on the device.
+at::Tensor on_device(const at::Tensor& host) {
+  if (!host.defined()) return host;
+  const Inside kernel;
+  return at::empty(host.sizes(), host.options().device(rehearsal_device())).copy_(host);
+}
+
+void refuse_mixed(std::initializer_list<at::Tensor> tensors) {
+  for (const auto& tensor : tensors)
+    TORCH_CHECK(tensor.device().type() == type,
+                "rehearsal device: convolution mixes tensors of the host and of the device");
+}
+
+// Convolutions do not reach the fallback: LibTorch asks a device that it does not know for these two.
+at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       c10::IntArrayRef stride, c10::IntArrayRef padding, c10::IntArrayRef dilation,
+                       bool transposed, c10::IntArrayRef output_padding, std::int64_t groups) {
+  refuse_mixed({x, weight});
+  const auto on = bias && bias->defined() ? std::optional(on_host(*bias)) : std::nullopt;
+  return on_device(at::convolution(on_host(x), on_host(weight), on, stride, padding, dilation, transposed,
+                                   output_padding, groups));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, c10::IntArrayRef stride,
+    c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed, c10::IntArrayRef output_padding,
+    std::int64_t groups, std::array<bool, 3> wanted) {
+  refuse_mixed({dy, x, weight});
+  const auto [dx, dw, db] =
+      at::convolution_backward(on_host(dy), on_host(x), on_host(weight), at::IntArrayRef{weight.size(0)},
+                               stride, padding, dilation, transposed, output_padding, groups, wanted);
+  return {on_device(dx), on_device(dw), on_device(db)};
+}
+
 // Results whose shape depends on numbers: a GPU's host waits for them.
 const std::set<std::string> waiting = {"aten::nonzero", "aten::equal", "aten::masked_select",
                                        "aten::_unique2", "aten::is_nonzero"};
@@ -206,6 +240,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", &at::native::as_strided_tensorimpl);
   m.impl("view", &at::native::view);
   m.impl("_reshape_alias", &at::native::_reshape_alias);
+  m.impl("convolution_overrideable", &convolution);
+  m.impl("convolution_backward_overrideable", &convolution_backward);
   m.impl("set_.source_Storage_storage_offset", &at::native::set_storage_cpu_);
 }
 

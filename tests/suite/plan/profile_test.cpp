@@ -115,7 +115,7 @@ TEST_F(ProfileTest, AnythingElseIsRefusedInOneLine) {
 
 TEST_F(ProfileTest, SecondsAreCallsAndFlopsOrThoseRecorded) {
   schedule::WorkUnit unit{"finetune/linear/b", 1, {}, {}};
-  unit.load.work = {{"train/linear", 10, 4, 0, 1e9}, {"forward", 3, 4, 0, 1e8}};
+  unit.load.work = {{"train/linear", 10, 4, 0, 1e9, nullptr}, {"forward", 3, 4, 0, 1e8, nullptr}};
   unit.load.bytes_read = 2e9;
   unit.load.bytes_stored = 1e7;
   // 0.125 asking, 0.1 storing, 2 reading, 10 · 0.5 training, 3 · (0.5 + 0.1) forward.
@@ -125,7 +125,7 @@ TEST_F(ProfileTest, SecondsAreCallsAndFlopsOrThoseRecorded) {
   EXPECT_DOUBLE_EQ(unit_seconds({unit}, profile)[0], 0.125 + 0.1 + 12.5 / 1.25);
   EXPECT_TRUE(missing_rates({unit}, profile).empty());
   unit.key = "other";
-  unit.load.work.push_back({"gram", 1, 4, 2, 1e8});
+  unit.load.work.push_back({"gram", 1, 4, 2, 1e8, nullptr});
   EXPECT_EQ(missing_rates({unit}, profile), std::vector<std::string>{"gram"});
 }
 

@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The two small models of tests/nets again, in plain PyTorch, each with tasks that it can learn in a few steps."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+from world import EXPERIMENT, ROWS, write_task
+
+TEXT = {
+    "model_type": "tiny_text",
+    "vocab_size": 40,
+    "max_tokens": 12,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 3,
+}
+CONV = {"model_type": "tiny_conv", "image_size": 16, "num_channels": 3, "width": 8, "blocks": 2}
+HEADS = {"moods": "cosine", "topics": "affine", "intents": "words"}  # a task of each way to read logits
+CLASSES = {"moods": 3, "topics": 4, "intents": 5}
+
+
+class TinyText(nn.Module):
+    def __init__(self, config: dict[str, int]) -> None:
+        super().__init__()
+        width, mlp, self.heads = config["hidden_size"], config["intermediate_size"], config["num_attention_heads"]
+        self.embeddings = nn.ModuleDict(
+            {
+                "word": nn.Embedding(config["vocab_size"], width),
+                "position": nn.Embedding(config["max_tokens"], width),
+                "norm": nn.LayerNorm(width),
+            }
+        )
+        sizes = {"qkv": (width, 3 * width), "out": (width, width), "fc1": (width, mlp), "fc2": (mlp, width)}
+        self.layer = nn.ModuleList(
+            nn.ModuleDict(
+                {
+                    **{name: nn.Linear(*size) for name, size in sizes.items()},
+                    "norm1": nn.LayerNorm(width),
+                    "norm2": nn.LayerNorm(width),
+                }
+            )
+            for _ in range(config["num_hidden_layers"])
+        )
+
+    def attended(self, layer: nn.ModuleDict, h: Tensor, unused: Tensor) -> Tensor:
+        n, tokens, width = h.shape
+        q, k, v = layer["qkv"](h).view(n, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = (q @ k.transpose(2, 3)) * (width // self.heads) ** -0.5
+        weights = scores.masked_fill(unused[:, None, None], -torch.inf).softmax(3)
+        return layer["out"]((weights @ v).transpose(1, 2).flatten(2))
+
+    def states(self, ids: Tensor, lengths: Tensor) -> list[Tensor]:
+        """The output of the embedding and of every layer, [n, tokens, width] each."""
+        places = torch.arange(ids.shape[1])
+        unused = places >= lengths[:, None]
+        h = self.embeddings["norm"](self.embeddings["word"](ids) + self.embeddings["position"](places))
+        found = [h]
+        for layer in self.layer:
+            h = layer["norm1"](h + self.attended(layer, h, unused))
+            h = layer["norm2"](h + layer["fc2"](F.gelu(layer["fc1"](h))))
+            found.append(h)
+        return found
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """The mean over the tokens in use, [n, width]."""
+        used = (torch.arange(ids.shape[1]) < lengths[:, None]).unsqueeze(2)
+        return (self.states(ids, lengths)[-1] * used).sum(1) / lengths[:, None]
+
+
+class Unit(nn.Module):
+    """A convolution of 3 × 3 and its batch norm."""
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(channels, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.bn(self.conv(x))
+
+
+class TinyConv(nn.Module):
+    def __init__(self, config: dict[str, int]) -> None:
+        super().__init__()
+        width = config["width"]
+        self.stem = Unit(config["num_channels"], width, 1)
+        self.block = nn.ModuleList(
+            nn.ModuleList([Unit(width, width, 2 if second else 1), Unit(width, width, 1)])
+            for second in (number == 1 for number in range(config["blocks"]))
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The mean over places, [n, width]."""
+        h = F.relu(self.stem(x))
+        for number, (first, second) in enumerate(self.block):
+            shortcut = first.conv(h) if number == 1 else h  # a smaller picture by the block's own filter
+            h = F.relu(shortcut + second(F.relu(first(h))))
+        return h.mean((2, 3))
+
+
+@dataclass(frozen=True)
+class NetWorld:
+    """A model, its tasks, an experiment."""
+
+    folder: Path
+    tasks: list[str]
+    make: Callable[[dict[str, int]], nn.Module]
+    config: dict[str, int]
+
+    @property
+    def experiment(self) -> Path:
+        return self.folder / "tiny.toml"
+
+    @property
+    def weights(self) -> Path:
+        return self.folder / "model" / "model.safetensors"
+
+    def task(self, name: str) -> Path:
+        return self.folder / "data" / f"{name}.h5"
+
+
+def write_text_task(
+    path: Path,
+    name: str,
+    rng: np.random.Generator,
+    config: dict[str, int] = TEXT,
+    pad: int = 0,
+    width: int | None = None,
+) -> None:
+    """A class prefers a few words; texts have any length. `pad` fills the places behind a text, up to `width`."""
+    classes, width = CLASSES[name], width or config["max_tokens"]
+    with h5py.File(path, "w") as file:
+        preferred = rng.integers(10, config["vocab_size"], (classes, 4))
+        for split, rows in ROWS.items():
+            labels = rng.permutation(np.arange(rows) % classes)
+            lengths = rng.integers(3, config["max_tokens"] - 3, rows)
+            words = rng.integers(10, config["vocab_size"], (rows, config["max_tokens"]))
+            chosen = rng.random(words.shape) < 0.7
+            words[chosen] = np.take_along_axis(preferred[labels], rng.integers(0, 4, words.shape), 1)[chosen]
+            ids = np.full((rows, width), pad)
+            ids[:, : words.shape[1]] = words[:, :width]
+            ids[np.arange(width) >= lengths[:, None]] = pad
+            file[f"{split}/inputs"], file[f"{split}/lengths"] = ids.astype(np.int32), lengths.astype(np.int32)
+            file[f"{split}/labels"] = labels.astype(np.int64)
+        kind = HEADS[name]
+        head = file.create_group("head")
+        head.attrs["kind"] = kind
+        rows_of = rng.normal(size=(classes, config["hidden_size"]))
+        if kind == "cosine":
+            rows_of /= np.linalg.norm(rows_of, axis=1, keepdims=True)
+        if kind == "words":
+            head["tokens"] = rng.permutation(np.arange(10, config["vocab_size"]))[:classes].astype(np.int64)
+        else:
+            head["weight"] = rows_of.astype(np.float32)
+        if kind == "cosine":
+            head["weight"].attrs["logit_scale"] = 9.0
+        if kind == "affine":
+            head["bias"] = rng.normal(size=classes).astype(np.float32)
+        file["class_names"] = np.array([f"{name} {c}" for c in range(classes)], dtype=h5py.string_dtype())
+        file.attrs.update(task=name, modality="text", source="drawn by a test", license="Apache-2.0")
+
+
+def _write_model(world: NetWorld, architecture: str) -> None:
+    torch.manual_seed(11)
+    model = world.make(world.config)
+    with torch.no_grad():  # Away from the initial zeros and ones.
+        for name, tensor in model.state_dict().items():
+            if name.endswith("running_var"):
+                tensor.mul_(0.5 + torch.rand_like(tensor))
+            elif tensor.is_floating_point():
+                tensor.add_((0.1 if tensor.ndim == 1 else 0.05) * torch.randn_like(tensor))
+    world.weights.parent.mkdir(parents=True)
+    save_file(model.state_dict(), world.weights, metadata={"format": "pt"})
+    (world.weights.parent / "config.json").write_text(
+        json.dumps({"architectures": [architecture]} | world.config, indent=2)
+    )
+
+
+def _experiment(tasks: list[str]) -> str:
+    text = EXPERIMENT + "\n[pair_addition]\nalpha = [0.0, 0.5, 1.0]\n\n[cost]\nsteps = 3\n"
+    for old, new in {
+        '["stripes", "blobs", "corners"]': json.dumps(tasks),
+        '["standard", "linear"]': '["standard", "linear", "tau_jp"]\npenalty_weight = 0.01\npenalty_batch = 5',
+    }.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def text_world(folder: Path, **writing: int) -> NetWorld:
+    """`writing`: how write_text_task() fills the places behind a text."""
+    world = NetWorld(folder, list(CLASSES), TinyText, TEXT)
+    (folder / "data").mkdir(parents=True)
+    rng = np.random.default_rng(4)
+    for name in world.tasks:
+        write_text_task(world.task(name), name, rng, **writing)
+    _write_model(world, "TinyText")
+    world.experiment.write_text(_experiment(world.tasks))
+    return world
+
+
+def conv_world(folder: Path) -> NetWorld:
+    world = NetWorld(folder, ["stripes", "blobs", "corners"], TinyConv, CONV)
+    (folder / "data").mkdir(parents=True)
+    rng = np.random.default_rng(3)
+    for name in world.tasks:
+        write_task(world.task(name), name, rng, features=CONV["width"])
+    _write_model(world, "TinyConv")
+    world.experiment.write_text(_experiment(world.tasks))
+    return world

@@ -1,0 +1,256 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A text encoder with a vocabulary used twice, and a convolutional net with batch norm: all that holds for CLIP."""
+
+import random
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import nets
+import numpy as np
+import pytest
+import rehearsal
+import torch
+from compare import assert_close, close_to_rounding, differing, numbers
+from launch import kill_all, leftovers, measure, run, start, units, wait_until
+from nets import NetWorld
+from safetensors.torch import load_file, save_file
+
+WORLDS = {"text": nets.text_world, "conv": nets.conv_world}
+
+
+@pytest.fixture(scope="session", params=list(WORLDS))
+def net(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
+    return WORLDS[request.param](tmp_path_factory.mktemp("nets") / request.param)
+
+
+@pytest.fixture(scope="session")
+def done(net: NetWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run on 2 ranks."""
+    folder = tmp_path_factory.mktemp("run") / "reference"
+    measure(net.experiment, folder)
+    return folder
+
+
+def same(a: Path, b: Path) -> None:
+    assert differing(numbers(a / "results.h5"), numbers(b / "results.h5")) == []
+
+
+@pytest.mark.parametrize("regime", ["standard", "linear", "tau_jp"])
+def test_training_helps(done: Path, regime: str) -> None:
+    with h5py.File(done / "results.h5") as file:
+        loss = file[f"training/{regime}/loss"][()]
+        assert (loss[:, -5:].mean(1) < 0.9 * loss[:, :5].mean(1)).all()
+        after, before = (file[f"single_task/{name}/loss"][()] for name in (regime, "pretrained"))
+        assert after.mean() < before.mean()  # of few test points: not each task's must fall
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_numbers_do_not_depend_on_the_number_of_ranks(net: NetWorld, done: Path, tmp_path: Path, ranks: int) -> None:
+    measure(net.experiment, tmp_path / "run", ranks=ranks)
+    same(done, tmp_path / "run")
+
+
+def test_two_ranks_a_unit_agree_to_rounding(net: NetWorld, done: Path, tmp_path: Path) -> None:
+    """Batch norm's statistics are those of the whole batch, then, on whichever rank its samples lie."""
+    theirs = numbers(measure(net.experiment, tmp_path / "run", "--set", "run.ranks_per_unit=2"))
+    close_to_rounding(numbers(done / "results.h5"), theirs)
+
+
+def test_a_rank_without_a_share_of_the_batch(net: NetWorld, tmp_path: Path) -> None:
+    few = [
+        word
+        for setting in ("finetune.batch=1", "finetune.penalty_batch=1", "finetune.steps=4")
+        for word in ("--set", setting)
+    ]
+    ours = numbers(measure(net.experiment, tmp_path / "one", *few))
+    theirs = numbers(measure(net.experiment, tmp_path / "two", *few, "--set", "run.ranks_per_unit=2"))
+    for regime in ("standard", "linear", "tau_jp"):
+        np.testing.assert_allclose(ours[f"training/{regime}/loss"], theirs[f"training/{regime}/loss"], rtol=1e-3)
+
+
+def test_the_device_gives_the_hosts_numbers(net: NetWorld, done: Path, tmp_path: Path) -> None:
+    device = rehearsal.run(net.experiment, tmp_path / "device", ranks=2)
+    assert_close(numbers(done / "results.h5"), numbers(device), 1e-3)
+    groups = rehearsal.run(net.experiment, tmp_path / "groups", "--set", "run.ranks_per_unit=2", ranks=2)
+    close_to_rounding(numbers(done / "results.h5"), numbers(groups))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_twice_and_finished(net: NetWorld, tmp_path: Path, seed: int) -> None:
+    longer = ("--set", "finetune.steps=60", "--set", "finetune.checkpoint_seconds=0.01")
+    measure(net.experiment, tmp_path / "whole", *longer)
+    folder, chance = tmp_path / "run", random.Random(seed)
+
+    def states() -> int:
+        return len(list(folder.glob("scratch/finetune__*/state.safetensors")))
+
+    for moment in (lambda: states() > 0, lambda: units(folder) > 30):
+        job = start(2, "run", net.experiment, "--run-dir", folder, *longer)
+        if wait_until(moment, job):
+            time.sleep(chance.uniform(0, 0.05))
+        kill_all(job)
+    measure(net.experiment, folder, *longer)
+    same(tmp_path / "whole", folder)
+    assert leftovers(folder) == []
+
+
+def test_plan_knows_the_units(net: NetWorld, done: Path) -> None:
+    planned = run(1, "plan", net.experiment, "--ranks", "1,2")
+    assert planned.returncode == 0, planned.stderr
+    assert f"{units(done)} units" in planned.stdout
+
+
+def test_checkpoints_are_whole_models(net: NetWorld, done: Path) -> None:
+    """Of the same tensors, batch norm's statistics among them, as the model that they began from."""
+    before = load_file(net.weights)
+    after = load_file(done / "checkpoints" / "standard" / net.tasks[0] / "model.safetensors")
+    used = {name for name in before if not name.endswith("num_batches_tracked")}
+    assert after.keys() == used and all(after[name].shape == before[name].shape for name in used)
+    statistics = [name for name in used if "running" in name]
+    assert bool(statistics) == (net.make is nets.TinyConv)
+    assert all((after[name] != before[name]).any() for name in statistics)
+    linear = load_file(done / "checkpoints" / "linear" / net.tasks[0] / "model.safetensors")
+    assert all((linear[name] == before[name]).all() for name in statistics)  # the tangent is of the stored ones
+
+
+def test_stages_that_are_frozen_run_once(net: NetWorld, tmp_path: Path) -> None:
+    """Their outputs are kept; without memory for them, they are computed again, and give the same."""
+    frozen = ("--set", "finetune.first_stage=2")
+    kept = measure(net.experiment, tmp_path / "kept", *frozen)
+    again = measure(net.experiment, tmp_path / "again", *frozen, "--set", "run.memory=1")
+    assert differing(numbers(kept), numbers(again)) == []
+    before = load_file(net.weights)
+    after = load_file(tmp_path / "kept" / "checkpoints" / "standard" / net.tasks[1] / "model.safetensors")
+    changed = {name for name in after if after[name].is_floating_point() and (after[name] != before[name]).any()}
+    assert changed == {name for name in after if name.startswith(("layer.1", "layer.2", "block.1"))}
+
+
+def test_what_stands_behind_a_text_is_never_read(tmp_path: Path) -> None:
+    plain, padded = nets.text_world(tmp_path / "plain"), nets.text_world(tmp_path / "padded", pad=7, width=23)
+    ours, theirs = (
+        numbers(measure(world.experiment, tmp_path / name)) for world, name in ((plain, "ours"), (padded, "theirs"))
+    )
+    assert differing(ours, theirs) == []
+
+
+def _as_text(world: NetWorld) -> None:
+    nets.write_text_task(world.task(world.tasks[0]), "moods", np.random.default_rng(0))
+
+
+def _as_pictures(world: NetWorld) -> None:
+    nets.write_task(world.task(world.tasks[0]), "stripes", np.random.default_rng(0), features=16)
+
+
+def _edit_task(edit: Callable[[h5py.File], None]) -> Callable[[NetWorld], None]:
+    def change(world: NetWorld) -> None:
+        with h5py.File(world.task(world.tasks[-1]), "r+") as file:
+            edit(file)
+
+    return change
+
+
+def _weights_without(part: str) -> Callable[[NetWorld], None]:
+    def change(world: NetWorld) -> None:
+        tensors = load_file(world.weights)
+        save_file({name: t for name, t in tensors.items() if part not in name}, world.weights)
+
+    return change
+
+
+def _weights_with(name: str) -> Callable[[NetWorld], None]:
+    def change(world: NetWorld) -> None:
+        tensors = load_file(world.weights)
+        save_file(tensors | {name: torch.zeros(3)}, world.weights)
+
+    return change
+
+
+def _set(path: str, value: object) -> Callable[[h5py.File], None]:
+    def edit(file: h5py.File) -> None:
+        file[path][...] = value
+
+    return edit
+
+
+def _narrow_head(file: h5py.File) -> None:
+    weight, scale = file["head/weight"][:, :-1], file["head/weight"].attrs["logit_scale"]
+    del file["head/weight"]
+    file["head/weight"] = weight / np.linalg.norm(weight, axis=1, keepdims=True)
+    file["head/weight"].attrs["logit_scale"] = scale
+
+
+NOTHING = {"change": lambda world: None, "arguments": ()}
+REFUSED = {
+    "pictures for a text model": ("text", {"change": _as_pictures}, "holds images; the model"),
+    "texts for an image model": ("conv", {"change": _as_text}, "holds text; the model"),
+    "a head of another width": (
+        "conv",
+        {"change": _edit_task(_narrow_head)},
+        "rows of 7 numbers; the model's output has 8",
+    ),
+    "a word beyond the vocabulary": ("text", {"change": _edit_task(_set("test/inputs", 40))}, "token 40; the model"),
+    "a label word beyond it": (
+        "text",
+        {"change": _edit_task(_set("head/tokens", [1, 2, 3, 4, 40]))},
+        "/head/tokens holds 40",
+    ),
+    "one label word for two classes": (
+        "text",
+        {"change": _edit_task(_set("head/tokens", [1, 2, 3, 3, 4]))},
+        "two classes share a word",
+    ),
+    "a text longer than its row": ("text", {"change": _edit_task(_set("test/lengths", 13))}, "row 0 holds 13"),
+    "an empty text": ("text", {"change": _edit_task(_set("test/lengths", 0))}, "row 0 holds 0"),
+    "a missing statistic": ("conv", {"change": _weights_without("stem.bn.running_var")}, "stem.bn.running_var"),
+    "a layer too many": ("text", {"change": _weights_with("layer.3.norm1.weight")}, "layer.3.norm1.weight"),
+    "a stage that is not there": (
+        "text",
+        {"arguments": ("--set", "finetune.first_stage=5")},
+        "finetune.first_stage is 5",
+    ),
+    "attention where there is none": (
+        "conv",
+        {"arguments": ("--set", 'finetune.regimes=["attention"]')},
+        "finetune.regimes: attention trains nothing of the model",
+    ),
+    "nothing left to train": (
+        "text",
+        {"arguments": ("--set", "finetune.first_stage=4")},
+        "standard trains nothing of the model",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_meant_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
+    kind, wrong, expected = REFUSED[case]
+    world = WORLDS[kind](tmp_path / "world")
+    (NOTHING | wrong)["change"](world)
+    refused = run(2, "run", world.experiment, "--run-dir", tmp_path / "run", *(NOTHING | wrong)["arguments"])
+    assert refused.returncode == 2, refused.stderr
+    assert refused.stderr.count("\n") == 1 and expected in refused.stderr, refused.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_vector_of_another_start_is_refused(net: NetWorld, done: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(net.folder, other)
+    weights = other / "model" / "model.safetensors"
+    save_file({name: t * 1.01 if t.is_floating_point() else t for name, t in load_file(weights).items()}, weights)
+    refused = run(
+        2,
+        "run",
+        other / "tiny.toml",
+        "--run-dir",
+        tmp_path / "run",
+        "--set",
+        'finetune.given=["linear"]',
+        "--set",
+        f"finetune.checkpoints={done / 'checkpoints'}",
+    )
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1, refused.stderr
+    assert "is not the model" in refused.stderr and "make no task vectors of it" in refused.stderr
