@@ -39,7 +39,7 @@ class Column:
     digits: int = 2
     percent: bool = False
     scientific: bool = False
-    significant: bool = False  # digits count from the first that is not 0
+    significant: bool = False  # digits count from the first that is not 0; two of an error, if known
 
     @property
     def heading(self) -> str:
@@ -56,7 +56,10 @@ class Column:
             return "–"
         shown = self._number(value)
         if isinstance(value, Measured) and math.isfinite(value.error):
-            error = self._number(value.error)
+            if self.significant:
+                shown, error = self._as_known(value)
+            else:
+                error = self._number(value.error)
             if not re.search("[1-9]", error) and value.error > 0:  # too small for the column's digits
                 error = f"{100 * value.error if self.percent else value.error:.1g}"
             shown += f" ± {error}"
@@ -68,6 +71,19 @@ class Column:
         if self.significant:
             return f"{value:#.{self.digits}g}"
         return f"{100 * value if self.percent else value:.{self.digits}f}"
+
+    def _as_known(self, value: Measured) -> tuple[str, str]:
+        """Value and error with two digits of the error, and no more of the value than the column has."""
+        digits = self.digits - _magnitude(value) - 1
+        if value.error > 0:
+            digits = min(digits, 1 - _magnitude(value.error))
+        digits = max(digits, 0)
+        return f"{value:.{digits}f}", f"{value.error:.{digits}f}"
+
+
+def _magnitude(value: float) -> int:
+    """The exponent of the first digit; 0 of 0."""
+    return math.floor(math.log10(abs(value))) if value else 0
 
 
 @dataclass

@@ -122,6 +122,22 @@ def test_errors_stand_beside_their_numbers() -> None:
     assert columns[1].show(Measured(0.9, 0.00002)) == "90.0 ± 0.002"  # never "± 0.0"
 
 
+@pytest.mark.parametrize(
+    ("value", "error", "shown"),
+    [
+        (39.551, 0.9871, "39.55 ± 0.99"),
+        (56.689, 1.035, "56.7 ± 1.0"),
+        (8.4961, 0.6002, "8.50 ± 0.60"),
+        (78.3674, 0.004, "78.37 ± 0.004"),  # no more of the value than the column's four digits
+        (1234.56, 250.0, "1235 ± 250"),
+        (0.0, 0.02, "0.000 ± 0.020"),
+        (71.4, float("nan"), "71.40"),
+    ],
+)
+def test_a_significant_number_shows_two_digits_of_its_error(value: float, error: float, shown: str) -> None:
+    assert Column("ours", 4, significant=True).show(Measured(value, error)) == shown
+
+
 def test_show_fits_one_screen(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "show", run_folder).splitlines()
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
