@@ -200,10 +200,7 @@ def _parts(run: Run) -> list[Part]:
             "ntk",
             "Local energy of the NTK's eigenfunctions",
             "ntk",
-            "Σφ² over the eigenfunctions of the kernel between a trained task's points and those of it and a"
-            " control task, mean over logits. The kernel of points with themselves lifts the own share above"
-            " ½ even where the control is more of the same task: that share is the null, measured with second"
-            " samples of the task. Right: share less null; 0 is a control like the task itself.",
+            _kernel_caption(run),
             [kernel.local_energy(run)],
             {"ntk_share.csv": "ntk", "ntk_energy.csv": lambda: sheets.energy(run)},
         ),
@@ -262,6 +259,22 @@ def _unmeasured(run: Run, parts: list[Part]) -> str:
 
 def _products(run: Run) -> Figure | None:
     return interference.scatter(run, run.results.names("pair_addition"), interference.accuracies(run))
+
+
+def _kernel_caption(run: Run) -> str:
+    kernels = [run.data("ntk", start) for start in run.results.names("ntk")]
+    known = any(data is not None and "null_share" in data for data in kernels)
+    right = (
+        "Right: share less null; 0 is a control like the task itself."
+        if known
+        else "This run did not measure it, so that the shares do not say whether the kernel is localised."
+    )
+    return (
+        "Σφ² over the eigenfunctions of the kernel between a trained task's points and those of it and a"
+        " control task, mean over logits. The kernel of points with themselves lifts the own share above"
+        " ½ even where the control is more of the same task: that share is the null, measured with second"
+        f" samples of the task. {right}"
+    )
 
 
 def drawn_grids(run: Run) -> dict[str, xr.Dataset]:

@@ -14,10 +14,10 @@ import pytest
 import synthetic
 
 from taugrid_analysis import cli
-from taugrid_analysis.figures import composite, grids
+from taugrid_analysis.figures import composite, grids, kernel, style
 from taugrid_analysis.findings import findings
 from taugrid_analysis.papers import PAPERS
-from taugrid_analysis.report import report
+from taugrid_analysis.report import _kernel_caption, report
 from taugrid_analysis.run import Run
 
 VOID = {"meta", "link", "br", "img", "path", "use", "image", "rect", "circle"}
@@ -150,6 +150,19 @@ def test_findings_are_computed(run_folder: Path) -> None:
     assert "0.800 of the local energy" in text and "its null was not measured" in text
     assert "0.5" not in text.split("local energy")[1]
     assert "one seed" in text
+
+
+def test_the_share_has_a_middle_only_with_its_null(small_folder: Path, schema2_folder: Path) -> None:
+    """Without a null no share is known to mean nothing: no colour is the middle, and the page says so."""
+    for folder, colours, told in (
+        (small_folder, style.ERROR_MAP, "This run did not measure it"),
+        (schema2_folder, style.SIGNED_MAP, "0 is a control like the task itself"),
+    ):
+        with Run(folder) as run:
+            drawn = kernel.local_energy(run)
+            caption = _kernel_caption(run)
+        assert drawn is not None and told in caption
+        assert {axes.images[0].get_cmap().name for axes in drawn.axes if axes.images} == {colours.name}
 
 
 def test_nothing_is_said_of_a_point_off_the_grid(tmp_path: Path) -> None:

@@ -20,7 +20,10 @@ BINS = 16
 
 
 def local_energy(run: Run) -> Figure | None:
-    """Left: histogram of the energy for a typical pair. Right: the trained task's share less its null."""
+    """Left: histogram of the energy for a typical pair. Right: the trained task's share less its null.
+
+    Without a null the share itself, in colours that have no middle: no share is known to mean nothing.
+    """
     starts = run.results.names("ntk")
     if not starts:
         return None
@@ -40,11 +43,15 @@ def local_energy(run: Run) -> Figure | None:
             shown = share if null is None else share - null[0][:, None]
             top = 1.0 if null is None else max(0.05, float(np.nanmax(np.abs(shown))))
             low = 0.0 if null is None else -top
-            image = shares.imshow(shown, cmap=style.SIGNED_MAP, vmin=low, vmax=top, interpolation="none")
+            colours = style.ERROR_MAP if null is None else style.SIGNED_MAP
+            image = shares.imshow(shown, cmap=colours, vmin=low, vmax=top, interpolation="none")
             for row, column in np.ndindex(*shown.shape):
                 if np.isfinite(shown[row, column]):
                     level = (shown[row, column] - low) / (top - low)
-                    ink = "white" if abs(level - 0.5) > 0.36 else "#101215"
+                    if null is None:
+                        ink = style.ink_on(level)
+                    else:
+                        ink = "white" if abs(level - 0.5) > 0.36 else "#101215"
                     text = f"{shown[row, column]:.2f}"
                     shares.text(column, row, text, ha="center", va="center", fontsize=7, color=ink)
             shares.set_gid(f"{style.MAP}ntk/{start}")
