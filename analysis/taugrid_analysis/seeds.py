@@ -121,7 +121,10 @@ GROUPS = {
 
 
 def table(found: list[Summary]) -> Table:
-    """A row a run and regime; then over the seeds the mean, the deviation and its two parts."""
+    """A row a run and regime; then over the seeds the mean, the deviation and its two parts.
+
+    Runs of one seed are one seed: where any is there twice, nothing is taken over seeds.
+    """
     columns = [Column(HEADINGS.get(name, name), digits, percent=percent) for name, digits, percent in COLUMNS]
     result = Table(
         "seeds",
@@ -142,7 +145,13 @@ def table(found: list[Summary]) -> Table:
         numbers = np.array([[float(getattr(one, name)) for name, _, _ in COLUMNS] for one in group])
         for one in group:
             result.rows.append([*kind, one.seed, *[getattr(one, name) for name, _, _ in COLUMNS]])
-        if len(group) > 1:
+        again = sorted({one.seed for one in group if sum(other.seed == one.seed for other in group) > 1})
+        if again:
+            twice = ", ".join(again) or "unknown"
+            result.notes.append(
+                f"{' '.join(kind).strip()}: seed {twice} is there more than once: no mean over seeds."
+            )
+        elif len(group) > 1:
             deviation = numbers.std(axis=0, ddof=1)
             sampled = np.array([_sampling(group, name) for name, _, _ in COLUMNS])
             trained = np.sqrt(np.clip(deviation**2 - sampled**2, 0, None))

@@ -49,6 +49,13 @@ def test_means_and_deviations(runs: list[Path], capsys: pytest.CaptureFixture[st
     assert float(rows[0]["ξ(0.5,0.5)"]) < float(rows[0]["ξ(1,1)"]) < float(rows[0]["ξ far corner"])
 
 
+def test_runs_of_one_seed_are_one_seed(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row for row in printed(capsys, runs[0], runs[1], runs[0])[0] if row["regime"] == "standard"]
+    assert [row["seed"] for row in rows] == ["0", "1", "0"]
+    assert main(["seeds", str(runs[0]), str(runs[0])]) == 0
+    assert "pretrained standard: seed 0 is there more than once" in capsys.readouterr().out
+
+
 def drawn(folder: Path, rows: np.ndarray, accuracy: np.ndarray, seed: int) -> Path:
     """A run whose tasks reach these accuracies on these rows."""
     folder.mkdir()
