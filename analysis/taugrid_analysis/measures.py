@@ -44,7 +44,7 @@ def earlier_first(grid: xr.Dataset, pairs: Array) -> xr.Dataset:
     other = grid.rename(alpha_1="alpha_2", alpha_2="alpha_1").isel(side=[1, 0])
     other = other.assign_coords(side=grid["side"])
     changed = {
-        name: xr.where(turned, other[name], values).transpose(*values.dims).assign_attrs(values.attrs)
+        name: other[name].where(turned, values).transpose(*values.dims).assign_attrs(values.attrs)
         for name, values in grid.data_vars.items()
         if "pair" in values.dims
     }
@@ -101,7 +101,7 @@ def pairs_mean_error(terms: Floats, pairs: Array) -> float:
 
 def _over_pairs(terms: Floats, pairs: Array) -> Floats:
     """Over the pairs that have a number; NaN where none has."""
-    known = np.isfinite(terms).all(axis=1)
+    known = np.asarray(np.isfinite(terms).all(axis=1))
     of_task = np.zeros((int(pairs.max()) + 1, *terms.shape[2:]))
     np.add.at(of_task, pairs, np.where(known[:, None], terms, 0.0))
     count = known.sum(axis=0)

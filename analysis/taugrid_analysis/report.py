@@ -249,7 +249,8 @@ def _section(part: Part, sheets_of: dict[str, str]) -> Section:
 
 def _unmeasured(run: Run, parts: list[Part]) -> str:
     """The page's last line: what has no section, because the run lacks the group or its numbers."""
-    lacking, empty = [], []
+    lacking: list[str] = []
+    empty: list[str] = []
     for part in parts:
         if not part.drawn:
             (empty if run.results.has(part.group) else lacking).append(f"{part.title} (/{part.group})")
@@ -303,8 +304,10 @@ def _grid_caption(run: Run) -> str:
     left = [name for name in found if name not in drawn_grids(run)]
     without = f" Not drawn, to keep the page small: {', '.join(left)}." if left else ""
     clipped = f" {100 * above:.2g} % of the cells lie above and take the darkest colour." if above > 0 else ""
+    count, tasks_known = len(run.results.pairs), len(run.results.tasks)
+    which = "All" if count == tasks_known * (tasks_known - 1) // 2 else "The measured"
     return (
-        f"All {len(run.results.pairs)} pairs, one panel each; one colour scale, 0 to {top:.3g}, for all"
+        f"{which} {count} pairs, one panel each; one colour scale, 0 to {top:.3g}, for all"
         f" regimes; light is disentangled.{clipped} Red: [0,1]², where α for addition is searched. Point at a"
         f" cell to read it.{without}"
     )

@@ -74,6 +74,7 @@ def test_every_command_reads_it(
     written = (tmp_path / "report.html").read_text()
     assert len(written) > 10_000 and "nan of the local energy" not in written
     if which == "some":
+        assert "The measured 3 pairs, one panel each" in written
         said(capsys, "figure", run, "--out", str(tmp_path / "figure.png"))
         said(capsys, "seeds", run)
 

@@ -49,7 +49,7 @@ def local_energy(run: Run) -> Figure | None:
                 if np.isfinite(shown[row, column]):
                     level = (shown[row, column] - low) / (top - low)
                     if null is None:
-                        ink = style.ink_on(level)
+                        ink = style.ink_on(float(level))
                     else:
                         ink = "white" if abs(level - 0.5) > 0.36 else "#101215"
                     text = f"{shown[row, column]:.2f}"
