@@ -56,6 +56,7 @@ def test_task_vectors_of_another_run(world: World, papers_folder: Path, tmp_path
                 'finetune.given=["linear", "attention"]')
     arguments = [word for setting in settings for word in ("--set", setting)]
     with h5py.File(measure(world.papers, tmp_path / "run", *arguments)) as file:
+        # Nothing is trained: the folder leads to what was read.
         folders = (tmp_path / "run/checkpoints").rglob("*")
         models = [folder for folder in folders if (folder / "config.json").is_file()]
         assert len(models) == 1 + 3 * len(TASKS) and all(model.is_symlink() for model in models)

@@ -18,15 +18,17 @@ int main(int argc, char** argv) {
   const auto model = taugrid::models::read_checkpoint(argv[1]);
   const auto& layout = model.encoder->layout();
   at::manual_seed(1);
-  const auto side = model.encoder->image_size();
-  const auto pixels = at::randn({4, 3, side, side});
-  const auto tau = 1e-4 * at::randn_like(model.theta);
+  const auto takes = model.encoder->takes();
+  const auto pixels =
+      taugrid::models::pictures(at::randn({4, takes.channels, takes.image_size, takes.image_size}));
+  const auto& theta = model.state.theta;
+  const auto tau = 1e-4 * at::randn_like(theta);
   const auto f = taugrid::autodiff::jvp(
       layout, [&](const std::vector<taugrid::autodiff::Dual>& p) { return model.encoder->encode(p, pixels); },
-      model.theta, tau);
-  const auto exact = model.encoder->encode(layout.views(model.theta + tau), pixels);
+      theta, tau);
+  const auto exact = model.encoder->encode(layout.views(theta + tau), pixels);
   const double error = ((f.value + f.tangent - exact).norm() / (exact - f.value).norm()).item<double>();
   std::printf("norm of theta %.3f, relative error of the linearisation %.2e\n",
-              taugrid::weights::norm(model.theta), error);
+              taugrid::weights::norm(theta), error);
   return error < 0.05 ? 0 : 1;
 }

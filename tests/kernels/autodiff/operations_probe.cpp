@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// operations_probe INPUTS.safetensors OUTPUTS.safetensors
+// INPUTS: for each case its data, "CASE/x" and others, its blocks "CASE/p0", "CASE/p1", … and tangents
+// "CASE/t0", …; all float64. A case is a function of its blocks with output [n, columns].
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/autodiff/ops.hpp"
+#include "kernels/autodiff/products.hpp"
+#include "kernels/tangent/ntk.hpp"
+#include "suite/store/safetensors.hpp"
+#include "tests/support/traps.hpp"
+
+using namespace taugrid;
+using autodiff::Activation;
+using autodiff::Counted;
+using autodiff::Dual;
+using autodiff::Recorded;
+
+namespace {
+
+/// The data of one case, by name.
+struct Data {
+  const std::map<std::string, at::Tensor>& all;
+  std::string prefix;
+  bool has(const std::string& name) const { return all.count(prefix + name) != 0; }
+  at::Tensor operator()(const std::string& name) const {
+    return has(name) ? all.at(prefix + name) : at::Tensor{};
+  }
+};
+
+/// One case's function, for whatever kind of numbers.
+template <class T>
+T function_of(const std::string& name, const Data& data, const std::vector<T>& p) {
+  using namespace autodiff;
+  const auto x = [&] { return constant(data("x"), p[0]); };
+  if (name == "linear") return autodiff::linear(x(), p[0], p[1]);
+  if (name == "linear_without_bias") return autodiff::linear(x(), p[0]);
+  if (name == "linear_of_tokens") return weighted_tokens(autodiff::linear(x(), p[0], p[1]), data("weights"));
+  if (name == "weight_and_bias_used_twice") {
+    return autodiff::linear(activate(autodiff::linear(x(), p[0], p[1]), Activation::gelu), p[0], p[1]);
+  }
+  if (name == "lookup") return weighted_tokens(lookup(p[0], data("places")), data("weights"));
+  if (name == "words") return word_logits(autodiff::linear(x(), p[0]), p[1], data("words"));
+  if (name == "tied") {  // the same table is looked up, multiplied by in a layer, and read out
+    const auto h = activate(autodiff::linear(lookup(p[0], data("places")), p[1]), Activation::gelu);
+    return word_logits(weighted_tokens(h, data("weights")), p[0], data("words"));
+  }
+  if (name == "table_as_weight") {  // a lookup crossed with a matrix product of the same block
+    return autodiff::linear(weighted_tokens(lookup(p[0], data("places")), data("weights")), p[0]);
+  }
+  if (name == "convolve") return mean_places(activate(convolve(x(), p[0], 3, 2, 1), Activation::gelu));
+  if (name == "filter_used_twice") {
+    const auto h = activate(convolve(x(), p[0], 3, 1, 1), Activation::gelu);
+    return mean_places(activate(convolve(h, p[0], 3, 2, 0), Activation::gelu));
+  }
+  if (name == "batch_norm" || name == "batch_norm_used_twice") {
+    const auto norm = [&](const T& of) {
+      return batch_norm(of, p[1], p[2], data("mean"), data("variance"), 1e-3, nullptr);
+    };
+    auto h = activate(norm(convolve(x(), p[0], 1, 1, 0)), Activation::gelu);
+    if (name != "batch_norm") h = activate(norm(h), Activation::gelu);
+    return mean_places(h);
+  }
+  if (name == "layer_norm") return layer_norm(autodiff::linear(x(), p[0]), p[1], p[2], 1e-3);
+  if (name == "layer_norm_used_twice") {
+    const auto h = layer_norm(autodiff::linear(x(), p[0]), p[1], p[2], 1e-3);
+    return weighted_tokens(layer_norm(autodiff::add(h, autodiff::linear(h, p[0])), p[1], p[2], 1e-3),
+                           data("weights"));
+  }
+  if (name == "quick_gelu") return activate(autodiff::linear(x(), p[0]), Activation::quick_gelu);
+  if (name == "gelu") return activate(autodiff::linear(x(), p[0]), Activation::gelu);
+  if (name == "relu") return activate(autodiff::linear(x(), p[0]), Activation::relu);
+  if (name == "attention")
+    return weighted_tokens(attention(autodiff::linear(x(), p[0], p[1]), 2, {}), data("weights"));
+  if (name == "masked_attention") {
+    return weighted_tokens(attention(autodiff::linear(x(), p[0], p[1]), 2, data("mask")), data("weights"));
+  }
+  if (name == "add")
+    return autodiff::add(autodiff::linear(x(), p[0]),
+                         activate(autodiff::linear(x(), p[1]), Activation::gelu));
+  if (name == "tokens") {
+    const auto h = add_position(prepend_token(p[1], autodiff::linear(x(), p[0])), p[2]);
+    return autodiff::add(first_token(attention(autodiff::linear(h, p[3]), 1, {})),
+                         weighted_tokens(h, data("weights")));
+  }
+  if (name == "normalise_rows") return normalise_rows(autodiff::linear(x(), p[0]));
+  if (name == "cosine_logits")
+    return cosine_logits(normalise_rows(autodiff::linear(x(), p[0])), data("head"), 7.5);
+  if (name == "affine_logits") return affine_logits(autodiff::linear(x(), p[0]), data("head"), data("bias"));
+  throw std::invalid_argument("unknown case " + name);
+}
+
+/// L = Σ sin f, whose second derivatives mix all outputs' derivatives.
+at::Tensor loss_of(const at::Tensor& f) { return f.sin().sum(); }
+
+void measure(const std::string& name, const Data& data, store::TensorFile& out) {
+  autodiff::Layout layout;
+  std::vector<at::Tensor> values, tangents;
+  for (int b = 0; data.has(fmt::format("p{}", b)); ++b) {
+    const auto block = fmt::format("p{}", b);
+    values.push_back(data(block).flatten());
+    tangents.push_back(data(fmt::format("t{}", b)).flatten());
+    layout.add(autodiff::Kind::mlp_weight, {block}, data(block).sizes().vec());
+  }
+  const auto theta = at::cat(values), tau = at::cat(tangents);
+  const auto put = [&](const char* what, const at::Tensor& tensor) {
+    out.tensors[name + "/" + what] = tensor.detach().clone();
+  };
+  const auto function = [&]<class T>(const std::vector<T>& p) { return function_of<T>(name, data, p); };
+
+  const auto dual = autodiff::jvp(
+      layout, [&](const std::vector<Dual>& p) { return function(p); }, theta, tau);
+  put("value", dual.value);
+  put("tangent", dual.tangent);
+  const auto loss = [&](const std::vector<at::Tensor>& p) { return loss_of(function(p)); };
+  put("gradient", autodiff::gradient(layout, loss, theta).gradient);
+  put("hessian_product", autodiff::HessianVectorProduct(layout, loss, theta)(tau));
+  {
+    const auto blocks = autodiff::leaves(layout, theta);
+    const auto linear = autodiff::linearised(blocks, layout.views(tau),
+                                             [&](const std::vector<Dual>& p) { return function(p); });
+    put("linearised", linear.value.detach() + linear.tangent);
+    put("pulled_back", autodiff::pull_back(blocks, linear.value, data("cotangent"), at::kDouble));
+  }
+
+  const auto recorded = [&](const std::vector<Recorded>& p) { return function(p); };
+  autodiff::Recording recording;
+  autodiff::record(layout, recorded, theta, recording);
+  put("recorded", recording.output);
+  put("per_sample", autodiff::per_sample_gradients(layout, recording, data("cotangent")));
+  const auto n = dual.value.size(0);
+  put("gram", tangent::ntk_gram(layout, recorded, theta, {0, 1}, {0, n}));
+  put("gram_in_little_space", tangent::ntk_gram(layout, recorded, theta, {0, 1}, {1, n - 1}, 64));
+
+  const auto counted = autodiff::count(
+      layout, [&](const std::vector<Counted>& p) { return function(p); }, autodiff::Meter::Pass::value);
+  put("flops", at::full({1}, counted.flops(), at::kDouble));
+}
+
+/// Batch norm by the batch's own statistics, of plain values alone: loss, gradient and what was found.
+void measure_batch_statistics(const Data& data, store::TensorFile& out) {
+  autodiff::Layout layout;
+  std::vector<at::Tensor> values;
+  for (const auto* block : {"p0", "p1", "p2"}) {
+    values.push_back(data(block).flatten());
+    layout.add(autodiff::Kind::norm, {block}, data(block).sizes().vec());
+  }
+  autodiff::BatchStatistics batch;
+  const auto loss = [&](const std::vector<at::Tensor>& p) {
+    batch.found.clear();
+    const auto h =
+        autodiff::batch_norm(autodiff::convolve(data("x"), p[0], 1, 1, 0), p[1], p[2], {}, {}, 1e-3, &batch);
+    return loss_of(autodiff::mean_places(autodiff::activate(h, Activation::gelu)));
+  };
+  const auto theta = at::cat(values);
+  const auto gradient = autodiff::gradient(layout, loss, theta);
+  out.tensors["batch_statistics/loss"] = at::full({1}, gradient.value, at::kDouble);
+  out.tensors["batch_statistics/gradient"] = gradient.gradient;
+  out.tensors["batch_statistics/mean"] = batch.found.at(0).detach().clone();
+  out.tensors["batch_statistics/variance"] = batch.found.at(1).detach().clone();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  at::set_num_threads(1);
+  const auto in = store::read_safetensors(argv[1]);
+  store::TensorFile out;
+  for (const auto& [name, first_block] : in.tensors) {
+    const auto slash = name.find("/p0");
+    if (slash == std::string::npos) continue;
+    const auto which = name.substr(0, slash);
+    const Data data{in.tensors, which + "/"};
+    std::optional<Traps> traps;
+    if (!data.has("mask")) traps.emplace();  // ATen's exp() of −∞ is right, and says that it was invalid
+    if (which == "batch_statistics") {
+      measure_batch_statistics(data, out);
+    } else {
+      measure(which, data, out);
+    }
+  }
+  store::write_safetensors(argv[2], out);
+  return 0;
+}

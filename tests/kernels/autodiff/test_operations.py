@@ -1,0 +1,244 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Each operation that models are written in, alone or with a layer below it, against torch.func in float64: value,
+tangent, gradient, Hessian-vector product, linearised model, per-sample gradients and NTK."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.func import grad, jacrev, jvp, vmap
+
+N = 5  # samples
+TOKENS = 3
+
+
+@dataclass
+class Case:
+    """f of the blocks p and one sample's data, in plain PyTorch; `data` maps names to tensors. What `per_sample`
+    names has a row for each sample."""
+
+    f: Callable[[list[Tensor], dict[str, Tensor]], Tensor]
+    shapes: list[tuple[int, ...]]
+    data: dict[str, Tensor]
+    per_sample: tuple[str, ...] = ("x",)
+    flops: float = 0  # of the matrix products, multiplications and additions, for all samples
+
+
+def rows(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=GENERATOR, dtype=torch.float64)
+
+
+GENERATOR = torch.Generator().manual_seed(20)
+WEIGHTS = rows(N, TOKENS)
+PLACES = torch.tensor([[0, 2, 2], [1, 1, 1], [4, 3, 0], [5, 0, 5], [2, 3, 4]])  # of six rows, some twice
+WORDS = torch.tensor([3, 0, 4])
+MASK = torch.zeros(N, TOKENS, dtype=torch.float64)
+MASK[1, 2] = MASK[3, 1:] = -torch.inf
+
+
+def heads(qkv: Tensor, count: int, mask: Tensor | None = None) -> Tensor:
+    """Attention of one sample, qkv [tokens, 3·heads·d], by the textbook."""
+    tokens = qkv.shape[0]
+    q, k, v = qkv.reshape(tokens, 3, count, -1).permute(1, 2, 0, 3)
+    scores = q @ k.transpose(1, 2) / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores + mask
+    return (scores.softmax(-1) @ v).transpose(0, 1).reshape(tokens, -1)
+
+
+def conv(x: Tensor, weight: Tensor, side: int, stride: int, padding: int) -> Tensor:
+    return F.conv2d(x[None], weight.reshape(weight.shape[0], -1, side, side), stride=stride, padding=padding)[0]
+
+
+def norm_by(h: Tensor, p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    by_channel = [t[:, None, None] for t in (d["mean"], d["variance"], p[1], p[2])]
+    return (h - by_channel[0]) / (by_channel[1] + 1e-3).sqrt() * by_channel[2] + by_channel[3]
+
+
+def mean_places(h: Tensor) -> Tensor:
+    return h.mean((-2, -1))
+
+
+def layer_norm(h: Tensor, p: list[Tensor]) -> Tensor:
+    return F.layer_norm(h, h.shape[-1:], p[1], p[2], 1e-3)
+
+
+def twice_normed(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    h = layer_norm(d["x"] @ p[0].T, p)
+    return d["weights"] @ layer_norm(h + h @ p[0].T, p)
+
+
+def tied(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    return (d["weights"] @ F.gelu(p[0][d["places"]] @ p[1].T)) @ p[0][d["words"]].T
+
+
+def tokens(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    h = torch.cat([p[1][None], d["x"] @ p[0].T]) + p[2][: TOKENS + 1]
+    return heads(h @ p[3].T, 1)[0] + d["weights"] @ h
+
+
+def twice(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    return F.gelu(d["x"] @ p[0].T + p[1]) @ p[0].T + p[1]
+
+
+PICTURES = rows(N, 2, 5, 5)
+STATISTICS = {"mean": rows(3), "variance": rows(3).square() + 0.5}
+NAMES = ("x", "weights")
+OF_TOKENS = {"x": rows(N, TOKENS, 4), "weights": WEIGHTS}
+FLAT = {"x": rows(N, 4)}
+
+CASES = {
+    "linear": Case(lambda p, d: d["x"] @ p[0].T + p[1], [(3, 4), (3,)], FLAT, flops=2 * N * 3 * 4),
+    "linear_without_bias": Case(lambda p, d: d["x"] @ p[0].T, [(3, 4)], FLAT, flops=2 * N * 3 * 4),
+    "linear_of_tokens": Case(lambda p, d: d["weights"] @ (d["x"] @ p[0].T + p[1]), [(3, 4), (3,)], OF_TOKENS, NAMES,
+                             2 * N * TOKENS * 3 * 4),
+    "weight_and_bias_used_twice": Case(twice, [(4, 4), (4,)], FLAT, flops=2 * 2 * N * 4 * 4),
+    "lookup": Case(lambda p, d: d["weights"] @ p[0][d["places"]], [(6, 3)], {"places": PLACES, "weights": WEIGHTS},
+                   ("places", "weights")),
+    "words": Case(lambda p, d: d["x"] @ p[0].T @ p[1][d["words"]].T, [(3, 4), (6, 3)], {**FLAT, "words": WORDS},
+                  flops=2 * N * 3 * 4 + 2 * N * 3 * 3),
+    "tied": Case(tied, [(6, 4), (4, 4)], {"places": PLACES, "weights": WEIGHTS, "words": WORDS}, ("places", "weights"),
+                 2 * N * TOKENS * 4 * 4 + 2 * N * 3 * 4),
+    "table_as_weight": Case(lambda p, d: (d["weights"] @ p[0][d["places"]]) @ p[0].T, [(6, 3)],
+                            {"places": PLACES, "weights": WEIGHTS}, ("places", "weights"), 2 * N * 6 * 3),
+    "convolve": Case(lambda p, d: mean_places(F.gelu(conv(d["x"], p[0], 3, 2, 1))), [(3, 18)], {"x": PICTURES},
+                     flops=2 * N * 9 * 3 * 18),
+    "filter_used_twice": Case(lambda p, d: mean_places(F.gelu(conv(F.gelu(conv(d["x"], p[0], 3, 1, 1)), p[0], 3, 2, 0))),
+                              [(2, 18)], {"x": PICTURES}, flops=2 * N * (25 + 4) * 2 * 18),
+    "batch_norm": Case(lambda p, d: mean_places(F.gelu(norm_by(conv(d["x"], p[0], 1, 1, 0), p, d))), [(3, 2), (3,), (3,)],
+                       {"x": PICTURES, **STATISTICS}, flops=2 * N * 25 * 3 * 2),
+    "batch_norm_used_twice": Case(
+        lambda p, d: mean_places(F.gelu(norm_by(F.gelu(norm_by(conv(d["x"], p[0], 1, 1, 0), p, d)), p, d))),
+        [(3, 2), (3,), (3,)], {"x": PICTURES, **STATISTICS}, flops=2 * N * 25 * 3 * 2),
+    "layer_norm": Case(lambda p, d: layer_norm(d["x"] @ p[0].T, p), [(3, 4), (3,), (3,)], FLAT, flops=2 * N * 3 * 4),
+    "layer_norm_used_twice": Case(twice_normed, [(4, 4), (4,), (4,)], OF_TOKENS, NAMES, 2 * 2 * N * TOKENS * 4 * 4),
+    "quick_gelu": Case(lambda p, d: (h := d["x"] @ p[0].T) * torch.sigmoid(1.702 * h), [(3, 4)], FLAT,
+                       flops=2 * N * 3 * 4),
+    "gelu": Case(lambda p, d: F.gelu(d["x"] @ p[0].T), [(3, 4)], FLAT, flops=2 * N * 3 * 4),
+    "relu": Case(lambda p, d: F.relu(d["x"] @ p[0].T), [(3, 4)], FLAT, flops=2 * N * 3 * 4),
+    "attention": Case(lambda p, d: d["weights"] @ heads(d["x"] @ p[0].T + p[1], 2), [(12, 4), (12,)], OF_TOKENS, NAMES,
+                      2 * N * TOKENS * 12 * 4 + 2 * 2 * N * TOKENS**2 * 4),
+    "masked_attention": Case(lambda p, d: d["weights"] @ heads(d["x"] @ p[0].T + p[1], 2, d["mask"]), [(12, 4), (12,)],
+                             {**OF_TOKENS, "mask": MASK}, (*NAMES, "mask"),
+                             2 * N * TOKENS * 12 * 4 + 2 * 2 * N * TOKENS**2 * 4),
+    "add": Case(lambda p, d: d["x"] @ p[0].T + F.gelu(d["x"] @ p[1].T), [(3, 4), (3, 4)], FLAT, flops=2 * 2 * N * 3 * 4),
+    "tokens": Case(tokens, [(4, 4), (4,), (TOKENS + 2, 4), (12, 4)],
+                   {"x": rows(N, TOKENS, 4), "weights": rows(N, TOKENS + 1)}, NAMES,
+                   2 * N * (TOKENS * 4 * 4 + (TOKENS + 1) * 12 * 4 + 2 * (TOKENS + 1) ** 2 * 4)),
+    "normalise_rows": Case(lambda p, d: F.normalize(d["x"] @ p[0].T, dim=-1), [(3, 4)], FLAT, flops=2 * N * 3 * 4),
+    "cosine_logits": Case(lambda p, d: 7.5 * F.normalize(d["x"] @ p[0].T, dim=-1) @ d["head"].T, [(3, 4)],
+                          {**FLAT, "head": rows(2, 3)}, flops=2 * N * (3 * 4 + 2 * 3)),
+    "affine_logits": Case(lambda p, d: d["x"] @ p[0].T @ d["head"].T + d["bias"], [(3, 4)],
+                          {**FLAT, "head": rows(2, 3), "bias": rows(2)}, flops=2 * N * (3 * 4 + 2 * 3)),
+}
+
+
+@dataclass
+class Numbers:
+    p: list[Tensor]
+    t: list[Tensor]
+    cotangent: Tensor
+
+
+def batch(case: Case, p: list[Tensor]) -> Tensor:
+    """f of all samples, [n, columns]."""
+    mine = {k: v for k, v in case.data.items() if k in case.per_sample}
+    shared = {k: v for k, v in case.data.items() if k not in case.per_sample}
+    return torch.stack([case.f(p, {**shared, **{k: v[i] for k, v in mine.items()}}) for i in range(N)])
+
+
+@cache
+def numbers_of(name: str) -> Numbers:
+    case = CASES[name]
+    p = [rows(*shape) for shape in case.shapes]
+    return Numbers(p, [rows(*shape) for shape in case.shapes], rows(*batch(case, p).shape))
+
+
+@pytest.fixture(scope="module")
+def probed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
+    folder = tmp_path_factory.mktemp("operations")
+    tensors = {}
+    for name, case in CASES.items():
+        numbers = numbers_of(name)
+        named = {f"p{i}": v for i, v in enumerate(numbers.p)} | {f"t{i}": v for i, v in enumerate(numbers.t)}
+        for key, value in (named | case.data | {"cotangent": numbers.cotangent}).items():
+            tensors[f"{name}/{key}"] = value.contiguous().clone()
+    numbers = numbers_of("batch_norm")
+    for i in range(3):
+        tensors[f"batch_statistics/p{i}"] = numbers.p[i].clone()
+    tensors["batch_statistics/x"] = PICTURES.clone()
+    save_file(tensors, folder / "in.safetensors")
+    subprocess.run([os.environ["OPERATIONS_PROBE"], folder / "in.safetensors", folder / "out.safetensors"], check=True)
+    return load_file(folder / "out.safetensors")
+
+
+def flat(blocks: list[Tensor] | tuple[Tensor, ...], lead: int = 0) -> Tensor:
+    return torch.cat([b.flatten(lead) for b in blocks], lead)
+
+
+def close(ours: Tensor, theirs: Tensor) -> bool:
+    return ours.shape == theirs.shape and float((ours - theirs).norm()) <= 1e-11 * (1 + float(theirs.norm()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_tangent(name: str, probed: dict[str, Tensor]) -> None:
+    case, numbers = CASES[name], numbers_of(name)
+    value, tangent = jvp(lambda *p: batch(case, list(p)), tuple(numbers.p), tuple(numbers.t))
+    assert float(tangent.norm()) > 0.1
+    for key in ("value", "recorded"):
+        assert close(probed[f"{name}/{key}"], value), key
+    assert close(probed[f"{name}/tangent"], tangent)
+    assert close(probed[f"{name}/linearised"], value + tangent)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_and_hessian_product(name: str, probed: dict[str, Tensor]) -> None:
+    case, numbers = CASES[name], numbers_of(name)
+
+    def loss(*p: Tensor) -> Tensor:
+        return batch(case, list(p)).sin().sum()
+
+    gradient = grad(loss, argnums=tuple(range(len(numbers.p))))
+    g, hv = jvp(gradient, tuple(numbers.p), tuple(numbers.t))
+    assert close(probed[f"{name}/gradient"], flat(g))
+    assert close(probed[f"{name}/hessian_product"], flat(hv))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_per_sample_gradients_and_kernel(name: str, probed: dict[str, Tensor]) -> None:
+    case, numbers = CASES[name], numbers_of(name)
+    jacobian = flat(jacrev(lambda *p: batch(case, list(p)), argnums=tuple(range(len(numbers.p))))(*numbers.p), 2)
+    of_samples = torch.einsum("nc,ncp->np", numbers.cotangent, jacobian)
+    assert close(probed[f"{name}/per_sample"], of_samples)
+    assert close(probed[f"{name}/pulled_back"], of_samples.sum(0))
+    kernels = torch.stack([jacobian[:, c] @ jacobian[:, c].T for c in range(2)])
+    assert close(probed[f"{name}/gram"], kernels)
+    assert close(probed[f"{name}/gram_in_little_space"], kernels[:, 1:])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_are_counted(name: str, probed: dict[str, Tensor]) -> None:
+    assert float(probed[f"{name}/flops"]) == CASES[name].flops
+
+
+def test_batch_norm_by_the_batch(probed: dict[str, Tensor]) -> None:
+    numbers = numbers_of("batch_norm")
+
+    def loss(w: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        h = F.conv2d(PICTURES, w[:, :, None, None])
+        return mean_places(F.gelu(F.batch_norm(h, None, None, scale, shift, True, eps=1e-3))).sin().sum()
+
+    value, g = loss(*numbers.p), grad(loss, argnums=(0, 1, 2))(*numbers.p)
+    assert close(probed["batch_statistics/loss"][0], value)
+    assert close(probed["batch_statistics/gradient"], flat(g))
+    h = F.conv2d(PICTURES, numbers.p[0][:, :, None, None])
+    assert close(probed["batch_statistics/mean"], h.mean((0, 2, 3)))
+    assert close(probed["batch_statistics/variance"], vmap(lambda c: c.var())(h.transpose(0, 1).flatten(1)))
