@@ -3,6 +3,7 @@
 // Training losses of all regimes, and their gradients.
 #pragma once
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 
 #include <functional>
