@@ -136,6 +136,24 @@ def test_a_missing_parameter(own: World, tmp_path: Path) -> None:
     refused(own, tmp_path / "run", own.weights, BIAS, "missing")
 
 
+def change_shape(world: World, **keys: object) -> None:
+    file = world.model / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | keys))
+
+
+def test_a_model_larger_than_its_file(own: World, tmp_path: Path) -> None:
+    """Shapes are compared before memory is taken for them: this one would take 64 TB."""
+    change_shape(own, hidden_size=1_000_000, num_attention_heads=1)
+    refused(own, tmp_path / "run", own.weights, "class_embedding", "[24]", "expected [1000000]")
+
+
+def test_tensors_that_the_model_lacks(own: World, tmp_path: Path) -> None:
+    change_weights(own, lambda t: t.update({"vision_model.embeddings.position_ids": np.arange(5)}))
+    assert run(1, "run", own.experiment, "--dry-run").returncode == 0  # a constant of Hugging Face's
+    change_weights(own, lambda t: t.update({f"{BIAS}.lora_{side}": np.ones(2, np.float32) for side in "AB"}))
+    refused(own, tmp_path / "run", own.weights, f"{BIAS}.lora_A", "and 1 more", "CLIPVisionModelWithProjection")
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_that_are_no_numbers(own: World, tmp_path: Path, value: float) -> None:
     change_weights(own, lambda t: t[BIAS].__setitem__(3, value))
@@ -181,10 +199,23 @@ def test_a_file_that_is_no_hdf5(own: World, tmp_path: Path) -> None:
     ('finetune.steps="many"', ["finetune.steps", "many"]),
     ('finetune.regimes=["lazy"]', ["finetune.regimes", "lazy", "standard", "linear"]),
     ("finetune.steps", ["finetune.steps", "key=value"]),
+    # Names become folders: one that leads elsewhere would have all regimes write into the same.
+    ('data.tasks=["../data/blobs", "stripes"]', ["data.tasks", "../data/blobs", "plain name"]),
+    ('data.control="../data/plaids"', ["data.control", "../data/plaids", "plain name"]),
+    ("run.name=../elsewhere", ["run.name", "../elsewhere", "plain name"]),
+    ("finetune.warmup_steps=26", ["finetune.warmup_steps", "26", "at most steps, 25"]),
+    ("finetune.steps=2", ["finetune.warmup_steps", "3", "at most steps, 2"]),
+    ("finetune.linear.steps=2", ["finetune.linear.warmup_steps", "3, where it is not set", "at most steps, 2"]),
 ])
 def test_a_wrong_configuration(world: World, tmp_path: Path, setting: str, expected: list[str]) -> None:
     refused(world, tmp_path / "run", *expected, arguments=("--set", setting))
     assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_section(own: World, tmp_path: Path) -> None:
+    own.experiment.write_text(own.experiment.read_text() + "\n[smothness]\npoints = 4\n")
+    refused(own, tmp_path / "run", "[smothness]", "did you mean [smoothness]?", "There are [addition], [cost], ",
+            "[finetune]", "[run]", "[similarity]")
 
 
 def test_an_experiment_that_is_no_toml(own: World, tmp_path: Path) -> None:
@@ -204,6 +235,27 @@ def test_another_configuration_in_the_same_folder(world: World, tmp_path: Path) 
     done = run(2, "run", world.experiment, "--run-dir", folder, "--set", "finetune.steps=26")
     complaint(done, folder, "finetune.steps", "25", "26", "--run-dir")
     assert (results.read_bytes(), (folder / "config.toml").read_text()) == before
+
+
+@pytest.mark.parametrize("found", ["another run's", "no results"])
+def test_results_that_are_not_this_runs(world: World, run_folder: Path, tmp_path: Path, found: str) -> None:
+    results = tmp_path / "run" / "results.h5"
+    results.parent.mkdir()
+    results.write_bytes((run_folder / "results.h5").read_bytes() if found == "another run's" else b"my notes")
+    before = results.read_bytes()
+    done = run(2, "run", world.experiment, "--run-dir", results.parent)
+    complaint(done, results, "not of this run", "begun at" if found == "another run's" else found, "--run-dir")
+    assert results.read_bytes() == before
+    assert list(results.parent.iterdir()) == [results]  # nothing is begun
+
+
+def test_another_runs_results_in_a_finished_folder(world: World, run_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    again = run(2, "run", world.experiment, "--run-dir", folder)
+    assert again.returncode == 0, again.stderr
+    with h5py.File(folder / "results.h5", "a") as file:
+        file.attrs["started_utc"] = "2001-01-01T00:00:00Z"
+    complaint(run(2, "run", world.experiment, "--run-dir", folder), folder / "results.h5", "2001-01-01T00:00:00Z")
 
 
 def test_a_folder_that_cannot_be_written(world: World, tmp_path: Path) -> None:
