@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/pair_units.hpp"
 
 namespace taugrid::experiments {
@@ -207,8 +208,9 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
                           {.fallback = "all of finetune.regimes that have task vectors",
                            .values = "a list of some of finetune.regimes"}},
                          study.settings.vector_regimes, study.settings.vector_regimes),
-          section->alpha_grid(
-              "alpha", {"Coefficients α₁ and α₂ of the grid", {.fallback = "20 from −3 to 3"}}, papers),
+          section->alpha_grid("alpha",
+                              {"Coefficients α₁ and α₂ of the grid", {.fallback = "20 from −3 to 3"}}, papers,
+                              coefficients),
           points,
           section->integer(
               "linear_points",

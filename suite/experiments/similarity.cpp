@@ -8,6 +8,7 @@
 
 #include "kernels/metrics/metrics.hpp"
 #include "kernels/weights/weights.hpp"
+#include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/pair_units.hpp"
 
 namespace taugrid::experiments {
@@ -117,8 +118,8 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   if (!section) return nullptr;
   require_vectors(study, "similarity");
   return std::make_unique<Similarity>(
-      study,
-      section->real("loss_gap_alpha", "α at which a pair's loss is compared with its tasks' own", 0.5));
+      study, section->real("loss_gap_alpha", "α at which a pair's loss is compared with its tasks' own", 0.5,
+                           coefficients));
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ Pairs read_pairs(config::Section& section, const Settings& settings) {
     return drawn_pairs(settings, section.integer("pairs", meaning, 0, {1, tasks * (tasks - 1) / 2}));
   if (section.is_list("pairs"))
     return named_pairs(section, settings, section.required_words("pairs", meaning));
-  section.word("pairs", meaning, "all", {"all"});
+  if (const auto word = section.word("pairs", meaning, "all"); word != "all")
+    section.refuse("pairs", "is \"" + word + "\"; expected " + std::string(meaning.in_words.values));
   return all_pairs(settings.tasks.size());
 }
 
