@@ -115,6 +115,10 @@ int start(int argc, char** argv) {
   plan->add_option("--device", plan_options.device,
                    "What to measure and plan for: auto (GPUs where there are some), cpu, or cuda [auto]");
   plan->add_option("--json", plan_options.json, "Write the plan and its units to this file");
+  auto* keys = app.add_subcommand(
+      "keys", "List every section and key of an experiment file, with type, range, default and meaning");
+  bool markdown = false;
+  keys->add_flag("--markdown", markdown, "As docs/experiment.md has them");
   auto* info = app.add_subcommand("info", "Print versions, devices and features");
 
   try {
@@ -129,12 +133,13 @@ int start(int argc, char** argv) {
   if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
   const auto backend = taugrid::weights::backend();
   const auto& device = *bench ? bench_options.device : *plan ? plan_options.device : options.device;
-  if (backend.device != backend.host && device != "cpu" && !*info && !options.dry_run)
+  if (backend.device != backend.host && device != "cpu" && !*info && !*keys && !options.dry_run)
     taugrid::comm::mpi_takes_gpu_memory();  // this Kokkos starts CUDA
   const Kokkos::ScopeGuard kokkos;          // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*plan) return taugrid::program::plan(argc, argv, plan_options);
   if (*info) return taugrid::program::info();
+  if (*keys) return speaks() ? taugrid::program::keys(markdown) : 0;
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
   if (*timeline) return taugrid::program::timeline(argc, argv, options);
   return taugrid::program::run(argc, argv, options);

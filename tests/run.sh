@@ -10,4 +10,7 @@ if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_RO
 # for devices are loaded before everything else, the sanitizer too.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=0:verify_asan_link_order=0}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"  # else a test passes, and nobody sees the line
-ctest --test-dir "build/${TAUGRID_PRESET:-release}" --output-on-failure -j "$(nproc)" "$@"
+build="build/${TAUGRID_PRESET:-release}" code=0
+ctest --test-dir "$build" --output-on-failure -j "$(nproc)" "$@" || code=$?
+bash tests/skipped.sh "$build/Testing/Temporary/LastTest.log"
+exit "$code"

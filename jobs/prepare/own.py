@@ -87,10 +87,12 @@ def stream(pictures: Pictures, rows: NDArray[np.int64]) -> packed.Stream:
 
 def prepare(options: argparse.Namespace) -> str:
     """Read, split, pack and write; gives a line that says what was written."""
-    task = options.task or re.sub(r"[^A-Za-z0-9_-]+", "_", options.input.resolve().stem)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", task):
+    task = options.task or re.sub(r"[^A-Za-z0-9-]+", "_", options.input.resolve().stem).strip("_")
+    # What the program takes for a task: it writes "__" for the slashes of units' names.
+    if len(task) > 64 or not re.fullmatch(r"[A-Za-z0-9-]*(_[A-Za-z0-9-]+)*", task) or not task[:1].isalnum():
         raise InputError(
-            f"--task {task}: expected letters, digits, _ and -, at most 64, starting with a letter or digit"
+            f"--task {task}: expected at most 64 letters, digits, - and single _, starting with a letter or digit, "
+            "not ending with _"
         )
     for name, value in (("--logit-scale", options.logit_scale), ("--white", options.white)):
         if value is not None and not (np.isfinite(value) and value > 0):

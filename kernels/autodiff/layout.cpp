@@ -30,6 +30,13 @@ const char* name_of(Kind kind) {
   return "?";
 }
 
+namespace {
+
+// Numbers of a model: beyond any memory, and so far from overflow that sizes may be multiplied.
+constexpr auto most = std::int64_t{1} << 48;
+
+}  // namespace
+
 std::size_t Layout::add(Kind kind, const std::vector<std::string>& names,
                         const std::vector<std::int64_t>& each, const std::vector<std::int64_t>& shape) {
   Block block;
@@ -38,8 +45,12 @@ std::size_t Layout::add(Kind kind, const std::vector<std::string>& names,
   block.offset = size_;
   for (const auto& name : names) {
     Parameter parameter{name, each, size_, 1, kind};
-    for (const auto extent : each) parameter.count *= extent;
+    for (const auto extent : each) {
+      if (extent < 1 || parameter.count > most / extent) throw std::length_error(name + " is too large");
+      parameter.count *= extent;
+    }
     size_ += parameter.count;
+    if (size_ > most) throw std::length_error("the model is too large");
     parameters_.push_back(std::move(parameter));
   }
   block.count = size_ - block.offset;

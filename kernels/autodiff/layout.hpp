@@ -45,8 +45,8 @@ struct Block {
 
 class Layout {
  public:
-  /// Appends a block made of one or several parameters, equal in all dimensions but the first; returns its
-  /// index. `shape`, where given, is the block's own (a view of the same numbers).
+  /// Appends a block of parameters, equal in all dimensions but the first; returns its index. `shape`, where
+  /// given, is the block's own (a view of the same numbers). Throws std::length_error beyond 2⁴⁸ numbers.
   std::size_t add(Kind kind, const std::vector<std::string>& names, const std::vector<std::int64_t>& each,
                   const std::vector<std::int64_t>& shape = {});
   /// Blocks that are added from now on belong to this stage.

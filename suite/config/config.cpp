@@ -101,33 +101,6 @@ void flatten(const toml::table& table, const std::string& prefix,
   }
 }
 
-struct Unknown {
-  std::string name;
-  const toml::node* node;
-};
-
-/// Keys and whole sections that nobody asked for.
-void collect(const State& state, const toml::table& table, const std::string& prefix,
-             std::vector<Unknown>& unknown) {
-  for (const auto& [key, node] : table) {
-    const std::string step(key.str());
-    const std::string name = join(prefix, step);
-    const auto section = state.asked.find(prefix);
-    if (state.used.contains(name) || (section != state.asked.end() && section->second.contains(step))) {
-      continue;
-    }
-    const auto* inner = node.as_table();
-    const auto within = [&](const std::string& asked) {
-      return asked == name || asked.starts_with(name + ".");
-    };
-    if (inner != nullptr && std::any_of(state.sections.begin(), state.sections.end(), within)) {
-      collect(state, *inner, name, unknown);
-    } else {
-      unknown.push_back({name, &node});
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> steps(const std::string& name) {
@@ -225,40 +198,37 @@ Config Config::load(const std::filesystem::path& path, const std::vector<std::st
   return Config(std::move(state));
 }
 
+Config Config::describing(const std::vector<std::string>& overrides) {
+  auto state = std::make_shared<State>();
+  state->file = std::filesystem::absolute("describing").lexically_normal();
+  state->describing = true;
+  for (const std::string& given : overrides) {
+    set(*state, given);
+  }
+  return Config(std::move(state));
+}
+
 bool Config::has(const std::string& section) const {
   const auto* node = state_->find(section);
-  return node != nullptr && node->is_table();
+  return state_->describing || (node != nullptr && node->is_table());
 }
 
 Section Config::root() { return {state_, ""}; }
 
-Section Config::section(const std::string& name) { return root().sub(name); }
+Section Config::section(const std::string& name, const Meaning& meaning) {
+  state_->describe(name, meaning);
+  return root().inner(name);
+}
+
+std::optional<Section> Config::optional_section(const std::string& name, const Meaning& meaning) {
+  state_->describe(name, meaning).optional = true;
+  auto section = root().inner(name);
+  return has(name) ? std::optional(section) : std::nullopt;
+}
+
+const std::vector<SectionEntry>& Config::reference() const { return state_->reference; }
 
 std::filesystem::path Config::base_folder() const { return state_->file.parent_path(); }
-
-void Config::finish() const {
-  std::vector<Unknown> unknown;
-  collect(*state_, state_->table, "", unknown);
-  if (unknown.empty()) {
-    return;
-  }
-  std::stable_sort(unknown.begin(), unknown.end(), [](const Unknown& a, const Unknown& b) {
-    return a.node->source().begin.line < b.node->source().begin.line;
-  });
-  const auto& [name, node] = unknown.front();
-  const bool section = node->is_table() && !node->as_table()->is_inline();
-  std::vector<std::string> known(state_->sections.begin(), state_->sections.end());
-  for (const auto& [prefix, keys] : state_->asked) {
-    for (const auto& entry : keys) {
-      known.push_back(join(prefix, entry.first));
-    }
-  }
-  const std::string close = nearest(name, known);
-  throw InputError(state_->where(name, node) + ": unknown " +
-                   (section ? "section [" + name + "]" : "key " + name) +
-                   (close.empty() ? "" : "; did you mean " + close + "?") +
-                   (unknown.size() > 1 ? " (and " + std::to_string(unknown.size() - 1) + " more)" : ""));
-}
 
 std::string Config::resolved() const { return document(state_->asked); }
 

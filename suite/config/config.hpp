@@ -1,15 +1,20 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // The experiment file: typed, checked keys. Each asked key is remembered with the value in force, so
-// that unknown keys are found and the whole configuration can be written down.
+// that unknown keys are found and the whole configuration can be written down; and each says what it is for,
+// so that `taugrid keys` can list them all.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "suite/config/meaning.hpp"
 
 namespace taugrid::config {
 
@@ -26,34 +31,46 @@ struct Range {
 /// where the key is missing. Copies are cheap and refer to the same configuration.
 class Section {
  public:
-  std::int64_t integer(const std::string& key, std::int64_t fallback, Range range = {});
-  std::int64_t required_integer(const std::string& key, Range range = {});
+  std::int64_t integer(const std::string& key, const Meaning& meaning, std::int64_t fallback,
+                       Range range = {});
+  std::int64_t required_integer(const std::string& key, const Meaning& meaning, Range range = {});
   /// Finite; a TOML integer will do.
-  double real(const std::string& key, double fallback, Range range = {});
-  double required_real(const std::string& key, Range range = {});
+  double real(const std::string& key, const Meaning& meaning, double fallback, Range range = {});
+  double required_real(const std::string& key, const Meaning& meaning, Range range = {});
   /// `allowed`: the possible values; empty: any text.
-  std::string word(const std::string& key, const std::string& fallback,
+  std::string word(const std::string& key, const Meaning& meaning, const std::string& fallback,
                    const std::vector<std::string>& allowed = {});
-  std::string required_word(const std::string& key, const std::vector<std::string>& allowed = {});
+  std::string required_word(const std::string& key, const Meaning& meaning,
+                            const std::vector<std::string>& allowed = {});
   /// A plain name, fit for a folder and for a unit's key: letters, digits, '.', '-' and single '_' inside. An
   /// empty fallback stays empty.
-  std::string name(const std::string& key, const std::string& fallback);
+  std::string name(const std::string& key, const Meaning& meaning, const std::string& fallback);
   /// Plain names without duplicates.
-  std::vector<std::string> required_names(const std::string& key);
-  bool flag(const std::string& key, bool fallback);
-  bool required_flag(const std::string& key);
+  std::vector<std::string> required_names(const std::string& key, const Meaning& meaning);
+  bool flag(const std::string& key, const Meaning& meaning, bool fallback);
+  bool required_flag(const std::string& key, const Meaning& meaning);
   /// Without duplicates.
-  std::vector<std::string> words(const std::string& key, const std::vector<std::string>& fallback,
+  std::vector<std::string> words(const std::string& key, const Meaning& meaning,
+                                 const std::vector<std::string>& fallback,
                                  const std::vector<std::string>& allowed = {});
-  std::vector<std::string> required_words(const std::string& key,
+  std::vector<std::string> required_words(const std::string& key, const Meaning& meaning,
                                           const std::vector<std::string>& allowed = {});
-  std::vector<double> reals(const std::string& key, const std::vector<double>& fallback, Range range = {});
-  std::vector<double> required_reals(const std::string& key, Range range = {});
+  std::vector<double> reals(const std::string& key, const Meaning& meaning,
+                            const std::vector<double>& fallback, Range range = {});
+  std::vector<double> required_reals(const std::string& key, const Meaning& meaning, Range range = {});
   /// Absolute; the file's own are relative to its folder. An empty fallback stays empty.
-  std::filesystem::path path(const std::string& key, const std::filesystem::path& fallback);
-  std::filesystem::path required_path(const std::string& key);
+  std::filesystem::path path(const std::string& key, const Meaning& meaning,
+                             const std::filesystem::path& fallback);
+  std::filesystem::path required_path(const std::string& key, const Meaning& meaning);
+  /// Task-vector coefficients: a list, or { from = -2.0, to = 2.0, count = 9 } with both ends. Also throws
+  /// InputError on an empty grid, a repeated or non-finite value, or one outside `range`.
+  std::vector<double> alpha_grid(const std::string& key, const Meaning& meaning,
+                                 const std::vector<double>& fallback, Range range = {});
 
-  Section sub(const std::string& name);
+  /// Sections in this one, of those `names` that the file has: they set keys of this section again, each for
+  /// its own part. `what`: the names' place-holder in the reference, such as "REGIME".
+  std::map<std::string, Section> parts(const std::vector<std::string>& names, const std::string& what,
+                                       const Meaning& meaning);
   /// Whether the file (or an override) sets the key or table.
   bool has(const std::string& key) const;
   /// Whether it is set to a number, or to a list: for keys that take either.
@@ -66,36 +83,42 @@ class Section {
 
  private:
   friend class Config;
-  friend std::vector<double> alpha_grid(Section&, const std::string&, const std::vector<double>&, Range);
   Section(std::shared_ptr<State> state, std::string name)
       : state_(std::move(state)), name_(std::move(name)) {}
+  Section inner(const std::string& name) const;
 
   std::shared_ptr<State> state_;
   std::string name_;  // dotted; empty: the root
 };
-
-/// Task-vector coefficients: a list, or { from = -2.0, to = 2.0, count = 9 } with both ends.
-/// Throws InputError on an empty grid, a repeated or non-finite value, or one outside `range`.
-std::vector<double> alpha_grid(Section& section, const std::string& key, const std::vector<double>& fallback,
-                               Range range = {});
 
 class Config {
  public:
   /// `overrides`: key=value with dotted keys; values in TOML syntax, or bare words, taken as text. Throws
   /// InputError if the file cannot be read or parsed.
   static Config load(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+  /// Of no file: every section is there, and required keys have some value, so that every reader goes to its
+  /// end; afterwards reference() has what was asked for.
+  static Config describing(const std::vector<std::string>& overrides = {});
 
   bool has(const std::string& section) const;
-  Section section(const std::string& name);
+  /// A section that every run has, whether or not the file does.
+  Section section(const std::string& name, const Meaning& meaning);
+  /// One whose presence asks for something; none where the file lacks it.
+  std::optional<Section> optional_section(const std::string& name, const Meaning& meaning);
   /// The keys outside all sections.
   Section root();
 
-  /// Throws InputError if the file sets a key that nobody asked for; names the nearest known one.
+  /// Throws InputError if the file has another optional section than this one.
+  void require_alone(const std::string& section) const;
+  /// Throws InputError if the file sets a key, or has a section, that nobody asked for; names the nearest
+  /// known one, and of sections all.
   void finish() const;
   /// Canonical TOML of every asked key and its value. Loads again to the same configuration.
   std::string resolved() const;
   /// The folder of the file, absolute.
   std::filesystem::path base_folder() const;
+  /// Of describing(): what was asked for until now. Throws std::logic_error where a key has two meanings.
+  const std::vector<SectionEntry>& reference() const;
 
  private:
   explicit Config(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "suite/config/canonical.hpp"
+#include "suite/config/meaning.hpp"
 
 namespace taugrid::config {
 
@@ -23,12 +24,19 @@ struct State {
   std::map<std::string, std::string> overridden;  // dotted key, the override as given
   Values asked;
   std::set<std::string> used;      // dotted keys with no line of their own in the resolved text
-  std::set<std::string> sections;  // every section asked for
+  std::set<std::string> sections;  // every section asked for, whether or not it is there
+  bool describing = false;         // of no file, see Config::describing()
+  std::vector<SectionEntry> reference;
 
   /// The node at a dotted name; null if the file lacks it. Steps through tables only.
   const toml::node* find(const std::string& name) const;
   /// "FILE:LINE", or the override that set it.
   std::string where(const std::string& name, const toml::node* node) const;
+  /// The section's entry in the reference, made where it is new.
+  SectionEntry& describe(const std::string& section, const Meaning& meaning);
+  /// Where keys are described: adds the key to its section's entry. `fallback`: empty for required keys.
+  void describe(const std::string& section, const std::string& key, const Meaning& meaning,
+                const std::string& values, const std::string& fallback);
 };
 
 /// The steps of a dotted name.

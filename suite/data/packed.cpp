@@ -19,6 +19,7 @@ using store::Element;
 using store::Hdf5File;
 
 constexpr double unit_tolerance = 1e-3;  // heads computed in half precision miss 1 by this much
+constexpr double largest_scale = 1e6;    // CLIP stops at 100; logits stay far from overflow
 
 at::ScalarType scalar_of(Element element) {
   switch (element) {
@@ -180,8 +181,8 @@ Head read_head(const Hdf5File& file, std::int64_t classes) {
   }
   require_unit_rows(file, name, head.weight);
   const auto scale = file.number_attribute(name, "logit_scale");
-  if (!scale || scale->size() != 1 || !std::isfinite(scale->front()) || scale->front() <= 0) {
-    file.refuse(name, "attribute logit_scale: expected one number above 0");
+  if (!scale || scale->size() != 1 || !(scale->front() > 0 && scale->front() <= largest_scale)) {
+    file.refuse(name, "attribute logit_scale: expected one number above 0 and at most 1e6");
   }
   head.logit_scale = scale->front();
   return head;

@@ -98,10 +98,11 @@ class Addition final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("addition")) return nullptr;
+  auto section =
+      config.optional_section("addition", "Adds all task vectors: accuracy of θ0 + α Σ τ on every task");
+  if (!section) return nullptr;
   require_vectors(study, "addition");
-  auto section = config.section("addition");
-  return std::make_unique<Addition>(study, addition_grid(section));
+  return std::make_unique<Addition>(study, addition_grid(*section));
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ class Continuation final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("finetune")) return nullptr;
+  if (!study::finetune_section(config)) return nullptr;
   return std::make_unique<Continuation>(study, training::read_trainings(config));
 }
 

@@ -112,9 +112,13 @@ class Cost final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("cost")) return nullptr;
-  const auto steps = config.section("cost").integer("steps", 5, {1, 1000});
-  if (!config.has("finetune")) throw InputError("section [cost] needs regimes; add a section [finetune]");
+  auto section = config.optional_section(
+      "cost", "Parameters, memory, seconds and flops of a training step, for every regime");
+  if (!section) return nullptr;
+  const auto steps =
+      section->integer("steps", "Steps that are timed, of which the median counts", 5, {1, 1000});
+  if (!study::finetune_section(config))
+    throw InputError("section [cost] needs regimes; add a section [finetune]");
   return std::make_unique<Cost>(study, training::read_trainings(config), steps);
 }
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/pair_units.hpp"
 
 namespace taugrid::experiments {
@@ -186,18 +187,39 @@ class Disentanglement final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("disentanglement")) return nullptr;
+  auto section = config.optional_section(
+      "disentanglement",
+      "ξ(α₁, α₂) of every pair: how far adding one task's vector changes the other's predictions");
+  if (!section) return nullptr;
   require_vectors(study, "disentanglement");
-  auto section = config.section("disentanglement");
   const auto limit = static_cast<double>(study.settings.evaluation_points);
-  const auto points = section.integer("points", study.settings.evaluation_points, {1, limit});
+  constexpr config::InWords up_to_evaluation = {.fallback = "data.evaluation_points",
+                                                .values = "an integer from 1 to data.evaluation_points"};
+  const auto points =
+      section->integer("points", {"Test points a task, of a regime that is not linear", up_to_evaluation},
+                       study.settings.evaluation_points, {1, limit});
   std::vector<double> papers;  // 20 values on [−3, 3] (paper 1, section 3)
   for (int k = 0; k < 20; ++k) papers.push_back(-3.0 + 6.0 * k / 19.0);
   return std::make_unique<Disentanglement>(
-      study, Disentanglement::Settings{section.words("regimes", study.settings.vector_regimes, study.settings.vector_regimes),
-                                       config::alpha_grid(section, "alpha", papers), points,
-                                       section.integer("linear_points", points, {1, limit}),
-                                       section.flag("representation", true)});
+      study,
+      Disentanglement::Settings{
+          section->words("regimes",
+                         {"Regimes whose vectors are looked at",
+                          {.fallback = "all of finetune.regimes that have task vectors",
+                           .values = "a list of some of finetune.regimes"}},
+                         study.settings.vector_regimes, study.settings.vector_regimes),
+          section->alpha_grid("alpha",
+                              {"Coefficients α₁ and α₂ of the grid", {.fallback = "20 from −3 to 3"}}, papers,
+                              coefficients),
+          points,
+          section->integer(
+              "linear_points",
+              {"Test points a task, of a linear regime, whose grid costs hardly more than a point",
+               {.fallback = "points", .values = "an integer from 1 to data.evaluation_points"}},
+              points, {1, limit}),
+          section->flag("representation",
+                        "Whether ξ of the encoder's outputs, as KL, is measured beside that of predictions",
+                        true)});
 }
 
 }  // namespace

@@ -149,16 +149,16 @@ class FineTune final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("finetune")) return nullptr;
-  auto section = config.section("finetune");
+  auto section = study::finetune_section(config);
+  if (!section) return nullptr;
   auto training = training::read_trainings(config);
   for (const auto& name : study.settings.regimes) {
     const auto tasks = static_cast<std::int64_t>(study.tasks.size());
     if (regime(name).joint && training.at(name).batch < tasks)
-      section.refuse("batch",
-                     name + " needs a sample of each of the " + std::to_string(tasks) + " tasks in it");
+      section->refuse("batch",
+                      name + " needs a sample of each of the " + std::to_string(tasks) + " tasks in it");
     if (regime(name).penalty != study::Penalty::none && study.tasks.with_control() < 2)
-      section.refuse("regimes", name + " needs another task, or a control in data.control");
+      section->refuse("regimes", name + " needs another task, or a control in data.control");
   }
   return std::make_unique<FineTune>(study, std::move(training));
 }

@@ -133,9 +133,10 @@ class Negation final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("negation")) return nullptr;
+  auto section = config.optional_section(
+      "negation", "Subtracts each task vector: accuracy of θ0 − α τ on its task and on the control");
+  if (!section) return nullptr;
   require_vectors(study, "negation");
-  auto section = config.section("negation");
   if (!study.tasks.has_control()) {
     throw InputError(
         "section [negation] needs a control task: name one in data.control, not one of data.tasks");
@@ -143,9 +144,13 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   std::vector<double> narrow, wide;
   for (int k = 0; k <= 20; ++k) narrow.push_back(0.05 * k);
   for (int k = 0; k <= 30; ++k) wide.push_back(0.1 * k);
-  narrow = config::alpha_grid(section, "alpha", narrow, {0, 1e3});
-  wide = config::alpha_grid(section, "wide_alpha", wide, {0, 1e3});
-  return std::make_unique<Negation>(study, narrow, wide, section.real("control_threshold", 0.95, {0, 1}));
+  narrow = section->alpha_grid(
+      "alpha", {"Coefficients, in the range of paper 1", {.fallback = "0, 0.05, … 1"}}, narrow, {0, 1e3});
+  wide = section->alpha_grid(
+      "wide_alpha", {"Coefficients, in the range of paper 3", {.fallback = "0, 0.1, … 3"}}, wide, {0, 1e3});
+  const auto threshold = section->real(
+      "control_threshold", "Part of θ0's accuracy on the control that the chosen α must keep", 0.95, {0, 1});
+  return std::make_unique<Negation>(study, narrow, wide, threshold);
 }
 
 }  // namespace

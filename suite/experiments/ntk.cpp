@@ -149,24 +149,34 @@ class Ntk final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("ntk")) return nullptr;
-  auto section = config.section("ntk");
+  auto section = config.optional_section(
+      "ntk", "Gram matrices of the neural tangent kernel at θ0, and the local energy of task vectors");
+  if (!section) return nullptr;
   std::int64_t most = 0, least = 1000000000;
   for (std::size_t t = 0; t < study.tasks.size(); ++t) {
     most = std::max(most, study.tasks.readout(t).classes());
     least = std::min(least, study.tasks.data(t).train.labels.size(0));
   }
-  const auto points = section.integer("points", 200, {1, 1e6});
+  const auto points = section->integer(
+      "points",
+      {"Training points a task", {.values = "an integer from 1 to the smallest task's training points"}}, 200,
+      {1, 1e6});
   if (points > least)
-    section.refuse("points", "exceeds the training images of the smallest task, " + std::to_string(least));
-  const auto classes = section.integer("logits", most, {1, 1e6});
+    section->refuse("points", "exceeds the training images of the smallest task, " + std::to_string(least));
+  const auto classes = section->integer(
+      "logits", {"Logits of each task that are measured, the first ones", {.fallback = "all"}}, most,
+      {1, 1e6});
   // Paper 1, section 6.1 and appendix: the pre-trained model, and one at random beside it.
-  const auto starts = section.words("init", {study.model.name()}, {"pretrained", "random"});
-  if (starts.empty()) section.refuse("init", "names no model");
+  const auto starts =
+      section->words("init", {"The models whose kernel is taken", {.fallback = "that of model.init"}},
+                     {study.model.name()}, {"pretrained", "random"});
+  if (starts.empty()) section->refuse("init", "names no model");
   if (study.model.name() == "random" && starts != std::vector<std::string>{"random"})
-    section.refuse("init", "asks for the pre-trained model, but model.init is random");
+    section->refuse("init", "asks for the pre-trained model, but model.init is random");
   // Recorded at once, besides the trained task's own points: what bounds the memory of a unit.
-  const auto chunk = section.integer("chunk", 256, {1, 1e6});
+  const auto chunk = section->integer(
+      "chunk", "Points recorded at once beside the trained task's own: fewer take less memory", 256,
+      {1, 1e6});
   return std::make_unique<Ntk>(study, points, std::min(classes, most), chunk, starts);
 }
 

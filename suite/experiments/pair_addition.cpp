@@ -115,10 +115,11 @@ class PairAddition final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("pair_addition")) return nullptr;
+  auto section =
+      config.optional_section("pair_addition", "Adds each pair's task vectors: accuracy of θ0 + α (τ₁ + τ₂)");
+  if (!section) return nullptr;
   require_vectors(study, "pair_addition");
-  auto section = config.section("pair_addition");
-  return std::make_unique<PairAddition>(study, addition_grid(section));
+  return std::make_unique<PairAddition>(study, addition_grid(*section));
 }
 
 }  // namespace

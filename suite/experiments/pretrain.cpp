@@ -195,22 +195,30 @@ class Pretrain final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("pretrain")) return nullptr;
-  auto section = config.section("pretrain");
+  auto section = config.optional_section("pretrain",
+                                         "Makes a model: trains θ0 to match pictures with the texts "
+                                         "that name them; in a file of its own");
+  if (!section) return nullptr;
   Pretraining p;
-  p.pairs = section.required_path("pairs");
-  p.steps = section.required_integer("steps", {1, 1e9});
-  p.batch = section.integer("batch", 128, {2, 1e6});
-  p.warmup = section.integer("warmup_steps", 200, {0, 1e9});
-  p.class_pictures = section.required_integer("class_pictures", {0, 1e9});
-  p.shift = section.integer("shift", 2, {0, 64});
-  p.learning_rate = section.real("learning_rate", 1e-3, {0, 1e3});
-  p.scale_factor = section.real("scale_learning_rate_factor", 10, {0, 1e6});
-  p.weight_decay = section.real("weight_decay", 0.05, {0, 1e3});
-  p.clip = section.real("clip_norm", 1.0, {1e-12, 1e12});
-  p.scale_start = section.real("scale_start", 30, {1e-3, 1e6});
-  p.scale_limit = section.real("scale_limit", 100, {1e-3, 1e6});
-  p.checkpoint_seconds = section.real("checkpoint_seconds", 60, {0, 1e9});
+  p.pairs = section->required_path(
+      "pairs", "The packed pictures and texts, as jobs/prepare pretrain-pairs makes them");
+  p.steps = section->required_integer("steps", "Steps of AdamW", {1, 1e9});
+  p.batch = section->integer("batch", "Pairs a step, each of them told from all others", 128, {2, 1e6});
+  p.warmup = training::warmup_steps(*section, 200, p.steps);
+  p.class_pictures = section->required_integer(
+      "class_pictures", "Training pictures of each task that take part, with their class's name", {0, 1e9});
+  p.shift = section->integer("shift", "Pixels by which a picture is moved at random, at most", 2, {0, 64});
+  p.learning_rate = section->real("learning_rate", "The highest rate, reached after warm-up", 1e-3, {0, 1e3});
+  p.scale_factor = section->real("scale_learning_rate_factor",
+                                 "How many times faster the logits' scale is learnt", 10, {0, 1e6});
+  p.weight_decay = section->real("weight_decay", "AdamW's decoupled decay of weights", 0.05, {0, 1e3});
+  p.clip =
+      section->real("clip_norm", "A gradient that is longer is shortened to this norm", 1.0, {1e-12, 1e12});
+  p.scale_start = section->real("scale_start", "The logits' scale at the beginning", 30, {1e-3, 1e6});
+  p.scale_limit = section->real("scale_limit", "The largest scale of the logits", 100, {1e-3, 1e6});
+  p.checkpoint_seconds = section->real(
+      "checkpoint_seconds",
+      "Seconds between savings of the training under way; 0: only where it is told to stop", 60, {0, 1e9});
   return std::make_unique<Pretrain>(study, p);
 }
 

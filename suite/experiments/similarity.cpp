@@ -8,6 +8,7 @@
 
 #include "kernels/metrics/metrics.hpp"
 #include "kernels/weights/weights.hpp"
+#include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/pair_units.hpp"
 
 namespace taugrid::experiments {
@@ -112,9 +113,13 @@ class Similarity final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("similarity")) return nullptr;
+  auto section = config.optional_section(
+      "similarity", "Cosines and norms of task vectors, and the loss that adding a pair costs");
+  if (!section) return nullptr;
   require_vectors(study, "similarity");
-  return std::make_unique<Similarity>(study, config.section("similarity").real("loss_gap_alpha", 0.5));
+  return std::make_unique<Similarity>(
+      study, section->real("loss_gap_alpha", "α at which a pair's loss is compared with its tasks' own", 0.5,
+                           coefficients));
 }
 
 }  // namespace

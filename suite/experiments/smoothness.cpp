@@ -181,17 +181,23 @@ class Smoothness final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
-  if (!config.has("smoothness")) return nullptr;
+  auto section = config.optional_section(
+      "smoothness", "The largest eigenvalue of the Hessian of each task's training loss at θ*");
+  if (!section) return nullptr;
   require_vectors(study, "smoothness");
-  auto section = config.section("smoothness");
   spectral::EigenOptions options;
-  options.tolerance = section.real("tolerance", 1e-3, {1e-12, 1});
-  options.max_products = section.integer("max_products", 100, {1, 1e6});
-  options.max_basis = section.integer("max_basis", 24, {2, 1e4});
-  const bool lanczos = section.word("method", "lanczos", {"lanczos", "power"}) == "lanczos";
-  const auto points = section.integer("points", 512, {1, 1e9});
-  return std::make_unique<Smoothness>(study, points, section.integer("chunk", 256, {1, 1e6}), lanczos,
-                                      options);
+  options.tolerance = section->real(
+      "tolerance", "Residual ‖Hv − λv‖ / |λ| at which an eigenvalue counts as found", 1e-3, {1e-12, 1});
+  options.max_products = section->integer("max_products", "Hessian products a task, at most", 100, {1, 1e6});
+  options.max_basis = section->integer(
+      "max_basis", "Lanczos vectors that are kept until it restarts; each is as long as θ", 24, {2, 1e4});
+  const bool lanczos = section->word("method", "Lanczos iteration, or power iteration as the field uses it",
+                                     "lanczos", {"lanczos", "power"}) == "lanczos";
+  const auto points =
+      section->integer("points", "Training points a task that the loss is taken over", 512, {1, 1e9});
+  const auto chunk =
+      section->integer("chunk", "Points that a product takes at once: fewer take less memory", 256, {1, 1e6});
+  return std::make_unique<Smoothness>(study, points, chunk, lanczos, options);
 }
 
 }  // namespace

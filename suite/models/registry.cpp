@@ -4,6 +4,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "suite/error.hpp"
 #include "suite/models/nets/nets.hpp"
@@ -32,29 +33,37 @@ std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string
     for (const auto& [name, factory] : factories()) known += (known.empty() ? "" : ", ") + name;
     throw InputError(where + ": model_type is '" + type + "'; expected one of " + known);
   }
-  return found->second(json, where);
+  try {
+    return found->second(json, where);
+  } catch (const std::length_error& error) {
+    throw InputError(where + ": " + error.what());
+  }
 }
 
 void Keys::refuse(const std::string& problem) const { throw InputError(where_ + ": " + problem); }
 
-std::int64_t Keys::integer(const char* key, std::int64_t fallback) const {
+std::int64_t Keys::integer(const char* key, std::int64_t fallback, std::int64_t most) const {
   if (!json_.contains(key)) return fallback;
   const auto& value = json_[key];
-  if (!value.is_number_integer() || value.get<double>() < 1 || value.get<double>() > 1e6)
-    refuse(std::string(key) + " is " + value.dump() + "; expected a positive integer");
+  if (!value.is_number_integer() || value.get<double>() < 1 ||
+      value.get<double>() > static_cast<double>(most))
+    refuse(std::string(key) + " is " + value.dump() + "; expected an integer from 1 to " +
+           std::to_string(most));
   return value.get<std::int64_t>();
 }
 
 double Keys::real(const char* key, double fallback) const {
   if (!json_.contains(key)) return fallback;
   const auto& value = json_[key];
-  if (!value.is_number() || !(value.get<double>() > 0))
-    refuse(std::string(key) + " is " + value.dump() + "; expected a positive number");
+  if (!value.is_number() || !(value.get<double>() > 0) || value.get<double>() > 1e6)
+    refuse(std::string(key) + " is " + value.dump() + "; expected a positive number of at most 1e6");
   return value.get<double>();
 }
 
 std::string Keys::word(const char* key, const std::string& fallback) const {
-  return json_.contains(key) && json_[key].is_string() ? json_[key].get<std::string>() : fallback;
+  if (!json_.contains(key)) return fallback;
+  if (!json_[key].is_string()) refuse(std::string(key) + " is " + json_[key].dump() + "; expected text");
+  return json_[key].get<std::string>();
 }
 
 }  // namespace taugrid::models

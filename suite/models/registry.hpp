@@ -24,9 +24,9 @@ void register_architecture(const std::string& model_type, Factory factory);
 class Keys {
  public:
   Keys(const nlohmann::json& json, std::string where) : json_(json), where_(std::move(where)) {}
-  /// 1 … 10⁶
-  std::int64_t integer(const char* key, std::int64_t fallback) const;
-  /// Above 0.
+  /// 1 … `most`
+  std::int64_t integer(const char* key, std::int64_t fallback, std::int64_t most = 1'000'000) const;
+  /// Above 0, at most 10⁶.
   double real(const char* key, double fallback) const;
   std::string word(const char* key, const std::string& fallback) const;
   [[noreturn]] void refuse(const std::string& problem) const;

@@ -249,8 +249,7 @@ Profile calibrate(const comm::Runtime& runtime, const Study& study,
       profile.versions[name] = value;
   }
   profile.cores = runtime.mine().cores;
-  profile.memory_bytes =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  profile.memory_bytes = study::host_memory();
   profile.threads_per_rank = at::get_num_threads();
   profile.device = runtime.mine().device;
   if (study.device.is_cuda()) {  // a rank a GPU, whatever the cores

@@ -46,6 +46,10 @@ int plan(int& argc, char**& argv, const PlanOptions& options);
 /// Prints where the time of one training step goes, of the first regime and task. Collective, on the CPU.
 int timeline(int& argc, char**& argv, const RunOptions& options);
 
+/// Prints every section and key of an experiment file, with what may stand there, what does otherwise, and
+/// what it is for: as the code reads them.
+int keys(bool markdown);
+
 /// Prints versions, devices and features of this build.
 int info();
 

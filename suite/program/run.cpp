@@ -17,19 +17,44 @@
 #include "suite/program/provenance.hpp"
 #include "suite/schedule/scheduler.hpp"
 #include "suite/store/atomic_file.hpp"
+#include "suite/store/hdf5.hpp"
 #include "taugrid_version.hpp"
 
 namespace taugrid::program {
 namespace {
 
-/// The run's first start, kept over restarts.
-std::string started_utc(const std::filesystem::path& folder, bool writer) {
-  const auto path = folder / "started_utc";
+/// The run's first start, as its folder says; empty before it.
+std::string first_start(const std::filesystem::path& folder) {
   std::string text;
-  if (std::ifstream in(path); in && std::getline(in, text)) return text;
-  text = utc_now();
-  if (writer) store::write_atomically(path, text + "\n");
+  if (std::ifstream in(folder / "started_utc"); in) std::getline(in, text);
   return text;
+}
+
+/// The same, kept over restarts.
+std::string started_utc(const std::filesystem::path& folder, bool writer) {
+  auto text = first_start(folder);
+  if (!text.empty()) return text;
+  text = utc_now();
+  if (writer) store::write_atomically(folder / "started_utc", text + "\n");
+  return text;
+}
+
+/// A results.h5 that the run in this folder did not write would be lost, or be taken for its own. Throws
+/// InputError.
+void require_own_results(const std::filesystem::path& folder) {
+  const auto results = folder / "results.h5";
+  if (!exists(symlink_status(results))) return;
+  std::string theirs;
+  try {
+    theirs = store::Hdf5File(results).text_attribute("/", "started_utc").value_or("");
+  } catch (const InputError&) {  // no results at all: said below
+  }
+  const auto ours = first_start(folder);
+  if (!ours.empty() && theirs == ours) return;
+  throw InputError(fmt::format("{} is not of this run ({}, {}): move it away, or choose another --run-dir",
+                               results.string(),
+                               theirs.empty() ? "it holds no results" : "it is of one begun at " + theirs,
+                               ours.empty() ? "which begins now" : "which began at " + ours));
 }
 
 void write_results(comm::Runtime& runtime, const study::Study& study,
@@ -115,6 +140,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
 
   const auto path =
       options.run_dir.empty() ? std::filesystem::path("runs") / study.settings.name : options.run_dir;
+  schedule::on_first_rank(runtime.world(), "whose results.h5 is there", [&] { require_own_results(path); });
   const schedule::RunFolder folder(runtime.world(), path, config.resolved());
   study.vectors.set_folder(folder.path());
   folder.require_same_inputs(runtime.world(), study::inputs_of(study, runtime.world()));

@@ -16,7 +16,7 @@ namespace {
 std::string duration(double seconds) {
   const auto s = static_cast<long long>(seconds + 0.5);
   if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{} min", (s + 30) / 60);
+  if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
   return fmt::format("{} h {:02} min", s / 3600, s % 3600 / 60);
 }
 

@@ -9,6 +9,9 @@
 
 namespace taugrid::study {
 
+/// Bytes of this host's memory.
+double host_memory();
+
 /// Bytes. What is in use is held besides: two task vectors at least, and one sample.
 struct MemoryBound {
   std::size_t vectors = std::size_t{4} << 30;

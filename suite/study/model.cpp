@@ -6,6 +6,7 @@
 
 #include "suite/error.hpp"
 #include "suite/models/registry.hpp"
+#include "suite/study/memory_bound.hpp"
 
 namespace taugrid::study {
 
@@ -38,6 +39,12 @@ Model::Model(const Settings& settings, std::vector<InputFile>* inputs, at::Devic
     throw InputError("finetune.first_stage is " + std::to_string(settings.first_stage) + "; the model " +
                      settings.model.string() + " has stages 0 to " + std::to_string(encoder().stages() + 1));
   auto& state = checkpoint_.state;
+  const auto bytes = 4.0 * static_cast<double>(layout().size());
+  // Of a model that is read, the file is as large as its shapes say.
+  if (inputs == nullptr && settings.random_init && bytes > host_memory())
+    throw InputError((settings.model / "config.json").string() + ": the model would take " +
+                     std::to_string(static_cast<std::int64_t>(bytes / (1 << 30))) + " GiB; this host has " +
+                     std::to_string(static_cast<std::int64_t>(host_memory() / (1 << 30))));
   if (inputs == nullptr && settings.random_init) state = encoder().random_state(seed_for(seed_, "theta0"));
   if (inputs == nullptr) fingerprint_ = models::fingerprint(state);
   state = state.to(device_);

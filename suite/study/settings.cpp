@@ -59,25 +59,37 @@ Pairs named_pairs(config::Section& section, const Settings& settings, const std:
 }
 
 Pairs read_pairs(config::Section& section, const Settings& settings) {
+  const config::Meaning meaning = {
+      "Which pairs of tasks are measured: all, so many drawn by run.seed, or those listed",
+      {.values = "\"all\", an integer of at least 1, or a list of \"TASK+TASK\""}};
   const auto tasks = static_cast<double>(settings.tasks.size());
   if (section.is_number("pairs"))
-    return drawn_pairs(settings, section.integer("pairs", 0, {1, tasks * (tasks - 1) / 2}));
-  if (section.is_list("pairs")) return named_pairs(section, settings, section.required_words("pairs"));
-  section.word("pairs", "all", {"all"});
+    return drawn_pairs(settings, section.integer("pairs", meaning, 0, {1, tasks * (tasks - 1) / 2}));
+  if (section.is_list("pairs"))
+    return named_pairs(section, settings, section.required_words("pairs", meaning));
+  if (const auto word = section.word("pairs", meaning, "all"); word != "all")
+    section.refuse("pairs", "is \"" + word + "\"; expected " + std::string(meaning.in_words.values));
   return all_pairs(settings.tasks.size());
 }
 
-/// What is trained and what is given is said by the configuration alone, never by what lies in a folder today.
+constexpr config::Meaning given_means = {
+    "Regimes whose models are read from checkpoints and not trained",
+    {.fallback = "the regimes that others start from, where finetune.regimes does not name them",
+     .values = "a list of regimes, none that is joint or made from another"}};
+
+/// What is trained and what is given is said by the configuration alone, never by what lies in a folder
+/// today.
 void read_given(config::Section section, std::vector<std::string> needed, Settings& settings,
                 std::vector<InputFile>* inputs) {
-  settings.checkpoints = section.path("checkpoints", {});
+  settings.checkpoints = section.path(
+      "checkpoints", "The folder RUN/checkpoints of another run, from which the given regimes are read", {});
   if (settings.checkpoints.empty()) {
     if (section.has("given")) section.refuse("given", "has no folder; name it in finetune.checkpoints");
     return;
   }
   needed.insert(needed.begin(), settings.given.begin(), settings.given.end());
   settings.given = needed;
-  section.words("given", settings.given);  // into the resolved configuration
+  section.words("given", given_means, settings.given);  // into the resolved configuration
   if (settings.given.empty())
     section.refuse("checkpoints", "no regime is taken from there; name those in finetune.given");
   for (const auto& name : settings.given) {
@@ -95,17 +107,24 @@ void read_given(config::Section section, std::vector<std::string> needed, Settin
 }
 
 void read_regimes(config::Section section, Settings& settings, std::vector<InputFile>* inputs) {
-  settings.regimes = section.words("regimes", {"standard", "linear"}, regime_names());
+  settings.regimes =
+      section.words("regimes", "The ways in which every task is trained, each explained in the README",
+                    {"standard", "linear"}, regime_names());
   for (const auto& name : settings.regimes)
     (regime(name).joint ? settings.joint_regimes : settings.vector_regimes).push_back(name);
-  settings.first_stage = static_cast<int>(section.integer("first_stage", 0, {0, 10'000}));
+  settings.first_stage =
+      static_cast<int>(section.integer("first_stage",
+                                       {"The first stage of the model that is trained, those before are "
+                                        "frozen: 0 is the embedding, 1 the first layer",
+                                        {.values = "an integer from 0 to the model's layers + 1"}},
+                                       0, {0, 10'000}));
 
   // Whose task vectors are wanted besides. A regime that is given needs none to start from.
   std::vector<std::string> makers;
   for (const auto& name : regime_names()) {
     if (!regime(name).joint && regime(name).source.empty()) makers.push_back(name);
   }
-  if (section.has("given")) settings.given = section.required_words("given", makers);
+  if (section.has("given")) settings.given = section.required_words("given", given_means, makers);
   std::vector<std::string> needed;
   for (const auto& name : settings.regimes) {
     const auto& r = regime(name);
@@ -144,33 +163,63 @@ std::vector<std::string> Settings::linear_regimes() const {
   return names;
 }
 
+std::optional<config::Section> finetune_section(config::Config& config) {
+  return config.optional_section("finetune", "Fine-tunes the model on each task, by one or several regimes");
+}
+
 Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
   Settings settings;
-  auto run = config.section("run");
-  settings.name = run.name("name", "taugrid");
-  settings.seed = static_cast<std::uint64_t>(run.integer("seed", 0, {0, 1e15}));
-  settings.threads = static_cast<int>(run.integer("threads_per_rank", 1, {1, 1024}));
-  settings.ranks_per_unit = static_cast<int>(run.integer("ranks_per_unit", 1, {1, 1e6}));
-  settings.precision = run.word("precision", "float32", {"float32", "tf32", "bf16"});
-  settings.memory = run.real("memory", 0, {0, 1e6}) * (std::int64_t{1} << 30);
+  auto run = config.section("run", "The run as a whole: its name, its seed, what a rank may use");
+  settings.name =
+      run.name("name", "The run's name; its folder is runs/NAME where no --run-dir names another", "taugrid");
+  settings.seed = static_cast<std::uint64_t>(
+      run.integer("seed", "Every random number follows from it, however many ranks there are", 0, {0, 1e15}));
+  settings.threads =
+      static_cast<int>(run.integer("threads_per_rank", "Cores that each rank computes with", 1, {1, 1024}));
+  settings.ranks_per_unit = static_cast<int>(
+      run.integer("ranks_per_unit", "Ranks that compute one unit together; the launch needs at least as many",
+                  1, {1, 1e6}));
+  settings.precision = run.word("precision",
+                                "Numbers of passes of the model: tf32 is for GPUs that have it; bf16 keeps "
+                                "weights, losses and sums in float32",
+                                "float32", {"float32", "tf32", "bf16"});
+  settings.memory = run.real("memory",
+                             {"GiB that a rank may keep of task vectors and samples",
+                              {.fallback = "0: a share of half the host's memory, or 0.4 of a GPU's"}},
+                             0, {0, 1e6}) *
+                    (std::int64_t{1} << 30);
 
-  auto model = config.section("model");
-  settings.model = model.required_path("path");
-  settings.random_init = model.word("init", "pretrained", {"pretrained", "random"}) == "random";
-  settings.buffers = model.word("buffers", "combine", {"combine", "keep"});
+  auto model = config.section("model", "The pre-trained model θ0 that every task starts from");
+  settings.model = model.required_path("path",
+                                       "A Hugging Face folder with config.json and model.safetensors; with "
+                                       "init = \"random\" the former will do");
+  settings.random_init =
+      model.word("init", "Whether θ0 is the folder's weights, or drawn at random in its shape", "pretrained",
+                 {"pretrained", "random"}) == "random";
+  settings.buffers =
+      model.word("buffers",
+                 "What editing does to statistics such as batch norm's: they are combined as weights "
+                 "are, or θ0's are kept",
+                 "combine", {"combine", "keep"});
 
-  auto data = config.section("data");
-  settings.data = data.required_path("folder");
-  settings.tasks = data.required_names("tasks");
+  auto data = config.section("data", "The tasks, and how many of their points are looked at");
+  settings.data = data.required_path("folder", "Where the packed tasks lie, one file TASK.h5 each");
+  settings.tasks =
+      data.required_names("tasks", "The tasks by name; the order matters to tau_jp_incremental alone");
   if (settings.tasks.empty()) data.refuse("tasks", "names no task");
-  settings.evaluation_points = data.integer("evaluation_points", 256, {1, 1e9});
-  settings.evaluation_batch = data.integer("evaluation_batch", 128, {1, 1e6});
-  settings.control = data.name("control", "");
+  settings.evaluation_points = data.integer(
+      "evaluation_points",
+      "Points of each test and validation split that accuracies and losses are taken over", 256, {1, 1e9});
+  settings.evaluation_batch =
+      data.integer("evaluation_batch", "Points that pass through the model at once: fewer take less memory",
+                   128, {1, 1e6});
+  settings.control =
+      data.name("control", "A further task, none of tasks, that negation and the τJp penalty watch", "");
   if (holds(settings.tasks, settings.control))
     data.refuse("control", "\"" + settings.control + "\" is also one of the tasks");
   settings.pairs = read_pairs(data, settings);
 
-  if (config.has("finetune")) read_regimes(config.section("finetune"), settings, inputs);
+  if (auto finetune = finetune_section(config)) read_regimes(*finetune, settings, inputs);
   return settings;
 }
 

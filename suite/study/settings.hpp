@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,9 @@ struct Settings {
   /// Those of vector_regimes that are trained and used as linearised models.
   std::vector<std::string> linear_regimes() const;
 };
+
+/// [finetune], which a run that trains and measures no task vectors lacks.
+std::optional<config::Section> finetune_section(config::Config& config);
 
 /// Reads the sections [run], [model], [data] and [finetune] as far as they concern all experiments. With
 /// `inputs`, each given checkpoint is listed there, and one that is missing is no error. Throws InputError.

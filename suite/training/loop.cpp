@@ -28,10 +28,13 @@ class Watch {
     auto sum = recent(steps_.losses[0]);
     for (std::size_t i = 1; i < steps_.losses.size(); ++i) sum = sum + recent(steps_.losses[i]);
     const auto wrong = at::isfinite(sum).logical_not().nonzero();
-    if (wrong.size(0) != 0)
-      throw std::runtime_error("the training loss is not finite at step " +
-                               std::to_string(finite_ + wrong[0].item<std::int64_t>()) +
-                               "; a smaller learning_rate may help");
+    if (wrong.size(0) != 0) {
+      const auto at = finite_ + wrong[0].item<std::int64_t>();
+      throw std::runtime_error(
+          "the training loss is not finite at step " + std::to_string(at) +
+          (at > 0 ? "; a smaller learning_rate may help"
+                  : ", before anything is learnt: look at the model's weights and the head"));
+    }
     finite_ = step;
     looked_ = comm::steady_seconds();
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "suite/error.hpp"
 #include "suite/training/loss.hpp"
 
 namespace taugrid::training {
@@ -14,33 +15,61 @@ using study::Study;
 
 namespace {
 
+/// `d`: what is in force where the section sets nothing.
 Training read(config::Section section, const Training& d) {
   Training t{};
-  t.steps = section.integer("steps", d.steps, {1, 1e9});
-  t.batch = section.integer("batch", d.batch, {1, 1e6});
-  t.warmup = section.integer("warmup_steps", d.warmup, {0, 1e9});
-  t.learning_rate = section.real("learning_rate", d.learning_rate, {0, 1e3});
-  t.weight_decay = section.real("weight_decay", d.weight_decay, {0, 1e3});
-  t.clip = section.real("clip_norm", d.clip, {1e-12, 1e12});
-  t.checkpoint_seconds = section.real("checkpoint_seconds", d.checkpoint_seconds, {0, 1e9});
-  t.penalty_weight = section.real("penalty_weight", d.penalty_weight, {0, 1e9});
-  t.penalty_batch = section.integer("penalty_batch", d.penalty_batch, {1, 1e6});
-  t.trace_every = section.integer("trace_every", d.trace_every, {1, 1e9});
+  t.steps = section.integer("steps", "Steps of AdamW for each model", d.steps, {1, 1e9});
+  t.batch = section.integer("batch", "Training points a step; joint training draws equally many of each task",
+                            d.batch, {1, 1e6});
+  t.warmup = warmup_steps(section, d.warmup, t.steps);
+  t.learning_rate = section.real(
+      "learning_rate", "The highest rate, reached after warm-up; from there it falls by a cosine to 0",
+      d.learning_rate, {0, 1e3});
+  t.weight_decay =
+      section.real("weight_decay", "AdamW's decoupled decay of weights", d.weight_decay, {0, 1e3});
+  t.clip =
+      section.real("clip_norm", "A gradient that is longer is shortened to this norm", d.clip, {1e-12, 1e12});
+  t.checkpoint_seconds = section.real("checkpoint_seconds",
+                                      "Seconds between savings of a training under way, so that a killed one "
+                                      "goes on; 0: only where it is told to stop",
+                                      d.checkpoint_seconds, {0, 1e9});
+  t.penalty_weight =
+      section.real("penalty_weight", "λ of the τJp penalty λ E‖J(x)(θ − θ0)‖², of the tau_jp regimes",
+                   d.penalty_weight, {0, 1e9});
+  t.penalty_batch =
+      section.integer("penalty_batch", "Points of each other task that a step's penalty is taken over",
+                      d.penalty_batch, {1, 1e6});
+  t.trace_every = section.integer("trace_every", "Steps between two points of tau_jp_continue's curve",
+                                  d.trace_every, {1, 1e9});
   return t;
 }
 
 }  // namespace
 
+std::int64_t warmup_steps(config::Section& section, std::int64_t fallback, std::int64_t steps) {
+  const auto warmup = section.integer(
+      "warmup_steps",
+      {"Steps over which the learning rate rises from 0", {.values = "an integer from 0 to steps"}}, fallback,
+      {0, 1e9});
+  if (warmup > steps)
+    section.refuse("warmup_steps", "is " + std::to_string(warmup) +
+                                       (section.has("warmup_steps") ? "" : ", where it is not set") +
+                                       "; expected at most steps, " + std::to_string(steps));
+  return warmup;
+}
+
 std::map<std::string, Training> read_trainings(config::Config& config) {
   // The papers' values: 2,000 steps of 128, 200 of warm-up (paper 1, appendix A); λ and 16 inputs of each
   // other task (paper 3, section 5.2 and its code).
-  auto section = config.section("finetune");
-  const auto common = read(section, {2000, 128, 200, 1e-5, 0.1, 1.0, 60, 0.1, 16, 10});
+  auto section = study::finetune_section(config);
+  if (!section) throw InputError("there is no section [finetune]; add one, with the regimes to train");
+  const auto common = read(*section, {2000, 128, 200, 1e-5, 0.1, 1.0, 60, 0.1, 16, 10});
   std::map<std::string, Training> all;
-  for (const auto& name : study::regime_names()) {
-    // One of a regime not chosen is checked all the same.
-    all.emplace(name, section.has(name) ? read(section.sub(name), common) : common);
-  }
+  for (const auto& name : study::regime_names()) all.emplace(name, common);
+  // One of a regime not chosen is checked all the same.
+  const auto own = section->parts(study::regime_names(), "REGIME",
+                                  "What is other for one regime, such as [finetune.linear]");
+  for (const auto& [name, part] : own) all.insert_or_assign(name, read(part, common));
   return all;
 }
 

@@ -27,8 +27,11 @@ struct Training {
   }
 };
 
-/// [finetune], with single values overridden by [finetune.REGIME], of every regime.
+/// [finetune], with single values overridden by [finetune.REGIME], of every regime. Throws InputError.
 std::map<std::string, Training> read_trainings(config::Config& config);
+
+/// The key warmup_steps of a section that trains for so many steps. Throws InputError where it is more.
+std::int64_t warmup_steps(config::Section& section, std::int64_t fallback, std::int64_t steps);
 
 /// Test points a task that a continuation's trace is measured on: it holds all tasks' features at each of its
 /// steps.

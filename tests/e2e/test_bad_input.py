@@ -136,6 +136,46 @@ def test_a_missing_parameter(own: World, tmp_path: Path) -> None:
     refused(own, tmp_path / "run", own.weights, BIAS, "missing")
 
 
+def change_shape(world: World, **keys: object) -> None:
+    file = world.model / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | keys))
+
+
+def test_a_model_larger_than_its_file(own: World, tmp_path: Path) -> None:
+    """Shapes are compared before memory is taken for them: this one would take 64 TB."""
+    change_shape(own, hidden_size=1_000_000, num_attention_heads=1)
+    refused(own, tmp_path / "run", own.weights, "class_embedding", "[24]", "expected [1000000]")
+
+
+@pytest.mark.parametrize(("shape", "expected"), [
+    ({"hidden_size": 1_000_000, "num_attention_heads": 1}, ["GiB; this host has"]),
+    ({"hidden_size": 10**6, "num_channels": 10**6, "image_size": 10**6, "patch_size": 10**6, "num_attention_heads": 1},
+     ["patch_embedding.weight is too large"]),
+])
+def test_a_random_start_beyond_all_memory(own: World, tmp_path: Path, shape: dict, expected: list[str]) -> None:
+    change_shape(own, **shape)
+    refused(own, tmp_path / "run", own.model / "config.json", *expected, arguments=("--set", "model.init=random"))
+
+
+@pytest.mark.parametrize(("key", "value", "expected"), [
+    ("num_hidden_layers", 10**6, "an integer from 1 to 10000"),  # half a minute for their names alone
+    ("hidden_act", 3, "expected text"),
+    ("layer_norm_eps", 1e300, "a positive number of at most"),
+    ("hidden_size", "24", "an integer from 1 to 1000000"),
+    ("num_attention_heads", 5, "not a multiple"),
+])
+def test_a_wrong_key_of_the_model(own: World, tmp_path: Path, key: str, value: object, expected: str) -> None:
+    change_shape(own, **{key: value})
+    refused(own, tmp_path / "run", own.model / "config.json", key, expected)
+
+
+def test_tensors_that_the_model_lacks(own: World, tmp_path: Path) -> None:
+    change_weights(own, lambda t: t.update({"vision_model.embeddings.position_ids": np.arange(5)}))
+    assert run(1, "run", own.experiment, "--dry-run").returncode == 0  # a constant of Hugging Face's
+    change_weights(own, lambda t: t.update({f"{BIAS}.lora_{side}": np.ones(2, np.float32) for side in "AB"}))
+    refused(own, tmp_path / "run", own.weights, f"{BIAS}.lora_A", "and 1 more", "CLIPVisionModelWithProjection")
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_that_are_no_numbers(own: World, tmp_path: Path, value: float) -> None:
     change_weights(own, lambda t: t[BIAS].__setitem__(3, value))
@@ -160,6 +200,20 @@ def test_a_label_out_of_range(own: World, tmp_path: Path, label: int) -> None:
     refused(own, tmp_path / "run", own.task("blobs"), "/train/labels", str(label), "7")
 
 
+@pytest.mark.parametrize("scale", [0.0, np.nan, 1e30])
+def test_a_scale_out_of_range(own: World, tmp_path: Path, scale: float) -> None:
+    with h5py.File(own.task("blobs"), "a") as file:
+        file["head/weight"].attrs["logit_scale"] = scale
+    refused(own, tmp_path / "run", own.task("blobs"), "logit_scale", "above 0 and at most 1e6")
+
+
+def test_a_model_that_gives_no_numbers(own: World, tmp_path: Path) -> None:
+    """Features of length 0 have no direction: no fault of the learning rate's."""
+    change_weights(own, lambda t: t.update({name: 0 * values for name, values in t.items()}))
+    done = run(2, "run", own.experiment, "--run-dir", tmp_path / "run")
+    assert done.returncode == 1 and "not finite at step 0, before anything is learnt" in done.stderr, done.stderr
+
+
 def test_no_data_file(own: World, tmp_path: Path) -> None:
     own.task("corners").unlink()
     refused(own, tmp_path / "run", own.task("corners"))
@@ -181,10 +235,27 @@ def test_a_file_that_is_no_hdf5(own: World, tmp_path: Path) -> None:
     ('finetune.steps="many"', ["finetune.steps", "many"]),
     ('finetune.regimes=["lazy"]', ["finetune.regimes", "lazy", "standard", "linear"]),
     ("finetune.steps", ["finetune.steps", "key=value"]),
+    ('data.pairs="some"', ["data.pairs", "some", '"all"', "TASK+TASK"]),
+    ("addition.alpha=[0, 1, 1e38]", ["addition.alpha", "from -1000 to 1000"]),
+    ("disentanglement.alpha=[0, 1e38]", ["disentanglement.alpha", "from -1000 to 1000"]),
+    ("similarity.loss_gap_alpha=1e300", ["similarity.loss_gap_alpha", "from -1000 to 1000"]),
+    # Names become folders: one that leads elsewhere would have all regimes write into the same.
+    ('data.tasks=["../data/blobs", "stripes"]', ["data.tasks", "../data/blobs", "plain name"]),
+    ('data.control="../data/plaids"', ["data.control", "../data/plaids", "plain name"]),
+    ("run.name=../elsewhere", ["run.name", "../elsewhere", "plain name"]),
+    ("finetune.warmup_steps=26", ["finetune.warmup_steps", "26", "at most steps, 25"]),
+    ("finetune.steps=2", ["finetune.warmup_steps", "3", "at most steps, 2"]),
+    ("finetune.linear.steps=2", ["finetune.linear.warmup_steps", "3, where it is not set", "at most steps, 2"]),
 ])
 def test_a_wrong_configuration(world: World, tmp_path: Path, setting: str, expected: list[str]) -> None:
     refused(world, tmp_path / "run", *expected, arguments=("--set", setting))
     assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_section(own: World, tmp_path: Path) -> None:
+    own.experiment.write_text(own.experiment.read_text() + "\n[smothness]\npoints = 4\n")
+    refused(own, tmp_path / "run", "[smothness]", "did you mean [smoothness]?", "There are [addition], [cost], ",
+            "[finetune]", "[run]", "[similarity]")
 
 
 def test_an_experiment_that_is_no_toml(own: World, tmp_path: Path) -> None:
@@ -204,6 +275,27 @@ def test_another_configuration_in_the_same_folder(world: World, tmp_path: Path) 
     done = run(2, "run", world.experiment, "--run-dir", folder, "--set", "finetune.steps=26")
     complaint(done, folder, "finetune.steps", "25", "26", "--run-dir")
     assert (results.read_bytes(), (folder / "config.toml").read_text()) == before
+
+
+@pytest.mark.parametrize("found", ["another run's", "no results"])
+def test_results_that_are_not_this_runs(world: World, run_folder: Path, tmp_path: Path, found: str) -> None:
+    results = tmp_path / "run" / "results.h5"
+    results.parent.mkdir()
+    results.write_bytes((run_folder / "results.h5").read_bytes() if found == "another run's" else b"my notes")
+    before = results.read_bytes()
+    done = run(2, "run", world.experiment, "--run-dir", results.parent)
+    complaint(done, results, "not of this run", "begun at" if found == "another run's" else found, "--run-dir")
+    assert results.read_bytes() == before
+    assert list(results.parent.iterdir()) == [results]  # nothing is begun
+
+
+def test_another_runs_results_in_a_finished_folder(world: World, run_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    again = run(2, "run", world.experiment, "--run-dir", folder)
+    assert again.returncode == 0, again.stderr
+    with h5py.File(folder / "results.h5", "a") as file:
+        file.attrs["started_utc"] = "2001-01-01T00:00:00Z"
+    complaint(run(2, "run", world.experiment, "--run-dir", folder), folder / "results.h5", "2001-01-01T00:00:00Z")
 
 
 def test_a_folder_that_cannot_be_written(world: World, tmp_path: Path) -> None:

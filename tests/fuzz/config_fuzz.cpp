@@ -12,37 +12,38 @@ namespace {
 
 using namespace taugrid;
 using config::Config;
+constexpr config::Meaning a_key = "A key of this test", a_section = "A section of this test";
 
 /// Asks for everything; the first complaint is thrown after all were asked.
 void read_all(Config& config) {
   std::string complaint;
   const auto ask = [&](const std::string& name, const std::function<void(config::Section&)>& read) {
     try {
-      auto section = config.section(name);
+      auto section = config.section(name, a_section);
       read(section);
     } catch (const InputError& error) {
       fuzz::check_message(error.what());
       if (complaint.empty()) complaint = error.what();
     }
   };
-  ask("run", [](auto& s) { s.word("name", "tiny"); });
-  ask("run", [](auto& s) { s.integer("seed", 0, {0, 1e15}); });
-  ask("run", [](auto& s) { s.required_integer("steps", {1, 1e6}); });
-  ask("run", [](auto& s) { s.integer("any", -1); });
-  ask("model", [](auto& s) { s.path("path", ""); });
-  ask("model", [](auto& s) { s.word("init", "pretrained", {"pretrained", "random"}); });
-  ask("data", [](auto& s) { s.words("tasks", {}); });
-  ask("finetune", [](auto& s) { s.words("regimes", {"standard"}, {"standard", "linear", "tau_jp"}); });
-  ask("finetune", [](auto& s) { s.real("learning_rate", 1e-3, {0, 1}); });
-  ask("finetune", [](auto& s) { s.real("any", 0.5); });
-  ask("finetune", [](auto& s) { s.flag("cosine", true); });
-  ask("finetune.linear", [](auto& s) { s.real("learning_rate", 1e-3, {0, 1}); });
-  ask("addition", [](auto& s) { alpha_grid(s, "alpha", {0.0, 0.5, 1.0}, {0, 4}); });
-  ask("disentanglement", [](auto& s) { alpha_grid(s, "alpha", {-1.0, 1.0}); });
-  ask("negation", [](auto& s) { s.reals("wide", {1.0, 2.0}, {-10, 10}); });
+  ask("run", [](auto& s) { s.word("name", a_key, "tiny"); });
+  ask("run", [](auto& s) { s.integer("seed", a_key, 0, {0, 1e15}); });
+  ask("run", [](auto& s) { s.required_integer("steps", a_key, {1, 1e6}); });
+  ask("run", [](auto& s) { s.integer("any", a_key, -1); });
+  ask("model", [](auto& s) { s.path("path", a_key, ""); });
+  ask("model", [](auto& s) { s.word("init", a_key, "pretrained", {"pretrained", "random"}); });
+  ask("data", [](auto& s) { s.words("tasks", a_key, {}); });
+  ask("finetune", [](auto& s) { s.words("regimes", a_key, {"standard"}, {"standard", "linear", "tau_jp"}); });
+  ask("finetune", [](auto& s) { s.real("learning_rate", a_key, 1e-3, {0, 1}); });
+  ask("finetune", [](auto& s) { s.real("any", a_key, 0.5); });
+  ask("finetune", [](auto& s) { s.flag("cosine", a_key, true); });
+  ask("finetune.linear", [](auto& s) { s.real("learning_rate", a_key, 1e-3, {0, 1}); });
+  ask("addition", [](auto& s) { s.alpha_grid("alpha", a_key, {0.0, 0.5, 1.0}, {0, 4}); });
+  ask("disentanglement", [](auto& s) { s.alpha_grid("alpha", a_key, {-1.0, 1.0}); });
+  ask("negation", [](auto& s) { s.reals("wide", a_key, {1.0, 2.0}, {-10, 10}); });
   ask("names", [](auto& s) {
     for (const auto& key : s.keys()) {
-      if (s.has(key)) s.word(key, "");
+      if (s.has(key)) s.word(key, a_key, "");
     }
   });
   if (!complaint.empty()) throw InputError(complaint);

@@ -185,6 +185,8 @@ def bad_cases(tmp_path: Path, head: Path) -> dict[str, list[str]]:
         "head missing": ["folder", good, "--head", str(tmp_path / "nohead.npy")],
         "template": ["folder", good, "--template", "a picture"],
         "task name": ["folder", good, "--task", "../up", *given],
+        "task of two underscores": ["folder", good, "--task", "a__b", *given],  # which the program refuses
+        "task ending with one": ["folder", good, "--task", "a_", *given],
         "scale": ["folder", good, "--logit-scale", "nan", *given],
         "std": ["folder", good, "--std", "0", *given],
         "mean": ["folder", good, "--mean", "0", "1", *given],

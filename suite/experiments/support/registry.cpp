@@ -12,12 +12,19 @@ Experiments make_experiments(config::Config& config, const Study& study) {
   auto all = registered();
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.place < b.place; });
   Experiments made;
-  for (const auto& each : all) {
+  std::string alone;
+  for (const auto& each : all) {  // all are asked, so that all sections are known
     auto experiment = each.maker(config, study);
     if (!experiment) continue;
+    if (experiment->alone()) {
+      alone = each.name;
+      made.clear();
+    } else if (!alone.empty()) {
+      continue;
+    }
     made.push_back(std::move(experiment));
-    if (made.back()->alone()) break;
   }
+  if (!alone.empty()) config.require_alone(alone);
   return made;
 }
 

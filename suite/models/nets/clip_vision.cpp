@@ -183,7 +183,7 @@ std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& given, const std
   Config config;
   config.hidden = keys.integer("hidden_size", config.hidden);
   config.mlp = keys.integer("intermediate_size", config.mlp);
-  config.layers = keys.integer("num_hidden_layers", config.layers);
+  config.layers = keys.integer("num_hidden_layers", config.layers, 10'000);
   config.heads = keys.integer("num_attention_heads", config.heads);
   config.channels = keys.integer("num_channels", config.channels);
   config.image = keys.integer("image_size", config.image);

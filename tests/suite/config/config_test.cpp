@@ -13,10 +13,12 @@
 namespace {
 
 using taugrid::InputError;
-using taugrid::config::alpha_grid;
 using taugrid::config::Config;
 using taugrid::config::difference;
+using taugrid::config::Meaning;
 using Strings = std::vector<std::string>;
+
+constexpr Meaning a_key = "A key of this test", a_section = "A section of this test";
 
 class ConfigTest : public ::testing::Test {
  protected:
@@ -66,34 +68,34 @@ alpha = { from = -2.0, to = 2.0, count = 9 }
 )";
 
 std::string read_all(Config& config) {
-  config.root().required_word("experiment");
-  auto training = config.section("training");
-  training.integer("steps", 1);
-  training.real("rate", 0.1);
-  training.flag("linear", false);
-  training.real("decay", 0.25);
-  auto data = config.section("data");
-  data.required_path("folder");
-  data.words("tasks", {});
-  auto grid = config.section("grid");
-  alpha_grid(grid, "alpha", {0});
+  config.root().required_word("experiment", a_key);
+  auto training = config.section("training", a_section);
+  training.integer("steps", a_key, 1);
+  training.real("rate", a_key, 0.1);
+  training.flag("linear", a_key, false);
+  training.real("decay", a_key, 0.25);
+  auto data = config.section("data", a_section);
+  data.required_path("folder", a_key);
+  data.words("tasks", a_key, {});
+  auto grid = config.section("grid", a_section);
+  grid.alpha_grid("alpha", a_key, {0});
   config.finish();
   return config.resolved();
 }
 
 TEST_F(ConfigTest, ReadsTypedValues) {
   auto config = load(example);
-  auto training = config.section("training");
-  EXPECT_EQ(training.required_integer("steps", {1, 1000}), 100);
-  EXPECT_EQ(training.required_real("rate"), 1e-5);
-  EXPECT_EQ(training.real("steps", 0), 100);
-  EXPECT_TRUE(training.required_flag("linear"));
-  EXPECT_EQ(training.integer("absent", 7), 7);
+  auto training = config.section("training", a_section);
+  EXPECT_EQ(training.required_integer("steps", a_key, {1, 1000}), 100);
+  EXPECT_EQ(training.required_real("rate", a_key), 1e-5);
+  EXPECT_EQ(training.real("steps", a_key, 0), 100);
+  EXPECT_TRUE(training.required_flag("linear", a_key));
+  EXPECT_EQ(training.integer("absent", a_key, 7), 7);
   EXPECT_EQ(training.keys(), (Strings{"steps", "rate", "linear"}));
-  auto data = config.section("data");
-  EXPECT_EQ(data.required_path("folder"), folder_ / "packed");
-  EXPECT_EQ(data.required_words("tasks"), (Strings{"mnist", "dtd"}));
-  EXPECT_EQ(data.path("elsewhere", ""), "");
+  auto data = config.section("data", a_section);
+  EXPECT_EQ(data.required_path("folder", a_key), folder_ / "packed");
+  EXPECT_EQ(data.required_words("tasks", a_key), (Strings{"mnist", "dtd"}));
+  EXPECT_EQ(data.path("elsewhere", a_key, ""), "");
   EXPECT_TRUE(config.has("grid"));
   EXPECT_FALSE(config.has("experiment"));
   EXPECT_FALSE(data.has("x"));
@@ -114,10 +116,10 @@ TEST_F(ConfigTest, ResolvedTextIsCanonicalAndLoadsAgain) {
 
 TEST_F(ConfigTest, EmptyDefaultsLoadAgain) {
   const auto read = [](Config& config) {
-    config.section("a").word("w", "");
-    config.section("a").path("p", "");
-    config.section("a").words("l", {});
-    config.section("a").word("odd", "tab\t quote\" back\\");
+    config.section("a", a_section).word("w", a_key, "");
+    config.section("a", a_section).path("p", a_key, "");
+    config.section("a", a_section).words("l", a_key, {});
+    config.section("a", a_section).word("odd", a_key, "tab\t quote\" back\\");
     config.finish();
     return config.resolved();
   };
@@ -130,15 +132,17 @@ TEST_F(ConfigTest, EmptyDefaultsLoadAgain) {
 TEST_F(ConfigTest, OverridesAreTypedOrBareWords) {
   auto config = load(example, {"training.steps=5", "training.steps=6", "data.folder=/x y/z", "new.key=word",
                                "new.list=[1.5, 2]", "experiment=\"a=b\"", "grid.alpha=[1]"});
-  EXPECT_EQ(config.section("training").required_integer("steps"), 6);
-  EXPECT_EQ(config.section("data").required_path("folder"), "/x y/z");
-  EXPECT_EQ(config.section("new").required_word("key"), "word");
-  EXPECT_EQ(config.section("new").required_reals("list"), (std::vector<double>{1.5, 2}));
-  EXPECT_EQ(config.root().required_word("experiment"), "a=b");
-  auto grid = config.section("grid");
-  EXPECT_EQ(alpha_grid(grid, "alpha", {}), std::vector<double>{1});
+  EXPECT_EQ(config.section("training", a_section).required_integer("steps", a_key), 6);
+  EXPECT_EQ(config.section("data", a_section).required_path("folder", a_key), "/x y/z");
+  EXPECT_EQ(config.section("new", a_section).required_word("key", a_key), "word");
+  EXPECT_EQ(config.section("new", a_section).required_reals("list", a_key), (std::vector<double>{1.5, 2}));
+  EXPECT_EQ(config.root().required_word("experiment", a_key), "a=b");
+  auto grid = config.section("grid", a_section);
+  EXPECT_EQ(grid.alpha_grid("alpha", a_key, {}), std::vector<double>{1});
   expect_contains(
-      message([&] { load(example, {"training.steps=many"}).section("training").integer("steps", 1); }),
+      message([&] {
+        load(example, {"training.steps=many"}).section("training", a_section).integer("steps", a_key, 1);
+      }),
       {"--set training.steps=many", "\"many\"", "expected an integer"});
   for (const std::string bad :
        {"novalue", "=1", "a.=1", ".a=1", "a=", "a=[1", "a=\"x", "experiment.x=1", "a=1\nb=2"}) {
@@ -148,24 +152,98 @@ TEST_F(ConfigTest, OverridesAreTypedOrBareWords) {
 
 TEST_F(ConfigTest, FinishNamesTheUnknownKeyAndItsNeighbour) {
   auto config = load("[training]\nsteps = 1\nratee = 2\n");
-  config.section("training").integer("steps", 1);
-  config.section("training").real("rate", 1);
+  config.section("training", a_section).integer("steps", a_key, 1);
+  config.section("training", a_section).real("rate", a_key, 1);
   expect_contains(message([&] { config.finish(); }),
                   {"e.toml:3: unknown key training.ratee; did you mean training.rate?"});
   auto other = load("[training]\nsteps = 1\n[trainning]\nsteps = 2\n[more]\n", {"oops.key=1"});
-  other.section("training").integer("steps", 1);
+  other.section("training", a_section).integer("steps", a_key, 1);
   expect_contains(message([&] { other.finish(); }), {"more)"});
   auto section = load("[training]\n[traning]\n");
-  section.section("training");
+  section.section("training", a_section);
+  section.optional_section("data", a_section);  // one that the file lacks
   expect_contains(message([&] { section.finish(); }),
-                  {"e.toml:2: unknown section [traning]; did you mean training?"});
+                  {"e.toml:2: unknown section [traning]; did you mean [training]? "
+                   "There are [data], [training]"});
+  auto far = load("[training]\n[training.x]\ny = 1\n", {"nothing_like_it=1"});
+  far.section("training", a_section);
+  expect_contains(message([&] { far.finish(); }),
+                  {"unknown key nothing_like_it; taugrid keys lists all (and 1 more)"});
+  auto inner = load("[training]\n[training.x]\ny = 1\n");
+  inner.section("training", a_section);
+  expect_contains(message([&] { inner.finish(); }),
+                  {"e.toml:2: unknown section [training.x]; there are none in [training]"});
+}
+
+TEST_F(ConfigTest, OptionalSectionsAreAskedForByTheirPresence) {
+  auto config = load("[b]\nx = 1\n");
+  EXPECT_FALSE(config.optional_section("a", a_section));
+  ASSERT_TRUE(config.optional_section("b", a_section));
+  EXPECT_EQ(config.optional_section("b", a_section)->integer("x", a_key, 0), 1);
+  config.finish();
+  config.require_alone("b");
+  expect_contains(message([&] { config.require_alone("a"); }), {"e.toml:1: section [b]", "[a]"});
+}
+
+// What `taugrid keys` prints: every reader goes to its end without a file.
+TEST_F(ConfigTest, AReferenceHoldsWhatReadersAskFor) {
+  auto config = Config::describing({"s.given=2"});
+  EXPECT_TRUE(config.has("anything"));
+  auto s = config.section("s", "Of every run");
+  EXPECT_EQ(s.integer("given", "Set by an override, which is no default", 1, {0, 8}), 2);
+  EXPECT_EQ(s.required_integer("steps", "One that the file must set", {1, 10}), 10);  // within its range
+  s.real("rate", {"One whose default follows from others", {.fallback = "a tenth of steps"}}, 0.5,
+         {1e-12, 1e9});
+  s.required_word("kind", "One of several words", {"a", "b"});
+  s.required_names("names", "Some plain names");
+  s.alpha_grid("alpha", "A grid of coefficients", {0, 1}, {0, 4});
+  auto part = s.parts({"linear"}, "KIND", "Of one kind alone").at("KIND");
+  part.integer("steps", "One that the file must set", 7);
+  config.optional_section("t", "Of some runs").value().flag("on", "Whether it is on", true);
+  s.required_integer("steps", "One that the file must set", {1, 10});  // again, in the same words
+
+  const auto& all = config.reference();
+  ASSERT_EQ(all.size(), 3);
+  EXPECT_EQ(all[0].name, "s");
+  EXPECT_EQ(all[0].meaning, "Of every run");
+  EXPECT_FALSE(all[0].optional);
+  std::vector<Strings> rows;
+  for (const auto& key : all[0].keys) rows.push_back({key.key, key.values, key.fallback, key.meaning});
+  EXPECT_EQ(
+      rows,
+      (std::vector<Strings>{
+          {"given", "an integer from 0 to 8", "1", "Set by an override, which is no default"},
+          {"steps", "an integer from 1 to 10", "required", "One that the file must set"},
+          {"rate", "a number from 1e-12 to 1e9", "a tenth of steps", "One whose default follows from others"},
+          {"kind", "one of a, b", "required", "One of several words"},
+          {"names", "a list of plain names", "required", "Some plain names"},
+          {"alpha", "a list of numbers, each from 0 to 4, or { from = A, to = B, count = N }", "[0.0, 1.0]",
+           "A grid of coefficients"}}));
+  EXPECT_EQ(all[1].name, "s.KIND");
+  EXPECT_EQ(all[1].again, "s");
+  EXPECT_TRUE(all[2].optional);
+  EXPECT_THROW(s.required_integer("steps", "In other words"), std::logic_error);
+  EXPECT_THROW(config.section("s", "In other words"), std::logic_error);
+}
+
+TEST_F(ConfigTest, NamesArePlain) {
+  for (const std::string bad : {"../data/a", "a/b", "", ".", "..", "a__b", "_a", "a_", "a+b", "a b", "é"}) {
+    expect_contains(message([&] { load("t = [\"" + bad + "\"]").root().required_names("t", a_key); }),
+                    {"e.toml:1: t:"});
+    expect_contains(message([&] { load("n = \"" + bad + "\"").root().name("n", a_key, "fallback"); }),
+                    {"e.toml:1: n:"});
+  }
+  EXPECT_EQ(load("t = [\"a\", \"b_2.x-y\"]").root().required_names("t", a_key), (Strings{"a", "b_2.x-y"}));
+  EXPECT_EQ(load("").root().name("n", a_key, ""), "");
 }
 
 TEST_F(ConfigTest, NestedSectionsAreKnownByTheirParts) {
   auto config = load("[a.b]\nx = 1\n[a.c]\ny = 2\n");
-  EXPECT_EQ(config.section("a").sub("b").required_integer("x"), 1);
+  auto parts = config.section("a", a_section).parts({"b", "absent"}, "PART", a_section);
+  ASSERT_EQ(parts.size(), 1);
+  EXPECT_EQ(parts.at("b").required_integer("x", a_key), 1);
   expect_contains(message([&] { config.finish(); }), {"[a.c]"});
-  EXPECT_EQ(config.section("a.c").required_integer("y"), 2);
+  EXPECT_EQ(config.section("a.c", a_section).required_integer("y", a_key), 2);
   config.finish();
 }
 
@@ -177,26 +255,27 @@ TEST_F(ConfigTest, RefusesWrongValuesByLine) {
     Strings parts;
   };
   const std::vector<Case> cases = {
-      {[](auto& s) { s.integer("i", 1); }, {"e.toml:2: s.i: is 1.5; expected an integer"}},
-      {[](auto& s) { s.real("r", 1); }, {"e.toml:3: s.r: is nan; expected a number"}},
-      {[](auto& s) { s.word("w", "x"); }, {"e.toml:4", "expected text"}},
-      {[](auto& s) { s.flag("f", true); }, {"e.toml:5", "true or false"}},
-      {[](auto& s) { s.words("l", {}); }, {"e.toml:6", "\"a\" stands there twice"}},
-      {[](auto& s) { s.reals("v", {}); }, {"e.toml:7", "finite numbers"}},
+      {[](auto& s) { s.integer("i", a_key, 1); }, {"e.toml:2: s.i: is 1.5; expected an integer"}},
+      {[](auto& s) { s.real("r", a_key, 1); }, {"e.toml:3: s.r: is nan; expected a number"}},
+      {[](auto& s) { s.word("w", a_key, "x"); }, {"e.toml:4", "expected text"}},
+      {[](auto& s) { s.flag("f", a_key, true); }, {"e.toml:5", "true or false"}},
+      {[](auto& s) { s.words("l", a_key, {}); }, {"e.toml:6", "\"a\" stands there twice"}},
+      {[](auto& s) { s.reals("v", a_key, {}); }, {"e.toml:7", "finite numbers"}},
       {[](auto& s) {
-         s.integer("n", 1, {1, 8});
+         s.integer("n", a_key, 1, {1, 8});
        },
-       {"e.toml:8", "from 1.0 to 8.0"}},
+       {"e.toml:8", "an integer from 1 to 8"}},
       {[](auto& s) {
-         s.word("e", "x", {"x", "y"});
+         s.word("e", a_key, "x", {"x", "y"});
        },
        {"e.toml:9", "one of x, y"}},
-      {[](auto& s) { s.words("n", {}); }, {"e.toml:8", "a list of texts"}},
-      {[](auto& s) { s.sub("n"); }, {"e.toml:8", "expected a section [s.n]"}},
-      {[](auto& s) { s.required_integer("gone"); }, {"e.toml:1: s.gone: missing; expected an integer"}},
+      {[](auto& s) { s.words("n", a_key, {}); }, {"e.toml:8", "a list of texts"}},
+      {[](auto& s) { s.parts({"n"}, "PART", a_section); }, {"e.toml:8", "expected a section [s.n]"}},
+      {[](auto& s) { s.required_integer("gone", a_key); },
+       {"e.toml:1: s.gone: missing; expected an integer"}},
   };
   for (const Case& one : cases) {
-    auto section = load(text).section("s");
+    auto section = load(text).section("s", a_section);
     expect_contains(message([&] { one.read(section); }), one.parts);
   }
 }
@@ -204,7 +283,7 @@ TEST_F(ConfigTest, RefusesWrongValuesByLine) {
 TEST_F(ConfigTest, GridsAreCheckedAndCanonical) {
   const auto grid = [&](const std::string& text) {
     auto section = load("alpha = " + text).root();
-    return alpha_grid(section, "alpha", {1});
+    return section.alpha_grid("alpha", a_key, {1});
   };
   EXPECT_EQ(grid("[0.5, 1]"), (std::vector<double>{0.5, 1}));
   EXPECT_EQ(grid("{ from = 0, to = 1, count = 3 }"), (std::vector<double>{0, 0.5, 1}));
@@ -253,10 +332,10 @@ TEST_F(ConfigTest, RefusesWhatTheParserDoesNotBear) {
   // What they are fit for stays.
   auto config = load("\xef\xbb\xbf# größe ....................\nx = \"größe\"\n'a.é'.b = \"\"\"é\"\"\"\n",
                      {"y=größe", "z=it's"});
-  EXPECT_EQ(config.root().word("x", ""), "größe");
-  EXPECT_EQ(config.root().word("y", ""), "größe");
-  EXPECT_EQ(config.root().word("z", ""), "it's");
-  EXPECT_EQ(load("x = \"\"\"a\\\n\u00e9\"\"\"").root().word("x", ""), "a\u00e9");
+  EXPECT_EQ(config.root().word("x", a_key, ""), "größe");
+  EXPECT_EQ(config.root().word("y", a_key, ""), "größe");
+  EXPECT_EQ(config.root().word("z", a_key, ""), "it's");
+  EXPECT_EQ(load("x = \"\"\"a\\\n\u00e9\"\"\"").root().word("x", a_key, ""), "a\u00e9");
 }
 
 TEST_F(ConfigTest, TextIsUtf8SoThatItLoadsAgain) {
@@ -271,7 +350,7 @@ TEST_F(ConfigTest, MessagesShowControlCharacters) {
 TEST_F(ConfigTest, AGridIsNotDeclaredWithoutBounds) {
   auto config = load("alpha = { from = 0, to = 1, count = 1000000 }");
   auto root = config.root();
-  expect_contains(message([&] { alpha_grid(root, "alpha", {}); }), {"alpha.count", "10000"});
+  expect_contains(message([&] { root.alpha_grid("alpha", a_key, {}); }), {"alpha.count", "10000"});
 }
 
 }  // namespace

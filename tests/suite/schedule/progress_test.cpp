@@ -21,8 +21,25 @@ TEST(Progress, TellsShareRateAndTimeLeft) {
   progress.advanced(3, 0.5, "step 5 of 10");
   // 60 of 100 in this run's 120 s: 20 are left, at the same pace 40 s.
   EXPECT_EQ(progress.line(120),
-            "# 2 min: 2/4 units, 80 % of the predicted work, 0.5 units/min, about 40 s left; now "
+            "# 2 min 00 s: 2/4 units, 80 % of the predicted work, 0.5 units/min, about 40 s left; now "
             "finetune/standard/fashion 50 % (step 5 of 10)");
+  std::fclose(out);
+}
+
+// A line comes every ten seconds: six of them in a row are not to say the same.
+TEST(Progress, TellsSecondsWithinAnHour) {
+  std::FILE* out = std::tmpfile();
+  const Progress progress(out, 2, 2, 0, 0);
+  const auto elapsed = [&](double seconds) {
+    const auto line = progress.line(seconds);
+    return line.substr(2, line.find(':') - 2);
+  };
+  EXPECT_EQ(elapsed(59.4), "59 s");
+  EXPECT_EQ(elapsed(59.6), "1 min 00 s");
+  EXPECT_EQ(elapsed(70), "1 min 10 s");
+  EXPECT_EQ(elapsed(3599), "59 min 59 s");
+  EXPECT_EQ(elapsed(3600), "1 h 00 min");
+  EXPECT_EQ(elapsed(7380), "2 h 03 min");
   std::fclose(out);
 }
 

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// taugrid keys: the experiment file's reference. Every reader is run on a configuration of no file, and says
+// what it asks for; nothing is listed here a second time.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "suite/experiments/experiment.hpp"
+#include "suite/program/commands.hpp"
+
+namespace taugrid::program {
+namespace {
+
+using config::KeyEntry;
+using config::SectionEntry;
+
+std::vector<SectionEntry> reference() {
+  // What some readers ask for others beside.
+  auto config = config::Config::describing({"data.control=control", "finetune.checkpoints=checkpoints",
+                                            "finetune.given=[\"standard\", \"linear\"]"});
+  std::vector<study::InputFile> inputs;  // missing, all of them: stand-ins take their places
+  const study::Study study(config, &inputs);
+  experiments::make_experiments(config, study);
+  return config.reference();
+}
+
+/// Lines of at most `width` bytes, each begun with `indent`.
+std::string wrapped(const std::string& text, const std::string& indent, std::size_t width) {
+  std::istringstream words(text);
+  std::string lines, line = indent;
+  for (std::string word; words >> word;) {
+    if (line.size() > indent.size() && line.size() + 1 + word.size() > width) {
+      lines += line + "\n";
+      line = indent;
+    }
+    line += (line.size() > indent.size() ? " " : "") + word;
+  }
+  return lines + line + "\n";
+}
+
+std::string names(const SectionEntry& section) {
+  std::string all;
+  for (const auto& key : section.keys) all += (all.empty() ? "" : ", ") + key.key;
+  return all;
+}
+
+std::string presence(const SectionEntry& section) {
+  return section.optional ? "Optional: without it, none of this is done." : "";
+}
+
+std::string again(const SectionEntry& section) { return "Any of these keys of [" + section.again + "]: "; }
+
+void print_text(const std::vector<SectionEntry>& sections) {
+  constexpr std::size_t width = 100;
+  for (const auto& section : sections) {
+    fmt::print("{}[{}]\n{}", &section == sections.data() ? "" : "\n", section.name,
+               wrapped(section.meaning + ". " + presence(section), "  ", width));
+    if (!section.again.empty()) {
+      fmt::print("{}", wrapped(again(section) + names(section) + ".", "  ", width));
+      continue;
+    }
+    for (const auto& key : section.keys) {
+      fmt::print("  {}\n{}{}{}", key.key, wrapped(key.meaning + ".", "      ", width),
+                 wrapped("value: " + key.values, "      ", width),
+                 wrapped("default: " + key.fallback, "      ", width));
+    }
+  }
+}
+
+/// In a cell of a table.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|' || c == '*') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+void print_markdown(const std::vector<SectionEntry>& sections) {
+  fmt::print(
+      "# The experiment file\n\n"
+      "Every section and key, as the code reads them: made by `taugrid keys --markdown`, and compared with "
+      "it by the "
+      "tests.\n"
+      "The file is TOML; paths in it are relative to its folder. `--set SECTION.KEY=VALUE` sets a key for "
+      "one run. What\n"
+      "is unknown is refused, with the nearest name. `RUN/config.toml` has every key with the value in "
+      "force. A plain "
+      "name has\nat most 64 letters, digits, `.`, `-` and single `_`, and begins with a letter or digit.\n");
+  for (const auto& section : sections) {
+    fmt::print("\n## [{}]\n\n{}.{}{}\n\n", section.name, section.meaning, section.optional ? " " : "",
+               presence(section));
+    if (!section.again.empty()) {
+      fmt::print("{}`{}`.\n", again(section), names(section));
+      continue;
+    }
+    if (section.keys.empty()) continue;
+    fmt::print("| key | value | default | meaning |\n| --- | --- | --- | --- |\n");
+    for (const auto& key : section.keys) {
+      fmt::print("| `{}` | {} | {} | {} |\n", key.key, cell(key.values), cell(key.fallback),
+                 cell(key.meaning));
+    }
+  }
+}
+
+}  // namespace
+
+int keys(bool markdown) {
+  const auto sections = reference();
+  markdown ? print_markdown(sections) : print_text(sections);
+  return 0;
+}
+
+}  // namespace taugrid::program

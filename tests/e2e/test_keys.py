@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The reference of the experiment file: `taugrid keys` and docs/experiment.md hold every key that the code reads."""
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import launch
+import pytest
+from world import World
+
+PROJECT = Path(__file__).parents[2]
+READERS = "(?:required_)?(?:integer|real|word|words|name|names|flag|reals|path)|alpha_grid"
+EXPERIMENTS = sorted((PROJECT / "jobs" / "experiments").rglob("*.toml"))
+
+
+def keys(*arguments: str) -> str:
+    done = subprocess.run([launch.PROGRAM, "keys", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout
+
+
+def entries() -> dict[str, dict[str, tuple[str, str, str]]]:
+    """Section, key: values, default, meaning."""
+    found: dict[str, dict[str, tuple[str, str, str]]] = {}
+    for line in keys("--markdown").splitlines():
+        if line.startswith("## ["):
+            section = found.setdefault(line[4:-1], {})
+        elif line.startswith("| `"):
+            key, *rest = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
+            section[key.strip("`")] = tuple(rest)
+        elif line.startswith("Any of these keys"):
+            section |= dict.fromkeys(line.split("`")[1].split(", "), ("", "", ""))
+    return found
+
+
+def used(table: dict, name: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and (not name or name == "finetune"):
+            yield from used(value, f"{name}.{key}" if name else key)
+        else:
+            yield name, key
+
+
+def known(section: str, key: str) -> bool:
+    if section.startswith("finetune."):
+        section = "finetune.REGIME"
+    return key in entries().get(section, {})
+
+
+def test_the_document_is_what_the_program_prints() -> None:
+    written = (PROJECT / "docs" / "experiment.md").read_text()
+    assert written == keys("--markdown"), "renew it with: taugrid keys --markdown > docs/experiment.md"
+
+
+def test_the_text_has_the_same_keys() -> None:
+    sections: dict[str, list[str]] = {}
+    for line in keys().splitlines():
+        if line.startswith("["):
+            section = sections.setdefault(line[1:-1], [])
+        elif re.fullmatch(r"  \w+", line):
+            section.append(line.strip())
+    documented = {section: list(keys) for section, keys in entries().items() if section != "finetune.REGIME"}
+    assert documented == {section: keys for section, keys in sections.items() if section != "finetune.REGIME"}
+
+
+def test_every_reader_is_listed() -> None:
+    """Readers that the description does not come by would be missing: each literal key in the sources is there."""
+    listed = {key for section in entries().values() for key in section}
+    others = ("config", "models", "nets", "plan")  # read no experiment files, or no key by its name
+    read = {match for path in (PROJECT / "suite").rglob("*.cpp") if path.parts[-2] not in others
+            for match in re.findall(rf'(?:\.|->)(?:{READERS})\(\s*"(\w+)"', path.read_text())}
+    assert len(read) > 40
+    assert read == listed
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda path: str(path.relative_to(EXPERIMENTS[0].parent)))
+def test_our_experiments_use_listed_keys(experiment: Path) -> None:
+    for section, key in used(tomllib.loads(experiment.read_text())):
+        assert known(section, key), f"{section}.{key}"
+
+
+def test_a_runs_own_configuration_is_listed_with_its_defaults(world: World, run_folder: Path) -> None:
+    resolved = tomllib.loads((run_folder / "config.toml").read_text())
+    given = set(used(tomllib.loads(world.experiment.read_text())))
+    compared = 0
+    for section, key in used(resolved):
+        assert known(section, key), f"{section}.{key}"
+        values, default, meaning = entries()[section].get(key, ("", "", "")) if section in entries() else ("", "", "")
+        if (section, key) in given or not default or not re.fullmatch(r'[\d.e+-]+|".*"|true|false', default):
+            continue
+        assert tomllib.loads(f"x = {default}")["x"] == resolved[section][key], f"{section}.{key}"
+        assert values and meaning
+        compared += 1
+    assert compared >= 15

@@ -1,0 +1,56 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Citation, changelog and container recipe agree with the project."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+PROJECT = Path(__file__).parents[2]
+STEPS = ("FROM", "ENV", "RUN", "WORKDIR", "COPY", "CMD")  # fresh_root.sh knows no others
+
+
+def version() -> str:
+    found = re.search(r"project\(taugrid VERSION ([\d.]+)", (PROJECT / "CMakeLists.txt").read_text())
+    assert found
+    return found[1]
+
+
+def recipe() -> list[tuple[str, str]]:
+    lines = (PROJECT / "Containerfile").read_text().splitlines()
+    return [tuple(line.split(maxsplit=1)) for line in lines if line and not line.startswith("#")]
+
+
+def test_the_citation_has_what_its_format_asks_for() -> None:
+    citation = yaml.safe_load((PROJECT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= citation.keys()
+    for entry in (citation, *citation["references"]):
+        assert entry["title"] and all("name" in author or "family-names" in author for author in entry["authors"])
+    assert str(citation["version"]) == version()
+    assert citation["license"] == "Apache-2.0"
+
+
+def test_versions_agree() -> None:
+    analysis = tomllib.loads((PROJECT / "analysis" / "pyproject.toml").read_text())
+    assert analysis["project"]["version"] == version()
+    newest = re.search(r"^## ([\d.]+)", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest and newest[1] == version()
+
+
+def test_the_recipe_is_the_readmes_commands_and_nothing_else() -> None:
+    steps = recipe()
+    assert {step for step, _ in steps} <= set(STEPS)
+    assert steps[0] == ("FROM", "debian:12")
+    assert ("RUN", "bash jobs/setup.sh --data --tests") in steps
+    assert steps[-1] == ("CMD", '["bash", "jobs/quickstart.sh"]')
+    (apt,) = [text for step, text in steps if step == "RUN" and "apt-get" in text]
+    assert apt.split("--no-install-recommends ")[1].split() == ["ca-certificates", "git"]
+
+
+def test_links_of_the_documents_lead_somewhere() -> None:
+    for document in [*PROJECT.glob("*.md"), *(PROJECT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+            assert "://" in target or (document.parent / target).exists(), f"{document}: {target}"
