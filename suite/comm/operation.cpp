@@ -63,6 +63,9 @@ Doing::~Doing() {
   slot.length.store(static_cast<std::uint32_t>(length_before_), std::memory_order_release);
 }
 
+Waiting::Waiting(std::string_view what) : doing_(what) { ++detail::my_slot().waits; }
+Waiting::~Waiting() { --detail::my_slot().waits; }
+
 std::string current_operation() {
   const auto failed = failed_operation().text();
   return failed.empty() ? detail::my_slot().operation() : failed;

@@ -17,6 +17,7 @@ struct RunOptions {
   std::optional<double> time_limit_minutes;
   std::string device = "auto";
   double collective_limit = 600;  ///< seconds
+  double stop_within = 240;       ///< seconds
   bool dry_run = false;
   std::filesystem::path json;  ///< of the timeline; empty: none
   std::string command_line;

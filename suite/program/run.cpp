@@ -100,6 +100,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
 void compute(comm::Runtime& runtime, const RunOptions& options) {
   runtime.check_launcher();
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
+  runtime.limit_stops(std::chrono::duration<double>(options.stop_within));
   auto config = config::Config::load(options.experiment, options.overrides);
   study::Study study(config, nullptr, runtime.device(), runtime.ranks_on_host());
   const auto experiments = experiments::make_experiments(config, study);
