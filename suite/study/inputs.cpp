@@ -4,7 +4,6 @@
 // way to them from the run folder.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
+#include "suite/store/atomic_file.hpp"
 #include "suite/study/study.hpp"
 
 namespace taugrid::study {
@@ -80,10 +80,9 @@ void link_to(const fs::path& target, const fs::path& link) {
   const auto status = fs::symlink_status(link, error);
   if (fs::exists(status) && !fs::is_symlink(status)) return;  // the run's own
   if (fs::is_symlink(status) && fs::read_symlink(link, error) == target) return;
-  fs::create_directories(link.parent_path(), error);
-  const auto temporary =
-      link.parent_path() / fmt::format(".{}.partial.{}", link.filename().string(), getpid());
-  fs::remove(temporary, error);
+  store::create_folders(link.parent_path());
+  const auto temporary = store::temporary_name(link);
+  error.clear();
   fs::create_symlink(target, temporary, error);
   if (!error) fs::rename(temporary, link, error);
   if (error)
