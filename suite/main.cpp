@@ -71,6 +71,9 @@ int start(int argc, char** argv) {
          "it is, with a line that says which rank had not come to a safe point; less than the notice that the\n"
          "batch system gives [240]")
       ->check(CLI::PositiveNumber);
+  run->add_flag("--mixed", options.mixed,
+                "Go on although other units were computed by another device, processor, LibTorch or revision;\n"
+                "results.h5 then says so");
   run->add_flag("--dry-run", options.dry_run,
                 "Check the experiment, list its inputs (what is missing, and where it is expected) and its\n"
                 "work; compute nothing");

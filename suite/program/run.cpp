@@ -5,8 +5,6 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <fstream>
-#include <set>
 
 #include "suite/comm/failure.hpp"
 #include "suite/comm/runtime.hpp"
@@ -15,35 +13,42 @@
 #include "suite/experiments/experiment.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
+#include "suite/program/record.hpp"
 #include "suite/schedule/scheduler.hpp"
 #include "suite/store/atomic_file.hpp"
+#include "suite/store/input_file.hpp"
 #include "taugrid_version.hpp"
 
 namespace taugrid::program {
 namespace {
 
-/// The run's first start, kept over restarts.
-std::string started_utc(const std::filesystem::path& folder, bool writer) {
-  const auto path = folder / "started_utc";
+/// The run's first start, kept over restarts. Rank 0 alone looks, and alone needs it.
+std::string started_utc(const comm::Communicator& world, const std::filesystem::path& folder) {
   std::string text;
-  if (std::ifstream in(path); in && std::getline(in, text)) return text;
-  text = utc_now();
-  if (writer) store::write_atomically(path, text + "\n");
+  schedule::on_first_rank(world, "start of the run", [&] {
+    const auto path = folder / "started_utc";
+    text = store::InputFile::text(path).value_or("");
+    text = text.substr(0, text.find('\n'));
+    if (!text.empty()) return;
+    text = utc_now();
+    store::write_atomically(path, text + "\n");
+  });
   return text;
 }
 
 void write_results(comm::Runtime& runtime, const study::Study& study,
                    const experiments::Experiments& experiments, const schedule::RunFolder& folder,
-                   const std::vector<schedule::WorkUnit>& units, const std::string& command_line,
-                   const std::string& started) {
+                   const std::vector<schedule::WorkUnit>& units, const Finish& finish, bool mixed,
+                   const std::string& command_line, const std::string& started) {
   const comm::Doing doing("writing results.h5");
-  store::ResultsWriter out(folder.path() / "results.h5", runtime.world());
+  store::ResultsWriter out(folder.path() / "results.h5", runtime.world(), &runtime.stop());
   out.attribute("/", "schema_version", std::int64_t{1});
   out.attribute("/", "taugrid_version", std::string(version));
   out.attribute("/", "git_revision", std::string(git_revision));
   out.attribute("/", "command_line", command_line);
   out.attribute("/", "started_utc", started);
   out.attribute("/", "finished_utc", utc_now());
+  out.attribute("/", "units_digest", finish.digest);
 
   std::vector<std::string> names;
   std::vector<std::int64_t> classes, pairs;
@@ -69,16 +74,15 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   const experiments::Finished finished{folder, runtime.world()};
   for (const auto& experiment : experiments) experiment->write(out, finished);
 
-  std::vector<store::UnitRow> rows;
-  for (const auto& unit : units) {
-    const auto metadata = folder.read_metadata(unit.key);
-    rows.push_back(
-        {unit.key, std::stoi(metadata.at("rank")), std::stod(metadata.at("seconds")), metadata.at("device")});
-  }
-  out.units(rows);
+  out.units(finish.rows);
 
-  for (const auto& [name, value] : versions()) out.attribute("/provenance", name, value);
-  for (const auto& [name, value] : launcher_variables()) out.attribute("/provenance", name, value);
+  const auto& world = runtime.world();
+  for (const auto& [name, value] : of_first_rank(world, versions(), "versions"))
+    out.attribute("/provenance", name, value);
+  for (const auto& [name, value] : of_first_rank(world, launcher_variables(), "the launcher's variables"))
+    out.attribute("/provenance", name, value);
+  out.attribute("/provenance", "computed_by", finish.computed_by);
+  out.attribute("/provenance", "mixed", std::int64_t{mixed});
   out.attribute("/provenance", "seed", static_cast<std::int64_t>(study.settings.seed));
   out.attribute("/provenance", "ranks", static_cast<std::int64_t>(runtime.world().size()));
   out.attribute("/provenance", "ranks_per_unit", static_cast<std::int64_t>(study.settings.ranks_per_unit));
@@ -116,9 +120,16 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
 
   const auto path =
       options.run_dir.empty() ? std::filesystem::path("runs") / study.settings.name : options.run_dir;
-  const schedule::RunFolder folder(runtime.world(), path, config.resolved());
+  schedule::RunFolder::Care care;
+  care.lost = [&runtime](const std::string& problem) { comm::fail_now(runtime, problem); };
+  const schedule::RunFolder folder(runtime.world(), path, config.resolved(), care);
   study.vectors.set_folder(folder.path());
-  folder.require_same_inputs(runtime.world(), study::inputs_of(study, runtime.world()));
+  std::vector<std::filesystem::path> inputs;
+  for (const auto& experiment : experiments) {
+    for (auto& file : experiment->inputs()) inputs.push_back(std::move(file));
+  }
+  folder.require_same_inputs(runtime.world(), study::inputs_of(study, inputs, runtime));
+  const auto makers = admit(runtime, folder, options.mixed);
   schedule::on_first_rank(runtime.world(), "links to the inputs", [&] {
     study::link_inputs(study, folder.path(), config.has("pretrain"));
   });
@@ -129,18 +140,25 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
     fmt::print(stderr, "{}", runtime.banner());
   }
   runtime.print_warnings();
-  const auto started = started_utc(folder.path(), first);
+  const auto started = started_utc(runtime.world(), folder.path());
 
   std::vector<schedule::WorkUnit> units;
   for (const auto& experiment : experiments) experiment->add_units(units, folder);
   schedule::Options how;
   how.ranks_per_unit = study.settings.ranks_per_unit;
+  how.header["computed_by"] = computed_by(runtime);
   const auto report = schedule::run_units(runtime, folder, units, how);
 
+  // Rank 0 alone reads the headers: of 10,000 units on 512 ranks, all would open five million files.
   const auto results = folder.path() / "results.h5";
-  if (report.computed > 0 ||
-      !runtime.world().agree(std::filesystem::exists(results), "looking for results.h5")) {
-    write_results(runtime, study, experiments, folder, units, options.command_line, started);
+  Finish finish;
+  bool up_to_date = false;
+  schedule::on_first_rank(runtime.world(), "headers of the units", [&] {
+    finish = read_finished(folder, units);
+    up_to_date = made_of(results, finish.digest);
+  });
+  if (runtime.world().patient_broadcast(up_to_date ? 1 : 0, 0, "whether results.h5 is up to date") == 0) {
+    write_results(runtime, study, experiments, folder, units, finish, makers.size() > 1, options.command_line, started);
   }
   if (first) {
     fmt::print(stderr, "taugrid: {} units computed, {} found finished, {:.1f} s\n", report.computed,

@@ -18,9 +18,11 @@
 
 #include "suite/comm/operation.hpp"
 #include "suite/error.hpp"
+#include "suite/hash.hpp"
 #include "suite/schedule/detail/dealer.hpp"
 #include "suite/schedule/rank_log.hpp"
 #include "suite/store/atomic_file.hpp"
+#include "suite/store/mapped_file.hpp"
 
 namespace taugrid::schedule {
 
@@ -44,6 +46,15 @@ void require_same_units(const comm::Communicator& world, const std::vector<WorkU
 void discard_scratch(const std::filesystem::path& scratch) {
   std::error_code ignored;
   std::filesystem::remove_all(scratch, ignored);
+}
+
+std::string digest_of(const store::TensorFile& file) {
+  auto hash = fnv_start;
+  for (const auto& [name, tensor] : file.tensors) {
+    const auto plain = tensor.detach().cpu().contiguous();
+    hash = fnv1a(plain.const_data_ptr(), plain.nbytes(), fnv1a(name, hash));
+  }
+  return hexadecimal(hash);
 }
 
 // Of jobs that were killed just after a commit. One look at the folder: of 10,000 units few have any.
@@ -179,6 +190,7 @@ class Worker {
     store::TensorFile file;
     try {
       file = unit.compute(context);
+      require_unchanged_inputs(group);
     } catch (const Interrupted& stopped) {
       log_.info(fmt::format("interrupted {}: {}", unit.key, stopped.what()));
       return false;
@@ -192,12 +204,25 @@ class Worker {
       file.metadata["rank"] = std::to_string(runtime_.world().rank());
       file.metadata["seconds"] = fmt::format("{:.6f}", seconds);
       file.metadata["device"] = runtime_.mine().device;
+      file.metadata["digest"] = digest_of(file);
       file.metadata.insert(options_.header.begin(), options_.header.end());
       folder_.commit(unit.key, file);
       discard_scratch(context.scratch);
     }
     log_.info(fmt::format("end {} {:.3f} s", unit.key, seconds));
     return true;
+  }
+
+  // No rank's part of the result may rest on an input that changed.
+  static void require_unchanged_inputs(const comm::Communicator& group) {
+    std::string problem;
+    try {
+      store::require_unchanged();
+    } catch (const InputError& error) {
+      problem = error.what();
+    }
+    if (group.size() > 1) problem = first_problem(group, problem, "inputs as they were");
+    if (!problem.empty()) throw InputError(problem);
   }
 
   std::function<void(double, std::string_view)> progress_of(int number,
