@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -49,8 +50,8 @@ void require_same(const fs::path& run, const char* name, const std::string& text
 void remove_leftovers(const fs::path& run) {
   const auto leftover = [](const fs::directory_entry& entry) {
     const auto name = entry.path().filename().string();
-    return entry.is_regular_file() && name.starts_with('.') && !name.starts_with(".owner") &&
-           name.find(".partial") != std::string::npos;
+    return entry.is_regular_file() && name.starts_with('.') &&
+           (name.find(".partial") != std::string::npos || name.starts_with(".owner."));
   };
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(run)) {
@@ -105,9 +106,14 @@ RunFolder::RunFolder(const comm::Communicator& world, fs::path path, const std::
   const comm::Doing doing("open the run folder");
   auto first = config;
   world.broadcast(first, 0, "configuration");
-  if (const auto problem = first_problem(world, first == config ? "" : fmt::format(
-          "reads another configuration than rank 0 ({}): the ranks see different files",
-          fmt::join(config::difference(first, config), "; ")), "configuration"); !problem.empty())
+  if (const auto problem = first_problem(
+          world,
+          first == config
+              ? ""
+              : fmt::format("reads another configuration than rank 0 ({}): the ranks see different files",
+                            fmt::join(config::difference(first, config), "; ")),
+          "configuration");
+      !problem.empty())
     throw InputError(problem);
   on_first_rank(world, "outcome of opening the run folder", [&] {
     create_folders(path_);
@@ -142,6 +148,19 @@ fs::path RunFolder::scratch_path(std::string_view key) const { return path_ / "s
 
 bool RunFolder::committed(std::string_view key) const { return find_metadata(key).has_value(); }
 
+std::vector<bool> RunFolder::committed(const std::vector<std::string>& keys) const {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path_ / "units"))
+    names.insert(entry.path().filename().string());
+  std::vector<bool> found;
+  for (const auto& key : keys) {
+    const auto path = unit_path(key);
+    const bool listed = names.contains(path.filename().string());
+    found.push_back(listed && store::wait_for(path, unseen_) && committed(key));
+  }
+  return found;
+}
+
 std::optional<RunFolder::Metadata> RunFolder::find_metadata(std::string_view key) const {
   try {
     auto header = detail::read_header(unit_path(key));
@@ -165,11 +184,11 @@ void RunFolder::set_aside(std::string_view key, const std::string& problem) cons
 namespace {
 
 template <class Read>
-auto reading(std::string_view key, const fs::path& path, std::chrono::duration<double> unseen, const Read& read) {
+auto reading(std::string_view key, const fs::path& path, std::chrono::duration<double> unseen,
+             const Read& read) {
   const comm::Doing doing(fmt::format("read unit {}", key));
   try {
     store::wait_for(path, unseen);
-    const store::InputFile open(path);  // says why it cannot be opened, after some patience
     return read();
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("unit {} cannot be read: {}", key, error.what()));
@@ -180,12 +199,18 @@ auto reading(std::string_view key, const fs::path& path, std::chrono::duration<d
 
 store::TensorFile RunFolder::read_unit(std::string_view key) const {
   const auto path = unit_path(key);
-  return reading(key, path, unseen_, [&] { return store::read_safetensors(path); });
+  return reading(key, path, unseen_, [&] {
+    const store::InputFile readable(path);  // says why it cannot be opened, after some patience
+    return store::read_safetensors(path);
+  });
 }
 
 at::Tensor RunFolder::read_tensor(std::string_view key, const std::string& name) const {
   const auto path = unit_path(key);
-  return reading(key, path, unseen_, [&] { return store::read_tensor(path, name); });
+  return reading(key, path, unseen_, [&] {
+    const store::InputFile readable(path);
+    return store::read_tensor(path, name);
+  });
 }
 
 RunFolder::Metadata RunFolder::read_metadata(std::string_view key) const {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "suite/comm/communicator.hpp"
 #include "suite/schedule/detail/hold.hpp"
@@ -64,6 +65,8 @@ class RunFolder {
   /// Whether the unit's file is there and whole; a truncated one is reported, set aside as *.broken, and
   /// false. Throws store::ReadFailure where it cannot be read: that makes it no broken one. One rank.
   bool committed(std::string_view key) const;
+  /// committed() of each key; a name that the folder lists and that cannot be opened yet is waited for. One rank.
+  std::vector<bool> committed(const std::vector<std::string>& keys) const;
   /// The same, and the text entries of its header.
   std::optional<Metadata> find_metadata(std::string_view key) const;
   /// Renames the unit's file to *.broken, and says why.

@@ -74,9 +74,10 @@ std::string find_committed(const comm::Communicator& world, const RunFolder& fol
   std::string flags(units.size(), '0');
   on_first_rank(world, "check of the units", [&] {
     check_units(units, [&](const std::string& key) { return folder.committed(key); });
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      if (folder.committed(units[i].key)) flags[i] = '1';
-    }
+    std::vector<std::string> keys;
+    for (const auto& unit : units) keys.push_back(unit.key);
+    const auto found = folder.committed(keys);
+    std::transform(found.begin(), found.end(), flags.begin(), [](bool there) { return there ? '1' : '0'; });
     discard_leftover_scratch(folder, units, flags);
   });
   world.broadcast(flags, 0, "committed units");
