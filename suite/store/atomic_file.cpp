@@ -58,8 +58,10 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
   static std::random_device random;
   std::array<char, 17> tail{};
   std::snprintf(tail.data(), tail.size(), "%08x%08x", random(), random());
-  return path.parent_path() / ("." + path.filename().string().substr(0, kept) + ".partial." +
-                               std::string(host.data()).substr(0, kept_of_host) + "." + tail.data());
+  host[kept_of_host] = '\0';
+  std::string name = ".";
+  name.append(path.filename().string(), 0, kept).append(".partial.").append(host.data());
+  return path.parent_path() / name.append(".").append(tail.data());
 }
 
 void create_folders(const std::filesystem::path& folder) {

@@ -3,8 +3,8 @@
 #include "suite/schedule/run_folder.hpp"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 #include <sys/resource.h>
+#include <torch/torch.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -135,7 +135,8 @@ TEST_F(Folder, AUnitThatCannotBeReadIsNoBrokenOne) {
       run.committed("a");
       ADD_FAILURE() << "no error";
     } catch (const store::ReadFailure& failure) {
-      EXPECT_NE(std::string(failure.what()).find("a.safetensors: cannot be read: Too many levels"), std::string::npos)
+      EXPECT_NE(std::string(failure.what()).find("a.safetensors: cannot be read: Too many levels"),
+                std::string::npos)
           << failure.what();
     }
     EXPECT_TRUE(fs::is_symlink(path)) << "set aside";
@@ -223,7 +224,8 @@ TEST_F(Folder, AJobWhoseFolderWasTakenOverEnds) {
 TEST_F(Folder, ARankThatReadsAnotherConfigurationIsNamed) {
   if (world.size() == 1) GTEST_SKIP();
   const auto text = problem(world.rank() == 1 ? "seed = 2\n" : "seed = 1\n");
-  EXPECT_NE(text.find("rank 1: reads another configuration than rank 0 (seed: 1 -> 2)"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 1: reads another configuration than rank 0 (seed: 1 -> 2)"), std::string::npos)
+      << text;
 }
 
 TEST_F(Folder, AUnitWithOffsetsThatAreNoneIsSetAside) {
