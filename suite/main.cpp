@@ -65,6 +65,15 @@ int start(int argc, char** argv) {
          "Seconds after which a collective counts as hung and all ranks end, with a line that says which\n"
          "ranks are missing; more for slow networks or very unequal ranks [600]")
       ->check(CLI::PositiveNumber);
+  run->add_option(
+         "--stop-within", options.stop_within,
+         "Seconds after a stop request (a signal, the time limit) after which the job ends with exit code 75 as\n"
+         "it is, with a line that says which rank had not come to a safe point; less than the notice that the\n"
+         "batch system gives [240]")
+      ->check(CLI::PositiveNumber);
+  run->add_flag("--mixed", options.mixed,
+                "Go on although other units were computed by another device, processor, LibTorch or revision;\n"
+                "results.h5 then says so");
   run->add_flag("--dry-run", options.dry_run,
                 "Check the experiment, list its inputs (what is missing, and where it is expected) and its\n"
                 "work; compute nothing");

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <random>
 #include <stdexcept>
 
 #include "suite/comm/communicator.hpp"
@@ -23,9 +24,11 @@ namespace {
 Slot own_slot;
 std::atomic<Slot*> slot{&own_slot};
 
-Board* map(int descriptor, std::size_t bytes) {
+Board* map(int descriptor, std::size_t bytes, int& error) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  return address == MAP_FAILED ? nullptr : static_cast<Board*>(address);
+  if (address != MAP_FAILED) return static_cast<Board*>(address);
+  error = errno;
+  return nullptr;
 }
 
 }  // namespace
@@ -54,14 +57,14 @@ Board* share_board(MPI_Comm host) {
   Board* board = nullptr;
   int error = 0;
   if (rank == 0) {
-    fmt::format_to_n(name.data(), name.size() - 1, "/taugrid-{}", getpid());
-    shm_unlink(name.data());  // left by a killed program that had the same process number
+    // Two containers that share /dev/shm may have the same process number: the random part tells them apart.
+    std::random_device random;
+    fmt::format_to_n(name.data(), name.size() - 1, "/taugrid-{}-{:08x}{:08x}", getpid(), random(), random());
     descriptor = shm_open(name.data(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    // posix_fallocate: a full /dev/shm shows here and not as SIGBUS later.
-    if (descriptor >= 0 && posix_fallocate(descriptor, 0, static_cast<off_t>(bytes)) == 0) {
-      board = map(descriptor, bytes);
-    }
-    error = errno;
+    error = descriptor < 0 ? errno : 0;
+    // posix_fallocate: a full /dev/shm shows here and not as SIGBUS later. It returns its error.
+    if (descriptor >= 0) error = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+    if (error == 0) board = map(descriptor, bytes, error);
     if (board != nullptr) {
       new (board) Board;
       for (int i = 1; i < size; ++i) {
@@ -72,8 +75,8 @@ Board* share_board(MPI_Comm host) {
   check_mpi(MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, host), "MPI_Bcast");
   if (rank != 0) {
     descriptor = shm_open(name.data(), O_RDWR | O_CLOEXEC, 0600);
-    board = descriptor >= 0 ? map(descriptor, bytes) : nullptr;
-    error = errno;
+    error = descriptor < 0 ? errno : 0;
+    if (error == 0) board = map(descriptor, bytes, error);
   }
   if (descriptor >= 0) {
     close(descriptor);
@@ -86,7 +89,7 @@ Board* share_board(MPI_Comm host) {
   if (ok == 0) {
     throw std::runtime_error(
         fmt::format("no shared memory among the ranks of this host: {}",
-                    board == nullptr ? std::strerror(error) : "another rank could not map it"));
+                    error != 0 ? std::strerror(error) : "another rank could not map it"));
   }
   return board;
 }

@@ -27,7 +27,7 @@ Entry::Entry(const std::shared_ptr<Group>& group, std::string_view what) {
   slot.group.store(group->id);
   slot.sequence.store(number);
   const std::scoped_lock lock(list().mutex);
-  list().entries.push_back({std::string(what), group, number, steady_seconds(), {}});
+  list().entries.push_back({std::string(what), group, number, running_seconds(), {}});
   entry_ = std::prev(list().entries.end());
 }
 

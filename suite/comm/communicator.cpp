@@ -173,7 +173,7 @@ void Communicator::barrier(std::string_view what) const {
 }
 
 void Communicator::patient_barrier(std::string_view what) const {
-  const Doing doing(what);
+  const Waiting waiting(what);
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
   wait_patiently(request, "MPI_Ibarrier");
@@ -229,7 +229,7 @@ void Communicator::broadcast(std::string& text, int root, std::string_view what)
 }
 
 std::int64_t Communicator::patient_broadcast(std::int64_t value, int root, std::string_view what) const {
-  const Doing doing(what);
+  const Waiting waiting(what);
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibcast(&value, 1, MPI_INT64_T, root, comm_, &request), "MPI_Ibcast");
   wait_patiently(request, "MPI_Ibcast");
@@ -278,7 +278,7 @@ Reduction Communicator::begin_all_reduce_sum(const at::Tensor& tensor, std::stri
       })));
   return Reduction(
       [done, text = std::string(what)] {
-        const Doing doing(text);
+        const Waiting waiting(text);
         done->get();
       },
       times);
@@ -308,7 +308,7 @@ Communicator::Foreign::Foreign(const Communicator& comm, std::string_view what)
 Communicator::Foreign::~Foreign() = default;
 
 Communicator Communicator::among(const std::vector<int>& ranks, int tag, std::string_view what) const {
-  const Doing doing(what);
+  const Waiting waiting(what);
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   check_mpi(MPI_Comm_group(comm_, &all), "MPI_Comm_group");
   check_mpi(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some), "MPI_Group_incl");

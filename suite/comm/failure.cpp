@@ -53,13 +53,15 @@ Outcome attempt(Runtime& runtime, const std::function<void()>& work) {
   }
 }
 
-// How long others may take to end in the same way, before they are ended.
-std::chrono::duration<double> patience(int code) {
+// How long others may take to end in the same way, before they are ended. A limit on stops, where there is one, ends
+// them with a line that names them.
+std::chrono::duration<double> patience(int code, const detail::Monitor& monitor) {
   switch (static_cast<ExitCode>(code)) {
     case ExitCode::bad_input:
       return 1s;
     case ExitCode::resumable:
-      return 30s;
+      if (!monitor.limits_stops()) return 30s;
+      [[fallthrough]];
     default:
       return std::chrono::duration<double>::max();
   }
@@ -74,15 +76,15 @@ int run_guarded(Runtime& runtime, const std::function<void()>& work) {
     self.monitor->end_all(mine.line, mine.code);
   }
 
-  const Doing doing("wait for the other ranks to end");
+  const Waiting waiting("wait for the other ranks to end");
   std::vector<int> codes(runtime.world().size());
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallgather(&mine.code, 1, MPI_INT, codes.data(), 1, MPI_INT, self.control, &request),
             "MPI_Iallgather");
-  const double began = steady_seconds();
+  const double began = running_seconds();
   for (int done = 0; done == 0;) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (done == 0 && steady_seconds() - began > patience(mine.code).count()) {
+    if (done == 0 && running_seconds() - began > patience(mine.code, *self.monitor).count()) {
       self.monitor->end_all(mine.line, mine.code);
     }
     if (done == 0) {

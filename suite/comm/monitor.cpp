@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <type_traits>
 
 #include "suite/comm/stop.hpp"
+#include "suite/error.hpp"
 
 namespace taugrid::comm::detail {
 
@@ -22,7 +24,29 @@ using namespace std::chrono_literals;
 
 namespace {
 
-enum Tag { way_tag = 1, claim_tag, verdict_tag, known_tag, stop_tag, hush_tag, question_tag, answer_tag };
+enum Tag {
+  way_tag = 1,
+  claim_tag,
+  verdict_tag,
+  known_tag,
+  stop_tag,
+  hush_tag,
+  question_tag,
+  answer_tag,
+  leave_tag
+};
+
+// The monitor looks at the clock ten times a second. Where it was away for longer than this, the process
+// stood still for the rest: a busy machine may take as long, and nobody ran then either.
+constexpr double standstill = 1;
+std::atomic<double> looked{std::numeric_limits<double>::infinity()};  // at the clock, last; seconds
+std::atomic<double> stood_still{0};                                   // seconds, until then
+
+void look_at_clock() {
+  const double now = steady_seconds();
+  stood_still = stood_still + std::max(0.0, now - looked - standstill);
+  looked = now;
+}
 
 thread_local bool is_monitor = false;
 
@@ -39,6 +63,18 @@ bool alive(int pid) {
 }
 
 }  // namespace
+
+}  // namespace taugrid::comm::detail
+
+namespace taugrid::comm {
+// Never ahead of the monitor by more than it may be away: whoever wakes first after a standstill sees none of
+// it.
+double running_seconds() {
+  return std::min(steady_seconds(), detail::looked + detail::standstill) - detail::stood_still;
+}
+}  // namespace taugrid::comm
+
+namespace taugrid::comm::detail {
 
 // Whether a message of this kind was there. All messages are plain bytes, of like machines.
 template <class Message>
@@ -67,6 +103,7 @@ Monitor::Monitor(Place place) : place_(std::move(place)) {
 
 Monitor::~Monitor() {
   thread_ = {};  // ends it, before what it uses
+  looked = std::numeric_limits<double>::infinity();
   for (const auto& other : others_) {
     if (other.fd >= 0) {
       close(other.fd);
@@ -87,6 +124,7 @@ void Monitor::meet_rank_0() const {
 
 void Monitor::watch(const std::stop_token& token) {
   is_monitor = true;
+  look_at_clock();
   while (!token.stop_requested()) {
     if (rank_ == 0 && steady_seconds() >= deadline_) {
       StopRequest(&place_.board->stop).request(StopRequest::time_limit);
@@ -96,7 +134,10 @@ void Monitor::watch(const std::stop_token& token) {
       pass_on();
     }
     look_around();
+    leave_if_told();
+    look_at_clock();
     look_for_hangs();
+    look_for_late_ranks();
   }
 }
 
@@ -144,12 +185,43 @@ void Monitor::look_at(const Slot& other) {
 
 void Monitor::look_for_hangs() {
   const double limit = limit_;
-  if (const auto hung = entered_before(steady_seconds() - limit)) {
+  if (const auto hung = entered_before(running_seconds() - limit)) {
     end_all(
         fmt::format("taugrid: rank {} ({}) waited {:.3g} s in {} (while doing: {}): {}", rank_, place_.host,
                     limit, hung->what, place_.board->slots[place_.local_rank].operation(), missing(*hung)),
         1);
   }
+}
+
+void Monitor::look_for_late_ranks() {
+  const int reason = place_.board->stop;
+  if (rank_ != 0 || reason == 0) return;
+  if (stop_seen_ < 0) stop_seen_ = running_seconds();
+  const double limit = stop_limit_;
+  if (running_seconds() - stop_seen_ < limit) return;
+  leave_all(fmt::format("taugrid: stopped: {:.3g} s after {}, {}; run again to continue", limit,
+                        StopRequest(&place_.board->stop).reason(), late_ranks()),
+            static_cast<int>(ExitCode::resumable));
+}
+
+// "rank 3 (node7) had come to no safe point, which is doing: …". A rank that waits for others is not to
+// blame, unless all wait.
+std::string Monitor::late_ranks() {
+  std::vector<Question> questions;
+  for (int rank = 0; rank < static_cast<int>(place_.leaders.size()); ++rank)
+    questions.push_back({0, 0, rank});
+  auto answers = ask(questions);
+  if (std::any_of(answers.begin(), answers.end(), [](const Answer& each) { return !each.waits; }))
+    std::erase_if(answers, [](const Answer& each) { return each.waits; });
+  constexpr std::size_t shown = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(shown, answers.size()); ++i) {
+    const std::string host = answers[i].host;
+    text += fmt::format("{}rank {}{} had come to no safe point, {}", i == 0 ? "" : "; ", answers[i].rank,
+                        host.empty() ? "" : " (" + host + ")", answers[i].text);
+  }
+  if (answers.size() > shown) text += fmt::format("; and {} more", answers.size() - shown);
+  return text;
 }
 
 // "missing rank 3, which is doing: …", of the group's ranks that have not come.
@@ -168,11 +240,13 @@ std::string Monitor::missing(const Entered& collective) {
 }
 
 Monitor::Answer Monitor::answer_of(const Question& question) const {
-  Answer answer{question.rank, false, "which runs no longer"};
+  Answer answer{question.rank, false, true, {}, "which runs no longer"};
   for (int i = 0; i < place_.local_size; ++i) {
     const auto& slot = place_.board->slots[i];
     if (slot.rank != question.rank || slot.left) continue;
     answer.reached = slot.reached(question.group, question.number);
+    answer.waits = slot.waits > 0;
+    place_.host.copy(answer.host, sizeof answer.host - 1);
     const auto text = "which is doing: " + slot.operation();
     answer.text[text.copy(answer.text, sizeof answer.text - 1)] = '\0';
   }
@@ -189,7 +263,7 @@ std::vector<Monitor::Answer> Monitor::ask(const std::vector<Question>& questions
       answers[i] = answer_of(questions[i]);
       continue;
     }
-    answers[i] = {questions[i].rank, false, "whose host gives no answer"};
+    answers[i] = {questions[i].rank, false, false, {}, "whose host gives no answer"};
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Isend(&questions[i], sizeof questions[i], MPI_BYTE, leader, question_tag, place_.control, &request);
     requests.push_back(request);
@@ -278,6 +352,9 @@ void Monitor::answer() {
   while (take(hush_tag, message, from)) {
     place_.board->claimed = Board::elsewhere;  // also over a claim that waits for its verdict
   }
+  while (take(leave_tag, message, from)) {
+    place_.board->leave = message;
+  }
   for (Question question; take(question_tag, question, from);) {
     const auto mine = answer_of(question);
     MPI_Send(&mine, sizeof mine, MPI_BYTE, from, answer_tag, place_.control);
@@ -320,6 +397,7 @@ void Monitor::pause(std::chrono::milliseconds time) {
       answer();
       pass_on();
     }
+    leave_if_told();
     std::this_thread::sleep_for(1ms);
   }
 }
@@ -333,6 +411,29 @@ bool Monitor::take_over() const {
   }
   const auto& speaker = board.slots[who - 1];
   return can_see(speaker) && !alive(speaker.pid) && !board.said && board.claim(place_.local_rank + 1, who);
+}
+
+// Each rank leaves by itself, with the same code: where one aborted instead, some launchers would show the
+// others' deaths. On rank 0.
+void Monitor::leave_all(const std::string& line, int code) {
+  if (!claim()) end_all(line, code);  // another speaks, and ends us
+  const auto text = line + "\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+  place_.board->said = true;
+  wait_until_hushed();
+  tell_other_hosts(leave_tag, code);
+  place_.board->leave = code;
+  const auto end = std::chrono::steady_clock::now() + 300ms;  // the messages are sent meanwhile
+  while (std::chrono::steady_clock::now() < end) {
+    answer();
+    std::this_thread::sleep_for(1ms);
+  }
+  std::_Exit(code);
+}
+
+void Monitor::leave_if_told() const {
+  const int code = place_.board->leave;
+  if (code != 0 && rank_ != 0) std::_Exit(code);
 }
 
 void Monitor::end_all(const std::string& line, int code) {

@@ -23,6 +23,18 @@ class Doing {
   int exceptions_before_;
 };
 
+/// A Doing in which this rank waits for other ranks: it is not the one that holds up a stop.
+class Waiting {
+ public:
+  explicit Waiting(std::string_view what);
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Doing doing_;
+};
+
 /// What this rank is doing; after an exception, what it was doing where the exception was thrown.
 std::string current_operation();
 

@@ -21,6 +21,7 @@
 #include "suite/comm/detail/device.hpp"
 #include "suite/comm/detail/parts.hpp"
 #include "suite/error.hpp"
+#include "suite/hash.hpp"
 
 namespace taugrid::comm {
 
@@ -68,16 +69,24 @@ std::string list_of(const cpu_set_t& cores) {
   return text;
 }
 
+void split_further(MPI_Comm& host, int color) {
+  int rank = 0;
+  MPI_Comm_rank(host, &rank);
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(host, color, rank, &part), "MPI_Comm_split");
+  MPI_Comm_free(&host);
+  host = part;
+}
+
+// Containers of one machine, each with a name of its own, need not share /dev/shm: each is a host.
 MPI_Comm host_ranks(MPI_Comm world, int ranks_per_host) {
   MPI_Comm host = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  split_further(host, static_cast<int>(fnv1a(host_name()) >> 33));
   if (ranks_per_host > 0) {
     int rank = 0;
     MPI_Comm_rank(host, &rank);
-    MPI_Comm part = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split(host, rank / ranks_per_host, rank, &part), "MPI_Comm_split");
-    MPI_Comm_free(&host);
-    host = part;
+    split_further(host, rank / ranks_per_host);
   }
   return host;
 }
@@ -246,6 +255,9 @@ void Runtime::set_time_limit(std::chrono::duration<double> limit) {
 
 void Runtime::limit_collectives(std::chrono::duration<double> limit) {
   parts_->monitor->limit_collectives(limit.count());
+}
+void Runtime::limit_stops(std::chrono::duration<double> limit) {
+  parts_->monitor->limit_stops(limit.count());
 }
 at::Device Runtime::device() const { return parts_->start.device.place; }
 

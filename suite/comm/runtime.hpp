@@ -42,8 +42,12 @@ class Runtime {
   /// Requests a stop once `limit` has passed since this object was made.
   void set_time_limit(std::chrono::duration<double> limit);
   /// Ends all ranks, with a line that names the operation and the missing ranks, when a collective of any
-  /// communicator takes longer; waits that are called patient have no limit.
+  /// communicator takes longer; waits that are called patient have no limit. Time in which the job stood still
+  /// (SIGSTOP, Slurm's SUSPEND) does not count, here and below.
   void limit_collectives(std::chrono::duration<double> limit);
+  /// Ends all ranks with exit code 75, and a line that names those that came to no safe point, when a stop was
+  /// requested longer ago; without a limit, they are waited for.
+  void limit_stops(std::chrono::duration<double> limit);
   /// Where this rank computes.
   at::Device device() const;
   /// Seconds since this object was made.

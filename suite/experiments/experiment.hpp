@@ -41,6 +41,8 @@ class Experiment {
   /// Writes its groups of results.h5. Collective over all ranks.
   virtual void write(store::ResultsWriter& out, const Finished& done) const = 0;
 
+  /// Files beside the study's on which its numbers depend.
+  virtual std::vector<std::filesystem::path> inputs() const { return {}; }
   /// Whether a run of this experiment has no others.
   virtual bool alone() const { return false; }
 

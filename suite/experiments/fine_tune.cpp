@@ -9,6 +9,7 @@
 
 #include "suite/error.hpp"
 #include "suite/experiments/support/placement.hpp"
+#include "suite/store/input_file.hpp"
 #include "suite/training/loop.hpp"
 #include "suite/training/trainer.hpp"
 
@@ -27,12 +28,18 @@ class FineTune final : public Experiment {
         units.push_back(
             unit(key::fine_tune(name, study_.tasks.name(t)), tally(name, t), study_.vectors.start_needs(name, t),
                  [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }));
+        units.back().verify = [this, name, t](const auto& header) {
+          return verify(study_.vectors.checkpoint_folder(name, t), header);
+        };
       }
     }
     for (const auto& name : study_.settings.joint_regimes) {
       units.push_back(
           unit(key::joint(name), tally(name, 0), {},
                [this, name](schedule::UnitContext& context) { return compute(name, 0, context); }));
+      units.back().verify = [this, name](const auto& header) {
+        return verify(study_.vectors.joint_folder(name), header);
+      };
     }
   }
 
@@ -74,6 +81,22 @@ class FineTune final : public Experiment {
       tally.stores(traced * n * study_.tasks.readout(b).width(study_.model.encoder()), sizeof(float));
     }
     return tally;
+  }
+
+  /// The checkpoint is the one that the unit made. A file that is there and cannot be read is an error of its own.
+  static std::string verify(const std::filesystem::path& folder, const std::map<std::string, std::string>& header) {
+    const auto expected = header.find("fingerprint");
+    if (expected == header.end()) return "";
+    for (const auto* part : {"config.json", "model.safetensors"}) {
+      if (!store::wait_for(folder / part, std::chrono::seconds(2))) return "its checkpoint " + (folder / part).string() + " is gone";
+      const store::InputFile readable(folder / part);
+    }
+    try {
+      if (models::fingerprint(models::read_checkpoint(folder).state) == expected->second) return "";
+    } catch (const InputError& error) {
+      return std::string("its checkpoint is wrong (") + error.what() + ")";
+    }
+    return "its checkpoint " + folder.string() + " is another one";
   }
 
   std::int64_t traced_numbers() const {

@@ -42,6 +42,8 @@ class Pretrain final : public Experiment {
 
   bool alone() const override { return true; }  // a run either makes a model or measures one
 
+  std::vector<std::filesystem::path> inputs() const override { return {settings_.pairs}; }
+
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     // A step's scores against the batch's captions cost next to nothing.
     training::Training how{};

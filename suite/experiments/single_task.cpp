@@ -10,6 +10,7 @@
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/support/placement.hpp"
+#include "suite/store/input_file.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -99,7 +100,9 @@ class SingleTask final : public Experiment {
   }
 
   store::TensorFile joint(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
-    const auto state = models::read_checkpoint(study_.vectors.joint_folder(name)).state.to(study_.device);
+    const auto folder = study_.vectors.joint_folder(name);
+    for (const auto* part : {"config.json", "model.safetensors"}) store::wait_for(folder / part);
+    const auto state = models::read_checkpoint(folder).state.to(study_.device);
     return measure(t, context, [&](Split split) {
       const auto batch = study_.sample(name, t, split, points()).batch;
       if (!regime(name).linear) return study_.evaluation.output(context.group, state, t, batch);

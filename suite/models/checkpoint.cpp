@@ -121,9 +121,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& folder) {
 
 void write_checkpoint(const std::filesystem::path& folder, const Encoder& encoder, const State& state,
                       const std::string& start) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw InputError(folder.string() + ": cannot be created: " + error.message());
+  store::create_folders(folder);
   store::write_atomically(folder / "config.json", encoder.config_json());
   store::TensorFile file;
   file.metadata["format"] = "pt";  // what Hugging Face's loader asks for

@@ -17,6 +17,8 @@ struct RunOptions {
   std::optional<double> time_limit_minutes;
   std::string device = "auto";
   double collective_limit = 600;  ///< seconds
+  double stop_within = 240;       ///< seconds
+  bool mixed = false;  ///< units of other devices, revisions, LibTorches and processors may be in the run
   bool dry_run = false;
   std::filesystem::path json;  ///< of the timeline; empty: none
   std::string command_line;

@@ -5,8 +5,6 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <fstream>
-#include <set>
 
 #include "suite/comm/failure.hpp"
 #include "suite/comm/runtime.hpp"
@@ -15,27 +13,32 @@
 #include "suite/experiments/experiment.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
+#include "suite/program/record.hpp"
 #include "suite/schedule/scheduler.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/hdf5.hpp"
+#include "suite/store/input_file.hpp"
 #include "taugrid_version.hpp"
 
 namespace taugrid::program {
 namespace {
 
-/// The run's first start, as its folder says; empty before it.
+/// The run's first start, as its folder says; empty before it. For one rank, as files of others may be seen
+/// late.
 std::string first_start(const std::filesystem::path& folder) {
-  std::string text;
-  if (std::ifstream in(folder / "started_utc"); in) std::getline(in, text);
-  return text;
+  const auto text = store::InputFile::text(folder / "started_utc").value_or("");
+  return text.substr(0, text.find('\n'));
 }
 
-/// The same, kept over restarts.
-std::string started_utc(const std::filesystem::path& folder, bool writer) {
-  auto text = first_start(folder);
-  if (!text.empty()) return text;
-  text = utc_now();
-  if (writer) store::write_atomically(folder / "started_utc", text + "\n");
+/// The same, kept over restarts. Rank 0 alone looks, and alone needs it.
+std::string started_utc(const comm::Communicator& world, const std::filesystem::path& folder) {
+  std::string text;
+  schedule::on_first_rank(world, "start of the run", [&] {
+    text = first_start(folder);
+    if (!text.empty()) return;
+    text = utc_now();
+    store::write_atomically(folder / "started_utc", text + "\n");
+  });
   return text;
 }
 
@@ -59,16 +62,17 @@ void require_own_results(const std::filesystem::path& folder) {
 
 void write_results(comm::Runtime& runtime, const study::Study& study,
                    const experiments::Experiments& experiments, const schedule::RunFolder& folder,
-                   const std::vector<schedule::WorkUnit>& units, const std::string& command_line,
-                   const std::string& started) {
+                   const std::vector<schedule::WorkUnit>& units, const Finish& finish, bool mixed,
+                   const std::string& command_line, const std::string& started) {
   const comm::Doing doing("writing results.h5");
-  store::ResultsWriter out(folder.path() / "results.h5", runtime.world());
+  store::ResultsWriter out(folder.path() / "results.h5", runtime.world(), &runtime.stop());
   out.attribute("/", "schema_version", std::int64_t{1});
   out.attribute("/", "taugrid_version", std::string(version));
   out.attribute("/", "git_revision", std::string(git_revision));
   out.attribute("/", "command_line", command_line);
   out.attribute("/", "started_utc", started);
   out.attribute("/", "finished_utc", utc_now());
+  out.attribute("/", "units_digest", finish.digest);
 
   std::vector<std::string> names;
   std::vector<std::int64_t> classes, pairs;
@@ -94,16 +98,15 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   const experiments::Finished finished{folder, runtime.world()};
   for (const auto& experiment : experiments) experiment->write(out, finished);
 
-  std::vector<store::UnitRow> rows;
-  for (const auto& unit : units) {
-    const auto metadata = folder.read_metadata(unit.key);
-    rows.push_back(
-        {unit.key, std::stoi(metadata.at("rank")), std::stod(metadata.at("seconds")), metadata.at("device")});
-  }
-  out.units(rows);
+  out.units(finish.rows);
 
-  for (const auto& [name, value] : versions()) out.attribute("/provenance", name, value);
-  for (const auto& [name, value] : launcher_variables()) out.attribute("/provenance", name, value);
+  const auto& world = runtime.world();
+  for (const auto& [name, value] : of_first_rank(world, versions(), "versions"))
+    out.attribute("/provenance", name, value);
+  for (const auto& [name, value] : of_first_rank(world, launcher_variables(), "the launcher's variables"))
+    out.attribute("/provenance", name, value);
+  out.attribute("/provenance", "computed_by", finish.computed_by);
+  out.attribute("/provenance", "mixed", std::int64_t{mixed});
   out.attribute("/provenance", "seed", static_cast<std::int64_t>(study.settings.seed));
   out.attribute("/provenance", "ranks", static_cast<std::int64_t>(runtime.world().size()));
   out.attribute("/provenance", "ranks_per_unit", static_cast<std::int64_t>(study.settings.ranks_per_unit));
@@ -125,6 +128,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
 void compute(comm::Runtime& runtime, const RunOptions& options) {
   runtime.check_launcher();
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
+  runtime.limit_stops(std::chrono::duration<double>(options.stop_within));
   auto config = config::Config::load(options.experiment, options.overrides);
   study::Study study(config, nullptr, runtime.device(), runtime.ranks_on_host());
   const auto experiments = experiments::make_experiments(config, study);
@@ -141,31 +145,46 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   const auto path =
       options.run_dir.empty() ? std::filesystem::path("runs") / study.settings.name : options.run_dir;
   schedule::on_first_rank(runtime.world(), "whose results.h5 is there", [&] { require_own_results(path); });
-  const schedule::RunFolder folder(runtime.world(), path, config.resolved());
+  schedule::RunFolder::Care care;
+  care.lost = [&runtime](const std::string& problem) { comm::fail_now(runtime, problem); };
+  const schedule::RunFolder folder(runtime.world(), path, config.resolved(), care);
   study.vectors.set_folder(folder.path());
-  folder.require_same_inputs(runtime.world(), study::inputs_of(study, runtime.world()));
-  schedule::on_first_rank(runtime.world(), "links to the inputs", [&] {
-    study::link_inputs(study, folder.path(), config.has("pretrain"));
-  });
+  std::vector<std::filesystem::path> inputs;
+  for (const auto& experiment : experiments) {
+    for (auto& file : experiment->inputs()) inputs.push_back(std::move(file));
+  }
+  folder.require_same_inputs(runtime.world(), study::inputs_of(study, inputs, runtime));
+  const auto makers = admit(runtime, folder, options.mixed);
+  schedule::on_first_rank(runtime.world(), "links to the inputs",
+                          [&] { study::link_inputs(study, folder.path(), config.has("pretrain")); });
   const bool first = runtime.world().rank() == 0;
   if (first) {
     fmt::print(stderr, "taugrid {} ({}), {}: {} tasks, {} pairs, {} parameters\n", version, git_revision,
-               study.settings.name, study.tasks.size(), study.tasks.pairs().size(), study.model.layout().size());
+               study.settings.name, study.tasks.size(), study.tasks.pairs().size(),
+               study.model.layout().size());
     fmt::print(stderr, "{}", runtime.banner());
   }
   runtime.print_warnings();
-  const auto started = started_utc(folder.path(), first);
+  const auto started = started_utc(runtime.world(), folder.path());
 
   std::vector<schedule::WorkUnit> units;
   for (const auto& experiment : experiments) experiment->add_units(units, folder);
   schedule::Options how;
   how.ranks_per_unit = study.settings.ranks_per_unit;
+  how.header["computed_by"] = computed_by(runtime);
   const auto report = schedule::run_units(runtime, folder, units, how);
 
+  // Rank 0 alone reads the headers: of 10,000 units on 512 ranks, all would open five million files.
   const auto results = folder.path() / "results.h5";
-  if (report.computed > 0 ||
-      !runtime.world().agree(std::filesystem::exists(results), "looking for results.h5")) {
-    write_results(runtime, study, experiments, folder, units, options.command_line, started);
+  Finish finish;
+  bool up_to_date = false;
+  schedule::on_first_rank(runtime.world(), "headers of the units", [&] {
+    finish = read_finished(folder, units);
+    up_to_date = made_of(results, finish.digest);
+  });
+  if (runtime.world().patient_broadcast(up_to_date ? 1 : 0, 0, "whether results.h5 is up to date") == 0) {
+    write_results(runtime, study, experiments, folder, units, finish, makers.size() > 1, options.command_line,
+                  started);
   }
   if (first) {
     fmt::print(stderr, "taugrid: {} units computed, {} found finished, {:.1f} s\n", report.computed,

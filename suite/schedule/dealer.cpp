@@ -30,7 +30,7 @@ void send(const comm::Communicator& comm, const Message& message) {
 }  // namespace
 
 Asker::Order Asker::ask() const {
-  const comm::Doing doing("wait for a unit");
+  const comm::Waiting waiting("wait for a unit");
   std::vector<int> words(2 + static_cast<std::size_t>(groups_), -1);  // unit, count of groups, groups
   MPI_Request answer = MPI_REQUEST_NULL;
   comm::check_mpi(MPI_Irecv(words.data(), static_cast<int>(words.size()), MPI_INT, 0, answer_tag, comm_.mpi(),
@@ -68,7 +68,10 @@ Dealer::Dealer(comm::Runtime& runtime, const comm::Communicator& comm, const std
         }
       }) {}
 
-void Dealer::join() { thread_.join(); }
+void Dealer::join() {
+  const comm::Waiting waiting("wait for the other groups");
+  thread_.join();
+}
 
 void Dealer::serve(const std::stop_token& token) {
   if (progress_ != nullptr) {

@@ -2,27 +2,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/schedule/run_folder.hpp"
 
-#include <fcntl.h>
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
-#include <fstream>
-#include <sstream>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
 #include "suite/comm/operation.hpp"
 #include "suite/config/config.hpp"
 #include "suite/error.hpp"
+#include "suite/schedule/detail/hold.hpp"
 #include "suite/schedule/detail/unit_file.hpp"
 #include "suite/store/atomic_file.hpp"
+#include "suite/store/input_file.hpp"
 
 namespace taugrid::schedule {
 
@@ -30,44 +27,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string read_text(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-std::string who_am_i() {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  const char* job = std::getenv("SLURM_JOB_ID");
-  const std::time_t now = std::time(nullptr);
-  std::array<char, 32> since{};
-  std::tm utc{};
-  std::strftime(since.data(), since.size(), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-  return fmt::format("process {} on {}{}{}, since {}", getpid(), host.data(),
-                     job != nullptr ? ", Slurm job " : "", job != nullptr ? job : "", since.data());
-}
-
 void create_folders(const fs::path& run) {
-  for (const char* part : {"units", "log", "checkpoints", "scratch"}) {
-    std::error_code error;
-    fs::create_directories(run / part, error);
-    if (error) {
-      throw InputError(
-          fmt::format("cannot create the run folder {}: {}", (run / part).string(), error.message()));
-    }
-  }
+  for (const char* part : {"units", "log", "checkpoints", "scratch"}) store::create_folders(run / part);
 }
 
 /// What the first start keeps in RUN/`name`, each later one must repeat. `what`: for the message.
 void require_same(const fs::path& run, const char* name, const std::string& text, const char* what) {
   const auto path = run / name;
-  if (!fs::exists(path)) {
+  const auto old = store::InputFile::text(path);
+  if (!old) {
     store::write_atomically(path, text);
     return;
   }
-  const auto old = read_text(path);
-  const auto lines = old == text ? std::vector<std::string>{} : config::difference(old, text);
+  const auto lines = *old == text ? std::vector<std::string>{} : config::difference(*old, text);
   if (!lines.empty()) {
     throw InputError(fmt::format("{} was started with {} ({}): choose another --run-dir, or undo the change",
                                  run.string(), what, fmt::join(lines, "; ")));
@@ -78,7 +50,8 @@ void require_same(const fs::path& run, const char* name, const std::string& text
 void remove_leftovers(const fs::path& run) {
   const auto leftover = [](const fs::directory_entry& entry) {
     const auto name = entry.path().filename().string();
-    return entry.is_regular_file() && name.starts_with('.') && name.find(".partial") != std::string::npos;
+    return entry.is_regular_file() && name.starts_with('.') &&
+           (name.find(".partial") != std::string::npos || name.starts_with(".owner."));
   };
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(run)) {
@@ -119,56 +92,32 @@ void on_first_rank(const comm::Communicator& world, const char* what, const std:
   }
 }
 
-// Held by an open file, so that the system lets go of it however the process ends.
-class RunFolder::Lock {
- public:
-  explicit Lock(const fs::path& run) {
-    const auto path = run / ".lock";
-    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file_ < 0) {
-      throw InputError(fmt::format("cannot write {}: {}; choose a folder that you may write to",
-                                   path.string(), std::generic_category().message(errno)));
-    }
-    struct flock whole {};
-    whole.l_type = F_WRLCK;
-    whole.l_whence = SEEK_SET;
-    if (fcntl(file_, F_OFD_SETLK, &whole) != 0) {
-      const int error = errno;
-      if (error == EAGAIN || error == EACCES) {
-        ::close(std::exchange(file_, -1));
-        throw InputError(fmt::format("{} is in use by {}: wait for its end, or choose another --run-dir",
-                                     run.string(), read_text(path)));
-      }
-      fmt::print(stderr, "# warning: this file system locks no files ({}): start no second run in {}\n",
-                 std::generic_category().message(error), run.string());
-    }
-    // Says who for the one who is refused; whatever an earlier run left is overwritten.
-    const auto text = who_am_i();
-    if (ftruncate(file_, 0) != 0 || pwrite(file_, text.data(), text.size(), 0) < 0) {
-      const int error = errno;
-      ::close(std::exchange(file_, -1));
-      throw InputError(
-          fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(error)));
-    }
-  }
-  ~Lock() {
-    if (file_ >= 0) {
-      ::close(file_);
-    }
-  }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
+std::string first_problem(const comm::Communicator& world, std::string problem, const char* what) {
+  const auto mine = at::full({1}, problem.empty() ? 0 : 1, at::kLong);
+  const auto all = world.all_gather(mine, what);
+  const auto first = all.argmax().item<std::int64_t>();
+  if (all[first].item<std::int64_t>() == 0) return "";
+  world.broadcast(problem, static_cast<int>(first), what);
+  return world.size() == 1 ? problem : fmt::format("rank {}: {}", first, problem);
+}
 
- private:
-  int file_ = -1;
-};
-
-RunFolder::RunFolder(const comm::Communicator& world, fs::path path, const std::string& config)
-    : path_(fs::absolute(std::move(path)).lexically_normal()) {
+RunFolder::RunFolder(const comm::Communicator& world, fs::path path, const std::string& config, Care care)
+    : path_(fs::absolute(std::move(path)).lexically_normal()), unseen_(care.unseen) {
   const comm::Doing doing("open the run folder");
+  auto first = config;
+  world.broadcast(first, 0, "configuration");
+  if (const auto problem = first_problem(
+          world,
+          first == config
+              ? ""
+              : fmt::format("reads another configuration than rank 0 ({}): the ranks see different files",
+                            fmt::join(config::difference(first, config), "; ")),
+          "configuration");
+      !problem.empty())
+    throw InputError(problem);
   on_first_rank(world, "outcome of opening the run folder", [&] {
     create_folders(path_);
-    lock_ = std::make_unique<Lock>(path_);
+    hold_ = std::make_unique<detail::Hold>(path_, care.hold, care.lost);
     require_same(path_, "config.toml", config, "another configuration");
     remove_leftovers(path_);
   });
@@ -178,6 +127,11 @@ void RunFolder::require_same_inputs(const comm::Communicator& world, const std::
   const comm::Doing doing("compare the inputs with the run's");
   on_first_rank(world, "outcome of comparing the inputs",
                 [&] { require_same(path_, "inputs.toml", inputs, "other contents of its inputs"); });
+}
+
+void RunFolder::end_job(const std::string& problem) {
+  fmt::print(stderr, "taugrid: {}\n", problem);
+  std::_Exit(static_cast<int>(ExitCode::failed));
 }
 
 RunFolder::RunFolder() = default;
@@ -192,28 +146,49 @@ fs::path RunFolder::unit_path(std::string_view key) const {
 
 fs::path RunFolder::scratch_path(std::string_view key) const { return path_ / "scratch" / file_name(key); }
 
-bool RunFolder::committed(std::string_view key) const {
+bool RunFolder::committed(std::string_view key) const { return find_metadata(key).has_value(); }
+
+std::vector<bool> RunFolder::committed(const std::vector<std::string>& keys) const {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path_ / "units"))
+    names.insert(entry.path().filename().string());
+  std::vector<bool> found;
+  for (const auto& key : keys) {
+    const auto path = unit_path(key);
+    const bool listed = names.contains(path.filename().string());
+    found.push_back(listed && store::wait_for(path, unseen_) && committed(key));
+  }
+  return found;
+}
+
+std::optional<RunFolder::Metadata> RunFolder::find_metadata(std::string_view key) const {
+  try {
+    auto header = detail::read_header(unit_path(key));
+    if (!header) set_aside(key, "is broken");
+    return header;
+  } catch (const store::ReadFailure& failure) {
+    if (failure.error() == ENOENT) return std::nullopt;
+    throw;
+  }
+}
+
+void RunFolder::set_aside(std::string_view key, const std::string& problem) const {
   const auto path = unit_path(key);
-  if (!fs::exists(path)) {
-    return false;
-  }
-  if (detail::read_header(path)) {
-    return true;
-  }
   auto aside = path;
   aside += ".broken";
-  fmt::print(stderr, "# warning: {} is broken: set aside as *.broken, the unit is computed again\n",
-             path.string());
+  fmt::print(stderr, "# warning: {} {}: set aside as *.broken, the unit is computed again\n", path.string(),
+             problem);
   fs::rename(path, aside);
-  return false;
 }
 
 namespace {
 
 template <class Read>
-auto reading(std::string_view key, const Read& read) {
+auto reading(std::string_view key, const fs::path& path, std::chrono::duration<double> unseen,
+             const Read& read) {
   const comm::Doing doing(fmt::format("read unit {}", key));
   try {
+    store::wait_for(path, unseen);
     return read();
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("unit {} cannot be read: {}", key, error.what()));
@@ -223,18 +198,26 @@ auto reading(std::string_view key, const Read& read) {
 }  // namespace
 
 store::TensorFile RunFolder::read_unit(std::string_view key) const {
-  return reading(key, [&] { return store::read_safetensors(unit_path(key)); });
+  const auto path = unit_path(key);
+  return reading(key, path, unseen_, [&] {
+    const store::InputFile readable(path);  // says why it cannot be opened, after some patience
+    return store::read_safetensors(path);
+  });
 }
 
 at::Tensor RunFolder::read_tensor(std::string_view key, const std::string& name) const {
-  return reading(key, [&] { return store::read_tensor(unit_path(key), name); });
+  const auto path = unit_path(key);
+  return reading(key, path, unseen_, [&] {
+    const store::InputFile readable(path);
+    return store::read_tensor(path, name);
+  });
 }
 
-std::map<std::string, std::string> RunFolder::read_metadata(std::string_view key) const {
-  if (auto header = detail::read_header(unit_path(key))) {
-    return *std::move(header);
-  }
-  throw std::runtime_error(fmt::format("unit {}: {} is absent or broken", key, unit_path(key).string()));
+RunFolder::Metadata RunFolder::read_metadata(std::string_view key) const {
+  const auto path = unit_path(key);
+  auto header = reading(key, path, unseen_, [&] { return detail::read_header(path); });
+  if (!header) throw std::runtime_error(fmt::format("unit {}: {} is broken", key, path.string()));
+  return *std::move(header);
 }
 
 void RunFolder::commit(std::string_view key, const store::TensorFile& file) const {

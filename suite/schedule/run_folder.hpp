@@ -3,14 +3,19 @@
 // The folder of one run: locked while in use, bound to one configuration, the home of committed units.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "suite/comm/communicator.hpp"
+#include "suite/schedule/detail/hold.hpp"
+#include "suite/store/input_file.hpp"
 #include "suite/store/safetensors.hpp"
 
 namespace taugrid::schedule {
@@ -19,14 +24,29 @@ namespace taugrid::schedule {
 /// same text. Collective.
 void on_first_rank(const comm::Communicator& world, const char* what, const std::function<void()>& action);
 
+/// The problem of the lowest rank that has one, on all ranks; empty where none has. Collective.
+std::string first_problem(const comm::Communicator& world, std::string problem, const char* what);
+
 /// RUN/{config.toml,units,log,checkpoints,scratch}. Movable; the lock lives as long as the object.
 class RunFolder {
  public:
+  using Metadata = std::map<std::string, std::string>;
+  /// How shared file systems are met.
+  struct Care {
+    detail::HoldTimes hold = {};
+    /// How long a unit that another host has committed may stay unseen here.
+    std::chrono::duration<double> unseen = store::attributes_cached;
+    /// Called by a thread of rank 0 where another job took the folder over: ends this one.
+    std::function<void(const std::string&)> lost = end_job;
+  };
+
   /// Collective over `world`: rank 0 creates, locks, checks and tidies (leftovers of unfinished writes).
   /// Throws the same InputError on all ranks where the folder is in use (naming host, process, job and since
   /// when), was started with another configuration than `config` (Config::resolved(); the difference is
   /// shown), or cannot be written.
-  RunFolder(const comm::Communicator& world, std::filesystem::path path, const std::string& config);
+  RunFolder(const comm::Communicator& world, std::filesystem::path path, const std::string& config, Care care);
+  RunFolder(const comm::Communicator& world, std::filesystem::path path, const std::string& config)
+      : RunFolder(world, std::move(path), config, Care()) {}
   /// Of no run: for units that are counted and not computed.
   static RunFolder none();
   RunFolder(RunFolder&&) noexcept;
@@ -43,22 +63,30 @@ class RunFolder {
   std::filesystem::path scratch_path(std::string_view key) const;
 
   /// Whether the unit's file is there and whole; a truncated one is reported, set aside as *.broken, and
-  /// false.
+  /// false. Throws store::ReadFailure where it cannot be read: that makes it no broken one. One rank.
   bool committed(std::string_view key) const;
-  /// Any rank. Throws std::runtime_error naming the unit where it is absent or broken.
+  /// committed() of each key; a name that the folder lists and that cannot be opened yet is waited for. One rank.
+  std::vector<bool> committed(const std::vector<std::string>& keys) const;
+  /// The same, and the text entries of its header.
+  std::optional<Metadata> find_metadata(std::string_view key) const;
+  /// Renames the unit's file to *.broken, and says why.
+  void set_aside(std::string_view key, const std::string& problem) const;
+  /// Any rank. Throws std::runtime_error naming the unit where it is broken, or absent for as long as it may stay
+  /// unseen.
   store::TensorFile read_unit(std::string_view key) const;
   /// One tensor of a unit, without reading the others. Throws as read_unit.
   at::Tensor read_tensor(std::string_view key, const std::string& name) const;
   /// The text entries of the unit's header alone: key, rank, seconds, device.
-  std::map<std::string, std::string> read_metadata(std::string_view key) const;
+  Metadata read_metadata(std::string_view key) const;
   /// Atomic: afterwards the unit is there whole, or not at all. One rank.
   void commit(std::string_view key, const store::TensorFile& file) const;
 
  private:
-  class Lock;
+  static void end_job(const std::string& problem);
   RunFolder();
   std::filesystem::path path_;
-  std::unique_ptr<Lock> lock_;
+  std::chrono::duration<double> unseen_ = store::attributes_cached;
+  std::unique_ptr<detail::Hold> hold_;
 };
 
 }  // namespace taugrid::schedule

@@ -12,13 +12,17 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
 #include "suite/comm/operation.hpp"
 #include "suite/error.hpp"
+#include "suite/hash.hpp"
 #include "suite/schedule/detail/dealer.hpp"
 #include "suite/schedule/rank_log.hpp"
+#include "suite/store/atomic_file.hpp"
+#include "suite/store/mapped_file.hpp"
 
 namespace taugrid::schedule {
 
@@ -44,39 +48,94 @@ void discard_scratch(const std::filesystem::path& scratch) {
   std::filesystem::remove_all(scratch, ignored);
 }
 
+std::string digest_of(const store::TensorFile& file) {
+  auto hash = fnv_start;
+  for (const auto& [name, tensor] : file.tensors) {
+    const auto plain = tensor.detach().cpu().contiguous();
+    hash = fnv1a(plain.const_data_ptr(), plain.nbytes(), fnv1a(name, hash));
+  }
+  return hexadecimal(hash);
+}
+
+// Of jobs that were killed just after a commit. One look at the folder: of 10,000 units few have any.
+void discard_leftover_scratch(const RunFolder& folder, const std::vector<WorkUnit>& units,
+                              const std::string& flags) {
+  std::set<std::filesystem::path> there;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "scratch")) there.insert(entry.path());
+  for (std::size_t i = 0; i < units.size() && !there.empty(); ++i) {
+    const auto scratch = folder.scratch_path(units[i].key);
+    if (flags[i] == '1' && there.contains(scratch)) discard_scratch(scratch);
+  }
+}
+
 // Rank 0 looks at the files, and all ranks learn what it found: one flag a unit, or the same InputError.
-std::vector<bool> find_committed(const comm::Communicator& world, const RunFolder& folder,
-                                 const std::vector<WorkUnit>& units) {
-  std::string problem;
+std::string find_committed(const comm::Communicator& world, const RunFolder& folder,
+                           const std::vector<WorkUnit>& units) {
   std::string flags(units.size(), '0');
-  if (world.rank() == 0) {
+  on_first_rank(world, "check of the units", [&] {
+    check_units(units, [&](const std::string& key) { return folder.committed(key); });
+    std::vector<std::string> keys;
+    for (const auto& unit : units) keys.push_back(unit.key);
+    const auto found = folder.committed(keys);
+    std::transform(found.begin(), found.end(), flags.begin(), [](bool there) { return there ? '1' : '0'; });
+    discard_leftover_scratch(folder, units, flags);
+  });
+  world.broadcast(flags, 0, "committed units");
+  return flags;
+}
+
+// Committed units that a missing one needs, and that were not looked at: their checkpoints will be read.
+std::vector<std::size_t> unverified(const std::vector<WorkUnit>& units, const std::string& flags,
+                                    const std::set<std::size_t>& seen) {
+  std::set<std::string> needed;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (flags[i] == '0') needed.insert(units[i].needs.begin(), units[i].needs.end());
+  }
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    if (flags[i] == '1' && units[i].verify && needed.contains(units[i].key) && !seen.contains(i)) found.push_back(i);
+  }
+  return found;
+}
+
+// The ranks share the reading. A unit whose checkpoint is gone or another is missing from now on; so may be those
+// that it needs, which the next round looks at.
+void verify_committed(const comm::Communicator& world, const RunFolder& folder, const std::vector<WorkUnit>& units,
+                      std::string& flags) {
+  const comm::Doing doing("verify finished units");
+  std::set<std::size_t> seen;
+  for (auto round = unverified(units, flags, seen); !round.empty(); round = unverified(units, flags, seen)) {
+    auto wrong = at::zeros({static_cast<std::int64_t>(round.size())}, at::kLong);
+    std::string failure;
     try {
-      check_units(units, [&](const std::string& key) { return folder.committed(key); });
-      for (std::size_t i = 0; i < units.size(); ++i) {
-        if (!folder.committed(units[i].key)) continue;
-        flags[i] = '1';
-        discard_scratch(folder.scratch_path(units[i].key));  // of a job killed just after the commit
+      for (auto i = static_cast<std::size_t>(world.rank()); i < round.size();
+           i += static_cast<std::size_t>(world.size())) {
+        const auto& unit = units[round[i]];
+        const auto problem = unit.verify(folder.read_metadata(unit.key));
+        if (problem.empty()) continue;
+        wrong[static_cast<std::int64_t>(i)] = 1;
+        folder.set_aside(unit.key, "is finished, but " + problem);
       }
     } catch (const std::exception& error) {
-      problem = error.what();
+      failure = error.what();
     }
+    failure = first_problem(world, failure, "verify finished units");
+    if (!failure.empty()) throw InputError(failure);
+    world.all_reduce_sum(wrong, "verify finished units");
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      if (wrong[static_cast<std::int64_t>(i)].item<std::int64_t>() != 0) flags[round[i]] = '0';
+    }
+    seen.insert(round.begin(), round.end());
   }
-  world.broadcast(problem, 0, "check of the units");
-  if (!problem.empty()) {
-    throw InputError(problem);
-  }
-  world.broadcast(flags, 0, "committed units");
-  std::vector<bool> done(units.size());
-  std::transform(flags.begin(), flags.end(), done.begin(), [](char flag) { return flag == '1'; });
-  return done;
 }
 
 /// One group's work, on each of its ranks.
 class Worker {
  public:
   Worker(const comm::Runtime& runtime, const comm::Communicator& group, const comm::Communicator& dealing,
-         const RunFolder& folder, const detail::Asker& asker)
+         const RunFolder& folder, const detail::Asker& asker, const Options& options)
       : runtime_(runtime),
+        options_(options),
         group_(group),
         dealing_(dealing),
         folder_(folder),
@@ -128,10 +187,11 @@ class Worker {
     log_.info("start " + unit.key);
     const double start = runtime_.elapsed();
     UnitContext context{group, runtime_.stop(), folder_.scratch_path(unit.key), progress_of(number, group)};
-    std::filesystem::create_directories(context.scratch);
+    store::create_folders(context.scratch);
     store::TensorFile file;
     try {
       file = unit.compute(context);
+      require_unchanged_inputs(group);
     } catch (const Interrupted& stopped) {
       log_.info(fmt::format("interrupted {}: {}", unit.key, stopped.what()));
       return false;
@@ -145,11 +205,25 @@ class Worker {
       file.metadata["rank"] = std::to_string(runtime_.world().rank());
       file.metadata["seconds"] = fmt::format("{:.6f}", seconds);
       file.metadata["device"] = runtime_.mine().device;
+      file.metadata["digest"] = digest_of(file);
+      file.metadata.insert(options_.header.begin(), options_.header.end());
       folder_.commit(unit.key, file);
       discard_scratch(context.scratch);
     }
     log_.info(fmt::format("end {} {:.3f} s", unit.key, seconds));
     return true;
+  }
+
+  // No rank's part of the result may rest on an input that changed.
+  static void require_unchanged_inputs(const comm::Communicator& group) {
+    std::string problem;
+    try {
+      store::require_unchanged();
+    } catch (const InputError& error) {
+      problem = error.what();
+    }
+    if (group.size() > 1) problem = first_problem(group, problem, "inputs as they were");
+    if (!problem.empty()) throw InputError(problem);
   }
 
   std::function<void(double, std::string_view)> progress_of(int number,
@@ -166,6 +240,7 @@ class Worker {
   }
 
   const comm::Runtime& runtime_;
+  const Options& options_;
   const comm::Communicator& group_;
   const comm::Communicator& dealing_;
   const RunFolder& folder_;
@@ -185,7 +260,10 @@ RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector
     throw InputError(fmt::format("ranks_per_unit is {}, but the run has {} ranks", width, world.size()));
   }
   require_same_units(world, units);
-  const auto done = find_committed(world, folder, units);
+  auto flags = find_committed(world, folder, units);
+  verify_committed(world, folder, units, flags);
+  std::vector<bool> done(units.size());
+  std::transform(flags.begin(), flags.end(), done.begin(), [](char flag) { return flag == '1'; });
   if (options.time_limit) {
     runtime.set_time_limit(std::chrono::duration<double>(*options.time_limit));
   }
@@ -220,7 +298,7 @@ RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector
     }
     if (world.rank() < groups * width) {
       const detail::Asker asker(dealing, groups);
-      Worker(runtime, group, dealing, folder, asker).work(units);
+      Worker(runtime, group, dealing, folder, asker, options).work(units);
     }
     if (dealer) {
       dealer->join();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct Options {
   int ranks_per_unit = 1;
   std::optional<double> time_limit = std::nullopt;  ///< seconds since the runtime began
   bool show_progress = true;
+  std::map<std::string, std::string> header = {};  ///< goes into that of each unit: what computed it
 };
 
 /// What happened, the same on every rank.

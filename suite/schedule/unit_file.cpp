@@ -4,24 +4,22 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
+#include <cstring>
 #include <nlohmann/json.hpp>
+
+#include "suite/store/input_file.hpp"
 
 namespace taugrid::schedule::detail {
 
 std::optional<std::map<std::string, std::string>> read_header(const std::filesystem::path& path) {
-  std::error_code absent;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, absent);
-  std::ifstream file(path, std::ios::binary);
+  const store::InputFile file(path);
+  const auto bytes = file.size();
   std::uint64_t length = 0;
-  if (absent || bytes < sizeof length || !file.read(reinterpret_cast<char*>(&length), sizeof length) ||
-      length > bytes - sizeof length) {
-    return std::nullopt;
-  }
-  std::string text(length, '\0');
-  if (!file.read(text.data(), static_cast<std::streamsize>(length))) {
-    return std::nullopt;
-  }
+  const auto first = file.read(0, sizeof length);
+  if (first.size() < sizeof length) return std::nullopt;
+  std::memcpy(&length, first.data(), sizeof length);
+  if (length > bytes - sizeof length) return std::nullopt;
+  const auto text = file.read(sizeof length, length);
   try {
     std::map<std::string, std::string> entries;
     std::uint64_t end = 0;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,9 @@ struct WorkUnit {
   /// Called on all its ranks; rank 0's result is committed. Depends on nothing but its needs, its
   /// seed and the group's size. Any exception but Interrupted ends the whole run.
   std::function<store::TensorFile(UnitContext&)> compute;
+  /// Whether what it made beside its result is still what it was, as its committed header says: a problem in words, or
+  /// nothing. Asked before units that need it are computed; with a problem, it is computed again. Any rank.
+  std::function<std::string(const std::map<std::string, std::string>& header)> verify = {};
   Load load = {};  ///< for `taugrid plan`; the scheduler does not read it
   /// How many ranks it wants; 0: as many as a group has. It gets whole groups, at most all there are, and its
   /// result does not depend on how many it gets.

@@ -3,9 +3,13 @@
 #include "suite/store/atomic_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
+#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -46,15 +50,31 @@ void flush(const std::filesystem::path& path, bool folder) {
 
 }  // namespace
 
-std::filesystem::path temporary_name(const std::filesystem::path& path, bool shared) {
-  std::filesystem::path name = ".";
-  name += path.filename();
-  name += ".partial";
-  if (!shared) {
-    name += ".";
-    name += std::to_string(::getpid());
+std::filesystem::path temporary_name(const std::filesystem::path& path) {
+  constexpr std::size_t kept = 160;  // of the name: file systems allow 255 bytes
+  constexpr std::size_t kept_of_host = 24;
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  static std::random_device random;
+  std::array<char, 17> tail{};
+  std::snprintf(tail.data(), tail.size(), "%08x%08x", random(), random());
+  host[kept_of_host] = '\0';
+  std::string name = ".";
+  name.append(path.filename().string(), 0, kept).append(".partial.").append(host.data());
+  return path.parent_path() / name.append(".").append(tail.data());
+}
+
+void create_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (folder.empty() || std::filesystem::is_directory(folder, error)) return;
+  const auto parent = folder.has_parent_path() ? folder.parent_path() : ".";
+  if (parent != folder) create_folders(parent);
+  if (::mkdir(folder.c_str(), 0777) != 0 && (errno != EEXIST || !std::filesystem::is_directory(folder, error))) {
+    const int problem = errno;
+    throw InputError("cannot create the folder " + folder.string() + ": " +
+                     std::generic_category().message(problem));
   }
-  return path.parent_path() / name;
+  flush(parent, true);
 }
 
 void publish(const std::filesystem::path& temporary, const std::filesystem::path& path) {
@@ -67,7 +87,7 @@ void publish(const std::filesystem::path& temporary, const std::filesystem::path
 
 AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(std::move(path)), temporary_(temporary_name(path_)) {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
     refuse(path_, errno);
   }

@@ -39,9 +39,13 @@ void write_atomically(const std::filesystem::path& path, std::string_view bytes)
 /// The same, with contents written piece by piece. What `fill` throws leaves no file behind.
 void write_atomically(const std::filesystem::path& path, const std::function<void(AtomicFile&)>& fill);
 
-/// The name under which a file is built: in the same folder, so that the rename is atomic. Ends in
-/// the process id, unless `shared` (one file built by several processes).
-std::filesystem::path temporary_name(const std::filesystem::path& path, bool shared = false);
+/// A name under which a file is built: in the same folder, so that the rename is atomic. It ends in the host and a
+/// random number: process numbers repeat among hosts and containers. A new one at each call.
+std::filesystem::path temporary_name(const std::filesystem::path& path);
+
+/// Makes the folder and those above it, and flushes the parent of each new one: else a file that was flushed could be
+/// gone with its folder after a power loss. Throws InputError.
+void create_folders(const std::filesystem::path& folder);
 
 /// Gives a finished temporary file its name; flushes file and folder. Throws InputError.
 void publish(const std::filesystem::path& temporary, const std::filesystem::path& path);

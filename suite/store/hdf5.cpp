@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/store/hdf5.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <system_error>
 
 #include "suite/error.hpp"
+#include "suite/store/mapped_file.hpp"
 
 namespace taugrid::store {
 
@@ -160,6 +159,7 @@ Hdf5File::Hdf5File(const std::filesystem::path& path) : path_(path) {
   const Handle access = own(H5Pcreate(H5P_FILE_ACCESS), path.string());
   check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), path.string());
   file_ = own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), path.string() + ": truncated or damaged");
+  require_as_watched(path);
 }
 
 void Hdf5File::refuse(const std::string& name, const std::string& problem) const {
@@ -278,17 +278,10 @@ std::shared_ptr<const void> Hdf5File::map(const std::string& name, Element eleme
   const auto size = std::filesystem::file_size(path_);
   if (offset > size || bytes > size - offset || offset % bytes_of(element) != 0) return nullptr;
 
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return nullptr;
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   const auto begin = offset / page * page;
-  const auto length = static_cast<std::size_t>(offset + bytes - begin);
-  void* mapped = mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, static_cast<off_t>(begin));
-  close(file);
-  if (mapped == MAP_FAILED) return nullptr;
-  const std::shared_ptr<const void> whole(mapped,
-                                          [length](const void* p) { munmap(const_cast<void*>(p), length); });
-  return {whole, static_cast<const char*>(mapped) + (offset - begin)};
+  const auto whole = map_file(path_, begin, static_cast<std::size_t>(offset + bytes - begin));
+  return {whole, whole.get() + (offset - begin)};
 }
 
 std::vector<std::string> Hdf5File::strings(const std::string& name) const {

@@ -39,7 +39,8 @@ void ResultsWriter::agree(const std::string& call, const std::function<void()>& 
     problem = error.what();
   }
   const auto hash = static_cast<std::int64_t>(fnv1a(call));
-  const auto votes = comm_.all_gather(at::tensor({std::int64_t{failed}, hash}, at::kLong).view({1, 2}),
+  const std::int64_t stop = stop_ != nullptr && stop_->requested() ? 1 : 0;
+  const auto votes = comm_.all_gather(at::tensor({std::int64_t{failed}, hash, stop}, at::kLong).view({1, 3}),
                                       "results.h5: " + call);
   const auto first = votes.select(1, 0).argmax().item<std::int64_t>();
   if (votes[first][0].item<std::int64_t>() != 0) {
@@ -52,6 +53,10 @@ void ResultsWriter::agree(const std::string& call, const std::function<void()>& 
   } else if (!votes.select(1, 1).eq(votes[0][1]).all().item<bool>()) {
     problem = path_.string() + ": the ranks made different calls; this one: " + call;
     misuse = true;
+  } else if (votes.select(1, 2).any().item<bool>() && file_ >= 0) {
+    auto reason = broadcast(stop_->reason(), static_cast<int>(votes.select(1, 2).argmax().item<std::int64_t>()));
+    close();
+    throw Interrupted("results.h5 was being written when " + reason + " came; run again to continue");
   } else {
     return;
   }
@@ -67,13 +72,15 @@ std::string ResultsWriter::broadcast(std::string bytes, int root) const {
   return bytes;
 }
 
-ResultsWriter::ResultsWriter(const std::filesystem::path& path, const comm::Communicator& world)
+ResultsWriter::ResultsWriter(const std::filesystem::path& path, const comm::Communicator& world,
+                             const comm::StopRequest* stop)
     : path_(path),
-      temporary_(temporary_name(path, true)),
       comm_(world.mpi()),
+      stop_(stop),
       rank_(world.rank()),
       exceptions_(std::uncaught_exceptions()) {
   quiet_hdf5();
+  temporary_ = broadcast(temporary_name(path).string(), 0);
   open();
 }
 
@@ -81,7 +88,6 @@ void ResultsWriter::open() {
   // HDF5's own message would not say what is wrong with the folder.
   agree("open " + path_.string(), [&] {
     if (rank_ == 0) {
-      std::filesystem::remove(temporary_);
       AtomicFile probe(path_);
       probe.write("probe");
     }
@@ -95,7 +101,7 @@ void ResultsWriter::open() {
     check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), where);
     const Handle creation = own(H5Pcreate(H5P_FILE_CREATE), where);
     check(H5Pset_obj_track_times(creation, false), where);
-    file_ = own(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, creation, access), where);
+    file_ = own(H5Fcreate(temporary_.c_str(), H5F_ACC_EXCL, creation, access), where);
     if (rank_ == 0) {
       descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
     }

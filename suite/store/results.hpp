@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "suite/comm/communicator.hpp"
+#include "suite/comm/stop.hpp"
 #include "suite/store/hdf5.hpp"
 
 namespace taugrid::store {
@@ -46,8 +47,10 @@ using Attribute = std::variant<std::string, double, std::int64_t, std::vector<st
 /// The bytes depend on what is written and in which order, not on the number of ranks or the time.
 class ResultsWriter {
  public:
-  /// Begins PATH under a temporary name. Throws InputError if the folder cannot be written.
-  ResultsWriter(const std::filesystem::path& path, const comm::Communicator& world);
+  /// Begins PATH under a temporary name. Throws InputError if the folder cannot be written. With `stop`, each call
+  /// until the file is closed is a safe point: where a stop is requested, all ranks throw Interrupted.
+  ResultsWriter(const std::filesystem::path& path, const comm::Communicator& world,
+                const comm::StopRequest* stop = nullptr);
   /// Removes the file unless it was committed.
   ~ResultsWriter();
   ResultsWriter(const ResultsWriter&) = delete;
@@ -118,6 +121,7 @@ class ResultsWriter {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   comm::Communicator comm_;  // its own, so that HDF5's messages meet no others
+  const comm::StopRequest* stop_;
   int rank_ = 0;
   int exceptions_ = 0;
   int descriptor_ = -1;       // rank 0: to reserve space

@@ -4,17 +4,19 @@
 // way to them from the run folder.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <functional>
 
-#include "suite/comm/communicator.hpp"
 #include "suite/comm/operation.hpp"
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
+#include "suite/schedule/run_folder.hpp"
+#include "suite/store/atomic_file.hpp"
+#include "suite/store/mapped_file.hpp"
 #include "suite/study/study.hpp"
 
 namespace taugrid::study {
@@ -80,10 +82,9 @@ void link_to(const fs::path& target, const fs::path& link) {
   const auto status = fs::symlink_status(link, error);
   if (fs::exists(status) && !fs::is_symlink(status)) return;  // the run's own
   if (fs::is_symlink(status) && fs::read_symlink(link, error) == target) return;
-  fs::create_directories(link.parent_path(), error);
-  const auto temporary =
-      link.parent_path() / fmt::format(".{}.partial.{}", link.filename().string(), getpid());
-  fs::remove(temporary, error);
+  store::create_folders(link.parent_path());
+  const auto temporary = store::temporary_name(link);
+  error.clear();
   fs::create_symlink(target, temporary, error);
   if (!error) fs::rename(temporary, link, error);
   if (error)
@@ -92,7 +93,7 @@ void link_to(const fs::path& target, const fs::path& link) {
 
 }  // namespace
 
-std::string inputs_of(const Study& study, const comm::Communicator& world) {
+std::string inputs_of(const Study& study, const std::vector<fs::path>& more, const comm::Runtime& runtime) {
   const comm::Doing doing("read the inputs");
   std::vector<fs::path> paths;
   std::vector<std::function<std::uint64_t()>> contents;
@@ -106,14 +107,41 @@ std::string inputs_of(const Study& study, const comm::Communicator& world) {
       contents.emplace_back([path = paths.back()] { return digest_of(path); });
     }
   }
-  // The ranks share the reading, which takes minutes where data sets are large.
-  auto digests = at::zeros({static_cast<std::int64_t>(paths.size())}, at::kLong);
+  for (const auto& path : more) {
+    paths.push_back(path);
+    contents.emplace_back([path] { return digest_of(path); });
+  }
+  for (const auto& path : paths) store::watch(path);
+  // The ranks of a host share the reading, which takes minutes where data sets are large. Each host reads all: copies
+  // on its own disk may differ.
+  const auto& world = runtime.world();
+  const auto& ranks = runtime.ranks();
+  const auto& mine = runtime.mine().host;
+  const auto same_host = [&](const comm::RankInfo& other) { return other.host == mine; };
+  const auto color = std::find_if(ranks.begin(), ranks.end(), same_host) - ranks.begin();
+  const auto host = world.split(static_cast<int>(color), world.rank(), "ranks of a host");
+  auto digests = at::zeros({static_cast<std::int64_t>(paths.size()) + 1}, at::kLong);
   auto* values = digests.mutable_data_ptr<std::int64_t>();
-  for (auto i = static_cast<std::size_t>(world.rank()); i < paths.size();
-       i += static_cast<std::size_t>(world.size()))
+  for (auto i = static_cast<std::size_t>(host.rank()); i < paths.size(); i += static_cast<std::size_t>(host.size()))
     values[i] = static_cast<std::int64_t>(contents[i]());
   world.patient_barrier("reading the inputs");
-  world.all_reduce_sum(digests, "digests of the inputs");
+  host.all_reduce_sum(digests, "digests of the inputs");
+  values[paths.size()] = static_cast<std::int64_t>(fnv1a(study.model.fingerprint()));
+  paths.push_back(study.settings.model);
+
+  auto first = digests.clone();
+  world.broadcast(first, 0, "digests of the inputs");
+  const auto other = digests.ne(first).nonzero();
+  const auto problem = schedule::first_problem(
+      world,
+      other.size(0) == 0 ? ""
+                         : fmt::format("{}: has other contents on {} than on {}",
+                                       paths[static_cast<std::size_t>(other[0].item<std::int64_t>())].string(), mine,
+                                       ranks[0].host),
+      "digests of the inputs");
+  if (!problem.empty()) throw InputError(problem);
+  store::require_unchanged();
+  paths.pop_back();
 
   config::Values found;
   auto& files = found[""];

@@ -3,9 +3,11 @@
 // What all experiments of one run share, each part in a file of its own.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "suite/comm/runtime.hpp"
 #include "suite/study/edits.hpp"
 #include "suite/study/evaluation.hpp"
 #include "suite/study/model.hpp"
@@ -46,9 +48,10 @@ struct Study {
   at::Tensor sums(at::IntArrayRef shape) const;
 };
 
-/// A TOML text with the size and digest of every file that the numbers depend on. Collective: the ranks share the
-/// reading. Throws InputError where a given checkpoint cannot be read.
-std::string inputs_of(const Study& study, const comm::Communicator& world);
+/// A TOML text with the digest of every file that the numbers depend on, the study's and `more`. Collective: the ranks
+/// of each host share the reading. Throws InputError where a file cannot be read, or is another one on some host. The
+/// files are watched from then on: store::watch().
+std::string inputs_of(const Study& study, const std::vector<std::filesystem::path>& more, const comm::Runtime& runtime);
 
 /// Makes RUN/data and RUN/checkpoints lead to what the study uses, so that every number can be computed again from
 /// the run folder alone. A run that `makes_model` has its own in checkpoints/pretrained. One rank. Throws InputError.

@@ -10,6 +10,7 @@
 
 #include "kernels/weights/weights.hpp"
 #include "suite/error.hpp"
+#include "suite/store/input_file.hpp"
 #include "suite/study/keys.hpp"
 #include "suite/study/regime.hpp"
 
@@ -28,7 +29,7 @@ class Vectors::Source {
  public:
   Source(const std::filesystem::path& folder, const Model& model, const std::string& model_path)
       : path_((folder / "model.safetensors").string()),
-        file_(models::open_weights(folder, model.encoder())) {
+        file_(models::open_weights(seen(folder), model.encoder())) {
     if (const auto start = models::start_of(file_); !start.empty() && start != model.fingerprint())
       throw InputError(folder.string() + ": was trained from another θ0 (" + start + ") than " + model_path +
                        " (" + model.fingerprint() + ")");
@@ -63,6 +64,12 @@ class Vectors::Source {
   }
 
  private:
+  /// Its unit is finished, perhaps on another host a moment ago.
+  static const std::filesystem::path& seen(const std::filesystem::path& folder) {
+    store::wait_for(folder / "model.safetensors");
+    return folder;
+  }
+
   std::string path_;
   store::MappedTensors file_;
 };

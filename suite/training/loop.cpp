@@ -8,6 +8,7 @@
 
 #include "suite/comm/clock.hpp"
 #include "suite/error.hpp"
+#include "suite/store/mapped_file.hpp"
 
 namespace taugrid::training {
 namespace {
@@ -82,6 +83,7 @@ double run(const Steps& steps, schedule::UnitContext& context) {
   Watch watch(steps, step);
   const auto save = [&, seconds_before = seconds_before, &step = step] {
     watch.look(step);
+    store::require_unchanged();
     if (context.group.rank() != 0) return;
     auto state = steps.state();
     state.metadata[steps_done] = std::to_string(step);

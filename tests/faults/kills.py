@@ -7,6 +7,8 @@
 starts a run in a fresh folder on one to four ranks, kills it, starts it again, and so on until it is done. Then its
 numbers are bitwise those of an undisturbed run, and no temporary file is left. Then the next folder, until so many
 kills have struck. Half are aimed at short moments by the files that appear: a unit's commit, the writing of results.h5.
+--stale SECONDS loads what answers like an NFS client with cached attributes (TAUGRID_STALE_FILES); --width 2 gives two
+ranks to a unit; --hosts starts each time on another number of pretended hosts.
 """
 
 import argparse
@@ -25,7 +27,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 import world as worlds
 from compare import differing, numbers
-from launch import kill_all, leftovers, measure, ranks_of, start, units
+from launch import MPIRUN, PROGRAM, environment, kill_all, leftovers, measure, ranks_of, units
 
 # Fine-tuning's state is saved a hundred times a second.
 SETTINGS = ("--set", "finetune.steps=60", "--set", "finetune.linear.steps=60", "--set",
@@ -55,15 +57,30 @@ def phase(folder: Path) -> str:
 
 
 class Session:
-    def __init__(self, base: Path, chance: random.Random) -> None:
-        self.base, self.chance = base, chance
+    def __init__(self, base: Path, chance: random.Random, how: argparse.Namespace) -> None:
+        self.base, self.chance, self.how = base, chance, how
         self.world = worlds.make(base / "world")
+        self.settings = (*SETTINGS, "--set", f"run.ranks_per_unit={how.width}")
         begin = time.monotonic()
-        self.expected = numbers(measure(self.world.experiment, base / "reference", *SETTINGS))
+        self.expected = numbers(measure(self.world.experiment, base / "reference", *self.settings))
         self.seconds = time.monotonic() - begin
         self.total = units(base / "reference")
         self.struck: Counter[tuple[str, str]] = Counter()
         self.finished = 0
+
+    def start(self, folder: Path) -> subprocess.Popen[str]:
+        ranks = self.how.width * self.chance.randint(1, 4 // self.how.width)
+        hosts = self.chance.randint(1, ranks) if self.how.hosts else 0
+        words = [MPIRUN, "-q", "--oversubscribe", "--bind-to", "none"]
+        for host in range(hosts or 1):
+            here = ranks // (hosts or 1) + (host < ranks % (hosts or 1))
+            there = ["unshare", "-u", "sh", "-c", f'hostname node{host}; exec "$@"', "sh"] if hosts else []
+            words += [*([":"] if host else []), "-n", str(here), *there, PROGRAM, "run", str(self.world.experiment),
+                      "--run-dir", str(folder), *self.settings]
+        stale = {"LD_PRELOAD": os.environ["TAUGRID_STALE_FILES"], "STALE_FOLDER": str(folder),
+                 "STALE_SECONDS": str(self.how.stale)} if self.how.stale else {}
+        return subprocess.Popen(words, env=environment() | stale, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def kills(self) -> int:
         return self.struck.total()
@@ -115,7 +132,7 @@ class Session:
     def attempt(self, folder: Path, last: bool) -> bool:
         """One start, killed unless it is the last that is needed; whether it came to its end."""
         before = units(folder)
-        job = start(self.chance.randint(1, 4), "run", self.world.experiment, "--run-dir", folder, *SETTINGS)
+        job = self.start(folder)
         now, victim = self.moment(folder), self.chance.choice(["one rank", "the whole job"])
         try:
             while not last and job.poll() is None:
@@ -156,10 +173,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--stale", type=float, default=0)
+    parser.add_argument("--width", type=int, default=1, choices=[1, 2])
+    parser.add_argument("--hosts", action="store_true")
     arguments = parser.parse_args()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="taugrid-kills-") as base:
-        session = Session(Path(base), random.Random(arguments.seed))
+        session = Session(Path(base), random.Random(arguments.seed), arguments)
         while session.kills() < arguments.kills or session.finished == 0:
             session.life(Path(base) / f"run-{session.finished}", arguments.kills)
             print(f"{session.kills()} kills, {session.finished} runs finished, "

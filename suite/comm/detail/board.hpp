@@ -21,8 +21,9 @@ struct Slot {
   std::atomic<std::uint64_t> pid_namespace{0};
   std::atomic<std::uint64_t> group{0};     ///< of the collective that it entered last,
   std::atomic<std::uint64_t> sequence{0};  ///< and that one's number in its group
+  std::atomic<int> waits{0};               ///< how many Waiting objects its main thread is in
   std::atomic<std::uint32_t> length{0};
-  char text[476] = {};
+  char text[472] = {};
 
   /// Whether it has entered the group's collective of this number.
   bool reached(std::uint64_t of, std::uint64_t number) const {
@@ -43,6 +44,7 @@ struct Board {
   std::atomic<bool> said{false};    ///< the message is out
   std::atomic<bool> hushed{false};  ///< on rank 0's host: the others know that one speaks
   std::atomic<int> stop{0};
+  std::atomic<int> leave{0};  ///< all ranks leave with this exit code, as they are; 0: none does
   Slot slots[1];  // one a rank of the host
 
   /// Whether `who` is the first on this host.

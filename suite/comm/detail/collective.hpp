@@ -31,7 +31,7 @@ struct Entered {
   std::string what;
   std::shared_ptr<const Group> group;
   std::uint64_t number = 0;        ///< among the collectives of its group
-  double since = 0;                ///< seconds on the steady clock
+  double since = 0;                ///< running_seconds()
   std::function<bool()> finished;  ///< on a device: whether it is over
 };
 
@@ -55,15 +55,15 @@ class Entry {
 class Collective {
  public:
   Collective(const std::shared_ptr<Group>& group, std::string_view what)
-      : doing_(what), entry_(group, what) {}
+      : waiting_(what), entry_(group, what) {}
   void goes_on(std::function<bool()> finished) { entry_.goes_on(std::move(finished)); }
 
  private:
-  Doing doing_;
+  Waiting waiting_;
   Entry entry_;
 };
 
-/// The oldest collective that is not over and was entered before `since`. Forgets those that are over.
+/// The oldest collective that is not over and was entered before `since`, in running_seconds(). Forgets those that are over.
 std::optional<Entered> entered_before(double since);
 
 }  // namespace taugrid::comm::detail

@@ -41,6 +41,9 @@ class Monitor {
   void stop_at(double seconds) { deadline_ = seconds; }
   /// Ends all ranks when a collective takes longer than so many seconds.
   void limit_collectives(double seconds) { limit_ = seconds; }
+  /// Ends all ranks when they have not ended so many seconds after a stop request.
+  void limit_stops(double seconds) { stop_limit_ = seconds; }
+  bool limits_stops() const { return stop_limit_ < std::numeric_limits<double>::infinity(); }
 
  private:
   void watch(const std::stop_token& token);
@@ -51,6 +54,10 @@ class Monitor {
   void look_around();
   bool take_over() const;
   void look_for_hangs();
+  void look_for_late_ranks();
+  std::string late_ranks();
+  [[noreturn]] void leave_all(const std::string& line, int code);
+  void leave_if_told() const;
   std::string missing(const Entered& collective);
   struct Question {
     std::uint64_t group = 0, number = 0;
@@ -59,6 +66,8 @@ class Monitor {
   struct Answer {
     int rank = -1;
     bool reached = false;
+    bool waits = true;  ///< for others, or runs no longer
+    char host[64] = {};
     char text[256] = {};
   };
   Answer answer_of(const Question& question) const;
@@ -85,6 +94,8 @@ class Monitor {
   double hushing_since_ = -1;         // since; < 0: not yet
   std::atomic<double> deadline_{std::numeric_limits<double>::infinity()};
   std::atomic<double> limit_{std::numeric_limits<double>::infinity()};
+  std::atomic<double> stop_limit_{std::numeric_limits<double>::infinity()};
+  double stop_seen_ = -1;  // on rank 0: when the stop was requested, in running_seconds(); < 0: not yet
   std::jthread thread_;  // last: it uses the others
 };
 

@@ -301,7 +301,7 @@ schedule::WorkUnit unit(std::string key, const Tally& tally, std::vector<std::st
                         std::function<store::TensorFile(schedule::UnitContext&)> compute) {
   auto load = tally.load();
   const double cost = load.flops + load.bytes_read + load.bytes_stored;
-  return {std::move(key), cost, std::move(needs), std::move(compute), std::move(load)};
+  return {std::move(key), cost, std::move(needs), std::move(compute), {}, std::move(load)};
 }
 
 }  // namespace taugrid::experiments

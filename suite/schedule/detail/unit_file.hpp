@@ -10,7 +10,8 @@
 
 namespace taugrid::schedule::detail {
 
-/// The text entries of a safetensors file; nothing unless the file is as long as its header says.
+/// The text entries of a safetensors file; nothing unless the file is as long as its header says. Throws
+/// store::ReadFailure where it cannot be read, which does not make it a wrong one.
 std::optional<std::map<std::string, std::string>> read_header(const std::filesystem::path& path);
 
 }  // namespace taugrid::schedule::detail

@@ -111,10 +111,12 @@ CASES = {
                             {"places": PLACES, "weights": WEIGHTS}, ("places", "weights"), 2 * N * 6 * 3),
     "convolve": Case(lambda p, d: mean_places(F.gelu(conv(d["x"], p[0], 3, 2, 1))), [(3, 18)], {"x": PICTURES},
                      flops=2 * N * 9 * 3 * 18),
-    "filter_used_twice": Case(lambda p, d: mean_places(F.gelu(conv(F.gelu(conv(d["x"], p[0], 3, 1, 1)), p[0], 3, 2, 0))),
-                              [(2, 18)], {"x": PICTURES}, flops=2 * N * (25 + 4) * 2 * 18),
-    "batch_norm": Case(lambda p, d: mean_places(F.gelu(norm_by(conv(d["x"], p[0], 1, 1, 0), p, d))), [(3, 2), (3,), (3,)],
-                       {"x": PICTURES, **STATISTICS}, flops=2 * N * 25 * 3 * 2),
+    "filter_used_twice": Case(
+        lambda p, d: mean_places(F.gelu(conv(F.gelu(conv(d["x"], p[0], 3, 1, 1)), p[0], 3, 2, 0))),
+        [(2, 18)], {"x": PICTURES}, flops=2 * N * (25 + 4) * 2 * 18),
+    "batch_norm": Case(
+        lambda p, d: mean_places(F.gelu(norm_by(conv(d["x"], p[0], 1, 1, 0), p, d))),
+        [(3, 2), (3,), (3,)], {"x": PICTURES, **STATISTICS}, flops=2 * N * 25 * 3 * 2),
     "batch_norm_used_twice": Case(
         lambda p, d: mean_places(F.gelu(norm_by(F.gelu(norm_by(conv(d["x"], p[0], 1, 1, 0), p, d)), p, d))),
         [(3, 2), (3,), (3,)], {"x": PICTURES, **STATISTICS}, flops=2 * N * 25 * 3 * 2),
@@ -129,7 +131,8 @@ CASES = {
     "masked_attention": Case(lambda p, d: d["weights"] @ heads(d["x"] @ p[0].T + p[1], 2, d["mask"]), [(12, 4), (12,)],
                              {**OF_TOKENS, "mask": MASK}, (*NAMES, "mask"),
                              2 * N * TOKENS * 12 * 4 + 2 * 2 * N * TOKENS**2 * 4),
-    "add": Case(lambda p, d: d["x"] @ p[0].T + F.gelu(d["x"] @ p[1].T), [(3, 4), (3, 4)], FLAT, flops=2 * 2 * N * 3 * 4),
+    "add": Case(lambda p, d: d["x"] @ p[0].T + F.gelu(d["x"] @ p[1].T), [(3, 4), (3, 4)], FLAT,
+                flops=2 * 2 * N * 3 * 4),
     "tokens": Case(tokens, [(4, 4), (4,), (TOKENS + 2, 4), (12, 4)],
                    {"x": rows(N, TOKENS, 4), "weights": rows(N, TOKENS + 1)}, NAMES,
                    2 * N * (TOKENS * 4 * 4 + (TOKENS + 1) * 12 * 4 + 2 * (TOKENS + 1) ** 2 * 4)),

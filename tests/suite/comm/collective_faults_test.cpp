@@ -70,6 +70,24 @@ TEST(Hang, OfAStoppedProcessIsSeenToo) {
   }
 }
 
+// As Slurm suspends a job: what nobody computed meanwhile is no hang.
+TEST(Hang, TimeInWhichAllStoodStillDoesNotCount) {
+  taugrid::test::Job job(taugrid::test::command(3, "is-slow all-reduce", 0, "3"));
+  ASSERT_TRUE(job.says("# now"));
+  const auto tell_ranks = [&](int what) {
+    for (const int pid : job.family()) {
+      if (pid != job.pid()) kill(pid, what);
+    }
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  tell_ranks(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+  tell_ranks(SIGCONT);
+  const auto ended = job.end();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.lines().size(), 0U) << ended.err;
+}
+
 TEST(Hang, WithoutALimitNothingIsSaid) {
   const auto ended = run(2, "well", 0, "0.2");
   EXPECT_EQ(ended.code, 0) << ended.err;

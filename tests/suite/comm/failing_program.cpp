@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // Fails as its first argument says: "dies", or "dies all-gather" at that collective. Second argument: ranks
-// on each pretended host, 0: as it is. Third: the limit of a collective, in seconds.
+// on each pretended host, 0: as it is. Third: the limit of a collective, in seconds; fourth: of a stop.
 #include <ATen/ATen.h>
 #include <signal.h>
 
@@ -43,6 +43,7 @@ void befall(const std::string& fate) {
   if (fate == "throws") throw std::runtime_error("loss is NaN at step 3");
   if (fate == "dies") raise(SIGKILL);
   if (fate == "is-stopped") raise(SIGSTOP);
+  for (int i = 0; fate == "is-slow" && i < 100; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   while (fate == "hangs") std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
@@ -55,6 +56,7 @@ int main(int argc, char** argv) {
     const auto& world = runtime.world();
     const bool second = world.rank() == 1;
     if (argc > 3) runtime.limit_collectives(std::chrono::duration<double>(std::atof(argv[3])));
+    if (argc > 4) runtime.limit_stops(std::chrono::duration<double>(std::atof(argv[4])));
     runtime.check_launcher();
     world.barrier("start");
     if (world.rank() == 0) std::fprintf(stderr, "# now\n");  // from here on the tests count the seconds
@@ -74,6 +76,12 @@ int main(int argc, char** argv) {
     if (how == "first-dies" && world.rank() == 0) raise(SIGKILL);
     if (how == "all-but-one-die" && world.rank() != 2) raise(SIGKILL);
     if (how == "exits" && second) std::exit(0);
+    if (how == "comes-late") {
+      if (world.rank() == 0) std::fprintf(stderr, "waiting\n");
+      const comm::Doing write("write a checkpoint");
+      while (second || !runtime.stop().requested()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      throw Interrupted("by " + runtime.stop().reason());
+    }
     if (how == "waits" || how == "ignores") {
       if (world.rank() == 0) std::fprintf(stderr, "waiting\n");
       while (how == "ignores" || !runtime.stop().requested(world)) {

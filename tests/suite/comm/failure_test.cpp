@@ -109,6 +109,23 @@ TEST(Failure, UsrSignalToTheLauncherStopsResumably) {
   EXPECT_LT(ended.seconds, seconds);
 }
 
+TEST(Failure, ARankThatComesToNoSafePointIsNamed) {
+  for (const int ranks_per_host : {0, 1}) {
+    auto late = command(4, "comes-late", ranks_per_host);
+    late.push_back("1.5");
+    Job job(late);
+    ASSERT_TRUE(job.says("waiting"));
+    job.signal(SIGUSR1);
+    const auto ended = job.end();
+    EXPECT_EQ(ended.code, 75);
+    EXPECT_TRUE(one_line_with(ended, {"taugrid: stopped: 1.5 s after SIGUSR1, rank 1 (",
+                                      ") had come to no safe point, which is doing: unit "
+                                      "finetune/standard/fashion: write a checkpoint; run again to continue"}))
+        << ended.err;
+    EXPECT_LT(ended.seconds, 1.5 + seconds);
+  }
+}
+
 TEST(Failure, TermSignalToTheLauncherEndsTheJob) {
   Job job(command(4, "ignores"));
   ASSERT_TRUE(job.says("waiting"));

@@ -3,12 +3,18 @@
 #include "suite/schedule/run_folder.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "suite/error.hpp"
+#include "suite/schedule/detail/owner.hpp"
+#include "suite/store/atomic_file.hpp"
 #include "tests/suite/schedule/shared_folder.hpp"
 
 using namespace taugrid;
@@ -59,7 +65,7 @@ TEST_F(Folder, AFileInTheWayIsOneLine) {
     std::ofstream(base / "run") << "no folder";
   }
   const auto text = problem("");
-  EXPECT_NE(text.find("cannot create the run folder"), std::string::npos) << text;
+  EXPECT_NE(text.find("cannot create the folder"), std::string::npos) << text;
 }
 
 TEST_F(Folder, RemovesLeftoversOfKilledWrites) {
@@ -76,7 +82,9 @@ TEST_F(Folder, RemovesLeftoversOfKilledWrites) {
 }
 
 TEST_F(Folder, CommitsAndReadsUnits) {
-  const RunFolder run(world, base / "run", "");
+  RunFolder::Care care;
+  care.unseen = std::chrono::milliseconds(1);
+  const RunFolder run(world, base / "run", "", care);
   const std::string key = "ntk/standard/rank-" + std::to_string(world.rank());
   EXPECT_FALSE(run.committed(key));
   EXPECT_THROW(run.read_unit(key), std::runtime_error);
@@ -101,6 +109,123 @@ TEST_F(Folder, ATruncatedUnitIsSetAside) {
       EXPECT_TRUE(fs::exists(path.string() + ".broken"));
     }
   }
+}
+
+// As NFS does while it remembers that a name was absent.
+TEST_F(Folder, AUnitThatIsNotYetSeenIsWaitedFor) {
+  const RunFolder run(world, base / "run", "");
+  if (world.rank() == 0) {
+    const std::jthread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      run.commit("late", {{{"x", at::ones({3})}}, {{"rank", "1"}}});
+    });
+    EXPECT_EQ(run.read_metadata("late").at("rank"), "1");
+    EXPECT_TRUE(at::equal(run.read_tensor("late", "x"), at::ones({3})));
+  }
+}
+
+TEST_F(Folder, AUnitThatCannotBeReadIsNoBrokenOne) {
+  const RunFolder run(world, base / "run", "");
+  if (world.rank() == 0) {
+    run.commit("a", {{{"x", at::ones({3})}}, {}});
+    const auto path = run.unit_path("a"), aside = base / "aside";
+    fs::rename(path, aside);
+    fs::create_symlink(path, path);  // too many levels: whoever may read everything cannot
+    try {
+      run.committed("a");
+      ADD_FAILURE() << "no error";
+    } catch (const store::ReadFailure& failure) {
+      EXPECT_NE(std::string(failure.what()).find("a.safetensors: cannot be read: Too many levels"),
+                std::string::npos)
+          << failure.what();
+    }
+    EXPECT_TRUE(fs::is_symlink(path)) << "set aside";
+    fs::remove(path);
+    fs::rename(aside, path);
+
+    // Out of files for a while: tried again.
+    rlimit before{};
+    getrlimit(RLIMIT_NOFILE, &before);
+    const auto few = rlimit{0, before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    const std::jthread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      setrlimit(RLIMIT_NOFILE, &before);
+    });
+    EXPECT_TRUE(run.committed("a"));
+    EXPECT_TRUE(fs::exists(path));
+  }
+}
+
+/// A job on another host, as its owner file tells it.
+class Elsewhere {
+ public:
+  Elsewhere(const fs::path& run, bool lives) : path_(run / ".owner") {
+    owner_ = schedule::detail::this_process();
+    owner_.who = "process 7 on node9";
+    owner_.machine = "another";
+    say();
+    if (!lives) return;
+    thread_ = std::jthread([this](const std::stop_token& token) {
+      for (; !token.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(100))) say();
+    });
+  }
+
+ private:
+  void say() {
+    ++owner_.beat;
+    store::write_atomically(path_, schedule::detail::text_of(owner_));
+  }
+  fs::path path_;
+  schedule::detail::Owner owner_;
+  std::jthread thread_;
+};
+
+// Locks of Lustre and of NFS may be local to a host: there, both jobs get one.
+TEST_F(Folder, AJobElsewhereThatLivesKeepsItsFolder) {
+  EXPECT_EQ(problem(""), "");
+  std::unique_ptr<Elsewhere> other;
+  if (world.rank() == 0) other = std::make_unique<Elsewhere>(base / "run", true);
+  world.barrier("begun");
+  const auto text = problem("");
+  EXPECT_NE(text.find("is in use by process 7 on node9"), std::string::npos) << text;
+}
+
+TEST_F(Folder, AfterANodesDeathTheFolderIsTakenOver) {
+  EXPECT_EQ(problem(""), "");
+  if (world.rank() == 0) const Elsewhere dead(base / "run", false);
+  RunFolder::Care care;
+  care.hold = {std::chrono::milliseconds(100), std::chrono::seconds(2)};
+  const auto begin = std::chrono::steady_clock::now();
+  const RunFolder run(world, base / "run", "", care);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  if (world.rank() == 0) {
+    for (const auto& entry : fs::directory_iterator(base / "run")) {
+      EXPECT_EQ(entry.path().string().find(".owner."), std::string::npos) << entry.path();
+    }
+  }
+}
+
+TEST_F(Folder, AJobWhoseFolderWasTakenOverEnds) {
+  RunFolder::Care care;
+  care.hold = {std::chrono::milliseconds(100), std::chrono::seconds(2)};
+  std::promise<std::string> lost;
+  care.lost = [&](const std::string& problem) { lost.set_value(problem); };
+  const RunFolder run(world, base / "run", "", care);
+  if (world.rank() == 0) {
+    const Elsewhere taker(base / "run", false);
+    auto said = lost.get_future();
+    ASSERT_EQ(said.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    const auto text = said.get();
+    EXPECT_NE(text.find("was taken over by process 7 on node9"), std::string::npos) << text;
+  }
+}
+
+TEST_F(Folder, ARankThatReadsAnotherConfigurationIsNamed) {
+  if (world.size() == 1) GTEST_SKIP();
+  const auto text = problem(world.rank() == 1 ? "seed = 2\n" : "seed = 1\n");
+  EXPECT_NE(text.find("rank 1: reads another configuration than rank 0 (seed: 1 -> 2)"), std::string::npos)
+      << text;
 }
 
 TEST_F(Folder, AUnitWithOffsetsThatAreNoneIsSetAside) {

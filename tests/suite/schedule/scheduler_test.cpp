@@ -74,6 +74,67 @@ class Scheduler : public ::testing::Test {
   test::SharedFolder base{world};
 };
 
+// As after a purge of the checkpoints that lie beside finished units.
+TEST_F(Scheduler, AUnitWhoseWorkIsGoneIsComputedAgainBeforeItIsNeeded) {
+  bool gone = false;
+  const auto units = [&] {
+    std::vector<WorkUnit> all = {unit("start"), unit("train", 1, {"start"}), unit("other"),
+                                 unit("measure", 1, {"train"})};
+    for (auto& each : all) {
+      if (each.key != "measure")
+        each.verify = [&](const auto&) { return gone ? "its checkpoint is gone" : ""; };
+    }
+    return all;
+  };
+  EXPECT_EQ(run(units()).computed, 4);
+  gone = true;
+  EXPECT_EQ(run(units()).computed, 0) << "nobody needs it any more";
+  if (world.rank() == 0) fs::remove(base / "run/units/measure.safetensors");
+  world.barrier("test");
+  EXPECT_EQ(run(units()).computed, 3) << "measure, train, and what train needs";
+  EXPECT_EQ(fs::exists(base / "run/units/train.safetensors.broken"), true);
+  EXPECT_EQ(fs::exists(base / "run/units/other.safetensors.broken"), false);
+}
+
+TEST_F(Scheduler, ACheckpointThatCannotBeReadIsAnErrorOfAllRanks) {
+  auto units = std::vector<WorkUnit>{unit("train"), unit("measure", 1, {"train"})};
+  EXPECT_EQ(run({units[0]}).computed, 1);
+  units[0].verify = [](const auto&) -> std::string { throw std::runtime_error("Stale file handle"); };
+  EXPECT_NE(test::message_of<InputError>([&] { run(units); }).find("Stale file handle"), std::string::npos);
+  EXPECT_TRUE(fs::exists(base / "run/units/train.safetensors"));
+}
+
+TEST_F(Scheduler, TenThousandFinishedUnitsStartInSeconds) {
+  constexpr int count = 10'000;
+  std::vector<WorkUnit> units;
+  for (int i = 0; i < count; ++i) units.push_back(unit("similarity/" + std::to_string(i)));
+  const RunFolder folder(world, base / "run", "");
+  if (world.rank() == 0) {
+    const std::string header = R"({"__metadata__":{"rank":"0","seconds":"1","device":"cpu"}})";
+    const std::uint64_t length = header.size();
+    for (const auto& each : units) {
+      std::ofstream file(folder.unit_path(each.key), std::ios::binary);
+      file.write(reinterpret_cast<const char*>(&length), sizeof length) << header;
+    }
+  }
+  world.barrier("written");
+  const double begin = runtime.elapsed();
+  EXPECT_EQ(run_units(runtime, folder, units, {.show_progress = false}).skipped, count);
+  const double start = runtime.elapsed() - begin;
+  const auto read = [&] {
+    for (const auto& each : units) static_cast<void>(folder.read_metadata(each.key));
+  };
+  if (world.rank() == 0) read();
+  world.barrier("one reads");
+  const double one = runtime.elapsed() - begin - start;
+  read();
+  world.barrier("all read");
+  if (world.rank() == 0)
+    std::printf("start %.2f s; headers: one rank %.2f s, all %.2f s\n", start, one,
+                runtime.elapsed() - begin - start - one);
+  EXPECT_LT(start, 30);
+}
+
 TEST_F(Scheduler, ComputesEachUnitOnce) {
   std::vector<WorkUnit> units;
   for (int i = 0; i < 40; ++i) {

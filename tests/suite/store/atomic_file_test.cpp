@@ -2,7 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/store/atomic_file.hpp"
 
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <stdexcept>
+#include <vector>
 
 #include "tests/suite/store/scratch.hpp"
 
@@ -11,6 +16,12 @@ namespace {
 using taugrid::store::AtomicFile;
 using taugrid::store::write_atomically;
 using namespace taugrid::testing;
+
+/// What was flushed, in order.
+std::vector<std::filesystem::path>& flushed() {
+  static std::vector<std::filesystem::path> paths;
+  return paths;
+}
 
 std::size_t entries(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(
@@ -48,15 +59,46 @@ TEST(AtomicFile, SaysWhyItCannotWrite) {
 }
 
 TEST(AtomicFile, ReportsAFullDisk) {
-  // A device that is always full, through a link of the temporary file's name.
-  if (!std::filesystem::exists("/dev/full")) {
-    GTEST_SKIP();
-  }
   const Scratch scratch("atomic");
-  std::filesystem::create_symlink("/dev/full", taugrid::store::temporary_name(scratch / "f"));
-  expect_contains(message_of([&] { write_atomically(scratch / "f", "x"); }),
+  const auto disk = scratch / "disk";
+  std::filesystem::create_directory(disk);
+  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=16k") != 0) {
+    GTEST_SKIP() << "a small file system needs the right to mount";
+  }
+  expect_contains(message_of([&] { write_atomically(disk / "f", std::string(1 << 16, 'x')); }),
                   "No space left on device; free space");
-  EXPECT_EQ(entries(scratch / ""), 0U);
+  EXPECT_EQ(entries(disk), 0U);
+  ::umount(disk.c_str());
+}
+
+TEST(AtomicFile, HasATemporaryNameThatNoOtherHostOrJobHas) {
+  const std::filesystem::path path = "folder/" + std::string(240, 'f');
+  const auto one = taugrid::store::temporary_name(path), other = taugrid::store::temporary_name(path);
+  EXPECT_NE(one, other);
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  expect_contains(one.filename().string(), ".partial." + std::string(host).substr(0, 24) + ".");
+  EXPECT_LE(one.filename().string().size(), 255U);
+}
+
+TEST(AtomicFile, NewFoldersAreFlushedIntoTheirParents) {
+  const Scratch scratch("atomic");
+  flushed().clear();
+  taugrid::store::create_folders(scratch / "a/b/c");
+  EXPECT_TRUE(std::filesystem::is_directory(scratch / "a/b/c"));
+  const std::vector<std::filesystem::path> parents = {scratch / "", scratch / "a", scratch / "a/b"};
+  ASSERT_EQ(flushed().size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(std::filesystem::equivalent(flushed()[i], parents[i])) << i;
+  taugrid::store::create_folders(scratch / "a/b");
+  EXPECT_EQ(flushed().size(), 3U) << "nothing is new";
+  write_atomically(scratch / "a/file", "x");
+  expect_contains(message_of([&] { taugrid::store::create_folders(scratch / "a/file/b"); }), "File exists");
 }
 
 }  // namespace
+
+/// Stands before the system's: what is flushed is seen.
+extern "C" int fsync(int descriptor) {
+  flushed().push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor)));
+  return static_cast<int>(syscall(SYS_fsync, descriptor));
+}

@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>
@@ -103,12 +104,19 @@ class Results : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
+/// Whether files of unfinished writes are in the folder.
+bool unfinished(const std::filesystem::path& folder) {
+  return std::any_of(std::filesystem::directory_iterator(folder), {}, [](const auto& entry) {
+    return entry.path().filename().string().find(".partial") != std::string::npos;
+  });
+}
+
 TEST_F(Results, BytesDoNotDependOnTheRanks) {
   write(folder_ / "all.h5", MPI_COMM_WORLD);
   if (rank_ == 0) {
     write(folder_ / "one.h5", MPI_COMM_SELF);
     EXPECT_EQ(read_bytes(folder_ / "all.h5"), read_bytes(folder_ / "one.h5"));
-    EXPECT_FALSE(std::filesystem::exists(temporary_name(folder_ / "all.h5")));
+    EXPECT_FALSE(unfinished(folder_));
   }
 }
 
@@ -166,7 +174,22 @@ TEST_F(Results, AbsentUnlessCommitted) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "r.h5"));
-  EXPECT_FALSE(std::filesystem::exists(temporary_name(folder_ / "r.h5", true)));
+  EXPECT_FALSE(unfinished(folder_));
+}
+
+TEST_F(Results, AStopOnOneRankStopsAll) {
+  comm::StopRequest stop;
+  ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD), &stop);
+  writer.put("/x", torch::ones({2}), {"n"});
+  if (rank_ == ranks_ - 1) stop.request(comm::StopRequest::time_limit);
+  try {
+    writer.put("/y", torch::ones({2}), {"n"});
+    ADD_FAILURE() << "goes on";
+  } catch (const taugrid::Interrupted& stopped) {
+    expect_contains(stopped.what(), "the time limit came");
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_FALSE(unfinished(folder_));
 }
 
 TEST_F(Results, AllRanksLearnOfOneRanksMistake) {
@@ -183,7 +206,7 @@ TEST_F(Results, AllRanksLearnOfOneRanksMistake) {
   EXPECT_THROW(writer.put("/y", torch::ones({2}), {"n"}), std::logic_error);
   EXPECT_THROW(writer.commit(), std::logic_error);
   MPI_Barrier(MPI_COMM_WORLD);
-  EXPECT_FALSE(std::filesystem::exists(temporary_name(folder_ / "r.h5", true)));
+  EXPECT_FALSE(unfinished(folder_));
 }
 
 TEST_F(Results, TheCallersOwnExceptionLeavesNoFile) {
@@ -197,7 +220,7 @@ TEST_F(Results, TheCallersOwnExceptionLeavesNoFile) {
   EXPECT_THROW(stop(), std::runtime_error);
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "r.h5"));
-  EXPECT_FALSE(std::filesystem::exists(temporary_name(folder_ / "r.h5", true)));
+  EXPECT_FALSE(unfinished(folder_));
 }
 
 TEST_F(Results, DifferentCallsAreFoundOut) {
@@ -247,7 +270,7 @@ TEST_F(Results, AFullDiskIsAnInputErrorOnAllRanks) {
     writer.put("/small", torch::ones({8}), {"n"});
     expect_contains(message_of([&] { writer.put("/large", torch::ones({1 << 18}), {"m"}); }),
                     "r.h5: No space left on device; free space");
-    EXPECT_FALSE(std::filesystem::exists(temporary_name(full / "r.h5", true)));
+    EXPECT_FALSE(unfinished(full));
   }
   {
     // Many small things fill it too.

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/store/input_file.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace taugrid::store {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool may_pass(int error) {
+  constexpr std::array passing = {EAGAIN, EBUSY, EIO, EMFILE, ENFILE, ENOMEM, ESTALE, ETIMEDOUT};
+  return std::find(passing.begin(), passing.end(), error) != passing.end();
+}
+
+/// Calls until the result is not negative; what may pass, again for a while. Negative: -errno.
+template <class Call>
+auto insist(const Call& call) {
+  const auto end = std::chrono::steady_clock::now() + errors_pass;
+  while (true) {
+    const auto result = call();
+    if (result >= 0) return result;
+    const int error = errno;
+    if (error == EINTR) continue;
+    if (!may_pass(error) || std::chrono::steady_clock::now() > end) return decltype(result)(-error);
+    std::this_thread::sleep_for(100ms);
+  }
+}
+
+}  // namespace
+
+ReadFailure::ReadFailure(const std::filesystem::path& path, int error)
+    : std::runtime_error(path.string() + ": cannot be read: " + std::generic_category().message(error)),
+      error_(error) {}
+
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = insist([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (descriptor_ < 0) throw ReadFailure(path_, -descriptor_);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+std::uint64_t InputFile::size() const {
+  struct stat status {};
+  const int result = insist([&] { return ::fstat(descriptor_, &status); });
+  if (result < 0) throw ReadFailure(path_, -result);
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+std::string InputFile::read(std::uint64_t offset, std::uint64_t bytes) const {
+  std::string text(bytes, '\0');
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    const auto got = insist([&] {
+      return ::pread(descriptor_, text.data() + done, bytes - done, static_cast<off_t>(offset + done));
+    });
+    if (got < 0) throw ReadFailure(path_, static_cast<int>(-got));
+    if (got == 0) break;
+    done += static_cast<std::uint64_t>(got);
+  }
+  text.resize(done);
+  return text;
+}
+
+std::optional<std::string> InputFile::text(const std::filesystem::path& path) {
+  try {
+    const InputFile file(path);
+    return file.read(0, file.size());
+  } catch (const ReadFailure& failure) {
+    if (failure.error() == ENOENT) return std::nullopt;
+    throw;
+  }
+}
+
+bool is_there(const std::filesystem::path& path) {
+  struct stat status {};
+  const int result = insist([&] { return ::stat(path.c_str(), &status); });
+  if (result < 0 && result != -ENOENT && result != -ENOTDIR) throw ReadFailure(path, -result);
+  return result == 0;
+}
+
+bool wait_for(const std::filesystem::path& path, std::chrono::duration<double> limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (auto pause = 10ms; !is_there(path); pause = std::min<std::chrono::milliseconds>(2 * pause, 1s)) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    if (DIR* folder = ::opendir(path.parent_path().c_str()); folder != nullptr) ::closedir(folder);
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+}  // namespace taugrid::store

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Files that are read with care: what may pass is tried again, what does not has its reason, and a file that
+// is absent or wrong is told apart from one that could not be read.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace taugrid::store {
+
+/// A file could not be read, for a reason that says nothing about what is in it.
+class ReadFailure : public std::runtime_error {
+ public:
+  ReadFailure(const std::filesystem::path& path, int error);
+  int error() const { return error_; }
+
+ private:
+  int error_;
+};
+
+/// How long others' changes may stay unseen: NFS keeps attributes, and the absence of names, for 60 s by
+/// default.
+inline constexpr std::chrono::duration<double> attributes_cached = std::chrono::seconds(90);
+/// How long an error that may pass (ESTALE, EIO, EMFILE, …) is tried again.
+inline constexpr std::chrono::duration<double> errors_pass = std::chrono::seconds(10);
+
+/// An open file. Each member throws ReadFailure, after `errors_pass` where the error may pass.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  /// Nothing where there is no such file.
+  static std::optional<std::string> text(const std::filesystem::path& path);
+
+  std::uint64_t size() const;
+  /// Up to `bytes` from `offset`; fewer at the file's end.
+  std::string read(std::uint64_t offset, std::uint64_t bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// Whether there is a file. Throws ReadFailure where that cannot be told.
+bool is_there(const std::filesystem::path& path);
+
+/// Waits until there is a file, of which another host says that it has written it, at most `limit`; whether
+/// it came. Opens its folder meanwhile, which makes an NFS client ask again.
+bool wait_for(const std::filesystem::path& path, std::chrono::duration<double> limit = attributes_cached);
+
+}  // namespace taugrid::store

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Files that others may change while we use them. Mapped pages are the file's own: what is written there
+// meanwhile is read, and what is cut off ends in SIGBUS. Both are found before a number that rests on them is
+// kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+namespace taugrid::store {
+
+/// `bytes` of the file from `offset`, which is a multiple of the page size, for as long as anyone holds them.
+/// A page that is gone reads as zeros, and require_unchanged() says so. Throws InputError where the file
+/// cannot be mapped or is another one than was watched.
+std::shared_ptr<const std::byte> map_file(const std::filesystem::path& path, std::uint64_t offset,
+                                          std::size_t bytes);
+
+/// From now on the file is an input: opening it by map_file() or require_as_watched() asks that it is the
+/// same one, with the same size and time of change. Before it is read for its digest.
+void watch(const std::filesystem::path& path);
+/// Throws InputError where a watched file was replaced, rewritten or cut.
+void require_as_watched(const std::filesystem::path& path);
+
+/// Throws InputError, naming the file, where one that is mapped now was rewritten or cut since, or a page of
+/// it could not be read. A mapped file that was removed or replaced lives on, unchanged.
+void require_unchanged();
+
+}  // namespace taugrid::store

@@ -1,0 +1,218 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a cluster does to a run: attributes that are cached, locks that are local, hosts, processors and copies that
+differ, checkpoints that are purged. The numbers are those of an undisturbed run, or one line says why not."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from compare import close_to_rounding, differing, numbers
+from launch import MPIRUN, PATIENCE, PROGRAM, environment, kill_all, measure, run, start, units, wait_until
+from test_bad_input import complaint
+from test_faults import LONG, goes_on, interrupted
+from test_pretrain import experiment  # noqa: F401
+from world import World
+
+STALE = os.environ["TAUGRID_STALE_FILES"]
+OTHER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default"}
+HOST = 'hostname "$1"; echo "$1" > "$2/boot-$1"; mount --bind "$2/boot-$1" /proc/sys/kernel/random/boot_id; shift 2;'
+
+
+@pytest.fixture
+def own(world: World, tmp_path: Path) -> World:
+    """A copy of the world that a test may spoil."""
+    return World(Path(shutil.copytree(world.folder, tmp_path / "world")))
+
+
+def stale(folder: Path, seconds: float, locks: str = "") -> dict[str, str]:
+    """The environment of a client that does not see others' files for so long."""
+    found = {"LD_PRELOAD": STALE, "STALE_FOLDER": str(folder), "STALE_SECONDS": str(seconds)}
+    return found | ({"STALE_LOCKS": locks} if locks else {})
+
+
+def launch(*parts: list[str | Path], **variables: str) -> subprocess.Popen[str]:
+    """One launch of several parts, each "-n", N, then what it starts."""
+    words = [MPIRUN, "-q", "--oversubscribe", "--bind-to", "none"]
+    for i, part in enumerate(parts):
+        words += [*([":"] if i else []), *map(str, part)]
+    return subprocess.Popen(words, env=environment() | variables, text=True, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def ended(job: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    out, err = job.communicate(timeout=PATIENCE)
+    return subprocess.CompletedProcess(job.args, job.returncode, out, err)
+
+
+def on_host(name: str, folder: Path, more: str = "") -> list[str | Path]:
+    """Words before a program that make it believe it is alone on a host of this name."""
+    if subprocess.run(["unshare", "-m", "-u", "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("pretended hosts need the right to make name spaces")
+    return ["unshare", "-m", "-u", "sh", "-c", f'{HOST} {more} exec "$@"', "sh", name, folder]
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_files_that_others_see_late(world: World, run_folder: Path, tmp_path: Path, width: int) -> None:
+    """A unit of another host is waited for; a group goes on from what its first rank reads, or begins anew."""
+    folder = tmp_path / "run"
+    words = ["-n", "2", PROGRAM, "run", world.experiment, "--run-dir", folder,
+             "--set", "finetune.checkpoint_seconds=0.01", "--set", f"run.ranks_per_unit={width}"]
+    for _ in range(2):
+        before = units(folder)
+        job = launch(words, **stale(folder, 0.5))
+        if wait_until(lambda before=before: units(folder) > before, job):
+            time.sleep(0.05)
+        kill_all(job)
+    done = ended(launch(words, **stale(folder, 0.5)))
+    assert done.returncode == 0, done.stderr
+    assert "set aside" not in done.stderr
+    if width == 1:
+        assert differing(numbers(run_folder / "results.h5"), numbers(folder / "results.h5")) == []
+    else:
+        reference = measure(world.experiment, tmp_path / "reference", *map(str, words[-4:]))
+        assert differing(numbers(reference), numbers(folder / "results.h5")) == []
+        close_to_rounding(numbers(run_folder / "results.h5"), numbers(folder / "results.h5"))
+
+
+def test_variables_that_one_rank_alone_has(world: World, run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    words = [PROGRAM, "run", world.experiment, "--run-dir", folder]
+    done = ended(launch(["-n", "1", "env", "SLURM_JOB_NAME=mine", *words], ["-n", "1", *words]))
+    assert done.returncode == 0, done.stderr
+    assert differing(numbers(run_folder / "results.h5"), numbers(folder / "results.h5")) == []
+    with h5py.File(folder / "results.h5") as file:
+        assert file["provenance"].attrs["SLURM_JOB_NAME"] == "mine"
+
+
+def test_old_results_of_other_units_do_not_stay(world: World, tmp_path: Path) -> None:
+    """As after a kill between the last unit's commit and the new results.h5."""
+    folder = tmp_path / "run"
+    results = measure(world.experiment, folder)
+    old = results.read_bytes()
+    (folder / "units" / "similarity__linear.safetensors").unlink()
+    measure(world.experiment, folder)
+    new = h5py.File(results).attrs["units_digest"]
+    results.write_bytes(old)
+    done = run(2, "run", world.experiment, "--run-dir", folder)
+    assert done.returncode == 0 and "0 units computed" in done.stderr, done.stderr
+    assert h5py.File(results).attrs["units_digest"] == new
+
+
+def test_a_restart_on_another_processor(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    words = ["-n", "1", PROGRAM, "run", world.experiment, "--run-dir", folder]
+    first = launch(words, **OTHER_PROCESSOR)
+    assert wait_until(lambda: units(folder) >= 2, first)
+    kill_all(first)
+    complaint(ended(launch(words)), folder, "was computed by taugrid", ", DEFAULT; this is taugrid", "--mixed")
+    done = ended(launch([*words, "--mixed"]))
+    assert done.returncode == 0, done.stderr
+    with h5py.File(folder / "results.h5") as file:
+        attributes = file["provenance"].attrs
+        assert attributes["mixed"] == 1 and len(attributes["computed_by"]) == 2
+
+
+def test_ranks_on_different_processors(world: World, tmp_path: Path) -> None:
+    words = [PROGRAM, "run", world.experiment, "--run-dir", tmp_path / "run"]
+    other = ["env", *(f"{name}={value}" for name, value in OTHER_PROCESSOR.items())]
+    complaint(ended(launch(["-n", "1", *words], ["-n", "1", *other, *words])), "the ranks compute with", "--mixed")
+
+
+@pytest.mark.parametrize("fate", ["gone", "another one"])
+def test_a_checkpoint_that_is_no_longer_what_it_was(world: World, run_folder: Path, tmp_path: Path, fate: str) -> None:
+    folder = tmp_path / "run"
+    interrupted(world, folder, at_least=7)
+    made = sorted(folder.glob("units/finetune__linear__*.safetensors"))
+    assert made and not (folder / "units" / "similarity__linear.safetensors").exists()
+    task = made[0].stem.split("__")[2]
+    victim = folder / "checkpoints" / "linear" / task
+    if fate == "gone":
+        shutil.rmtree(victim)
+    else:
+        other = next(t for t in ("stripes", "blobs", "corners") if t != task)
+        source = run_folder / "checkpoints" / "linear" / other
+        shutil.copyfile(source / "model.safetensors", victim / "model.safetensors")
+    done = run(2, "run", world.experiment, "--run-dir", folder)
+    assert done.returncode == 0, done.stderr
+    assert f"{fate}: set aside" in done.stderr and str(victim) in done.stderr, done.stderr
+    assert differing(numbers(run_folder / "results.h5"), numbers(folder / "results.h5")) == []
+
+
+def test_pairs_that_changed_before_the_restart(experiment: Path, tmp_path: Path) -> None:  # noqa: F811
+    folder, pairs = tmp_path / "run", experiment.parent / "pairs.h5"
+    measure(experiment, folder, ranks=1)
+    before = pairs.read_bytes()
+    with h5py.File(pairs, "a") as file:
+        file["caption"][0] = (file["caption"][0] + 1) % 6
+    complaint(run(1, "run", experiment, "--run-dir", folder), pairs, "other contents")
+    pairs.write_bytes(before)
+
+
+@pytest.mark.parametrize("fate", ["rewritten", "cut"])
+def test_an_input_that_changes_while_it_is_used(own: World, tmp_path: Path, fate: str) -> None:
+    folder, path = tmp_path / "run", own.task("blobs")
+    job = start(2, "run", own.experiment, "--run-dir", folder, *LONG)
+    assert wait_until(lambda: any(folder.glob("log/rank-*.log")), job)
+    time.sleep(0.5)
+    if fate == "cut":
+        os.truncate(path, 2048)
+    else:
+        with h5py.File(path, "r+") as file:
+            file["train/inputs"][0] = np.zeros_like(file["train/inputs"][0])
+    complaint(ended(job), path, "was changed while this run used it")
+    assert not (folder / "results.h5").exists()
+
+
+def test_copies_that_differ_among_hosts(own: World, tmp_path: Path) -> None:
+    path, copy = own.task("blobs"), tmp_path / "copy.h5"
+    shutil.copyfile(path, copy)
+    with h5py.File(copy, "a") as file:
+        file["train/labels"][3] = (file["train/labels"][3] + 1) % 4
+    words = [PROGRAM, "run", own.experiment, "--run-dir", tmp_path / "run"]
+    there = on_host("node2", tmp_path, f"mount --bind {copy} {path};")
+    complaint(ended(launch(["-n", "1", *words], ["-n", "1", *there, *words])), path, "has other contents on node2")
+
+
+@pytest.mark.parametrize("locks", ["none here", "local to hosts"])
+def test_a_second_job_where_locks_do_not_help(world: World, tmp_path: Path, locks: str) -> None:
+    folder = tmp_path / "run"
+    words = ["run", world.experiment, "--run-dir", folder, *LONG]
+    mount = [] if locks == "none here" else on_host("node2", tmp_path)
+    variables = stale(folder, 0, "ENOLCK" if locks == "none here" else "local")
+    first = launch(["-n", "1", PROGRAM, *words], **variables)
+    assert wait_until(lambda: any(folder.glob("log/rank-*.log")), first)
+    second = ended(launch(["-n", "1", *mount, PROGRAM, *words], **variables))
+    complaint(second, folder, "is in use by process", "--run-dir")
+    first.send_signal(signal.SIGUSR1)
+    assert ended(first).returncode == 75
+    assert not (folder / ".owner").exists()
+
+
+def test_an_owner_that_died_here_is_not_waited_for(world: World, run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    interrupted(world, folder)
+    assert (folder / ".owner").exists()
+    begin = time.monotonic()
+    goes_on(world, folder, run_folder)
+    assert time.monotonic() - begin < 50
+
+
+def test_opened_units_do_not_grow_with_the_ranks(world: World, run_folder: Path, tmp_path: Path) -> None:
+    """Of 10,000 units on 512 ranks, five million openings were made for what rank 0 alone needs."""
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    opened = {}
+    for ranks in (1, 4):
+        (folder / "results.h5").unlink()
+        counter = tmp_path / f"opened-{ranks}"
+        words = ["-n", str(ranks), PROGRAM, "run", world.experiment, "--run-dir", folder]
+        done = ended(launch(words, **stale(folder, 0), STALE_COUNT=str(counter)))
+        assert done.returncode == 0 and "0 units computed" in done.stderr, done.stderr
+        opened[ranks] = counter.stat().st_size
+    assert units(folder) < opened[1] and opened[4] - opened[1] < 2 * units(folder), opened  # of 3 more ranks

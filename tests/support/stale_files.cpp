@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A preloaded stand-in for an NFS client with cached attributes: a file under STALE_FOLDER that another process
+// published less than STALE_SECONDS ago is not seen by open() and stat(), while readdir() lists it. With
+// STALE_LOCKS=ENOLCK, no file can be locked; with STALE_LOCKS=local, every process gets each lock. With STALE_COUNT, each
+// opening of a unit to read it adds a byte to that file.
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
+
+namespace {
+
+std::mutex mutex;
+
+/// What this process published: its own changes a client sees at once.
+std::set<std::string>& own() {
+  static auto* paths = new std::set<std::string>;
+  return *paths;
+}
+
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+bool hidden(const char* path) {
+  static const char* folder = getenv("STALE_FOLDER");
+  static const char* seconds = getenv("STALE_SECONDS");
+  if (folder == nullptr || seconds == nullptr || path == nullptr) return false;
+  const auto length = strlen(folder);
+  if (strncmp(path, folder, length) != 0) return false;
+  bool shared = false;
+  for (const char* part : {"/units/", "/checkpoints/", "/scratch/"})
+    shared = shared || strncmp(path + length, part, strlen(part)) == 0;
+  if (!shared) return false;
+  {
+    const std::scoped_lock lock(mutex);
+    if (own().count(path) != 0) return false;
+  }
+  struct stat status {};
+  if (syscall(SYS_newfstatat, AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+    return false;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const auto age = static_cast<double>(now.tv_sec - status.st_ctim.tv_sec) +
+                   1e-9 * static_cast<double>(now.tv_nsec - status.st_ctim.tv_nsec);
+  return age < atof(seconds);
+}
+
+void count(const char* path) {
+  static const char* counter = getenv("STALE_COUNT");
+  if (counter == nullptr || path == nullptr || strstr(path, "/units/") == nullptr) return;
+  const auto file = static_cast<int>(syscall(SYS_openat, AT_FDCWD, counter, O_WRONLY | O_CREAT | O_APPEND, 0644));
+  if (file < 0) return;
+  [[maybe_unused]] const auto written = write(file, ".", 1);
+  close(file);
+}
+
+}  // namespace
+
+#define STAND_IN extern "C" __attribute__((visibility("default")))
+
+STAND_IN int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  if ((flags & O_CREAT) == 0 && hidden(path)) {
+    errno = ENOENT;
+    return -1;
+  }
+  if (flags == (O_RDONLY | O_CLOEXEC)) count(path);
+  if ((flags & O_CREAT) != 0) {
+    const std::scoped_lock lock(mutex);
+    own().insert(path);
+  }
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+STAND_IN FILE* fopen(const char* path, const char* mode) {
+  if (hidden(path) && mode[0] == 'r') {
+    errno = ENOENT;
+    return nullptr;
+  }
+  count(path);
+  return next<FILE*(const char*, const char*)>("fopen64")(path, mode);
+}
+
+STAND_IN FILE* fopen64(const char* path, const char* mode) { return fopen(path, mode); }
+
+STAND_IN int stat(const char* path, struct stat* status) {
+  if (hidden(path)) {
+    errno = ENOENT;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, status, 0));
+}
+
+STAND_IN int rename(const char* from, const char* to) {
+  const auto result = static_cast<int>(syscall(SYS_rename, from, to));
+  if (result == 0) {
+    const std::scoped_lock lock(mutex);
+    own().insert(to);
+  }
+  return result;
+}
+
+STAND_IN int fcntl(int file, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (command == F_OFD_SETLK) {
+    static const char* locks = getenv("STALE_LOCKS");
+    if (locks != nullptr && strcmp(locks, "local") == 0) return 0;
+    if (locks != nullptr) {
+      errno = ENOLCK;
+      return -1;
+    }
+  }
+  return static_cast<int>(syscall(SYS_fcntl, file, command, argument));
+}
