@@ -78,6 +78,12 @@ at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own
   return at::where(own > 0, accuracy / own, 0.0).mean(-1);
 }
 
+std::int64_t chosen_row(const at::Tensor& accuracy, const at::Tensor& own) {
+  require(accuracy.dim() == 2 && accuracy.size(0) > 0, "accuracies are ", accuracy.sizes(),
+          ", not rows of tasks");
+  return normalised_accuracy(accuracy, own).argmax().item<std::int64_t>();
+}
+
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels) {
   const at::NoGradGuard no_grad;
   check_labelled(logits, labels);

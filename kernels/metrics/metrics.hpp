@@ -11,6 +11,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace taugrid::metrics {
 
 /// argmax over classes: logits [N,C] → int64 [N], C ≥ 1. Among equal logits any one may be chosen.
@@ -25,6 +27,10 @@ at::Tensor accuracy(const at::Tensor& logits, const at::Tensor& labels);
 /// Normalised accuracy (papers 1 and 3): mean over the last dimension, the T tasks, of accuracy/own; own [T]
 /// being that of each task's own model. A task that its own model never gets right counts as 0.
 at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own);
+
+/// The coefficient that validation chooses (papers 1 and 3): the row of accuracy [K,T] with the largest
+/// normalised accuracy, the first of equals; own [T] as there.
+std::int64_t chosen_row(const at::Tensor& accuracy, const at::Tensor& own);
 
 /// −Σₙ log softmax(logits[n])[labels[n]], in nats. logits [N,C], labels [N] within 0 … C−1, which is
 /// checked on the host alone.

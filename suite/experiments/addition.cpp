@@ -53,8 +53,7 @@ class Addition final : public Experiment {
         own_validation[t] = single.tensors.at("validation_accuracy");
         own_test[t] = single.tensors.at("accuracy");
       }
-      const auto chosen =
-          metrics::normalised_accuracy(validation, own_validation).argmax().item<std::int64_t>();
+      const auto chosen = metrics::chosen_row(validation, own_validation);
       const auto group = "/addition/" + name;
       const auto axis = group + "/alpha";
       out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_addition_" + name, "1");

@@ -97,8 +97,7 @@ class PairAddition final : public Experiment {
     };
     const auto validation = curves(Split::validation), test = curves(Split::test);
     const auto normalised = metrics::normalised_accuracy(test, own("accuracy"));
-    const auto chosen =
-        metrics::normalised_accuracy(validation, own("validation_accuracy")).argmax().item<std::int64_t>();
+    const auto chosen = metrics::chosen_row(validation, own("validation_accuracy"));
     const auto one = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
     store::TensorFile file;
     file.tensors = {{"validation_accuracy", validation},

@@ -121,7 +121,7 @@ def test_stages_that_are_frozen_run_once(net: NetWorld, tmp_path: Path) -> None:
     """Their outputs are kept; without memory for them, they are computed again, and give the same."""
     frozen = ("--set", "finetune.first_stage=2")
     kept = measure(net.experiment, tmp_path / "kept", *frozen)
-    again = measure(net.experiment, tmp_path / "again", *frozen, "--set", "run.memory=1")
+    again = measure(net.experiment, tmp_path / "again", *frozen, "--set", "run.memory=1e-6")
     assert differing(numbers(kept), numbers(again)) == []
     before = load_file(net.weights)
     after = load_file(tmp_path / "kept" / "checkpoints" / "standard" / net.tasks[1] / "model.safetensors")
