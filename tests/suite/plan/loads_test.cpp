@@ -17,8 +17,8 @@ namespace taugrid::plan {
 namespace {
 
 namespace fs = std::filesystem;
-using study::Study;
 using experiments::Tally;
+using study::Study;
 
 /// A group of this process alone.
 const comm::Communicator& alone() {
@@ -72,7 +72,7 @@ std::string every_section() {
   std::string regimes;
   for (const auto& name : study::regime_names()) regimes += "\"" + name + "\", ";
   return "[finetune]\nregimes = [" + regimes +
-         "]\nsteps = 20\nbatch = 12\n[similarity]\n[disentanglement]\nalpha = [0.0, "
+         "]\nsteps = 20\nwarmup_steps = 4\nbatch = 12\n[similarity]\n[disentanglement]\nalpha = [0.0, "
          "1.0]\n[smoothness]\npoints = 32\n"
          "[ntk]\npoints = 8\nlogits = 4\n[addition]\n[pair_addition]\n[negation]\n[cost]\n";
 }
@@ -145,7 +145,8 @@ TEST_P(MemoryModel, IsWithinAThirdOfWhatTheAllocatorsCount) {
   const auto& [shape, kind, persistent] = GetParam();
   // 16 inputs a call, of a unit whose other work takes less memory.
   Subject subject(shape, 1,
-                  "[finetune]\nregimes = [\"standard\", \"linear\"]\nbatch = 16\n[smoothness]\npoints = 16\nmax_basis = 2\n"
+                  "[finetune]\nregimes = [\"standard\", \"linear\"]\nbatch = 16\n[smoothness]\npoints = "
+                  "16\nmax_basis = 2\n"
                   "[ntk]\npoints = 4\nlogits = 2\nchunk = 12\n");
   const auto [work, load] = find(subject, kind);
   const double theta = 4.0 * static_cast<double>(subject.study().model.layout().size());
