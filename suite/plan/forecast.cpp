@@ -148,8 +148,8 @@ Forecast forecast(const Study& study, const std::vector<WorkUnit>& units, const 
   const Host host{profile.cores, threads, profile.crowding};
   Launch launch{wide, wide, ranks_per_host > 0 ? ranks_per_host : std::max(1, profile.cores / threads)};
   Forecast f;
-  // config.toml, inputs.toml, started_utc, the lock, results.h5; and a link to each data set.
-  f.files = 5 + static_cast<std::int64_t>(study.tasks.with_control());
+  // config.toml, inputs.toml, started_utc, computed_by, the lock, results.h5; and a link to each data set.
+  f.files = 6 + static_cast<std::int64_t>(study.tasks.with_control());
   std::set<std::string> kinds;
   for (const auto& unit : units) {
     kinds.insert(schedule::kind_of(unit.key));
