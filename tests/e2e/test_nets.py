@@ -122,7 +122,7 @@ def test_stages_that_are_frozen_run_once(net: NetWorld, tmp_path: Path) -> None:
     frozen = ("--set", "finetune.first_stage=2")
     kept = measure(net.experiment, tmp_path / "kept", *frozen)
     again = measure(net.experiment, tmp_path / "again", *frozen, "--set", "run.memory=1e-6")
-    assert differing(numbers(kept), numbers(again)) == []
+    assert [name for name in differing(numbers(kept), numbers(again)) if not name.endswith("peak_memory")] == []
     before = load_file(net.weights)
     after = load_file(tmp_path / "kept" / "checkpoints" / "standard" / net.tasks[1] / "model.safetensors")
     changed = {name for name in after if after[name].is_floating_point() and (after[name] != before[name]).any()}
