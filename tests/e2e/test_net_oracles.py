@@ -1,0 +1,168 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The two small models' numbers again, in plain PyTorch and float64: padded texts, tied vocabularies, all readouts,
+batch norm's stored statistics."""
+
+from functools import cached_property
+from pathlib import Path
+
+import h5py
+import nets
+import numpy as np
+import pytest
+import torch
+from launch import measure
+from nets import NetWorld
+from safetensors.torch import load_file
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor
+from torch.func import functional_call, grad, jacrev, jvp, vjp
+from torch.nn.functional import cross_entropy, normalize
+
+Parameters = dict[str, Tensor]
+REGIMES = ["standard", "linear"]
+T = range(3)
+
+
+class NetOracle:
+    """A task's output, which is linearised, is the features or, with label words, the logits; see logits()."""
+
+    def __init__(self, world: NetWorld, run: Path) -> None:
+        self.world, self.run = world, run
+        self.results = h5py.File(run / "results.h5")
+        self.files = [h5py.File(world.task(name)) for name in world.tasks]
+        self.kinds = [file["head"].attrs.get("kind", "cosine") for file in self.files]
+        self.model = world.make(world.config).double().eval()
+        self.trained = [name for name, _ in self.model.named_parameters()]
+
+    @cached_property
+    def start(self) -> Parameters:
+        return {name: t.double() for name, t in load_file(self.world.weights).items()}
+
+    def tuned(self, regime: str, t: int) -> Parameters:
+        """Parameters and stored statistics."""
+        folder = self.run / "checkpoints" / regime / self.world.tasks[t]
+        return {name: v.double() for name, v in load_file(folder / "model.safetensors").items()}
+
+    def points(self, index: str, t: int, split: str = "test") -> tuple[tuple[Tensor, ...], Tensor]:
+        rows = [int(row) for row in self.results[index][t] if row >= 0]
+        file = self.files[t]
+        inputs = torch.tensor(file[f"{split}/inputs"][()])[rows]
+        labels = torch.tensor(file[f"{split}/labels"][()])[rows]
+        if f"{split}/lengths" in file:
+            return (inputs.long(), torch.tensor(file[f"{split}/lengths"][()]).long()[rows]), labels
+        mean, std = (torch.tensor(np.asarray(file.attrs[name])).double() for name in ("mean", "std"))
+        return (((inputs.double() / 255 - mean) / std).permute(0, 3, 1, 2),), labels
+
+    def output(self, p: Parameters, t: int, x: tuple[Tensor, ...]) -> Tensor:
+        z: Tensor = functional_call(self.model, p, x)
+        if self.kinds[t] == "words":
+            z = z @ p["embeddings.word.weight"][torch.tensor(self.files[t]["head/tokens"][()])].T
+        return z
+
+    def logits(self, t: int, z: Tensor) -> Tensor:
+        if self.kinds[t] == "words":
+            return z
+        head = self.files[t]["head"]
+        weight = torch.tensor(head["weight"][()]).double()
+        if self.kinds[t] == "affine":
+            return z @ weight.T + torch.tensor(head["bias"][()]).double()
+        return float(head["weight"].attrs["logit_scale"]) * normalize(z, dim=-1) @ weight.T
+
+    def tangent(self, t: int, x: tuple[Tensor, ...], tau: Parameters) -> tuple[Tensor, Tensor]:
+        """f(x; θ0) and J(x)τ, by the stored statistics that θ0 came with."""
+        theta = {name: self.start[name] for name in self.trained}
+        found = jvp(lambda p: self.output(self.start | p, t, x), (theta,), ({k: tau[k] for k in theta},))
+        return found[0], found[1]
+
+    def logits_of(self, regime: str, theta: Parameters, t: int, x: tuple[Tensor, ...]) -> Tensor:
+        if regime == "standard":
+            return self.logits(t, self.output(theta, t, x))
+        f, jv = self.tangent(t, x, {name: theta[name] - self.start[name] for name in self.trained})
+        return self.logits(t, f + jv)
+
+    def eigenvalue(self, regime: str, t: int) -> float:
+        """The largest in absolute value of the training loss's Hessian at θ*, by ARPACK."""
+        x, y = self.points(f"smoothness/{regime}/sample_index", t, "train")
+        tuned = self.tuned(regime, t)
+        theta = {name: tuned[name] for name in self.trained}
+        sizes = [p.numel() for p in theta.values()]
+
+        def named(v: np.ndarray) -> Parameters:
+            parts = torch.tensor(v).flatten().split(sizes)
+            return {name: part.view_as(p) for (name, p), part in zip(theta.items(), parts, strict=True)}
+
+        def flat(p: Parameters) -> np.ndarray:
+            return torch.cat([p[name].flatten() for name in theta]).detach().numpy()
+
+        if regime == "linear":  # linear in θ: H = Jᵀ (∇² of the loss in the output) J
+            start = {name: self.start[name] for name in theta}
+            f, jv = self.tangent(t, x, {name: p - start[name] for name, p in theta.items()})
+            z, back = f + jv, vjp(lambda p: self.output(self.start | p, t, x), start)[1]
+            outer = grad(lambda z: cross_entropy(self.logits(t, z), y))
+
+            def product(v: np.ndarray) -> np.ndarray:
+                return flat(back(jvp(outer, (z,), (self.tangent(t, x, named(v))[1],))[1])[0])
+        else:
+            gradient = grad(lambda p: cross_entropy(self.logits(t, self.output(tuned | p, t, x)), y))
+
+            def product(v: np.ndarray) -> np.ndarray:
+                return flat(jvp(gradient, (theta,), (named(v),))[1])
+
+        hessian = LinearOperator((sum(sizes), sum(sizes)), product, dtype=np.float64)
+        return float(eigsh(hessian, k=1, which="LM", tol=1e-5, ncv=10, return_eigenvectors=False)[0])
+
+
+@pytest.fixture(scope="module", params=[nets.text_world, nets.conv_world], ids=["text", "conv"])
+def oracle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NetOracle:
+    folder = tmp_path_factory.mktemp("net_oracles")
+    world = request.param(folder / "world")
+    measure(world.experiment, folder / "run")
+    return NetOracle(world, folder / "run")
+
+
+@pytest.mark.parametrize("regime", ["pretrained", *REGIMES])
+def test_accuracy_and_loss(oracle: NetOracle, regime: str) -> None:
+    group = oracle.results[f"single_task/{regime}"]
+    for t in T:
+        x, y = oracle.points(f"{group.name}/sample_index", t)
+        theta = oracle.start if regime == "pretrained" else oracle.tuned(regime, t)
+        logits = oracle.logits_of("linear" if regime == "linear" else "standard", theta, t, x)
+        assert group["accuracy"][t] == pytest.approx(float((logits.argmax(1) == y).double().mean()), abs=1e-12)
+        assert group["loss"][t] == pytest.approx(float(cross_entropy(logits, y)), rel=1e-4)
+
+
+def test_tau_jp(oracle: NetOracle) -> None:
+    """In the space that each task's readout says."""
+    group = oracle.results["tau_jp/linear"]
+    for a in T:
+        tuned = oracle.tuned("linear", a)
+        tau = {name: tuned[name] - oracle.start[name] for name in oracle.trained}
+        for b in T:
+            product = oracle.tangent(b, oracle.points(f"{group.name}/sample_index", b)[0], tau)[1]
+            assert group["value"][a, b] == pytest.approx(float(product.square().sum(1).mean()), rel=1e-4)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_largest_eigenvalue(oracle: NetOracle, regime: str) -> None:
+    group = oracle.results[f"smoothness/{regime}"]
+    for t in T:
+        assert group["lambda_max"][t] == pytest.approx(oracle.eigenvalue(regime, t), rel=group["residual"][t] + 2e-5)
+
+
+def test_tangent_kernel(oracle: NetOracle) -> None:
+    """Whole Jacobians of the logits: a vocabulary that is looked up and read out has both uses' gradients."""
+    group = oracle.results["ntk/pretrained"]
+    theta = {name: oracle.start[name] for name in oracle.trained}
+    index = f"{group.name}/sample_index"
+    everyone = [oracle.points(index, s, "train")[0] for s in T]
+    for t in T:
+        rows = []
+        for x in everyone:
+            jacobian = jacrev(lambda p, t=t, x=x: oracle.logits(t, oracle.output(oracle.start | p, t, x)))(theta)
+            rows.append(torch.cat([part.flatten(2) for part in jacobian.values()], 2))  # [n, C, P]
+        whole = torch.stack(rows)
+        logits = min(whole.shape[2], group["gram"].shape[1])
+        kernel = torch.einsum("icp,sjcp->cisj", whole[t], whole)[:logits].numpy()
+        ours = group["gram"][t, :logits]
+        assert np.linalg.norm(ours - kernel) / np.linalg.norm(kernel) < 1e-5
