@@ -18,6 +18,7 @@ from PIL import Image
 
 import packed
 from command import main
+from stopping import Stopped, stoppable
 
 PREPARE = Path(__file__).resolve().parents[2] / "jobs/prepare"
 # Each picture of sun397 takes a while, so that a signal meets its file half written.
@@ -75,6 +76,16 @@ def test_a_signal_leaves_nothing_half_written(root, number):
     assert done.returncode == 75, done.stderr
     assert done.stderr == f"prepare: stopped by {number.name}; nothing half written is left, run it again to go on\n"
     assert [path.name for path in (root / "out").iterdir()] == ["dtd.h5"]
+
+
+def test_a_signal_within_a_destructor_is_not_lost() -> None:
+    class Dropped:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Stopped, match="SIGTERM"), stoppable():
+        Dropped()
+        time.sleep(30)
 
 
 def test_what_a_killed_process_left_is_swept_and_the_finished_kept(root, capsys):
