@@ -40,20 +40,13 @@ class Disentanglement final : public Experiment {
                                return single(name, t, folder, context);
                              }));
       }
-      const auto needs = [&](std::size_t p) {
-        const auto [i, j] = study_.tasks.pairs()[p];
-        std::vector<std::string> keys;
-        for (const auto t : {i, j}) {
-          for (auto& each : EditedOutputs::needs(study_, name, {i, j}, t)) keys.push_back(std::move(each));
-          keys.push_back(key::predictions(name, study_.tasks.name(t)));
-        }
-        return keys;
-      };
       PairUnits(study_, key::disentanglement(name))
-          .add(units, [&](std::size_t p) { return pair_tally(name, p); }, needs,
-               [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
-                 return pair(name, p, folder, context);
-               });
+          .add(
+              units, [&](std::size_t p) { return pair_tally(name, p); },
+              PairUnits::needs(study_, name, key::predictions),
+              [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
+                return pair(name, p, folder, context);
+              });
     }
   }
 
@@ -88,7 +81,8 @@ class Disentanglement final : public Experiment {
   double single_bytes(const std::string& name, std::size_t t) const {
     const auto n = study_.tasks.sample_size(t, Split::test, points(name));
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    const auto outputs = settings_.representation ? 4 * study_.tasks.readout(t).width(study_.model.encoder()) : 0;
+    const auto outputs =
+        settings_.representation ? 4 * study_.tasks.readout(t).width(study_.model.encoder()) : 0;
     return static_cast<double>(a * n * (8 + outputs));
   }
 
@@ -120,10 +114,10 @@ class Disentanglement final : public Experiment {
     const EditedOutputs model(study_, folder, name, context.group);
     std::vector<at::Tensor> rows(alpha_.size()), outputs;
     model.each({t}, at::tensor(alpha_, at::kDouble).view({-1, 1}), t, Split::test, points(name),
-                  [&](std::int64_t k, const at::Tensor& z) {
-                    rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.tasks.readout(t).logits(z));
-                    if (settings_.representation) outputs.push_back(z);
-                  });
+               [&](std::int64_t k, const at::Tensor& z) {
+                 rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.tasks.readout(t).logits(z));
+                 if (settings_.representation) outputs.push_back(z);
+               });
     store::TensorFile file;
     if (settings_.representation) file.tensors["outputs"] = at::stack(outputs);
     file.tensors["predictions"] = at::stack(rows);
@@ -155,22 +149,20 @@ class Disentanglement final : public Experiment {
         }
       }
       const auto grid = at::tensor(coefficients, at::kDouble).view({-1, 2});
-      model.each(
-          {i, j}, grid, t, Split::test, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
-            const auto [r, c] = cells[static_cast<std::size_t>(k)];
-            const auto merged = metrics::predictions(study_.tasks.readout(t).logits(z));
-            error[side][r][c] =
-                metrics::disagreements(alone[side == 0 ? r : c], merged).to(at::kDouble).div_(merged.size(0));
-            if (settings_.representation) {
-              kl[side][r][c] =
-                  metrics::kl_sum(outputs[side == 0 ? r : c], z) / static_cast<double>(merged.size(0));
-            }
-            if (k % a == 0) {
-              context.stop_if_requested();
-              context.progress((side + static_cast<double>(k) / static_cast<double>(cells.size())) / 2,
-                               "grid");
-            }
-          });
+      model.each({i, j}, grid, t, Split::test, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
+        const auto [r, c] = cells[static_cast<std::size_t>(k)];
+        const auto merged = metrics::predictions(study_.tasks.readout(t).logits(z));
+        error[side][r][c] =
+            metrics::disagreements(alone[side == 0 ? r : c], merged).to(at::kDouble).div_(merged.size(0));
+        if (settings_.representation) {
+          kl[side][r][c] =
+              metrics::kl_sum(outputs[side == 0 ? r : c], z) / static_cast<double>(merged.size(0));
+        }
+        if (k % a == 0) {
+          context.stop_if_requested();
+          context.progress((side + static_cast<double>(k) / static_cast<double>(cells.size())) / 2, "grid");
+        }
+      });
     }
     store::TensorFile file;
     file.tensors["error_by_task"] = error;

@@ -32,19 +32,11 @@ class PairAddition final : public Experiment {
         }
         return one;
       };
-      const auto needs = [&](std::size_t p) {
-        const auto [i, j] = study_.tasks.pairs()[p];
-        std::vector<std::string> keys;
-        for (const auto t : {i, j}) {
-          for (auto& each : EditedOutputs::needs(study_, name, {i, j}, t)) keys.push_back(std::move(each));
-          keys.push_back(key::single_task(name, study_.tasks.name(t)));
-        }
-        return keys;
-      };
       PairUnits(study_, key::pair_addition(name))
-          .add(units, tally, needs, [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
-            return pair(name, p, folder, context);
-          });
+          .add(units, tally, PairUnits::needs(study_, name, key::single_task),
+               [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
+                 return pair(name, p, folder, context);
+               });
     }
   }
 

@@ -24,9 +24,8 @@ class Similarity final : public Experiment {
       const auto every = study_.tasks.all();
       auto all = Tally(study_).visit(name, every).stores(tasks * (tasks + 2));
       all.publishes(tasks * (tasks + 2 + points()));
-      units.push_back(
-          unit(key::similarity(name), all, study_.vectors.needs(name, every),
-               [this, name](schedule::UnitContext& context) { return cosines(name, context); }));
+      units.push_back(unit(key::similarity(name), all, study_.vectors.needs(name, every),
+                           [this, name](schedule::UnitContext& context) { return cosines(name, context); }));
       units.back().ranks = ranks_wanted();
       const auto tally = [&](std::size_t p) {
         const auto [i, j] = study_.tasks.pairs()[p];
@@ -34,18 +33,10 @@ class Similarity final : public Experiment {
         for (const auto t : {i, j}) one.edited(name, {i, j}, t, Split::test, points(), 1);
         return one;
       };
-      const auto needs = [&](std::size_t p) {
-        const auto [i, j] = study_.tasks.pairs()[p];
-        std::vector<std::string> keys;
-        for (const auto t : {i, j}) {
-          for (auto& each : EditedOutputs::needs(study_, name, {i, j}, t)) keys.push_back(std::move(each));
-          keys.push_back(key::single_task(name, study_.tasks.name(t)));
-        }
-        return keys;
-      };
-      gaps(name).add(units, tally, needs, [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
-        return loss_gap(name, p, folder, context);
-      });
+      gaps(name).add(units, tally, PairUnits::needs(study_, name, key::single_task),
+                     [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
+                       return loss_gap(name, p, folder, context);
+                     });
     }
   }
 
@@ -72,8 +63,8 @@ class Similarity final : public Experiment {
   /// A rank for each few GiB of vectors: reading them is most of the work.
   int ranks_wanted() const {
     constexpr double bytes_a_rank = 4.0 * (1 << 30);
-    const double bytes = 4.0 * static_cast<double>(study_.model.layout().size()) *
-                         static_cast<double>(study_.tasks.size());
+    const double bytes =
+        4.0 * static_cast<double>(study_.model.layout().size()) * static_cast<double>(study_.tasks.size());
     return 1 + static_cast<int>(std::min(1e4, bytes / bytes_a_rank));
   }
 
@@ -97,10 +88,10 @@ class Similarity final : public Experiment {
       const auto t = side == 0 ? i : j;
       const auto labels = study_.tasks.sample(t, Split::test, points()).labels;
       model.each({i, j}, at::full({1, 2}, alpha_, at::kDouble), t, Split::test, points(),
-                    [&, t = t](std::int64_t, const at::Tensor& z) {
-                      gaps[side] = metrics::cross_entropy_sum(study_.tasks.readout(t).logits(z), labels) /
-                                   static_cast<double>(labels.size(0));
-                    });
+                 [&, t = t](std::int64_t, const at::Tensor& z) {
+                   gaps[side] = metrics::cross_entropy_sum(study_.tasks.readout(t).logits(z), labels) /
+                                static_cast<double>(labels.size(0));
+                 });
       const auto alone = folder.read_tensor(key::single_task(name, study_.tasks.name(t)), "loss");
       gaps[side] -= alone.to(study_.device);
     }

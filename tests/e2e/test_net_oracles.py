@@ -14,12 +14,11 @@ import torch
 from launch import measure
 from nets import NetWorld
 from safetensors.torch import load_file
-from scipy.sparse.linalg import LinearOperator, eigsh
+from taugrid_analysis.recompute.oracle import Parameters, flat, largest_eigenvalue
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp, vjp
 from torch.nn.functional import cross_entropy, normalize
 
-Parameters = dict[str, Tensor]
 REGIMES = ["standard", "linear"]
 T = range(3)
 
@@ -86,14 +85,6 @@ class NetOracle:
         x, y = self.points(f"smoothness/{regime}/sample_index", t, "train")
         tuned = self.tuned(regime, t)
         theta = {name: tuned[name] for name in self.trained}
-        sizes = [p.numel() for p in theta.values()]
-
-        def named(v: np.ndarray) -> Parameters:
-            parts = torch.tensor(v).flatten().split(sizes)
-            return {name: part.view_as(p) for (name, p), part in zip(theta.items(), parts, strict=True)}
-
-        def flat(p: Parameters) -> np.ndarray:
-            return torch.cat([p[name].flatten() for name in theta]).detach().numpy()
 
         if regime == "linear":  # linear in θ: H = Jᵀ (∇² of the loss in the output) J
             start = {name: self.start[name] for name in theta}
@@ -101,16 +92,15 @@ class NetOracle:
             z, back = f + jv, vjp(lambda p: self.output(self.start | p, t, x), start)[1]
             outer = grad(lambda z: cross_entropy(self.logits(t, z), y))
 
-            def product(v: np.ndarray) -> np.ndarray:
-                return flat(back(jvp(outer, (z,), (self.tangent(t, x, named(v))[1],))[1])[0])
+            def product(v: Parameters) -> Tensor:
+                return flat(back(jvp(outer, (z,), (self.tangent(t, x, v)[1],))[1])[0])
         else:
             gradient = grad(lambda p: cross_entropy(self.logits(t, self.output(tuned | p, t, x)), y))
 
-            def product(v: np.ndarray) -> np.ndarray:
-                return flat(jvp(gradient, (theta,), (named(v),))[1])
+            def product(v: Parameters) -> Tensor:
+                return flat(jvp(gradient, (theta,), (v,))[1])
 
-        hessian = LinearOperator((sum(sizes), sum(sizes)), product, dtype=np.float64)
-        return float(eigsh(hessian, k=1, which="LM", tol=1e-5, ncv=10, return_eigenvectors=False)[0])
+        return largest_eigenvalue(theta, product)
 
 
 @pytest.fixture(scope="module", params=[nets.text_world, nets.conv_world], ids=["text", "conv"])

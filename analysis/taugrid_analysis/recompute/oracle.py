@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -50,6 +51,21 @@ def parameters(model: torch.nn.Module) -> Parameters:
 
 def flat(p: Parameters) -> Tensor:
     return torch.cat([v.flatten() for v in p.values()])
+
+
+def largest_eigenvalue(theta: Parameters, product: Callable[[Parameters], Tensor]) -> float:
+    """The one largest in absolute value, of a symmetric `product` of directions like θ; by ARPACK."""
+    size = flat(theta).numel()
+
+    def operate(v: Array) -> Array:
+        parts = torch.tensor(v).flatten().split([p.numel() for p in theta.values()])
+        pieces = zip(theta.items(), parts, strict=True)
+        found = product({k: part.view_as(p) for (k, p), part in pieces})
+        return np.asarray(found.detach().numpy())
+
+    operator = LinearOperator((size, size), operate, dtype=np.float64)
+    found = eigsh(operator, k=1, which="LM", tol=1e-5, ncv=10, return_eigenvectors=False)
+    return float(found[0])
 
 
 class Oracle:
@@ -192,7 +208,6 @@ class Oracle:
         """Of the Hessian of the training loss at θ*, in absolute value, by ARPACK."""
         x, y = self.points(f"smoothness/{regime}/sample_index", t, "train")
         theta = self.tuned(regime, t)
-        size = flat(theta).numel()
 
         def loss(z: Tensor) -> Tensor:
             return cross_entropy(self.logits(t, z), y)
@@ -210,15 +225,7 @@ class Oracle:
             def product(direction: Parameters) -> Tensor:
                 return flat(jvp(gradient, (theta,), (direction,))[1])
 
-        def operate(v: Array) -> Array:
-            parts = torch.tensor(v).flatten().split([p.numel() for p in theta.values()])
-            pieces = zip(theta.items(), parts, strict=True)
-            found = product({k: part.view_as(p) for (k, p), part in pieces})
-            return np.asarray(found.detach().numpy())
-
-        hessian = LinearOperator((size, size), operate, dtype=np.float64)
-        found = eigsh(hessian, k=1, which="LM", tol=1e-5, ncv=10, return_eigenvectors=False)
-        return float(found[0])
+        return largest_eigenvalue(theta, product)
 
     def gradient_of_logit(self, theta: Parameters, t: int, c: int, x: Tensor) -> Tensor:
         """∇θ of logit c of task t at one point [1, …]."""

@@ -14,6 +14,8 @@
 namespace taugrid::experiments {
 namespace {
 
+using study::EditedOutputs;
+
 constexpr double save_every = 10;  // seconds
 
 /// The pairs of a tile that are finished, each tensor stacked along a new first dimension.
@@ -59,6 +61,19 @@ class Finishing {
 
 }  // namespace
 
+PairUnits::NeedsOf PairUnits::needs(const Study& study, const std::string& regime,
+                                    std::string (*own)(const std::string&, const std::string&)) {
+  return [&study, regime, own](std::size_t p) {
+    const auto [i, j] = study.tasks.pairs()[p];
+    std::vector<std::string> keys;
+    for (const auto t : {i, j}) {
+      for (auto& each : EditedOutputs::needs(study, regime, {i, j}, t)) keys.push_back(std::move(each));
+      keys.push_back(own(regime, study.tasks.name(t)));
+    }
+    return keys;
+  };
+}
+
 PairUnits::PairUnits(const Study& study, std::string kind) : study_(study), kind_(std::move(kind)) {}
 
 std::vector<Range> PairUnits::tiles() const {
@@ -84,8 +99,9 @@ store::TensorFile PairUnits::compute_tile(const Range& tile, const Compute& comp
     const auto share = [&](double of_pair) {
       return (static_cast<double>(pairs.next() - tile.begin) + of_pair) / static_cast<double>(tile.count);
     };
-    schedule::UnitContext one{context.group, context.stop, context.scratch,
-                              [&](double fraction, std::string_view detail) { report(share(fraction), detail); }};
+    schedule::UnitContext one{
+        context.group, context.stop, context.scratch,
+        [&](double fraction, std::string_view detail) { report(share(fraction), detail); }};
     try {
       context.stop_if_requested();
       pairs.add(compute(static_cast<std::size_t>(pairs.next()), one));
@@ -112,11 +128,11 @@ void PairUnits::add(std::vector<schedule::WorkUnit>& units, const TallyOf& tally
     std::set<std::string> seen;
     std::erase_if(wanted, [&](const auto& key) { return !seen.insert(key).second; });
     const bool single = static_cast<std::int64_t>(study_.tasks.pairs().size()) <= most_units;
-    units.push_back(unit(key_of(tile), all, wanted,
-                         [tile, compute, single, own = *this](schedule::UnitContext& context) {
-                           if (single) return compute(static_cast<std::size_t>(tile.begin), context);
-                           return own.compute_tile(tile, compute, context);
-                         }));
+    units.push_back(
+        unit(key_of(tile), all, wanted, [tile, compute, single, own = *this](schedule::UnitContext& context) {
+          if (single) return compute(static_cast<std::size_t>(tile.begin), context);
+          return own.compute_tile(tile, compute, context);
+        }));
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// The units of one measurement of every pair of tasks: one a pair, or, where pairs are many, one a tile of them, so
-// that seventy tasks do not make thousands of files.
+// The units of one measurement of every pair of tasks: one a pair, or, where pairs are many, one a tile of
+// them, so that seventy tasks do not make thousands of files.
 #pragma once
 
 #include <functional>
@@ -23,9 +23,13 @@ class PairUnits {
 
   using TallyOf = std::function<Tally(std::size_t pair)>;
   using NeedsOf = std::function<std::vector<std::string>(std::size_t pair)>;
+  /// The needs of a unit that edits the model by both vectors of a pair, on both tasks, and reads the units
+  /// `own` of the regime and each task.
+  static NeedsOf needs(const Study& study, const std::string& regime,
+                       std::string (*own)(const std::string& regime, const std::string& task));
   using Compute = std::function<store::TensorFile(std::size_t pair, schedule::UnitContext& context)>;
-  /// Appends the units. A pair's tensors have the same names and shapes for all pairs. A tile's finished pairs are
-  /// kept when it is stopped or killed.
+  /// Appends the units. A pair's tensors have the same names and shapes for all pairs. A tile's finished
+  /// pairs are kept when it is stopped or killed.
   void add(std::vector<schedule::WorkUnit>& units, const TallyOf& tally, const NeedsOf& needs,
            const Compute& compute) const;
 
