@@ -32,7 +32,7 @@ class Subject {
   Subject(const std::string& shape, int ranks_per_unit, const std::string& sections) {
     auto name = (fs::temp_directory_path() / "taugrid-XXXXXX").string();
     folder_ = mkdtemp(name.data());
-    std::ofstream(folder_ / "config.json") << R"({"model_type": "clip_vision_model", )" << shape << "}";
+    std::ofstream(folder_ / "config.json") << "{" << shape << "}";
     std::ofstream(folder_ / "experiment.toml")
         << "[run]\nranks_per_unit = " << ranks_per_unit
         << "\n[model]\npath = \".\"\ninit = \"random\"\n[data]\nfolder = \".\"\ntasks = [\"a\", \"b\", "
@@ -62,11 +62,18 @@ class Subject {
 };
 
 const char* const mini =
-    R"("hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 3, "num_attention_heads": 2,
+    R"("model_type": "clip_vision_model", "hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 3, "num_attention_heads": 2,
        "image_size": 32, "patch_size": 8, "projection_dim": 48)";
 const char* const wide =
-    R"("hidden_size": 192, "intermediate_size": 384, "num_hidden_layers": 2, "num_attention_heads": 6,
+    R"("model_type": "clip_vision_model", "hidden_size": 192, "intermediate_size": 384, "num_hidden_layers": 2, "num_attention_heads": 6,
        "image_size": 48, "patch_size": 16, "projection_dim": 64)";
+
+const char* const text =
+    R"("architectures": ["TinyText"], "model_type": "tiny_text", "vocab_size": 500, "max_tokens": 24,
+       "hidden_size": 64, "intermediate_size": 256, "num_attention_heads": 4, "num_hidden_layers": 3)";
+const char* const pictures =
+    R"("architectures": ["TinyConv"], "model_type": "tiny_conv", "image_size": 32, "num_channels": 3,
+       "width": 32, "blocks": 2)";
 
 std::string every_section() {
   std::string regimes;
@@ -165,6 +172,17 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MemoryModel,
                                            Case{wide, "hessian/standard", 5}, Case{mini, "hessian/linear", 8},
                                            Case{wide, "hessian/linear", 8}, Case{mini, "gram", 0},
                                            Case{wide, "gram", 0}));
+INSTANTIATE_TEST_SUITE_P(TextOfUnequalLengths, MemoryModel,
+                         ::testing::Values(Case{text, "train/standard", 4}, Case{text, "train/linear", 4},
+                                           Case{text, "forward", 0}, Case{text, "tangent", 0},
+                                           Case{text, "hessian/standard", 5}, Case{text, "hessian/linear", 8},
+                                           Case{text, "gram", 0}));
+INSTANTIATE_TEST_SUITE_P(ConvolutionsWithBatchNorm, MemoryModel,
+                         ::testing::Values(Case{pictures, "train/standard", 4},
+                                           Case{pictures, "train/linear", 4}, Case{pictures, "forward", 0},
+                                           Case{pictures, "tangent", 0},
+                                           Case{pictures, "hessian/standard", 5},
+                                           Case{pictures, "hessian/linear", 8}, Case{pictures, "gram", 0}));
 
 }  // namespace
 }  // namespace taugrid::plan
