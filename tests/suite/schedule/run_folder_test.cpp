@@ -96,6 +96,26 @@ TEST_F(Folder, CommitsAndReadsUnits) {
   EXPECT_EQ(run.read_metadata(key).at("seconds"), "1.5");
 }
 
+TEST_F(Folder, AUnitThatOneRankReadsIsTheSameOnAll) {
+  RunFolder::Care care;
+  care.unseen = std::chrono::milliseconds(1);
+  const RunFolder run(world, base / "run", "", care);
+  const store::TensorFile unit{{{"curve", at::arange(6.0, at::kDouble).reshape({2, 3})},
+                                {"correct", at::tensor({1, 0, 1}, at::kByte)},
+                                {"one", at::full({}, 7, at::kLong)},
+                                {"none", at::zeros({0, 4}, at::kFloat)}},
+                               {{"device", "cpu"}}};
+  if (world.rank() == 0) run.commit("a", unit);
+  const auto read = run.read_unit(world, "a");
+  EXPECT_EQ(read.metadata, unit.metadata);
+  ASSERT_EQ(read.tensors.size(), unit.tensors.size());
+  for (const auto& [name, tensor] : unit.tensors) {
+    const auto& ours = read.tensors.at(name);
+    EXPECT_EQ(ours.scalar_type(), tensor.scalar_type()) << name;
+    EXPECT_TRUE(at::equal(ours, tensor)) << name;
+  }
+}
+
 TEST_F(Folder, ATruncatedUnitIsSetAside) {
   const RunFolder run(world, base / "run", "");
   if (world.rank() == 0) {
