@@ -88,7 +88,8 @@ class FineTune final : public Experiment {
     const auto expected = header.find("fingerprint");
     if (expected == header.end()) return "";
     for (const auto* part : {"config.json", "model.safetensors"}) {
-      if (!store::wait_for(folder / part, std::chrono::seconds(2))) return "its checkpoint " + (folder / part).string() + " is gone";
+      if (!store::wait_if_listed(folder / part))
+        return "its checkpoint " + (folder / part).string() + " is gone";
       const store::InputFile readable(folder / part);
     }
     try {
