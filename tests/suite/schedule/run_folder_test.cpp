@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/schedule/run_folder.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <torch/torch.h>
@@ -224,6 +225,30 @@ TEST_F(Folder, AfterANodesDeathTheFolderIsTakenOver) {
       EXPECT_EQ(entry.path().string().find(".owner."), std::string::npos) << entry.path();
     }
   }
+}
+
+// A file server keeps the lock of a client that died until its lease ends.
+TEST_F(Folder, ALockThatADeadNodeLeftIsWaitedFor) {
+  EXPECT_EQ(problem(""), "");
+  std::jthread server;
+  if (world.rank() == 0) {
+    const Elsewhere dead(base / "run", false);
+    const int lock = ::open((base / "run" / ".lock").c_str(), O_RDWR | O_CLOEXEC);
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    ASSERT_EQ(::fcntl(lock, F_OFD_SETLK, &whole), 0);
+    server = std::jthread([lock] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      ::close(lock);
+    });
+  }
+  world.barrier("locked");
+  RunFolder::Care care;
+  care.hold = {std::chrono::milliseconds(100), std::chrono::seconds(2)};
+  const auto begin = std::chrono::steady_clock::now();
+  const RunFolder run(world, base / "run", "", care);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 
 TEST_F(Folder, AJobWhoseFolderWasTakenOverEnds) {
