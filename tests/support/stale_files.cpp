@@ -120,6 +120,10 @@ STAND_IN FILE* fopen(const char* path, const char* mode) {
     errno = ENOENT;
     return nullptr;
   }
+  if (const int error = mode[0] == 'r' ? error_of(path) : 0; error != 0) {
+    errno = error;
+    return nullptr;
+  }
   count(path);
   return next<FILE*(const char*, const char*)>("fopen64")(path, mode);
 }
