@@ -13,7 +13,7 @@
 
 namespace taugrid::autodiff {
 
-/// What a parameter is, so that a group alone can be trained (paper 4: attention modules only).
+/// A parameter's role in the model, so that a group alone can be trained (paper 4: attention modules only).
 enum class Kind {
   embedding,
   attention_weight,
@@ -58,7 +58,7 @@ class Layout {
 
   /// Views of θ [P], one a block; no copies. Throws std::invalid_argument unless θ is [P] and contiguous.
   std::vector<at::Tensor> views(const at::Tensor& theta) const;
-  /// As views(), of the parameters.
+  /// Views of θ, one a parameter, otherwise as views().
   std::vector<at::Tensor> parameter_views(const at::Tensor& theta) const;
 
  private:

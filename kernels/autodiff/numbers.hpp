@@ -74,7 +74,7 @@ class Meter {
 
   /// Multiplications and additions of all matrix products of the value.
   double flops() const { return flops_; }
-  /// Of the products that have this block as a factor.
+  /// The flops of those products that have this block as a factor.
   double flops_of(std::size_t block) const { return block < by_block_.size() ? by_block_[block] : 0; }
   /// Numbers that stay for a backward pass.
   double kept() const { return kept_; }
@@ -88,13 +88,14 @@ class Meter {
   std::shared_ptr<Storage> allocate(double numbers, bool constant = false);
   void multiply(double flops, int block = -1);
   void pair_tokens(double tokens) { token_pairs_ += tokens * tokens; }
-  /// The backward pass finds it again.
+  /// Marks storage that the backward pass finds again.
   void keep(const std::shared_ptr<Storage>& storage);
   void keep(double numbers);
-  /// The tape holds it, and, for each logit in turn, its gradient.
+  /// Marks storage that the tape holds, and for each logit in turn its gradient.
   void record(const std::shared_ptr<Storage>& storage);
   void record(double numbers);
-  /// Alive for the operation alone: beside the value, and beside the tangent where there is one.
+  /// Counts numbers that live for one operation alone: beside the value, and beside the tangent where there
+  /// is one.
   void pass(double beside_value, double beside_tangent = 0);
 
  private:

@@ -31,7 +31,7 @@ class Buckets {
   Buckets(const Layout& layout, const std::vector<bool>& trained, std::int64_t numbers,
           std::function<void(const at::Tensor& stretch)> ready);
 
-  /// Hands over all of a gradient that is there already.
+  /// Hands over the whole gradient, where it is there already.
   void all_ready(const at::Tensor& flat) const;
   std::size_t size() const { return begin_.size(); }
 

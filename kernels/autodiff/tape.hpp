@@ -28,7 +28,7 @@ struct Factors {
 /// Whether the use's gradient is such a sum; else it is a plain tensor.
 bool is_factored(const Use& use);
 
-/// From the gradient dy of the use's output. Throws std::logic_error unless is_factored().
+/// The factors of one use, given the gradient dy of its output. Throws std::logic_error unless is_factored().
 Factors factors(const Use& use, const at::Tensor& output_gradient);
 
 /// One use's per-sample gradient [n, block.count].

@@ -36,8 +36,8 @@ at::Tensor combine(const at::Tensor& theta0, std::span<const at::Tensor> tau, co
 /// i and j. (Kokkos on a device, and ATen, have orders of their own.) \throws std::invalid_argument
 at::Tensor gram(std::span<const at::Tensor> vectors);
 
-/// As gram(), of vectors of `length` numbers that come stretch by stretch, in any order, from any rank: bitwise the
-/// same as from the whole vectors (on a host).
+/// gram() of vectors of `length` numbers that come stretch by stretch, in any order, from any rank. On a host
+/// the bits are those of the whole vectors.
 class GramSum {
  public:
   GramSum(std::int64_t vectors, std::int64_t length);

@@ -41,6 +41,7 @@ Row measure(const Case& test, const Options& options, c10::Device device) {
     row.unit = work.unit;
     row.tolerance = work.tolerance;
     row.bf16 = work.bf16;
+    row.bound = work.bound;
     const double began = wall();
     machine::run_on(device, work.run);
     row.warm_up = wall() - began;
@@ -104,7 +105,7 @@ int run(int& argc, char**& argv, const Options& options) {
     const Fixture fixture(runtime, folder, keep);
     std::vector<Case> all;
     for (const auto& some : {weight_cases(fixture), model_cases(fixture), experiment_cases(fixture),
-                             unit_cases(fixture), device_cases(fixture)}) {
+                             unit_cases(fixture), out_of_core_cases(fixture), device_cases(fixture)}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     const auto cases = chosen(all, options.filter);
@@ -125,7 +126,8 @@ int run(int& argc, char**& argv, const Options& options) {
     std::vector<Row> rows;
     for (const auto& test : cases) {
       rows.push_back(measure(test, options, runtime.device()));
-      if (rows.back().share(peaks) > 1) {  // the machine was busy when its peaks were measured
+      if (rows.back().bound.name.empty() &&
+          rows.back().share(peaks) > 1) {  // the machine was busy when its peaks were measured
         const auto again = machine::measure_peaks(runtime.device());
         peaks = {std::max(peaks.flops, again.flops), std::max(peaks.bytes, again.bytes),
                  std::max(peaks.bf16_flops, again.bf16_flops)};

@@ -13,6 +13,13 @@ namespace taugrid::bench {
 
 class Fixture;
 
+/// What bounds a case where the machine's peaks do not: the seconds that another computation on the same
+/// inputs took.
+struct Bound {
+  double seconds = 0;
+  std::string name;
+};
+
 /// A case made ready: inputs are in memory.
 struct Work {
   std::function<void()> run;  ///< what is timed; repeatable
@@ -21,6 +28,7 @@ struct Work {
   double items = 0;           ///< done in one run, for the throughput
   std::string unit;           ///< of the items
   bool bf16 = false;          ///< its products are bfloat16's
+  Bound bound = {};           ///< in place of the peaks, where it has a name
   double tolerance = 0;
   std::function<double()> error;  ///< relative error of the latest run's result against another computation
   std::function<store::TensorFile()> results = {};  ///< for the peers to compare with
@@ -36,7 +44,9 @@ std::vector<Case> weight_cases(const Fixture& fixture);
 std::vector<Case> model_cases(const Fixture& fixture);
 std::vector<Case> experiment_cases(const Fixture& fixture);
 std::vector<Case> unit_cases(const Fixture& fixture);
-/// Of a GPU alone.
+/// Cases with more task vectors than the bound on memory holds.
+std::vector<Case> out_of_core_cases(const Fixture& fixture);
+/// Cases that only a GPU runs.
 std::vector<Case> device_cases(const Fixture& fixture);
 
 }  // namespace taugrid::bench

@@ -40,7 +40,8 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
   const auto weight = at::randn({classes, s->encoder->width()}, s->theta0.options());
   s->head = {.weight = weight / weight.norm(2, 1, true), .scale = 100.0};
   const auto encode = [s, type](const at::Tensor& theta) {
-    return s->encoder->encode(s->encoder->layout().views(theta.to(type)), models::pictures(s->pixels)).to(at::kFloat);
+    return s->encoder->encode(s->encoder->layout().views(theta.to(type)), models::pictures(s->pixels))
+        .to(at::kFloat);
   };
   {
     const at::NoGradGuard no_grad;
@@ -70,8 +71,8 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
     fmt::print("# {} images a cell; {:.2f} GB alive at once in a run\n", images,
                static_cast<double>(s->bytes) / 1e9);
     const auto some = s->pixels.narrow(0, 0, 2).to(at::kDouble);
-    const auto exact =
-        s->encoder->encode(s->encoder->layout().views(s->models[cells - 1].to(at::kDouble)), models::pictures(some));
+    const auto exact = s->encoder->encode(s->encoder->layout().views(s->models[cells - 1].to(at::kDouble)),
+                                          models::pictures(some));
     return ((s->features.narrow(0, 0, 2) - exact).norm() / exact.norm()).item<double>();
   };
   return work;

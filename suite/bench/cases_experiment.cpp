@@ -162,7 +162,8 @@ Work sweep(const Fixture& x) {
           layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, sample.batch); },
           x.theta0(), (0.05 * static_cast<double>(k)) * (x.tau(0) + x.tau(1)));
       const double expected =
-          metrics::accuracy(run->study.tasks.readout(1).logits(z.value + z.tangent), sample.labels).item<double>();
+          metrics::accuracy(run->study.tasks.readout(1).logits(z.value + z.tangent), sample.labels)
+              .item<double>();
       worst = std::max(worst, std::abs(run->last.tensors.at("test")[k].item<double>() - expected));
     }
     return worst;

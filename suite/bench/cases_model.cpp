@@ -21,8 +21,8 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
-#include "suite/training/adamw.hpp"
 #include "suite/study/memory.hpp"
+#include "suite/training/adamw.hpp"
 #include "suite/training/loss.hpp"
 
 namespace taugrid::bench {
@@ -87,7 +87,8 @@ Work jvp(const Fixture& x) {
   Work work;
   work.run = [&x, found] {
     *found = autodiff::jvp(
-        x.encoder().layout(), [&](const std::vector<Dual>& p) { return x.encoder().encode(p, models::pictures(x.pixels())); },
+        x.encoder().layout(),
+        [&](const std::vector<Dual>& p) { return x.encoder().encode(p, models::pictures(x.pixels())); },
         x.theta0(), x.tau(0));
   };
   work.flops = 3 * batch * x.forward_flops();
@@ -116,7 +117,7 @@ std::vector<training::Term> terms(const Fixture& x, const study::Regime& regime,
   std::vector<training::Term> all = {{models::pictures(x.pixels().to(type)), x.labels(), &head, 1.0 / batch}};
   const std::int64_t others = regime.penalty == study::Penalty::none     ? 0
                               : regime.penalty == study::Penalty::strict ? 8
-                                                                               : 1;
+                                                                         : 1;
   for (std::int64_t i = 0; i < others; ++i)
     all.push_back(
         {models::pictures(x.pixels().narrow(0, i * eighth, eighth).to(type)), {}, &head, 0.01 / eighth});
@@ -139,7 +140,7 @@ Work step(const Fixture& x, const char* regime_name) {
     const study::PeakMemory memory;
     s->theta = regime.linear ? x.theta0() + 0.1 * x.tau(0) : x.theta0().clone();  // τ = 0 would be no test
     s->loss = std::make_unique<training::TrainingLoss>(x.encoder(), regime, x.start(),
-                                                      study::trained_blocks(regime, x.encoder().layout()));
+                                                       study::trained_blocks(regime, x.encoder().layout()));
     training::AdamWSettings settings;
     settings.weight_decay = weight_decay;
     const auto trained = study::trained_blocks(regime, x.encoder().layout());
@@ -156,8 +157,9 @@ Work step(const Fixture& x, const char* regime_name) {
     training::clip_norm(s->gradient, clip);
     s->adamw->step(s->gradient, learning_rate);
   };
-  work.flops = images * training::step_flops_an_input(regime, study::trained_blocks(regime, x.encoder().layout()),
-                                                      models::Cost(x.encoder()));
+  work.flops =
+      images * training::step_flops_an_input(regime, study::trained_blocks(regime, x.encoder().layout()),
+                                             models::Cost(x.encoder()));
   work.bytes =
       4 * 9 * parameters(x.encoder());  // θ twice, ∇L written and read twice, both moments, θ written
   work.items = batch;
@@ -314,7 +316,10 @@ Work ntk(const Fixture& x) {
       const auto one = pixels.narrow(0, i, 1).to(at::kDouble);
       return autodiff::gradient(
                  x.ntk_encoder().layout(),
-                 [&](const Blocks& p) { return head.logits(x.ntk_encoder().encode(p, models::pictures(one)))[0][c]; }, theta)
+                 [&](const Blocks& p) {
+                   return head.logits(x.ntk_encoder().encode(p, models::pictures(one)))[0][c];
+                 },
+                 theta)
           .gradient;
     };
     const auto a = gradient(0, 3), b = gradient(17, 3);

@@ -45,10 +45,14 @@ void put_split(store::ResultsWriter& out, const std::string& name, const at::Ten
 
 }  // namespace
 
+std::unique_ptr<models::Encoder> make_encoder(int width, int heads) {
+  return models::make_encoder(config_of(width, heads), "the bench's model");
+}
+
 Fixture::Fixture(const comm::Runtime& runtime, std::filesystem::path folder, bool keep)
     : runtime_(runtime), folder_(std::move(folder)), keep_(keep) {
-  encoder_ = models::make_encoder(config_of(128, 4), "the bench's model");
-  ntk_encoder_ = models::make_encoder(config_of(192, 3), "the bench's NTK model");
+  encoder_ = make_encoder(128, 4);
+  ntk_encoder_ = make_encoder(192, 3);
   start_ = encoder_->random_state(1);
   ntk_theta_ = ntk_encoder_->random_state(2).theta;
   auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
@@ -73,28 +77,28 @@ Fixture::~Fixture() {
   if (!keep_) std::filesystem::remove_all(folder_, ignored);
 }
 
-void Fixture::write_inputs() const {
+void Fixture::write_task(const std::string& name, std::int64_t first) const {
   std::filesystem::create_directories(folder_ / "data");
-  models::write_checkpoint(folder_ / "model", *encoder_, start_);
-  models::write_checkpoint(folder_ / "ntk_model", *ntk_encoder_, {ntk_theta_, {}});
   std::vector<std::string> names;
   for (std::int64_t c = 0; c < classes; ++c) names.push_back("class " + std::to_string(c));
-  for (std::size_t t = 0; t < 2; ++t) {
-    const auto first = static_cast<std::int64_t>(t) * grid_points;
-    store::ResultsWriter out(folder_ / "data" / (std::string(task_names[t]) + ".h5"), runtime_.world());
-    for (const auto* attribute : {"task", "source", "license"})
-      out.attribute("/", attribute, std::string(task_names[t]));
-    out.attribute("/", "modality", std::string("image"));
-    out.attribute("/", "mean", std::vector<double>(mean.begin(), mean.end()));
-    out.attribute("/", "std", std::vector<double>(deviation.begin(), deviation.end()));
-    out.put("/head/weight", head_.weight, {"class", "feature"});
-    out.attribute("/head/weight", "logit_scale", head_.scale);
-    out.put_text("/class_names", names, "class");
-    put_split(out, "test", images_.narrow(0, first, grid_points), labels_.narrow(0, first, grid_points));
-    put_split(out, "train", images_.narrow(0, first, 1), labels_.narrow(0, first, 1));
-    put_split(out, "validation", images_.narrow(0, first, 1), labels_.narrow(0, first, 1));
-    out.commit();
-  }
+  store::ResultsWriter out(folder_ / "data" / (name + ".h5"), runtime_.world());
+  for (const auto* attribute : {"task", "source", "license"}) out.attribute("/", attribute, name);
+  out.attribute("/", "modality", std::string("image"));
+  out.attribute("/", "mean", std::vector<double>(mean.begin(), mean.end()));
+  out.attribute("/", "std", std::vector<double>(deviation.begin(), deviation.end()));
+  out.put("/head/weight", head_.weight, {"class", "feature"});
+  out.attribute("/head/weight", "logit_scale", head_.scale);
+  out.put_text("/class_names", names, "class");
+  put_split(out, "test", images_.narrow(0, first, grid_points), labels_.narrow(0, first, grid_points));
+  put_split(out, "train", images_.narrow(0, first, 1), labels_.narrow(0, first, 1));
+  put_split(out, "validation", images_.narrow(0, first, 1), labels_.narrow(0, first, 1));
+  out.commit();
+}
+
+void Fixture::write_inputs() const {
+  models::write_checkpoint(folder_ / "model", *encoder_, start_);
+  models::write_checkpoint(folder_ / "ntk_model", *ntk_encoder_, {ntk_theta_, {}});
+  for (std::size_t t = 0; t < 2; ++t) write_task(task_names[t], static_cast<std::int64_t>(t) * grid_points);
   store::TensorFile inputs;
   inputs.tensors = {{"pixels", pixels_}, {"labels", labels_}, {"head", head_.weight}};
   inputs.metadata = {{"scale", std::to_string(head_.scale)},

@@ -20,6 +20,9 @@ inline constexpr std::int64_t batch = 128, classes = 10;
 inline constexpr std::int64_t ntk_points = 32, grid_points = 64, hessian_points = 128;
 inline constexpr double learning_rate = 1e-4, clip = 1.0, weight_decay = 0.1;
 
+/// A ViT of this width: MLP four times as wide, 4 layers, images of 32×32.
+std::unique_ptr<models::Encoder> make_encoder(int width, int heads);
+
 class Fixture {
  public:
   /// Works in `folder`; removes it at the end unless `keep`.
@@ -47,6 +50,8 @@ class Fixture {
   /// FOLDER/model, ntk_model and data/{first,second}.h5, as a run reads them; inputs.safetensors for the
   /// peers.
   void write_inputs() const;
+  /// FOLDER/data/NAME.h5, whose test points are grid_points of the images from `first` on.
+  void write_task(const std::string& name, std::int64_t first) const;
   /// Fine-tuned models θ0 + τ under FOLDER/RUN/checkpoints/REGIME.
   void write_task_vectors(const std::string& run, const std::string& regime) const;
 

@@ -50,7 +50,14 @@ double Row::slowest() const {
 }
 
 double Row::share(const machine::Peaks& peaks) const {
-  return seconds.empty() ? 0 : std::max(flops / flops_peak(peaks), bytes / peaks.bytes) / median();
+  if (seconds.empty()) return 0;
+  return (bound.name.empty() ? std::max(flops / flops_peak(peaks), bytes / peaks.bytes) : bound.seconds) /
+         median();
+}
+
+std::string Row::bound_by(const machine::Peaks& peaks) const {
+  if (!bound.name.empty()) return bound.name;
+  return flops / flops_peak(peaks) > bytes / peaks.bytes ? "products" : "triad";
 }
 
 void print_peaks(const machine::Peaks& peaks) {
@@ -82,8 +89,8 @@ void print_row(const Row& row, const machine::Peaks& peaks) {
       "{}\n",
       row.name, 1e3 * row.median(), 1e3 * row.fastest(), 1e3 * row.slowest(), 1e3 * row.warm_up,
       row.seconds.size(), short_number(row.items / row.median()) + row.unit + "/s", short_number(row.flops),
-      short_number(row.bytes), 100 * row.share(peaks), row.bound_by_products(peaks) ? "products" : "triad",
-      row.error, row.valid() ? "ok" : fmt::format("INVALID (above {:.0e})", row.tolerance));
+      short_number(row.bytes), 100 * row.share(peaks), row.bound_by(peaks), row.error,
+      row.valid() ? "ok" : fmt::format("INVALID (above {:.0e})", row.tolerance));
   std::fflush(stdout);
 }
 
@@ -141,7 +148,7 @@ void write_json(const std::filesystem::path& path, const Context& context, const
     e["flops"] = row.flops;
     e["bytes"] = row.bytes;
     e["share_of_peak"] = row.share(peaks);
-    e["bound"] = row.bound_by_products(peaks) ? "products" : "triad";
+    e["bound"] = row.bound_by(peaks);
     e["relative_error"] = row.error;
     e["tolerance"] = row.tolerance;
     e["valid"] = row.valid();

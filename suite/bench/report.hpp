@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Rows for people, JSON for programs.
+// The figures of `taugrid bench`: rows for people, JSON for programs.
 #pragma once
 
 #include <filesystem>
@@ -21,15 +21,18 @@ struct Row {
   std::string unit;
   double error, tolerance;
   bool bf16 = false;    ///< measured against that peak
+  Bound bound = {};     ///< in place of the peaks, where it has a name
   std::string failure;  ///< an exception's text; empty: none
 
   bool valid() const { return failure.empty() && error <= tolerance; }  // false for NaN
   double median() const;
   double fastest() const;
   double slowest() const;
-  /// The least time that the machine's peaks allow, over the median: whichever peak bounds.
+  /// The least time that the machine's peaks allow, whichever bounds, or the case's own bound, over the
+  /// median.
   double share(const machine::Peaks& peaks) const;
-  bool bound_by_products(const machine::Peaks& peaks) const { return flops / flops_peak(peaks) > bytes / peaks.bytes; }
+  /// What share() is of: "products", "triad", or the name of the case's own bound.
+  std::string bound_by(const machine::Peaks& peaks) const;
   double flops_peak(const machine::Peaks& peaks) const { return bf16 ? peaks.bf16_flops : peaks.flops; }
 };
 

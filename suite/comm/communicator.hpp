@@ -23,8 +23,8 @@ namespace taugrid::comm {
 /// Throws std::runtime_error naming `call` with MPI's own text unless `code` is MPI_SUCCESS.
 void check_mpi(int code, std::string_view call);
 
-/// Completes `request` asleep between looks (20 µs growing to 1 ms): who waits for minutes leaves its core to
-/// those that work. Throws as check_mpi.
+/// Completes `request`, and sleeps between looks (20 µs, growing to 1 ms): a rank that waits for minutes
+/// leaves its core to those that work. Throws as check_mpi does.
 void wait_patiently(MPI_Request& request, std::string_view call);
 
 namespace detail {
@@ -48,7 +48,7 @@ class Reduction {
   /// Returns when the tensor holds the sum; on a device, when work asked for from now on will find it there.
   /// Throws what the operation threw. Once.
   void wait() { std::exchange(wait_, nullptr)(); }
-  /// When it ran; after wait().
+  /// The time in which the sum ran; to be asked after wait().
   Times times() const { return *times_; }
 
  private:
@@ -92,20 +92,20 @@ class Communicator {
   void broadcast(at::Tensor& tensor, int root, std::string_view what) const;
   /// Fills `text` on every rank with root's; sizes may differ before.
   void broadcast(std::string& text, int root, std::string_view what) const;
-  /// As broadcast of one number; the waiting ranks sleep instead of spinning.
+  /// Broadcasts one number; the waiting ranks sleep instead of spinning.
   std::int64_t patient_broadcast(std::int64_t value, int root, std::string_view what) const;
   /// Replaces `tensor` (float32, float64, int32 or int64) by its sum over the ranks, added in rank order:
   /// bitwise the same on every rank, on any network and in every run (by NCCL: in its order).
   void all_reduce_sum(at::Tensor& tensor, std::string_view what) const;
-  /// As all_reduce_sum, beside what this thread goes on to do; leave `tensor` alone until then. Started by
-  /// all ranks in the same order, and waited for before this object ends.
+  /// Sums as all_reduce_sum does, beside what this thread goes on to do; leave `tensor` alone until then.
+  /// Started by all ranks in the same order, and waited for before this object ends.
   Reduction begin_all_reduce_sum(const at::Tensor& tensor, std::string_view what) const;
   /// [rows,…] of each rank, equal shapes → [size·rows,…] in rank order.
   at::Tensor all_gather(const at::Tensor& mine, std::string_view what) const;
   /// True on every rank iff `ok` on every rank. Call it before a rank-local failure is thrown ahead of a
   /// collective.
   bool agree(bool ok, std::string_view what) const;
-  /// From construction to destruction, this rank is in a collective of the group that another library makes
+  /// Marks this rank, for as long as it lives, as in a collective of the group that another library makes
   /// (parallel HDF5's, say): the watchdog sees it as one of this object's own. All ranks make one.
   class Foreign {
    public:
@@ -127,7 +127,8 @@ class Communicator {
   /// The device whose tensors NCCL may move; handed on to groups that are split off afterwards.
   void use_device(std::shared_ptr<const detail::DeviceLink> link) { link_ = std::move(link); }
 
-  /// For parallel HDF5 and one-off MPI calls; errors are returned, not fatal: check_mpi() them.
+  /// MPI's own handle, for parallel HDF5 and single MPI calls. Errors are returned, not fatal: check_mpi()
+  /// them.
   MPI_Comm mpi() const { return comm_; }
 
  private:

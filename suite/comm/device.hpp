@@ -41,8 +41,8 @@ struct Beside {
 /// for so far. Not for a CPU; not within another.
 Beside beside(c10::Device device, const std::function<void()>& ask);
 
-/// Of a tensor that was made beside: once freed, its memory is given to others after the current stream has
-/// done what it was asked for by then.
+/// Keeps the memory of a tensor that was made on a stream beside: once freed, it is given to others only
+/// after the current stream has done what it was asked for by then.
 void use_on_current_stream(const at::Tensor& tensor);
 
 /// This rank's number among those of its host, as mpirun, srun and the other launchers give it to processes
@@ -57,7 +57,7 @@ bool mpi_takes_gpu_memory();
 /// GPUs that this process sees, by the CUDA driver; 0 without one.
 int visible_gpus();
 
-/// Bytes of the first of them; 0 without one.
+/// Bytes of memory of the first GPU that this process sees; 0 without one.
 double gpu_memory();
 
 /// Bytes that are taken of this rank's GPU; 0 without one.

@@ -10,7 +10,7 @@ namespace taugrid::comm {
 
 /// Publishes `what` as this rank's current operation for as long as it lives; nests ("unit ntk/standard:
 /// all-reduce of the gradient"). Other ranks of the host can read it, also after this one was killed.
-/// For the main thread alone: one writer a rank.
+/// Only the main thread may use it: one writer a rank.
 class Doing {
  public:
   explicit Doing(std::string_view what);

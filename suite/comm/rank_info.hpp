@@ -6,7 +6,7 @@
 
 namespace taugrid::comm {
 
-/// Where one rank runs.
+/// The host, cores and device of one rank.
 struct RankInfo {
   int rank = 0;
   int local_rank = 0;

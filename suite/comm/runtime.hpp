@@ -48,7 +48,7 @@ class Runtime {
   /// Ends all ranks with exit code 75, and a line that names those that came to no safe point, when a stop was
   /// requested longer ago; without a limit, they are waited for.
   void limit_stops(std::chrono::duration<double> limit);
-  /// Where this rank computes.
+  /// The device that this rank computes on.
   at::Device device() const;
   /// Seconds since this object was made.
   double elapsed() const;
@@ -56,7 +56,7 @@ class Runtime {
   /// Collective: sets torch's threads and gathers ranks() anew.
   void set_threads(int threads);
   const std::vector<RankInfo>& ranks() const;
-  /// How many of them share this rank's host.
+  /// The number of ranks that share this rank's host.
   int ranks_on_host() const;
   const RankInfo& mine() const;
   /// A table, one line a rank.

@@ -24,7 +24,7 @@ class Communicator;
 /// A flag that is raised once and stays. Cheap to read: one atomic load.
 class StopRequest {
  public:
-  /// Its own flag, seen by this process alone (for tests). Runtime's is seen by all ranks.
+  /// A flag of its own, which this process alone sees (for tests). Runtime's flag is seen by all ranks.
   StopRequest() = default;
   /// A flag elsewhere, such as in memory that the host's ranks share.
   explicit StopRequest(std::atomic<int>* flag) : flag_(flag) {}

@@ -49,7 +49,7 @@ class Section {
   std::vector<std::string> required_names(const std::string& key, const Meaning& meaning);
   bool flag(const std::string& key, const Meaning& meaning, bool fallback);
   bool required_flag(const std::string& key, const Meaning& meaning);
-  /// Without duplicates.
+  /// Paths without duplicates.
   std::vector<std::string> words(const std::string& key, const Meaning& meaning,
                                  const std::vector<std::string>& fallback,
                                  const std::vector<std::string>& allowed = {});
@@ -96,8 +96,8 @@ class Config {
   /// `overrides`: key=value with dotted keys; values in TOML syntax, or bare words, taken as text. Throws
   /// InputError if the file cannot be read or parsed.
   static Config load(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
-  /// Of no file: every section is there, and required keys have some value, so that every reader goes to its
-  /// end; afterwards reference() has what was asked for.
+  /// A configuration of no file, for the reference of keys: every section is there, and required keys have
+  /// some value, so that every reader goes to its end; afterwards reference() has what was asked for.
   static Config describing(const std::vector<std::string>& overrides = {});
 
   bool has(const std::string& section) const;
@@ -117,7 +117,8 @@ class Config {
   std::string resolved() const;
   /// The folder of the file, absolute.
   std::filesystem::path base_folder() const;
-  /// Of describing(): what was asked for until now. Throws std::logic_error where a key has two meanings.
+  /// The reference, after describing(): all that was asked for until now. Throws std::logic_error where a key
+  /// has two meanings.
   const std::vector<SectionEntry>& reference() const;
 
  private:

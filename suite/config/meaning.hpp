@@ -9,8 +9,8 @@
 
 namespace taugrid::config {
 
-/// Stand in the reference for what the code cannot know there, because it follows from other keys or from the
-/// data.
+/// Words for the reference in place of what the code cannot know there, since it follows from other keys or
+/// from the data.
 struct InWords {
   std::string_view fallback = {};  ///< instead of the fallback's value
   std::string_view values = {};    ///< instead of type and range

@@ -34,7 +34,7 @@ struct State {
   std::string where(const std::string& name, const toml::node* node) const;
   /// The section's entry in the reference, made where it is new.
   SectionEntry& describe(const std::string& section, const Meaning& meaning);
-  /// Where keys are described: adds the key to its section's entry. `fallback`: empty for required keys.
+  /// While keys are described, adds the key to its section's entry. `fallback`: empty for required keys.
   void describe(const std::string& section, const std::string& key, const Meaning& meaning,
                 const std::string& values, const std::string& fallback);
 };

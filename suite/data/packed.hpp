@@ -66,7 +66,7 @@ Pairs read_pairs(const std::filesystem::path& path);
 /// (x / 255 - mean) / std: uint8 [n,h,w,c] to float32 [n,c,h,w], contiguous, on the device of the input,
 /// where mean and std, float32 [c], are too. Throws InputError if they do not have c entries.
 at::Tensor normalised_images(const at::Tensor& images, const at::Tensor& mean, const at::Tensor& std);
-/// As above, with mean and std taken to the device first.
+/// The same, with mean and std taken to the device first.
 at::Tensor normalised_images(const at::Tensor& images, const std::vector<float>& mean,
                              const std::vector<float>& std);
 

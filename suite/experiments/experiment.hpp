@@ -65,7 +65,7 @@ Experiments make_experiments(config::Config& config, const Study& study);
 std::unique_ptr<Experiment> make_experiment(const std::string& name, config::Config& config,
                                             const Study& study);
 
-/// Where every experiment needs task vectors: throws InputError where no regime makes any.
+/// Throws InputError where no regime makes task vectors, for an experiment that needs them.
 void require_vectors(const Study& study, const std::string& section);
 
 }  // namespace taugrid::experiments

@@ -10,9 +10,9 @@
 
 namespace taugrid::models {
 
-/// Of one input, sequences at full length. F is one forward pass. Model flops count each product of it once
-/// again for each factor that a further pass asks for: a tangent pass takes 3 F with the value, a backward pass
-/// F for the activations and F for the weights.
+/// The cost of one input, sequences at full length. F is one forward pass. Model flops count each product of
+/// it once again for each factor that a further pass asks for: a tangent pass takes 3 F with the value, a
+/// backward pass F for the activations and F for the weights.
 class Cost {
  public:
   explicit Cost(const Encoder& encoder);

@@ -70,7 +70,7 @@ class Encoder : public Stages<at::Tensor>,
       Stages<autodiff::Counted>::features;
 
   virtual const autodiff::Layout& layout() const = 0;
-  /// Of State::buffers, in the order in which the model normalises: a mean, a variance, a mean, ….
+  /// The layout of State::buffers, in the order in which the model normalises: a mean, a variance, a mean, ….
   virtual const autodiff::Layout& buffers() const;
   /// Name of the architecture as in config.json ("CLIPVisionModelWithProjection").
   virtual std::string architecture() const = 0;
@@ -97,7 +97,7 @@ class Encoder : public Stages<at::Tensor>,
   T encode(const Blocks<T>& p, const Given& x) const {
     return go_on(std::max(x.batch.from, 1), p, begin(p, x), x);
   }
-  /// Of a model without buffers.
+  /// The inputs of a model without buffers.
   template <class T>
   T encode(const Blocks<T>& p, const Batch& x) const {
     return encode(p, Given{x});

@@ -55,7 +55,7 @@ struct Readout {
   }
 
   Readout to(at::Device device) const;
-  /// In numbers of `type`.
+  /// The same readout in numbers of `type`.
   Readout to(at::ScalarType type) const;
 };
 

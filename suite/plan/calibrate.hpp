@@ -11,7 +11,7 @@
 
 namespace taugrid::plan {
 
-/// Of the kinds in `units`; the threads are those in force. Each takes about a second at most, where a call
+/// Measures the kinds in `units`, with the threads in force. Each takes about a second at most, where a call
 /// of a few inputs takes less. Only the machine's own figures and no rates where `units` is empty.
 Profile calibrate(const comm::Runtime& runtime, const study::Study& study,
                   const std::vector<const schedule::WorkUnit*>& units);

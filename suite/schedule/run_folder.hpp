@@ -47,7 +47,7 @@ class RunFolder {
   RunFolder(const comm::Communicator& world, std::filesystem::path path, const std::string& config, Care care);
   RunFolder(const comm::Communicator& world, std::filesystem::path path, const std::string& config)
       : RunFolder(world, std::move(path), config, Care()) {}
-  /// Of no run: for units that are counted and not computed.
+  /// A folder of no run, for units that are counted and not computed.
   static RunFolder none();
   RunFolder(RunFolder&&) noexcept;
   RunFolder& operator=(RunFolder&&) noexcept;

@@ -24,8 +24,8 @@ struct UnitContext {
   /// Exists, is this unit's own, survives a kill: checkpoints within the unit. Removed once the unit is
   /// committed.
   std::filesystem::path scratch;
-  /// For the progress line: share done so far, and a few words. Only the group's rank 0 is heard; cheap, call
-  /// it often.
+  /// Tells the progress line the share done so far, and a few words. Only the group's rank 0 is heard; cheap,
+  /// call it often.
   std::function<void(double fraction, std::string_view detail)> progress;
 
   /// A safe point: throws Interrupted on all ranks of the group if a stop is wanted. Collective over the

@@ -18,8 +18,8 @@ namespace taugrid::store {
 std::shared_ptr<const std::byte> map_file(const std::filesystem::path& path, std::uint64_t offset,
                                           std::size_t bytes);
 
-/// From now on the file is an input: opening it by map_file() or require_as_watched() asks that it is the
-/// same one, with the same size and time of change. Before it is read for its digest.
+/// Makes the file an input from now on: map_file() and require_as_watched() ask that it is the same one, with
+/// the same size and time of change. To be called before it is read for its digest.
 void watch(const std::filesystem::path& path);
 /// Throws InputError where a watched file was replaced, rewritten or cut.
 void require_as_watched(const std::filesystem::path& path);

@@ -23,7 +23,7 @@ class MappedTensors {
   explicit MappedTensors(const std::filesystem::path& path);
 
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// All tensors, by name.
+  /// Type and shape of each tensor, by name.
   const std::map<std::string, Info>& tensors() const { return tensors_; }
   /// The tensor on the file's pages, which live as long as it does; it must not be written to. Throws
   /// InputError where there is none of that name.

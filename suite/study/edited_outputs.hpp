@@ -22,7 +22,7 @@ class EditedOutputs {
   /// Keys of the units that must be finished for models edited by `tasks`, seen on points of task b.
   static std::vector<std::string> needs(const Study& study, const std::string& regime,
                                         const std::vector<std::size_t>& tasks, std::size_t b);
-  /// As needs(), for sum_accuracies().
+  /// The keys that sum_accuracies() needs, as needs() for each().
   static std::vector<std::string> sum_needs(const Study& study, const std::string& regime,
                                             const std::vector<std::size_t>& tasks, std::size_t b);
 

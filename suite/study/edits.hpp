@@ -17,7 +17,7 @@ namespace taugrid::study {
 
 class Edits {
  public:
-  /// All outlive this object.
+  /// All arguments outlive this object.
   Edits(const Settings& settings, const Model& model, const Vectors& vectors)
       : settings_(settings), model_(model), vectors_(vectors) {}
 

@@ -13,11 +13,11 @@ namespace taugrid::study {
 
 class Evaluation {
  public:
-  /// All outlive this object.
+  /// All arguments outlive this object.
   Evaluation(const Settings& settings, const Model& model, const Tasks& tasks)
       : settings_(settings), model_(model), tasks_(tasks) {}
 
-  /// Of evaluation and training: float32 or bfloat16.
+  /// The numbers that evaluation and training compute in: float32 or bfloat16.
   at::ScalarType compute_type() const { return settings_.precision == "bf16" ? at::kBFloat16 : at::kFloat; }
 
   /// f(x; θ), float32 [n, width of the task's output], for a batch of task t. The samples are dealt to the

@@ -26,7 +26,7 @@ class Model {
   /// Views of a state's buffers, as a pass of the encoder takes them, in numbers of `type`.
   std::vector<at::Tensor> buffers(const models::State& state, at::ScalarType type) const;
   std::vector<at::Tensor> start_buffers() const { return buffers(start(), at::kFloat); }
-  /// Of θ0; goes into the checkpoints trained from it.
+  /// The fingerprint of θ0, which goes into the checkpoints trained from it.
   const std::string& fingerprint() const { return fingerprint_; }
   /// What θ0 is called: "pretrained" or "random".
   const std::string& name() const { return name_; }

@@ -11,7 +11,7 @@
 
 namespace taugrid::study {
 
-/// Whose inputs the τJp penalty λ Σ E‖J(x)(θ − θ0)‖² is taken on (paper 3, eq. 10 and 11).
+/// The tasks on whose inputs the τJp penalty λ Σ E‖J(x)(θ − θ0)‖² is taken on (paper 3, eq. 10 and 11).
 enum class Penalty {
   none,
   strict,  ///< every other task and the control, each step

@@ -55,7 +55,7 @@ struct Settings {
 
   /// Whether this run trains the regime: no other's task vectors, and not given.
   bool trains(const std::string& regime_name) const;
-  /// Those of vector_regimes that are trained and used as linearised models.
+  /// The vector_regimes that are trained and used as linearised models.
   std::vector<std::string> linear_regimes() const;
 };
 

@@ -45,21 +45,21 @@ class Tasks {
   bool has_control() const { return has_control_; }
   /// The control's number, wherever a task's is asked for (papers 1 and 3: ImageNet).
   std::size_t control() const { return size(); }
-  /// All tasks, and the control if there is one.
+  /// The number of all tasks, and of the control if there is one.
   std::size_t with_control() const { return names_.size(); }
   const std::string& name(std::size_t t) const { return names_[t]; }
   const data::Task& data(std::size_t t) const { return *tasks_[t]; }
   const models::Readout& readout(std::size_t t) const { return readouts_[t]; }
   std::filesystem::path file(std::size_t t) const { return folder_ / (name(t) + ".h5"); }
 
-  /// Those that are measured, in the order (0,1), (0,2), ….
+  /// The pairs that are measured, in the order (0,1), (0,2), ….
   const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
   std::string pair_name(std::size_t p) const { return name(pairs_[p].first) + "+" + name(pairs_[p].second); }
 
   /// Rows of a task's split, on the device: pictures normalised, sequences cut to the longest of them. With
   /// `from` > 0, what the stages before it make of them at θ0, kept where memory allows.
   models::Batch batch(std::size_t t, Split split, const at::Tensor& rows, int from = 0) const;
-  /// int64 [n], likewise.
+  /// Their labels, int64 [n].
   at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
 
   /// min(n, rows of the split) points. The latest are kept for further calls, within the bound.

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/weights/weights.hpp"
@@ -20,6 +21,18 @@ namespace {
 /// A finite sum has finite terms; the dear look at each is for the other case.
 bool all_finite(const at::Tensor& x) {
   return std::isfinite(x.sum().item<double>()) || at::isfinite(x).all().item<bool>();
+}
+
+/// out = tuned − start, and whether all of it is finite, in one pass over the file's own pages: a number
+/// whose exponent's bits are all set is NaN or infinity (IEEE 754).
+bool subtract(const float* tuned, const float* start, float* out, std::int64_t n) {
+  constexpr std::uint32_t exponent = 0x7f800000;
+  std::uint32_t special = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    out[i] = tuned[i] - start[i];
+    special |= (std::bit_cast<std::uint32_t>(out[i]) & exponent) == exponent ? 1u : 0u;
+  }
+  return special == 0;
 }
 
 }  // namespace
@@ -44,16 +57,17 @@ class Vectors::Source {
     for (; next != parameters.end() && next->offset < range.end(); ++next) {
       const auto begin = std::max(range.begin, next->offset);
       const auto count = std::min(range.end(), next->offset + next->count) - begin;
-      auto piece = out.narrow(0, begin - range.begin, count);
-      const auto tuned = file_.tensor(next->name).view({-1}).narrow(0, begin - next->offset, count);
-      const auto from = start.narrow(0, begin, count);
-      if (tuned.scalar_type() == at::kFloat && piece.is_cpu()) {
-        at::sub_out(piece, tuned, from);  // one pass, over the file's own pages
+      const auto tuned = opened(*next).narrow(0, begin - next->offset, count);
+      bool finite = false;
+      if (tuned.scalar_type() == at::kFloat && out.is_cpu()) {
+        finite = subtract(tuned.const_data_ptr<float>(), start.const_data_ptr<float>() + begin,
+                          out.mutable_data_ptr<float>() + (begin - range.begin), count);
       } else {
-        piece.copy_(tuned.to(at::kFloat)).sub_(from);
+        auto piece = out.narrow(0, begin - range.begin, count);
+        piece.copy_(tuned.to(at::kFloat)).sub_(start.narrow(0, begin, count));
+        finite = all_finite(piece);
       }
-      if (!all_finite(piece))
-        throw InputError(path_ + ": " + next->name + " holds NaN or infinity");
+      if (!finite) throw InputError(path_ + ": " + next->name + " holds NaN or infinity");
     }
   }
 
@@ -70,8 +84,16 @@ class Vectors::Source {
     return folder;
   }
 
+  /// Flat, on the file's pages; kept, since a visit asks for the same one block by block.
+  const at::Tensor& opened(const autodiff::Parameter& parameter) const {
+    if (opened_.first != parameter.offset)
+      opened_ = {parameter.offset, file_.tensor(parameter.name).view({-1})};
+    return opened_.second;
+  }
+
   std::string path_;
   store::MappedTensors file_;
+  mutable std::pair<std::int64_t, at::Tensor> opened_ = {-1, {}};
 };
 
 Vectors::Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
@@ -180,10 +202,12 @@ std::size_t Vectors::kept() const {
 }
 
 std::int64_t Vectors::block_of(std::size_t count, std::int64_t align) const {
-  // Large enough that a visit's own cost does not count, small enough to stay in cache until it is visited.
-  constexpr std::size_t in_cache = std::size_t{1} << 17;  // numbers of a vector
+  // Large enough that a visit's own cost does not count, small enough that the blocks of all vectors stay in
+  // cache until they are visited.
+  constexpr std::size_t in_cache = std::size_t{1} << 20, least = std::size_t{1} << 12;  // numbers
   const auto fits = bytes_ / 4 / (sizeof(float) * std::max<std::size_t>(1, count));
-  const auto numbers = static_cast<std::int64_t>(std::min(in_cache, std::max<std::size_t>(fits, 1)));
+  const auto wanted = std::max(least, in_cache / std::max<std::size_t>(1, count));
+  const auto numbers = static_cast<std::int64_t>(std::min(wanted, std::max<std::size_t>(fits, 1)));
   return std::max<std::int64_t>(1, numbers / align) * align;
 }
 

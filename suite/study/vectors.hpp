@@ -25,14 +25,14 @@ namespace taugrid::study {
 
 class Vectors {
  public:
-  /// All outlive this object. Throws InputError where given checkpoints started from another model.
+  /// All arguments outlive this object. Throws InputError where given checkpoints started from another model.
   Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
           bool stand_ins);
 
-  /// Where the run's own checkpoints are; before any vector is asked for.
+  /// Says where the run's own checkpoints are; to be called before any vector is asked for.
   void set_folder(std::filesystem::path run_folder) { folder_ = std::move(run_folder); }
   const std::filesystem::path& folder() const { return folder_; }
-  /// Where the regime's model of a task is, or will be.
+  /// The folder where the regime's model of a task is, or will be.
   std::filesystem::path checkpoint_folder(const std::string& regime, std::size_t t) const;
   std::filesystem::path joint_folder(const std::string& regime) const;
 

@@ -12,7 +12,7 @@
 
 namespace taugrid::training {
 
-/// What is trained in steps.
+/// A training in steps, whatever is trained.
 struct Steps {
   std::string what;  ///< the unit, for messages
   std::int64_t steps = 0;
@@ -20,7 +20,8 @@ struct Steps {
   at::Device device = at::kCPU;
   /// One step, and its loss, for the progress line.
   std::function<at::Tensor(std::int64_t number)> step;
-  /// All that the next step depends on, as it lies in memory, contiguous and of one shape throughout.
+  /// The state that the next step depends on, all of it, as it lies in memory; contiguous and of one shape
+  /// throughout.
   std::function<store::TensorFile()> state;
   /// Sums that must be finite: [steps], filled by step().
   std::vector<at::Tensor> losses;

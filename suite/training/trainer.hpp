@@ -16,7 +16,8 @@ namespace taugrid::training {
 
 class Trainer {
  public:
-  /// Of task `t`; of a joint regime, `t` is not read. The samples of a step are dealt to the group's ranks.
+  /// Trains on task `t`; a joint regime does not read `t`. The samples of a step are dealt to the group's
+  /// ranks.
   Trainer(const study::Study& study, const std::string& regime, const Training& training, std::size_t t,
           const comm::Communicator& group);
 

@@ -15,7 +15,8 @@ namespace taugrid::training {
 
 class Update {
  public:
-  /// Of a model that is at `begin` when training starts; θ0 is the study's. All outlive this object.
+  /// Trains a model that is at `begin` when training starts; θ0 is the study's. All arguments outlive this
+  /// object.
   Update(const study::Study& study, const study::Regime& regime, const Training& training,
          const models::State& begin, const comm::Communicator& group);
 
@@ -37,7 +38,8 @@ class Update {
   void note(const char* what);
   void begin_step();
 
-  /// All that the next step depends on, as it lies in memory: what is copied into it is gone on from.
+  /// The state that the next step depends on, as it lies in memory: training goes on from what is copied into
+  /// it.
   void save(store::TensorFile& file) const;
 
  private:

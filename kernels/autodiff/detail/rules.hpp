@@ -41,7 +41,7 @@ inline double numbers(const std::vector<std::int64_t>& shape) {
   return product;
 }
 inline double numbers(const Counted& x) { return numbers(x.shape); }
-/// Of all dimensions but the last.
+/// The product of all dimensions but the last.
 inline double rows(const Counted& x) { return numbers(x) / static_cast<double>(x.shape.back()); }
 
 /// A new result of `shape`.

@@ -39,7 +39,7 @@ struct Window {
 
 class GramOfUses {
  public:
-  /// All uses of `block`. `workspace`: numbers that may be held; what this object holds is taken off.
+  /// Adds up all uses of `block`. `workspace`: numbers that may be held; what this object holds is taken off.
   GramOfUses(std::vector<const autodiff::Use*> uses, const autodiff::Block& block,
              const autodiff::Tape& tape, const Window& window, std::int64_t logits, std::int64_t& workspace);
 

@@ -25,7 +25,7 @@ struct Slot {
   std::atomic<std::uint32_t> length{0};
   char text[472] = {};
 
-  /// Whether it has entered the group's collective of this number.
+  /// Whether the rank has entered the group's collective of this number.
   bool reached(std::uint64_t of, std::uint64_t number) const {
     const auto now = sequence.load();  // before the group: see Entry
     return group.load() == of && now >= number;

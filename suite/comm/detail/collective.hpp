@@ -35,8 +35,8 @@ struct Entered {
   std::function<bool()> finished;  ///< on a device: whether it is over
 };
 
-/// From construction to destruction, this rank is in a collective; any thread may end it. One that goes on on
-/// a device is watched until that has finished it.
+/// Marks this rank as in a collective for as long as it lives; any thread may end it. A collective that goes
+/// on on a device is watched until the device has finished it.
 class Entry {
  public:
   Entry(const std::shared_ptr<Group>& group, std::string_view what);

@@ -17,9 +17,9 @@ class Driver {
 
   /// Whether its library is there: asked without starting it.
   bool found() const { return library_ != nullptr; }
-  /// That this process sees; 0 without a driver.
+  /// The number of GPUs that this process sees; 0 without a driver.
   int gpus() const;
-  /// Why none is seen, where that is not for want of one: "cuInit gives error 802".
+  /// The reason why no GPU is seen although one is there: "cuInit gives error 802".
   std::string trouble() const;
   /// Makes GPU `index` current, as MPI will find it. Returns its name, and a number that no other GPU has.
   /// Throws InputError.

@@ -14,7 +14,7 @@ namespace taugrid::comm::detail {
 
 struct DeviceLink;
 
-/// What a transport throws that has no sum of the tensor's type.
+/// A transport throws this where it has no sum of the tensor's type.
 std::invalid_argument no_sum_of(const at::Tensor& tensor);
 
 /// Tensors are contiguous and agree in shape and type on all ranks. Sums are of float32, float64, int32 and

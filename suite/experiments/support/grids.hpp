@@ -8,7 +8,7 @@
 
 namespace taugrid::experiments {
 
-/// Where task-vector coefficients may lie: far beyond any of use, and far from where weights overflow.
+/// The range of task-vector coefficients: far beyond any of use, and far from where weights overflow.
 constexpr config::Range coefficients = {-1e3, 1e3};
 
 /// The coefficients of task addition, key `alpha`: 21 from 0 to 1 unless given (papers 1 and 3); with 1, for one-shot

@@ -33,7 +33,7 @@ class PairUnits {
   void add(std::vector<schedule::WorkUnit>& units, const TallyOf& tally, const NeedsOf& needs,
            const Compute& compute) const;
 
-  /// Where each unit's tensors belong in a data set whose first dimension is the pair.
+  /// The place of each unit's tensors in a data set whose first dimension is the pair.
   std::vector<Box> boxes() const;
 
  private:

@@ -45,7 +45,7 @@ class Tally {
   /// Outputs of `models` models edited by these tasks' vectors, on n points of task b's split, and their logits.
   Tally& edited(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b, Split split,
                 std::int64_t n, std::int64_t models);
-  /// As edited(), of θ0 + α Σ τ over all tasks.
+  /// Outputs as edited(), of the models θ0 + α Σ τ over all tasks.
   Tally& edited_sum(const std::string& regime, std::size_t b, Split split, std::int64_t n, std::int64_t models);
 
   /// Task vectors: read once and kept, or, where memory does not hold all of the run, read each time.
@@ -63,7 +63,7 @@ class Tally {
   /// Numbers in the unit's file; `published`: those that results.h5 has too.
   Tally& stores(std::int64_t numbers, int bytes_each = 8);
   Tally& publishes(std::int64_t numbers, int bytes_each = 8);
-  /// Another unit's work, done after this one's in one unit.
+  /// Adds another unit's work, which one unit does after this one's.
   Tally& operator+=(const Tally& other);
 
   schedule::Load load() const;

@@ -22,7 +22,7 @@ struct Owner {
 Owner this_process();
 /// Empty where there is no such process.
 std::string start_of_process(int pid);
-/// Of one length for all beats, so that a sign of life is written in place.
+/// All beats have one length, so that a sign of life is written in place.
 std::string text_of(const Owner& owner);
 /// Nothing where the text is no owner's: half written, or of somebody else.
 std::optional<Owner> parse_owner(const std::string& text);
