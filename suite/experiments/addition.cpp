@@ -46,10 +46,11 @@ class Addition final : public Experiment {
       auto own_validation = at::zeros({tasks}, at::kDouble), own_test = own_validation.clone();
       for (std::int64_t t = 0; t < tasks; ++t) {
         const auto task = static_cast<std::size_t>(t);
-        const auto file = done.folder.read_unit(key::addition(name, study_.tasks.name(task)));
+        const auto file = done.folder.read_unit(done.world, key::addition(name, study_.tasks.name(task)));
         validation.select(1, t).copy_(file.tensors.at("validation"));
         test.select(1, t).copy_(file.tensors.at("test"));
-        const auto single = done.folder.read_unit(key::single_task(name, study_.tasks.name(task)));
+        const auto single =
+            done.folder.read_unit(done.world, key::single_task(name, study_.tasks.name(task)));
         own_validation[t] = single.tensors.at("validation_accuracy");
         own_test[t] = single.tensors.at("accuracy");
       }

@@ -36,7 +36,7 @@ class Continuation final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       if (!traced(name)) continue;
       const auto group = "/continuation/" + name, axis = group + "/step";
-      const auto file = done.folder.read_unit(key::continuation(name));
+      const auto file = done.folder.read_unit(done.world, key::continuation(name));
       out.scale(axis, file.tensors.at("step"), "step_continuation_" + name);
       out.put(group + "/tau_jp", file.tensors.at("tau_jp"), {axis, "task", "task"});
       if (!study_.tasks.pairs().empty())

@@ -38,7 +38,7 @@ class Cost final : public Experiment {
   void write(store::ResultsWriter& out, const Finished& done) const override {
     for (const auto& name : trained()) {
       const auto group = "/cost/" + name;
-      const auto file = done.folder.read_unit(key::cost(name));
+      const auto file = done.folder.read_unit(done.world, key::cost(name));
       for (const auto& [what, unit] :
            std::vector<std::pair<std::string, std::string>>{{"parameters", "1"},
                                                             {"trainable_parameters", "1"},

@@ -60,7 +60,7 @@ class FineTune final : public Experiment {
       place(out, done, group + "/seconds", store::Element::float64, {tasks}, {"task"}, boxes, "seconds", "s");
     }
     for (const auto& name : study_.settings.joint_regimes) {
-      const auto file = done.folder.read_unit(key::joint(name));
+      const auto file = done.folder.read_unit(done.world, key::joint(name));
       out.put("/training/" + name + "/loss", file.tensors.at("loss"), {"step_" + name}, "nat");
       out.put("/training/" + name + "/seconds", file.tensors.at("seconds"), {}, "s");
     }
@@ -88,7 +88,8 @@ class FineTune final : public Experiment {
     const auto expected = header.find("fingerprint");
     if (expected == header.end()) return "";
     for (const auto* part : {"config.json", "model.safetensors"}) {
-      if (!store::wait_for(folder / part, std::chrono::seconds(2))) return "its checkpoint " + (folder / part).string() + " is gone";
+      if (!store::wait_if_listed(folder / part))
+        return "its checkpoint " + (folder / part).string() + " is gone";
       const store::InputFile readable(folder / part);
     }
     try {

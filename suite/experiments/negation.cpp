@@ -51,14 +51,15 @@ class Negation final : public Experiment {
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
     const auto control =
-        done.folder.read_unit(key::single_task(study_.model.name(), study_.settings.control));
+        done.folder.read_unit(done.world, key::single_task(study_.model.name(), study_.settings.control));
     const double floor = threshold_ * control.tensors.at("validation_accuracy").item<double>();
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/negation/" + name;
       const auto axis = group + "/alpha";
       out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_negation_" + name, "1");
       std::vector<store::TensorFile> files;
-      for (std::size_t t = 0; t < study_.tasks.size(); ++t) files.push_back(done.folder.read_unit(key::negation(name, study_.tasks.name(t))));
+      for (std::size_t t = 0; t < study_.tasks.size(); ++t)
+        files.push_back(done.folder.read_unit(done.world, key::negation(name, study_.tasks.name(t))));
       for (const auto* curve : {"validation_target", "validation_control", "test_target", "test_control"}) {
         std::vector<at::Tensor> rows;
         for (const auto& file : files) rows.push_back(file.tensors.at(curve));

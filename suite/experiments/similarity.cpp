@@ -44,7 +44,7 @@ class Similarity final : public Experiment {
     const auto pairs = static_cast<std::int64_t>(study_.tasks.pairs().size());
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/similarity/" + name;
-      const auto file = done.folder.read_unit(key::similarity(name));
+      const auto file = done.folder.read_unit(done.world, key::similarity(name));
       out.put(group + "/cosine", file.tensors.at("cosine"), {"task", "task"}, "1");
       out.put(group + "/norm", file.tensors.at("norm"), {"task"});
       out.put(group + "/norm_ratio", file.tensors.at("norm_ratio"), {"task"}, "1");

@@ -75,7 +75,7 @@ class SingleTask final : public Experiment {
     }
     if (!study_.tasks.has_control()) return;
     const auto group = "/single_task/" + study_.model.name();
-    const auto file = done.folder.read_unit(group.substr(1) + "/" + study_.settings.control);
+    const auto file = done.folder.read_unit(done.world, group.substr(1) + "/" + study_.settings.control);
     out.put(group + "/control_accuracy", file.tensors.at("accuracy"), {}, "1");
     out.put(group + "/control_validation_accuracy", file.tensors.at("validation_accuracy"), {}, "1");
   }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -203,6 +204,32 @@ store::TensorFile RunFolder::read_unit(std::string_view key) const {
     const store::InputFile readable(path);  // says why it cannot be opened, after some patience
     return store::read_safetensors(path);
   });
+}
+
+store::TensorFile RunFolder::read_unit(const comm::Communicator& world, std::string_view key) const {
+  const comm::Doing doing(fmt::format("read unit {} on one rank", key));
+  const bool first = world.rank() == 0;
+  store::TensorFile file;
+  nlohmann::json entries;  // what the others need before the numbers come
+  if (first) {
+    file = read_unit(key);
+    entries["metadata"] = file.metadata;
+    for (const auto& [name, tensor] : file.tensors)
+      entries["tensors"][name] = {{"type", tensor.scalar_type()}, {"shape", tensor.sizes().vec()}};
+  }
+  auto text = entries.dump();
+  world.broadcast(text, 0, "a unit's entries");
+  entries = nlohmann::json::parse(text);
+  entries["metadata"].get_to(file.metadata);
+  for (const auto& [name, entry] : entries["tensors"].items()) {
+    auto& tensor = file.tensors[name];
+    if (!first) {
+      const auto shape = entry["shape"].get<std::vector<std::int64_t>>();
+      tensor = at::empty(shape, entry["type"].get<at::ScalarType>());
+    }
+    world.broadcast(tensor, 0, "a unit's tensor");
+  }
+  return file;
 }
 
 at::Tensor RunFolder::read_tensor(std::string_view key, const std::string& name) const {

@@ -100,4 +100,14 @@ bool wait_for(const std::filesystem::path& path, std::chrono::duration<double> l
   return true;
 }
 
+bool wait_if_listed(const std::filesystem::path& path, std::chrono::duration<double> limit) {
+  if (is_there(path)) return true;
+  std::error_code error;  // a folder that is gone lists nothing
+  for (std::filesystem::directory_iterator at(path.parent_path(), error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().filename() == path.filename()) return wait_for(path, limit);
+  }
+  return false;
+}
+
 }  // namespace taugrid::store

@@ -57,4 +57,8 @@ bool is_there(const std::filesystem::path& path);
 /// it came. Opens its folder meanwhile, which makes an NFS client ask again.
 bool wait_for(const std::filesystem::path& path, std::chrono::duration<double> limit = attributes_cached);
 
+/// The same for a file that may be gone for good: it is waited for where its folder lists it.
+bool wait_if_listed(const std::filesystem::path& path,
+                    std::chrono::duration<double> limit = attributes_cached);
+
 }  // namespace taugrid::store

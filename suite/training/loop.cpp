@@ -8,6 +8,7 @@
 
 #include "suite/comm/clock.hpp"
 #include "suite/error.hpp"
+#include "suite/store/input_file.hpp"
 #include "suite/store/mapped_file.hpp"
 
 namespace taugrid::training {
@@ -56,7 +57,7 @@ Progress resume(const Steps& steps, const schedule::UnitContext& context, const 
   const auto& group = context.group;
   auto progress = at::full({2}, -1.0, at::kDouble);  // steps and seconds; below 0: nothing is there
   store::TensorFile found;
-  if (group.rank() == 0 && std::filesystem::exists(path)) {
+  if (group.rank() == 0 && store::is_there(path)) {
     found = store::read_safetensors(path);
     progress[0] = std::stod(found.metadata.at(steps_done));
     progress[1] = std::stod(found.metadata.at(seconds_taken));

@@ -8,7 +8,8 @@ starts a run in a fresh folder on one to four ranks, kills it, starts it again, 
 numbers are bitwise those of an undisturbed run, and no temporary file is left. Then the next folder, until so many
 kills have struck. Half are aimed at short moments by the files that appear: a unit's commit, the writing of results.h5.
 --stale SECONDS loads what answers like an NFS client with cached attributes (TAUGRID_STALE_FILES); --width 2 gives two
-ranks to a unit; --hosts starts each time on another number of pretended hosts.
+ranks to a unit; --hosts starts each time on another number of pretended hosts, often with another one first, which then
+waits a minute for a sign of life from the dead job's host.
 """
 
 import argparse
@@ -33,6 +34,8 @@ from launch import MPIRUN, PROGRAM, environment, kill_all, leftovers, measure, r
 SETTINGS = ("--set", "finetune.steps=60", "--set", "finetune.linear.steps=60", "--set",
             "finetune.checkpoint_seconds=0.01")
 PHASES = ("start-up", "training", "saving a training's state", "measuring", "commit", "between units", "consolidation")
+# A process that believes it runs on a host of the first argument's name, whose boot's number is in the second's file.
+ON_HOST = 'hostname "$1"; mount --bind "$2" /proc/sys/kernel/random/boot_id; shift 2; exec "$@"'
 Moment = Callable[[], bool]
 
 
@@ -66,21 +69,31 @@ class Session:
         self.seconds = time.monotonic() - begin
         self.total = units(base / "reference")
         self.struck: Counter[tuple[str, str]] = Counter()
+        self.hosts = self.moved = 0  # of the last start; restarts on another number of hosts
         self.finished = 0
 
     def start(self, folder: Path) -> subprocess.Popen[str]:
         ranks = self.how.width * self.chance.randint(1, 4 // self.how.width)
-        hosts = self.chance.randint(1, ranks) if self.how.hosts else 0
+        parts: list[tuple[int, list[str]]] = [(ranks, [])]
+        if self.how.hosts:
+            hosts = self.chance.choice([n for n in range(1, 5) if n != self.hosts])
+            self.moved += folder.exists()
+            self.hosts, ranks = hosts, max(ranks, hosts)
+            first = self.chance.randrange(2)
+            parts = [(ranks // hosts + (i < ranks % hosts), self.on_host(first + i)) for i in range(hosts)]
         words = [MPIRUN, "-q", "--oversubscribe", "--bind-to", "none"]
-        for host in range(hosts or 1):
-            here = ranks // (hosts or 1) + (host < ranks % (hosts or 1))
-            there = ["unshare", "-u", "sh", "-c", f'hostname node{host}; exec "$@"', "sh"] if hosts else []
-            words += [*([":"] if host else []), "-n", str(here), *there, PROGRAM, "run", str(self.world.experiment),
+        for i, (here, there) in enumerate(parts):
+            words += [*([":"] if i else []), "-n", str(here), *there, PROGRAM, "run", str(self.world.experiment),
                       "--run-dir", str(folder), *self.settings]
         stale = {"LD_PRELOAD": os.environ["TAUGRID_STALE_FILES"], "STALE_FOLDER": str(folder),
                  "STALE_SECONDS": str(self.how.stale)} if self.how.stale else {}
         return subprocess.Popen(words, env=environment() | stale, text=True, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def on_host(self, number: int) -> list[str]:
+        boot = self.base / f"boot-{number}"
+        boot.write_text(f"boot of host {number}\n")
+        return ["unshare", "-m", "-u", "sh", "-c", ON_HOST, "sh", f"node{number}", str(boot)]
 
     def kills(self) -> int:
         return self.struck.total()
@@ -99,7 +112,10 @@ class Session:
         skipped = self.chance.randrange(6) if aim == "commit" else 0  # not always the first
         before = units(folder)
         at_once = self.chance.random() < 0.7
-        seen: list[float] = [begin] if aim == "clock" else []
+        seen: list[float] = [begin] if aim == "clock" and not self.how.hosts else []
+        if self.how.hosts:  # the minute of waiting for another host's sign of life is not what is to be hit
+            started = time.time()
+            appears["clock"] = lambda: any(log.stat().st_mtime > started for log in (folder / "log").glob("*.log"))
 
         def now() -> bool:
             if not seen and folder.exists() and units(folder) - before >= skipped and appears[aim]():
@@ -143,7 +159,7 @@ class Session:
                     assert units(folder) >= before, "a committed unit is lost"
                     return False
                 time.sleep(0.001)
-            _, text = job.communicate(timeout=120)
+            _, text = job.communicate(timeout=300)
         finally:
             if job.poll() is None:
                 kill_all(job)
@@ -166,6 +182,8 @@ class Session:
         rows = [f"{'moment':<28}{'one rank':>10}{'whole job':>11}"]
         for name in PHASES:
             rows.append(f"{name:<28}{self.struck[name, 'one rank']:>10}{self.struck[name, 'the whole job']:>11}")
+        if self.how.hosts:
+            rows.append(f"{self.moved} restarts on another number of hosts")
         return "\n".join(rows)
 
 

@@ -54,3 +54,11 @@ def test_links_of_the_documents_lead_somewhere() -> None:
     for document in [*PROJECT.glob("*.md"), *(PROJECT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
             assert "://" in target or (document.parent / target).exists(), f"{document}: {target}"
+
+
+def test_a_job_told_to_stop_ends_before_its_limit() -> None:
+    """The default of --stop-within is below the notice that the batch scripts ask for."""
+    default = re.search(r"double stop_within = (\d+);", (PROJECT / "suite/program/commands.hpp").read_text())
+    scripts = [path.read_text() for path in (PROJECT / "jobs/slurm").glob("*.sbatch")]
+    notices = [int(seconds) for text in scripts for seconds in re.findall(r"--signal=(?:B:)?USR1@(\d+)", text)]
+    assert default and notices and int(default[1]) < min(notices)

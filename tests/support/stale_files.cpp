@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A preloaded stand-in for an NFS client with cached attributes: a file under STALE_FOLDER that another process
-// published less than STALE_SECONDS ago is not seen by open() and stat(), while readdir() lists it. With
-// STALE_LOCKS=ENOLCK, no file can be locked; with STALE_LOCKS=local, every process gets each lock. With STALE_COUNT, each
-// opening of a unit to read it adds a byte to that file.
+// A preloaded stand-in for an NFS client with cached attributes: a file under STALE_FOLDER that another
+// process published less than STALE_SECONDS ago is not seen by open() and stat(), while readdir() lists it.
+// With STALE_LOCKS=ENOLCK, no file can be locked; with STALE_LOCKS=local, every process gets each lock. With
+// STALE_COUNT, each opening of a unit to read it adds a byte to that file. STALE_ONLY names the one subfolder
+// that is seen late, such as scratch. With STALE_ERROR=ESTALE, EIO or EACCES, units cannot be opened for the
+// first STALE_ERROR_SECONDS.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,8 +44,11 @@ bool hidden(const char* path) {
   const auto length = strlen(folder);
   if (strncmp(path, folder, length) != 0) return false;
   bool shared = false;
-  for (const char* part : {"/units/", "/checkpoints/", "/scratch/"})
-    shared = shared || strncmp(path + length, part, strlen(part)) == 0;
+  static const char* only = getenv("STALE_ONLY");
+  for (const std::string part : {"units", "checkpoints", "scratch"}) {
+    if (only != nullptr && part != only) continue;
+    shared = shared || strncmp(path + length, ("/" + part + "/").c_str(), part.size() + 2) == 0;
+  }
   if (!shared) return false;
   {
     const std::scoped_lock lock(mutex);
@@ -57,6 +62,23 @@ bool hidden(const char* path) {
   const auto age = static_cast<double>(now.tv_sec - status.st_ctim.tv_sec) +
                    1e-9 * static_cast<double>(now.tv_nsec - status.st_ctim.tv_nsec);
   return age < atof(seconds);
+}
+
+double monotonic() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Of an opening to read this file; 0: none.
+int error_of(const char* path) {
+  static const char* error = getenv("STALE_ERROR");
+  static const char* seconds = getenv("STALE_ERROR_SECONDS");
+  if (error == nullptr || seconds == nullptr || path == nullptr) return 0;
+  if (strstr(path, "/units/") == nullptr || strstr(path, ".safetensors") == nullptr) return 0;
+  static const double begin = monotonic();  // of the first look
+  if (monotonic() - begin > atof(seconds)) return 0;
+  return strcmp(error, "ESTALE") == 0 ? ESTALE : strcmp(error, "EIO") == 0 ? EIO : EACCES;
 }
 
 void count(const char* path) {
@@ -81,6 +103,10 @@ STAND_IN int open(const char* path, int flags, ...) {
     errno = ENOENT;
     return -1;
   }
+  if (const int error = (flags & O_CREAT) == 0 ? error_of(path) : 0; error != 0) {
+    errno = error;
+    return -1;
+  }
   if (flags == (O_RDONLY | O_CLOEXEC)) count(path);
   if ((flags & O_CREAT) != 0) {
     const std::scoped_lock lock(mutex);
@@ -92,6 +118,10 @@ STAND_IN int open(const char* path, int flags, ...) {
 STAND_IN FILE* fopen(const char* path, const char* mode) {
   if (hidden(path) && mode[0] == 'r') {
     errno = ENOENT;
+    return nullptr;
+  }
+  if (const int error = mode[0] == 'r' ? error_of(path) : 0; error != 0) {
+    errno = error;
     return nullptr;
   }
   count(path);

@@ -10,6 +10,7 @@
 
 #include "suite/comm/clock.hpp"
 #include "suite/error.hpp"
+#include "suite/store/input_file.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -24,7 +25,7 @@ class Finishing {
   Finishing(const Range& tile, const schedule::UnitContext& context)
       : tile_(tile), group_(context.group), path_(context.scratch / "pairs.safetensors") {
     std::int64_t count = 0;
-    if (group_.rank() == 0 && std::filesystem::exists(path_)) {
+    if (group_.rank() == 0 && store::is_there(path_)) {
       for (auto& [name, rows] : store::read_safetensors(path_).tensors) {
         count = rows.size(0);
         rows_[name] = rows.unbind(0);

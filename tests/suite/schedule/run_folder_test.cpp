@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/schedule/run_folder.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <torch/torch.h>
@@ -94,6 +95,26 @@ TEST_F(Folder, CommitsAndReadsUnits) {
             "ntk__standard__rank-" + std::to_string(world.rank()) + ".safetensors");
   EXPECT_TRUE(at::equal(run.read_unit(key).tensors.at("gram"), at::arange(6.0).reshape({2, 3})));
   EXPECT_EQ(run.read_metadata(key).at("seconds"), "1.5");
+}
+
+TEST_F(Folder, AUnitThatOneRankReadsIsTheSameOnAll) {
+  RunFolder::Care care;
+  care.unseen = std::chrono::milliseconds(1);
+  const RunFolder run(world, base / "run", "", care);
+  const store::TensorFile unit{{{"curve", at::arange(6.0, at::kDouble).reshape({2, 3})},
+                                {"correct", at::tensor({1, 0, 1}, at::kByte)},
+                                {"one", at::full({}, 7, at::kLong)},
+                                {"none", at::zeros({0, 4}, at::kFloat)}},
+                               {{"device", "cpu"}}};
+  if (world.rank() == 0) run.commit("a", unit);
+  const auto read = run.read_unit(world, "a");
+  EXPECT_EQ(read.metadata, unit.metadata);
+  ASSERT_EQ(read.tensors.size(), unit.tensors.size());
+  for (const auto& [name, tensor] : unit.tensors) {
+    const auto& ours = read.tensors.at(name);
+    EXPECT_EQ(ours.scalar_type(), tensor.scalar_type()) << name;
+    EXPECT_TRUE(at::equal(ours, tensor)) << name;
+  }
 }
 
 TEST_F(Folder, ATruncatedUnitIsSetAside) {
@@ -204,6 +225,30 @@ TEST_F(Folder, AfterANodesDeathTheFolderIsTakenOver) {
       EXPECT_EQ(entry.path().string().find(".owner."), std::string::npos) << entry.path();
     }
   }
+}
+
+// A file server keeps the lock of a client that died until its lease ends.
+TEST_F(Folder, ALockThatADeadNodeLeftIsWaitedFor) {
+  EXPECT_EQ(problem(""), "");
+  std::jthread server;
+  if (world.rank() == 0) {
+    const Elsewhere dead(base / "run", false);
+    const int lock = ::open((base / "run" / ".lock").c_str(), O_RDWR | O_CLOEXEC);
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    ASSERT_EQ(::fcntl(lock, F_OFD_SETLK, &whole), 0);
+    server = std::jthread([lock] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      ::close(lock);
+    });
+  }
+  world.barrier("locked");
+  RunFolder::Care care;
+  care.hold = {std::chrono::milliseconds(100), std::chrono::seconds(2)};
+  const auto begin = std::chrono::steady_clock::now();
+  const RunFolder run(world, base / "run", "", care);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 
 TEST_F(Folder, AJobWhoseFolderWasTakenOverEnds) {

@@ -6,9 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
+#include "suite/store/input_file.hpp"
 #include "tests/suite/store/scratch.hpp"
 
 namespace {
@@ -93,6 +96,23 @@ TEST(AtomicFile, NewFoldersAreFlushedIntoTheirParents) {
   EXPECT_EQ(flushed().size(), 3U) << "nothing is new";
   write_atomically(scratch / "a/file", "x");
   expect_contains(message_of([&] { taugrid::store::create_folders(scratch / "a/file/b"); }), "File exists");
+}
+
+// A link to a file that is yet to come: the folder lists a name that cannot be opened.
+TEST(InputFile, IsWaitedForWhereItsFolderListsIt) {
+  using taugrid::store::wait_if_listed;
+  const Scratch scratch("input");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(wait_if_listed(scratch / "gone", std::chrono::seconds(60)));
+  EXPECT_FALSE(wait_if_listed(scratch / "no folder/gone", std::chrono::seconds(60)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  std::filesystem::create_symlink(scratch / "target", scratch / "late");
+  EXPECT_FALSE(wait_if_listed(scratch / "late", std::chrono::milliseconds(50)));
+  const std::jthread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    write_atomically(scratch / "target", "x");
+  });
+  EXPECT_TRUE(wait_if_listed(scratch / "late", std::chrono::seconds(60)));
 }
 
 }  // namespace
