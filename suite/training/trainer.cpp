@@ -39,7 +39,7 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
     return;
   }
   own_.push_back(source(t, training.batch, "batches/"));
-  for (const auto u : penalised_tasks(study, regime_, t))
+  for (const auto u : penalised_tasks(study, regime_, training, t))
     others_.push_back(source(u, training.penalty_batch, "penalty/" + study.tasks.name(t) + "/"));
 }
 
@@ -59,11 +59,14 @@ std::vector<Term> Trainer::terms(std::int64_t step) {
     all.back().weight /= static_cast<double>(own_.size());
   }
   if (others_.empty()) return all;
+  const bool strict = regime_.penalty == Penalty::strict;
+  const auto at_once = strict && training_.penalty_mean ? static_cast<double>(others_.size()) : 1.0;
   const auto penalise = [&](Source& source, std::int64_t turn) {
     all.push_back(term(source.task, source.batches.rows(turn), true));
-    all.back().weight *= training_.penalty_weight;
+    all.back().weight *= training_.penalty_weight / at_once;
+    all.back().form = training_.penalty_form;
   };
-  if (regime_.penalty == Penalty::strict) {
+  if (strict) {
     for (auto& source : others_) penalise(source, step);
   } else {
     const auto count = static_cast<std::int64_t>(others_.size());
