@@ -60,11 +60,13 @@ class FineTune final : public Experiment {
         out.attribute(group, "penalty_form", training::word(training_.at(name).penalty_form));
         out.attribute(group, "penalty_others", training::others(training_.at(name)));
       }
+      out.attribute(group, "random_crop", training_.at(name).random_crop);
       place(out, done, group + "/seconds", store::Element::float64, {tasks}, {"task"}, boxes, "seconds", "s");
     }
     for (const auto& name : study_.settings.joint_regimes) {
       const auto file = done.folder.read_unit(key::joint(name));
       out.put("/training/" + name + "/loss", file.tensors.at("loss"), {"step_" + name}, "nat");
+      out.attribute("/training/" + name, "random_crop", training_.at(name).random_crop);
       out.put("/training/" + name + "/seconds", file.tensors.at("seconds"), {}, "s");
     }
   }
@@ -190,6 +192,11 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   auto section = study::finetune_section(config);
   if (!section) return nullptr;
   auto training = training::read_trainings(config);
+  for (const auto& [name, how] : training) {
+    if (how.random_crop < 1 && study.model.encoder().takes().text())
+      section->refuse("random_crop", "crops pictures, and the model " + study.settings.model.string() +
+                                         " takes text; leave it away");
+  }
   for (const auto& name : study.settings.regimes) {
     const auto tasks = static_cast<std::int64_t>(study.tasks.size());
     if (regime(name).joint && training.at(name).batch < tasks)

@@ -59,6 +59,9 @@ class Tasks {
   /// Rows of a task's split, on the device: pictures normalised, sequences cut to the longest of them. With
   /// `from` > 0, what the stages before it make of them at θ0, kept where memory allows.
   models::Batch batch(std::size_t t, Split split, const at::Tensor& rows, int from = 0) const;
+  /// Rows of a task of pictures, each its box [n, 4] of data::random_boxes() alone, resized to the whole.
+  models::Batch cropped_batch(std::size_t t, Split split, const at::Tensor& rows,
+                              const at::Tensor& boxes) const;
   /// int64 [n], likewise.
   at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
 
@@ -74,6 +77,7 @@ class Tasks {
  private:
   void read(const std::string& name, const Settings& settings, std::vector<InputFile>* inputs);
   models::Batch raw_batch(std::size_t t, Split split, const at::Tensor& rows) const;
+  models::Batch normalised(std::size_t t, const at::Tensor& pictures) const;
 
   const Model& model_;
   std::uint64_t seed_;

@@ -59,6 +59,11 @@ Training read(config::Section section, const Training& d) {
   t.penalty_batch =
       section.integer("penalty_batch", "Points of each other task that a step's penalty is taken over",
                       d.penalty_batch, {1, 1e6});
+  t.random_crop =
+      section.real("random_crop",
+                   "The least share of its area that a random crop keeps of a training picture, resized "
+                   "to the whole: 0.9 in the papers' code, anew each step; 1: no crops",
+                   d.random_crop, {0.01, 1});
   t.trace_every = section.integer("trace_every", "Steps between two points of tau_jp_continue's curve",
                                   d.trace_every, {1, 1e9});
   return t;

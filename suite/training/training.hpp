@@ -22,8 +22,9 @@ struct Training {
   study::PenaltyForm penalty_form = study::PenaltyForm::squared;
   /// Of the penalties of several tasks in one step: their mean, as the authors' code, or their sum (eq. 10).
   bool penalty_mean = false;
-  bool penalty_partner = false;    ///< on the task's partner alone (paper 3, figure 3)
-  std::int64_t trace_every = 10;   ///< steps between the points of a continuation's trace
+  bool penalty_partner = false;   ///< on the task's partner alone (paper 3, figure 3)
+  double random_crop = 1;         ///< the least share of a picture's area that its crop keeps; 1: no crops
+  std::int64_t trace_every = 10;  ///< steps between the points of a continuation's trace
 
   /// Points of the trace: at step 0, each trace_every, and at the end.
   std::int64_t traced_until(std::int64_t step) const {
