@@ -22,3 +22,7 @@ if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 
   "$venv/bin/python" -m taugrid_analysis tables "${run}_random" --paper "$paper" --only table3
   "$venv/bin/python" -m taugrid_analysis figures "${run}_random" --paper "$paper" | grep -v needs
 fi
+if [ "$paper" = tau_jp ]; then  # figure 3, of the pairs that interfere most and least
+  measure tau_jp_figure3 "${run}_figure3"
+  "$venv/bin/python" -m taugrid_analysis figures "${run}_figure3" --paper "$paper" | grep -v needs
+fi

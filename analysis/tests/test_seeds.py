@@ -107,6 +107,11 @@ def test_forms_of_the_penalty_stand_side_by_side(tmp_path: Path, capsys: pytest.
     ]
     assert all(float(row["single"]) > 0 and float(row["normalized error"]) > 0 for row in forms)
     assert [row["λ"] for row in forms] == ["nan", "0.1", "nan", "0.1"]
+    with h5py.File(tmp_path / "norm" / "results.h5") as file:
+        sums = file["addition/tau_jp"]
+        one = list(sums["alpha"]).index(1.0)
+        validation = sums["validation_accuracy"][one].mean()
+    assert float(forms[-1]["validation"]) == pytest.approx(validation, abs=1e-4)
     kinds = {row["penalty"] for row in tables[0] if row["regime"] == "tau_jp"}
     assert kinds == {"‖Jτ‖², sum, λ 0.1", "‖Jτ‖, mean, λ 0.1"}  # no mean over both
 

@@ -3,7 +3,8 @@
 """The papers' eight image tasks and their control task, from the folders that the field uses to packed files.
 
 The pictures are CLIP's own input: shorter side by bicubic resizing, centre crop. The papers train on random crops of
-at least 90 % of the area, which a packed file cannot hold: the training split has the centre crop too.
+at least 90 % of the area, which a packed file cannot hold: the training split has the centre crop too, and
+random_crop of an experiment's [finetune] crops that, where the papers' code crops the whole picture.
 """
 
 import argparse

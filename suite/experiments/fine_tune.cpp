@@ -6,6 +6,7 @@
 //
 // /training/R/loss [T, steps], /training/R/penalty [T, steps], /training/R/seconds [T]; joint: without [T]
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "suite/error.hpp"
 #include "suite/experiments/support/placement.hpp"
@@ -56,12 +57,16 @@ class FineTune final : public Experiment {
       if (regime(name).penalty != study::Penalty::none) {
         place(out, done, group + "/penalty", store::Element::float32, {tasks, steps}, axes, boxes, "penalty");
         out.attribute(group, "penalty_weight", training_.at(name).penalty_weight);
+        out.attribute(group, "penalty_form", training::word(training_.at(name).penalty_form));
+        out.attribute(group, "penalty_others", training::others(training_.at(name)));
       }
+      out.attribute(group, "random_crop", training_.at(name).random_crop);
       place(out, done, group + "/seconds", store::Element::float64, {tasks}, {"task"}, boxes, "seconds", "s");
     }
     for (const auto& name : study_.settings.joint_regimes) {
       const auto file = done.folder.read_unit(done.world, key::joint(name));
       out.put("/training/" + name + "/loss", file.tensors.at("loss"), {"step_" + name}, "nat");
+      out.attribute("/training/" + name, "random_crop", training_.at(name).random_crop);
       out.put("/training/" + name + "/seconds", file.tensors.at("seconds"), {}, "s");
     }
   }
@@ -172,17 +177,36 @@ class FineTune final : public Experiment {
   std::map<std::string, training::Training> training_;
 };
 
+/// A penalty on the partner alone needs one partner a task. Throws InputError.
+void require_partners(config::Section& section, const std::string& name, const Study& study) {
+  for (const auto t : study.tasks.all()) {
+    const auto count = training::partners(study, t).size();
+    if (count == 1) continue;
+    section.refuse("penalty_tasks",
+                   fmt::format("is \"partner\" for {}, but {} is in {} of the measured pairs; expected "
+                               "each task in one: list such in data.pairs",
+                               name, study.tasks.name(t), count));
+  }
+}
+
 std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   auto section = study::finetune_section(config);
   if (!section) return nullptr;
   auto training = training::read_trainings(config);
+  for (const auto& [name, how] : training) {
+    if (how.random_crop < 1 && study.model.encoder().takes().text())
+      section->refuse("random_crop", "crops pictures, and the model " + study.settings.model.string() +
+                                         " takes text; leave it away");
+  }
   for (const auto& name : study.settings.regimes) {
     const auto tasks = static_cast<std::int64_t>(study.tasks.size());
     if (regime(name).joint && training.at(name).batch < tasks)
       section->refuse("batch",
                       name + " needs a sample of each of the " + std::to_string(tasks) + " tasks in it");
-    if (regime(name).penalty != study::Penalty::none && study.tasks.with_control() < 2)
+    if (regime(name).penalty == study::Penalty::none || !study.settings.trains(name)) continue;
+    if (study.tasks.with_control() < 2)
       section->refuse("regimes", name + " needs another task, or a control in data.control");
+    if (training.at(name).penalty_partner) require_partners(*section, name, study);
   }
   return std::make_unique<FineTune>(study, std::move(training));
 }

@@ -28,7 +28,7 @@ bool is_vector(const std::string& name) { return name.starts_with("vector/"); }
 /// What a rank holds that has computed these units. Freed pieces stay with the process (main.cpp), large
 /// blocks go back and come again beside them: so the most of both, whichever units they are of.
 double rank_memory(const Study& study, const std::vector<const WorkUnit*>& units, const Profile& profile) {
-  double working = 0, held = 0, samples = 0;
+  double working = 0, held = 0, samples = 0, largest = 0;
   std::map<std::string, double> kept;
   std::size_t vectors = 0;
   for (const auto* unit : units) {
@@ -40,9 +40,14 @@ double rank_memory(const Study& study, const std::vector<const WorkUnit*>& units
       most = std::max(most, bytes);
     }
   }
-  for (const auto& [name, bytes] : kept) samples += is_vector(name) ? 0 : bytes;
+  for (const auto& [name, bytes] : kept) {
+    if (is_vector(name)) continue;
+    samples += bytes;
+    largest = std::max(largest, bytes);
+  }
   vectors = std::min(vectors, study.vectors.kept());
-  samples = std::min(samples, static_cast<double>(study.bound.samples));
+  // The sample in use is there whole, whatever the bound.
+  samples = std::max(largest, std::min(samples, static_cast<double>(study.bound.samples)));
   return profile.process_bytes + study_bytes(study) + samples + working + held +
          static_cast<double>(vectors) * 4 * static_cast<double>(study.model.layout().size());
 }

@@ -11,12 +11,19 @@
 
 namespace taugrid::study {
 
-/// The tasks on whose inputs the τJp penalty λ Σ E‖J(x)(θ − θ0)‖² is taken on (paper 3, eq. 10 and 11).
+/// The tasks on whose inputs the τJp penalty is taken (paper 3, eq. 10 and 11).
 enum class Penalty {
   none,
   strict,  ///< every other task and the control, each step
   cyclic,  ///< one of them a step, in turn
   earlier  ///< in turn, only tasks that come before in the stated order
+};
+
+/// What the τJp penalty takes of each point. The norm is one point's, never a batch's, so that both forms are
+/// sums over points.
+enum class PenaltyForm {
+  squared,  ///< ‖J(x)(θ − θ0)‖² (paper 3, eq. 10 and 11)
+  norm  ///< ‖J(x)(θ − θ0)‖, as the authors' code; its gradient at 0 is taken as 0, as PyTorch's is
 };
 
 struct Regime {

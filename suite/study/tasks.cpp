@@ -7,6 +7,7 @@
 
 #include <numeric>
 
+#include "suite/data/crop.hpp"
 #include "suite/error.hpp"
 
 namespace taugrid::study {
@@ -123,15 +124,21 @@ std::vector<std::size_t> Tasks::all() const {
 
 models::Batch Tasks::raw_batch(std::size_t t, Split split, const at::Tensor& rows) const {
   const auto& from = data(t).split(split);
-  if (!from.lengths.defined())
-    return {data::normalised_images(data::rows_on(model_.device(), from.inputs, rows), channels_[t].first,
-                                    channels_[t].second),
-            {},
-            {}};
+  if (!from.lengths.defined()) return normalised(t, data::rows_on(model_.device(), from.inputs, rows));
   auto lengths = from.lengths.index_select(0, rows).to(at::kLong);
   const auto longest = rows.size(0) == 0 ? 1 : lengths.max().item<std::int64_t>();
   const auto ids = from.inputs.index_select(0, rows).narrow(1, 0, longest).to(at::kLong).contiguous();
   return {data::send(model_.device(), ids), std::move(lengths), {}};
+}
+
+models::Batch Tasks::normalised(std::size_t t, const at::Tensor& pictures) const {
+  return models::pictures(data::normalised_images(pictures, channels_[t].first, channels_[t].second));
+}
+
+models::Batch Tasks::cropped_batch(std::size_t t, Split split, const at::Tensor& rows,
+                                   const at::Tensor& boxes) const {
+  const auto pictures = data::rows_on(model_.device(), data(t).split(split).inputs, rows);
+  return normalised(t, data::resized_crops(pictures, boxes));
 }
 
 models::Batch Tasks::batch(std::size_t t, Split split, const at::Tensor& rows, int from) const {

@@ -59,7 +59,10 @@ class Tasks {
   /// Rows of a task's split, on the device: pictures normalised, sequences cut to the longest of them. With
   /// `from` > 0, what the stages before it make of them at θ0, kept where memory allows.
   models::Batch batch(std::size_t t, Split split, const at::Tensor& rows, int from = 0) const;
-  /// Their labels, int64 [n].
+  /// Rows of a task of pictures, each its box [n, 4] of data::random_boxes() alone, resized to the whole.
+  models::Batch cropped_batch(std::size_t t, Split split, const at::Tensor& rows,
+                              const at::Tensor& boxes) const;
+  /// The labels of these rows, int64 [n].
   at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
 
   /// min(n, rows of the split) points. The latest are kept for further calls, within the bound.
@@ -74,6 +77,7 @@ class Tasks {
  private:
   void read(const std::string& name, const Settings& settings, std::vector<InputFile>* inputs);
   models::Batch raw_batch(std::size_t t, Split split, const at::Tensor& rows) const;
+  models::Batch normalised(std::size_t t, const at::Tensor& pictures) const;
 
   const Model& model_;
   std::uint64_t seed_;

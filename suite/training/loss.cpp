@@ -45,10 +45,18 @@ at::Tensor cross_entropies(const std::vector<Term>& terms, const std::vector<at:
   return sum;
 }
 
-/// Adds a penalty's gradient in its output, 2·weight·J(x)τ, to `g`; returns weight·‖J(x)τ‖².
+/// Adds weight·Σ‖J(x)τ‖² to `sum` and its gradient in the output, 2·weight·J(x)τ, to `g`; or weight·Σ‖J(x)τ‖
+/// and weight·J(x)τ/‖J(x)τ‖. `tangent`: J(x)τ [n, width].
 void add_penalty(const Term& term, const at::Tensor& tangent, at::Tensor& g, at::Tensor& sum) {
-  sum.add_(tangent.to(at::kDouble).square().sum(), term.weight);
-  g.add_(tangent, 2 * term.weight);
+  const auto exact = tangent.to(at::kDouble);
+  if (term.form == study::PenaltyForm::squared) {
+    sum.add_(exact.square().sum(), term.weight);
+    g.add_(tangent, 2 * term.weight);
+    return;
+  }
+  const auto norm = exact.square().sum(1, /*keepdim=*/true).sqrt();
+  sum.add_(norm.sum(), term.weight);
+  g.add_(at::where(norm > 0, exact / norm, 0.0).to(g.scalar_type()), term.weight);
 }
 
 bool outputs_are_features(const std::vector<Term>& terms) {

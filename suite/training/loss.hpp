@@ -17,14 +17,15 @@
 
 namespace taugrid::training {
 
-/// One term of a step's loss: Σ over its samples of the cross-entropy, or, without labels, of ‖J(x)(θ − θ0)‖², J
-/// of the readout's output; times `weight`. Weights hold the division by the number of samples, so that terms of
-/// one batch on several ranks add up.
+/// One term of a step's loss: Σ over its samples of the cross-entropy, or, without labels, of the penalty, J
+/// that of the readout's output; times `weight`. Weights hold the division by the number of samples, so that
+/// terms of one batch on several ranks add up.
 struct Term {
   models::Batch batch;
   at::Tensor labels;  ///< int64 [n]; undefined for a penalty
   const models::Readout* readout;
   double weight;
+  study::PenaltyForm form = study::PenaltyForm::squared;
 
   bool penalty() const { return !labels.defined(); }
 };

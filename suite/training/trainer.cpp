@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "suite/data/crop.hpp"
+
 namespace taugrid::training {
 
 using study::Penalty;
@@ -27,10 +29,10 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
       training_(training),
       group_(group),
       update_(study, regime_, training, beginning(study, regime_, t), group),
-      from_(study.first_changed_stage(name)) {
+      from_(training.random_crop < 1 ? 0 : study.first_changed_stage(name)) {
   const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
-    return Source{u, Batches(study.tasks.data(u).train.labels.size(0), batch,
-                             study::seed_for(study.settings.seed, purpose + study.tasks.name(u)))};
+    const auto seed = study::seed_for(study.settings.seed, purpose + study.tasks.name(u));
+    return Source{u, seed, Batches(study.tasks.data(u).train.labels.size(0), batch, seed)};
   };
   if (regime_.joint) {
     // A batch holds as many samples of each task as of any other.
@@ -39,31 +41,44 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
     return;
   }
   own_.push_back(source(t, training.batch, "batches/"));
-  for (const auto u : penalised_tasks(study, regime_, t))
+  for (const auto u : penalised_tasks(study, regime_, training, t))
     others_.push_back(source(u, training.penalty_batch, "penalty/" + study.tasks.name(t) + "/"));
 }
 
-Term Trainer::term(std::size_t task, const at::Tensor& rows, bool penalty) const {
+Term Trainer::term(Source& source, std::int64_t turn, bool penalty) const {
+  const auto task = source.task;
+  const auto rows = source.batches.rows(turn);
   const auto n = rows.size(0);
   const auto share = group_.share_of(n);
   const auto mine = rows.narrow(0, share.begin, share.count);
-  return {study_.tasks.batch(task, study::Split::train, mine, from_),
-          penalty ? at::Tensor() : study_.tasks.labels(task, study::Split::train, mine),
+  const auto batch = [&] {
+    if (training_.random_crop == 1) return study_.tasks.batch(task, study::Split::train, mine, from_);
+    // Boxes of the whole batch, whoever takes which part of it, and of this step alone.
+    const auto& pictures = study_.tasks.data(task).train.inputs;
+    const auto boxes = data::random_boxes(n, pictures.size(1), pictures.size(2), training_.random_crop,
+                                          study::seed_for(source.seed, "crops" + std::to_string(turn)));
+    return study_.tasks.cropped_batch(task, study::Split::train, mine,
+                                      boxes.narrow(0, share.begin, share.count));
+  };
+  return {batch(), penalty ? at::Tensor() : study_.tasks.labels(task, study::Split::train, mine),
           &study_.tasks.readout(task), 1 / static_cast<double>(n)};
 }
 
 std::vector<Term> Trainer::terms(std::int64_t step) {
   std::vector<Term> all;
   for (auto& source : own_) {
-    all.push_back(term(source.task, source.batches.rows(step), false));
+    all.push_back(term(source, step, false));
     all.back().weight /= static_cast<double>(own_.size());
   }
   if (others_.empty()) return all;
+  const bool strict = regime_.penalty == Penalty::strict;
+  const auto at_once = strict && training_.penalty_mean ? static_cast<double>(others_.size()) : 1.0;
   const auto penalise = [&](Source& source, std::int64_t turn) {
-    all.push_back(term(source.task, source.batches.rows(turn), true));
-    all.back().weight *= training_.penalty_weight;
+    all.push_back(term(source, turn, true));
+    all.back().weight *= training_.penalty_weight / at_once;
+    all.back().form = training_.penalty_form;
   };
-  if (regime_.penalty == Penalty::strict) {
+  if (strict) {
     for (auto& source : others_) penalise(source, step);
   } else {
     const auto count = static_cast<std::int64_t>(others_.size());

@@ -32,12 +32,13 @@ class Trainer {
  private:
   struct Source {
     std::size_t task;
+    std::uint64_t seed;
     Batches batches;
   };
   std::vector<Term> terms(std::int64_t step);
   std::vector<Term> take(std::int64_t step);
   void prepare(std::int64_t step);
-  Term term(std::size_t task, const at::Tensor& rows, bool penalty) const;
+  Term term(Source& source, std::int64_t turn, bool penalty) const;
 
   const study::Study& study_;
   const study::Regime& regime_;

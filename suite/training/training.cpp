@@ -10,8 +10,13 @@
 namespace taugrid::training {
 
 using study::Penalty;
+using study::PenaltyForm;
 using study::Regime;
 using study::Study;
+
+const char* word(PenaltyForm form) { return form == PenaltyForm::norm ? "norm" : "squared"; }
+
+const char* others(const Training& training) { return training.penalty_mean ? "mean" : "sum"; }
 
 namespace {
 
@@ -33,12 +38,32 @@ Training read(config::Section section, const Training& d) {
                                       "Seconds between savings of a training under way, so that a killed one "
                                       "goes on; 0: only where it is told to stop",
                                       d.checkpoint_seconds, {0, 1e9});
-  t.penalty_weight =
-      section.real("penalty_weight", "λ of the τJp penalty λ E‖J(x)(θ − θ0)‖², of the tau_jp regimes",
-                   d.penalty_weight, {0, 1e9});
+  t.penalty_weight = section.real("penalty_weight", "λ, the weight of the τJp penalty of the tau_jp regimes",
+                                  d.penalty_weight, {0, 1e9});
+  t.penalty_form = section.word("penalty_form",
+                                "The τJp penalty is the mean over points of ‖J(x)(θ − θ0)‖², as the paper's "
+                                "equation 10, or of the norm itself, as its authors' code",
+                                word(d.penalty_form), {"squared", "norm"}) == "norm"
+                       ? PenaltyForm::norm
+                       : PenaltyForm::squared;
+  t.penalty_mean = section.word("penalty_others",
+                                "Penalties of several other tasks in one step are added up, as the paper's "
+                                "equation 10, or their mean is taken, as its authors' code",
+                                others(d), {"sum", "mean"}) == "mean";
+  t.penalty_partner =
+      section.word(
+          "penalty_tasks",
+          "Whose inputs the τJp penalty of a task is taken on: those that its regime names, or of these its "
+          "partner alone, where each task is in one of data.pairs, as the paper's figure 3",
+          d.penalty_partner ? "partner" : "regime", {"regime", "partner"}) == "partner";
   t.penalty_batch =
       section.integer("penalty_batch", "Points of each other task that a step's penalty is taken over",
                       d.penalty_batch, {1, 1e6});
+  t.random_crop =
+      section.real("random_crop",
+                   "The least share of its area that a random crop keeps of a training picture, resized "
+                   "to the whole: 0.9 in the papers' code, anew each step; 1: no crops",
+                   d.random_crop, {0.01, 1});
   t.trace_every = section.integer("trace_every", "Steps between two points of tau_jp_continue's curve",
                                   d.trace_every, {1, 1e9});
   return t;
@@ -63,7 +88,7 @@ std::map<std::string, Training> read_trainings(config::Config& config) {
   // other task (paper 3, section 5.2 and its code).
   auto section = study::finetune_section(config);
   if (!section) throw InputError("there is no section [finetune]; add one, with the regimes to train");
-  const auto common = read(*section, {2000, 128, 200, 1e-5, 0.1, 1.0, 60, 0.1, 16, 10});
+  const auto common = read(*section, {2000, 128, 200, 1e-5, 0.1, 1.0, 60, 0.1, 16});
   std::map<std::string, Training> all;
   for (const auto& name : study::regime_names()) all.emplace(name, common);
   // One of a regime not chosen is checked all the same.
@@ -77,12 +102,23 @@ std::int64_t trace_points(const Study& study) {
   return std::min<std::int64_t>(study.settings.evaluation_points, 256);
 }
 
-std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regime, std::size_t t) {
+std::vector<std::size_t> partners(const Study& study, std::size_t t) {
+  std::vector<std::size_t> all;
+  for (const auto& [i, j] : study.tasks.pairs()) {
+    if (i == t || j == t) all.push_back(i == t ? j : i);
+  }
+  return all;
+}
+
+std::vector<std::size_t> penalised_tasks(const Study& study, const Regime& regime, const Training& training,
+                                         std::size_t t) {
   std::vector<std::size_t> all;
   if (regime.penalty == Penalty::none) return all;
+  const auto among = partners(study, t);
   const auto end = regime.penalty == Penalty::earlier ? t : study.tasks.with_control();
   for (std::size_t u = 0; u < end; ++u) {
-    if (u != t) all.push_back(u);
+    const bool wanted = !training.penalty_partner || std::find(among.begin(), among.end(), u) != among.end();
+    if (u != t && wanted) all.push_back(u);
   }
   return all;
 }
@@ -94,7 +130,7 @@ std::int64_t step_inputs(const Study& study, const std::string& name, const Trai
     const auto tasks = static_cast<std::int64_t>(study.tasks.size());
     return training.batch / tasks * tasks;
   }
-  const auto others = static_cast<std::int64_t>(penalised_tasks(study, r, t).size());
+  const auto others = static_cast<std::int64_t>(penalised_tasks(study, r, training, t).size());
   return training.batch + training.penalty_batch * (r.penalty == Penalty::strict ? others : others > 0);
 }
 

@@ -19,13 +19,22 @@ struct Training {
   double learning_rate = 0, weight_decay = 0, clip = 0, checkpoint_seconds = 0;
   double penalty_weight = 0;       ///< λ of the τJp penalty (paper 3: 0.1)
   std::int64_t penalty_batch = 0;  ///< inputs of each other task
-  std::int64_t trace_every = 1;    ///< steps between the points of a continuation's trace
+  study::PenaltyForm penalty_form = study::PenaltyForm::squared;
+  /// Of the penalties of several tasks in one step: their mean, as the authors' code, or their sum (eq. 10).
+  bool penalty_mean = false;
+  bool penalty_partner = false;   ///< on the task's partner alone (paper 3, figure 3)
+  double random_crop = 1;         ///< the least share of a picture's area that its crop keeps; 1: no crops
+  std::int64_t trace_every = 10;  ///< steps between the points of a continuation's trace
 
   /// Points of the trace: at step 0, each trace_every, and at the end.
   std::int64_t traced_until(std::int64_t step) const {
     return step / trace_every + 1 + (step == steps && step % trace_every > 0);
   }
 };
+
+/// The words of penalty_form and penalty_others.
+const char* word(study::PenaltyForm form);
+const char* others(const Training& training);
 
 /// [finetune], with single values overridden by [finetune.REGIME], of every regime. Throws InputError.
 std::map<std::string, Training> read_trainings(config::Config& config);
@@ -37,9 +46,12 @@ std::int64_t warmup_steps(config::Section& section, std::int64_t fallback, std::
 /// steps.
 std::int64_t trace_points(const study::Study& study);
 
+/// The tasks that make a measured pair with task t.
+std::vector<std::size_t> partners(const study::Study& study, std::size_t t);
+
 /// Tasks whose inputs the τJp penalty of task t is taken on.
 std::vector<std::size_t> penalised_tasks(const study::Study& study, const study::Regime& regime,
-                                         std::size_t t);
+                                         const Training& training, std::size_t t);
 
 /// Inputs of one training step of task t, those of its penalty among them.
 std::int64_t step_inputs(const study::Study& study, const std::string& regime, const Training& training,

@@ -14,10 +14,12 @@ import torch
 from launch import measure
 from nets import NetWorld
 from safetensors.torch import load_file
+from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Parameters, flat, largest_eigenvalue
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp, vjp
 from torch.nn.functional import cross_entropy, normalize
+from world import ROWS
 
 REGIMES = ["standard", "linear"]
 T = range(3)
@@ -45,13 +47,16 @@ class NetOracle:
 
     def points(self, index: str, t: int, split: str = "test") -> tuple[tuple[Tensor, ...], Tensor]:
         rows = [int(row) for row in self.results[index][t] if row >= 0]
+        labels = torch.tensor(self.files[t][f"{split}/labels"][()])[rows]
+        return tuple(tensor[rows] for tensor in self.split(t, split)), labels
+
+    def split(self, t: int, split: str) -> tuple[Tensor, ...]:
         file = self.files[t]
-        inputs = torch.tensor(file[f"{split}/inputs"][()])[rows]
-        labels = torch.tensor(file[f"{split}/labels"][()])[rows]
+        inputs = torch.tensor(file[f"{split}/inputs"][()])
         if f"{split}/lengths" in file:
-            return (inputs.long(), torch.tensor(file[f"{split}/lengths"][()]).long()[rows]), labels
+            return inputs.long(), torch.tensor(file[f"{split}/lengths"][()]).long()
         mean, std = (torch.tensor(np.asarray(file.attrs[name])).double() for name in ("mean", "std"))
-        return (((inputs.double() / 255 - mean) / std).permute(0, 3, 1, 2),), labels
+        return (((inputs.double() / 255 - mean) / std).permute(0, 3, 1, 2),)
 
     def output(self, p: Parameters, t: int, x: tuple[Tensor, ...]) -> Tensor:
         z: Tensor = functional_call(self.model, p, x)
@@ -156,3 +161,25 @@ def test_tangent_kernel(oracle: NetOracle) -> None:
         kernel = torch.einsum("icp,sjcp->cisj", whole[t], whole)[:logits].numpy()
         ours = group["gram"][t, :logits]
         assert np.linalg.norm(ours - kernel) / np.linalg.norm(kernel) < 1e-5
+
+
+@pytest.mark.parametrize("form", ["squared", "norm"])
+def test_penalty_of_a_first_step(oracle: NetOracle, tmp_path: Path, form: str) -> None:
+    """λ E‖J(x)τ‖² or λ E‖J(x)τ‖ of the linear task vectors, on another task's first batch, in its readout's space."""
+    seed, points, weight = 5, 5, 0.01  # as in world.EXPERIMENT and nets
+    settings = ['finetune.regimes=["linear", "tau_jp_continue"]', "finetune.steps=4", f"finetune.penalty_form={form}"]
+    experiment = tmp_path / "first_step.toml"
+    text = oracle.world.experiment.read_text().split("[similarity]")[0]
+    experiment.write_text(text.replace('"model"', f'"{oracle.world.weights.parent}"').replace(
+        '"data"', f'"{oracle.world.task("x").parent}"'))
+    measure(experiment, tmp_path / "run", *(word for setting in settings for word in ("--set", setting)))
+    mine = NetOracle(oracle.world, tmp_path / "run")
+    for t in T:
+        other = int(t == 0)  # the first of the others
+        rows = draws.batches(seed, f"penalty/{mine.world.tasks[t]}/{mine.world.tasks[other]}", ROWS["train"], points)
+        x = tuple(tensor[rows] for tensor in mine.split(other, "train"))
+        tuned = mine.tuned("linear", t)
+        norms = mine.tangent(other, x, {name: tuned[name] - mine.start[name] for name in mine.trained})[1].norm(dim=1)
+        expected = norms.mean() if form == "norm" else norms.square().mean()
+        assert mine.results["training/tau_jp_continue/penalty"][t, 0] == pytest.approx(
+            weight * float(expected), rel=1e-4)

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from launch import measure
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Oracle, flat
 from torch import Tensor
-from world import CLASSES, ROWS, TASKS
+from world import CLASSES, ROWS, TASKS, World
 
 SEED, STEPS, BATCH, WARMUP = 5, 25, 16, 3  # as in world.EXPERIMENT
 PENALISED, WEIGHT = 5, 0.05  # as in world.PAPERS
+FORM = 'penalty_form = "norm"\npenalty_others = "mean"\npenalty_weight = 0.05\npenalty_batch = 5\n'
 RATE = {"standard": 1e-3, "linear": 2e-3}
 
 
@@ -53,23 +55,40 @@ def test_fine_tuning_is_adamw_on_the_regimes_loss(run_folder: Path, regime: str)
     assert float((ours - theirs).norm() / theirs.norm()) < 1e-2
 
 
+@pytest.fixture(scope="module")
+def as_the_code(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The penalty as the authors' code has it: norms, and of several tasks the mean."""
+    folder = tmp_path_factory.mktemp("as_the_code") / "run"
+    text = world.experiment.read_text().split("[similarity]")[0].replace('"corners"]', '"corners"]\ncontrol = "plaids"')
+    text = text.replace('["standard", "linear"]', '["tau_jp", "tau_jp_strict"]') + "[finetune.tau_jp]\n" + FORM
+    text += "[finetune.tau_jp_strict]\n" + FORM
+    (world.folder / "as_the_code.toml").write_text(text)
+    measure(world.folder / "as_the_code.toml", folder)
+    return folder
+
+
 @pytest.mark.parametrize("regime", ["tau_jp", "tau_jp_strict"])
-def test_the_tau_jp_penalty(papers_folder: Path, regime: str) -> None:
-    """λ Σ E‖J(x)(θ − θ0)‖² over all other tasks and the control, or over one of them a step, in turn."""
-    oracle, t = Oracle(papers_folder), 1
+@pytest.mark.parametrize("form", ["squared, sum", "norm, mean"])
+def test_the_tau_jp_penalty(request: pytest.FixtureRequest, regime: str, form: str) -> None:
+    """λ Σ E‖J(x)(θ − θ0)‖² over all other tasks and the control, or over one of them a step, in turn; or the mean of
+    the norms."""
+    norm = form == "norm, mean"
+    oracle, t = Oracle(request.getfixturevalue("as_the_code" if norm else "papers_folder")), 1
+    told = oracle.results[f"training/{regime}"].attrs
+    assert f"{told['penalty_form']}, {told['penalty_others']}" == form and told["penalty_weight"] == WEIGHT
     names = list(CLASSES)
     others = [u for u in range(len(names)) if u != t]
     rows = {u: order(f"penalty/{TASKS[t]}/{names[u]}", STEPS * PENALISED) for u in others}
 
     def penalty(theta: dict[str, Tensor], step: int) -> Tensor:
         strict = regime == "tau_jp_strict"
-        sum_ = torch.zeros((), dtype=torch.double)
+        each = []
         for u in others if strict else [others[step % len(others)]]:
             turn = step if strict else step // len(others)
             x, _ = oracle.sample("train", u, rows[u][turn * PENALISED:(turn + 1) * PENALISED])
             tangent = oracle.tangent({k: v - oracle.theta0[k] for k, v in theta.items()}, x)[1]
-            sum_ = sum_ + WEIGHT * tangent.square().sum(1).mean()
-        return sum_
+            each.append(tangent.norm(dim=1).mean() if norm else tangent.square().sum(1).mean())
+        return WEIGHT * (torch.stack(each).mean() if norm else torch.stack(each).sum())
 
     theta, losses, penalties = train(oracle, regime, t, 1e-3, penalty)
     assert list(oracle.results[f"training/{regime}/loss"][t]) == pytest.approx(losses, rel=1e-3)

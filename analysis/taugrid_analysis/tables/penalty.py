@@ -14,6 +14,14 @@ from taugrid_analysis.text_table import Column, Table
 NUMBERS = ("single", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized")
 
 
+def _validated(run: Run, regime: str) -> float:
+    """Accuracy of θ0 + Σ τ on validation, mean over tasks; NaN where α = 1 was not measured."""
+    data = run.data("addition", regime)
+    if data is None:
+        return float("nan")
+    return float(data["validation_accuracy"].sel(alpha=1.0).mean()) if 1.0 in data["alpha"] else float("nan")
+
+
 def penalty(runs: Sequence[Run]) -> Table:
     """A line a run and regime: what it costs the single tasks stands beside what the sum keeps of them."""
     table = Table(
@@ -25,6 +33,7 @@ def penalty(runs: Sequence[Run]) -> Table:
             Column("penalty"),
             Column("others"),
             Column("λ", 3, significant=True),
+            Column("validation", 1, percent=True),
             *[Column(name, 1, percent=True) for name in NUMBERS],
             Column("mean τJp", 4),
         ],
@@ -44,6 +53,7 @@ def penalty(runs: Sequence[Run]) -> Table:
                     form.form,
                     form.others,
                     form.weight,
+                    _validated(run, regime),
                     *cells(row, *NUMBERS),
                     float(row["tau_jp"]),
                 ]
@@ -55,6 +65,7 @@ def penalty(runs: Sequence[Run]) -> Table:
             " or their mean, as that code. The same λ weighs more or less in another form.",
             "normalized: over single, its own regime's: where a penalty lowers single, the ratio rises for"
             " that alone.",
+            "validation: one_shot_absolute on the validation splits, by which λ is chosen.",
             SAMPLE,
         ]
     return table

@@ -17,6 +17,7 @@ namespace taugrid::training {
 namespace {
 
 using study::Penalty;
+using study::PenaltyForm;
 using study::regime;
 using study::trained_blocks;
 
@@ -39,9 +40,12 @@ class RegimeTest : public ::testing::TestWithParam<std::string> {
     return {models::pictures(at::randn({n, 3, 16, 16}, at::kDouble)), at::randint(0, 5, {n}, at::kLong), &head,
             1.0 / static_cast<double>(n)};
   }
-  Term penalised(std::int64_t n, double weight) const {
-    return {models::pictures(at::randn({n, 3, 16, 16}, at::kDouble)), {}, &head, weight / static_cast<double>(n)};
+  Term penalised(std::int64_t n, double weight, PenaltyForm form = PenaltyForm::squared) const {
+    return {models::pictures(at::randn({n, 3, 16, 16}, at::kDouble)), {}, &head, weight / static_cast<double>(n),
+            form};
   }
+
+  void expect_slope(const study::Regime& r, const std::vector<Term>& terms) const;
 
   std::unique_ptr<models::Encoder> encoder = models::make_encoder(tiny, "tiny");
   models::State start;
@@ -59,10 +63,17 @@ TEST_P(RegimeTest, GradientIsTheSlopeOfTheLoss) {
   // A cyclic penalty is one part a step, a strict one a part each other task.
   const int others = r.penalty == Penalty::none ? 0 : r.penalty == Penalty::strict ? 3 : 1;
   for (int i = 0; i < others; ++i) terms.push_back(penalised(2 + i, 0.3));
+  expect_slope(r, terms);
+  if (others == 0) return;
+  for (auto& term : terms) term.form = PenaltyForm::norm;
+  expect_slope(r, terms);
+}
+
+void RegimeTest::expect_slope(const study::Regime& r, const std::vector<Term>& terms) const {
   const auto loss = loss_of(r);
   at::Tensor gradient, unused;
   const auto value = loss(theta, terms, gradient);
-  EXPECT_EQ(value.penalty.item<double>() > 0, others > 0);
+  EXPECT_EQ(value.penalty.item<double>() > 0, terms.back().penalty());
 
   // Along random directions within the trained blocks.
   const auto& layout = encoder->layout();
@@ -107,6 +118,43 @@ TEST_F(RegimeParts, ShardsOfABatchAddUp) {
     EXPECT_NEAR(one, two, 1e-12);
     EXPECT_TRUE(g.allclose(g1 + g2, 1e-9, 1e-12));
   }
+}
+
+TEST_F(RegimeParts, APenaltyIsOfEachPointInBothForms) {
+  const auto& r = regime("tau_jp");
+  const auto loss = loss_of(r);
+  const auto whole = penalised(6, 0.3);
+  // ‖J(x)τ‖ of one point: the difference of the linearised outputs at θ0 + τ and at θ0 by central differences of f.
+  const auto tau = theta - start.theta;
+  const double h = 1e-4;
+  const auto f = [&](double a) {
+    return encoder->encode(encoder->layout().views(start.theta + a * tau), {whole.batch});
+  };
+  const auto norms = ((f(h) - f(-h)) / (2 * h)).norm(2, 1);
+  for (const auto form : {PenaltyForm::squared, PenaltyForm::norm}) {
+    const auto labels = labelled(1);
+    const auto of = [&](std::int64_t begin, std::int64_t n, at::Tensor& g) {
+      return loss(theta, {labels, Term{whole.batch.narrow(begin, n), {}, &head, whole.weight, form}}, g)
+          .penalty.item<double>();
+    };
+    at::Tensor g, g1, g2, own;
+    const double one = of(0, 6, g), two = of(0, 4, g1) + of(4, 2, g2);
+    EXPECT_NEAR(one, two, 1e-12);
+    of(0, 0, own);  // the labelled sample's gradient alone, which both shards have
+    EXPECT_TRUE((g + own).allclose(g1 + g2, 1e-9, 1e-12));
+    const auto expected = form == PenaltyForm::norm ? norms.mean() : norms.square().mean();
+    EXPECT_NEAR(one, 0.3 * expected.item<double>(), 1e-6);
+  }
+}
+
+TEST_F(RegimeParts, ANormsGradientIsZeroWhereTrainingBegins) {
+  const auto loss = loss_of(regime("tau_jp"));
+  const auto labels = labelled(3);
+  at::Tensor with, without;
+  const auto value = loss(start.theta, {labels, penalised(2, 1, PenaltyForm::norm)}, with);
+  loss(start.theta, {labels}, without);
+  EXPECT_EQ(value.penalty.item<double>(), 0);
+  EXPECT_TRUE(with.allclose(without, 1e-9, 1e-12));
 }
 
 TEST_F(RegimeParts, BucketsHandOverTheGradientFromItsEnd) {

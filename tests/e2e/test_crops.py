@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Training on random resized crops, beside torchvision's own."""
+
+import math
+from pathlib import Path
+
+import h5py
+import nets
+import pytest
+import torch
+from compare import close_to_rounding, differing, numbers
+from launch import kill_all, measure, run, start, units, wait_until
+from taugrid_analysis.recompute import draws
+from taugrid_analysis.recompute.oracle import Oracle
+from torch import Tensor
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms.functional import resized_crop
+from world import ROWS, TASKS, World
+
+SEED, BATCH, SIDE, LEAST = 5, 16, 16, 0.6
+CROPS = ("--set", f"finetune.random_crop={LEAST}")
+SETTINGS = (*CROPS, "--set", "finetune.steps=6", "--set", 'finetune.regimes=["standard", "linear"]')
+
+
+@pytest.fixture(scope="module")
+def plain(world: World) -> Path:
+    """The training alone."""
+    path = world.folder / "crops.toml"
+    path.write_text(world.experiment.read_text().split("[similarity]")[0])
+    return path
+
+
+@pytest.fixture(scope="module")
+def cropped(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("crops") / "run"
+    measure(plain, folder, *SETTINGS)
+    return folder
+
+
+def boxes(task: str, step: int) -> list[tuple[int, int, int, int]]:
+    """Top, left, height, width of each picture of a batch: of ten draws the first that fits, by
+    RandomResizedCrop's formulas."""
+    seed = draws.seed_for(draws.seed_for(SEED, f"batches/{task}"), f"crops{step}")
+    uniform = torch.rand((BATCH, 10, 4), generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+    found = []
+    for tries in uniform.tolist():
+        box = (0, 0, SIDE, SIDE)
+        for area, ratio, top, left in tries:
+            size = SIDE * SIDE * (LEAST + (1 - LEAST) * area)
+            aspect = math.exp(math.log(3 / 4) + math.log(16 / 9) * ratio)
+            w, h = round(math.sqrt(size * aspect)), round(math.sqrt(size / aspect))
+            if 0 < w <= SIDE and 0 < h <= SIDE:
+                box = (int(top * (SIDE - h + 1)), int(left * (SIDE - w + 1)), h, w)
+                break
+        found.append(box)
+    return found
+
+
+def batch(oracle: Oracle, t: int, step: int) -> tuple[Tensor, Tensor]:
+    rows = draws.batches(SEED, f"batches/{TASKS[t]}", ROWS["train"], (step + 1) * BATCH)[-BATCH:]
+    file = oracle.files[t]
+    mean, std = (torch.tensor(file.attrs[name]).view(3, 1, 1) for name in ("mean", "std"))
+    pictures = []
+    for row, box in zip(rows, boxes(TASKS[t], step), strict=True):
+        whole = torch.tensor(file["train/inputs"][row]).permute(2, 0, 1)
+        part = resized_crop(whole, *box, [SIDE, SIDE], InterpolationMode.BICUBIC, antialias=True)
+        pictures.append((part.double() / 255 - mean) / std)
+    return torch.stack(pictures), torch.tensor(file["train/labels"][()])[rows]
+
+
+@pytest.mark.parametrize("regime", ["standard", "linear"])
+def test_the_first_loss_is_that_of_torchvisions_crops(cropped: Path, regime: str) -> None:
+    oracle = Oracle(cropped)
+    assert oracle.results[f"training/{regime}"].attrs["random_crop"] == LEAST
+    assert len(set(boxes(TASKS[0], 0))) > BATCH / 2
+    for t in range(len(TASKS)):
+        x, y = batch(oracle, t, 0)
+        expected = float(oracle.training_loss(regime, t, oracle.theta0, x, y))
+        assert oracle.results[f"training/{regime}/loss"][t, 0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_crops_change_the_training_and_each_step_has_its_own(cropped: Path, plain: Path, tmp_path: Path) -> None:
+    """At a learning rate of 0 the loss of a batch is the same again, unless its crops are others."""
+    still = ("--set", "finetune.learning_rate=0", "--set", "finetune.linear.learning_rate=0",
+             "--set", f"finetune.batch={ROWS['train']}")
+    losses = {}
+    for name, settings in {"whole": SETTINGS[2:], "crops": SETTINGS}.items():
+        with h5py.File(measure(plain, tmp_path / name, *settings, *still)) as file:
+            losses[name] = file["training/standard/loss"][0]
+    assert losses["whole"] == pytest.approx(losses["whole"][0], rel=1e-6)
+    assert len({round(float(loss), 5) for loss in losses["crops"]}) > 3
+
+
+def test_the_default_has_none(run_folder: Path) -> None:
+    assert Oracle(run_folder).results["training/standard"].attrs["random_crop"] == 1
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_numbers_do_not_depend_on_the_number_of_ranks(cropped: Path, plain: Path, tmp_path: Path, ranks: int) -> None:
+    theirs = numbers(measure(plain, tmp_path / "run", *SETTINGS, ranks=ranks))
+    assert differing(numbers(cropped / "results.h5"), theirs) == []
+
+
+def test_two_ranks_a_unit_agree_to_rounding(cropped: Path, plain: Path, tmp_path: Path) -> None:
+    theirs = numbers(measure(plain, tmp_path / "run", *SETTINGS, "--set", "run.ranks_per_unit=2"))
+    close_to_rounding(numbers(cropped / "results.h5"), theirs)
+
+
+def test_a_killed_training_goes_on_with_the_same_crops(plain: Path, tmp_path: Path) -> None:
+    long = (*CROPS, "--set", "finetune.steps=60", "--set", "finetune.checkpoint_seconds=0.02",
+            "--set", 'finetune.regimes=["standard"]')
+    reference = measure(plain, tmp_path / "reference", *long)
+    folder = tmp_path / "run"
+    job = start(2, "run", plain, "--run-dir", folder, *long)
+    assert wait_until(lambda: any((folder / "scratch").rglob("state.safetensors")), job)
+    kill_all(job)
+    assert units(folder) < units(tmp_path / "reference")
+    done = run(2, "run", plain, "--run-dir", folder, *long)
+    assert done.returncode == 0, done.stderr
+    assert differing(numbers(reference), numbers(folder / "results.h5")) == []
+
+
+def test_frozen_stages_see_the_crops_too(cropped: Path, plain: Path, tmp_path: Path) -> None:
+    """What the first stages make of whole pictures is kept by other trainings, and of no use here."""
+    with h5py.File(measure(plain, tmp_path / "run", *SETTINGS, "--set", "finetune.first_stage=1")) as file:
+        for regime in ("standard", "linear"):
+            ours, theirs = (results[f"training/{regime}/loss"] for results in (file, Oracle(cropped).results))
+            assert list(ours[:, 0]) == pytest.approx(list(theirs[:, 0]), rel=1e-5)
+            assert abs(ours[:, -1] - theirs[:, -1]).max() > 1e-4
+
+
+def test_text_has_no_crops(tmp_path: Path) -> None:
+    world = nets.text_world(tmp_path / "world")
+    done = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *CROPS)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    for word in (CROPS[1], "takes text", str(world.weights.parent)):
+        assert word in done.stderr
+    assert not (tmp_path / "run").exists()
