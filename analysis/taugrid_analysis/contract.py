@@ -103,6 +103,7 @@ GROUPS: dict[str, Group] = {
             "value": Variable(("task", "points_of")),
             "control": Variable(TASK, needed=False),
             "validation_value": Variable(("task", "points_of"), needed=False, since=2),
+            "validation_control": Variable(TASK, needed=False),
         }
         | ROWS
     ),

@@ -21,6 +21,9 @@ PER_REGIME = {
     "similarity/{}/loss_gap": ((P, 2), "nat"), "similarity/{}/sample_index": ((T, N), None),
     "disentanglement/{}/error": ((P, 5, 5), "1"), "disentanglement/{}/error_by_task": ((P, 2, 5, 5), "1"),
     "disentanglement/{}/alpha": ((5,), "1"),
+    "representation/{}/error": ((P, 5, 5), "nat"), "representation/{}/error_by_task": ((P, 2, 5, 5), "nat"),
+    "representation/{}/symmetric_error": ((P, 5, 5), "nat"),
+    "representation/{}/symmetric_error_by_task": ((P, 2, 5, 5), "nat"),
     "smoothness/{}/lambda_max": ((T,), None), "smoothness/{}/residual": ((T,), "1"),
     "smoothness/{}/hvp_count": ((T,), "1"), "smoothness/{}/sample_index": ((T, 24), None),
     "addition/{}/alpha": ((A,), "1"), "addition/{}/validation_accuracy": ((A, T), "1"),
@@ -36,6 +39,7 @@ ONCE = {
     "ntk/pretrained/gram": ((T, 4, 6, T, 6), None), "ntk/pretrained/local_energy": ((T, T, 4, 12), "1"),
     "ntk/pretrained/sample_index": ((T, 6), None),
     "tau_jp/linear/value": ((T, T), None), "tau_jp/linear/sample_index": ((T, N), None),
+    "tau_jp/linear/validation_value": ((T, T), None), "tau_jp/linear/validation_sample_index": ((T, N), None),
 }
 DATASETS = {path.format(regime): what for path, what in PER_REGIME.items() for regime in ("standard", "linear")} | ONCE
 
@@ -90,7 +94,7 @@ def test_names_and_pairs(file: h5py.File) -> None:
 
 def test_root_attributes(file: h5py.File) -> None:
     root = file.attrs
-    assert root["schema_version"] == 1
+    assert root["schema_version"] == 2
     assert root["taugrid_version"] and root["git_revision"]
     assert "taugrid run" in root["command_line"] and "tiny.toml" in root["command_line"]
     started, finished = (datetime.fromisoformat(root[name]) for name in ("started_utc", "finished_utc"))

@@ -182,17 +182,21 @@ def _tau_jp(oracle: Oracle) -> Iterator[Check]:
 
         return measure
 
-    def control(place: Place) -> Reading:
-        regime, a = place
-        t = len(oracle.tasks)
-        wanted = int(oracle.results["model"].attrs.get("evaluation_points", 2**31))
-        count = len(oracle.files[t]["test/labels"])
-        rows = draws.sample(oracle.inputs.seed(), "test", oracle.control, count, wanted)
-        again = _product(oracle, regime, a, oracle.sample("test", t, rows)[0])
-        return relative(stored(oracle, group, "control", place), again)
+    def control(name: str, split: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            regime, a = place
+            t = len(oracle.tasks)
+            wanted = int(oracle.results["model"].attrs.get("evaluation_points", 2**31))
+            count = len(oracle.files[t][f"{split}/labels"])
+            rows = draws.sample(oracle.inputs.seed(), split, oracle.control, count, wanted)
+            again = _product(oracle, regime, a, oracle.sample(split, t, rows)[0])
+            return relative(stored(oracle, group, name, place), again)
+
+        return measure
 
     yield from _check(oracle, group, "value", value("value", "test"))
-    yield from _check(oracle, group, "control", control)
+    yield from _check(oracle, group, "control", control("control", "test"))
+    yield from _check(oracle, group, "validation_control", control("validation_control", "validation"))
     known = places(oracle, group, "validation_value")
     known = [one for one in known if f"{group}/{one[0]}/validation_sample_index" in oracle.results]
     if known:

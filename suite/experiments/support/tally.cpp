@@ -33,7 +33,7 @@ double logits_flops(const Study& study, std::size_t t, std::int64_t n) {
 }
 
 double divergence_flops(const Study& study, std::size_t t, std::int64_t n) {
-  return 10 * number(n * study.tasks.readout(t).width(study.model.encoder()));
+  return 14 * number(n * study.tasks.readout(t).width(study.model.encoder()));
 }
 
 at::Tensor random_outputs(const Study& study, std::size_t t, std::int64_t n) {
@@ -126,7 +126,7 @@ Tally& Tally::divergence(std::size_t t, std::int64_t inputs, std::int64_t times)
   add({"divergence", number(times), inputs, 0, f,
        [study = study_, t](const comm::Communicator&, std::int64_t n, std::int64_t) {
          const auto p = random_outputs(*study, t, n), q = random_outputs(*study, t, n);
-         return Rehearsal{[p, q] { metrics::kl_sum(p, q); }, divergence_flops(*study, t, n)};
+         return Rehearsal{[p, q] { metrics::kl_sums(p, q); }, divergence_flops(*study, t, n)};
        }},
       number(times) * f, 0);
   return *this;

@@ -31,7 +31,7 @@ class Tally {
   Tally& tangent(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
   /// Logits of task t and their argmax, after edits of the outputs, likewise.
   Tally& logits(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
-  /// The KL divergence of two outputs of task t, likewise.
+  /// The KL divergences of two outputs of task t, both ways, likewise.
   Tally& divergence(std::size_t t, std::int64_t inputs, std::int64_t times);
   /// Training steps of task t in this regime.
   Tally& train(const std::string& regime, const training::Training& training, std::size_t t,
