@@ -45,7 +45,9 @@ def close_to_rounding(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]
     assert ours.keys() == theirs.keys()
     for name, a in ours.items():
         b = theirs[name]
-        if not np.issubdtype(a.dtype, np.floating):
+        if name.startswith("correct/"):  # a picture between two classes
+            assert (np.unpackbits(a) != np.unpackbits(b)).mean() <= 0.02, name
+        elif not np.issubdtype(a.dtype, np.floating):
             if not name.endswith(("hvp_count", "peak_memory")):
                 assert np.array_equal(a, b), name
         elif name.endswith("chosen_alpha") or (name.startswith("negation/") and name.endswith(("/target", "/control"))):

@@ -30,6 +30,10 @@ PER_REGIME = {
     "addition/{}/test_accuracy": ((A, T), "1"), "addition/{}/chosen_alpha": ((), "1"),
     "addition/{}/absolute": ((), "1"), "addition/{}/normalized": ((), "1"),
     "addition/{}/one_shot_absolute": ((), "1"), "addition/{}/one_shot_normalized": ((), "1"),
+    "correct/single_task/{}/accuracy": ((T, N // 8), None),
+    "correct/single_task/{}/validation_accuracy": ((T, N // 8), None),
+    "correct/addition/{}/test_accuracy": ((A, T, N // 8), None),
+    "correct/addition/{}/validation_accuracy": ((A, T, N // 8), None),
     "addition/{}/sample_index": ((T, N), None), "addition/{}/validation_sample_index": ((T, N), None),
 }
 ONCE = {
