@@ -41,7 +41,9 @@ ONCE = {
     "single_task/pretrained/accuracy": ((T,), "1"), "single_task/pretrained/loss": ((T,), "nat"),
     "disentanglement/standard/sample_index": ((T, 16), None), "disentanglement/linear/sample_index": ((T, 24), None),
     "ntk/pretrained/gram": ((T, 4, 6, T, 6), None), "ntk/pretrained/local_energy": ((T, T, 4, 12), "1"),
-    "ntk/pretrained/sample_index": ((T, 6), None),
+    "ntk/pretrained/sample_index": ((T, 6), None), "ntk/pretrained/rank": ((T, T, 4), "1"),
+    "ntk/pretrained/null_share": ((T, 4, 4), "1"), "ntk/pretrained/null_energy": ((T, 4, 4, 12), "1"),
+    "ntk/pretrained/null_gram": ((T, 4, 6, 4, 6), None), "ntk/pretrained/null_sample_index": ((T, 4, 6), None),
     "tau_jp/linear/value": ((T, T), None), "tau_jp/linear/sample_index": ((T, N), None),
     "tau_jp/linear/validation_value": ((T, T), None), "tau_jp/linear/validation_sample_index": ((T, N), None),
 }
@@ -85,7 +87,7 @@ def test_samples_are_rows_without_repeats(file: h5py.File) -> None:
     assert len(found) > 10
     for name in found:
         limit = 20 if "validation" in name else rows.get(name.split("/")[0], 30)
-        for row in file[name][()]:
+        for row in file[name][()].reshape(T if file[name].ndim > 1 else 1, -1):
             used = row[row >= 0]
             assert len(set(used)) == len(used) == min(limit, len(row)) and used.max() < limit, name
 

@@ -39,8 +39,9 @@ class Tally {
   /// Products with the Hessian of the loss over `points` points, `chunk` at a time; `basis` vectors are held.
   Tally& hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
                  std::int64_t basis, Rehearse rehearse);
-  /// Gram matrices of `logits` logits: `rows` points with all of `points`, `chunk` at a time.
-  Tally& gram(std::int64_t rows, std::int64_t points, std::int64_t chunk, std::int64_t logits,
+  /// Gram matrices of `logits` logits: `rows` points with themselves and with `beside` others, `chunk` of these at
+  /// a time.
+  Tally& gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, std::int64_t logits,
               Rehearse rehearse);
   /// Outputs of `models` models edited by these tasks' vectors, on n points of task b's split, and their logits.
   Tally& edited(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b, Split split,
