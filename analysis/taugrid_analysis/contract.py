@@ -94,6 +94,10 @@ GROUPS: dict[str, Group] = {
             ),
             "null_share": Variable(("task", "logit", "draw"), needed=False, since=2),
             "null_energy": Variable(("task", "logit", "draw", "both_points"), needed=False, since=2),
+            "null_gram": Variable(
+                ("task", "logit", "point", "draw", "other_point"), needed=False, whole=False
+            ),
+            "null_sample_index": Variable(("task", "draw", "point"), needed=False),
             "rank": Variable(("task", "control", "logit"), needed=False, since=2),
             "sample_index": ROWS["sample_index"],
         }
@@ -103,6 +107,7 @@ GROUPS: dict[str, Group] = {
             "value": Variable(("task", "points_of")),
             "control": Variable(TASK, needed=False),
             "validation_value": Variable(("task", "points_of"), needed=False, since=2),
+            "validation_control": Variable(TASK, needed=False),
         }
         | ROWS
     ),

@@ -163,6 +163,7 @@ def write(packed: Packed, path: Path) -> None:
                 group.create_dataset("split_key", data=hashes)
         head = file.create_dataset("head/weight", data=packed.head.astype(np.float32))
         head.attrs["logit_scale"] = np.float32(packed.logit_scale)
+        file["head"].attrs["kind"] = "cosine"
         file.create_dataset("class_names", data=packed.class_names, dtype=h5py.string_dtype())
 
     write_whole(path, fill)

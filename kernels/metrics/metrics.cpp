@@ -62,10 +62,30 @@ at::Tensor predictions(const at::Tensor& logits) {
   return logits.argmax(1);
 }
 
-at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels) {
+at::Tensor correctness(const at::Tensor& logits, const at::Tensor& labels) {
   const at::NoGradGuard no_grad;
   check_labelled(logits, labels);
-  return predictions(logits).eq(labels).sum();
+  return predictions(logits).eq(labels);
+}
+
+at::Tensor packed_bits(const at::Tensor& truths) {
+  require(truths.defined() && truths.scalar_type() == at::kBool && truths.dim() > 0,
+          "truths are no bool [..., N]");
+  const auto n = truths.size(-1), bytes = (n + 7) / 8;
+  auto shape = truths.sizes().vec();
+  shape.back() = 8 * bytes;
+  auto filled = at::zeros(shape, truths.options().dtype(at::kByte));
+  filled.narrow(-1, 0, n).copy_(truths);
+  shape.back() = bytes;
+  shape.push_back(8);
+  auto packed = at::zeros(at::IntArrayRef(shape).slice(0, shape.size() - 1), filled.options());
+  const auto eights = filled.view(shape);
+  for (std::int64_t bit = 0; bit < 8; ++bit) packed.mul_(2).add_(eights.select(-1, bit));
+  return packed;
+}
+
+at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels) {
+  return correctness(logits, labels).sum();
 }
 
 at::Tensor accuracy(const at::Tensor& logits, const at::Tensor& labels) {
@@ -102,16 +122,18 @@ at::Tensor disagreements(const at::Tensor& predictions_a, const at::Tensor& pred
   return predictions_a.ne(predictions_b).sum();
 }
 
-at::Tensor kl_sum(const at::Tensor& logits_p, const at::Tensor& logits_q) {
+at::Tensor kl_sums(const at::Tensor& logits_p, const at::Tensor& logits_q) {
   const at::NoGradGuard no_grad;
   check_logits(logits_p);
   check_logits(logits_q);
   check_same(logits_p, logits_q, "logits");
-  const at::Tensor log_p = log_probabilities(logits_p);
-  const at::Tensor p = log_p.exp();
-  const at::Tensor terms = p * (log_p - log_probabilities(logits_q));
-  // 0·log 0 = 0; written so that NaN stays NaN.
-  return at::where(p.eq(0), 0.0, terms).sum();
+  const at::Tensor log_p = log_probabilities(logits_p), log_q = log_probabilities(logits_q);
+  const auto divergence = [](const at::Tensor& log_of, const at::Tensor& log_to) {
+    const at::Tensor of = log_of.exp();
+    // 0·log 0 = 0; written so that NaN stays NaN.
+    return at::where(of.eq(0), 0.0, of * (log_of - log_to)).sum();
+  };
+  return at::stack({divergence(log_p, log_q), divergence(log_q, log_p)});
 }
 
 at::Tensor feature_cosine(const at::Tensor& a, const at::Tensor& b) {

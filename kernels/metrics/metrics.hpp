@@ -18,6 +18,13 @@ namespace taugrid::metrics {
 /// argmax over classes: logits [N,C] → int64 [N], C ≥ 1. Among equal logits any one may be chosen.
 at::Tensor predictions(const at::Tensor& logits);
 
+/// Which of N examples are classified rightly: bool [N]. logits [N,C], labels [N].
+at::Tensor correctness(const at::Tensor& logits, const at::Tensor& labels);
+
+/// Eight truths a byte, as numpy.packbits does along the last axis: bool […,N] → uint8 […,⌈N/8⌉], the first
+/// in the highest bit, the last byte filled up with zeros.
+at::Tensor packed_bits(const at::Tensor& truths);
+
 /// How many of N examples are classified rightly. logits [N,C], labels [N].
 at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels);
 
@@ -40,9 +47,10 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels)
 /// (paper 1, section 4).
 at::Tensor disagreements(const at::Tensor& predictions_a, const at::Tensor& predictions_b);
 
-/// Σₙ KL(softmax p[n] ‖ softmax q[n]), in nats; logits p, q [N,C]: the distance of the representation-level
-/// ξ (paper 4). +∞ where q rules out what p allows.
-at::Tensor kl_sum(const at::Tensor& logits_p, const at::Tensor& logits_q);
+/// Σₙ KL(softmax p[n] ‖ softmax q[n]) and Σₙ KL(softmax q[n] ‖ softmax p[n]), in nats, as float64 [2]; logits
+/// p, q [N,C]: the distance of the representation-level ξ (paper 4). +∞ where the second rules out what the
+/// first allows. The mean of both is the symmetric divergence of that paper's authors' code.
+at::Tensor kl_sums(const at::Tensor& logits_p, const at::Tensor& logits_q);
 
 /// cos(a[n], b[n]) of features [N,…], each example's flattened: float64 [N] (paper 5). NaN where a feature is
 /// zero: the angle is undefined.

@@ -60,10 +60,10 @@ at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<aut
   return gram;
 }
 
-at::Tensor local_energy(const at::Tensor& kernel) {
+LocalEnergy local_energy(const at::Tensor& kernel) {
   const auto [u, s, vh] = at::linalg_svd(kernel.to(at::kDouble), /*full_matrices=*/false);
-  const auto kept = s > s.max() * 1e-6;
-  return (vh.square() * kept.unsqueeze(1)).sum(0);
+  const auto kept = s > s.max() * energy_cut_off;
+  return {(vh.square() * kept.unsqueeze(1)).sum(0), kept.sum().item<std::int64_t>()};
 }
 
 }  // namespace taugrid::tangent

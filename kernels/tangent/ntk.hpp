@@ -15,16 +15,24 @@
 namespace taugrid::tangent {
 
 /// Gram matrices [C, rows.count, N] at θ [P] of `logits`, which gives [N, classes], in the numbers of that
-/// output: entry [c, i, j] is the inner product of the gradients of logit `which[c]` at samples rows.begin + i
-/// and j. One backward pass a logit serves all samples. The kernel is a sum over parameter blocks, and a block
-/// that the model uses more than once has the sum of its uses' gradients, cross terms included. No [N, P]
-/// Jacobian is ever held: work space is at most about `workspace` numbers.
+/// output: entry [c, i, j] is the inner product of the gradients of logit `which[c]` at samples rows.begin +
+/// i and j. One backward pass a logit serves all samples. The kernel is a sum over parameter blocks, and a
+/// block that the model uses more than once has the sum of its uses' gradients, cross terms included. No [N,
+/// P] Jacobian is ever held: work space is at most about `workspace` numbers.
 at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<autodiff::Recorded>& logits,
                     const at::Tensor& theta, const std::vector<std::int64_t>& which, Range rows,
                     std::int64_t workspace = std::int64_t{1} << 27);
 
-/// E(x) = Σ_ρ φ_ρ(x)² (paper 1, section 6.1) of the right singular vectors φ_ρ of K [n, m], n ≤ m, as a
-/// vector [m] (float64). Vectors of singular values below 1e-6 of the largest are left out: they are noise.
-at::Tensor local_energy(const at::Tensor& kernel);
+/// Singular vectors whose singular value is no more than this part of the largest are noise.
+constexpr double energy_cut_off = 1e-6;
+
+struct LocalEnergy {
+  at::Tensor energy;  ///< float64 [m]
+  std::int64_t rank;  ///< singular vectors that the cut-off kept: the energy's sum
+};
+
+/// E(x) = Σ_ρ φ_ρ(x)² (paper 1, section 6.1) of the right singular vectors φ_ρ of K [n, m], n ≤ m, without
+/// those that are noise.
+LocalEnergy local_energy(const at::Tensor& kernel);
 
 }  // namespace taugrid::tangent

@@ -5,10 +5,11 @@
 // accuracy_t(merged)/accuracy_t(θ0 + τt). One-shot is α = 1.
 //
 // /addition/R/alpha [A], validation_accuracy, test_accuracy [A,T], chosen_alpha, absolute, normalized,
-// one_shot_absolute, one_shot_normalized
+// one_shot_absolute, one_shot_normalized; /correct/… [A,T,⌈N/8⌉] beside both accuracies
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/support/grids.hpp"
@@ -28,6 +29,8 @@ class Addition final : public Experiment {
         needs.push_back(key::single_task(name, study_.tasks.name(t)));
         const auto a = static_cast<std::int64_t>(alpha_.size());
         auto tally = Tally(study_).stores(2 * a).publishes(2 * (a + points()));
+        const auto bytes = 2 * a * study::bytes_of_bits(points());
+        tally.stores(bytes, 1).publishes(bytes, 1);
         for (const auto split : {Split::validation, Split::test})
           tally.edited_sum(name, t, split, points(), a);
         units.push_back(
@@ -43,14 +46,16 @@ class Addition final : public Experiment {
     const auto a = static_cast<std::int64_t>(alpha_.size());
     for (const auto& name : study_.settings.vector_regimes) {
       auto validation = at::zeros({a, tasks}, at::kDouble), test = validation.clone();
+      std::map<Split, std::vector<at::Tensor>> correct;
       auto own_validation = at::zeros({tasks}, at::kDouble), own_test = own_validation.clone();
       for (std::int64_t t = 0; t < tasks; ++t) {
         const auto task = static_cast<std::size_t>(t);
         const auto file = done.folder.read_unit(done.world, key::addition(name, study_.tasks.name(task)));
         validation.select(1, t).copy_(file.tensors.at("validation"));
         test.select(1, t).copy_(file.tensors.at("test"));
-        const auto single =
-            done.folder.read_unit(done.world, key::single_task(name, study_.tasks.name(task)));
+        for (const auto split : {Split::validation, Split::test})
+          correct[split].push_back(file.tensors.at(std::string(study::split_name(split)) + "_correct"));
+        const auto single = done.folder.read_unit(done.world, key::single_task(name, study_.tasks.name(task)));
         own_validation[t] = single.tensors.at("validation_accuracy");
         own_test[t] = single.tensors.at("accuracy");
       }
@@ -60,6 +65,11 @@ class Addition final : public Experiment {
       out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_addition_" + name, "1");
       out.put(group + "/validation_accuracy", validation, {axis, "task"}, "1");
       out.put(group + "/test_accuracy", test, {axis, "task"}, "1");
+      for (const auto& [split, rows] : correct) {
+        const auto path = group + "/" + study::split_name(split) + "_accuracy";
+        out.put("/correct" + path, at::stack(rows, 1), {axis, "task", bits});
+        put_points(out, path, sample_sizes(study_, split, points()));
+      }
       const auto scalar = [&](const std::string& what, double value) {
         out.put(group + "/" + what, at::full({}, value, at::kDouble), {}, "1");
       };
@@ -79,17 +89,19 @@ class Addition final : public Experiment {
   }
 
  private:
-  /// Accuracies [A] of task t under every α.
+  /// Outcomes [A] of task t under every α.
   store::TensorFile curve(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                           schedule::UnitContext& context) const {
     const EditedOutputs model(study_, folder, name, context.group);
     store::TensorFile file;
     for (const auto split : {Split::validation, Split::test}) {
-      file.tensors[study::split_name(split)] =
-          model.sum_accuracies(study_.tasks.all(), alpha_, t, split, points(), [&](double share) {
-            context.stop_if_requested();
-            context.progress((share + (split == Split::test)) / 2, "curve");
-          });
+      const std::string name_of = study::split_name(split);
+      const auto found = model.sum_outcomes(study_.tasks.all(), alpha_, t, split, points(), [&](double share) {
+        context.stop_if_requested();
+        context.progress((share + (split == Split::test)) / 2, "curve");
+      });
+      file.tensors[name_of] = found.accuracy;
+      file.tensors[name_of + "_correct"] = found.correct;
     }
     return file;
   }

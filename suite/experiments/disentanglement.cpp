@@ -5,10 +5,11 @@
 // f being the predicted class under task t's head. A single task's predictions are made once an α and used by
 // all its pairs. A linear regime's grid follows from features. In the same pass, the representation-level
 // error (paper 4): the distance is KL(softmax f(x; θ0 + αt τt) ‖ softmax f(x; θ0 + α1τ1 + α2τ2)) of the
-// encoder's outputs, in nats.
+// encoder's outputs, in nats; and the mean of both directions' KL, which that paper's authors' code takes.
 //
-// /disentanglement/R/error [P,A,A], error_by_task [P,2,A,A], alpha [A], sample_index [T,N]
-// /representation/R: the same with the other distance
+// /disentanglement/R/error [P,A,A], error_by_task [P,2,A,A], alpha [A], sample_index [T,N]; attribute split:
+// whose points they are
+// /representation/R: the same with the other distance; symmetric_error, symmetric_error_by_task
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@ class Disentanglement final : public Experiment {
     std::vector<double> alpha;
     std::int64_t points, linear_points;
     bool representation;
+    Split split;
   };
   Disentanglement(const Study& study, Settings settings)
       : Experiment(study), settings_(std::move(settings)), alpha_(settings_.alpha) {}
@@ -62,24 +64,29 @@ class Disentanglement final : public Experiment {
         const auto group = "/" + experiment + "/" + name, axis = group + "/alpha";
         const std::string prefix = kl ? "kl_" : "";
         out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_" + experiment + "_" + name, "1");
-        place(out, done, group + "/error", store::Element::float64, {pairs, a, a}, {"pair", axis, axis},
-              boxes, prefix + "error", unit);
-        place(out, done, group + "/error_by_task", store::Element::float64, {pairs, 2, a, a},
-              {"pair", "side", axis, axis}, boxes, prefix + "error_by_task", unit);
+        for (const auto& error : kl ? kl_errors : std::vector<std::string>{"error"}) {
+          place(out, done, group + "/" + error, store::Element::float64, {pairs, a, a}, {"pair", axis, axis},
+                boxes, prefix + error, unit);
+          place(out, done, group + "/" + error + "_by_task", store::Element::float64, {pairs, 2, a, a},
+                {"pair", "side", axis, axis}, boxes, prefix + error + "_by_task", unit);
+        }
         out.attribute(group, "metric", std::string(kl ? "kl" : "disagreement"));
-        out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points(name)),
+        out.attribute(group, "split", std::string(study::split_name(settings_.split)));
+        out.put(group + "/sample_index", study_.tasks.sample_index(settings_.split, points(name)),
                 {"task", "disentanglement_point_" + name});
       }
     }
   }
 
  private:
+  inline static const std::vector<std::string> kl_errors = {"error", "symmetric_error"};
+
   std::int64_t points(const std::string& name) const {
     return regime(name).linear ? settings_.linear_points : settings_.points;
   }
   /// Bytes of the unit of single().
   double single_bytes(const std::string& name, std::size_t t) const {
-    const auto n = study_.tasks.sample_size(t, Split::test, points(name));
+    const auto n = study_.tasks.sample_size(t, settings_.split, points(name));
     const auto a = static_cast<std::int64_t>(alpha_.size());
     const auto outputs =
         settings_.representation ? 4 * study_.tasks.readout(t).width(study_.model.encoder()) : 0;
@@ -88,7 +95,7 @@ class Disentanglement final : public Experiment {
 
   Tally single_tally(const std::string& name, std::size_t t) const {
     Tally tally(study_);
-    tally.edited(name, {t}, t, Split::test, points(name), static_cast<std::int64_t>(alpha_.size()));
+    tally.edited(name, {t}, t, settings_.split, points(name), static_cast<std::int64_t>(alpha_.size()));
     tally.publishes(points(name) * (settings_.representation ? 2 : 1));
     return tally.stores(static_cast<std::int64_t>(single_bytes(name, t)), 1);
   }
@@ -98,12 +105,12 @@ class Disentanglement final : public Experiment {
     const auto [i, j] = study_.tasks.pairs()[p];
     const auto a = static_cast<std::int64_t>(alpha_.size());
     const auto cells = a * (a - std::count(alpha_.begin(), alpha_.end(), 0.0));
-    const auto measures = settings_.representation ? 2 : 1;
+    const auto measures = settings_.representation ? 1 + static_cast<std::int64_t>(kl_errors.size()) : 1;
     for (const auto t : {i, j}) {
-      tally.edited(name, {i, j}, t, Split::test, points(name), cells);
+      tally.edited(name, {i, j}, t, settings_.split, points(name), cells);
       tally.reads(single_bytes(name, t));
       if (settings_.representation)
-        tally.divergence(t, study_.tasks.sample_size(t, Split::test, points(name)), cells);
+        tally.divergence(t, study_.tasks.sample_size(t, settings_.split, points(name)), cells);
     }
     return tally.stores(3 * measures * a * a).publishes(3 * measures * a * a);
   }
@@ -113,7 +120,7 @@ class Disentanglement final : public Experiment {
                            schedule::UnitContext& context) const {
     const EditedOutputs model(study_, folder, name, context.group);
     std::vector<at::Tensor> rows(alpha_.size()), outputs;
-    model.each({t}, at::tensor(alpha_, at::kDouble).view({-1, 1}), t, Split::test, points(name),
+    model.each({t}, at::tensor(alpha_, at::kDouble).view({-1, 1}), t, settings_.split, points(name),
                [&](std::int64_t k, const at::Tensor& z) {
                  rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.tasks.readout(t).logits(z));
                  if (settings_.representation) outputs.push_back(z);
@@ -129,7 +136,7 @@ class Disentanglement final : public Experiment {
     const EditedOutputs model(study_, folder, name, context.group);
     const auto [i, j] = study_.tasks.pairs()[p];
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    auto error = study_.sums({2, a, a}), kl = error.clone();  // [side, α1, α2]
+    auto error = study_.sums({2, a, a}), kl = error.clone(), symmetric = error.clone();  // [side, α1, α2]
     for (int side = 0; side < 2; ++side) {
       const auto t = side == 0 ? i : j;
       const auto single = folder.read_unit(key::predictions(name, study_.tasks.name(t)));
@@ -149,14 +156,16 @@ class Disentanglement final : public Experiment {
         }
       }
       const auto grid = at::tensor(coefficients, at::kDouble).view({-1, 2});
-      model.each({i, j}, grid, t, Split::test, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
+      model.each({i, j}, grid, t, settings_.split, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
         const auto [r, c] = cells[static_cast<std::size_t>(k)];
         const auto merged = metrics::predictions(study_.tasks.readout(t).logits(z));
         error[side][r][c] =
             metrics::disagreements(alone[side == 0 ? r : c], merged).to(at::kDouble).div_(merged.size(0));
         if (settings_.representation) {
-          kl[side][r][c] =
-              metrics::kl_sum(outputs[side == 0 ? r : c], z) / static_cast<double>(merged.size(0));
+          const auto both =
+              metrics::kl_sums(outputs[side == 0 ? r : c], z) / static_cast<double>(merged.size(0));
+          kl[side][r][c] = both[0];
+          symmetric[side][r][c] = both.mean();
         }
         if (k % a == 0) {
           context.stop_if_requested();
@@ -170,6 +179,8 @@ class Disentanglement final : public Experiment {
     if (settings_.representation) {
       file.tensors["kl_error_by_task"] = kl;
       file.tensors["kl_error"] = kl.sum(0);
+      file.tensors["kl_symmetric_error_by_task"] = symmetric;
+      file.tensors["kl_symmetric_error"] = symmetric.sum(0);
     }
     return file;
   }
@@ -188,7 +199,7 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
   constexpr config::InWords up_to_evaluation = {.fallback = "data.evaluation_points",
                                                 .values = "an integer from 1 to data.evaluation_points"};
   const auto points =
-      section->integer("points", {"Test points a task, of a regime that is not linear", up_to_evaluation},
+      section->integer("points", {"Points a task, of a regime that is not linear", up_to_evaluation},
                        study.settings.evaluation_points, {1, limit});
   std::vector<double> papers;  // 20 values on [−3, 3] (paper 1, section 3)
   for (int k = 0; k < 20; ++k) papers.push_back(-3.0 + 6.0 * k / 19.0);
@@ -206,12 +217,18 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
           points,
           section->integer(
               "linear_points",
-              {"Test points a task, of a linear regime, whose grid costs hardly more than a point",
+              {"Points a task, of a linear regime, whose grid costs hardly more than a point",
                {.fallback = "points", .values = "an integer from 1 to data.evaluation_points"}},
               points, {1, limit}),
           section->flag("representation",
                         "Whether ξ of the encoder's outputs, as KL, is measured beside that of predictions",
-                        true)});
+                        true),
+          section->word("split",
+                        "Whose points ξ is measured on; the accuracy after addition, which ξ bounds, is "
+                        "measured on test points",
+                        "test", {"test", "validation"}) == "test"
+              ? Split::test
+              : Split::validation});
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 // NaN.
 //
 // /negation/R/alpha [A], validation_target, validation_control, test_target, test_control [T,A];
-// chosen_alpha, target, control [T]; wide/chosen_alpha, wide/target, wide/control [T]
+// chosen_alpha, target, control [T]; wide/chosen_alpha, wide/target, wide/control [T]; /correct/… [T,A,⌈N/8⌉]
+// beside the curves
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -34,6 +35,8 @@ class Negation final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
         auto tally = Tally(study_).stores(4 * a).publishes(4 * a + 6 + 2 * points());
+        const auto bytes = 4 * a * study::bytes_of_bits(points());
+        tally.stores(bytes, 1).publishes(bytes, 1);
         for (const auto split : {Split::validation, Split::test}) {
           for (const auto b : {t, study_.tasks.control()})
             tally.edited(name, {t}, b, split, points(), a);
@@ -60,10 +63,20 @@ class Negation final : public Experiment {
       std::vector<store::TensorFile> files;
       for (std::size_t t = 0; t < study_.tasks.size(); ++t)
         files.push_back(done.folder.read_unit(done.world, key::negation(name, study_.tasks.name(t))));
-      for (const auto* curve : {"validation_target", "validation_control", "test_target", "test_control"}) {
-        std::vector<at::Tensor> rows;
-        for (const auto& file : files) rows.push_back(file.tensors.at(curve));
-        out.put(group + "/" + curve, at::stack(rows), {"task", axis}, "1");
+      for (const auto split : {Split::validation, Split::test}) {
+        for (const bool target : {true, false}) {
+          const auto curve = curve_of(split, target), path = group + "/" + curve;
+          std::vector<at::Tensor> rows, correct;
+          for (const auto& file : files) {
+            rows.push_back(file.tensors.at(curve));
+            correct.push_back(file.tensors.at(curve + "_correct"));
+          }
+          out.put(path, at::stack(rows), {"task", axis}, "1");
+          out.put("/correct" + path, at::stack(correct), {"task", axis, bits});
+          put_points(out, path,
+                     target ? sample_sizes(study_, split, points()).unsqueeze(1)
+                            : at::tensor(study_.tasks.sample_size(study_.tasks.control(), split, points()), at::kLong));
+        }
       }
       choose(out, group, files, narrow_, floor);
       choose(out, group + "/wide", files, wide_, floor);
@@ -82,6 +95,10 @@ class Negation final : public Experiment {
  private:
   static bool same(double a, double b) { return std::abs(a - b) < 1e-9; }
 
+  static std::string curve_of(Split split, bool target) {
+    return std::string(study::split_name(split)) + (target ? "_target" : "_control");
+  }
+
   store::TensorFile curves(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
     const EditedOutputs model(study_, folder, name, context.group);
@@ -90,12 +107,14 @@ class Negation final : public Experiment {
     int part = 0;
     for (const auto split : {Split::validation, Split::test}) {
       for (const bool target : {true, false}) {
-        const auto curve = std::string(study::split_name(split)) + (target ? "_target" : "_control");
-        file.tensors[curve] =
-            model.accuracies({t}, grid, target ? t : study_.tasks.control(), split, points(), [&](double share) {
+        const auto curve = curve_of(split, target);
+        const auto found =
+            model.outcomes({t}, grid, target ? t : study_.tasks.control(), split, points(), [&](double share) {
               context.stop_if_requested();
               context.progress((share + part) / 4, curve);
             });
+        file.tensors[curve] = found.accuracy;
+        file.tensors[curve + "_correct"] = found.correct;
         ++part;
       }
     }

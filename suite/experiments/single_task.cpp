@@ -5,6 +5,7 @@
 //
 // /single_task/R/accuracy, loss, validation_accuracy [T]; R also the name of θ0, "pretrained" or "random"; of
 // θ0: control_accuracy, control_validation_accuracy
+// /correct/… [T,⌈N/8⌉] beside the accuracies
 // /multitask/R/accuracy, loss, validation_accuracy [T]: the one model of a joint regime (paper 3, table 5)
 #include <ATen/ATen.h>
 
@@ -67,6 +68,12 @@ class SingleTask final : public Experiment {
       for (const auto* what : {"accuracy", "validation_accuracy"}) {
         place(out, done, group + "/" + what, store::Element::float64, {tasks}, {"task"}, boxes, what, "1");
       }
+      for (const auto split : {Split::test, Split::validation}) {
+        const auto path = group + "/" + prefix_of(split) + "accuracy";
+        place(out, done, "/correct" + path, store::Element::uint8, {tasks, study::bytes_of_bits(points())},
+              {"task", bits}, boxes, prefix_of(split) + "correct");
+        put_points(out, path, sample_sizes(study_, split, points()));
+      }
       place(out, done, group + "/loss", store::Element::float64, {tasks}, {"task"}, boxes, "loss", "nat");
       out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
@@ -76,14 +83,24 @@ class SingleTask final : public Experiment {
     if (!study_.tasks.has_control()) return;
     const auto group = "/single_task/" + study_.model.name();
     const auto file = done.folder.read_unit(done.world, group.substr(1) + "/" + study_.settings.control);
-    out.put(group + "/control_accuracy", file.tensors.at("accuracy"), {}, "1");
-    out.put(group + "/control_validation_accuracy", file.tensors.at("validation_accuracy"), {}, "1");
+    for (const auto split : {Split::test, Split::validation}) {
+      const auto path = group + "/control_" + prefix_of(split) + "accuracy";
+      out.put(path, file.tensors.at(prefix_of(split) + "accuracy"), {}, "1");
+      out.put("/correct" + path, file.tensors.at(prefix_of(split) + "correct"), {bits});
+      put_points(out, path,
+                 at::tensor(study_.tasks.sample_size(study_.tasks.control(), split, points()), at::kLong));
+    }
   }
 
  private:
 
-  /// Three numbers, and the rows of both samples.
-  Tally measured() const { return Tally(study_).stores(3).publishes(3 + 2 * points()); }
+  static std::string prefix_of(Split split) { return split == Split::test ? "" : "validation_"; }
+
+  /// Three numbers, the rows of both samples, and bits.
+  Tally measured() const {
+    const auto bytes = 2 * study::bytes_of_bits(points());
+    return Tally(study_).stores(3).stores(bytes, 1).publishes(3 + 2 * points()).publishes(bytes, 1);
+  }
   Tally whole_model(std::size_t t, bool linear) const {
     auto tally = measured();
     for (const auto split : {Split::test, Split::validation}) {
@@ -118,14 +135,11 @@ class SingleTask final : public Experiment {
       context.stop_if_requested();
       const auto logits = study_.tasks.readout(t).logits(encoded(split));
       const auto labels = study_.tasks.sample(t, split, points()).labels;
-      const double n = static_cast<double>(labels.size(0));
-      const auto accuracy = metrics::accuracy(logits, labels);
-      if (split == Split::validation) {
-        file.tensors["validation_accuracy"] = accuracy;
-      } else {
-        file.tensors["accuracy"] = accuracy;
-        file.tensors["loss"] = metrics::cross_entropy_sum(logits, labels) / n;
-      }
+      auto found = study::outcome(logits, labels, points());
+      file.tensors[prefix_of(split) + "accuracy"] = std::move(found.accuracy);
+      file.tensors[prefix_of(split) + "correct"] = std::move(found.correct);
+      if (split == Split::test)
+        file.tensors["loss"] = metrics::cross_entropy_sum(logits, labels) / static_cast<double>(labels.size(0));
     }
     return file;
   }

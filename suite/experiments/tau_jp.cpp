@@ -6,8 +6,12 @@
 //
 // Units features/base/TASK: tensors "test/TASK", "validation/TASK" [n, width], also of the control; and
 // features/R/TASK: one task vector's tangents on all tasks' points, a tensor a task and split.
-// /tau_jp/R/value [T, T], control [T]: b the control task; attribute space; /tau_jp/R/sample_index
+// /tau_jp/R/value [T, T], control [T]: b the control task; sample_index; attribute space; validation_value,
+// validation_control, validation_sample_index: likewise on validation points, as a predictor of what is seen on
+// test points
 #include <ATen/ATen.h>
+
+#include <map>
 
 #include "suite/experiments/support/placement.hpp"
 
@@ -35,8 +39,8 @@ class TauJp final : public Experiment {
     }
     for (const auto& name : linear) {
       for (const auto t : tasks.all()) {
-        const auto values = static_cast<std::int64_t>(tasks.with_control());
-        auto tally = Tally(study_).vectors(name, {t}).stores(values).publishes(values + points());
+        const auto values = 2 * static_cast<std::int64_t>(tasks.with_control());
+        auto tally = Tally(study_).vectors(name, {t}).stores(values).publishes(values + 2 * points());
         for (std::size_t b = 0; b < tasks.with_control(); ++b) count(tally, b, true);
         units.push_back(
             unit(key::features(name, tasks.name(t)), tally, study_.vectors.needs(name, {t}),
@@ -53,15 +57,18 @@ class TauJp final : public Experiment {
         boxes.push_back({key::features(name, study_.tasks.name(static_cast<std::size_t>(t))), {t}});
       }
       const auto group = "/tau_jp/" + name;
-      place(out, done, group + "/value", store::Element::float64, {tasks, tasks}, {"task", "task"}, boxes,
-            "tau_jp");
-      if (study_.tasks.has_control()) {
-        place(out, done, group + "/control", store::Element::float64, {tasks}, {"task"}, boxes,
-              "tau_jp_control");
+      for (const auto split : {Split::test, Split::validation}) {
+        const std::string prefix = split == Split::test ? "" : "validation_";
+        place(out, done, group + "/" + prefix + "value", store::Element::float64, {tasks, tasks}, {"task", "task"},
+              boxes, prefix + "tau_jp");
+        if (study_.tasks.has_control()) {
+          place(out, done, group + "/" + prefix + "control", store::Element::float64, {tasks}, {"task"}, boxes,
+                prefix + "tau_jp_control");
+        }
+        out.put(group + "/" + prefix + "sample_index", study_.tasks.sample_index(split, points()),
+                {"task", "evaluation_point"});
       }
       out.attribute(group, "space", std::string(study_.tasks.readout(0).space()));
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
-              {"task", "evaluation_point"});
     }
   }
 
@@ -90,21 +97,25 @@ class TauJp final : public Experiment {
     const auto& tasks = study_.tasks;
     const auto tau = study_.vectors.vector(name, t);
     store::TensorFile file;
-    auto value = study_.sums({static_cast<std::int64_t>(tasks.with_control())});
+    const std::map<Split, std::string> prefixes = {{Split::test, ""}, {Split::validation, "validation_"}};
+    std::map<Split, at::Tensor> values;
+    for (const auto& [split, prefix] : prefixes)
+      values[split] = study_.sums({static_cast<std::int64_t>(tasks.with_control())});
     for (std::size_t b = 0; b < tasks.with_control(); ++b) {
       each_split(b, context, file, study_.first_changed_stage(name), [&](const models::Batch& x) {
         return study_.evaluation.tangent(context.group, tau, b, x);
       });
-      value[static_cast<std::int64_t>(b)] = file.tensors.at(study::features_of(Split::test, tasks.name(b)))
-                                                .to(at::kDouble)
-                                                .square()
-                                                .sum(1)
-                                                .mean();
+      for (auto& [split, value] : values) {
+        const auto& tangent = file.tensors.at(study::features_of(split, tasks.name(b)));
+        value[static_cast<std::int64_t>(b)] = tangent.to(at::kDouble).square().sum(1).mean();
+      }
       context.progress(static_cast<double>(b + 1) / static_cast<double>(tasks.with_control()), tasks.name(b));
     }
     const auto count = static_cast<std::int64_t>(tasks.size());
-    file.tensors["tau_jp"] = value.narrow(0, 0, count);
-    if (tasks.has_control()) file.tensors["tau_jp_control"] = value[count];
+    for (const auto& [split, prefix] : prefixes) {
+      file.tensors[prefix + "tau_jp"] = values.at(split).narrow(0, 0, count);
+      if (tasks.has_control()) file.tensors[prefix + "tau_jp_control"] = values.at(split)[count];
+    }
     return file;
   }
 };

@@ -66,7 +66,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
                    const std::string& command_line, const std::string& started) {
   const comm::Doing doing("writing results.h5");
   store::ResultsWriter out(folder.path() / "results.h5", runtime.world(), &runtime.stop());
-  out.attribute("/", "schema_version", std::int64_t{1});
+  out.attribute("/", "schema_version", std::int64_t{2});
   out.attribute("/", "taugrid_version", std::string(version));
   out.attribute("/", "git_revision", std::string(git_revision));
   out.attribute("/", "command_line", command_line);

@@ -35,8 +35,9 @@ struct Slab {
   const void* data = nullptr;
 };
 
+/// A tensor is one of int64, on the host, of any shape; HDF5 takes up to 64 KiB.
 using Attribute = std::variant<std::string, double, std::int64_t, std::vector<std::string>,
-                               std::vector<double>, std::vector<std::int64_t>>;
+                               std::vector<double>, std::vector<std::int64_t>, at::Tensor>;
 
 /// Every member function is collective: all ranks call it, in the same order and, except for the data,
 /// with the same arguments. Each checks its own arguments first; then the ranks agree, so where one rank

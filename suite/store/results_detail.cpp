@@ -81,8 +81,8 @@ namespace {
 
 template <class T>
 void write_numbers(hid_t object, const std::string& name, hid_t type, const std::vector<T>& values,
-                   bool scalar) {
-  const Handle space = space_of(scalar ? Shape{} : Shape{static_cast<std::int64_t>(values.size())});
+                   const Shape& shape) {
+  const Handle space = space_of(shape);
   const Handle attribute =
       own(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), "attribute " + name);
   if (!values.empty()) {
@@ -91,31 +91,32 @@ void write_numbers(hid_t object, const std::string& name, hid_t type, const std:
 }
 
 /// Text in attributes has variable length, so that h5py shows str and not bytes.
-void write_texts(hid_t object, const std::string& name, const std::vector<std::string>& values, bool scalar) {
+void write_texts(hid_t object, const std::string& name, const std::vector<std::string>& values,
+                 const Shape& shape) {
   std::vector<const char*> pointers;
   for (const auto& value : values) {
     pointers.push_back(value.c_str());
   }
-  write_numbers(object, name, text_type(H5T_VARIABLE), pointers, scalar);
+  write_numbers(object, name, text_type(H5T_VARIABLE), pointers, shape);
 }
 
 }  // namespace
 
 void write_attribute(hid_t object, const std::string& name, const Json& value) {
-  const bool scalar = value["scalar"];
+  const Shape shape = value["shape"];
   const Json& values = value["values"];
   if (value["kind"] == "text") {
-    write_texts(object, name, values, scalar);
+    write_texts(object, name, values, shape);
   } else if (value["kind"] == "real") {
-    write_numbers<double>(object, name, H5T_IEEE_F64LE, values, scalar);
+    write_numbers<double>(object, name, H5T_IEEE_F64LE, values, shape);
   } else {
-    write_numbers<std::int64_t>(object, name, H5T_STD_I64LE, values, scalar);
+    write_numbers<std::int64_t>(object, name, H5T_STD_I64LE, values, shape);
   }
 }
 
 void write_text(hid_t object, const std::string& name, const std::string& value) {
   if (!value.empty()) {
-    write_texts(object, name, {value}, true);
+    write_texts(object, name, {value}, {});
   }
 }
 
@@ -123,18 +124,29 @@ Json describe(const Attribute& attribute) {
   return std::visit(
       [](const auto& value) -> Json {
         using T = std::decay_t<decltype(value)>;
-        constexpr bool text = std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>;
-        constexpr bool real = std::is_same_v<T, double> || std::is_same_v<T, std::vector<double>>;
-        constexpr bool scalar = std::is_same_v<T, std::string> || std::is_arithmetic_v<T>;
-        Json values = Json::array();
-        if constexpr (scalar) {
-          values.push_back(value);
+        if constexpr (std::is_same_v<T, at::Tensor>) {
+          if (value.scalar_type() != at::kLong || !value.is_cpu())
+            throw std::logic_error("an attribute is no int64 tensor on the host");
+          const auto flat = value.flatten().contiguous();
+          const auto* first = flat.template const_data_ptr<std::int64_t>();
+          return {{"kind", "integer"},
+                  {"shape", value.sizes().vec()},
+                  {"values", std::vector<std::int64_t>(first, first + flat.numel())}};
         } else {
-          for (const auto& one : value) {
-            values.push_back(one);
+          constexpr bool text = std::is_same_v<T, std::string> || std::is_same_v<T, std::vector<std::string>>;
+          constexpr bool real = std::is_same_v<T, double> || std::is_same_v<T, std::vector<double>>;
+          constexpr bool scalar = std::is_same_v<T, std::string> || std::is_arithmetic_v<T>;
+          Json values = Json::array();
+          if constexpr (scalar) {
+            values.push_back(value);
+          } else {
+            for (const auto& one : value) {
+              values.push_back(one);
+            }
           }
+          const auto shape = scalar ? Json::array() : Json::array({values.size()});
+          return {{"kind", text ? "text" : real ? "real" : "integer"}, {"shape", shape}, {"values", values}};
         }
-        return {{"kind", text ? "text" : real ? "real" : "integer"}, {"scalar", scalar}, {"values", values}};
       },
       attribute);
 }

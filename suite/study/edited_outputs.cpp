@@ -5,11 +5,27 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "kernels/metrics/metrics.hpp"
 #include "suite/study/keys.hpp"
 #include "suite/study/regime.hpp"
 
 namespace taugrid::study {
+
+namespace {
+
+/// One model after another.
+class Outcomes {
+ public:
+  void add(Outcome one) {
+    accuracy_.push_back(std::move(one.accuracy));
+    correct_.push_back(std::move(one.correct));
+  }
+  Outcome on_host() const { return {at::stack(accuracy_).cpu(), at::stack(correct_).cpu()}; }
+
+ private:
+  std::vector<at::Tensor> accuracy_, correct_;
+};
+
+}  // namespace
 
 std::string features_of(Split split, const std::string& task) {
   return std::string(split_name(split)) + "/" + task;
@@ -41,9 +57,9 @@ at::Tensor EditedOutputs::features(const std::string& key, std::size_t b, Split 
   return all.narrow(0, 0, std::min(n, all.size(0)));
 }
 
-at::Tensor EditedOutputs::sum_accuracies(const std::vector<std::size_t>& tasks,
-                                         const std::vector<double>& alpha, std::size_t b, Split split,
-                                         std::int64_t n, const std::function<void(double)>& done) const {
+Outcome EditedOutputs::sum_outcomes(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
+                                    std::size_t b, Split split, std::int64_t n,
+                                    const std::function<void(double)>& done) const {
   const at::NoGradGuard no_grad;
   const auto sample = study_.sample(regime_, b, split, n);
   const auto& readout = study_.tasks.readout(b);
@@ -53,28 +69,28 @@ at::Tensor EditedOutputs::sum_accuracies(const std::vector<std::size_t>& tasks,
     base = features(key::base_features(study_.tasks.name(b)), b, split, n);
     tangent = study_.evaluation.tangent(group_, study_.vectors.sum(regime_, tasks), b, sample.batch);
   }
-  auto accuracy = study_.sums({static_cast<std::int64_t>(alpha.size())});
+  Outcomes all;
   for (std::size_t k = 0; k < alpha.size(); ++k) {
     const auto z = linear ? at::add(base, tangent, alpha[k])
                           : study_.evaluation.output(group_, study_.edits.sum(regime_, tasks, alpha[k]), b,
                                                      sample.batch);
-    accuracy[static_cast<std::int64_t>(k)] = metrics::accuracy(readout.logits(z), sample.labels);
+    all.add(outcome(readout.logits(z), sample.labels, n));
     done(static_cast<double>(k + 1) / static_cast<double>(alpha.size()));
   }
-  return accuracy.cpu();
+  return all.on_host();
 }
 
-at::Tensor EditedOutputs::accuracies(const std::vector<std::size_t>& tasks, const at::Tensor& alpha,
-                                     std::size_t b, Split split, std::int64_t n,
-                                     const std::function<void(double)>& done) const {
-  auto accuracy = study_.sums({alpha.size(0)});
+Outcome EditedOutputs::outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,
+                                Split split, std::int64_t n,
+                                const std::function<void(double)>& done) const {
+  Outcomes all;
   const auto labels = study_.sample(regime_, b, split, n).labels;
   const auto& readout = study_.tasks.readout(b);
   each(tasks, alpha, b, split, n, [&](std::int64_t k, const at::Tensor& z) {
-    accuracy[k] = metrics::accuracy(readout.logits(z), labels);
+    all.add(outcome(readout.logits(z), labels, n));
     done(static_cast<double>(k + 1) / static_cast<double>(alpha.size(0)));
   });
-  return accuracy.cpu();
+  return all.on_host();
 }
 
 void EditedOutputs::each(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,

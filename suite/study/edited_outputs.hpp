@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "suite/schedule/run_folder.hpp"
+#include "suite/study/correctness.hpp"
 #include "suite/study/study.hpp"
 
 namespace taugrid::study {
@@ -26,16 +27,16 @@ class EditedOutputs {
   static std::vector<std::string> sum_needs(const Study& study, const std::string& regime,
                                             const std::vector<std::size_t>& tasks, std::size_t b);
 
-  /// Accuracies [A] of θ0 + α Σ τ, one α for all tasks. A linear regime takes one tangent pass in the
+  /// Outcomes [A] of θ0 + α Σ τ, one α for all tasks, on the host. A linear regime takes one tangent pass in the
   /// direction Σ τ for all α.
-  at::Tensor sum_accuracies(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
-                            std::size_t b, Split split, std::int64_t n,
-                            const std::function<void(double)>& done) const;
+  Outcome sum_outcomes(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
+                       std::size_t b, Split split, std::int64_t n,
+                       const std::function<void(double)>& done) const;
 
-  /// Accuracies [K] on the first n points of task b's sample, for K rows of coefficients as in each().
+  /// Outcomes [K], on the host, on the first n points of task b's sample, for K rows of coefficients as in each().
   /// `done(share)` is called on the way.
-  at::Tensor accuracies(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,
-                        Split split, std::int64_t n, const std::function<void(double)>& done) const;
+  Outcome outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b, Split split,
+                   std::int64_t n, const std::function<void(double)>& done) const;
 
   /// `visit(k, z)` for K rows of coefficients `alpha` [K, |tasks|] of the task vectors `tasks`: z [n, width] is
   /// the output on the first n points of task b's sample. Outputs are never held together.

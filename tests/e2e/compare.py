@@ -45,8 +45,10 @@ def close_to_rounding(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]
     assert ours.keys() == theirs.keys()
     for name, a in ours.items():
         b = theirs[name]
-        if not np.issubdtype(a.dtype, np.floating):
-            if not name.endswith(("hvp_count", "peak_memory")):
+        if name.startswith("correct/"):  # a picture between two classes
+            assert (np.unpackbits(a) != np.unpackbits(b)).mean() <= 0.02, name
+        elif not np.issubdtype(a.dtype, np.floating):
+            if not name.endswith(("hvp_count", "peak_memory", "/rank")):
                 assert np.array_equal(a, b), name
         elif name.endswith("chosen_alpha") or (name.startswith("negation/") and name.endswith(("/target", "/control"))):
             continue  # may fall on another α where two are as good
@@ -54,5 +56,5 @@ def close_to_rounding(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]
             # A picture between two classes may fall to the other.
             assert np.nanmax(np.abs(a - b)) <= 0.15, name
             assert (np.abs(a - b) > 1e-9).mean() <= 0.1 or a.ndim == 0, name
-        elif not name.endswith(("residual", "local_energy")):
+        elif not name.endswith(("residual", "local_energy", "null_energy", "null_share")):
             np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance, err_msg=name)

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import taugrid_analysis as tg
 
 
 def analyse(*arguments: str | Path) -> str:
@@ -33,3 +35,17 @@ def test_tables_report_and_screen(papers_folder: Path, tmp_path: Path) -> None:
     assert "tau_jp_strict" in analyse("show", papers_folder)
     analyse("report", papers_folder, "--out", tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 200_000
+
+
+def test_the_file_has_what_its_schema_promises(papers_folder: Path) -> None:
+    """Nothing of schema 2 is named as lacking, and the null stands beside the NTK's share."""
+    with tg.open(papers_folder) as run:
+        assert [lack.path for lack in run.lacks if "penalty_" not in lack.path] == []
+        for start in ("pretrained", "random"):
+            kernel = run.data("ntk", start)
+            assert kernel is not None and kernel.null_share.dims == ("task", "logit", "draw")
+            assert (kernel["rank"] > 0).any() and np.isfinite(kernel.null_share).any()
+        assert np.isfinite(run.pairs.loc["linear", ["ntk", "tau_jp_validation", "symmetric_kl"]]).all(axis=None)
+        for group, name in (("single_task", "accuracy"), ("addition", "test_accuracy"), ("negation", "test_target"),
+                            ("pair_addition", "test_accuracy")):
+            assert run.results.correct(f"{group}/linear/{name}") is not None

@@ -78,6 +78,11 @@ def change_header(world: World, change: Callable[[dict], None]) -> None:
     ("addition.alpha=[0.0, 0.5]", ["alpha", "one-shot"]),
     ("negation.alpha=[0.5]", ["negation", "data.control"]),
     ('ntk.init=["pretrianed"]', ["pretrianed", "pretrained"]),
+    ("ntk.points=31", ["ntk.points", "31", "60 training images", "disjoint", "at most 30", "null_draws = 0"]),
+    ("ntk.points=61\nntk.null_draws=0", ["ntk.points", "60"]),
+    ("ntk.null_draws=10", ["ntk.null_draws", "11 disjoint samples of 6 points", "60 training images", "at most 9"]),
+    ("ntk.null_draws=-1", ["ntk.null_draws", "-1"]),
+    ("disentanglement.split=train", ["disentanglement.split", "train", "validation"]),
 ])
 def test_a_wrong_setting(world: World, tmp_path: Path, setting: str, expected: list[str]) -> None:
     arguments = [word for one in setting.split("\n") for word in ("--set", one)]

@@ -21,12 +21,19 @@ PER_REGIME = {
     "similarity/{}/loss_gap": ((P, 2), "nat"), "similarity/{}/sample_index": ((T, N), None),
     "disentanglement/{}/error": ((P, 5, 5), "1"), "disentanglement/{}/error_by_task": ((P, 2, 5, 5), "1"),
     "disentanglement/{}/alpha": ((5,), "1"),
+    "representation/{}/error": ((P, 5, 5), "nat"), "representation/{}/error_by_task": ((P, 2, 5, 5), "nat"),
+    "representation/{}/symmetric_error": ((P, 5, 5), "nat"),
+    "representation/{}/symmetric_error_by_task": ((P, 2, 5, 5), "nat"),
     "smoothness/{}/lambda_max": ((T,), None), "smoothness/{}/residual": ((T,), "1"),
     "smoothness/{}/hvp_count": ((T,), "1"), "smoothness/{}/sample_index": ((T, 24), None),
     "addition/{}/alpha": ((A,), "1"), "addition/{}/validation_accuracy": ((A, T), "1"),
     "addition/{}/test_accuracy": ((A, T), "1"), "addition/{}/chosen_alpha": ((), "1"),
     "addition/{}/absolute": ((), "1"), "addition/{}/normalized": ((), "1"),
     "addition/{}/one_shot_absolute": ((), "1"), "addition/{}/one_shot_normalized": ((), "1"),
+    "correct/single_task/{}/accuracy": ((T, N // 8), None),
+    "correct/single_task/{}/validation_accuracy": ((T, N // 8), None),
+    "correct/addition/{}/test_accuracy": ((A, T, N // 8), None),
+    "correct/addition/{}/validation_accuracy": ((A, T, N // 8), None),
     "addition/{}/sample_index": ((T, N), None), "addition/{}/validation_sample_index": ((T, N), None),
 }
 ONCE = {
@@ -34,8 +41,11 @@ ONCE = {
     "single_task/pretrained/accuracy": ((T,), "1"), "single_task/pretrained/loss": ((T,), "nat"),
     "disentanglement/standard/sample_index": ((T, 16), None), "disentanglement/linear/sample_index": ((T, 24), None),
     "ntk/pretrained/gram": ((T, 4, 6, T, 6), None), "ntk/pretrained/local_energy": ((T, T, 4, 12), "1"),
-    "ntk/pretrained/sample_index": ((T, 6), None),
+    "ntk/pretrained/sample_index": ((T, 6), None), "ntk/pretrained/rank": ((T, T, 4), "1"),
+    "ntk/pretrained/null_share": ((T, 4, 4), "1"), "ntk/pretrained/null_energy": ((T, 4, 4, 12), "1"),
+    "ntk/pretrained/null_gram": ((T, 4, 6, 4, 6), None), "ntk/pretrained/null_sample_index": ((T, 4, 6), None),
     "tau_jp/linear/value": ((T, T), None), "tau_jp/linear/sample_index": ((T, N), None),
+    "tau_jp/linear/validation_value": ((T, T), None), "tau_jp/linear/validation_sample_index": ((T, N), None),
 }
 DATASETS = {path.format(regime): what for path, what in PER_REGIME.items() for regime in ("standard", "linear")} | ONCE
 
@@ -77,7 +87,7 @@ def test_samples_are_rows_without_repeats(file: h5py.File) -> None:
     assert len(found) > 10
     for name in found:
         limit = 20 if "validation" in name else rows.get(name.split("/")[0], 30)
-        for row in file[name][()]:
+        for row in file[name][()].reshape(T if file[name].ndim > 1 else 1, -1):
             used = row[row >= 0]
             assert len(set(used)) == len(used) == min(limit, len(row)) and used.max() < limit, name
 
@@ -90,7 +100,7 @@ def test_names_and_pairs(file: h5py.File) -> None:
 
 def test_root_attributes(file: h5py.File) -> None:
     root = file.attrs
-    assert root["schema_version"] == 1
+    assert root["schema_version"] == 2
     assert root["taugrid_version"] and root["git_revision"]
     assert "taugrid run" in root["command_line"] and "tiny.toml" in root["command_line"]
     started, finished = (datetime.fromisoformat(root[name]) for name in ("started_utc", "finished_utc"))

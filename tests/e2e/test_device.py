@@ -57,7 +57,8 @@ def test_batches_travel_beside_the_step_before(world: World, tmp_path: Path) -> 
 def test_bfloat16_evaluates_and_trains_and_no_more(world: World, run_folder: Path, tmp_path: Path) -> None:
     exact = numbers(run_folder / "results.h5")
     rough = numbers(launch.measure(world.experiment, tmp_path / "bf16", "--set", 'run.precision="bf16"'))
-    for name in ("gram", "local_energy", "eigenvalues"):  # at theta0, which training does not change
+    # At θ0, which training does not change.
+    for name in ("gram", "local_energy", "eigenvalues", "null_share", "rank"):
         assert np.array_equal(exact[f"ntk/pretrained/{name}"], rough[f"ntk/pretrained/{name}"], equal_nan=True)
     for regime in ("standard", "linear"):
         loss, near = exact[f"training/{regime}/loss"], rough[f"training/{regime}/loss"]

@@ -107,19 +107,67 @@ def test_tangent_kernel_and_local_energy(oracle: Oracle) -> None:
         assert np.isnan(gram[t, logits:]).all() and np.isnan(energy[t, :, logits:]).all()
         for s in T:
             if s == t:
-                assert np.isnan(energy[t, s]).all()
+                assert np.isnan(energy[t, s]).all() and not group["rank"][t, s].any()
                 continue
             for c in range(logits):
-                both = np.concatenate([gram[t, c, :, t], gram[t, c, :, s]], axis=1).astype(np.float64)
-                _, sigma, right = np.linalg.svd(both, full_matrices=False)
-                kept = right[sigma > 1e-6 * sigma[0]]
-                np.testing.assert_allclose(energy[t, s, c], (kept**2).sum(0), atol=1e-8)
+                expected, rank = energy_and_rank(gram[t, c, :, t], gram[t, c, :, s])
+                np.testing.assert_allclose(energy[t, s, c], expected, atol=1e-8)
+                assert group["rank"][t, s, c] == rank
+            assert not group["rank"][t, s, logits:].any()
+    assert group.attrs["cut_off"] == 1e-6
+
+
+def energy_and_rank(own: np.ndarray, control: np.ndarray) -> tuple[np.ndarray, int]:
+    """Paper 1, section 6.1: Σ φ² over the right singular vectors of [K(t,t), K(t,s)]."""
+    _, sigma, right = np.linalg.svd(np.concatenate([own, control], axis=1).astype(np.float64), full_matrices=False)
+    kept = right[sigma > 1e-6 * sigma[0]]
+    return (kept**2).sum(0), len(kept)
+
+
+def test_null_of_local_energy(oracle: Oracle) -> None:
+    """More of the same task as control: disjoint rows, the kernel's own entries, and the energy of both halves."""
+    group = oracle.results["ntk/pretrained"]
+    gram, null_gram, share = (group[name][()] for name in ("gram", "null_gram", "null_share"))
+    energy, n = group["null_energy"][()], gram.shape[2]
+    for t in T:
+        rows, further = group["sample_index"][t], group["null_sample_index"][t]
+        assert len({*rows, *further.flatten()}) == n * (1 + len(further)) == n * 5
+        points, others = (oracle.sample("train", t, [int(i) for i in each])[0] for each in (rows, further.flatten()))
+        logits = min(gram.shape[1], len(oracle.heads[t][0]))
+        for c in range(logits):
+            first, second = (torch.stack([oracle.gradient_of_logit(oracle.theta0, t, c, x[None]) for x in each])
+                             for each in (points, others))
+            expected = (first @ second.T).numpy().reshape(n, -1, n)
+            np.testing.assert_allclose(null_gram[t, c], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+            for d in range(len(further)):
+                found, _ = energy_and_rank(gram[t, c, :, t], null_gram[t, c, :, d])
+                np.testing.assert_allclose(energy[t, c, d], found, atol=1e-8)
+                assert share[t, c, d] == pytest.approx(found[:n].sum() / found.sum(), abs=1e-8)
+        for found in (share, energy, null_gram):
+            assert np.isfinite(found[t, :logits]).all() and np.isnan(found[t, logits:]).all()
+    known = share[np.isfinite(share).all(axis=2)]
+    assert known.std(axis=1).min() > 0
+    assert known.mean(axis=1).min() > 0.5  # K(t,t) holds the points' kernel with themselves
+
+
+def test_a_task_with_one_draw_or_none(world: World, tmp_path: Path) -> None:
+    for draws in (0, 1):
+        done = measure(world.experiment, tmp_path / str(draws), "--set", 'finetune.regimes=["standard"]',
+                       "--set", f"ntk.null_draws={draws}", "--set", f"ntk.points={60 // (draws + 1)}",
+                       "--set", "ntk.logits=1")
+        with h5py.File(done) as file:
+            group = file["ntk/pretrained"]
+            assert np.isfinite(group["local_energy"][0, 1]).all()
+            assert ("null_share" in group) == (draws == 1)
+            if draws:
+                assert sorted([*group["sample_index"][0], *group["null_sample_index"][0, 0]]) == list(range(60))
+                assert group["null_share"].shape == (len(TASKS), 1, 1)
 
 
 def test_the_kernel_by_chunks_is_the_same(world: World, oracle: Oracle, tmp_path: Path) -> None:
     done = measure(world.experiment, tmp_path / "run", "--set", 'finetune.regimes=["standard"]', "--set", "ntk.chunk=5")
     with h5py.File(done) as file:
-        for name in ("gram", "local_energy"):
+        for name in ("gram", "local_energy", "null_gram", "null_energy"):
             ours = oracle.results[f"ntk/pretrained/{name}"][()]
             np.testing.assert_allclose(file[f"ntk/pretrained/{name}"][()], ours, rtol=1e-4,
                                        atol=1e-5 * np.nanmax(np.abs(ours)))

@@ -79,14 +79,18 @@ def test_joint_training(oracle: Oracle, regime: str) -> None:
 @pytest.mark.parametrize("regime", [r for r in REGIMES if is_linear(r)])
 def test_tau_jp_also_on_the_control(oracle: Oracle, regime: str) -> None:
     group = oracle.results[f"tau_jp/{regime}"]
-    rows = [int(i) for i in oracle.results["negation/linear/control_sample_index"]]
     for a in T:
         for b in T:
-            x, _ = oracle.points(f"{group.name}/sample_index", b)
-            product = oracle.tangent(oracle.tau(regime, a), x)[1]
-            assert group["value"][a, b] == pytest.approx(float(product.square().sum(1).mean()), rel=1e-4)
-        product = oracle.tangent(oracle.tau(regime, a), oracle.sample("test", CONTROL, rows)[0])[1]
-        assert group["control"][a] == pytest.approx(float(product.square().sum(1).mean()), rel=1e-4)
+            for prefix, split in (("", "test"), ("validation_", "validation")):
+                x, _ = oracle.points(f"{group.name}/{prefix}sample_index", b, split)
+                product = oracle.tangent(oracle.tau(regime, a), x)[1]
+                expected = float(product.square().sum(1).mean())
+                assert group[f"{prefix}value"][a, b] == pytest.approx(expected, rel=1e-4)
+        for prefix, split in (("", "test"), ("validation_", "validation")):
+            rows = [int(i) for i in oracle.results[f"negation/linear/{prefix}control_sample_index"]]
+            product = oracle.tangent(oracle.tau(regime, a), oracle.sample(split, CONTROL, rows)[0])[1]
+            assert group[f"{prefix}control"][a] == pytest.approx(float(product.square().sum(1).mean()), rel=1e-4)
+    assert (group["validation_value"][()] != group["value"][()]).all()
 
 
 def test_the_penalty_lowers_tau_jp(oracle: Oracle) -> None:
@@ -118,11 +122,36 @@ def test_representation_level_error(oracle: Oracle, regime: str) -> None:
                 for c, second in enumerate(alpha):
                     alone = oracle.through(regime, oracle.step(regime, {t: (first, second)[side]}), x)
                     merged = oracle.through(regime, oracle.step(regime, {pair[0]: first, pair[1]: second}), x)
-                    expected = kl_div(log_softmax(merged, 1), log_softmax(alone, 1), log_target=True,
-                                      reduction="batchmean")
-                    assert group["error_by_task"][p, side, r, c] == pytest.approx(float(expected), rel=2e-3, abs=2e-6)
-    np.testing.assert_allclose(group["error"], group["error_by_task"][()].sum(1))
-    assert group["error"][()].max() > 1e-3
+                    ways = [(log_softmax(to, 1), log_softmax(of, 1)) for of, to in ((alone, merged), (merged, alone))]
+                    both = [float(kl_div(*way, log_target=True, reduction="batchmean")) for way in ways]
+                    for name, expected in (("error", both[0]), ("symmetric_error", (both[0] + both[1]) / 2)):
+                        ours = group[f"{name}_by_task"][p, side, r, c]
+                        assert ours == pytest.approx(expected, rel=2e-3, abs=2e-6), name
+    for name in ("error", "symmetric_error"):
+        np.testing.assert_allclose(group[name], group[f"{name}_by_task"][()].sum(1))
+        assert group[name][()].max() > 1e-3
+    assert (group["error"][()] != group["symmetric_error"][()]).any()
+
+
+def test_xi_on_validation_points(world: World, tmp_path: Path) -> None:
+    """Both distances, of both kinds of regime, on the points that the group says."""
+    chosen = ('finetune.regimes=["standard", "linear"]', "disentanglement.split=validation",
+              "disentanglement.alpha=[0.0, 1.0]")
+    measure(world.papers, tmp_path / "run", *(word for setting in chosen for word in ("--set", setting)))
+    oracle = Oracle(tmp_path / "run")
+    for regime in ("standard", "linear"):
+        group, kl = (oracle.results[f"{name}/{regime}"] for name in ("disentanglement", "representation"))
+        assert group.attrs["split"] == kl.attrs["split"] == "validation"
+        for p, pair in enumerate(PAIRS):
+            for side, t in enumerate(pair):
+                x, _ = oracle.points(f"{group.name}/sample_index", t, "validation")
+                alone = oracle.through(regime, oracle.step(regime, {t: 1.0}), x)
+                merged = oracle.through(regime, oracle.step(regime, dict.fromkeys(pair, 1.0)), x)
+                differs = oracle.logits(t, alone).argmax(1) != oracle.logits(t, merged).argmax(1)
+                ours = group["error_by_task"][p, side, 1, 1]
+                assert ours == pytest.approx(float(differs.double().mean()), abs=1.01 / len(x))
+                expected = kl_div(log_softmax(merged, 1), log_softmax(alone, 1), log_target=True, reduction="batchmean")
+                assert kl["error_by_task"][p, side, 1, 1] == pytest.approx(float(expected), rel=2e-3, abs=2e-6)
 
 
 @pytest.mark.parametrize("regime", ["standard", "tau_jp"])

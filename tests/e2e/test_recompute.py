@@ -65,6 +65,14 @@ def test_another_accuracy_is_found(copy: Path) -> None:
     assert done.returncode == 1 and "negation: test_target" in done.stdout.splitlines()[-1]
 
 
+def test_bits_that_are_wrong_are_found(copy: Path) -> None:
+    with h5py.File(copy / "results.h5", "r+") as file:
+        node = file["correct/addition/linear/test_accuracy"]
+        node[...] = node[...] ^ 0b11110000
+    done = recompute(copy, "--points", "400", "--only", "correct")
+    assert done.returncode == 1 and "correct: addition/test_accuracy" in done.stdout.splitlines()[-1], done.stdout
+
+
 def test_data_that_have_changed_are_named_by_their_digest(world: World, copy: Path, tmp_path: Path) -> None:
     """In the run folder itself, where new runs link them."""
     (copy / "data").mkdir(exist_ok=True)

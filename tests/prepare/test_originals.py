@@ -198,6 +198,7 @@ def test_packed_file_keeps_the_contract(packed_all, task):
         assert file["head/weight"].shape == (len(names), 12) and file["head/weight"].dtype == np.float32
         assert np.allclose(np.linalg.norm(file["head/weight"][:], axis=1), 1, atol=1e-6)
         assert np.isclose(file["head/weight"].attrs["logit_scale"], np.exp(2.6592), rtol=1e-5)
+        assert file["head"].attrs["kind"] == "cosine"
         assert np.allclose(file.attrs["mean"], [0.48145466, 0.4578275, 0.40821073])
         assert np.allclose(file.attrs["std"], [0.26862954, 0.26130258, 0.27577711])
         assert file.attrs["task"] == task and file.attrs["modality"] == "image"

@@ -182,17 +182,21 @@ def _tau_jp(oracle: Oracle) -> Iterator[Check]:
 
         return measure
 
-    def control(place: Place) -> Reading:
-        regime, a = place
-        t = len(oracle.tasks)
-        wanted = int(oracle.results["model"].attrs.get("evaluation_points", 2**31))
-        count = len(oracle.files[t]["test/labels"])
-        rows = draws.sample(oracle.inputs.seed(), "test", oracle.control, count, wanted)
-        again = _product(oracle, regime, a, oracle.sample("test", t, rows)[0])
-        return relative(stored(oracle, group, "control", place), again)
+    def control(name: str, split: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            regime, a = place
+            t = len(oracle.tasks)
+            wanted = int(oracle.results["model"].attrs.get("evaluation_points", 2**31))
+            count = len(oracle.files[t][f"{split}/labels"])
+            rows = draws.sample(oracle.inputs.seed(), split, oracle.control, count, wanted)
+            again = _product(oracle, regime, a, oracle.sample(split, t, rows)[0])
+            return relative(stored(oracle, group, name, place), again)
+
+        return measure
 
     yield from _check(oracle, group, "value", value("value", "test"))
-    yield from _check(oracle, group, "control", control)
+    yield from _check(oracle, group, "control", control("control", "test"))
+    yield from _check(oracle, group, "validation_control", control("validation_control", "validation"))
     known = places(oracle, group, "validation_value")
     known = [one for one in known if f"{group}/{one[0]}/validation_sample_index" in oracle.results]
     if known:
@@ -253,44 +257,73 @@ def _kernel(oracle: Oracle) -> Iterator[Check]:
         init = oracle.inputs.config.get("model", {}).get("init", "pretrained")
         return oracle.random_theta() if name == "random" and init != "random" else oracle.theta0
 
-    def entry(place: Place) -> Reading:
-        """∇f_c(x_i)·∇f_c(x_j) at θ0."""
-        name, t, c, i, s, j = place
-        value = stored(oracle, group, "gram", place)
+    def product(value: float, name: str, t: int, c: int, places: list[tuple[int, int]]) -> Reading:
+        """∇f_c(x)·∇f_c(x') at θ0, of two places (task, row of its training split)."""
         if c >= len(oracle.heads[t][0]):
             return exact(value, float("nan"))
-        index, theta = f"{group}/{name}/sample_index", start(name)
-        points = [oracle.points(index, task, "train")[0][one : one + 1] for task, one in ((t, i), (s, j))]
-        first, second = (oracle.gradient_of_logit(theta, t, c, x) for x in points)
-        scale = float(first.norm() * second.norm())
-        return Reading(value, float(first @ second), 1e-4 * scale)
+        points = [oracle.sample("train", task, [row])[0] for task, row in places]
+        first, second = (oracle.gradient_of_logit(start(name), t, c, x) for x in points)
+        return Reading(value, float(first @ second), 1e-4 * float(first.norm() * second.norm()))
+
+    def entry(place: Place) -> Reading:
+        name, t, c, i, s, j = place
+        index = oracle.results[f"{group}/{name}/sample_index"]
+        ends = [(t, int(index[t, i])), (s, int(index[s, j]))]
+        return product(stored(oracle, group, "gram", place), name, t, c, ends)
+
+    def null_entry(place: Place) -> Reading:
+        name, t, c, i, d, j = place
+        node = oracle.results[f"{group}/{name}"]
+        ends = [(t, int(node["sample_index"][t, i])), (t, int(node["null_sample_index"][t, d, j]))]
+        return product(stored(oracle, group, "null_gram", place), name, t, c, ends)
 
     def both(place: Place) -> np.ndarray:
         name, t, s, c = place[:4]
         gram = oracle.results[f"{group}/{name}/gram"]
         return np.concatenate([gram[t, c, :, t], gram[t, c, :, s]], axis=1).astype(np.float64)
 
+    def with_more_of_itself(place: Place) -> np.ndarray:
+        name, t, c, d = place[:4]
+        node = oracle.results[f"{group}/{name}"]
+        blocks = [node["gram"][t, c, :, t], node["null_gram"][t, c, :, d]]
+        return np.concatenate(blocks, axis=1).astype(np.float64)
+
     def kept(name: str, sigma: np.ndarray) -> np.ndarray:
         cut = float(oracle.results[f"{group}/{name}"].attrs.get("cut_off", CUT_OFF))
         return sigma > cut * sigma[0]
 
-    def energy(place: Place) -> Reading:
-        """Σ φ² at a point, over the right singular vectors of [K(t,t), K(t,s)] that the cut-off keeps."""
-        matrix = both(place)
-        value = stored(oracle, group, "local_energy", place)
-        if place[1] == place[2] or not np.isfinite(matrix).all():
+    def energy_of(value: float, name: str, matrix: np.ndarray, point: int) -> Reading:
+        """Σ φ² at a point, over the right singular vectors of the matrix that the cut-off keeps."""
+        if not np.isfinite(matrix).all():
             return exact(value, float("nan"))
         _, sigma, right = np.linalg.svd(matrix, full_matrices=False)
-        again = (right[kept(place[0], sigma)] ** 2).sum(axis=0)[place[4]]
-        return Reading(value, float(again), 1e-6)
+        return Reading(value, float((right[kept(name, sigma)] ** 2).sum(axis=0)[point]), 1e-6)
+
+    def energy(place: Place) -> Reading:
+        value = stored(oracle, group, "local_energy", place)
+        if place[1] == place[2]:
+            return exact(value, float("nan"))
+        return energy_of(value, place[0], both(place), place[4])
+
+    def null_energy(place: Place) -> Reading:
+        value = stored(oracle, group, "null_energy", place)
+        return energy_of(value, place[0], with_more_of_itself(place), place[4])
 
     def rank(place: Place) -> Reading:
-        matrix = both(place)
-        sigma = np.linalg.svd(matrix, compute_uv=False) if np.isfinite(matrix).all() else None
-        value = stored(oracle, group, "rank", place)
-        if sigma is None or place[1] == place[2]:
-            return exact(value, value)  # nothing to count
-        return exact(value, float(kept(place[0], sigma).sum()))
+        """0 where nothing was measured."""
+        matrix, value = both(place), stored(oracle, group, "rank", place)
+        if place[1] == place[2] or not np.isfinite(matrix).all():
+            return exact(value, 0.0)
+        return exact(value, float(kept(place[0], np.linalg.svd(matrix, compute_uv=False)).sum()))
+
+    def null_row(place: Place) -> Reading:
+        """The training points after the first sample, in the task's drawn order: no draw shares one."""
+        name, t, d, i = place
+        node = oracle.results[f"{group}/{name}"]
+        draws_, points = node["null_sample_index"].shape[1:]
+        count = len(oracle.files[t]["train/labels"])
+        rows = draws.sample(oracle.inputs.seed(), "train", oracle.tasks[t], count, (1 + draws_) * points)
+        return exact(stored(oracle, group, "null_sample_index", place), rows[(1 + d) * points + i])
 
     def eigenvalue(place: Place) -> Reading:
         name, t, c, k = place
@@ -313,6 +346,10 @@ def _kernel(oracle: Oracle) -> Iterator[Check]:
     yield from _check(oracle, group, "local_energy", energy)
     yield from _check(oracle, group, "eigenvalues", eigenvalue)
     yield from _check(oracle, group, "rank", rank)
+    yield from _check(oracle, group, "null_gram", null_entry)
+    if places(oracle, group, "null_gram"):
+        yield from _check(oracle, group, "null_energy", null_energy)
+        yield from _check(oracle, group, "null_sample_index", null_row)
     yield from _check(oracle, group, "null_share", null)
 
 

@@ -19,9 +19,15 @@ at::ScalarType scalar_of(store::Element element) {
       return at::kLong;
     case store::Element::int32:
       return at::kInt;
+    case store::Element::uint8:
+      return at::kByte;
     default:
       throw std::logic_error("place: element type without a use");
   }
+}
+
+bool all_equal(const at::Tensor& counts) {
+  return counts.numel() > 0 && counts.eq(counts.flatten()[0]).all().item<bool>();
 }
 
 }  // namespace
@@ -46,6 +52,19 @@ void place(store::ResultsWriter& out, const Finished& done, const std::string& p
     slabs.push_back(std::move(slab));
   }
   out.write_slabs(path, slabs);
+}
+
+void put_points(store::ResultsWriter& out, const std::string& path, const at::Tensor& counts) {
+  out.attribute("/correct" + path, "points", all_equal(counts) ? counts.flatten()[0] : counts);
+}
+
+bool fits_attribute(const at::Tensor& counts) { return all_equal(counts) || counts.nbytes() <= 64'000; }
+
+at::Tensor sample_sizes(const Study& study, study::Split split, std::int64_t n) {
+  auto sizes = at::empty({static_cast<std::int64_t>(study.tasks.size())}, at::kLong);
+  for (const auto t : study.tasks.all())
+    sizes[static_cast<std::int64_t>(t)] = study.tasks.sample_size(t, split, n);
+  return sizes;
 }
 
 }  // namespace taugrid::experiments

@@ -21,4 +21,18 @@ void place(store::ResultsWriter& out, const Finished& done, const std::string& p
            const std::vector<std::int64_t>& shape, const std::vector<std::string>& dimensions,
            const std::vector<Box>& boxes, const std::string& tensor, const std::string& units = "");
 
+/// Says of /correct/PATH how many points each row of bits has: int64 `counts`, broadcast against the accuracies
+/// at PATH; once where all are equal. Collective.
+void put_points(store::ResultsWriter& out, const std::string& path, const at::Tensor& counts);
+
+/// Whether HDF5 takes it as an attribute: up to 64 KiB, and put_points() writes equal counts once. Of more than
+/// 4,000 pairs of tasks whose splits differ in size it does not; their bits are left out then.
+bool fits_attribute(const at::Tensor& counts);
+
+/// int64 [T]: how many points each task's sample has.
+at::Tensor sample_sizes(const Study& study, study::Split split, std::int64_t n);
+
+/// The dimension of a row of bits.
+inline const std::string bits = "eight_points";
+
 }  // namespace taugrid::experiments

@@ -33,7 +33,7 @@ double logits_flops(const Study& study, std::size_t t, std::int64_t n) {
 }
 
 double divergence_flops(const Study& study, std::size_t t, std::int64_t n) {
-  return 10 * number(n * study.tasks.readout(t).width(study.model.encoder()));
+  return 14 * number(n * study.tasks.readout(t).width(study.model.encoder()));
 }
 
 at::Tensor random_outputs(const Study& study, std::size_t t, std::int64_t n) {
@@ -126,7 +126,7 @@ Tally& Tally::divergence(std::size_t t, std::int64_t inputs, std::int64_t times)
   add({"divergence", number(times), inputs, 0, f,
        [study = study_, t](const comm::Communicator&, std::int64_t n, std::int64_t) {
          const auto p = random_outputs(*study, t, n), q = random_outputs(*study, t, n);
-         return Rehearsal{[p, q] { metrics::kl_sum(p, q); }, divergence_flops(*study, t, n)};
+         return Rehearsal{[p, q] { metrics::kl_sums(p, q); }, divergence_flops(*study, t, n)};
        }},
       number(times) * f, 0);
   return *this;
@@ -173,16 +173,17 @@ Tally& Tally::hessian(bool linear, std::int64_t points, std::int64_t chunk, std:
   return *this;
 }
 
-Tally& Tally::gram(std::int64_t rows, std::int64_t points, std::int64_t chunk, std::int64_t logits,
+Tally& Tally::gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, std::int64_t logits,
                    Rehearse rehearse) {
-  const bool whole = points <= chunk;
-  const auto recorded = whole ? points : rows + chunk;
-  const double chunks = whole ? 1 : number(points) / number(chunk);
+  // The rows' points are recorded with each chunk. The last one may be smaller: calls need not be whole.
+  const auto recorded = rows + std::min(beside, chunk);
+  const auto passes = std::max<std::int64_t>(1, (beside + chunk - 1) / chunk);
+  const double chunks = number(beside + passes * rows) / number(recorded);
   add({"gram", chunks, recorded, rows, gram_flops(*study_, recorded, rows, share(logits)), std::move(rehearse)},
       chunks * gram_flops(*study_, recorded, rows, logits),
       std::min(gram_workspace, 4 * number(rows * recorded) * study_->model.cost().token_products()) +
           4 * number(recorded) * study_->model.cost().alive_on_tape());
-  exchange(logits * rows * points, 1);
+  exchange(logits * rows * (rows + beside), 1);
   return *this;
 }
 

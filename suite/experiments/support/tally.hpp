@@ -31,7 +31,7 @@ class Tally {
   Tally& tangent(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
   /// Logits of task t and their argmax, after edits of the outputs, likewise.
   Tally& logits(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
-  /// The KL divergence of two outputs of task t, likewise.
+  /// The KL divergences of two outputs of task t, both ways, likewise.
   Tally& divergence(std::size_t t, std::int64_t inputs, std::int64_t times);
   /// Training steps of task t in this regime.
   Tally& train(const std::string& regime, const training::Training& training, std::size_t t,
@@ -39,8 +39,9 @@ class Tally {
   /// Products with the Hessian of the loss over `points` points, `chunk` at a time; `basis` vectors are held.
   Tally& hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
                  std::int64_t basis, Rehearse rehearse);
-  /// Gram matrices of `logits` logits: `rows` points with all of `points`, `chunk` at a time.
-  Tally& gram(std::int64_t rows, std::int64_t points, std::int64_t chunk, std::int64_t logits,
+  /// Gram matrices of `logits` logits: `rows` points with themselves and with `beside` others, `chunk` of these at
+  /// a time.
+  Tally& gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, std::int64_t logits,
               Rehearse rehearse);
   /// Outputs of `models` models edited by these tasks' vectors, on n points of task b's split, and their logits.
   Tally& edited(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b, Split split,

@@ -37,14 +37,39 @@ double kl_by_definition(const at::Tensor& logits_p, const at::Tensor& logits_q) 
   return static_cast<double>(sum);
 }
 
+/// The first of both directions; the other one is that of the exchanged arguments.
+double kl(const at::Tensor& logits_p, const at::Tensor& logits_q) {
+  const at::Tensor both = metrics::kl_sums(logits_p, logits_q);
+  EXPECT_TRUE(at::allclose(both, metrics::kl_sums(logits_q, logits_p).flip(0), 0, 0, /*equal_nan=*/true));
+  return number(both[0]);
+}
+
 TEST(Metrics, PredictionsCorrectAndDisagreements) {
   const at::Tensor logits = at::tensor({1.0F, 2.0F, 0.0F, 5.0F, -1.0F, 4.0F}).view({2, 3});
   const at::Tensor labels = at::tensor({1, 2}, at::kInt);
   EXPECT_TRUE(at::equal(metrics::predictions(logits), at::tensor({1, 0}, at::kLong)));
   EXPECT_EQ(number(metrics::correct(logits, labels)), 1);
+  EXPECT_TRUE(at::equal(metrics::correctness(logits, labels), at::tensor({1, 0}).to(at::kBool)));
   EXPECT_DOUBLE_EQ(number(metrics::accuracy(logits, labels)), 1.0 / static_cast<double>(labels.size(0)));
   EXPECT_EQ(number(metrics::disagreements(metrics::predictions(logits), labels)), 1);
   EXPECT_EQ(number(metrics::disagreements(labels, labels)), 0);
+}
+
+TEST(Metrics, BitsArePackedFromTheHighestDown) {
+  at::manual_seed(6);
+  for (const std::int64_t n : {1, 7, 8, 9, 24, 37}) {
+    const auto truths = at::rand({2, 3, n}).gt(0.5);
+    const auto packed = metrics::packed_bits(truths);
+    ASSERT_EQ(packed.scalar_type(), at::kByte);
+    ASSERT_EQ(packed.sizes(), at::IntArrayRef({2, 3, (n + 7) / 8}));
+    for (std::int64_t i = 0; i < 8 * packed.size(-1); ++i) {
+      const auto bit = packed.select(-1, i / 8).bitwise_right_shift(7 - i % 8).bitwise_and(1).to(at::kBool);
+      const auto expected = i < n ? truths.select(-1, i) : at::zeros({2, 3}, at::kBool);
+      EXPECT_TRUE(at::equal(bit, expected)) << n << " " << i;
+    }
+  }
+  EXPECT_EQ(metrics::packed_bits(at::zeros({3, 0}, at::kBool)).numel(), 0);
+  EXPECT_THROW(metrics::packed_bits(at::zeros({3})), std::invalid_argument);
 }
 
 TEST(Metrics, ChosenRowHasTheLargestMeanOfAccuracyOverOwn) {
@@ -88,24 +113,24 @@ TEST(Metrics, CrossEntropyOfLargeLogitsDoesNotOverflow) {
 TEST(Metrics, KlMatchesItsDefinition) {
   at::manual_seed(3);
   const at::Tensor p = 3 * at::randn({40, 9}), q = 3 * at::randn({40, 9});
-  EXPECT_NEAR(number(metrics::kl_sum(p, q)), kl_by_definition(p, q), 1e-10);
-  EXPECT_EQ(number(metrics::kl_sum(p, p)), 0);
-  EXPECT_NEAR(number(metrics::kl_sum(p, p + 100)), 0, 1e-4);  // float32 logits, rounded by the shift
+  EXPECT_NEAR(kl(p, q), kl_by_definition(p, q), 1e-10);
+  EXPECT_EQ(kl(p, p), 0);
+  EXPECT_NEAR(kl(p, p + 100), 0, 1e-4);  // float32 logits, rounded by the shift
 }
 
 // In float32 the log-probabilities' rounding alone would be a thousand times this.
 TEST(Metrics, KlOfNearlyEqualModels) {
   const at::Tensor p = at::zeros({1, 2});
   const at::Tensor q = at::tensor({1e-5F, 0.0F}).view({1, 2});
-  EXPECT_NEAR(number(metrics::kl_sum(p, q)), 1e-10 / 8, 1e-14);
+  EXPECT_NEAR(kl(p, q), 1e-10 / 8, 1e-14);
 }
 
 TEST(Metrics, KlAtTheEdges) {
   const at::Tensor certain = at::tensor({0.0, -infinity}).view({1, 2}), even = at::zeros({1, 2}, at::kDouble);
-  EXPECT_DOUBLE_EQ(number(metrics::kl_sum(certain, even)), std::log(2.0));
-  EXPECT_EQ(number(metrics::kl_sum(even, certain)), infinity);
-  EXPECT_EQ(number(metrics::kl_sum(certain, certain)), 0);
-  EXPECT_TRUE(std::isnan(number(metrics::kl_sum(at::full({1, 2}, std::nan("")), even))));
+  EXPECT_DOUBLE_EQ(kl(certain, even), std::log(2.0));
+  EXPECT_EQ(kl(even, certain), infinity);
+  EXPECT_EQ(kl(certain, certain), 0);
+  EXPECT_TRUE(std::isnan(kl(at::full({1, 2}, std::nan("")), even)));
 }
 
 TEST(Metrics, FeatureCosineAndCoefficientMatchTheFormula) {
@@ -134,7 +159,7 @@ TEST(Metrics, NoExamples) {
   const at::Tensor logits = at::empty({0, 4}), labels = at::empty({0}, at::kLong);
   EXPECT_EQ(number(metrics::correct(logits, labels)), 0);
   EXPECT_EQ(number(metrics::cross_entropy_sum(logits, labels)), 0);
-  EXPECT_EQ(number(metrics::kl_sum(logits, logits)), 0);
+  EXPECT_EQ(kl(logits, logits), 0);
   EXPECT_EQ(metrics::feature_cosine(logits, logits).numel(), 0);
 }
 
@@ -148,7 +173,7 @@ TEST(Metrics, RejectWrongArguments) {
   EXPECT_THROW(metrics::cross_entropy_sum(logits, labels + 3), std::invalid_argument);
   EXPECT_THROW(metrics::cross_entropy_sum(logits, labels - 1), std::invalid_argument);
   EXPECT_THROW(metrics::disagreements(labels, at::zeros({3}, at::kLong)), std::invalid_argument);
-  EXPECT_THROW(metrics::kl_sum(logits, at::zeros({2, 4})), std::invalid_argument);
+  EXPECT_THROW(metrics::kl_sums(logits, at::zeros({2, 4})), std::invalid_argument);
   EXPECT_THROW(metrics::feature_cosine(at::zeros({3}), at::zeros({3})), std::invalid_argument);
   EXPECT_THROW(metrics::feature_coefficient(at::zeros({3, 2}), at::zeros({2, 3})), std::invalid_argument);
 }

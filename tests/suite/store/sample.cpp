@@ -22,6 +22,8 @@ void write_results(const std::filesystem::path& folder) {
   writer.attribute("/", "schema_version", std::int64_t{1});
   writer.attribute("/", "command_line", std::string("taugrid run ü.toml"));
   writer.attribute("/provenance", "hosts", std::vector<std::string>{"a", "b"});
+  writer.attribute("/correct", "points", torch::arange(6).view({3, 1, 2}));
+  writer.attribute("/correct", "each", torch::tensor(7));
   writer.scale("/tasks/name", {"mnist", "dtd", "größe"}, "task");
   writer.scale("/disentanglement/linear/alpha", torch::tensor({-1.0, 0.0, 1.0, 2.0}), "alpha");
   writer.create("/similarity/linear/cosine", store::Element::float64, {3, 3}, {"task", "task"}, "1");

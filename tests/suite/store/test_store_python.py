@@ -53,6 +53,8 @@ def test_results(folder):
         assert file.attrs["schema_version"] == 1
         assert file.attrs["command_line"] == "taugrid run ü.toml"
         assert list(file["provenance"].attrs["hosts"]) == ["a", "b"]
+        assert file["correct"].attrs["points"].tolist() == [[[0, 1]], [[2, 3]], [[4, 5]]]
+        assert file["correct"].attrs["each"] == 7 and file["correct"].attrs["each"].shape == ()
         assert list(file["tasks/name"].asstr()) == ["mnist", "dtd", "größe"]
         cosine = file["similarity/linear/cosine"]
         assert cosine[:].tolist() == [[0, 0, 0], [1, 1, 1], [2, 2, 2]]
