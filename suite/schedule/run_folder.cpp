@@ -190,7 +190,12 @@ auto reading(std::string_view key, const fs::path& path, std::chrono::duration<d
   const comm::Doing doing(fmt::format("read unit {}", key));
   try {
     store::wait_for(path, unseen);
-    return read();
+    try {
+      return read();
+    } catch (const InputError&) {
+      const store::InputFile readable(path);  // says why it cannot be opened, after some patience
+      return read();
+    }
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("unit {} cannot be read: {}", key, error.what()));
   }
@@ -200,10 +205,7 @@ auto reading(std::string_view key, const fs::path& path, std::chrono::duration<d
 
 store::TensorFile RunFolder::read_unit(std::string_view key) const {
   const auto path = unit_path(key);
-  return reading(key, path, unseen_, [&] {
-    const store::InputFile readable(path);  // says why it cannot be opened, after some patience
-    return store::read_safetensors(path);
-  });
+  return reading(key, path, unseen_, [&] { return store::read_safetensors(path); });
 }
 
 store::TensorFile RunFolder::read_unit(const comm::Communicator& world, std::string_view key) const {
@@ -234,10 +236,7 @@ store::TensorFile RunFolder::read_unit(const comm::Communicator& world, std::str
 
 at::Tensor RunFolder::read_tensor(std::string_view key, const std::string& name) const {
   const auto path = unit_path(key);
-  return reading(key, path, unseen_, [&] {
-    const store::InputFile readable(path);
-    return store::read_tensor(path, name);
-  });
+  return reading(key, path, unseen_, [&] { return store::read_tensor(path, name); });
 }
 
 RunFolder::Metadata RunFolder::read_metadata(std::string_view key) const {
