@@ -80,14 +80,18 @@ class Meter {
   double kept() const { return kept_; }
   /// Numbers alive at once at most.
   double peak() const { return peak_; }
-  /// Σ over the uses of matrices of tokens²: products of one sample's tokens with another's, which an NTK holds.
-  double token_pairs() const { return token_pairs_; }
+  /// The uses of matrix blocks, in their order: what an NTK multiplies of one sample with another.
+  struct MatrixUse {
+    int block;
+    double tokens, out, in;  ///< of one sample's gradient Σ_tokens [out] ⊗ [in]; `in` of a lookup is 1
+  };
+  const std::vector<MatrixUse>& matrix_uses() const { return matrix_uses_; }
 
   // For the operations.
   struct Storage;
   std::shared_ptr<Storage> allocate(double numbers, bool constant = false);
   void multiply(double flops, int block = -1);
-  void pair_tokens(double tokens) { token_pairs_ += tokens * tokens; }
+  void use_matrix(const MatrixUse& use) { matrix_uses_.push_back(use); }
   /// Marks storage that the backward pass finds again.
   void keep(const std::shared_ptr<Storage>& storage);
   void keep(double numbers);
@@ -104,8 +108,9 @@ class Meter {
   void hold(double numbers);
 
   Pass pass_;
-  double flops_ = 0, kept_ = 0, live_ = 0, peak_ = 0, token_pairs_ = 0;
+  double flops_ = 0, kept_ = 0, live_ = 0, peak_ = 0;
   std::vector<double> by_block_;
+  std::vector<MatrixUse> matrix_uses_;
 };
 
 /// A shape whose memory the meter watches for as long as it lives.

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <map>
 
 #include "kernels/tangent/detail/gram_of_uses.hpp"
@@ -58,6 +59,26 @@ at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<aut
   }
   if (window.symmetric()) mirror(gram);
   return gram;
+}
+
+double ntk_work_space(const autodiff::Layout& layout, const std::vector<autodiff::Meter::MatrixUse>& uses,
+                      std::int64_t rows, std::int64_t n, std::int64_t logits, std::int64_t workspace) {
+  std::map<int, int> times;
+  for (const auto& use : uses) ++times[use.block];
+  const detail::Window window{n, 0, rows};
+  double kept = 0, multiplied_out = 0;
+  for (const auto& use : uses) {
+    const auto size = static_cast<double>(layout.blocks()[static_cast<std::size_t>(use.block)].count);
+    const auto left = workspace - static_cast<std::int64_t>(kept);
+    if (times[use.block] == 1 &&
+        detail::by_sides_is_better(use.tokens, use.out, use.in, size, window, logits, left)) {
+      const auto needed = static_cast<double>(rows * n) * use.tokens * use.tokens;
+      if (needed <= static_cast<double>(left)) kept += needed;
+    } else {
+      multiplied_out = std::max(multiplied_out, static_cast<double>(n) * size);
+    }
+  }
+  return kept + std::min(multiplied_out, static_cast<double>(workspace));
 }
 
 LocalEnergy local_energy(const at::Tensor& kernel) {

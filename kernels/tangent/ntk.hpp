@@ -14,6 +14,9 @@
 
 namespace taugrid::tangent {
 
+/// Numbers that a Gram matrix's work space has at most, unless said otherwise.
+constexpr std::int64_t ntk_workspace = std::int64_t{1} << 27;
+
 /// Gram matrices [C, rows.count, N] at θ [P] of `logits`, which gives [N, classes], in the numbers of that
 /// output: entry [c, i, j] is the inner product of the gradients of logit `which[c]` at samples rows.begin +
 /// i and j. One backward pass a logit serves all samples. The kernel is a sum over parameter blocks, and a
@@ -21,7 +24,13 @@ namespace taugrid::tangent {
 /// P] Jacobian is ever held: work space is at most about `workspace` numbers.
 at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<autodiff::Recorded>& logits,
                     const at::Tensor& theta, const std::vector<std::int64_t>& which, Range rows,
-                    std::int64_t workspace = std::int64_t{1} << 27);
+                    std::int64_t workspace = ntk_workspace);
+
+/// Numbers that ntk_gram() holds at once beside the tape and the kernels, for `rows` of `n` samples and `logits`
+/// logits: of a model whose matrices one sample uses as `uses` say (Meter::matrix_uses(), of a recording pass).
+double ntk_work_space(const autodiff::Layout& layout, const std::vector<autodiff::Meter::MatrixUse>& uses,
+                      std::int64_t rows, std::int64_t n, std::int64_t logits,
+                      std::int64_t workspace = ntk_workspace);
 
 /// Singular vectors whose singular value is no more than this part of the largest are noise.
 constexpr double energy_cut_off = 1e-6;

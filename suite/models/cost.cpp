@@ -22,13 +22,15 @@ Cost::Cost(const Encoder& encoder) {
   passing_ = value.peak();
   for (std::size_t i = 0; i < encoder.layout().blocks().size(); ++i) by_block_.push_back(value.flops_of(i));
   passing_tangent_ = count(Meter::Pass::tangent).peak();
-  const auto gradient = count(Meter::Pass::gradient);
-  kept_ = gradient.kept();
-  alive_ = gradient.peak();
+  kept_ = count(Meter::Pass::gradient).kept();
+  autodiff::BatchStatistics of_the_batch;
+  if (encoder.buffers().size() > 0) one.statistics = &of_the_batch;
+  alive_ = count(Meter::Pass::gradient).peak();
+  one.statistics = nullptr;
   alive_linear_ = count(Meter::Pass::linear).peak();
   const auto recording = count(Meter::Pass::recording);
   alive_on_tape_ = recording.peak();
-  token_products_ = recording.token_pairs();
+  matrix_uses_ = recording.matrix_uses();
 }
 
 double Cost::weight_gradient(const std::vector<bool>& trained) const {

@@ -28,11 +28,13 @@ class Cost {
   double alive_in_step() const { return alive_; }                ///< at most, of a step: kept ones and the pass
   double alive_in_linear_step() const { return alive_linear_; }  ///< with the tangent beside it
   double alive_on_tape() const { return alive_on_tape_; }        ///< with what an NTK records
-  double token_products() const { return token_products_; }      ///< that an NTK holds, of a pair of samples
+  /// Of a recording pass, for tangent::ntk_work_space().
+  const std::vector<autodiff::Meter::MatrixUse>& matrix_uses() const { return matrix_uses_; }
 
  private:
   double forward_ = 0, passing_ = 0, passing_tangent_ = 0, kept_ = 0, alive_ = 0, alive_linear_ = 0,
-         alive_on_tape_ = 0, token_products_ = 0;
+         alive_on_tape_ = 0;
+  std::vector<autodiff::Meter::MatrixUse> matrix_uses_;
   std::vector<double> by_block_;
 };
 

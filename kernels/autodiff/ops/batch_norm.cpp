@@ -37,7 +37,10 @@ Moments moments_of(const at::Tensor& x, const BatchStatistics& batch) {
   if (batch.sum_over_ranks) batch.sum_over_ranks(sums);
   const auto count = sums[channels];
   const auto mean = sums.narrow(0, 0, channels) / count;
-  auto squares = (x.to(at::kDouble) - by_channel(mean)).square().sum(at::IntArrayRef{0, 2, 3});
+  auto squares = x.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true)
+                     .sub_(by_channel(mean))
+                     .square_()
+                     .sum(at::IntArrayRef{0, 2, 3});
   if (batch.sum_over_ranks) batch.sum_over_ranks(squares);
   return {mean, squares / count, count};
 }
@@ -122,8 +125,13 @@ Recorded batch_norm(const Recorded& x, const Recorded& weight, const Recorded& b
 }
 
 Counted batch_norm(const Counted& x, const Counted&, const Counted&, const at::Tensor&, const at::Tensor&,
-                   double, BatchStatistics*) {
+                   double, BatchStatistics* batch) {
   auto y = detail::counted(x.meter, x.shape);
+  if (batch != nullptr) {  // x̂ is kept, and sums are taken in float64 of a copy and of a product beside
+    y.meter->keep(detail::numbers(x));
+    y.meter->pass(3 * detail::numbers(x));
+    return y;
+  }
   detail::keep(x);
   y.meter->pass(0, detail::numbers(x));
   y.meter->record(y.storage);

@@ -55,7 +55,8 @@ Counted convolve(const Counted& x, const Counted& weight, std::int64_t side, std
   auto y = detail::counted(x.meter, {x.shape[0], weight.shape[0], places(x.shape[2]), places(x.shape[3])});
   const double all = static_cast<double>(y.shape[0] * y.shape[2] * y.shape[3]);
   y.meter->multiply(2 * all * detail::numbers(weight), weight.block);
-  y.meter->pair_tokens(all / static_cast<double>(x.shape[0]));
+  y.meter->use_matrix({weight.block, all / static_cast<double>(x.shape[0]),
+                       static_cast<double>(weight.shape[0]), static_cast<double>(weight.shape[1])});
   detail::keep(x);
   y.meter->record(y.storage);
   y.meter->record(all * static_cast<double>(weight.shape[1]));

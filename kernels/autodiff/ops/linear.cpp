@@ -51,7 +51,8 @@ Counted linear(const Counted& x, const Counted& weight, const Counted& bias) {
   shape.back() = weight.shape[0];
   auto y = detail::counted(x.meter, shape);
   y.meter->multiply(2 * detail::rows(x) * numbers(weight), weight.block);
-  y.meter->pair_tokens(detail::rows(x) / static_cast<double>(x.shape[0]));
+  y.meter->use_matrix({weight.block, detail::rows(x) / static_cast<double>(x.shape[0]),
+                       static_cast<double>(weight.shape[0]), static_cast<double>(weight.shape[1])});
   detail::keep(x);
   y.meter->record(y.storage);
   static_cast<void>(bias);
@@ -83,7 +84,8 @@ Recorded lookup(const Recorded& table, const at::Tensor& places) {
 
 Counted lookup(const Counted& table, const at::Tensor& places) {
   auto y = detail::counted(table.meter, {places.size(0), places.size(1), table.shape[1]});
-  y.meter->pair_tokens(static_cast<double>(places.size(1)));
+  y.meter->use_matrix(
+      {table.block, static_cast<double>(places.size(1)), static_cast<double>(table.shape[1]), 1});
   y.meter->record(y.storage);
   return y;
 }

@@ -87,18 +87,26 @@ void add_direct(at::Tensor& kernel, const at::Tensor& gradients, const Window& w
 
 }  // namespace
 
+bool by_sides_is_better(double tokens, double out, double in, double size, const Window& window,
+                        std::int64_t logits, std::int64_t workspace) {
+  const double n = static_cast<double>(window.n),
+               pairs = window.fraction() * n * static_cast<double>(window.rows());
+  const double direct = (n * tokens + pairs) * size;  // multiplications a logit
+  const double by_sides = pairs * tokens * tokens * (out + in / static_cast<double>(logits));
+  return by_sides < direct || n * size > static_cast<double>(workspace);
+}
+
 GramOfUses::GramOfUses(std::vector<const Use*> uses, const autodiff::Block& block, const autodiff::Tape& tape,
                        const Window& window, std::int64_t logits, std::int64_t& workspace)
     : uses_(std::move(uses)), block_(block), window_(window) {
   if (!std::all_of(uses_.begin(), uses_.end(), [](const Use* use) { return autodiff::is_factored(*use); }))
     return;
-  const double n = static_cast<double>(window.n), size = static_cast<double>(block.count),
-               pairs = window.fraction() * n * static_cast<double>(window.rows());
-  const bool too_large = n * size > static_cast<double>(workspace);
+  const auto size = static_cast<double>(block.count);
   if (uses_.size() > 1 || !has_fixed_side(*uses_.front())) {
     const bool looked_up = std::any_of(uses_.begin(), uses_.end(), [](const Use* use) {
       return use->form == Use::Form::lookup || use->form == Use::Form::rows;
     });
+    const bool too_large = static_cast<double>(window.n) * size > static_cast<double>(workspace);
     if (too_large || looked_up) way_ = Way::pairs_of_uses;  // a table's gradients are zero nearly everywhere
     return;
   }
@@ -108,11 +116,9 @@ GramOfUses::GramOfUses(std::vector<const Use*> uses, const autodiff::Block& bloc
   const double t = static_cast<double>(tokens_of(x)),
                out = static_cast<double>(use.form == Use::Form::convolution ? output.size(1) : output.size(-1)),
                in = x.vectors.defined() ? static_cast<double>(x.vectors.size(2)) : 1;
-  const double direct = (n * t + pairs) * size;  // multiplications a logit
-  const double by_sides = pairs * t * t * (out + in / static_cast<double>(logits));
   const auto needed = window.rows() * window.n * tokens_of(x) * tokens_of(x);
   // Work space bounds both: where neither fits, the fixed side's products are found again for each logit.
-  if (by_sides >= direct && !too_large) return;
+  if (!by_sides_is_better(t, out, in, size, window, logits, workspace)) return;
   way_ = Way::by_sides;
   if (needed <= workspace) {
     workspace -= needed;

@@ -37,6 +37,11 @@ struct Window {
   }
 };
 
+/// Whether the products of the two sides of a matrix block that is used once take fewer multiplications than its
+/// per-sample gradients and their products; or these gradients, n times `size` numbers, are more than `workspace`.
+bool by_sides_is_better(double tokens, double out, double in, double size, const Window& window,
+                        std::int64_t logits, std::int64_t workspace);
+
 class GramOfUses {
  public:
   /// Adds up all uses of `block`. `workspace`: numbers that may be held; what this object holds is taken off.

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
+#include "kernels/tangent/ntk.hpp"
 #include "suite/study/regime.hpp"
 #include "suite/training/loss.hpp"
 #include "suite/training/rehearsal.hpp"
@@ -21,7 +22,6 @@ using study::regime;
 // The graph of the gradient, as a multiple of what one backward pass finds again: counted by LibTorch's
 // allocators (tests/suite/plan checks it).
 constexpr double kept_hessian = 3.5;
-constexpr double gram_workspace = 4.0 * (1 << 27);  // bytes, as ntk_gram() takes
 
 constexpr double header_bytes = 300;  // of a unit's file
 
@@ -181,8 +181,9 @@ Tally& Tally::gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, s
   const double chunks = number(beside + passes * rows) / number(recorded);
   add({"gram", chunks, recorded, rows, gram_flops(*study_, recorded, rows, share(logits)), std::move(rehearse)},
       chunks * gram_flops(*study_, recorded, rows, logits),
-      std::min(gram_workspace, 4 * number(rows * recorded) * study_->model.cost().token_products()) +
-          4 * number(recorded) * study_->model.cost().alive_on_tape());
+      4 * (tangent::ntk_work_space(study_->model.layout(), study_->model.cost().matrix_uses(), rows, recorded,
+                                   share(logits)) +
+           number(recorded) * study_->model.cost().alive_on_tape()));
   exchange(logits * rows * (rows + beside), 1);
   return *this;
 }
