@@ -143,7 +143,7 @@ def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
     found = []
     for run in runs:
         some = seeds.summaries(run)
-        if not some:
+        if not some and not penalty([run]).rows:
             raise InputError("holds no task addition with its grid", run.path, "a run of all experiments")
         found += some
     made = (seeds.table(found), seeds.criteria(found), penalty(runs), seeds.predictor_table(runs))

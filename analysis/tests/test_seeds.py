@@ -116,6 +116,20 @@ def test_forms_of_the_penalty_stand_side_by_side(tmp_path: Path, capsys: pytest.
     assert kinds == {"‖Jτ‖², sum, λ 0.1", "‖Jτ‖, mean, λ 0.1"}  # no mean over both
 
 
+def test_a_sweep_of_the_penalty_needs_no_grids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As jobs/penalty_sweep.sh measures it: sums alone."""
+    folder = tmp_path / "norm_1"
+    folder.mkdir()
+    regimes = ("linear", "tau_jp")
+    path = synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS, regimes=regimes)
+    with h5py.File(path, "a") as file:
+        for group in ("disentanglement", "similarity", "pair_addition"):
+            if group in file:
+                del file[group]
+    tables = printed(capsys, folder)
+    assert [row["regime"] for row in tables[0]] == ["linear", "tau_jp"] and "validation" in tables[0][0]
+
+
 def test_predictors_of_several_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The second seed turns the outcome round: the same predictor has the other sign there."""
     for seed in (0, 1):
