@@ -45,7 +45,7 @@ def test_the_file_has_what_its_schema_promises(papers_folder: Path) -> None:
             kernel = run.data("ntk", start)
             assert kernel is not None and kernel.null_share.dims == ("task", "logit", "draw")
             assert (kernel["rank"] > 0).any() and np.isfinite(kernel.null_share).any()
-        assert np.isfinite(run.pairs.loc["linear", ["ntk", "tau_jp_validation", "symmetric_kl"]]).all(axis=None)
+        assert np.isfinite(run.pairs.loc["linear", ["ntk", "tau_jp_validation", "symmetric_kl_one"]]).all(axis=None)
         for group, name in (("single_task", "accuracy"), ("addition", "test_accuracy"), ("negation", "test_target"),
                             ("pair_addition", "test_accuracy")):
             assert run.results.correct(f"{group}/linear/{name}") is not None
