@@ -23,6 +23,7 @@ import layouts
 import packed
 from build import Say, already_built
 from errors import InputError
+from facts import FACTS
 from formats import read_npz
 from layouts import CONTROL, LAYOUTS, PLACES, Layout, Rows
 from minilm import unit_rows
@@ -80,7 +81,7 @@ def stream(rows: Rows, size: int) -> packed.Stream:
 
 # What decides which bytes are written; packages' versions apart
 CODE = ("originals.py", "originals.toml", "layouts.py", "imagenet_names.py", "picture.py", "packed.py", "splits.py")
-CODE += ("clip_text.py", "minilm.py", "formats.py")
+CODE += ("clip_text.py", "facts.py", "minilm.py", "formats.py")
 
 
 def stamp(path: str | os.PathLike[str]) -> str:
@@ -183,7 +184,7 @@ def prepare(options: argparse.Namespace, say: Say) -> None:
 
 
 def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> str:
-    facts = layouts.FACTS[task]
+    facts = FACTS[task]
     layout = layouts.imagenet(root, options.imagenet_classes) if task == CONTROL else LAYOUTS[task](root)
     splits = deal(layout)
     path = options.out / f"{task}.h5"

@@ -6,8 +6,9 @@ import gzip
 import json
 import os
 import struct
+import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import h5py
@@ -16,6 +17,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
+import facts
 import layouts
 import originals
 import picture as picture_module
@@ -159,6 +161,37 @@ TEMPLATES = {
 }
 
 
+CLASSES = {  # of the papers' tables, and of those of the sets' authors
+    "cars": 196,
+    "dtd": 47,
+    "eurosat": 10,
+    "gtsrb": 43,
+    "mnist": 10,
+    "resisc45": 45,
+    "sun397": 397,
+    "svhn": 10,
+    "imagenet": 1000,
+}
+MADE = {task: 10 if task in ("mnist", "svhn") else 2 for task in CLASSES}  # by the functions above
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_sets() -> Iterator[pytest.MonkeyPatch]:
+    """Lets the folders made here be whole data sets; a test of the true facts undoes it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for task, count in MADE.items():
+            patch.setitem(facts.FACTS[task], "class_count", count)
+        yield patch
+
+
+@pytest.fixture
+def true_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = tomllib.loads((Path(facts.__file__).parent / "originals.toml").read_text())
+    for task, known in whole.items():
+        for name, value in known.items():
+            monkeypatch.setitem(facts.FACTS[task], name, value)
+
+
 def run(root: Path, out: Path, clip: Path | str, *more: str) -> int:
     arguments = ["--data-location", str(root), "--out", str(out), "--image-size", str(SIZE)]
     return main(["originals", *arguments, "--text-model", str(clip), *more])
@@ -174,14 +207,51 @@ def packed_all(tmp_path_factory, tiny_clip) -> Path:
 
 
 def test_facts_are_whole():
-    assert {task: len(facts["templates"]) for task, facts in layouts.FACTS.items()} == TEMPLATES
-    for facts in layouts.FACTS.values():
-        assert len(set(facts["templates"])) == len(facts["templates"])
-        assert all(template.count("{}") == 1 for template in facts["templates"])
-        assert facts["title"] and facts["source"]
+    assert {task: len(known["templates"]) for task, known in layouts.FACTS.items()} == TEMPLATES
+    for known in layouts.FACTS.values():
+        assert len(set(known["templates"])) == len(known["templates"])
+        assert all(template.count("{}") == 1 for template in known["templates"])
+        assert known["title"] and known["source"]
     assert len(set(layouts.FACTS["gtsrb"]["classes"])) == 43
     assert len(layouts.FACTS["eurosat"]["names"]) == 10
     assert set(layouts.PLACES) == set(TEMPLATES) == {*layouts.LAYOUTS, "imagenet"}
+
+
+@pytest.mark.usefixtures("true_facts")
+def test_another_number_of_classes_is_refused(tmp_path, tiny_clip, capsys):
+    for make in MAKE.values():
+        make(tmp_path)
+    labels = tmp_path / "MNIST/raw/train-labels-idx1-ubyte.gz"
+    labels.write_bytes(gzip.compress(idx(np.arange(30, dtype=np.uint8) % 9)))
+    path = tmp_path / "svhn/train_32x32.mat"
+    savemat(path, {"X": np.zeros((4, 4, 3, 18), np.uint8), "y": np.arange(18)[:, None] % 9 + 1})
+    for task, expected in CLASSES.items():
+        found = 9 if task in ("mnist", "svhn") else MADE[task]
+        code = run(tmp_path, tmp_path / "out", tiny_clip, "--only", task, "--imagenet-classes", str(tmp_path / "n"))
+        line = refused(capsys, tmp_path / "out", code)
+        assert f"{task} has {found} classes here; expected {expected}" in line and str(tmp_path) in line
+
+
+@pytest.mark.usefixtures("true_facts")
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_sets_own_number_of_classes_is_taken(tmp_path, more):
+    def touch(folder: Path, classes: int, suffix: str = "jpg") -> None:
+        for row in range(classes):
+            (folder / f"{row:05d}").mkdir(parents=True)
+            (folder / f"{row:05d}/p{row}.{suffix}").touch()
+
+    for task, parts in (("dtd", ("train", "val")), ("sun397", ("train", "val"))):
+        for part in parts:
+            touch(tmp_path / task / part, CLASSES[task] + more)
+    touch(tmp_path / "resisc45/NWPU-RESISC45", 45 + more)
+    for part in ("train", "test"):
+        (tmp_path / f"resisc45/resisc45-{part}.txt").write_text("p0.jpg")
+    for task in ("dtd", "sun397", "resisc45"):
+        if more:
+            with pytest.raises(InputError, match=f"{task} has {CLASSES[task] + 1} classes here"):
+                layouts.LAYOUTS[task](tmp_path)
+        else:
+            assert len(layouts.LAYOUTS[task](tmp_path).class_names) == CLASSES[task]
 
 
 @pytest.mark.parametrize("task", MAKE)
