@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from errors import InputError
 from facts import FACTS, expect_classes
 from formats import read_idx, unpacked_most
-from imagenet_names import names_of
+from imagenet_names import expect_clips_names, expect_folders, names_of
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
 CONTROL = "imagenet"
@@ -269,12 +269,14 @@ def imagenet(root: Path, names_file: Path | None) -> Layout:
     test = "val_in_folder" if (base / "val_in_folder").exists() else "val"
     classes = class_folders(base / test)
     expect_classes(CONTROL, len(classes), base / test)
+    expect_folders(base / test, classes)
     if names_file is None:
         raise InputError(
             f"{base / test}: its folders are named by number; expected --imagenet-classes FILE, a name a line in "
             "their order"
         )
     names = names_of(names_file, classes)  # first: listing the training folder takes long
+    expect_clips_names(names_file, names, classes)
     if not (base / "train").exists():
         return Layout(
             names,

@@ -3,6 +3,7 @@
 """The papers' sets from small folders of the same layout: splits, labels, names, pictures, and what bad input says."""
 
 import gzip
+import hashlib
 import json
 import os
 import struct
@@ -23,7 +24,7 @@ import originals
 import picture as picture_module
 from command import main
 from errors import InputError
-from imagenet_names import names_of
+from imagenet_names import expect_clips_names, names_of
 from picture import centre_crop
 
 SIZE = 16
@@ -175,12 +176,22 @@ CLASSES = {  # of the papers' tables, and of those of the sets' authors
 MADE = {task: 10 if task in ("mnist", "svhn") else 2 for task in CLASSES}  # by the functions above
 
 
+def know(patch: pytest.MonkeyPatch, folders: list[str], names: list[str]) -> None:
+    """Lets these be the folders and names of ImageNet."""
+    sums = [hashlib.sha256(name.encode()).hexdigest()[:4] for name in names]
+    for key, value in (("folders", folders), ("names", names)):
+        found = hashlib.sha256("\n".join(value).encode()).hexdigest()
+        patch.setitem(facts.FACTS["imagenet"], f"{key}_sha256", found)
+    patch.setitem(facts.FACTS["imagenet"], "name_checks", " ".join(sums))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def small_sets() -> Iterator[pytest.MonkeyPatch]:
     """Lets the folders made here be whole data sets; a test of the true facts undoes it."""
     with pytest.MonkeyPatch.context() as patch:
         for task, count in MADE.items():
             patch.setitem(facts.FACTS[task], "class_count", count)
+        know(patch, ["n01440764", "n01443537"], ["tench", "goldfish"])
         yield patch
 
 
@@ -452,6 +463,54 @@ def test_names_that_could_be_a_wrong_head_are_refused(tmp_path, name, text, word
     with pytest.raises(InputError, match="expected") as caught:
         names_read(tmp_path / name, text)
     assert words in str(caught.value)
+
+
+@pytest.mark.usefixtures("true_facts")
+def test_imagenets_facts_are_of_clips_names():
+    known = facts.FACTS["imagenet"]
+    checks = known["name_checks"].split()
+    assert len(checks) == 1000 and len(known["names_sha256"]) == len(known["folders_sha256"]) == 64
+    some = {0: "tench", 4: "hammerhead shark", 7: "rooster", 134: "crane bird", 517: "construction crane"}
+    # CLIP's list has these two twice.
+    some |= {657: "missile", 744: "missile", 836: "sunglasses", 837: "sunglasses", 999: "toilet paper"}
+    for row, name in some.items():
+        assert checks[row] == hashlib.sha256(name.encode()).hexdigest()[:4], name
+
+
+def test_other_names_than_clips_are_refused(tmp_path, tiny_clip, capsys):
+    make_imagenet(tmp_path)
+    more = ("--only", "imagenet", "--imagenet-classes", str(tmp_path / "names.txt"))
+    for text, words in {
+        "tench\ngold fish\n": "'gold fish', name 2 (n01443537), is the first of 1 that are not CLIP's",
+        "goldfish\ntench\n": "'goldfish', name 1 (n01440764), is the first of 2 that are not CLIP's",
+        "tench\n\x1b[31mred\n": "'\\x1b[31mred', name 2",
+        "tench\nTench\n": "'Tench', name 2",
+    }.items():
+        (tmp_path / "names.txt").write_text(text)
+        line = refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, *more))
+        lines = text.splitlines()
+        found = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        assert words in line and f"found {found}" in line and facts.FACTS["imagenet"]["names_sha256"] in line
+    (tmp_path / "names.txt").write_text("tench\ngoldfish\n")
+    assert run(tmp_path, tmp_path / "out", tiny_clip, *more) == 0
+
+
+def test_names_are_refused_by_the_whole_where_no_line_tells(tmp_path, monkeypatch):
+    monkeypatch.setitem(facts.FACTS["imagenet"], "names_sha256", "0" * 64)
+    with pytest.raises(InputError, match=f"names.txt: expected imagenet_classes of CLIP's .*{'0' * 64}, found "):
+        expect_clips_names(tmp_path / "names.txt", ["tench", "goldfish"], FOLDERS[:2])
+
+
+@pytest.mark.parametrize(
+    ("folders", "words"), [(["0", "1"], "folder 0 is no WordNet number"), (FOLDERS[1:], "not the folders of ImageNet")]
+)
+def test_folders_that_are_not_imagenets_are_refused(tmp_path, tiny_clip, capsys, folders, words):
+    """Folders called 0 to 999 sort as 0, 1, 10: with a list of names alone, each label would have another's name."""
+    put_folders(tmp_path / "imagenet/val", folders, count=30)
+    (tmp_path / "names.txt").write_text("tench\ngoldfish\n")
+    more = ("--only", "imagenet", "--imagenet-classes", str(tmp_path / "names.txt"))
+    line = refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, *more))
+    assert words in line and "imagenet/val" in line
 
 
 def test_without_only_what_is_there_is_packed(tmp_path, tiny_clip, capsys):
