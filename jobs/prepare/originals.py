@@ -33,11 +33,25 @@ from splits import SPLIT_NAMES, VALIDATION_FRACTION, VALIDATION_MOST
 PIXELS_MOST = 256_000_000  # SUN397 holds scans of the size of posters
 
 
+MNIST_ROWS, MNIST_FIRST = 60_000, 36044  # the papers' code asserts this first train row of its split of MNIST
+
+
 def permutation(count: int) -> NDArray[np.int64]:
-    """The order from which the papers' random_split takes train, then validation (seed 0)."""
+    """The order from which the papers' random_split takes train, then validation (seed 0).
+
+    Raises InputError where this PyTorch draws otherwise than the papers', whatever the data set.
+    """
     import torch
 
-    return torch.randperm(count, generator=torch.Generator().manual_seed(0)).numpy()
+    def drawn(rows: int) -> NDArray[np.int64]:
+        return torch.randperm(rows, generator=torch.Generator().manual_seed(0)).numpy()
+
+    if (first := int(drawn(MNIST_ROWS)[0])) != MNIST_FIRST:
+        raise InputError(
+            f"torch {torch.__version__}: its seeded split of MNIST starts with train row {first}; expected "
+            f"{MNIST_FIRST}, as in the papers: another draw mixes their train and validation"
+        )
+    return drawn(count)
 
 
 def deal(layout: Layout) -> dict[str, Rows]:

@@ -322,6 +322,29 @@ def test_split_is_the_papers_own():
     assert [len(control[part].labels) for part in ("train", "validation", "test")] == [5_000, 5_000, 40_000]
 
 
+@pytest.mark.parametrize("count", [24, 60_000])
+def test_split_is_that_of_random_split(count):
+    import torch
+    from torch.utils.data import random_split
+
+    held = count // 10
+    rows = layouts.Rows(np.zeros((count, 1, 1), np.uint8), np.arange(count))
+    splits = originals.deal(layouts.Layout([], {"train": rows, "test": rows}))
+    seeded = torch.Generator().manual_seed(0)
+    parts = random_split(range(count), [count - min(held, 5000), min(held, 5000)], generator=seeded)
+    for part, subset in zip(("train", "validation"), parts, strict=True):
+        assert splits[part].labels.tolist() == list(subset.indices)
+
+
+def test_another_draw_than_the_papers_is_refused(tmp_path, tiny_clip, capsys, monkeypatch):
+    import torch
+
+    make_dtd(tmp_path)
+    monkeypatch.setattr(torch, "randperm", lambda count, generator: torch.arange(count))
+    line = refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, "--only", "dtd"))
+    assert "starts with train row 0; expected 36044" in line and torch.__version__ in line
+
+
 def test_imagenet_with_its_training_folder(tmp_path, tiny_clip, monkeypatch):
     make_imagenet(tmp_path)  # 30 a class in val
     names = ["n01440764", "n01443537"]
