@@ -76,7 +76,7 @@ def names_of(path: Path, folders: Sequence[str]) -> list[str]:
 
 
 def digest(lines: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def expect_folders(where: Path, folders: Sequence[str]) -> None:
@@ -101,7 +101,8 @@ def expect_clips_names(path: Path, names: Sequence[str], folders: Sequence[str])
     which = ""
     if other:
         first = other[0]
-        which = f"{names[first]!a:.80}, name {first + 1} ({folders[first]}), is the first of {len(other)} that are not CLIP's; "
+        what = f"{names[first]!a:.80}, name {first + 1} ({folders[first]})"
+        which = f"{what}, is the first of {len(other)} that are not CLIP's; "
     raise InputError(
         f"{path}: {which}expected imagenet_classes of CLIP's notebook Prompt_Engineering_for_ImageNet "
         f"(SHA-256 of the lines {known['names_sha256']}, found {digest(names)})"

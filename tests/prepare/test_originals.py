@@ -514,6 +514,9 @@ def test_other_names_than_clips_are_refused(tmp_path, tiny_clip, capsys):
         lines = text.splitlines()
         found = hashlib.sha256("\n".join(lines).encode()).hexdigest()
         assert words in line and f"found {found}" in line and facts.FACTS["imagenet"]["names_sha256"] in line
+    (tmp_path / "names.json").write_text('["tench", "\\ud800"]')  # half a character, which UTF-8 does not have
+    half = (*more[:3], str(tmp_path / "names.json"))
+    assert "name 2" in refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, *half))
     (tmp_path / "names.txt").write_text("tench\ngoldfish\n")
     assert run(tmp_path, tmp_path / "out", tiny_clip, *more) == 0
 
