@@ -160,10 +160,13 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
         found += _judged(run)
     if source.init == "random":
         found.append(
-            f"{OTHER_START}: ours is drawn as Hugging Face draws CLIP (patches and positions with deviation"
-            " 0.02, attention and MLP from normal distributions that narrow with the number of layers). The"
-            " paper's is open_clip's: it leaves patches, attention and MLP at PyTorch's own (Kaiming and"
-            " Xavier uniform, biases too) and draws positions with deviation 1/√width. So there is no"
+            f"{OTHER_START}: ours is drawn as Hugging Face draws CLIP: normal, biases 0, patches and"
+            " positions with deviation 0.02, the MLP's first layer 1/√(2 width), attention's output 1/√width;"
+            " queries, keys, values and the MLP's second layer narrow with the number of layers,"
+            " 1/√(2 width · layers). The paper's is open_clip's: positions normal with deviation 1/√width;"
+            " patches, attention and MLP as PyTorch draws them, whatever the number of layers: queries, keys"
+            " and values Xavier uniform, the others Kaiming uniform, biases 0 in attention and uniform in the"
+            " MLP. Class token and projection are alike, normal with deviation 1/√width. So there is no"
             " verdict."
         )
     return found

@@ -172,7 +172,9 @@ def test_a_random_start_is_held_against_table_3_alone(tmp_path: Path) -> None:
     # The paper's random start is open_clip's, ours Hugging Face's: no verdict, and the row says why.
     assert all(row["verdict"] is None and row["remark"] == "other initialisation" for row in mine)
     table = next(table for table in found if table.name == "table3")
-    assert any("open_clip" in note and "Hugging Face" in note for note in table.notes)
+    note = next(note for note in table.notes if "open_clip" in note and "Hugging Face" in note)
+    assert "values and the MLP's second layer narrow with the number of layers, 1/√(2 width · layers)" in note
+    assert "keys and values Xavier uniform" in note and "0 in attention and uniform in the MLP" in note
 
 
 def test_only_one_table_of_a_paper(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -331,3 +333,38 @@ def test_symmetric_divergence_is_drawn_where_it_is_known(schema2_folder: Path, e
         with Run(folder) as run:
             picture, _ = plates.drawn(plate, [run])
         assert picture is not None and sum(bool(axes.images) for axes in picture.axes) == 3 * rows
+
+
+def test_the_two_starts_are_as_the_note_says() -> None:
+    """Hugging Face's from transformers; open_clip's from the modules of PyTorch of which it is made."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    width, layers = 128, 3
+    config = transformers.CLIPVisionConfig(
+        hidden_size=width,
+        intermediate_size=4 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        image_size=64,
+    )
+    weights = transformers.CLIPVisionModelWithProjection(config).state_dict()
+    narrow = (2 * width * layers) ** -0.5
+    for part, deviation in {
+        "q_proj.weight": narrow,
+        "v_proj.weight": narrow,
+        "fc2.weight": narrow,
+        "fc1.weight": (2 * width) ** -0.5,
+        "out_proj.weight": width**-0.5,
+        "patch_embedding.weight": 0.02,
+        "visual_projection.weight": width**-0.5,
+    }.items():
+        name = next(name for name in weights if name.endswith(part))
+        assert weights[name].std().item() == pytest.approx(deviation, rel=0.05), part
+    assert all((value == 0).all() for name, value in weights.items() if name.endswith("bias"))
+    attention = torch.nn.MultiheadAttention(width, 2)
+    xavier = (6 / (3 * width + width)) ** 0.5
+    assert attention.in_proj_weight.abs().max().item() == pytest.approx(xavier, rel=0.01)
+    assert attention.out_proj.weight.abs().max().item() == pytest.approx(width**-0.5, rel=0.01)
+    assert (attention.in_proj_bias == 0).all() and (attention.out_proj.bias == 0).all()
+    assert torch.nn.Linear(width, 4 * width).bias.std() > 0

@@ -135,8 +135,8 @@ def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
         type=Path,
         metavar="FILE",
         help="ImageNet's class names in the order of its folders: a name a line, lines 'n01440764 tench', or JSON "
-        '(["tench", …], {"n01440764": "tench", …} or {"0": ["n01440764", "tench"], …}). The papers use the names of '
-        "CLIP's notebook Prompt_Engineering_for_ImageNet",
+        '(["tench", …], {"n01440764": "tench", …} or {"0": ["n01440764", "tench"], …}). Taken are the names of '
+        "CLIP's notebook Prompt_Engineering_for_ImageNet, as in the papers, and no others",
     )
 
 

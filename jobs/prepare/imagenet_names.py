@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ImageNet's class names, from the several files in which people have them, to the folders that are there."""
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from errors import InputError, shown
+from facts import FACTS
 
 WORDNET = re.compile(r"n\d{8}")  # how ImageNet's folders are named
 NAMED = re.compile(r"(\S+)[\s,:]+(?:\d+\s+)?(\S.*)")  # a folder, its number in some lists, its name
@@ -36,7 +38,7 @@ def named_entries(table: Any, folders: Sequence[str]) -> Iterator[tuple[str | No
 def names_of(path: Path, folders: Sequence[str]) -> list[str]:
     """Class names in the order of the folders, from lines or JSON.
 
-    Where entries say which folder they are for, they are matched by it, for the folders may be a part of ImageNet's.
+    Where entries say which folder they are for, they are matched by it, for a list may name more of ImageNet.
     Only where none does, there must be one for each folder, in their order.
     """
     wanted = f"{len(folders)} names: one a line, a JSON list, or a JSON object from folder or number to name"
@@ -71,3 +73,37 @@ def names_of(path: Path, folders: Sequence[str]) -> list[str]:
         if folder not in known:
             raise InputError(f"{path}: names {len(known)} folders, but not {folder}; expected {wanted}")
     return [" ".join(known[folder].replace("_", " ").split()) for folder in folders]
+
+
+def digest(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def expect_folders(where: Path, folders: Sequence[str]) -> None:
+    """Refuse folders whose order is not that of the names, as that of folders called 0 to 999 is not."""
+    expected = FACTS["imagenet"]["folders_sha256"]
+    if digest(folders) != expected:
+        odd = next((name for name in folders if not WORDNET.fullmatch(name)), None)
+        what = f"folder {shown(odd)} is no WordNet number" if odd else "not the folders of ImageNet's 1000 classes"
+        raise InputError(
+            f"{where}: {what}; expected n01440764 to n15075141 (SHA-256 of the sorted names {expected}, "
+            f"found {digest(folders)})"
+        )
+
+
+def expect_clips_names(path: Path, names: Sequence[str], folders: Sequence[str]) -> None:
+    """Refuse other names than CLIP's, with which the papers make the control task's head: others are another head."""
+    known = FACTS["imagenet"]
+    if digest(names) == known["names_sha256"]:
+        return
+    checks = known["name_checks"].split()
+    other = [row for row, (name, check) in enumerate(zip(names, checks, strict=True)) if digest([name])[:4] != check]
+    which = ""
+    if other:
+        first = other[0]
+        what = f"{names[first]!a:.80}, name {first + 1} ({folders[first]})"
+        which = f"{what}, is the first of {len(other)} that are not CLIP's; "
+    raise InputError(
+        f"{path}: {which}expected imagenet_classes of CLIP's notebook Prompt_Engineering_for_ImageNet "
+        f"(SHA-256 of the lines {known['names_sha256']}, found {digest(names)})"
+    )

@@ -8,7 +8,6 @@ Nothing is decoded here: a layout gives labels, and for each row a file or a sma
 import csv
 import math
 import os
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errors import InputError
+from facts import FACTS, expect_classes
 from formats import read_idx, unpacked_most
-from imagenet_names import names_of
+from imagenet_names import expect_clips_names, expect_folders, names_of
 
-FACTS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "originals.toml").read_text())
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
 CONTROL = "imagenet"
 CONTROL_TRAIN = 5000  # pictures: regimes that take any take penalty_batch a step, 16 in the papers
@@ -126,7 +125,9 @@ def read_mat(path: Path, names: Sequence[str], squeeze: bool) -> list[NDArray[An
 
 def cars(root: Path) -> Layout:
     base = need(root / "stanford_cars", "stanford_cars/{cars_train,cars_test,devkit}")
-    names = np.atleast_1d(read_mat(base / "devkit/cars_meta.mat", ["class_names"], True)[0]).tolist()
+    meta = base / "devkit/cars_meta.mat"
+    names = np.atleast_1d(read_mat(meta, ["class_names"], True)[0]).tolist()
+    expect_classes("cars", len(names), meta)
 
     def annotated(path: Path, folder: Path) -> Rows:
         table = np.atleast_1d(read_mat(path, ["annotations"], True)[0])
@@ -148,6 +149,7 @@ def cars(root: Path) -> Layout:
 
 def dtd(root: Path) -> Layout:
     classes, rows = split_folders(root / "dtd", {"train": "train", "test": "val"})  # the papers test on val
+    expect_classes("dtd", len(classes), root / "dtd/train")
     return Layout(spaced(classes), rows)
 
 
@@ -158,6 +160,7 @@ def eurosat(root: Path) -> Layout:
     for name in classes:
         if name not in names:
             raise InputError(f"{base / 'train' / name}: no class of EuroSAT; expected {', '.join(names)}")
+    expect_classes("eurosat", len(classes), base / "train")
     return Layout([names[name] for name in classes], rows)
 
 
@@ -174,6 +177,7 @@ def gtsrb(root: Path) -> Layout:
     folders = class_folders(training)
     train = folder_rows(training, folders, {".ppm"})
     train.labels = np.array([number(name, training / name) for name in folders], np.int64)[train.labels]
+    expect_classes("gtsrb", len(np.unique(train.labels)), training)
     table = need(base / "GT-final_test.csv", "the labels of Final_Test, with columns Filename;ClassId")
     paths: list[str] = []
     labels: list[int] = []
@@ -199,7 +203,9 @@ def mnist(root: Path) -> Layout:
         images, labels = arrays
         return checked(images, labels, base / f"{prefix}-images-idx3-ubyte", (3,))
 
-    return Layout(DIGITS, {"train": part("train"), "test": part("t10k")})
+    splits = {"train": part("train"), "test": part("t10k")}
+    expect_classes("mnist", len(np.unique(splits["train"].labels)), base)
+    return Layout(DIGITS, splits)
 
 
 def checked(images: NDArray[Any], labels: NDArray[Any], where: Path, dimensions: tuple[int, ...]) -> Rows:
@@ -221,13 +227,16 @@ def svhn(root: Path) -> Layout:
         digits = np.where(digits == 10, 0, digits)  # the file calls zero 10
         return checked(images.transpose(3, 0, 1, 2), digits, path, (4,))
 
-    return Layout(DIGITS, {"train": part("train_32x32.mat"), "test": part("test_32x32.mat")})
+    splits = {"train": part("train_32x32.mat"), "test": part("test_32x32.mat")}
+    expect_classes("svhn", len(np.unique(splits["train"].labels)), root / "svhn")
+    return Layout(DIGITS, splits)
 
 
 def resisc45(root: Path) -> Layout:
     base = root / "resisc45"
     folder = base / "NWPU-RESISC45"
     classes = class_folders(folder)
+    expect_classes("resisc45", len(classes), folder)
     everything = folder_rows(folder, classes)
     row_of = {os.path.basename(path): row for row, path in enumerate(everything.items)}
 
@@ -245,6 +254,7 @@ def resisc45(root: Path) -> Layout:
 
 def sun397(root: Path) -> Layout:
     classes, rows = split_folders(root / "sun397", {"train": "train", "test": "val"})
+    expect_classes("sun397", len(classes), root / "sun397/train")
     return Layout(spaced([name[2:] for name in classes]), rows)  # "a_abbey": a letter's folder, then the name
 
 
@@ -258,12 +268,15 @@ def imagenet(root: Path, names_file: Path | None) -> Layout:
     base = root / CONTROL
     test = "val_in_folder" if (base / "val_in_folder").exists() else "val"
     classes = class_folders(base / test)
+    expect_classes(CONTROL, len(classes), base / test)
+    expect_folders(base / test, classes)
     if names_file is None:
         raise InputError(
             f"{base / test}: its folders are named by number; expected --imagenet-classes FILE, a name a line in "
             "their order"
         )
     names = names_of(names_file, classes)  # first: listing the training folder takes long
+    expect_clips_names(names_file, names, classes)
     if not (base / "train").exists():
         return Layout(
             names,

@@ -23,6 +23,7 @@ import layouts
 import packed
 from build import Say, already_built
 from errors import InputError
+from facts import FACTS
 from formats import read_npz
 from layouts import CONTROL, LAYOUTS, PLACES, Layout, Rows
 from minilm import unit_rows
@@ -32,11 +33,25 @@ from splits import SPLIT_NAMES, VALIDATION_FRACTION, VALIDATION_MOST
 PIXELS_MOST = 256_000_000  # SUN397 holds scans of the size of posters
 
 
+MNIST_ROWS, MNIST_FIRST = 60_000, 36044  # the papers' code asserts this first train row of its split of MNIST
+
+
 def permutation(count: int) -> NDArray[np.int64]:
-    """The order from which the papers' random_split takes train, then validation (seed 0)."""
+    """The order from which the papers' random_split takes train, then validation (seed 0).
+
+    Raises InputError where this PyTorch draws otherwise than the papers', whatever the data set.
+    """
     import torch
 
-    return torch.randperm(count, generator=torch.Generator().manual_seed(0)).numpy()
+    def drawn(rows: int) -> NDArray[np.int64]:
+        return torch.randperm(rows, generator=torch.Generator().manual_seed(0)).numpy()
+
+    if (first := int(drawn(MNIST_ROWS)[0])) != MNIST_FIRST:
+        raise InputError(
+            f"torch {torch.__version__}: its seeded split of MNIST starts with train row {first}; expected "
+            f"{MNIST_FIRST}, as in the papers: another draw mixes their train and validation"
+        )
+    return drawn(count)
 
 
 def deal(layout: Layout) -> dict[str, Rows]:
@@ -80,7 +95,7 @@ def stream(rows: Rows, size: int) -> packed.Stream:
 
 # What decides which bytes are written; packages' versions apart
 CODE = ("originals.py", "originals.toml", "layouts.py", "imagenet_names.py", "picture.py", "packed.py", "splits.py")
-CODE += ("clip_text.py", "minilm.py", "formats.py")
+CODE += ("clip_text.py", "facts.py", "minilm.py", "formats.py")
 
 
 def stamp(path: str | os.PathLike[str]) -> str:
@@ -183,7 +198,7 @@ def prepare(options: argparse.Namespace, say: Say) -> None:
 
 
 def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> str:
-    facts = layouts.FACTS[task]
+    facts = FACTS[task]
     layout = layouts.imagenet(root, options.imagenet_classes) if task == CONTROL else LAYOUTS[task](root)
     splits = deal(layout)
     path = options.out / f"{task}.h5"

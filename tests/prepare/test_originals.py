@@ -3,11 +3,13 @@
 """The papers' sets from small folders of the same layout: splits, labels, names, pictures, and what bad input says."""
 
 import gzip
+import hashlib
 import json
 import os
 import struct
+import tomllib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import h5py
@@ -16,12 +18,13 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
+import facts
 import layouts
 import originals
 import picture as picture_module
 from command import main
 from errors import InputError
-from imagenet_names import names_of
+from imagenet_names import expect_clips_names, names_of
 from picture import centre_crop
 
 SIZE = 16
@@ -159,6 +162,47 @@ TEMPLATES = {
 }
 
 
+CLASSES = {  # of the papers' tables, and of those of the sets' authors
+    "cars": 196,
+    "dtd": 47,
+    "eurosat": 10,
+    "gtsrb": 43,
+    "mnist": 10,
+    "resisc45": 45,
+    "sun397": 397,
+    "svhn": 10,
+    "imagenet": 1000,
+}
+MADE = {task: 10 if task in ("mnist", "svhn") else 2 for task in CLASSES}  # by the functions above
+
+
+def know(patch: pytest.MonkeyPatch, folders: list[str], names: list[str]) -> None:
+    """Lets these be the folders and names of ImageNet."""
+    sums = [hashlib.sha256(name.encode()).hexdigest()[:4] for name in names]
+    for key, value in (("folders", folders), ("names", names)):
+        found = hashlib.sha256("\n".join(value).encode()).hexdigest()
+        patch.setitem(facts.FACTS["imagenet"], f"{key}_sha256", found)
+    patch.setitem(facts.FACTS["imagenet"], "name_checks", " ".join(sums))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_sets() -> Iterator[pytest.MonkeyPatch]:
+    """Lets the folders made here be whole data sets; a test of the true facts undoes it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for task, count in MADE.items():
+            patch.setitem(facts.FACTS[task], "class_count", count)
+        know(patch, ["n01440764", "n01443537"], ["tench", "goldfish"])
+        yield patch
+
+
+@pytest.fixture
+def true_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = tomllib.loads((Path(facts.__file__).parent / "originals.toml").read_text())
+    for task, known in whole.items():
+        for name, value in known.items():
+            monkeypatch.setitem(facts.FACTS[task], name, value)
+
+
 def run(root: Path, out: Path, clip: Path | str, *more: str) -> int:
     arguments = ["--data-location", str(root), "--out", str(out), "--image-size", str(SIZE)]
     return main(["originals", *arguments, "--text-model", str(clip), *more])
@@ -174,14 +218,51 @@ def packed_all(tmp_path_factory, tiny_clip) -> Path:
 
 
 def test_facts_are_whole():
-    assert {task: len(facts["templates"]) for task, facts in layouts.FACTS.items()} == TEMPLATES
-    for facts in layouts.FACTS.values():
-        assert len(set(facts["templates"])) == len(facts["templates"])
-        assert all(template.count("{}") == 1 for template in facts["templates"])
-        assert facts["title"] and facts["source"]
+    assert {task: len(known["templates"]) for task, known in layouts.FACTS.items()} == TEMPLATES
+    for known in layouts.FACTS.values():
+        assert len(set(known["templates"])) == len(known["templates"])
+        assert all(template.count("{}") == 1 for template in known["templates"])
+        assert known["title"] and known["source"]
     assert len(set(layouts.FACTS["gtsrb"]["classes"])) == 43
     assert len(layouts.FACTS["eurosat"]["names"]) == 10
     assert set(layouts.PLACES) == set(TEMPLATES) == {*layouts.LAYOUTS, "imagenet"}
+
+
+@pytest.mark.usefixtures("true_facts")
+def test_another_number_of_classes_is_refused(tmp_path, tiny_clip, capsys):
+    for make in MAKE.values():
+        make(tmp_path)
+    labels = tmp_path / "MNIST/raw/train-labels-idx1-ubyte.gz"
+    labels.write_bytes(gzip.compress(idx(np.arange(30, dtype=np.uint8) % 9)))
+    path = tmp_path / "svhn/train_32x32.mat"
+    savemat(path, {"X": np.zeros((4, 4, 3, 18), np.uint8), "y": np.arange(18)[:, None] % 9 + 1})
+    for task, expected in CLASSES.items():
+        found = 9 if task in ("mnist", "svhn") else MADE[task]
+        code = run(tmp_path, tmp_path / "out", tiny_clip, "--only", task, "--imagenet-classes", str(tmp_path / "n"))
+        line = refused(capsys, tmp_path / "out", code)
+        assert f"{task} has {found} classes here; expected {expected}" in line and str(tmp_path) in line
+
+
+@pytest.mark.usefixtures("true_facts")
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_sets_own_number_of_classes_is_taken(tmp_path, more):
+    def touch(folder: Path, classes: int, suffix: str = "jpg") -> None:
+        for row in range(classes):
+            (folder / f"{row:05d}").mkdir(parents=True)
+            (folder / f"{row:05d}/p{row}.{suffix}").touch()
+
+    for task, parts in (("dtd", ("train", "val")), ("sun397", ("train", "val"))):
+        for part in parts:
+            touch(tmp_path / task / part, CLASSES[task] + more)
+    touch(tmp_path / "resisc45/NWPU-RESISC45", 45 + more)
+    for part in ("train", "test"):
+        (tmp_path / f"resisc45/resisc45-{part}.txt").write_text("p0.jpg")
+    for task in ("dtd", "sun397", "resisc45"):
+        if more:
+            with pytest.raises(InputError, match=f"{task} has {CLASSES[task] + 1} classes here"):
+                layouts.LAYOUTS[task](tmp_path)
+        else:
+            assert len(layouts.LAYOUTS[task](tmp_path).class_names) == CLASSES[task]
 
 
 @pytest.mark.parametrize("task", MAKE)
@@ -239,6 +320,29 @@ def test_split_is_the_papers_own():
     assert [len(splits[part].labels) for part in ("train", "validation")] == [55_000, 5_000]
     control = originals.deal(layouts.Layout([], {"test": rows.take(np.arange(50_000))}))
     assert [len(control[part].labels) for part in ("train", "validation", "test")] == [5_000, 5_000, 40_000]
+
+
+@pytest.mark.parametrize("count", [24, 60_000])
+def test_split_is_that_of_random_split(count):
+    import torch
+    from torch.utils.data import random_split
+
+    held = count // 10
+    rows = layouts.Rows(np.zeros((count, 1, 1), np.uint8), np.arange(count))
+    splits = originals.deal(layouts.Layout([], {"train": rows, "test": rows}))
+    seeded = torch.Generator().manual_seed(0)
+    parts = random_split(range(count), [count - min(held, 5000), min(held, 5000)], generator=seeded)
+    for part, subset in zip(("train", "validation"), parts, strict=True):
+        assert splits[part].labels.tolist() == list(subset.indices)
+
+
+def test_another_draw_than_the_papers_is_refused(tmp_path, tiny_clip, capsys, monkeypatch):
+    import torch
+
+    make_dtd(tmp_path)
+    monkeypatch.setattr(torch, "randperm", lambda count, generator: torch.arange(count))
+    line = refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, "--only", "dtd"))
+    assert "starts with train row 0; expected 36044" in line and torch.__version__ in line
 
 
 def test_imagenet_with_its_training_folder(tmp_path, tiny_clip, monkeypatch):
@@ -382,6 +486,57 @@ def test_names_that_could_be_a_wrong_head_are_refused(tmp_path, name, text, word
     with pytest.raises(InputError, match="expected") as caught:
         names_read(tmp_path / name, text)
     assert words in str(caught.value)
+
+
+@pytest.mark.usefixtures("true_facts")
+def test_imagenets_facts_are_of_clips_names():
+    known = facts.FACTS["imagenet"]
+    checks = known["name_checks"].split()
+    assert len(checks) == 1000 and len(known["names_sha256"]) == len(known["folders_sha256"]) == 64
+    some = {0: "tench", 4: "hammerhead shark", 7: "rooster", 134: "crane bird", 517: "construction crane"}
+    # CLIP's list has these two twice.
+    some |= {657: "missile", 744: "missile", 836: "sunglasses", 837: "sunglasses", 999: "toilet paper"}
+    for row, name in some.items():
+        assert checks[row] == hashlib.sha256(name.encode()).hexdigest()[:4], name
+
+
+def test_other_names_than_clips_are_refused(tmp_path, tiny_clip, capsys):
+    make_imagenet(tmp_path)
+    more = ("--only", "imagenet", "--imagenet-classes", str(tmp_path / "names.txt"))
+    for text, words in {
+        "tench\ngold fish\n": "'gold fish', name 2 (n01443537), is the first of 1 that are not CLIP's",
+        "goldfish\ntench\n": "'goldfish', name 1 (n01440764), is the first of 2 that are not CLIP's",
+        "tench\n\x1b[31mred\n": "'\\x1b[31mred', name 2",
+        "tench\nTench\n": "'Tench', name 2",
+    }.items():
+        (tmp_path / "names.txt").write_text(text)
+        line = refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, *more))
+        lines = text.splitlines()
+        found = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        assert words in line and f"found {found}" in line and facts.FACTS["imagenet"]["names_sha256"] in line
+    (tmp_path / "names.json").write_text('["tench", "\\ud800"]')  # half a character, which UTF-8 does not have
+    half = (*more[:3], str(tmp_path / "names.json"))
+    assert "name 2" in refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, *half))
+    (tmp_path / "names.txt").write_text("tench\ngoldfish\n")
+    assert run(tmp_path, tmp_path / "out", tiny_clip, *more) == 0
+
+
+def test_names_are_refused_by_the_whole_where_no_line_tells(tmp_path, monkeypatch):
+    monkeypatch.setitem(facts.FACTS["imagenet"], "names_sha256", "0" * 64)
+    with pytest.raises(InputError, match=f"names.txt: expected imagenet_classes of CLIP's .*{'0' * 64}, found "):
+        expect_clips_names(tmp_path / "names.txt", ["tench", "goldfish"], FOLDERS[:2])
+
+
+@pytest.mark.parametrize(
+    ("folders", "words"), [(["0", "1"], "folder 0 is no WordNet number"), (FOLDERS[1:], "not the folders of ImageNet")]
+)
+def test_folders_that_are_not_imagenets_are_refused(tmp_path, tiny_clip, capsys, folders, words):
+    """Folders called 0 to 999 sort as 0, 1, 10: with a list of names alone, each label would have another's name."""
+    put_folders(tmp_path / "imagenet/val", folders, count=30)
+    (tmp_path / "names.txt").write_text("tench\ngoldfish\n")
+    more = ("--only", "imagenet", "--imagenet-classes", str(tmp_path / "names.txt"))
+    line = refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, *more))
+    assert words in line and "imagenet/val" in line
 
 
 def test_without_only_what_is_there_is_packed(tmp_path, tiny_clip, capsys):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import facts
 import packed
 from command import main
 from stopping import Stopped, stoppable
@@ -25,7 +26,9 @@ PREPARE = Path(__file__).resolve().parents[2] / "jobs/prepare"
 SLOWLY = f"""
 import sys, time
 sys.path.insert(0, {str(PREPARE)!r})
-import command, originals, picture
+import command, facts, originals, picture
+for each in ("dtd", "sun397"):
+    facts.FACTS[each]["class_count"] = 2
 quick = originals.render
 picture.BLOCK = 1
 def slow(item, size):
@@ -38,7 +41,9 @@ sys.exit(command.main(sys.argv[1:]))
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for task in ("dtd", "sun397"):
+        monkeypatch.setitem(facts.FACTS[task], "class_count", 2)
     for task, part in (("dtd", "train"), ("dtd", "val"), ("sun397", "train"), ("sun397", "val")):
         for name in ("a_one", "a_two"):
             (tmp_path / task / part / name).mkdir(parents=True)

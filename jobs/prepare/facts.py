@@ -1,0 +1,18 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of the papers' data sets beforehand, from originals.toml, and checks against it."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from errors import InputError
+
+FACTS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "originals.toml").read_text())
+
+
+def expect_classes(task: str, found: int, where: Path) -> None:
+    """Refuse a part of a data set, or a folder too many: accuracies would be of another task."""
+    expected = FACTS[task]["class_count"]
+    if found != expected:
+        raise InputError(f"{where}: {task} has {found} classes here; expected {expected}")
