@@ -60,6 +60,11 @@ double Keys::real(const char* key, double fallback) const {
   return value.get<double>();
 }
 
+void Keys::require_zero(const char* key, const std::string& reason) const {
+  if (!json_.contains(key) || (json_[key].is_number() && json_[key].get<double>() == 0)) return;
+  refuse(std::string(key) + " is " + json_[key].dump() + "; expected 0: " + reason);
+}
+
 std::string Keys::word(const char* key, const std::string& fallback) const {
   if (!json_.contains(key)) return fallback;
   if (!json_[key].is_string()) refuse(std::string(key) + " is " + json_[key].dump() + "; expected text");

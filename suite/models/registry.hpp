@@ -29,6 +29,8 @@ class Keys {
   /// Above 0, at most 10⁶.
   double real(const char* key, double fallback) const;
   std::string word(const char* key, const std::string& fallback) const;
+  /// 0 or absent, for the reason given.
+  void require_zero(const char* key, const std::string& reason) const;
   [[noreturn]] void refuse(const std::string& problem) const;
 
  private:

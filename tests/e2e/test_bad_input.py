@@ -177,6 +177,7 @@ def test_a_random_start_beyond_all_memory(own: World, tmp_path: Path, shape: dic
     ("num_hidden_layers", 10**6, "an integer from 1 to 10000"),  # half a minute for their names alone
     ("hidden_act", 3, "expected text"),
     ("layer_norm_eps", 1e300, "a positive number of at most"),
+    ("attention_dropout", 0.1, "expected 0: f(x; θ) is a pure function"),
     ("hidden_size", "24", "an integer from 1 to 1000000"),
     ("num_attention_heads", 5, "not a multiple"),
 ])

@@ -192,6 +192,7 @@ std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& given, const std
   config.epsilon = keys.real("layer_norm_eps", config.epsilon);
   config.initializer_range = keys.real("initializer_range", config.initializer_range);
   config.initializer_factor = keys.real("initializer_factor", config.initializer_factor);
+  keys.require_zero("attention_dropout", "f(x; θ) is a pure function, trained without dropout");
   const auto activation = keys.word("hidden_act", "quick_gelu");
   if (activation != "quick_gelu" && activation != "gelu")
     keys.refuse("hidden_act is '" + activation + "'; expected quick_gelu or gelu");
