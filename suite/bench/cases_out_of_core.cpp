@@ -17,7 +17,6 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
-#include "suite/error.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/study/study.hpp"

@@ -93,9 +93,6 @@ class SingleTask final : public Experiment {
   }
 
  private:
-
-  static std::string prefix_of(Split split) { return split == Split::test ? "" : "validation_"; }
-
   /// Three numbers, the rows of both samples, and bits.
   Tally measured() const {
     const auto bytes = 2 * study::bytes_of_bits(points());

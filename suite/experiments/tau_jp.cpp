@@ -58,7 +58,7 @@ class TauJp final : public Experiment {
       }
       const auto group = "/tau_jp/" + name;
       for (const auto split : {Split::test, Split::validation}) {
-        const std::string prefix = split == Split::test ? "" : "validation_";
+        const auto prefix = prefix_of(split);
         place(out, done, group + "/" + prefix + "value", store::Element::float64, {tasks, tasks}, {"task", "task"},
               boxes, prefix + "tau_jp");
         if (study_.tasks.has_control()) {
@@ -97,9 +97,8 @@ class TauJp final : public Experiment {
     const auto& tasks = study_.tasks;
     const auto tau = study_.vectors.vector(name, t);
     store::TensorFile file;
-    const std::map<Split, std::string> prefixes = {{Split::test, ""}, {Split::validation, "validation_"}};
     std::map<Split, at::Tensor> values;
-    for (const auto& [split, prefix] : prefixes)
+    for (const auto split : {Split::test, Split::validation})
       values[split] = study_.sums({static_cast<std::int64_t>(tasks.with_control())});
     for (std::size_t b = 0; b < tasks.with_control(); ++b) {
       each_split(b, context, file, study_.first_changed_stage(name), [&](const models::Batch& x) {
@@ -112,9 +111,9 @@ class TauJp final : public Experiment {
       context.progress(static_cast<double>(b + 1) / static_cast<double>(tasks.with_control()), tasks.name(b));
     }
     const auto count = static_cast<std::int64_t>(tasks.size());
-    for (const auto& [split, prefix] : prefixes) {
-      file.tensors[prefix + "tau_jp"] = values.at(split).narrow(0, 0, count);
-      if (tasks.has_control()) file.tensors[prefix + "tau_jp_control"] = values.at(split)[count];
+    for (const auto& [split, value] : values) {
+      file.tensors[prefix_of(split) + "tau_jp"] = value.narrow(0, 0, count);
+      if (tasks.has_control()) file.tensors[prefix_of(split) + "tau_jp_control"] = value[count];
     }
     return file;
   }

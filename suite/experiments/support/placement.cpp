@@ -60,6 +60,10 @@ void put_points(store::ResultsWriter& out, const std::string& path, const at::Te
 
 bool fits_attribute(const at::Tensor& counts) { return all_equal(counts) || counts.nbytes() <= 64'000; }
 
+std::string prefix_of(study::Split split) {
+  return split == study::Split::test ? "" : std::string(study::split_name(split)) + "_";
+}
+
 at::Tensor sample_sizes(const Study& study, study::Split split, std::int64_t n) {
   auto sizes = at::empty({static_cast<std::int64_t>(study.tasks.size())}, at::kLong);
   for (const auto t : study.tasks.all())

@@ -29,6 +29,9 @@ void put_points(store::ResultsWriter& out, const std::string& path, const at::Te
 /// 4,000 pairs of tasks whose splits differ in size it does not; their bits are left out then.
 bool fits_attribute(const at::Tensor& counts);
 
+/// What names of test and of validation numbers begin with where the test's are the plain ones: "", "validation_".
+std::string prefix_of(study::Split split);
+
 /// int64 [T]: how many points each task's sample has.
 at::Tensor sample_sizes(const Study& study, study::Split split, std::int64_t n);
 
