@@ -36,7 +36,7 @@ struct Use {
     scale,        ///< y = x ⊙ w + …:                Σ_tokens dy ⊙ x
     channel_sum,  ///< as sum, for y [n, channels, h, w]
     channel_scale,
-    whole,  ///< y = x + p, p [places, d]:     dy itself, zero beyond the places that are used
+    whole,  ///< y = x + p[first …], p [places, d]: dy itself, zero at the places that are not used
     token   ///< p is the first token:         dy's first row
   };
   Form form;
@@ -44,6 +44,7 @@ struct Use {
   at::Tensor input;    ///< x, where the form needs it
   at::Tensor places;   ///< i, int64: [n, tokens] of a lookup, [C] of rows
   std::size_t output;  ///< index into Tape::outputs
+  std::int64_t first = 0;  ///< of whole: the first place that is used
 };
 
 struct Tape {

@@ -49,8 +49,8 @@ struct BatchStatistics {
   T add(const T& x, const T& y);                                                                      \
   /** [n, tokens, d] → [n, tokens + 1, d] with `token` [d] first */                                 \
   T prepend_token(const T& token, const T& x);                                                        \
-  /** x [n, tokens, d] + the first rows of position [at least tokens, d] */                           \
-  T add_position(const T& x, const T& position);                                                      \
+  /** x [n, tokens, d] + the rows of position [at least first + tokens, d] from `first` on */         \
+  T add_position(const T& x, const T& position, std::int64_t first = 0);                              \
   /** [n, tokens, d] → its first token [n, d] */                                                    \
   T first_token(const T& x);                                                                          \
   /** Σ over tokens of weights [n, tokens] times x [n, tokens, d]: [n, d] */                         \

@@ -67,7 +67,10 @@ at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Ten
       return places_of(dy * use.input).sum(1);
     case Form::whole: {
       const auto used = dy.reshape({n, -1});
-      return used.size(1) == block.count ? used : at::constant_pad_nd(used, {0, block.count - used.size(1)});
+      const auto before = use.first * dy.size(-1);
+      return used.size(1) == block.count
+                 ? used
+                 : at::constant_pad_nd(used, {before, block.count - before - used.size(1)});
     }
     case Form::token:
       return dy.select(1, 0);

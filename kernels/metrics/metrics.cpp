@@ -5,19 +5,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <sstream>
-#include <stdexcept>
+#include "kernels/require.hpp"
 
 namespace taugrid::metrics {
 namespace {
-
-template <class... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (condition) return;
-  std::ostringstream message;
-  (message << ... << parts);
-  throw std::invalid_argument(message.str());
-}
 
 void check_logits(const at::Tensor& logits) {
   require(logits.defined() && logits.is_floating_point(), "logits are not floating point");
@@ -35,13 +26,6 @@ void check_same(const at::Tensor& a, const at::Tensor& b, const char* name) {
   require(a.sizes() == b.sizes(), name, " differ in shape: ", a.sizes(), " and ", b.sizes());
 }
 
-void check_features(const at::Tensor& a, const at::Tensor& b) {
-  require(a.defined() && b.defined() && a.is_floating_point() && b.is_floating_point(),
-          "features are not floating point");
-  require(a.dim() >= 2, "features are ", a.sizes(), ", expected [N, ...]");
-  check_same(a, b, "features");
-}
-
 void check_labelled(const at::Tensor& logits, const at::Tensor& labels) {
   check_logits(logits);
   check_labels(labels, "labels");
@@ -49,10 +33,6 @@ void check_labelled(const at::Tensor& logits, const at::Tensor& labels) {
 }
 
 at::Tensor log_probabilities(const at::Tensor& logits) { return at::log_softmax(logits, 1, at::kDouble); }
-
-at::Tensor flattened(const at::Tensor& features) { return features.flatten(1).to(at::kDouble); }
-
-at::Tensor row_dot(const at::Tensor& a, const at::Tensor& b) { return (a * b).sum(1); }
 
 }  // namespace
 
@@ -134,21 +114,6 @@ at::Tensor kl_sums(const at::Tensor& logits_p, const at::Tensor& logits_q) {
     return at::where(of.eq(0), 0.0, of * (log_of - log_to)).sum();
   };
   return at::stack({divergence(log_p, log_q), divergence(log_q, log_p)});
-}
-
-at::Tensor feature_cosine(const at::Tensor& a, const at::Tensor& b) {
-  const at::NoGradGuard no_grad;
-  check_features(a, b);
-  const at::Tensor x = flattened(a), y = flattened(b);
-  return row_dot(x, y) / (row_dot(x, x).sqrt() * row_dot(y, y).sqrt());
-}
-
-// ‖f‖·cos(f,m)/‖m‖ = ⟨f,m⟩/‖m‖².
-at::Tensor feature_coefficient(const at::Tensor& of_average, const at::Tensor& average) {
-  const at::NoGradGuard no_grad;
-  check_features(of_average, average);
-  const at::Tensor f = flattened(of_average), m = flattened(average);
-  return row_dot(f, m) / row_dot(m, m);
 }
 
 }  // namespace taugrid::metrics

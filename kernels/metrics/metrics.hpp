@@ -3,7 +3,7 @@
 // What is measured on a model's outputs. Batches give sums, not means, so that batches and shards add up; the
 // arithmetic is double whatever the outputs' dtype, since the grids compare nearly equal models.
 //
-// N examples, C classes. Logits and features: floating point, on any device; labels and predictions:
+// N examples, C classes. Logits: floating point, on any device; labels and predictions:
 // integers, on the same. Results stay on that device, so that the host need not wait for each; counts are
 // int64 [], sums and shares float64 []. All throw std::invalid_argument for shapes or dtypes other than those
 // given. No gradient is recorded.
@@ -51,13 +51,5 @@ at::Tensor disagreements(const at::Tensor& predictions_a, const at::Tensor& pred
 /// p, q [N,C]: the distance of the representation-level ξ (paper 4). +∞ where the second rules out what the
 /// first allows. The mean of both is the symmetric divergence of that paper's authors' code.
 at::Tensor kl_sums(const at::Tensor& logits_p, const at::Tensor& logits_q);
-
-/// cos(a[n], b[n]) of features [N,…], each example's flattened: float64 [N] (paper 5). NaN where a feature is
-/// zero: the angle is undefined.
-at::Tensor feature_cosine(const at::Tensor& a, const at::Tensor& b);
-
-/// ‖f[n]‖·cos(f[n], m[n]) / ‖m[n]‖, with f the feature of the averaged weights and m the average of the
-/// features, both [N,…]: float64 [N] (paper 5). 1 where cross-task linearity holds; NaN where m is zero.
-at::Tensor feature_coefficient(const at::Tensor& of_average, const at::Tensor& average);
 
 }  // namespace taugrid::metrics

@@ -38,34 +38,34 @@ Counted prepend_token(const Counted&, const Counted& x) {
 
 namespace {
 
-/// The rows of `position` that x has tokens for.
-at::Tensor first_rows(const at::Tensor& position, const at::Tensor& x) {
-  return position.size(0) == x.size(1) ? position : position.narrow(0, 0, x.size(1));
+/// The rows of `position` that x has tokens for, from `first` on.
+at::Tensor rows_for(const at::Tensor& x, const at::Tensor& position, std::int64_t first) {
+  return first == 0 && position.size(0) == x.size(1) ? position : position.narrow(0, first, x.size(1));
 }
 
 }  // namespace
 
-at::Tensor add_position(const at::Tensor& x, const at::Tensor& position) {
-  return x + first_rows(position, x);
+at::Tensor add_position(const at::Tensor& x, const at::Tensor& position, std::int64_t first) {
+  return x + rows_for(x, position, first);
 }
 
-Dual add_position(const Dual& x, const Dual& position) {
-  Dual y{add_position(x.value, position.value), {}};
+Dual add_position(const Dual& x, const Dual& position, std::int64_t first) {
+  Dual y{add_position(x.value, position.value, first), {}};
   y.tangent = tangent_of([&] {
     if (!position.tangent.defined()) return x.tangent;
-    const auto t = first_rows(position.tangent, x.value);
+    const auto t = rows_for(x.value, position.tangent, first);
     return x.tangent.defined() ? x.tangent + t : t.expand_as(x.value).contiguous();
   });
   return y;
 }
 
-Recorded add_position(const Recorded& x, const Recorded& position) {
-  Recorded y{add_position(x.value, position.value), x.tape, -1};
-  y.tape->uses.push_back({Use::Form::whole, position.block, {}, {}, detail::keep(*y.tape, y.value)});
+Recorded add_position(const Recorded& x, const Recorded& position, std::int64_t first) {
+  Recorded y{add_position(x.value, position.value, first), x.tape, -1};
+  y.tape->uses.push_back({Use::Form::whole, position.block, {}, {}, detail::keep(*y.tape, y.value), first});
   return y;
 }
 
-Counted add_position(const Counted& x, const Counted&) {
+Counted add_position(const Counted& x, const Counted&, std::int64_t) {
   auto y = detail::counted(x.meter, x.shape);
   y.meter->record(y.storage);
   return y;

@@ -5,19 +5,11 @@
 #include <ATen/ATen.h>
 
 #include <functional>
-#include <sstream>
-#include <stdexcept>
+
+#include "kernels/require.hpp"
 
 namespace taugrid::weights::detail {
 namespace {
-
-template <class... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (condition) return;
-  std::ostringstream message;
-  (message << ... << parts);
-  throw std::invalid_argument(message.str());
-}
 
 bool is_real(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;

@@ -91,6 +91,9 @@ T function_of(const std::string& name, const Data& data, const std::vector<T>& p
     return autodiff::add(first_token(attention(autodiff::linear(h, p[3]), 1, {})),
                          weighted_tokens(h, data("weights")));
   }
+  if (name == "positions_from_the_second")
+    return weighted_tokens(activate(add_position(autodiff::linear(x(), p[0]), p[1], 1), Activation::gelu),
+                           data("weights"));
   if (name == "normalise_rows") return normalise_rows(autodiff::linear(x(), p[0]));
   if (name == "cosine_logits")
     return cosine_logits(normalise_rows(autodiff::linear(x(), p[0])), data("head"), 7.5);

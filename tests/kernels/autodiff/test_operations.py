@@ -136,6 +136,9 @@ CASES = {
     "tokens": Case(tokens, [(4, 4), (4,), (TOKENS + 2, 4), (12, 4)],
                    {"x": rows(N, TOKENS, 4), "weights": rows(N, TOKENS + 1)}, NAMES,
                    2 * N * (TOKENS * 4 * 4 + (TOKENS + 1) * 12 * 4 + 2 * (TOKENS + 1) ** 2 * 4)),
+    "positions_from_the_second": Case(
+        lambda p, d: d["weights"] @ F.gelu(d["x"] @ p[0].T + p[1][1 : TOKENS + 1]), [(3, 4), (TOKENS + 2, 3)],
+        OF_TOKENS, NAMES, 2 * N * TOKENS * 3 * 4),
     "normalise_rows": Case(lambda p, d: F.normalize(d["x"] @ p[0].T, dim=-1), [(3, 4)], FLAT, flops=2 * N * 3 * 4),
     "cosine_logits": Case(lambda p, d: 7.5 * F.normalize(d["x"] @ p[0].T, dim=-1) @ d["head"].T, [(3, 4)],
                           {**FLAT, "head": rows(2, 3)}, flops=2 * N * (3 * 4 + 2 * 3)),

@@ -133,34 +133,11 @@ TEST(Metrics, KlAtTheEdges) {
   EXPECT_TRUE(std::isnan(kl(at::full({1, 2}, std::nan("")), even)));
 }
 
-TEST(Metrics, FeatureCosineAndCoefficientMatchTheFormula) {
-  at::manual_seed(4);
-  const at::Tensor f = at::randn({6, 5, 8}), m = at::randn({6, 5, 8});
-  const at::Tensor cosine = metrics::feature_cosine(f, m), coefficient = metrics::feature_coefficient(f, m);
-  ASSERT_EQ(cosine.sizes(), at::IntArrayRef({6}));
-  for (std::int64_t n = 0; n < 6; ++n) {
-    const at::Tensor x = f[n].flatten().to(at::kDouble), y = m[n].flatten().to(at::kDouble);
-    const double expected = at::cosine_similarity(x, y, 0).item<double>();
-    EXPECT_NEAR(cosine[n].item<double>(), expected, 1e-12);
-    EXPECT_NEAR(coefficient[n].item<double>(), x.norm().item<double>() * expected / y.norm().item<double>(),
-                1e-12);
-  }
-}
-
-TEST(Metrics, FeaturesOfExactLinearity) {
-  at::manual_seed(5);
-  const at::Tensor f = at::randn({3, 10});
-  EXPECT_TRUE(at::allclose(metrics::feature_cosine(f, 2 * f), at::ones({3}, at::kDouble)));
-  EXPECT_TRUE(at::allclose(metrics::feature_coefficient(2 * f, f), 2 * at::ones({3}, at::kDouble)));
-  EXPECT_TRUE(at::isnan(metrics::feature_cosine(f, at::zeros_like(f))).all().item<bool>());
-}
-
 TEST(Metrics, NoExamples) {
   const at::Tensor logits = at::empty({0, 4}), labels = at::empty({0}, at::kLong);
   EXPECT_EQ(number(metrics::correct(logits, labels)), 0);
   EXPECT_EQ(number(metrics::cross_entropy_sum(logits, labels)), 0);
   EXPECT_EQ(kl(logits, logits), 0);
-  EXPECT_EQ(metrics::feature_cosine(logits, logits).numel(), 0);
 }
 
 TEST(Metrics, RejectWrongArguments) {
@@ -174,8 +151,6 @@ TEST(Metrics, RejectWrongArguments) {
   EXPECT_THROW(metrics::cross_entropy_sum(logits, labels - 1), std::invalid_argument);
   EXPECT_THROW(metrics::disagreements(labels, at::zeros({3}, at::kLong)), std::invalid_argument);
   EXPECT_THROW(metrics::kl_sums(logits, at::zeros({2, 4})), std::invalid_argument);
-  EXPECT_THROW(metrics::feature_cosine(at::zeros({3}), at::zeros({3})), std::invalid_argument);
-  EXPECT_THROW(metrics::feature_coefficient(at::zeros({3, 2}), at::zeros({2, 3})), std::invalid_argument);
 }
 
 }  // namespace

@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A tile of every vector goes through all steps of a merge while it stays in the first cache; each step is a
+// loop over neighbouring numbers that compilers vectorise.
+#include "kernels/weights/detail/merge_host.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace taugrid::weights::detail {
+namespace {
+
+constexpr std::uint32_t magnitude = 0x7fffffff;
+constexpr int trailing = 20, leading_bins = 1 << (31 - trailing);
+
+std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x) & magnitude; }
+
+/// A bijection of 32 bits in which each bit depends on all (C. Wellons, "hash prospector", 2018-2022).
+inline std::uint32_t mixed(std::uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x21f0aaadU;
+  x = (x ^ (x >> 15)) * 0x735a2d97U;
+  return x ^ (x >> 15);
+}
+
+/// Steele, Lea, Flood 2014 (SplitMix64).
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+void trim(const Term& term, std::int64_t begin, const float* x, int n, float* out) {
+  const auto part = static_cast<int>(std::clamp<std::int64_t>(term.limit - begin, 0, n));
+  const auto keep = [&](int from, int to, std::uint32_t least) {
+    for (int i = from; i < to; ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(x[i]);
+      out[i] = std::bit_cast<float>((bits & magnitude) >= least ? bits : 0U);
+    }
+  };
+  keep(0, part, term.before);
+  keep(part, n, term.after);
+}
+
+/// Calls see(low bits) for each magnitude whose leading bits are `bin`.
+template <class See>
+void each_in_bin(const float* x, std::int64_t n, std::uint32_t bin, const See& see) {
+  constexpr std::int64_t strip = 16;
+  const auto look = [&](float number) {
+    const auto bits = bits_of(number);
+    if (bits >> trailing == bin) see(bits & ((1U << trailing) - 1));
+  };
+  std::int64_t i = 0;
+  for (; i + strip <= n; i += strip) {  // most have none
+    int inside = 0;
+    for (std::int64_t j = i; j < i + strip; ++j) inside += bits_of(x[j]) >> trailing == bin ? 1 : 0;
+    if (inside == 0) continue;
+    for (std::int64_t j = i; j < i + strip; ++j) look(x[j]);
+  }
+  for (; i < n; ++i) look(x[i]);
+}
+
+constexpr int tile = 1024;
+using Tile = std::array<float, tile>;
+
+struct Sums {
+  alignas(64) Tile all, positive, negative, for_positive, for_negative;
+};
+
+void add(const float* x, int n, float weight, Sums& sums) {
+  for (int i = 0; i < n; ++i) sums.all[i] += weight * x[i];
+}
+
+void add_and_count(const float* x, int n, float weight, Sums& sums) {
+  for (int i = 0; i < n; ++i) {
+    sums.all[i] += weight * x[i];
+    sums.for_positive[i] += x[i] != 0.0F ? weight : 0.0F;
+  }
+}
+
+void add_by_sign(const float* x, int n, float weight, Sums& sums) {
+  for (int i = 0; i < n; ++i) {
+    const float y = weight * x[i];
+    sums.all[i] += y;
+    sums.positive[i] += y > 0.0F ? y : 0.0F;
+    sums.negative[i] += y < 0.0F ? y : 0.0F;
+    sums.for_positive[i] += y > 0.0F ? weight : 0.0F;
+    sums.for_negative[i] += y < 0.0F ? weight : 0.0F;
+  }
+}
+
+/// The result without an election.
+void divide(const Rule& rule, const Sums& sums, int n, float* out) {
+  if (!rule.by_voters) {
+    for (int i = 0; i < n; ++i) out[i] = sums.all[i] / rule.divisor;
+    return;
+  }
+  for (int i = 0; i < n; ++i) {
+    const float weights = sums.for_positive[i], mean = sums.all[i] / (weights != 0.0F ? weights : 1.0F);
+    out[i] = weights != 0.0F ? mean : 0.0F;
+  }
+}
+
+void elect(const Rule& rule, const Sums& sums, int n, float* out, Count& count) {
+  const float when_zero = rule.vote == Vote::positive ? 1.0F : rule.vote == Vote::negative ? -1.0F : 0.0F;
+  const bool by_voters = rule.by_voters;
+  const float divisor = rule.divisor;
+  int undecided = 0, balance = 0;
+  for (int i = 0; i < n; ++i) {  // without branches: signs are as chance has them
+    const float all = sums.all[i], positive = sums.positive[i], negative = sums.negative[i];
+    const float for_positive = sums.for_positive[i], for_negative = sums.for_negative[i];
+    const bool open = (all == 0.0F) & ((positive != 0.0F) | (negative != 0.0F));
+    undecided += open ? 1 : 0;
+    balance += (all > 0.0F ? 1 : 0) - (all < 0.0F ? 1 : 0);
+    const float sign = all == 0.0F ? when_zero : all;
+    const float sum = sign > 0.0F ? positive : negative;
+    const float weights = sign > 0.0F ? for_positive : for_negative;
+    const float by = by_voters ? weights : divisor;
+    const float divided = sum / (by != 0.0F ? by : 1.0F);
+    out[i] = (sign != 0.0F) & (weights != 0.0F) ? divided : 0.0F;
+  }
+  count.undecided += undecided;
+  count.balance += balance;
+}
+
+void claim(const Rule& rule, std::int64_t at, int n, float* out) {
+  alignas(64) std::array<std::int32_t, tile> claims{};
+  for (const auto& term : rule.terms) {
+    const float* x = term.x + at;
+    for (int i = 0; i < n; ++i) claims[i] += std::fabs(x[i]) > term.claim * std::fabs(out[i] - x[i]) ? 1 : 0;
+  }
+  const auto least = static_cast<std::int32_t>(rule.claims);
+  for (int i = 0; i < n; ++i) out[i] = claims[i] >= least ? out[i] : 0.0F;
+}
+
+/// Numbers at … at + n of the stretches.
+Count merge_tile(const Rule& rule, std::int64_t begin, std::int64_t at, int n, float* out) {
+  Sums sums{};
+  alignas(64) Tile scratch;
+  for (const auto& term : rule.terms) {
+    const float* x = term.x + at;
+    if (term.draw != nullptr) {
+      drop(*term.draw, begin + at, x, n, scratch.data());
+      x = scratch.data();
+    }
+    if (term.before > 0) {
+      trim(term, begin + at, x, n, scratch.data());
+      x = scratch.data();
+    }
+    if (rule.vote != Vote::none) {
+      add_by_sign(x, n, term.weight, sums);
+    } else if (rule.by_voters) {
+      add_and_count(x, n, term.weight, sums);
+    } else {
+      add(x, n, term.weight, sums);
+    }
+  }
+  Count count;
+  if (rule.vote == Vote::none) {
+    divide(rule, sums, n, out + at);
+  } else {
+    elect(rule, sums, n, out + at, count);
+  }
+  if (rule.claims > 0) claim(rule, at, n, out + at);
+  int nonzero = 0;
+  for (int i = 0; i < n; ++i) nonzero += out[at + i] != 0.0F ? 1 : 0;
+  count.nonzero = nonzero;
+  return count;
+}
+
+}  // namespace
+
+// Neighbouring numbers often fall into one bin, whose count would be waited for: four tables take turns.
+void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram) {
+  static_assert(leading_bins == 2048);
+  constexpr std::int64_t piece = std::int64_t{1} << 30;  // no table's count overflows
+  for (std::int64_t from = 0; from < n; from += piece) {
+    const auto m = std::min(piece, n - from);
+    std::array<std::array<std::uint32_t, leading_bins>, 4> tables{};
+    const float* y = x + from;
+    std::int64_t i = 0;
+    for (; i + 4 <= m; i += 4) {
+      ++tables[0][bits_of(y[i]) >> trailing];
+      ++tables[1][bits_of(y[i + 1]) >> trailing];
+      ++tables[2][bits_of(y[i + 2]) >> trailing];
+      ++tables[3][bits_of(y[i + 3]) >> trailing];
+    }
+    for (; i < m; ++i) ++tables[0][bits_of(y[i]) >> trailing];
+    for (const auto& table : tables) {
+      for (int bin = 0; bin < leading_bins; ++bin) histogram[bin] += table[static_cast<std::size_t>(bin)];
+    }
+  }
+}
+
+void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram) {
+  each_in_bin(x, n, bin, [histogram](std::uint32_t low) { ++histogram[low]; });
+}
+
+void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low) {
+  each_in_bin(x, n, bin, [&low](std::uint32_t bits) { low.push_back(bits); });
+}
+
+void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, float* out) {
+  constexpr std::int64_t word = std::int64_t{1} << 32;
+  for (std::int64_t from = 0; from < n;) {
+    const auto high = static_cast<std::uint64_t>((begin + from) / word);
+    const auto part = std::min(n - from, word - (begin + from) % word);
+    const auto key = mixed(mixed(draw.seed) ^ mixed((static_cast<std::uint64_t>(draw.vector) << 32) + high));
+    const auto first = static_cast<std::uint32_t>(key), second = static_cast<std::uint32_t>(key >> 32);
+    const auto low = static_cast<std::uint32_t>((begin + from) % word);
+    if (draw.below >= static_cast<std::uint64_t>(word)) {
+      for (std::int64_t i = 0; i < part; ++i) out[from + i] = x[from + i] * draw.scale;
+    } else {
+      const auto below = static_cast<std::uint32_t>(draw.below);
+      for (std::int64_t i = 0; i < part; ++i) {
+        const auto drawn = mixed(mixed((low + static_cast<std::uint32_t>(i)) ^ first) ^ second);
+        // Multiplied always: under a condition, what may trap is not vectorised.
+        const float kept = x[from + i] * draw.scale;
+        out[from + i] = drawn < below ? kept : 0.0F;
+      }
+    }
+    from += part;
+  }
+}
+
+Count merge(const Rule& rule, std::int64_t begin, std::int64_t n, float* out) {
+  const std::int64_t tiles = (n + tile - 1) / tile;
+  std::vector<Count> counts(static_cast<std::size_t>(tiles));
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  Kokkos::parallel_for("taugrid::weights::merge",
+                       Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(0, tiles),
+                       [&](const std::int64_t k) {
+                         const auto at = k * tile;
+                         const auto size = static_cast<int>(std::min<std::int64_t>(tile, n - at));
+                         counts[static_cast<std::size_t>(k)] = merge_tile(rule, begin, at, size, out);
+                       });
+  Space().fence();
+  Count all;
+  for (const auto& one : counts) {
+    all.nonzero += one.nonzero;
+    all.undecided += one.undecided;
+    all.balance += one.balance;
+  }
+  return all;
+}
+
+}  // namespace taugrid::weights::detail

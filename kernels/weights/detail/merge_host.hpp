@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Merging on bare host memory: arguments are checked by the caller.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace taugrid::weights::detail {
+
+/// histogram[bits >> 20] += 1 over the magnitudes' 31 bits: 2048 bins.
+void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram);
+/// Of the magnitudes whose leading bits are `bin`: histogram[low 20 bits] += 1.
+void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram);
+/// Of these the low 20 bits, appended.
+void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low);
+
+/// DARE's draw for one vector: which of its numbers stay, and times what.
+struct Draw {
+  std::uint64_t seed;
+  std::int64_t vector;
+  std::uint64_t below;  ///< of 2³² draws those that keep a number
+  float scale;
+};
+void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, float* out);
+
+struct Term {
+  const float* x;
+  float weight;
+  const Draw* draw;  ///< or null
+  /// Trimming keeps magnitudes whose bits are at least `before` in places before `limit`, `after` from there
+  /// on.
+  std::uint32_t before, after;
+  std::int64_t limit;
+  float claim;
+};
+
+enum class Vote { none, positive, negative, nobody };
+
+struct Rule {
+  std::span<const Term> terms;
+  Vote vote;
+  bool by_voters;
+  float divisor;
+  std::int64_t claims;  ///< 0: not asked
+};
+
+struct Count {
+  std::int64_t nonzero = 0, undecided = 0, balance = 0;
+};
+
+Count merge(const Rule& rule, std::int64_t begin, std::int64_t n, float* out);
+
+}  // namespace taugrid::weights::detail

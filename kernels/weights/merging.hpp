@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of model merging on stretches of flat task vectors. A number of the result depends on the numbers
+// at its own place alone, so that the stretches may be cut and shared out at will.
+//
+// Stretches are one-dimensional, contiguous, float32 and on the host, and of equal length; anything else is
+// std::invalid_argument. Kokkos must be initialised.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace taugrid::weights {
+
+/// Finds the k-th largest magnitude of a vector without sorting it: by two histograms of the magnitudes'
+/// bits, whose order is theirs (IEEE 754); the second is of one bin of the first, or, where that has few
+/// numbers, these themselves. Exact, whatever the numbers; NaN counts as larger than all.
+///
+///   KthMagnitude kth(k);
+///   do { for each stretch, in any order: kth.add(stretch); } while (kth.next());
+class KthMagnitude {
+ public:
+  /// k from 1 to the vector's length.
+  explicit KthMagnitude(std::int64_t k);
+  void add(const at::Tensor& stretch);
+  /// Ends a pass over the whole vector; whether it takes another. \throws std::invalid_argument where the
+  /// vector has less than k numbers.
+  bool next();
+
+  float value() const { return value_; }         ///< the k-th largest |x|
+  std::int64_t above() const { return above_; }  ///< numbers of larger magnitude: less than k
+  std::int64_t equal() const { return equal_; }  ///< numbers of this magnitude: above + equal ≥ k
+
+ private:
+  std::uint32_t choose_bin();
+  std::int64_t k_, above_ = 0, equal_ = 0;
+  std::uint32_t bin_ = 0;
+  int pass_ = 0;
+  float value_ = 0;
+  std::vector<std::uint64_t> counts_;
+  bool few_ = false;
+  std::vector<std::uint32_t> inside_;  // of the second pass, where they are few
+};
+
+/// The place in the stretch of the n-th number (from 1) of this magnitude. Where it has fewer: −1, and n is
+/// reduced by those that it has.
+std::int64_t find_magnitude(const at::Tensor& stretch, float magnitude, std::int64_t& n);
+
+/// DARE: number i of vector t stays where a draw by (seed, t, i) says so, with probability `density`
+/// (Yu et al. 2024; their drop rate p is 1 − density).
+struct Drop {
+  std::uint64_t seed = 0;
+  double density = 1;
+  bool rescale = true;  ///< by 1/density
+};
+
+/// out = the stretch of vector t that begins at number `begin`, dropped.
+void drop(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor& stretch, at::Tensor& out);
+
+/// What trimming leaves of a vector: magnitudes above `value`, and those equal to it before place `limit`.
+struct Cut {
+  float value = 0;
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+};
+
+/// How T numbers x_t become one: each is dropped, trimmed and weighted, x_t ← w_t·trim(drop(τ_t)); then
+/// γ = sign(Σ x_t) is elected, and those of another sign count no more; their sum is divided; and it stays
+/// where enough tasks claim the place.
+struct MergeRule {
+  enum class Vote {
+    none,      ///< all count
+    positive,  ///< a sum of zero elects +
+    negative,  ///< or −
+    nobody     ///< or nothing
+  };
+  enum class Divide {
+    number,  ///< by `divisor`
+    voters   ///< by the weights of those not zero that count (TIES: disjoint mean)
+  };
+
+  std::vector<float> weight;  ///< [T]
+  std::optional<Drop> drop = {};
+  std::vector<Cut> cut = {};  ///< [T], or empty: nothing is trimmed
+  Vote vote = Vote::none;
+  Divide divide = Divide::number;
+  float divisor = 1;
+  /// λ [T], or empty. The result τ stays where at least `claims` tasks have |τ_t| > λ_t·|τ − τ_t| (TALL
+  /// masks: Wang et al. 2024, equation 4; consensus: equation 6).
+  std::vector<float> claim = {};
+  std::int64_t claims = 2;
+};
+
+struct MergeCount {
+  std::int64_t nonzero = 0;    ///< of the result
+  std::int64_t undecided = 0;  ///< places whose sum is zero although some x_t is not
+  std::int64_t balance = 0;    ///< places that elected + less those that elected −, the undecided left out
+};
+
+/// out [n] from T stretches that begin at number `begin`. One pass over memory: (T + 1)·4 bytes a place.
+MergeCount merge(const MergeRule& rule, std::int64_t begin, std::span<const at::Tensor> tau, at::Tensor& out);
+
+}  // namespace taugrid::weights
