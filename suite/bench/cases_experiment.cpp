@@ -119,7 +119,7 @@ Work grid(const Fixture& x, const std::string& regime, std::int64_t steps) {
   work.tolerance = 1.5 / n;  // one prediction of n may flip where two logits are equal up to rounding
   work.error = [&x, run, steps, linear] {
     const at::NoGradGuard no_grad;
-    const auto batch = run->study.tasks.sample(0, study::Split::test, grid_points).batch;
+    const auto batch = run->study.tasks.sample(0, study::Split::test, grid_points).points.whole();
     return grid_error(*run, steps, [&](double a1, double a2) {
       const auto tau = a1 * x.tau(0) + a2 * x.tau(1);
       const auto& layout = x.encoder().layout();
@@ -155,11 +155,12 @@ Work sweep(const Fixture& x) {
   work.error = [&x, run] {
     const at::NoGradGuard no_grad;
     const auto sample = run->study.tasks.sample(1, study::Split::test, grid_points);
+    const auto batch = sample.points.whole();
     const auto& layout = x.encoder().layout();
     double worst = 0;
     for (const std::int64_t k : {0, 7, 20}) {
       const auto z = autodiff::jvp(
-          layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, sample.batch); },
+          layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, batch); },
           x.theta0(), (0.05 * static_cast<double>(k)) * (x.tau(0) + x.tau(1)));
       const double expected =
           metrics::accuracy(run->study.tasks.readout(1).logits(z.value + z.tangent), sample.labels)

@@ -238,6 +238,16 @@ Work hvp(const Fixture& x, bool first) {
   work.unit = "products";
   work.tolerance = 1e-3;
   work.error = [&x, s] { return hvp_error(x, s->v, s->product); };
+  work.results = [&x, s] {
+    const auto& layout = x.encoder().layout();
+    const auto v = layout.parameter_views(s->v), product = layout.parameter_views(s->product);
+    store::TensorFile file;
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      file.tensors["v/" + layout.parameters()[i].name] = v[i];
+      file.tensors["product/" + layout.parameters()[i].name] = product[i];
+    }
+    return file;
+  };
   return work;
 }
 

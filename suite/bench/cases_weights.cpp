@@ -6,13 +6,16 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
+#include "suite/merging/method.hpp"
 #include "suite/store/results.hpp"
 
 namespace taugrid::bench {
@@ -20,10 +23,11 @@ namespace {
 
 constexpr std::int64_t length = 10'000'000, tasks = 8;  // P, T
 
-std::vector<at::Tensor> random_vectors(c10::Device device, std::int64_t count, std::uint64_t seed) {
+std::vector<at::Tensor> random_vectors(c10::Device device, std::int64_t count, std::uint64_t seed,
+                                       std::int64_t numbers = length) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   std::vector<at::Tensor> vectors;
-  for (std::int64_t i = 0; i < count; ++i) vectors.push_back(at::randn({length}, generator).to(device));
+  for (std::int64_t i = 0; i < count; ++i) vectors.push_back(at::randn({numbers}, generator).to(device));
   return vectors;
 }
 
@@ -82,6 +86,72 @@ Work gram(c10::Device device) {
   return work;
 }
 
+merging::HeldVectors held(const std::vector<at::Tensor>& vectors) {
+  const auto length_of_all = vectors.front().numel();
+  return {{{"all", {length_of_all}, {0, length_of_all}}}, vectors, at::Tensor()};
+}
+
+/// The k-th largest magnitude, by partial sorting.
+float kth_magnitude(const at::Tensor& x, std::int64_t k) {
+  const auto magnitudes = x.abs();
+  auto* begin = magnitudes.mutable_data_ptr<float>();
+  std::nth_element(begin, begin + (k - 1), begin + x.numel(), std::greater<>());
+  return begin[k - 1];
+}
+
+/// Of a stretch [T,n]: what these methods make of it with their defaults, in ATen.
+at::Tensor merged_by_aten(const std::string& method, const at::Tensor& x, const at::Tensor& cuts) {
+  const auto kept = [&] { return at::where(x.abs().ge(cuts.unsqueeze(1)), x, 0); };
+  if (method == "linear") return x.mean(0);
+  if (method == "task_arithmetic") return x.sum(0);
+  if (method == "top_k") return kept().sum(0) / static_cast<double>(x.size(0));
+  if (method == "consensus_ta") {
+    const auto sum = x.sum(0);
+    return at::where(x.abs().gt(0.4 * (sum - x).abs()).sum(0).ge(2), sum, 0);
+  }
+  const auto y = kept(), sign = y.sum(0).sign();
+  const auto agree = y.sign().eq(sign).logical_and(y.ne(0));
+  return at::where(agree, y, 0).sum(0) / agree.sum(0).clamp_min(1);
+}
+
+/// A method with its defaults. Bytes: T·P·4 a pass, and τ; `share`: of the numbers that trimming leaves.
+Work merge(const std::string& method, double passes, double share, std::int64_t numbers) {
+  auto vectors = random_vectors(at::kCPU, tasks, 14, numbers);
+  auto config = config::Config::describing();
+  const std::shared_ptr<const merging::Method> made =
+      merging::make(method, config.section("parameters", merging::meaning_of(method)));
+  auto out = at::empty({numbers}, at::kFloat);
+  const auto found = std::make_shared<merging::Merged>();
+  Work work;
+  work.run = [=]() {
+    const auto all = held(vectors);
+    *found = made->merge(
+        all, std::vector<double>(tasks, 1.0),
+        [&](std::int64_t begin, const at::Tensor& part) { out.narrow(0, begin, part.numel()).copy_(part); });
+  };
+  work.bytes = 4.0 * (passes * tasks + 1) * static_cast<double>(numbers);
+  work.items = static_cast<double>(numbers);
+  work.unit = "numbers";
+  work.tolerance = 1e-6;
+  work.error = [=] {
+    if (found->passes != passes) return 1.0;  // the bytes above would be others
+    if (method == "dare_linear")              // a random half of each, doubled
+      return std::abs(out.var().item<double>() / (2.0 * tasks) - 1) < 0.01 ? 0.0 : 1.0;
+    std::vector<float> cuts;
+    const auto k = static_cast<std::int64_t>(share * static_cast<double>(numbers)) + 1;
+    for (const auto& x : vectors) cuts.push_back(share < 1 ? kth_magnitude(x, k) : 0);
+    double worst = 0;
+    for (std::int64_t begin = 0; begin < numbers; begin += numbers / 4) {
+      std::vector<at::Tensor> parts;
+      for (const auto& x : vectors) parts.push_back(x.narrow(0, begin, 100'000));
+      const auto expected = merged_by_aten(method, at::stack(parts), at::tensor(cuts));
+      worst = std::max(worst, (out.narrow(0, begin, 100'000) - expected).abs().max().item<double>());
+    }
+    return worst / out.abs().max().item<double>();
+  };
+  return work;
+}
+
 /// results.h5 with one data set of the size of a large run's NTK matrices. Bytes: those of the file.
 Work hdf5_write() {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(13);
@@ -115,6 +185,12 @@ std::vector<Case> weight_cases(const Fixture& fixture) {
   return {{"combine", [device] { return combine(device, 1); }},
           {"combine/16_rows", [device] { return combine(device, 16); }},
           {"gram", [device] { return gram(device); }},
+          {"merge/linear", [] { return merge("linear", 1, 1, length); }},
+          {"merge/task_arithmetic", [] { return merge("task_arithmetic", 1, 1, length); }},
+          {"merge/dare_linear", [] { return merge("dare_linear", 1, 1, length); }},
+          {"merge/consensus_ta", [] { return merge("consensus_ta", 1, 1, length); }},
+          {"merge/top_k", [] { return merge("top_k", 3, 0.05, length); }},
+          {"merge/ties", [] { return merge("ties", 3, 0.2, 25'000'000); }},
           {"hdf5_write", [] { return hdf5_write(); }}};
 }
 

@@ -1,19 +1,17 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the peers share: the inputs that `taugrid bench --dump FOLDER` wrote, timing, and results."""
+"""What the peers in PyTorch share: the inputs that `taugrid bench --dump FOLDER` wrote, and results."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import timing
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -71,22 +69,8 @@ def alpha_grid(steps: int) -> Tensor:
 
 def measure(name: str, prepare: Callable[[Inputs], Callable[[], dict[str, Tensor]]]) -> None:
     """Times what `prepare` returns and prints the seconds as JSON; FOLDER/peers/NAME.safetensors gets its tensors."""
-    parser = argparse.ArgumentParser(description=f"Twin of taugrid bench's {name}.")
-    parser.add_argument("folder", type=Path, help="folder of taugrid bench --dump")
-    parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cold", action="store_true", help="no warm-up run before the timed ones")
-    options = parser.parse_args()
+    options = timing.arguments(name)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     torch.manual_seed(options.seed)
-    run = prepare(Inputs(options.folder))
-    seconds: list[float] = []
-    results: dict[str, Tensor] = {}
-    for repetition in range(options.repetitions + (0 if options.cold else 1)):
-        began = time.perf_counter()
-        results = run()
-        if options.cold or repetition > 0:
-            seconds.append(time.perf_counter() - began)
-    (options.folder / "peers").mkdir(exist_ok=True)
-    save_file({k: v.contiguous() for k, v in results.items()}, options.folder / "peers" / f"{name}.safetensors")
-    print(json.dumps({"name": name, "seconds": seconds}))
+    results = timing.repeated(name, options, prepare(Inputs(options.folder)))
+    save_file({k: v.contiguous() for k, v in results.items()}, timing.results_of(name, options))

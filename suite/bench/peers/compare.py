@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs taugrid's cases and their peers in turn and prints the ratios, with whether both computed the same."""
+"""Runs taugrid's cases and their peers in turn and prints the ratios of their CPU times, with whether both computed
+the same. Peers that are not installed are named and left out."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -18,6 +20,10 @@ import torch
 from safetensors.torch import load_file
 
 HERE = Path(__file__).parent
+# Where bench_peers.sh --install puts packages that nothing else here needs: packages for this Python, and JAX with
+# another NumPy in an environment of its own.
+INSTALLED = HERE.parents[2] / "build" / "peers"
+TORCH_PEERS, JAX = INSTALLED / "torch", INSTALLED / "jax" / "bin" / "python"
 
 
 @dataclass
@@ -26,24 +32,40 @@ class Pair:
 
     case: str
     peer: str
-    tensor: str
+    tensor: str  # or "NAME/" for all that begin so, by their names
     same: float  # largest difference, relative to the largest number
     target: float | None
     repetitions: int
     reference: str = ""  # whose number counts, where that is not the peer
+    needs: str = ""  # what must be installed besides
     ratios: list[float] = field(default_factory=list)
     difference: float = float("nan")
 
 
 PAIRS = [
     Pair("ntk", "ntk", "gram", 1e-5, 4.0, 3),
+    Pair("ntk", "ntk_jax", "gram", 1e-4, None, 3, needs="neural-tangents"),
     Pair("lambda_max/lanczos", "lambda_max", "lambda_max", 1e-3, 3.0, 1, reference="arpack"),
+    Pair("lambda_max/lanczos", "curvlinops_lambda", "lambda_max", 1e-3, None, 1, "arpack", "curvlinops"),
+    Pair("hvp/further", "curvlinops_product", "product/", 1e-4, None, 3, "autograd_product", "curvlinops"),
     Pair("grid/linear_20x20", "linear_grid", "error_by_task", 1.5 / 64, 50.0, 1),
     Pair("grid/nonlinear_7x7", "nonlinear_grid", "error_by_task", 1.5 / 64, 1.8, 1),
     Pair("sweep/linear_21", "linear_sweep", "accuracy", 1.5 / 64, 8.0, 1),
-    Pair("step/standard", "standard_step", "losses", 1e-3, 1.1, 10),
+    Pair("step/standard", "standard_step", "losses", 1e-3, 1.15, 10),
+    Pair("step/standard", "fused_step", "losses", 1e-3, None, 10),
+    Pair("step/standard", "compiled_step", "losses", 1e-3, None, 10, needs="g++"),
     Pair("step/linear", "linear_step", "losses", 1e-3, None, 5),
 ]
+
+
+def is_installed(name: str) -> bool:
+    if name == "neural-tangents":
+        return JAX.exists()
+    if name == "curvlinops":
+        return (TORCH_PEERS / "curvlinops").exists()
+    return not name or shutil.which(name) is not None
+
+
 OWN = "combine|gram|step"  # measured without a peer in each round
 
 
@@ -57,16 +79,25 @@ def run_bench(program: Path, folder: Path, pattern: str, repetitions: int) -> di
 
 
 def run_peer(folder: Path, name: str, *options: str) -> float:
-    """The median seconds of a peer."""
-    command = [sys.executable, HERE / f"{name}.py", folder, *options]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    """The median CPU seconds of a peer."""
+    python = JAX if name == "ntk_jax" else sys.executable
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TORCH_PEERS)]))
+    environment = os.environ if python == JAX else os.environ | {"PYTHONPATH": path}
+    command = [python, HERE / f"{name}.py", folder, *options]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return statistics.median(json.loads(done.stdout.splitlines()[-1])["seconds"])
 
 
 def difference(found: Path, expected: Path, tensor: str) -> float:
     """The largest difference of two results, relative to the largest number; of series as far as both go."""
-    ours, theirs = (load_file(path)[tensor].double() for path in (found, expected))
-    n = min(len(ours), len(theirs), 21 if tensor == "accuracy" else 6)
+    def read(path: Path) -> torch.Tensor:
+        tensors = load_file(path)
+        if not tensor.endswith("/"):
+            return tensors[tensor].double()
+        return torch.cat([v.double().flatten() for k, v in sorted(tensors.items()) if k.startswith(tensor)])
+
+    ours, theirs = read(found), read(expected)
+    n = min(len(ours), len(theirs), {"accuracy": 21, "losses": 6}.get(tensor, len(theirs)))
     scale = torch.tensor(1.0) if tensor in ("error_by_task", "accuracy") else theirs[:n].abs().max()
     return ((ours[:n] - theirs[:n]).abs().max() / scale).item()
 
@@ -99,12 +130,12 @@ def peak_memory(folder: Path, case: str) -> float:
     return float(load_file(folder / "results" / f"{case.replace('/', '-')}.safetensors")["peak_memory"])
 
 
-def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int) -> dict[str, list[float]]:
-    """Fills the ratios of pairs and limits; returns the memory kernels' shares of triad."""
+def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int, own: bool) -> dict[str, list[float]]:
+    """Fills the ratios of pairs and, where `own`, of limits; returns the memory kernels' shares of triad."""
     shares: dict[str, list[float]] = {}
     for turn in range(rounds):
         for pair in pairs:
-            ours = run_bench(program, folder, f"^{pair.case}$", pair.repetitions)[pair.case]["real_time"] / 1e3
+            ours = run_bench(program, folder, f"^{pair.case}$", pair.repetitions)[pair.case]["cpu_time"] / 1e3
             cold = ["--cold"] if pair.peer == "linear_grid" else []  # a minute: its warm-up is no part of it
             theirs = run_peer(
                 folder, pair.peer, "--repetitions", str(pair.repetitions), "--seed", str(turn), *cold
@@ -112,9 +143,11 @@ def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int) -> dict
             pair.ratios.append(theirs / ours)
             print(f"# round {turn + 1}: {pair.case}: {1e3 * ours:.1f} ms, {pair.peer}.py: {1e3 * theirs:.1f} ms",
                   file=sys.stderr)
+        if not own:
+            continue
         rows = run_bench(program, folder, OWN, 10)
         for limit in LIMITS:
-            both = [rows[name]["real_time"] if limit.what == "time" else peak_memory(folder, name)
+            both = [rows[name]["cpu_time"] if limit.what == "time" else peak_memory(folder, name)
                     for name in (limit.case, limit.base)]
             limit.ratios.append(both[0] / both[1])
         for case in ("combine", "combine/16_rows", "gram"):
@@ -126,15 +159,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", type=Path, required=True, help="the program taugrid")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", help="only cases whose name holds this")
+    parser.add_argument("--only", default="", help="only peers of cases whose name holds this")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    pairs = [pair for pair in PAIRS if options.only in pair.case]
+    wanted = [pair for pair in PAIRS if options.only in pair.case]
+    pairs = [pair for pair in wanted if is_installed(pair.needs)]
     with tempfile.TemporaryDirectory(prefix="taugrid-peers-") as name:
         folder = Path(name)
-        shares = measure(options.program.resolve(), folder, pairs, options.rounds)
-        if any(pair.reference for pair in pairs):
-            run_peer(folder, "arpack", "--repetitions", "1", "--cold")
+        shares = measure(options.program.resolve(), folder, pairs, options.rounds, own=not options.only)
+        for reference in sorted({pair.reference for pair in pairs} - {""}):
+            run_peer(folder, reference, "--repetitions", "1", "--cold")
         notes = []
         for pair in pairs:
             peer, ours = (folder / "peers" / f"{pair.peer}.safetensors",
@@ -147,7 +181,7 @@ def main() -> int:
 
     missed = 0
     threads = os.environ["OMP_NUM_THREADS"]
-    print(f"# {options.rounds} rounds in turn, {threads} thread(s); ratio: peer's time / taugrid's")
+    print(f"# {options.rounds} rounds in turn, {threads} thread(s); ratio: peer's CPU time / taugrid's")
     print(f"{'case':<20} {'against':<26} {'median':>7} {'min':>7} {'max':>7} {'target':>8}  {'difference':>10}  result")
     for pair in pairs:
         same = pair.difference <= pair.same
@@ -155,13 +189,16 @@ def main() -> int:
         missed += not (same and fast)
         target = "-" if pair.target is None else f">= {pair.target:g}"
         word = "DIFFERENT NUMBERS" if not same else "met" if fast else "MISSED"
-        against = f"{pair.peer}.py" + (f" ({pair.reference}'s λ)" if pair.reference else "")
+        against = f"{pair.peer}.py" + (f" ({pair.reference}'s)" if pair.reference else "")
         figures = " ".join(f"{v:>7.2f}" for v in (statistics.median(pair.ratios), min(pair.ratios), max(pair.ratios)))
         print(f"{pair.case:<20} {against:<26} {figures} {target:>8}  {pair.difference:>10.1e}  {word}")
+    for pair in wanted:
+        if pair not in pairs:
+            print(f"{pair.case:<20} {pair.peer + '.py':<26} left out: {pair.needs} is not installed")
     for note in notes:
         print(note)
     own = [(x.case, x.base + (f" ({x.what})" if x.what != "time" else ""), x.ratios, f"<= {x.target:g}",
-            statistics.median(x.ratios) <= x.target) for x in LIMITS]
+            statistics.median(x.ratios) <= x.target) for x in LIMITS if x.ratios]
     own += [(k, "share of triad", v, ">= 0.8", statistics.median(v) >= 0.8) for k, v in shares.items() if "16" not in k]
     for case, against, values, target, met in own:
         missed += not met

@@ -11,17 +11,18 @@ from common import Inputs, measure
 from torch import Tensor, nn
 
 
-def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
+def prepare(inputs: Inputs, fused: bool = False, compiled: bool = False) -> Callable[[], dict[str, Tensor]]:
     model = inputs.classifier(attention="sdpa").train()
     settings = inputs.settings
     optimiser = torch.optim.AdamW(
-        model.parameters(), lr=settings["learning_rate"], weight_decay=settings["weight_decay"]
+        model.parameters(), lr=settings["learning_rate"], weight_decay=settings["weight_decay"], fused=fused
     )
+    logits = torch.compile(model) if compiled else model
     losses: list[float] = []
 
     def run() -> dict[str, Tensor]:
         optimiser.zero_grad()
-        loss = nn.functional.cross_entropy(model(inputs.pixels), inputs.labels)
+        loss = nn.functional.cross_entropy(logits(inputs.pixels), inputs.labels)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), settings["clip"])
         optimiser.step()
@@ -31,4 +32,5 @@ def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
     return run
 
 
-measure("standard_step", prepare)
+if __name__ == "__main__":
+    measure("standard_step", prepare)
