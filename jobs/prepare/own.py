@@ -85,15 +85,24 @@ def stream(pictures: Pictures, rows: NDArray[np.int64]) -> packed.Stream:
     return packed.Stream((len(rows), size, size, 3), lambda: pictures.blocks(rows))
 
 
-def prepare(options: argparse.Namespace) -> str:
-    """Read, split, pack and write; gives a line that says what was written."""
-    task = options.task or re.sub(r"[^A-Za-z0-9-]+", "_", options.input.resolve().stem).strip("_")
+def name_of(path: Path) -> str:
+    """A task's name made of a file's or folder's."""
+    return re.sub(r"[^A-Za-z0-9-]+", "_", path.resolve().stem).strip("_")
+
+
+def check_task(task: str) -> None:
     # What the program takes for a task: it writes "__" for the slashes of units' names.
     if len(task) > 64 or not re.fullmatch(r"[A-Za-z0-9-]*(_[A-Za-z0-9-]+)*", task) or not task[:1].isalnum():
         raise InputError(
             f"--task {task}: expected at most 64 letters, digits, - and single _, starting with a letter or digit, "
             "not ending with _"
         )
+
+
+def prepare(options: argparse.Namespace) -> str:
+    """Read, split, pack and write; gives a line that says what was written."""
+    task = options.task or name_of(options.input)
+    check_task(task)
     for name, value in (("--logit-scale", options.logit_scale), ("--white", options.white)):
         if value is not None and not (np.isfinite(value) and value > 0):
             raise InputError(f"{name} {value}: expected a number above 0")

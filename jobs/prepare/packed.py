@@ -142,6 +142,18 @@ def write_inputs(group: h5py.Group, images: NDArray[np.uint8] | Stream) -> None:
         raise RuntimeError(f"{group.name}: {row} pictures came where {len(images)} were promised")
 
 
+def write_keys(group: h5py.Group, keys: Sequence[str]) -> None:
+    group.create_dataset("split_key", data=np.array([stable_hash(key) for key in keys], np.uint64))
+
+
+def write_head(file: h5py.File, rows: NDArray[np.float32], logit_scale: float, class_names: Sequence[str]) -> None:
+    """Of unit rows, and the classes' names."""
+    head = file.create_dataset("head/weight", data=rows.astype(np.float32))
+    head.attrs["logit_scale"] = np.float32(logit_scale)
+    file["head"].attrs["kind"] = "cosine"
+    file.create_dataset("class_names", data=class_names, dtype=h5py.string_dtype())
+
+
 def write(packed: Packed, path: Path) -> None:
     packed.check()
 
@@ -159,11 +171,7 @@ def write(packed: Packed, path: Path) -> None:
             write_inputs(group, packed.inputs[split])
             group.create_dataset("labels", data=packed.labels[split].astype(np.int64))
             if packed.keys:
-                hashes = np.array([stable_hash(key) for key in packed.keys[split]], np.uint64)
-                group.create_dataset("split_key", data=hashes)
-        head = file.create_dataset("head/weight", data=packed.head.astype(np.float32))
-        head.attrs["logit_scale"] = np.float32(packed.logit_scale)
-        file["head"].attrs["kind"] = "cosine"
-        file.create_dataset("class_names", data=packed.class_names, dtype=h5py.string_dtype())
+                write_keys(group, packed.keys[split])
+        write_head(file, packed.head, packed.logit_scale, packed.class_names)
 
     write_whole(path, fill)

@@ -82,6 +82,20 @@ def shuffled_rows(split: NDArray[np.int64], which: int, seed: str, most: int | N
     return generator.permutation(rows)[:most]
 
 
+def balanced(rows: NDArray[np.int64], labels: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
+    """Of these rows the first `most` of each class, in their order; all without `most`."""
+    if most is None:
+        return rows
+    kept: dict[int, int] = {}
+    chosen = []
+    for row in rows:
+        label = int(labels[row])
+        kept[label] = kept.get(label, 0) + 1
+        if kept[label] <= most:
+            chosen.append(row)
+    return np.array(chosen, np.int64)
+
+
 def cap_per_class(labels: Sequence[int], keys: Sequence[str], most: int, seed: str) -> list[int]:
     """Rows to keep so that no class has more than `most`, taken in the order of their keys' hashes."""
     order = sorted(range(len(labels)), key=lambda row: (stable_hash(f"{seed}/cap/{keys[row]}"), row))

@@ -33,3 +33,41 @@ def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = CLIPConfig(text_config=text, vision_config={**sizes, "image_size": 16, "patch_size": 8}, projection_dim=12)
     CLIPModel(config).save_pretrained(folder)
     return folder
+
+
+WORDS = [
+    *("the", "a", "of", "good", "bad", "film", "book", "is", "was", "very", "not", "plot", "actor", "page", "chapter"),
+    *("true", "false", "this", "about", "text", "no", "yes", "neg", "pos"),
+]
+
+
+def write_text_model(folder: Path, words: list[str], first_token: bool = False, **config: object) -> Path:
+    """A random BertModel with a WordPiece tokenizer of these words."""
+    import torch
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel
+
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(vocabulary)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 12, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    given = {"vocab_size": len(vocabulary), "max_position_embeddings": 20} | sizes | config
+    BertModel(BertConfig(**given)).save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    if first_token:
+        modules = [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
+        (folder / "modules.json").write_text(json.dumps(modules))
+        (folder / "1_Pooling").mkdir()
+        pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text_model(tmp_path_factory.mktemp("tiny_bert"), WORDS)

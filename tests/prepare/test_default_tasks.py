@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import struct
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import declare
 import pairs
 import sources
+import splits
 from build import contradicted
 from errors import InputError
 
@@ -47,6 +49,58 @@ def test_near_duplicates_are_found():
     noisy = np.clip(held[3:4].astype(int) + np.random.default_rng(1).integers(-9, 9, held[3:4].shape), 0, 255)
     other = np.full((1, 32, 32, 3), 200, np.uint8)
     assert pairs.near_any(np.concatenate([noisy.astype(np.uint8), other]), held).tolist() == [True, False]
+
+
+@pytest.fixture
+def patterns(tmp_path, monkeypatch):
+    """Every pattern that the control is cut from, of noise, each smaller than the last."""
+    task = declare.read("textures")
+    for index, name in enumerate(task.class_of):
+        high, wide = 140 - 2 * index, 90
+        pixels = np.random.default_rng(index).integers(0, 256, (high, wide, 3), dtype=np.uint8)
+        (tmp_path / "any").mkdir(exist_ok=True)
+        header = struct.pack(">6I", 24, 1, wide, high, 3, 0x47504154)
+        (tmp_path / "any" / f"{name}.pat").write_bytes(header + pixels.tobytes())
+    monkeypatch.setattr(sources, "PATTERNS", tmp_path)
+    return task
+
+
+def test_the_control_has_a_thousand_different_crops_of_each_held_out_split(patterns):
+    """Negation keeps 95 % of the control: 300 crops would know their accuracy to 3 points."""
+    made = sources.textures(patterns)
+    for split in (splits.VALIDATION, splits.TEST):
+        pictures = made.images[made.fixed == split]
+        assert len({one.tobytes() for one in pictures}) == len(pictures) == 1000
+        assert (np.bincount(np.array(made.labels)[made.fixed == split]) == 40).all()
+    assert (made.fixed == splits.TRAIN).sum() == 2000
+
+
+def test_the_control_s_splits_share_no_pixel(patterns, monkeypatch):
+    """Crops unscaled and unturned, so that their corner says where they were cut."""
+    monkeypatch.setattr(sources, "SIZE", sources.CROP)
+    monkeypatch.setattr(sources.Image.Image, "transpose", lambda image, turn: image)
+    made = sources.textures(patterns)
+    for name, label in list(patterns.class_of.items())[:3]:
+        whole = np.asarray(sources.read_pattern(next(sources.PATTERNS.glob(f"*/{name}.pat"))))
+        owner = np.full(whole.shape[:2], -1)
+        of_class = np.array(made.labels) == label
+        for image, split in zip(made.images[of_class], made.fixed[of_class], strict=True):
+            tops, lefts = np.nonzero((whole[: -sources.CROP + 1, : -sources.CROP + 1] == image[0, 0]).all(-1))
+            top, left = next(
+                (t, s) for t, s in zip(tops, lefts, strict=True)
+                if (whole[t : t + sources.CROP, s : s + sources.CROP] == image).all()
+            )
+            part = owner[top : top + sources.CROP, left : left + sources.CROP]
+            assert np.isin(part, [-1, split]).all()
+            part[...] = split
+
+
+def test_a_pattern_without_so_many_different_crops_is_named(patterns):
+    name = next(iter(patterns.class_of))
+    path = next(sources.PATTERNS.glob(f"*/{name}.pat"))
+    path.write_bytes(struct.pack(">6I", 24, 1, 60, 60, 3, 0x47504154) + bytes(60 * 60 * 3))
+    with pytest.raises(InputError, match=f"{name}.pat: has no 40 different crops"):
+        sources.textures(patterns)
 
 
 def test_only_arrays_are_unpickled():

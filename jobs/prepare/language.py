@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The default language: MiniLM and twelve tasks in four groups, from packages, as language.toml declares them."""
+
+import hashlib
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+import minilm
+from build import already_built
+from errors import InputError
+from language_sources import SOURCES
+from pack_texts import Choice, Class, pack, write
+from splits import SPLIT_NAMES
+
+Say = Callable[[str], None]
+TABLE = Path(__file__).parent / "language.toml"
+CODE = ("language.py", "language.toml", "language_sources.py", "pack_texts.py", "splits.py", "minilm.py")
+CODE += ("text_model.py",)
+CHOICE = Choice(tokens=32, per_class=64, validation=128, test=256)
+
+
+def facts() -> dict[str, Any]:
+    return tomllib.loads(TABLE.read_text("utf-8"))
+
+
+def classes_of(task: dict[str, Any]) -> list[Class]:
+    template = task.get("template", "{}")
+    return [Class(name, match, [template.replace("{}", words)]) for name, match, words in task["classes"]]
+
+
+def built_from(name: str) -> str:
+    """Equal digests, equal files."""
+    digest = hashlib.sha256(name.encode())
+    for each in CODE:
+        digest.update((Path(__file__).parent / each).read_bytes())
+    return digest.hexdigest()
+
+
+def link_model(out: Path) -> None:
+    """OUT/minilm leads to the package's folder, wherever Python has put it."""
+    link, target = out / "minilm", minilm.model_folder()
+    out.mkdir(parents=True, exist_ok=True)
+    if link.is_symlink() and os.readlink(link) == str(target):
+        return
+    if link.exists() and not link.is_symlink():
+        raise InputError(f"{link}: is there already; expected a link to {target}, or nothing")
+    part = out / f".minilm.{os.getpid()}.part"
+    part.symlink_to(target)
+    os.replace(part, link)
+
+
+def prepare(out: Path, packages: Path, only: list[str], say: Say) -> None:
+    """Builds every declared task (or those in `only`) into `out`/TASK.h5, and links the model there."""
+    table = facts()
+    for name in only:
+        if name not in table["tasks"]:
+            raise InputError(f"task {name}: not known; expected some of {', '.join(table['tasks'])}")
+    link_model(out)
+    model = minilm.text_model()
+    say("task                train  valid   test")
+    for name in only or table["tasks"]:
+        path, task = out / f"{name}.h5", dict(table["tasks"][name])
+        if already_built(path, built_from(name)):
+            say(f"{summary(path)} (unchanged)")
+            continue
+        if "archive" in task:
+            task["archive"] = table["archives"][task["archive"]]
+        classes = classes_of(task)
+        if task["read"] == "gcide_field":
+            task["labels"] = [each.match for each in classes]
+        about = {each: task[each] for each in ("source", "license", "title", "label", "group", "split_rule")}
+        about["derived"] = "yes" if task["derived"] else "no"
+        texts = SOURCES[task["read"]](packages, task)
+        packed = pack(name, texts, classes, model, CHOICE, seed=name, **about, built_from=built_from(name))
+        write(packed, path)
+        say(packed.summary())
+
+
+def summary(path: Path) -> str:
+    with h5py.File(path) as file:
+        counts = " ".join(f"{len(file[f'{each}/labels']):6d}" for each in SPLIT_NAMES)
+        return f"{path.stem:18s} {counts} {len(file['class_names']):4d} classes"
