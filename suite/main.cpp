@@ -124,10 +124,35 @@ int start(int argc, char** argv) {
   plan->add_option("--device", plan_options.device,
                    "What to measure and plan for: auto (GPUs where there are some), cpu, or cuda [auto]");
   plan->add_option("--json", plan_options.json, "Write the plan and its units to this file");
+  std::filesystem::path recipe;
+  auto* merge = app.add_subcommand(
+      "merge",
+      "Merge checkpoints without data: models of any architecture, fine-tuned from one base, become one.\n"
+      "They are Hugging Face folders with model.safetensors, or its parts and their index. They are read\n"
+      "block by block, so that memory does not grow with them; on the host, in one process.");
+  merge->add_option("recipe", recipe, "The recipe (TOML)")->required();
+  merge->footer(
+      "A recipe, whose words are mergekit's where they mean the same:\n"
+      "  merge_method = \"ties\"\n"
+      "  base_model = \"clip-vit-base-patch32\"\n"
+      "  out = \"merged\"\n"
+      "  parameters = { density = 0.2, lambda = 0.4 }\n"
+      "  models = [ { model = \"cars\" }, { model = \"svhn\", weight = 0.5 } ]\n"
+      "Paths are relative to its folder. OUT is a folder that is not there yet: the base's configuration "
+      "and\n"
+      "other files, the merged weights in the base's types, and merge.toml, a recipe with every key.\n"
+      "Which method? linear is the mean, task_arithmetic the sum: one pass. ties and consensus_ta drop or "
+      "outvote\n"
+      "numbers on which models disagree: two to three passes. tsv_m and iso_c work on the singular vectors "
+      "of each\n"
+      "matrix, and take as long as these. Sums of many models need a lambda below 1, best chosen on "
+      "validation.\n"
+      "Every method and key, and where public codes differ: taugrid keys --recipe; docs/merge.md.");
   auto* keys = app.add_subcommand(
       "keys", "List every section and key of an experiment file, with type, range, default and meaning");
-  bool markdown = false;
-  keys->add_flag("--markdown", markdown, "As docs/experiment.md has them");
+  bool markdown = false, recipe_keys = false;
+  keys->add_flag("--markdown", markdown, "As docs/experiment.md and docs/merge.md have them");
+  keys->add_flag("--recipe", recipe_keys, "Those of a recipe for taugrid merge");
   auto* info = app.add_subcommand("info", "Print versions, devices and features");
 
   try {
@@ -142,13 +167,14 @@ int start(int argc, char** argv) {
   if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
   const auto backend = taugrid::weights::backend();
   const auto& device = *bench ? bench_options.device : *plan ? plan_options.device : options.device;
-  if (backend.device != backend.host && device != "cpu" && !*info && !*keys && !options.dry_run)
+  if (backend.device != backend.host && device != "cpu" && !*info && !*keys && !*merge && !options.dry_run)
     taugrid::comm::mpi_takes_gpu_memory();  // this Kokkos starts CUDA
   const Kokkos::ScopeGuard kokkos;          // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*plan) return taugrid::program::plan(argc, argv, plan_options);
   if (*info) return taugrid::program::info();
-  if (*keys) return speaks() ? taugrid::program::keys(markdown) : 0;
+  if (*keys) return speaks() ? taugrid::program::keys(markdown, recipe_keys) : 0;
+  if (*merge) return speaks() ? taugrid::program::merge(recipe) : 0;
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
   if (*timeline) return taugrid::program::timeline(argc, argv, options);
   return taugrid::program::run(argc, argv, options);

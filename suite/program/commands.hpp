@@ -48,9 +48,12 @@ int plan(int& argc, char**& argv, const PlanOptions& options);
 /// Prints where the time of one training step goes, of the first regime and task. Collective, on the CPU.
 int timeline(int& argc, char**& argv, const RunOptions& options);
 
-/// Prints every section and key of an experiment file, with what may stand there, what does otherwise, and
-/// what it is for: as the code reads them.
-int keys(bool markdown);
+/// Merges checkpoints as the recipe says, and prints what it took. One process.
+int merge(const std::filesystem::path& recipe);
+
+/// Prints every section and key of an experiment file, or of a recipe for merges, with what may stand there, what does
+/// otherwise, and what it is for: as the code reads them.
+int keys(bool markdown, bool recipe);
 
 /// Prints versions, devices and features of this build.
 int info();

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// taugrid keys: the experiment file's reference. Every reader is run on a configuration of no file, and says
-// what it asks for; nothing is listed here a second time.
+// taugrid keys: the references of the experiment file and of recipes. Every reader is run on a configuration
+// of no file, and says what it asks for; nothing is listed here a second time.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <sstream>
 
 #include "suite/experiments/experiment.hpp"
+#include "suite/merging/recipe.hpp"
 #include "suite/program/commands.hpp"
 
 namespace taugrid::program {
@@ -46,6 +47,11 @@ std::string names(const SectionEntry& section) {
   return all;
 }
 
+/// Of keys outside all sections: none.
+std::string heading(const SectionEntry& section) {
+  return section.name.empty() ? "Keys" : "[" + section.name + "]";
+}
+
 std::string presence(const SectionEntry& section) {
   return section.optional ? "Optional: without it, none of this is done." : "";
 }
@@ -55,7 +61,7 @@ std::string again(const SectionEntry& section) { return "Any of these keys of ["
 void print_text(const std::vector<SectionEntry>& sections) {
   constexpr std::size_t width = 100;
   for (const auto& section : sections) {
-    fmt::print("{}[{}]\n{}", &section == sections.data() ? "" : "\n", section.name,
+    fmt::print("{}{}\n{}", &section == sections.data() ? "" : "\n", heading(section),
                wrapped(section.meaning + ". " + presence(section), "  ", width));
     if (!section.again.empty()) {
       fmt::print("{}", wrapped(again(section) + names(section) + ".", "  ", width));
@@ -79,19 +85,31 @@ std::string cell(const std::string& text) {
   return escaped;
 }
 
-void print_markdown(const std::vector<SectionEntry>& sections) {
-  fmt::print(
-      "# The experiment file\n\n"
-      "Every section and key, as the code reads them: made by `taugrid keys --markdown`, and compared with "
-      "it by the "
-      "tests.\n"
-      "The file is TOML; paths in it are relative to its folder. `--set SECTION.KEY=VALUE` sets a key for "
-      "one run. What\n"
-      "is unknown is refused, with the nearest name. `RUN/config.toml` has every key with the value in "
-      "force. A plain "
-      "name has\nat most 64 letters, digits, `.`, `-` and single `_`, and begins with a letter or digit.\n");
+constexpr const char* about_experiments =
+    "# The experiment file\n\n"
+    "Every section and key, as the code reads them: made by `taugrid keys --markdown`, and compared with "
+    "it by the "
+    "tests.\n"
+    "The file is TOML; paths in it are relative to its folder. `--set SECTION.KEY=VALUE` sets a key for "
+    "one run. What\n"
+    "is unknown is refused, with the nearest name. `RUN/config.toml` has every key with the value in "
+    "force. A plain "
+    "name has\nat most 64 letters, digits, `.`, `-` and single `_`, and begins with a letter or digit.\n";
+
+constexpr const char* about_recipes =
+    "# Recipes for `taugrid merge`\n\n"
+    "Every key, as the code reads them: made by `taugrid keys --recipe --markdown`, and compared with it by "
+    "the tests.\n"
+    "A recipe is TOML; paths in it are relative to its folder. What is unknown is refused, with the nearest "
+    "name. The\n"
+    "words are mergekit's where they mean the same. `OUT/merge.toml` is a recipe with every key and the "
+    "value in force.\n"
+    "`[parameters]` has the keys of the method that `merge_method` names.\n";
+
+void print_markdown(const std::vector<SectionEntry>& sections, const char* about) {
+  fmt::print("{}", about);
   for (const auto& section : sections) {
-    fmt::print("\n## [{}]\n\n{}.{}{}\n\n", section.name, section.meaning, section.optional ? " " : "",
+    fmt::print("\n## {}\n\n{}.{}{}\n\n", heading(section), section.meaning, section.optional ? " " : "",
                presence(section));
     if (!section.again.empty()) {
       fmt::print("{}`{}`.\n", again(section), names(section));
@@ -108,9 +126,9 @@ void print_markdown(const std::vector<SectionEntry>& sections) {
 
 }  // namespace
 
-int keys(bool markdown) {
-  const auto sections = reference();
-  markdown ? print_markdown(sections) : print_text(sections);
+int keys(bool markdown, bool recipe) {
+  const auto sections = recipe ? merging::recipe_reference() : reference();
+  markdown ? print_markdown(sections, recipe ? about_recipes : about_experiments) : print_text(sections);
   return 0;
 }
 

@@ -94,6 +94,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.attribute("/model", "init", study.model.name());
   out.attribute("/model", "fingerprint", study.model.fingerprint());
   out.attribute("/model", "evaluation_points", study.settings.evaluation_points);
+  out.attribute("/model", "control_points", study.settings.control_points);
 
   const experiments::Finished finished{folder, runtime.world()};
   for (const auto& experiment : experiments) experiment->write(out, finished);

@@ -21,7 +21,7 @@
 namespace taugrid::program {
 namespace {
 
-constexpr int warm_up = 4, width = 64;
+constexpr int warm_up = 4, columns = 64;
 
 struct Timeline {
   std::vector<std::string> what;  // of each span, the same on all ranks
@@ -74,9 +74,9 @@ void print(const Timeline& line) {
   for (std::int64_t rank = 0; rank < line.times.size(0); ++rank) {
     fmt::print("rank {}\n", rank);
     for (std::size_t i = 0; i < line.what.size(); ++i) {
-      const auto column = [&](double time) { return static_cast<int>(std::lround(time / end * width)); };
-      const int from = std::clamp(column(line.begin(rank, i)), 0, width - 1);
-      const int to = std::clamp(column(line.end(rank, i)), from + 1, width);
+      const auto column = [&](double time) { return static_cast<int>(std::lround(time / end * columns)); };
+      const int from = std::clamp(column(line.begin(rank, i)), 0, columns - 1);
+      const int to = std::clamp(column(line.end(rank, i)), from + 1, columns);
       fmt::print("  {:<20} {:>8.2f} … {:>8.2f} ms  {}{}\n", line.what[i], 1e3 * line.begin(rank, i),
                  1e3 * line.end(rank, i), std::string(static_cast<std::size_t>(from), ' '),
                  std::string(static_cast<std::size_t>(to - from), '#'));

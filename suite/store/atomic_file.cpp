@@ -117,6 +117,22 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
   }
 }
 
+void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::pwrite(descriptor_, next, bytes, static_cast<off_t>(offset));
+    if (written < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      refuse(path_, errno);
+    }
+    next += written;
+    offset += static_cast<std::uint64_t>(written);
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
 void AtomicFile::commit() {
   // Some file systems report a full disk only here.
   const int result = ::close(std::exchange(descriptor_, -1));
@@ -125,6 +141,30 @@ void AtomicFile::commit() {
   }
   publish(temporary_, path_);
   temporary_.clear();
+}
+
+AtomicFolder::AtomicFolder(std::filesystem::path final_path)
+    : path_(std::move(final_path)), temporary_(temporary_name(path_)) {
+  if (path_.has_parent_path()) create_folders(path_.parent_path());
+  if (::mkdir(temporary_.c_str(), 0777) != 0) {
+    refuse(path_, errno);
+  }
+}
+
+AtomicFolder::~AtomicFolder() {
+  std::error_code ignored;
+  if (!temporary_.empty()) {
+    std::filesystem::remove_all(temporary_, ignored);
+  }
+}
+
+void AtomicFolder::commit() {
+  flush(temporary_, true);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    refuse(path_, errno);
+  }
+  temporary_.clear();
+  flush(path_.has_parent_path() ? path_.parent_path() : ".", true);
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view bytes) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string_view>
@@ -23,6 +24,8 @@ class AtomicFile {
   /// Appends bytes. Throws InputError on a full disk.
   void write(const void* data, std::size_t bytes);
   void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
+  /// Bytes at a place of the file, in any order. Throws as write() does.
+  void write_at(std::uint64_t offset, const void* data, std::size_t bytes);
 
   /// Flushes file and folder to the disk and gives the file its name, replacing an older one.
   void commit();
@@ -49,5 +52,21 @@ void create_folders(const std::filesystem::path& folder);
 
 /// Gives a finished temporary file its name; flushes file and folder. Throws InputError.
 void publish(const std::filesystem::path& temporary, const std::filesystem::path& path);
+
+/// A folder under construction, as AtomicFile: its files are written to path(), and commit() gives it its name, which
+/// must be free or an empty folder's. Throws InputError.
+class AtomicFolder {
+ public:
+  explicit AtomicFolder(std::filesystem::path final_path);
+  ~AtomicFolder();
+  AtomicFolder(const AtomicFolder&) = delete;
+  AtomicFolder& operator=(const AtomicFolder&) = delete;
+
+  const std::filesystem::path& path() const { return temporary_; }
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+};
 
 }  // namespace taugrid::store

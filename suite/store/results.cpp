@@ -42,19 +42,25 @@ void ResultsWriter::agree(const std::string& call, const std::function<void()>& 
   const std::int64_t stop = stop_ != nullptr && stop_->requested() ? 1 : 0;
   const auto votes = comm_.all_gather(at::tensor({std::int64_t{failed}, hash, stop}, at::kLong).view({1, 3}),
                                       "results.h5: " + call);
-  const auto first = votes.select(1, 0).argmax().item<std::int64_t>();
-  if (votes[first][0].item<std::int64_t>() != 0) {
-    const int root = static_cast<int>(first);
+  const auto vote = votes.accessor<std::int64_t, 2>();
+  int root = -1, stopping = -1;  // the first rank of each, none: -1
+  bool same = true;
+  for (auto rank = static_cast<int>(vote.size(0)) - 1; rank >= 0; --rank) {
+    if (vote[rank][0] != 0) root = rank;
+    if (vote[rank][1] != hash) same = false;
+    if (vote[rank][2] != 0) stopping = rank;
+  }
+  if (root >= 0) {
     // LibTorch's messages go on with a backtrace.
     const Json mine = {{"problem", problem.substr(0, problem.find('\n'))}, {"misuse", misuse}};
     const Json report = decode(broadcast(rank_ == root ? encode(mine) : std::string(), root));
     problem = report["problem"].get<std::string>() + " (rank " + std::to_string(root) + ")";
     misuse = report["misuse"].get<bool>();
-  } else if (!votes.select(1, 1).eq(votes[0][1]).all().item<bool>()) {
+  } else if (!same) {
     problem = path_.string() + ": the ranks made different calls; this one: " + call;
     misuse = true;
-  } else if (votes.select(1, 2).any().item<bool>() && file_ >= 0) {
-    auto reason = broadcast(stop_->reason(), static_cast<int>(votes.select(1, 2).argmax().item<std::int64_t>()));
+  } else if (stopping >= 0 && file_ >= 0) {
+    auto reason = broadcast(stop_->reason(), stopping);
     close();
     throw Interrupted("results.h5 was being written when " + reason + " came; run again to continue");
   } else {

@@ -3,21 +3,18 @@
 #include "suite/store/safetensors.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "suite/error.hpp"
-#include "suite/store/atomic_file.hpp"
 #include "suite/store/safetensors_header.hpp"
+#include "suite/store/safetensors_writer.hpp"
 
 namespace taugrid::store {
 
 using detail::quoted;
 using detail::TensorEntry;
-using Json = nlohmann::json;
 
 namespace {
 
@@ -58,48 +55,14 @@ at::Tensor read_tensor(const std::filesystem::path& path, const std::string& nam
 }
 
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
-  // Wide types first keeps every tensor aligned; within a width by name.
-  std::vector<std::pair<std::string, at::Tensor>> ordered(file.tensors.begin(), file.tensors.end());
-  for (const auto& [name, tensor] : ordered) {
-    if (!tensor.defined() || !detail::safetensors_type(tensor.scalar_type()) || name == "__metadata__") {
-      throw InputError("cannot write " + path.string() + ": tensor " + quoted(name) +
-                       " has a name or type that safetensors lacks");
-    }
+  SafetensorsWriter::Contents contents;
+  for (const auto& [name, tensor] : file.tensors) {
+    contents[name] = {tensor.defined() ? tensor.scalar_type() : at::ScalarType::Undefined,
+                      tensor.defined() ? tensor.sizes().vec() : std::vector<std::int64_t>{}};
   }
-  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
-    return a.second.element_size() > b.second.element_size();
-  });
-  Json header = Json::object();
-  if (!file.metadata.empty()) {
-    header["__metadata__"] = file.metadata;
-  }
-  std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : ordered) {
-    const std::uint64_t end = offset + tensor.nbytes();
-    header[name] = {{"dtype", *detail::safetensors_type(tensor.scalar_type())},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {offset, end}}};
-    offset = end;
-  }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const Json::exception&) {
-    throw InputError("cannot write " + path.string() + ": a name or the metadata is not UTF-8");
-  }
-  text.append((8 - text.size() % 8) % 8, ' ');
-  std::array<char, 8> length{};
-  for (std::size_t i = 0; i < length.size(); ++i) {
-    length[i] = static_cast<char>(text.size() >> 8 * i & 0xff);
-  }
-  write_atomically(path, [&](AtomicFile& out) {
-    out.write(length.data(), length.size());
-    out.write(text);
-    for (const auto& entry : ordered) {
-      const at::Tensor plain = entry.second.detach().cpu().contiguous();
-      out.write(plain.data_ptr(), plain.nbytes());
-    }
-  });
+  SafetensorsWriter writer(path, contents, file.metadata);
+  for (const auto& [name, tensor] : file.tensors) writer.write(name, 0, tensor);
+  writer.commit();
 }
 
 void require_finite(const TensorFile& file, const std::filesystem::path& path) {

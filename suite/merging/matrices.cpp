@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Methods on the singular vectors of each tensor with two dimensions, Δ_t = w_t·τ_t [m,n]; embeddings and
+// stacked projections count as matrices. All other tensors, and those named in `exclude`, are averaged: Σ Δ_t
+// / T.
+//
+//   tsv_m    of each task the leading ⌊min(m,n)/T⌋ triples; Û and V̂ the polar factors of the concatenated
+//   singular
+//            vectors: Δ = Û Σ V̂ᵀ (Gargiulo et al. 2025, algorithm 1)
+//   iso_c    Σ Δ_t = U Σ Vᵀ, Δ = σ̄ U Vᵀ, σ̄ the mean singular value (Marczak et al. 2025, algorithm 1)
+//   iso_cts  the leading k triples of Σ Δ_t, and of each (I − U_k U_kᵀ) Δ_t the leading (r − k)/T, r =
+//   min(m,n);
+//            concatenated, made orthogonal by their polar factors, with the mean of their singular values
+//            (algorithm 2)
+//
+// Factors are computed in double.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "suite/merging/methods.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+using Matrices = std::vector<at::Tensor>;
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> thin_svd(const at::Tensor& matrix) {
+  return at::linalg_svd(matrix, /*full_matrices=*/false);
+}
+
+/// The nearest matrix with orthonormal columns (or rows): U Vᵀ of the SVD.
+at::Tensor polar_factor(const at::Tensor& matrix) {
+  const auto [u, s, vh] = thin_svd(matrix);
+  return at::mm(u, vh);
+}
+
+/// U diag(s) Vᵀ of orthogonalised factors: u [m,k], s [k], vh [k,n].
+at::Tensor orthogonalised(const Matrices& u, const at::Tensor& s, const Matrices& vh) {
+  return at::mm(polar_factor(at::cat(u, 1)) * s, polar_factor(at::cat(vh, 0)));
+}
+
+at::Tensor sum_of(const Matrices& deltas) {
+  auto sum = deltas.front().clone();
+  for (std::size_t t = 1; t < deltas.size(); ++t) sum.add_(deltas[t]);
+  return sum;
+}
+
+at::Tensor tsv_m(const Matrices& deltas) {
+  const auto least = std::min(deltas.front().size(0), deltas.front().size(1));
+  const auto rank = least / static_cast<std::int64_t>(deltas.size());
+  // Published code leaves nothing of matrices with fewer singular vectors than tasks.
+  if (rank == 0) return at::zeros_like(deltas.front());
+  Matrices u, s, vh;
+  for (const auto& delta : deltas) {
+    const auto [left, values, right] = thin_svd(delta);
+    u.push_back(left.narrow(1, 0, rank).clone());
+    s.push_back(values.narrow(0, 0, rank).clone());
+    vh.push_back(right.narrow(0, 0, rank).clone());
+  }
+  return orthogonalised(u, at::cat(s), vh);
+}
+
+at::Tensor iso_c(const Matrices& deltas) {
+  const auto [u, s, vh] = thin_svd(sum_of(deltas));
+  return at::mm(u, vh) * s.mean();
+}
+
+at::Tensor iso_cts(const Matrices& deltas, double common) {
+  const auto r = std::min(deltas.front().size(0), deltas.front().size(1));
+  const auto tasks = static_cast<std::int64_t>(deltas.size());
+  const auto specific = static_cast<double>(r - static_cast<std::int64_t>(static_cast<double>(r) * common));
+  // nearbyint: half to even, as Python's round. Never more than there are.
+  const auto each =
+      std::min(static_cast<std::int64_t>(std::nearbyint(specific / static_cast<double>(tasks))), r / tasks);
+  const auto k = r - each * tasks;
+  const auto [all_u, all_s, all_vh] = thin_svd(sum_of(deltas));
+  const auto common_u = all_u.narrow(1, 0, k);
+  Matrices u, s, vh;
+  for (const auto& delta : deltas) {
+    if (each == 0) break;
+    const auto [left, values, right] = thin_svd(delta - at::mm(common_u, at::mm(common_u.t(), delta)));
+    u.push_back(left.narrow(1, 0, each).clone());
+    s.push_back(values.narrow(0, 0, each).clone());
+    vh.push_back(right.narrow(0, 0, each).clone());
+  }
+  u.push_back(common_u);
+  s.push_back(all_s.narrow(0, 0, k));
+  vh.push_back(all_vh.narrow(0, 0, k));
+  const auto values = at::cat(s);
+  return orthogonalised(u, at::full_like(values, values.mean().item<double>()), vh);
+}
+
+class OnMatrices final : public Method {
+ public:
+  using Formula = std::function<at::Tensor(const Matrices&)>;
+  OnMatrices(std::vector<std::string> exclude, Formula formula)
+      : exclude_(std::move(exclude)), formula_(std::move(formula)) {}
+
+ protected:
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w,
+                   const Emit& emit) const override {
+    std::int64_t nonzero = 0;
+    for (const auto& tensor : vectors.tensors()) {
+      const bool matrix = is_matrix(tensor);
+      vectors.visit(vectors.all(), tensor.range, matrix ? tensor.range.count : 1,
+                    [&](std::int64_t begin, std::span<const at::Tensor> tau) {
+                      const auto merged = matrix ? of_matrix(tensor, tau, w) : mean(tau, w);
+                      nonzero += at::count_nonzero(merged).item<std::int64_t>();
+                      emit(begin, merged);
+                    });
+    }
+    return nonzero;
+  }
+
+ private:
+  bool is_matrix(const NamedTensor& tensor) const {
+    return tensor.shape.size() == 2 && tensor.range.count > 0 &&
+           std::none_of(exclude_.begin(), exclude_.end(),
+                        [&](const std::string& part) { return tensor.name.find(part) != std::string::npos; });
+  }
+
+  at::Tensor of_matrix(const NamedTensor& tensor, std::span<const at::Tensor> tau,
+                       const std::vector<double>& w) const {
+    Matrices deltas;
+    for (std::size_t t = 0; t < tau.size(); ++t)
+      deltas.push_back(tau[t].view(tensor.shape).to(at::kDouble) * w[t]);
+    return formula_(deltas).to(at::kFloat).contiguous().view({-1});
+  }
+
+  static at::Tensor mean(std::span<const at::Tensor> tau, const std::vector<double>& w) {
+    auto sum = at::zeros(tau.front().sizes(), at::kDouble);
+    for (std::size_t t = 0; t < tau.size(); ++t) sum.add_(tau[t], w[t]);
+    return sum.div_(static_cast<double>(tau.size())).to(at::kFloat);
+  }
+
+  std::vector<std::string> exclude_;
+  Formula formula_;
+};
+
+std::vector<std::string> read_exclude(config::Section& parameters) {
+  return parameters.words("exclude",
+                          "Tensors whose names have one of these parts are averaged, as those without two "
+                          "dimensions are",
+                          {"text_projection"});
+}
+
+}  // namespace
+
+std::unique_ptr<const Method> make_tsv_m(config::Section parameters) {
+  return std::make_unique<OnMatrices>(read_exclude(parameters), tsv_m);
+}
+
+std::unique_ptr<const Method> make_iso_c(config::Section parameters) {
+  return std::make_unique<OnMatrices>(read_exclude(parameters), iso_c);
+}
+
+std::unique_ptr<const Method> make_iso_cts(config::Section parameters) {
+  auto exclude = read_exclude(parameters);
+  const auto common =
+      parameters.real("common_space", "The common space's share of the singular vectors", 0.8, {0, 1});
+  return std::make_unique<OnMatrices>(std::move(exclude),
+                                      [common](const Matrices& deltas) { return iso_cts(deltas, common); });
+}
+
+}  // namespace taugrid::merging

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/method.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "suite/error.hpp"
+#include "suite/merging/methods.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+struct Entry {
+  const char* name;
+  std::unique_ptr<const Method> (*make)(config::Section);
+  config::Meaning meaning;
+};
+
+const std::array<Entry, 12>& entries() {
+  static const std::array<Entry, 12> all = {{
+      {"linear", make_linear, "The weighted mean of the models: Σ w θ / Σ w"},
+      {"task_arithmetic", make_task_arithmetic, "θ0 + λ Σ w τ (Ilharco et al. 2023)"},
+      {"ties", make_ties,
+       "TIES (Yadav et al. 2023): trims each vector to its largest numbers, elects a sign a place, and "
+       "merges those that "
+       "have it"},
+      {"dare_linear", make_dare_linear,
+       "DARE (Yu et al. 2024): drops numbers at random, rescales the others, and adds the vectors"},
+      {"dare_ties", make_dare_ties,
+       "DARE, then the election of TIES, and its trimming where that is asked for"},
+      {"top_k", make_top_k, "Adds each vector's largest numbers and divides by the number of vectors"},
+      {"slerp", make_slerp, "Spherical interpolation of two models, tensor by tensor (Shoemake 1985)"},
+      {"consensus_ta", make_consensus_ta,
+       "TALL masks (Wang et al. 2024): task arithmetic where at least two tasks claim the number as theirs"},
+      {"consensus_ties", make_consensus_ties, "TALL masks on what TIES merges"},
+      {"tsv_m", make_tsv_m,
+       "Task singular vectors (Gargiulo et al. 2025): of each task's matrix the leading singular triples, "
+       "made "
+       "orthogonal among tasks"},
+      {"iso_c", make_iso_c,
+       "Isotropic merging (Marczak et al. 2025): the summed matrix with its mean singular value"},
+      {"iso_cts", make_iso_cts,
+       "Isotropic merging in a common space and one for each task (Marczak et al. 2025)"},
+  }};
+  return all;
+}
+
+const Entry& entry(const std::string& name) {
+  for (const auto& each : entries()) {
+    if (name == each.name) return each;
+  }
+  throw std::logic_error("no method " + name);
+}
+
+}  // namespace
+
+Merged Method::merge(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit) const {
+  const auto before = vectors.passes();
+  const auto nonzero = run(vectors, weights, emit);
+  return {static_cast<double>(nonzero) / static_cast<double>(vectors.length()), vectors.passes() - before};
+}
+
+const std::vector<std::string>& names() {
+  static const auto all = [] {
+    std::vector<std::string> found;
+    for (const auto& each : entries()) found.emplace_back(each.name);
+    return found;
+  }();
+  return all;
+}
+
+std::unique_ptr<const Method> make(const std::string& name, config::Section parameters) {
+  return entry(name).make(std::move(parameters));
+}
+
+config::Meaning meaning_of(const std::string& name) { return entry(name).meaning; }
+
+double above_zero(const config::Section& parameters, const std::string& key, double value) {
+  if (value == 0) parameters.refuse(key, "is 0; expected a number above 0 and at most 1");
+  return value;
+}
+
+}  // namespace taugrid::merging

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Model merging without data: T task vectors become one, τ, and the merged model is θ0 + λτ. The names are
+// those of the field, and of mergekit where it has the method; each method's file has its formula.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "suite/config/config.hpp"
+#include "suite/merging/task_vectors.hpp"
+
+namespace taugrid::merging {
+
+struct Merged {
+  double density = 0;  ///< share of numbers of τ that are not zero
+  double passes = 0;   ///< over all vectors
+};
+
+class Method {
+ public:
+  virtual ~Method() = default;
+  /// Throws InputError, beginning with `what`, where it cannot merge so many vectors, or with these weights.
+  virtual void check(const std::string& what, const std::vector<double>& weights) const {
+    static_cast<void>(what);
+    static_cast<void>(weights);
+  }
+  /// Numbers begin … of τ. Every number comes, some of them a second time: the latest counts.
+  using Emit = std::function<void(std::int64_t begin, const at::Tensor& tau)>;
+  /// One weight w_t a vector. Bitwise the same however the vectors are cut into stretches.
+  Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit) const;
+
+ protected:
+  /// Returns how many numbers of τ are not zero.
+  virtual std::int64_t run(const TaskVectors& vectors, const std::vector<double>& weights,
+                           const Emit& emit) const = 0;
+};
+
+/// The methods' names, in the order of the reference.
+const std::vector<std::string>& names();
+
+/// Reads the method's parameters. Throws InputError.
+std::unique_ptr<const Method> make(const std::string& name, config::Section parameters);
+
+/// What a method does, for the reference.
+config::Meaning meaning_of(const std::string& name);
+
+}  // namespace taugrid::merging

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/recipe.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+
+#include "suite/config/canonical.hpp"
+#include "suite/error.hpp"
+#include "suite/merging/checkpoints.hpp"
+#include "suite/store/mapped_file.hpp"
+#include "suite/store/safetensors_writer.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr config::Meaning of_root = "What is merged, how, and where to";
+constexpr config::Meaning of_models = "The models that are merged, each a table in the list";
+constexpr config::Range weight_range = {-1e3, 1e3};
+
+double read_lambda(config::Section& parameters) {
+  return parameters.real("lambda", "The merged model is θ0 + λτ", 1, weight_range);
+}
+
+/// The tables of the array `key`: at least one.
+std::vector<config::Section> tables(config::Section& root, const std::string& key,
+                                    const config::Meaning& meaning) {
+  std::vector<std::string> steps;
+  while (root.has(key + "." + config::entry_step(steps.size())))
+    steps.push_back(key + "." + config::entry_step(steps.size()));
+  const auto found = root.parts(steps, "[" + key + "]", meaning);  // by name: "models.#10" before "models.#2"
+  std::vector<config::Section> ordered;
+  for (const auto& step : steps) ordered.push_back(found.at(step));
+  if (steps.empty()) {
+    if (!found.empty()) return {found.begin()->second};  // for the reference
+    root.refuse(key, "expected a list of tables, such as [ { model = \"FOLDER\" } ]");
+  }
+  return ordered;
+}
+
+Recipe read(config::Config& config) {
+  Recipe recipe;
+  auto root = config.section("", of_root);
+  recipe.method_name =
+      root.required_word("merge_method", "How the task vectors τ = θ − θ0 become one", names());
+  recipe.base =
+      root.path("base_model",
+                "The folder of θ0, from which the models were fine-tuned, and of which the result has the "
+                "configuration; linear and slerp do without",
+                {});
+  recipe.out = root.required_path("out", "The folder to be written; there must be none as yet");
+  for (auto& model : tables(root, "models", of_models)) {
+    recipe.models.push_back(
+        model.required_path("model",
+                            "The folder of a model: config.json and model.safetensors, or "
+                            "its parts and their index"));
+    recipe.weights.push_back(model.real("weight", "w: its vector counts w times", 1, weight_range));
+  }
+  return recipe;
+}
+
+bool same(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  return fs::equivalent(a, b, error) || fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error);
+}
+
+/// Weights, in whatever form, and what is said of them, are not those of the merged model.
+bool is_copied(const fs::path& file) {
+  static const std::vector<std::string> weights = {".safetensors", ".bin", ".pt",   ".pth",     ".ckpt",
+                                                   ".h5",          ".ot",  ".onnx", ".msgpack", ".gguf"};
+  const auto name = file.filename().string();
+  return std::find(weights.begin(), weights.end(), file.extension().string()) == weights.end() &&
+         !name.ends_with(".index.json") && name != "README.md" && name != "merge.toml";
+}
+
+void copy_others(const Weights& base, const fs::path& to) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(base.folder())) {
+    if (!entry.is_regular_file(error) || !is_copied(entry.path())) continue;
+    fs::copy_file(entry.path(), to / entry.path().filename(), error);
+    if (error) throw InputError(entry.path().string() + ": cannot be copied: " + error.message());
+  }
+  if (!base.in_parts()) return;
+  const auto index = "model.safetensors.index.json";
+  fs::copy_file(base.folder() / index, to / index, error);
+  if (error) throw InputError((base.folder() / index).string() + ": cannot be copied: " + error.message());
+}
+
+void require_free(const Recipe& recipe) {
+  const auto refuse = [&](const std::string& problem) {
+    throw InputError("out = " + config::canonical(recipe.out.string()) + ": " + problem);
+  };
+  auto inputs = recipe.models;
+  inputs.push_back(recipe.base);
+  for (const auto& input : inputs) {
+    if (same(recipe.out, input)) refuse("is an input of this merge, which would be overwritten");
+  }
+  std::error_code error;
+  if (fs::is_symlink(recipe.out, error) ||
+      (fs::exists(recipe.out, error) &&
+       !(fs::is_directory(recipe.out, error) && fs::is_empty(recipe.out, error))))
+    refuse("is there already; expected a folder that is not, or is empty");
+}
+
+/// The merged files, tensor by tensor.
+class Output {
+ public:
+  Output(const Weights& base, const fs::path& folder) {
+    for (const auto& part : base.parts()) {
+      auto& writer = writers_.emplace_back(folder / part.file, part.tensors.tensors(),
+                                           std::map<std::string, std::string>{{"format", "pt"}});
+      for (const auto& [name, info] : part.tensors.tensors()) {
+        writer_of_[name] = &writer;
+        if (!at::isFloatingType(info.scalar)) writer.write(name, 0, part.tensors.tensor(name).view({-1}));
+      }
+    }
+  }
+  void write(const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
+    writer_of_.at(name)->write(name, begin, numbers);
+  }
+  void commit() {
+    for (auto& writer : writers_) writer.commit();
+  }
+
+ private:
+  std::list<store::SafetensorsWriter> writers_;
+  std::map<std::string, store::SafetensorsWriter*> writer_of_;
+};
+
+}  // namespace
+
+Recipe Recipe::read(const fs::path& path) {
+  auto config = config::Config::load(path);
+  auto recipe = merging::read(config);
+  auto root = config.root();
+  auto parameters = config.section("parameters", "The method's own");
+  recipe.method = make(recipe.method_name, parameters);
+  recipe.lambda = read_lambda(parameters);
+  config.finish();
+  recipe.method->check(path.string() + ": models", recipe.weights);
+  if (recipe.base.empty()) {
+    if (recipe.method_name != "linear" && recipe.method_name != "slerp")
+      root.refuse("base_model", "missing; expected the folder of θ0, which " + recipe.method_name + " needs");
+    recipe.base = recipe.models.front();  // its vector is zero, and the others' are taken from it
+  }
+  recipe.resolved = config.resolved();
+  return recipe;
+}
+
+std::vector<config::SectionEntry> recipe_reference() {
+  auto config = config::Config::describing();
+  static_cast<void>(read(config));
+  for (const auto& name : names()) {
+    auto parameters = config.section("parameters] of [" + name, meaning_of(name));
+    static_cast<void>(make(name, parameters));
+    static_cast<void>(read_lambda(parameters));
+  }
+  return config.reference();
+}
+
+Report merge(const Recipe& recipe, const std::string& made_by) {
+  const at::NoGradGuard no_grad;
+  require_free(recipe);
+  const Weights base(recipe.base);
+  const std::vector<Weights> models(recipe.models.begin(), recipe.models.end());
+  const CheckpointVectors vectors(base, models);
+  Report report;
+  report.numbers = vectors.length();
+  report.bytes = base.bytes();
+  for (const auto& model : models) report.bytes += model.bytes();
+
+  store::AtomicFolder folder(recipe.out);
+  copy_others(base, folder.path());
+  Output output(base, folder.path());
+  report.merged =
+      recipe.method->merge(vectors, recipe.weights, [&](std::int64_t begin, const at::Tensor& tau) {
+        vectors.add_to_theta0(begin, tau, recipe.lambda,
+                              [&](const std::string& name, std::int64_t from, const at::Tensor& numbers) {
+                                output.write(name, from, numbers);
+                              });
+      });
+  output.commit();
+  store::require_unchanged();
+  store::write_atomically(folder.path() / "merge.toml",
+                          fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n{}", made_by,
+                                      report.numbers, report.merged.density, recipe.resolved));
+  folder.commit();
+  return report;
+}
+
+}  // namespace taugrid::merging

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// `taugrid merge`: a recipe names checkpoints and a method, and a Hugging Face folder comes of it. The words
+// are mergekit's where they mean the same.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "suite/merging/method.hpp"
+
+namespace taugrid::merging {
+
+struct Recipe {
+  std::string method_name;
+  std::unique_ptr<const Method> method;
+  double lambda = 1;
+  std::filesystem::path base, out;
+  std::vector<std::filesystem::path> models;
+  std::vector<double> weights;
+  std::string resolved;  ///< every key with the value in force, as a recipe
+
+  /// Throws InputError.
+  static Recipe read(const std::filesystem::path& path);
+};
+
+/// The recipe's keys, for the reference.
+std::vector<config::SectionEntry> recipe_reference();
+
+struct Report {
+  std::int64_t numbers = 0;  ///< of a model
+  Merged merged;
+  double bytes = 0;  ///< of all inputs
+};
+
+/// Writes recipe.out: the merged weights in the base model's types and files, the base model's other files,
+/// and merge.toml, `made_by` in its first line. The folder appears whole or not at all. Throws InputError.
+Report merge(const Recipe& recipe, const std::string& made_by);
+
+}  // namespace taugrid::merging

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// SLERP, tensor by tensor (Shoemake 1985): of tensors a and b at an angle Ω,
+//
+//   [sin((1 − t)Ω)·a + sin(tΩ)·b] / sin Ω,   and (1 − t)·a + t·b where |cos Ω| > 0.9995.
+//
+// a and b are the models' tensors, or those of the task vectors. Fine-tuned models lie so close to each other
+// that nearly every tensor of theirs is interpolated linearly: ‖τ‖/‖θ‖ = 0.005 makes cos Ω = 0.99998.
+#include <ATen/ATen.h>
+
+#include <array>
+#include <cmath>
+
+#include "kernels/weights/weights.hpp"
+#include "suite/error.hpp"
+#include "suite/merging/methods.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+constexpr double linear_above = 0.9995;
+
+class Slerp final : public Method {
+ public:
+  Slerp(double t, bool of_models) : t_(t), of_models_(of_models) {}
+
+  void check(const std::string& what, const std::vector<double>& w) const override {
+    if (w.size() != 2)
+      throw InputError(what + ": slerp interpolates two models, and there are " + std::to_string(w.size()));
+    if (w[0] != 1 || w[1] != 1) throw InputError(what + ": slerp takes t in place of weights; expected none");
+  }
+
+ protected:
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>&, const Emit& emit) const override {
+    std::int64_t nonzero = 0;
+    for (const auto& tensor : vectors.tensors()) nonzero += of_tensor(vectors, tensor.range, emit);
+    return nonzero;
+  }
+
+ private:
+  using Pair = std::array<double, 2>;
+
+  /// Factors of a and b, from their inner products.
+  Pair factors(double aa, double ab, double bb) const {
+    const double cosine =
+        aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;  // as mergekit and FusionBench have it
+    if (std::fabs(cosine) > linear_above) return {1 - t_, t_};
+    const double angle = std::acos(cosine);
+    return {std::sin((1 - t_) * angle) / std::sin(angle), std::sin(t_ * angle) / std::sin(angle)};
+  }
+
+  std::int64_t of_tensor(const TaskVectors& vectors, Range range, const Emit& emit) const {
+    std::vector<std::size_t> which = {0, 1};
+    if (of_models_) which.push_back(TaskVectors::theta0);
+    weights::GramSum sum(static_cast<std::int64_t>(which.size()), range.count);
+    vectors.visit(which, range, sum.step(), [&](std::int64_t begin, std::span<const at::Tensor> x) {
+      sum.add(begin - range.begin, x);
+    });
+    const auto gram = sum.gram();
+    const auto g = [&](int i, int j) { return gram[i][j].item<double>(); };
+    // Of θ0 + τ_a and θ0 + τ_b where models are asked for; and [f_a·a + f_b·b] − θ0 has f_a + f_b − 1 of θ0.
+    const auto f = of_models_
+                       ? factors(g(0, 0) + 2 * g(0, 2) + g(2, 2), g(0, 1) + g(0, 2) + g(1, 2) + g(2, 2),
+                                 g(1, 1) + 2 * g(1, 2) + g(2, 2))
+                       : factors(g(0, 0), g(0, 1), g(1, 1));
+    auto alpha = at::tensor({f[0], f[1]}, at::kDouble);
+    if (of_models_) alpha = at::cat({alpha, at::tensor({f[0] + f[1] - 1}, at::kDouble)});
+    std::int64_t nonzero = 0;
+    at::Tensor zeros;
+    vectors.visit(which, range, 1, [&](std::int64_t begin, std::span<const at::Tensor> x) {
+      const auto n = x.front().numel();
+      if (!zeros.defined()) zeros = at::zeros({n}, at::kFloat);
+      const auto merged = weights::combine(zeros.narrow(0, 0, n), x, alpha.view({1, -1}))[0];
+      nonzero += at::count_nonzero(merged).item<std::int64_t>();
+      emit(begin, merged);
+    });
+    return nonzero;
+  }
+
+  double t_;
+  bool of_models_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Method> make_slerp(config::Section parameters) {
+  const auto t = parameters.real("t", "Where between the first model (0) and the second (1)", 0.5, {0, 1});
+  const auto of =
+      parameters.word("of",
+                      "What is interpolated: the models' tensors (mergekit, FusionBench), or those of the "
+                      "task vectors, of which alone the angles are large enough to matter",
+                      "models", {"models", "vectors"});
+  return std::make_unique<Slerp>(t, of == "models");
+}
+
+}  // namespace taugrid::merging

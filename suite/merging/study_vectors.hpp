@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A run's own task vectors, in memory or out of core.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "suite/merging/task_vectors.hpp"
+#include "suite/study/study.hpp"
+
+namespace taugrid::merging {
+
+class StudyVectors final : public TaskVectors {
+ public:
+  /// The regime's vectors of these tasks. The study outlives this object.
+  StudyVectors(const study::Study& study, std::string regime, std::vector<std::size_t> tasks);
+
+  std::size_t count() const override { return tasks_.size(); }
+  const std::vector<NamedTensor>& tensors() const override { return tensors_; }
+
+ private:
+  void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
+                const Visitor& visitor) const override;
+
+  const study::Study& study_;
+  std::string regime_;
+  std::vector<std::size_t> tasks_;
+  std::vector<NamedTensor> tensors_;
+};
+
+}  // namespace taugrid::merging

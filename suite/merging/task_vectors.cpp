@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/task_vectors.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace taugrid::merging {
+
+std::vector<std::size_t> TaskVectors::all() const {
+  std::vector<std::size_t> which(count());
+  std::iota(which.begin(), which.end(), 0);
+  return which;
+}
+
+std::int64_t TaskVectors::stretch(std::size_t vectors, std::int64_t align) {
+  constexpr std::size_t in_cache = std::size_t{1} << 19, least = std::size_t{1} << 12;
+  const auto wanted =
+      static_cast<std::int64_t>(std::max(least, in_cache / std::max<std::size_t>(1, vectors)));
+  return std::max<std::int64_t>(1, wanted / align) * align;
+}
+
+HeldVectors::HeldVectors(std::vector<NamedTensor> tensors, std::vector<at::Tensor> vectors,
+                         at::Tensor theta0_vector)
+    : tensors_(std::move(tensors)), vectors_(std::move(vectors)), start_(std::move(theta0_vector)) {}
+
+void HeldVectors::do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
+                           const Visitor& visitor) const {
+  const auto size = stretch(which.size(), align);
+  std::vector<at::Tensor> stretches(which.size());
+  for (auto begin = range.begin; begin < range.end(); begin += size) {
+    const auto n = std::min(size, range.end() - begin);
+    for (std::size_t i = 0; i < which.size(); ++i)
+      stretches[i] = (which[i] == theta0 ? start_ : vectors_[which[i]]).narrow(0, begin, n);
+    visitor(begin, stretches);
+  }
+}
+
+}  // namespace taugrid::merging

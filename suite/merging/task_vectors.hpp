@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What a merge sees of the models: task vectors τ_t = θ_t − θ0, visited by stretches, and the names and
+// shapes of the tensors that lie in them. Where they come from, and whether memory holds them, is not asked.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/range.hpp"
+
+namespace taugrid::merging {
+
+/// One tensor of a model; its numbers lie side by side in the flat vectors.
+struct NamedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  Range range;
+};
+
+class TaskVectors {
+ public:
+  virtual ~TaskVectors() = default;
+
+  virtual std::size_t count() const = 0;  ///< T
+  /// Without gaps, in the order of their numbers.
+  virtual const std::vector<NamedTensor>& tensors() const = 0;
+  std::int64_t length() const { return tensors().empty() ? 0 : tensors().back().range.end(); }
+
+  /// Stands for θ0 itself among the vectors of a visit.
+  static constexpr std::size_t theta0 = static_cast<std::size_t>(-1);
+  /// Numbers begin, begin + 1, … of the vectors asked for, one tensor each: float32, on the host, until the
+  /// call ends.
+  using Visitor = std::function<void(std::int64_t begin, std::span<const at::Tensor> stretches)>;
+  /// Visits the numbers of `range` in order, in stretches that begin at range.begin plus multiples of `align`
+  /// and, the last aside, are as long as multiples of it. Throws InputError where a vector cannot be read.
+  void visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
+             const Visitor& visitor) const {
+    for (const auto t : which) visited_ += t == theta0 ? 0 : range.count;
+    if (range.count > 0) do_visit(which, range, align, visitor);
+  }
+  /// 0, 1, …, T − 1.
+  std::vector<std::size_t> all() const;
+  /// How often all vectors were gone through until now.
+  double passes() const {
+    return static_cast<double>(visited_) / (static_cast<double>(count()) * static_cast<double>(length()));
+  }
+
+ protected:
+  virtual void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
+                        const Visitor& visitor) const = 0;
+  /// Numbers of a stretch of one of `vectors`, a multiple of `align`: all of them stay in the second cache,
+  /// and are long enough that a visit's own cost does not count.
+  static std::int64_t stretch(std::size_t vectors, std::int64_t align);
+
+ private:
+  mutable std::int64_t visited_ = 0;
+};
+
+/// Vectors in memory, [P] each.
+class HeldVectors final : public TaskVectors {
+ public:
+  HeldVectors(std::vector<NamedTensor> tensors, std::vector<at::Tensor> vectors, at::Tensor theta0_vector);
+  std::size_t count() const override { return vectors_.size(); }
+  const std::vector<NamedTensor>& tensors() const override { return tensors_; }
+
+ private:
+  void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
+                const Visitor& visitor) const override;
+
+  std::vector<NamedTensor> tensors_;
+  std::vector<at::Tensor> vectors_;
+  at::Tensor start_;
+};
+
+}  // namespace taugrid::merging

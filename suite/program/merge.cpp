@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// taugrid merge: recipe → folder, without MPI; what it took is printed.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include "suite/merging/recipe.hpp"
+#include "suite/program/commands.hpp"
+#include "taugrid_version.hpp"
+
+namespace taugrid::program {
+namespace {
+
+/// A line of /proc/self/status, in MiB; 0 where the system has none.
+double mebibytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string name; status >> name;) {
+    double kibibytes = 0;
+    if (name == field + ":" && status >> kibibytes) return kibibytes / 1024;
+    std::string rest;
+    std::getline(status, rest);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int merge(const std::filesystem::path& path) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto idle = mebibytes("RssAnon");
+  const auto recipe = merging::Recipe::read(path);
+  const auto report =
+      merging::merge(recipe, fmt::format("made by taugrid {} ({}): taugrid merge", version, git_revision));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  fmt::print(
+      "{}: {} of {} models of {} numbers\n"
+      "density {:.4f} of the merged vector, {:.2f} passes over the vectors, {:.1f} s, {:.2f} GB/s of input\n"
+      "anonymous memory {:.0f} MiB, {:.0f} before the first block; mapped pages {:.0f} MiB\n",
+      recipe.out.string(), recipe.method_name, recipe.models.size(), report.numbers, report.merged.density,
+      report.merged.passes, seconds, report.bytes / 1e9 / seconds, mebibytes("RssAnon"), idle,
+      mebibytes("RssFile"));
+  return 0;
+}
+
+}  // namespace taugrid::program

@@ -1,0 +1,432 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""taugrid merge: every method against its formula, and every wrong recipe refused with nothing written."""
+
+import json
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import launch
+import merge_oracle as oracle
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+from safetensors.torch import load_file as load_torch
+from safetensors.torch import save_file as save_torch
+
+PROJECT = Path(__file__).parents[2]
+SHAPES = {"layer.weight": (24, 20), "layer.bias": (24,), "conv": (3, 2, 3, 3), "embedding": (30, 12), "scale": (),
+          "text_projection": (6, 6), "nothing": (0, 4)}
+
+
+def call(recipe: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([launch.PROGRAM, "merge", str(recipe)], capture_output=True, text=True, check=False,
+                          env=launch.environment(), timeout=launch.PATIENCE)
+
+
+def write_model(folder: Path, tensors: oracle.Tensors) -> None:
+    folder.mkdir(parents=True)
+    arrays = {name: np.asarray(x) for name, x in tensors.items()}  # of a sum of scalars, too
+    save_file(arrays | {"position_ids": np.arange(7)}, folder / "model.safetensors", {"format": "pt"})
+
+
+class Models:
+    """A base, and models beside it whose vectors lie on a coarse grid where `exact`: ties, zeros, cancellation."""
+
+    def __init__(self, folder: Path, count: int, exact: bool = False) -> None:
+        self.folder, self.count = folder, count
+        random = np.random.default_rng(count)
+
+        def draw(shape: tuple[int, ...]) -> np.ndarray:
+            return random.standard_normal(shape).astype(np.float32)
+
+        self.base = {name: np.asarray(np.round(draw(shape) * 8) / 8 if exact else draw(shape), np.float32)
+                     for name, shape in SHAPES.items()}
+        self.tau = []
+        for _ in range(count):
+            tau = {name: np.asarray(np.round(draw(shape) * 2) / 8 if exact else 0.3 * draw(shape), np.float32)
+                   for name, shape in SHAPES.items()}
+            tau["embedding"][:10] = 0  # frozen
+            self.tau.append(tau)
+        write_model(folder / "base", self.base)
+        (folder / "base" / "config.json").write_text('{"model_type": "none of ours"}')
+        (folder / "base" / "vocab.txt").write_text("a\nb\n")
+        (folder / "base" / "README.md").write_text("the base's card")
+        (folder / "base" / "pytorch_model.bin").write_bytes(b"old")
+        for t, tau in enumerate(self.tau):
+            write_model(folder / f"m{t}", {name: self.base[name] + tau[name] for name in SHAPES})
+        # What float32 has left of the vectors.
+        self.tau = [{name: load_file(folder / f"m{t}" / "model.safetensors")[name].astype(np.float64) - self.base[name]
+                     for name in SHAPES} for t in range(count)]
+
+    def vectors(self) -> np.ndarray:
+        return np.stack([oracle.flat(tau) for tau in self.tau])
+
+    def recipe(self, method: str, parameters: str = "", weights: list[float] | None = None, **other: str) -> Path:
+        keys = {"merge_method": f'"{method}"', "base_model": '"base"', "out": '"out"',
+                "parameters": "{ " + parameters + " }"} | other
+        entries = [f'{{ model = "m{t}"' + (f", weight = {weights[t]}" if weights else "") + " }"
+                   for t in range(self.count)]
+        keys.setdefault("models", "[" + ", ".join(entries) + "]")
+        path = self.folder / "recipe.toml"
+        path.write_text("".join(f"{key} = {value}\n" for key, value in keys.items() if value))
+        return path
+
+    def merged(self, method: str, parameters: str = "", weights: list[float] | None = None, **other: str) -> np.ndarray:
+        """The merged vector, as the folder that was written has it."""
+        shutil.rmtree(self.folder / "out", ignore_errors=True)
+        done = call(self.recipe(method, parameters, weights, **other))
+        assert done.returncode == 0 and not done.stderr, done.stderr
+        found = load_file(self.folder / "out" / "model.safetensors")
+        assert set(found) == {*SHAPES, "position_ids"} and np.array_equal(found["position_ids"], np.arange(7))
+        assert all(found[name].shape == shape and found[name].dtype == np.float32 for name, shape in SHAPES.items())
+        return oracle.flat({name: found[name].astype(np.float64) - self.base[name] for name in SHAPES})
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    return Models(tmp_path_factory.mktemp("four"), 4)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    """Seventy, on a grid."""
+    return Models(tmp_path_factory.mktemp("many"), 70, exact=True)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    return Models(tmp_path_factory.mktemp("pair"), 2, exact=True)
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    return Models(tmp_path_factory.mktemp("single"), 1)
+
+
+def close(found: np.ndarray, expected: np.ndarray, tolerance: float = 1e-5) -> None:
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < tolerance
+
+
+W = [1.0, 0.5, 2.0, 1.5]
+
+
+def test_sums(four: Models) -> None:
+    tau, w = four.vectors(), np.array(W)
+    close(four.merged("linear"), tau.mean(0))
+    close(four.merged("linear", "lambda = 0.5", W), 0.5 * (w @ tau) / w.sum())
+    close(four.merged("task_arithmetic", "", W), w @ tau)
+    close(four.merged("task_arithmetic", "lambda = -0.25", [1, 1, 1, -1]), -0.25 * np.array([1, 1, 1, -1]) @ tau)
+
+
+def test_linear_needs_no_base(four: Models) -> None:
+    close(four.merged("linear", base_model=""), four.vectors().mean(0))
+
+
+@pytest.mark.parametrize("models", ["single", "pair", "many"])
+@pytest.mark.parametrize(("parameters", "options"), [
+    ("", {}),
+    ('merge = "sum", zero_sign = "positive", cut = "above", density = 0.3',
+     {"merge": "sum", "zero_sign": "positive", "cut": "above", "density": 0.3}),
+    ('zero_sign = "nobody", cut = "exact", density = 0.35', {"zero_sign": "nobody", "cut": "exact", "density": 0.35}),
+    ("density = 1.0", {"density": 1.0}),
+])
+def test_ties(models: str, parameters: str, options: dict, request: pytest.FixtureRequest) -> None:
+    world: Models = request.getfixturevalue(models)
+    found = world.merged("ties", parameters)
+    close(found, oracle.ties(world.vectors(), np.ones(world.count), **{"density": 0.2} | options))
+
+
+def test_ties_by_tensor_and_with_weights(four: Models) -> None:
+    tau, w = four.vectors(), np.array(W)
+    expected = np.zeros(tau.shape[1])
+    for where in oracle.parts(expected, four.tau[0]):
+        if where.stop > where.start:
+            expected[where] = oracle.ties(tau[:, where], w, 0.4, "exact", "mean", "positive")
+    found = four.merged("ties", 'density = 0.4, scope = "tensor", cut = "exact", zero_sign = "positive"', W)
+    close(found, expected)
+
+
+def test_ties_with_a_negative_majority_and_one_without(tmp_path: Path) -> None:
+    for folder, last in (("minus", -1.0), ("even", 1.0)):
+        models = Models(tmp_path / folder, 2)
+        for t, row in enumerate(([1, -1, last, 2], [-1, -1, last, -2])):
+            tensors = {"w": np.array(row, np.float32)}
+            save_file(tensors, models.folder / f"m{t}" / "model.safetensors")
+        save_file({"w": np.zeros(4, np.float32)}, models.folder / "base" / "model.safetensors")
+        done = call(models.recipe("ties", "density = 1.0"))
+        assert done.returncode == 0, done.stderr
+        found = load_file(models.folder / "out" / "model.safetensors")["w"]
+        # Places that elected − are more, or as many: cancelled places keep their negatives.
+        assert found.tolist() == [-1, -1, last, -2]
+
+
+def test_top_k(four: Models) -> None:
+    tau = four.vectors()
+    kept = np.stack([oracle.trimmed(t, 0.05, "at_least") for t in tau])
+    close(four.merged("top_k"), kept.sum(0) / 4)
+    kept = np.stack([oracle.trimmed(t, 0.1, "above") for t in tau])
+    found = four.merged("top_k", 'density = 0.1, cut = "above", divide = "overlap"')
+    close(found, kept.sum(0) / np.maximum((kept != 0).sum(0), 1))
+
+
+@pytest.mark.parametrize("models", ["pair", "many"])
+def test_consensus(models: str, request: pytest.FixtureRequest) -> None:
+    world: Models = request.getfixturevalue(models)
+    tau, ones = world.vectors(), np.ones(world.count)
+    close(world.merged("consensus_ta", "tall_lambda = 0.3"), oracle.consensus(tau, tau.sum(0), 0.3, 2))
+    merged = oracle.ties(tau, ones, 0.2, merge="sum")
+    close(world.merged("consensus_ties", "least_tasks = 1"), oracle.consensus(tau, merged, 0.4, 1))
+
+
+def test_dare_keeps_a_share_and_its_size(many: Models) -> None:
+    one = Models(many.folder / "one", 1)
+    tau = one.vectors()[0]
+    found = one.merged("dare_linear", "density = 0.25, seed = 3")
+    kept = (np.abs(found) > 1e-6) & (np.abs(tau) > 1e-6)
+    there = np.abs(tau) > 1e-6
+    share = kept.sum() / there.sum()
+    assert abs(share - 0.25) < 5 * np.sqrt(0.25 * 0.75 / there.sum())
+    close(found[kept], 4 * tau[kept])
+    assert np.array_equal(found, one.merged("dare_linear", "density = 0.25, seed = 3"))
+    assert not np.array_equal(found, one.merged("dare_linear", "density = 0.25, seed = 4"))
+    close(one.merged("dare_linear", "density = 1.0"), tau)
+    # Alone, a model outvotes nobody.
+    close(one.merged("dare_ties", "density = 0.25, seed = 3, rescale = false"), np.where(kept, tau, 0))
+
+
+def test_dare_draws_for_each_model_and_votes(pair: Models) -> None:
+    tau = pair.vectors()
+    ones = np.ones_like(tau)
+    for method in ("dare_linear", "dare_ties"):
+        found = pair.merged(method, "density = 0.5, rescale = false")
+        choices = [np.zeros(tau.shape[1]), tau[0], tau[1], tau.sum(0)]
+        if method == "dare_ties":
+            choices[3] = oracle.elected(tau, ones[:, 0], "mean", "majority")
+        right = np.min([np.abs(found - choice) for choice in choices], 0)
+        # A cancelled place under the other majority is the one difference that is left open.
+        assert np.mean(right < 1e-5) > (0.999 if method == "dare_linear" else 0.95)
+        apart = (np.abs(tau[0]) > 0) & (np.abs(tau[1]) > 0) & (np.abs(tau[0] + tau[1]) > 0)
+        both = np.abs(found - choices[3])[apart & (np.abs(tau[0] - tau[1]) > 0)] < 1e-5
+        assert 0.1 < both.mean() < 0.6
+
+
+@pytest.mark.parametrize("of", ["models", "vectors"])
+def test_slerp(of: str, pair: Models) -> None:
+    found = pair.merged("slerp", f't = 0.3, of = "{of}"')
+    start, tau = oracle.flat(pair.base).astype(np.float64), pair.vectors()
+    expected = np.zeros_like(start)
+    for where in oracle.parts(start, pair.base):
+        add = start[where] if of == "models" else 0 * start[where]
+        expected[where] = oracle.slerp(add + tau[0][where], add + tau[1][where], 0.3) - add
+    close(found, expected)
+    if of == "models":  # mergekit's recipe has no third model
+        close(pair.merged("slerp", "t = 0.3", base_model=""), expected)
+
+
+@pytest.mark.parametrize(("method", "formula"), [
+    ("tsv_m", oracle.tsv_m), ("iso_c", oracle.iso_c), ("iso_cts", lambda d: oracle.iso_cts(d, 0.8))])
+@pytest.mark.parametrize("models", ["four", "single"])
+def test_matrices(method: str, formula: Callable, models: str, request: pytest.FixtureRequest) -> None:
+    world: Models = request.getfixturevalue(models)
+    expected = {}
+    for name, shape in SHAPES.items():
+        deltas = [tau[name] for tau in world.tau]
+        matrix = len(shape) == 2 and name != "text_projection" and deltas[0].size
+        expected[name] = formula(deltas) if matrix else np.mean(deltas, 0)
+    close(world.merged(method), oracle.flat(expected), 2e-5)
+
+
+def test_matrices_with_weights_and_nothing_excluded(four: Models) -> None:
+    expected = {}
+    for name, shape in SHAPES.items():
+        deltas = [w * tau[name] for w, tau in zip(W, four.tau, strict=True)]
+        expected[name] = oracle.iso_cts(deltas, 0.5) if len(shape) == 2 and deltas[0].size else np.mean(deltas, 0)
+    close(four.merged("iso_cts", "exclude = [], common_space = 0.5", W), oracle.flat(expected), 2e-5)
+
+
+def test_more_models_than_singular_vectors(many: Models) -> None:
+    found = many.merged("tsv_m")
+    where = dict(zip(sorted(SHAPES), oracle.parts(found, many.base), strict=True))
+    assert np.abs(found[where["layer.weight"]]).max() < 1e-6 < np.abs(found[where["conv"]]).max()
+
+
+def test_the_folder(four: Models) -> None:
+    first = four.merged("ties", "lambda = 0.4", W)
+    out = four.folder / "out"
+    assert sorted(path.name for path in out.iterdir()) == [
+        "config.json", "merge.toml", "model.safetensors", "vocab.txt"]
+    assert (out / "config.json").read_bytes() == (four.folder / "base" / "config.json").read_bytes()
+    with safe_open(out / "model.safetensors", "np") as file:
+        assert file.metadata() == {"format": "pt"}
+    made = tomllib.loads((out / "merge.toml").read_text())
+    assert made["merge_method"] == "ties" and [m["weight"] for m in made["models"]] == W
+    assert made["parameters"] == {"density": 0.2, "scope": "vector", "cut": "at_least", "merge": "mean",
+                                  "zero_sign": "majority", "lambda": 0.4}
+    # It is a recipe that makes the same folder.
+    again = four.folder / "again.toml"
+    shutil.copy(out / "merge.toml", again)
+    bytes_before = {path.name: path.read_bytes() for path in out.iterdir()}
+    shutil.rmtree(out)
+    assert call(again).returncode == 0
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == bytes_before
+    assert np.array_equal(first, four.merged("ties", "lambda = 0.4", W))
+
+
+def test_more_than_nine_models_keep_their_order(many: Models) -> None:
+    many.merged("task_arithmetic", "", [float(t) / 64 for t in range(70)])
+    made = tomllib.loads((many.folder / "out" / "merge.toml").read_text())
+    assert [m["weight"] for m in made["models"]] == [t / 64 for t in range(70)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_and_parts(dtype: torch.dtype, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    base = {"a": torch.randn(300, 20).to(dtype), "b": torch.randn(50), "n": torch.arange(3)}
+    models = [{name: x + torch.randn(x.shape).to(x.dtype) / 8 if x.is_floating_point() else x
+               for name, x in base.items()} for _ in range(3)]
+    for folder, tensors in (("base", base), *((f"m{t}", model) for t, model in enumerate(models))):
+        (tmp_path / folder).mkdir()
+        if folder == "m1":  # parts of one are another's whole
+            save_torch(tensors, tmp_path / folder / "model.safetensors")
+            continue
+        names = {"model-00001-of-00002.safetensors": ["a"], "model-00002-of-00002.safetensors": ["b", "n"]}
+        for file, inside in names.items():
+            save_torch({name: tensors[name] for name in inside}, tmp_path / folder / file)
+        index = {"weight_map": {name: file for file, inside in names.items() for name in inside}}
+        (tmp_path / folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('merge_method = "linear"\nout = "deep/out"\n' +
+                      "".join(f'[[models]]\nmodel = "m{t}"\n' for t in range(3)))
+    done = call(recipe)
+    assert done.returncode == 0, done.stderr
+    # The base is the first model; its parts are the result's.
+    out = tmp_path / "deep" / "out"
+    assert sorted(path.name for path in out.iterdir()) == [
+        "merge.toml", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json"]
+    found = load_torch(out / "model-00001-of-00002.safetensors") | load_torch(out / "model-00002-of-00002.safetensors")
+    for name in ("a", "b"):
+        mean = torch.stack([model[name].double() for model in models]).mean(0)
+        assert found[name].dtype == base[name].dtype
+        # Half a unit in the last place, and float32's own error beside it.
+        unit = torch.finfo(base[name].dtype).eps * mean.abs().clamp_min(1e-3)
+        assert ((found[name].double() - mean).abs() <= unit * 0.51 + 1e-6).all()
+    assert torch.equal(found["n"], base["n"])
+
+
+def refused(done: subprocess.CompletedProcess[str], folder: Path, *expected: str) -> None:
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2 and len(lines) == 1 and lines[0].startswith("taugrid: error: "), done.stderr
+    for text in expected:
+        assert text in lines[0], lines[0]
+    assert not (folder / "out").exists() and not [p for p in folder.rglob("*") if ".partial" in p.name]
+
+
+@pytest.mark.parametrize(("change", "expected"), [
+    ({"method": "tise"}, ["merge_method", "tise", "did you mean ties"]),
+    ({"method": "ties", "parameters": "density = 0"}, ["parameters.density", "above 0 and at most 1"]),
+    ({"method": "ties", "parameters": "density = 1.5"}, ["parameters.density", "1.5"]),
+    ({"method": "dare_linear", "parameters": "density = 0.0"}, ["parameters.density", "above 0"]),
+    ({"method": "ties", "parameters": "denisty = 0.5"}, ["denisty", "did you mean parameters.density"]),
+    ({"method": "linear", "parameters": "density = 0.5"}, ["unknown key parameters.density"]),
+    ({"method": "ties", "wieght": "1"}, ["unknown key wieght"]),
+    ({"method": "ties", "models": '[{ model = "m0", wieght = 1.0 }]'},
+     ["models.#1.wieght", "did you mean models.#1.weight"]),
+    ({"method": "ties", "models": "[]"}, ["models", "list of tables"]),
+    ({"method": "ties", "models": ""}, ["models", "list of tables"]),
+    ({"method": "ties", "models": '["m0"]'}, ["models.#1"]),
+    ({"method": "ties", "models": '[{ model = "m0" }, { model = "nowhere" }]'}, ["nowhere", "no folder"]),
+    ({"method": "ties", "base_model": '"empty"'}, ["empty", "neither model.safetensors"]),
+    ({"method": "ties", "base_model": ""}, ["base_model", "ties"]),
+    ({"method": "ties", "weights": [1, 1, -1, 1]}, ["weights above 0"]),
+    ({"method": "linear", "weights": [1, -1, 1, -1]}, ["add up to 0"]),
+    ({"method": "slerp"}, ["slerp", "two models", "4"]),
+    ({"method": "ties", "out": '"m2"'}, ["m2", "input of this merge"]),
+    ({"method": "ties", "out": '"full"'}, ["full", "there already"]),
+    ({"method": "ties", "out": ""}, ["out", "missing"]),
+])
+def test_wrong_recipes(four: Models, change: dict, expected: list[str]) -> None:
+    shutil.rmtree(four.folder / "out", ignore_errors=True)
+    (four.folder / "empty").mkdir(exist_ok=True)
+    (four.folder / "full" / "something").mkdir(parents=True, exist_ok=True)
+    before = sorted(path for path in four.folder.rglob("*"))
+    refused(call(four.recipe(**change)), four.folder, *expected)
+    assert sorted(path for path in four.folder.rglob("*")) == before
+
+
+def spoil(folder: Path, how: str) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    if how == "shape":
+        tensors["layer.bias"] = tensors["layer.bias"][:-1]
+    elif how == "dtype":
+        tensors["layer.bias"] = tensors["layer.bias"].astype(np.float16)
+    elif how == "missing":
+        del tensors["layer.bias"]
+    elif how == "more":
+        tensors["more"] = tensors["layer.bias"]
+    elif how == "nan":
+        tensors["layer.bias"][3] = np.nan
+    save_file(tensors, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(("how", "expected"), [
+    ("shape", ["m1", "base", "layer.bias is Float [23]", "Float [24]"]), ("dtype", ["m1", "base", "Half", "Float"]),
+    ("missing", ["m1", "base", "no tensor layer.bias"]), ("more", ["m1", "base", "has a tensor more"]),
+    ("nan", ["m1", "layer.bias", "NaN"])])
+def test_models_that_do_not_fit(tmp_path: Path, how: str, expected: list[str]) -> None:
+    models = Models(tmp_path / "models", 2)
+    spoil(models.folder / "m1", how)
+    refused(call(models.recipe("ties")), models.folder, *expected)
+
+
+def test_a_base_in_double_precision(tmp_path: Path) -> None:
+    models = Models(tmp_path / "models", 2)
+    for name in ("base", "m0", "m1"):
+        path = models.folder / name / "model.safetensors"
+        save_file({key: x.astype(np.float64) for key, x in load_file(path).items()}, path)
+    refused(call(models.recipe("linear")), models.folder, "Double", "float32, float16 or bfloat16")
+
+
+def test_an_index_that_leads_elsewhere(tmp_path: Path) -> None:
+    models = Models(tmp_path / "models", 2)
+    weights = models.folder / "m0" / "model.safetensors"
+    weights.rename(tmp_path / "model.safetensors")
+    index = {"weight_map": {"layer.bias": "../../model.safetensors"}}
+    (models.folder / "m0" / "model.safetensors.index.json").write_text(json.dumps(index))
+    refused(call(models.recipe("linear")), models.folder, "index.json", "names a part")
+
+
+def test_the_document_is_what_the_program_prints() -> None:
+    command = [launch.PROGRAM, "keys", "--recipe", "--markdown"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (PROJECT / "docs" / "merge.md").read_text() == done.stdout, \
+        "renew it with: taugrid keys --recipe --markdown > docs/merge.md"
+    for key in ("merge_method", "base_model", "weight", "density", "tall_lambda", "common_space", "zero_sign"):
+        assert f"| `{key}` |" in done.stdout
+
+
+def test_memory_does_not_grow_with_the_models(tmp_path: Path) -> None:
+    """Models of 64 MB: what is anonymous stays far below one of them."""
+    peaks = []
+    for count in (1, 4):
+        folder = tmp_path / str(count)
+        random = np.random.default_rng(0)
+        for name in ("base", *(f"m{t}" for t in range(count))):
+            (folder / name).mkdir(parents=True)
+            save_file({"w": random.standard_normal(16_000_000, np.float32)},
+                      folder / name / "model.safetensors")
+        models = object.__new__(Models)
+        models.folder, models.count = folder, count
+        done = call(models.recipe("ties"))
+        assert done.returncode == 0, done.stderr
+        line = next(line for line in done.stdout.splitlines() if line.startswith("anonymous memory"))
+        after, before = float(line.split()[2]), float(line.split()[4])
+        peaks.append(after - before)
+    assert max(peaks) < 56 and peaks[1] < peaks[0] + 12, peaks
