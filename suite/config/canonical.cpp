@@ -52,11 +52,41 @@ std::string join(const std::string& section, const std::string& key) {
   return section.empty() ? key : section + "." + key;
 }
 
+std::string entry_step(std::size_t index) { return std::string("#").append(std::to_string(index + 1)); }
+
+std::optional<std::size_t> entry_index(const std::string& step) {
+  if (step.size() < 2 || step.size() > 8 || step.front() != '#') return std::nullopt;
+  std::size_t number = 0;
+  for (const char c : step.substr(1)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    number = 10 * number + static_cast<std::size_t>(c - '0');
+  }
+  return number > 0 ? std::optional(number - 1) : std::nullopt;
+}
+
+namespace {
+
+/// "models.#2" → "models" and 1; a name of another kind whole, and 0.
+std::pair<std::string, std::size_t> array_and_entry(const std::string& section) {
+  const auto dot = section.rfind('.');
+  const auto index = dot == std::string::npos ? std::nullopt : entry_index(section.substr(dot + 1));
+  return index ? std::pair(section.substr(0, dot), *index) : std::pair(section, std::size_t{0});
+}
+
+}  // namespace
+
 std::string document(const Values& values) {
+  std::vector<Values::const_pointer> ordered;
+  for (const auto& entry : values) ordered.push_back(&entry);
+  std::stable_sort(ordered.begin(), ordered.end(), [](const auto* a, const auto* b) {
+    return array_and_entry(a->first) < array_and_entry(b->first);
+  });
   std::string text;
-  for (const auto& [section, keys] : values) {
+  for (const auto* entry : ordered) {
+    const auto& [section, keys] = *entry;
     if (!section.empty()) {
-      text += (text.empty() ? "[" : "\n[") + section + "]\n";
+      const auto name = array_and_entry(section).first;
+      text += (text.empty() ? "[" : "\n[") + (name == section ? name : "[" + name + "]") + "]\n";
     }
     for (const auto& [key, value] : keys) {
       text += canonical_key(key) + " = " + value + "\n";

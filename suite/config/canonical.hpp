@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +31,16 @@ std::string canonical_key(const std::string& key);
 
 /// Dotted name of a key in a section.
 std::string join(const std::string& section, const std::string& key);
+
+/// The step of a dotted name that stands for an entry of an array of tables: "#1" for the first. No bare key begins so.
+/// A section's parts of these names are its array's tables.
+std::string entry_step(std::size_t index);
+/// The index of such a step; none of another.
+std::optional<std::size_t> entry_index(const std::string& step);
+
 using Values = std::map<std::string, std::map<std::string, std::string>>;  // section, key, canonical value
 
-/// Sections in alphabetical order, keys outside all sections first.
+/// Sections in alphabetical order, keys outside all sections first; entries of arrays as [[ARRAY]], in their order.
 std::string document(const Values& values);
 
 /// The entry of `known` with the fewest edits from `word`; empty if none is close.

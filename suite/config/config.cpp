@@ -149,7 +149,9 @@ const toml::node* State::find(const std::string& name) const {
   }
   for (const std::string& step : steps(name)) {
     const auto* inner = node->as_table();
-    node = inner == nullptr ? nullptr : inner->get(step);
+    const auto* array = node->as_array();
+    const auto index = array == nullptr ? std::nullopt : entry_index(step);
+    node = inner != nullptr ? inner->get(step) : index ? array->get(*index) : nullptr;
     if (node == nullptr) {
       return nullptr;
     }

@@ -28,6 +28,12 @@ void collect(const State& state, const toml::table& table, const std::string& pr
     if (state.used.contains(name) || (section != state.asked.end() && section->second.contains(step))) {
       continue;
     }
+    if (const auto* array = node.as_array();
+        array != nullptr && state.sections.contains(join(name, entry_step(0)))) {
+      for (std::size_t i = 0; i < array->size(); ++i)
+        collect(state, *array->get_as<toml::table>(i), join(name, entry_step(i)), unknown);
+      continue;
+    }
     const auto* inner = node.as_table();
     const auto within = [&](const std::string& asked) {
       return asked == name || asked.starts_with(name + ".");
@@ -49,7 +55,7 @@ std::string describe_section(const State& state, const std::string& name) {
   std::vector<std::string> beside;  // in the same section, or in none
   std::string all;
   for (const auto& section : state.sections) {
-    if (parent_of(section) != parent_of(name)) continue;
+    if (section.empty() || parent_of(section) != parent_of(name)) continue;
     beside.push_back(section);
     all += (all.empty() ? "[" : ", [") + section + "]";
   }

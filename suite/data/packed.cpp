@@ -134,6 +134,11 @@ Samples read_split(const Hdf5File& file, const std::string& group, const Task& t
     split.lengths = read(file, lengths, Element::int32, 1);
     require_rows(file, lengths, split.lengths, rows);
     require_range(file, lengths, split.lengths, 1, split.inputs.size(1));
+    if (const std::string types = group + "/types"; file.has(types)) {
+      split.types = read(file, types, Element::int32, 2);
+      if (split.types.sizes() != split.inputs.sizes()) file.refuse(types, "is not of the shape of the inputs");
+      require_range(file, types, split.types, 0, 1);
+    }
   }
   return split;
 }
@@ -205,6 +210,7 @@ Task read_task(const std::filesystem::path& path) {
   task.modality = text(file, "modality");
   task.source = text(file, "source");
   task.license = text(file, "license");
+  task.tokenizer = file.text_attribute("/", "tokenizer").value_or("");
   if (task.modality != "image" && task.modality != "text") {
     file.refuse("/", "attribute modality: expected image or text");
   }
@@ -225,6 +231,18 @@ Task read_task(const std::filesystem::path& path) {
     task.std = channel_values(file, "std", task.train.inputs.size(3), true);
   }
   return task;
+}
+
+std::int64_t longest_text(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return 0;
+  const Hdf5File file(path);
+  std::int64_t longest = 0;
+  for (const auto* name : {"/train/lengths", "/validation/lengths", "/test/lengths"}) {
+    if (!file.has(name)) continue;
+    const auto lengths = read(file, name, Element::int32, 1);
+    if (lengths.numel() > 0) longest = std::max(longest, lengths.max().item<std::int64_t>());
+  }
+  return longest;
 }
 
 Pairs read_pairs(const std::filesystem::path& path) {

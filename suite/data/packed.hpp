@@ -23,6 +23,7 @@ struct Samples {
   at::Tensor inputs;
   at::Tensor labels;   ///< int64 [n], 0 <= label < classes
   at::Tensor lengths;  ///< int32 [n], tokens in use, 1 … t; undefined for pictures
+  at::Tensor types;    ///< int32 [n,t], 0 first, 1 second text; undefined where there are no pairs
 };
 
 /// How features become logits, as the file has it: see models::Readout.
@@ -38,6 +39,7 @@ struct Head {
 struct Task {
   std::string name, modality, source, license;  ///< modality: "image" or "text"
   std::vector<std::string> class_names;
+  std::string tokenizer;  ///< of text: hexadecimal FNV-1a of the tokenizer.json that made it; empty: not told
   Head head;
   std::vector<float> mean, std;  ///< a channel each, of inputs scaled to 0…1; empty for text
   Samples train, validation, test;
@@ -48,6 +50,9 @@ struct Task {
 
 /// Throws InputError (one line: file, data set, what was expected) where the file is not such a data set.
 Task read_task(const std::filesystem::path& path);
+
+/// Tokens of the longest text in a packed file; 0 where there is none, or no such file.
+std::int64_t longest_text(const std::filesystem::path& path);
 
 /// Pictures with captions; n pictures, k captions.
 struct Pairs {

@@ -109,7 +109,7 @@ class Addition final : public Experiment {
   std::vector<double> alpha_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_addition(config::Config& config, const Study& study) {
   auto section =
       config.optional_section("addition", "Adds all task vectors: accuracy of θ0 + α Σ τ on every task");
   if (!section) return nullptr;
@@ -120,4 +120,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(addition, 90, make)
+TAUGRID_EXPERIMENT(addition, 90, make_addition)

@@ -142,7 +142,7 @@ class Continuation final : public Experiment {
   std::map<std::string, training::Training> training_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_continuation(config::Config& config, const Study& study) {
   if (!study::finetune_section(config)) return nullptr;
   return std::make_unique<Continuation>(study, training::read_trainings(config));
 }
@@ -150,4 +150,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(continuation, 120, make)
+TAUGRID_EXPERIMENT(continuation, 120, make_continuation)

@@ -111,7 +111,7 @@ class Cost final : public Experiment {
   std::int64_t steps_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_cost(config::Config& config, const Study& study) {
   auto section = config.optional_section(
       "cost", "Parameters, memory, seconds and flops of a training step, for every regime");
   if (!section) return nullptr;
@@ -125,4 +125,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(cost, 130, make)
+TAUGRID_EXPERIMENT(cost, 130, make_cost)

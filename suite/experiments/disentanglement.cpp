@@ -189,7 +189,7 @@ class Disentanglement final : public Experiment {
   const std::vector<double>& alpha_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_disentanglement(config::Config& config, const Study& study) {
   auto section = config.optional_section(
       "disentanglement",
       "ξ(α₁, α₂) of every pair: how far adding one task's vector changes the other's predictions");
@@ -234,4 +234,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(disentanglement, 60, make)
+TAUGRID_EXPERIMENT(disentanglement, 60, make_disentanglement)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // An experiment: the work units it splits into, and what it writes once they are done. A new one is a file NAME.cpp
-// in this folder that ends with TAUGRID_EXPERIMENT(NAME, order, make): the build finds it by itself.
+// in this folder that ends with TAUGRID_EXPERIMENT(NAME, order, make_NAME): the build finds it by itself.
 #pragma once
 
 #include <map>
@@ -48,6 +48,7 @@ class Experiment {
 
  protected:
   std::int64_t points() const { return study_.settings.evaluation_points; }
+  std::int64_t control_points() const { return study_.settings.control_points; }
 
   const Study& study_;
 };

@@ -118,7 +118,7 @@ class FineTune final : public Experiment {
     std::vector<at::Tensor> all;
     for (const auto b : study_.tasks.all()) {
       const auto sample = study_.sample(name, b, Split::test, training::trace_points(study_));
-      all.push_back(study_.evaluation.tangent(group, tau, b, sample.batch).reshape({-1}));
+      all.push_back(study_.evaluation.tangent(group, tau, b, sample.points).reshape({-1}));
     }
     return at::cat(all);
   }
@@ -189,7 +189,7 @@ void require_partners(config::Section& section, const std::string& name, const S
   }
 }
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& study) {
   auto section = study::finetune_section(config);
   if (!section) return nullptr;
   auto training = training::read_trainings(config);
@@ -214,4 +214,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(fine_tune, 20, make)
+TAUGRID_EXPERIMENT(fine_tune, 20, make_fine_tune)

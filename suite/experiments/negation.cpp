@@ -35,11 +35,11 @@ class Negation final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
         auto tally = Tally(study_).stores(4 * a).publishes(4 * a + 6 + 2 * points());
-        const auto bytes = 4 * a * study::bytes_of_bits(points());
+        const auto bytes = 2 * a * (study::bytes_of_bits(points()) + study::bytes_of_bits(control_points()));
         tally.stores(bytes, 1).publishes(bytes, 1);
         for (const auto split : {Split::validation, Split::test}) {
           for (const auto b : {t, study_.tasks.control()})
-            tally.edited(name, {t}, b, split, points(), a);
+            tally.edited(name, {t}, b, split, study_.points(b), a);
         }
         auto needs = EditedOutputs::needs(study_, name, {t}, t);
         for (auto& each : EditedOutputs::needs(study_, name, {t}, study_.tasks.control()))
@@ -73,9 +73,11 @@ class Negation final : public Experiment {
           }
           out.put(path, at::stack(rows), {"task", axis}, "1");
           out.put("/correct" + path, at::stack(correct), {"task", axis, bits});
-          put_points(out, path,
-                     target ? sample_sizes(study_, split, points()).unsqueeze(1)
-                            : at::tensor(study_.tasks.sample_size(study_.tasks.control(), split, points()), at::kLong));
+          put_points(
+              out, path,
+              target ? sample_sizes(study_, split, points()).unsqueeze(1)
+                     : at::tensor(study_.tasks.sample_size(study_.tasks.control(), split, control_points()),
+                                  at::kLong));
         }
       }
       choose(out, group, files, narrow_, floor);
@@ -87,7 +89,8 @@ class Negation final : public Experiment {
         out.put(group + "/" + prefix + "sample_index", study_.tasks.sample_index(split, points()),
                 {"task", "evaluation_point"});
         out.put(group + "/" + prefix + "control_sample_index",
-                study_.tasks.sample_rows(study_.tasks.control(), split, points()), {prefix + "control_point"});
+                study_.tasks.sample_rows(study_.tasks.control(), split, control_points()),
+                {prefix + "control_point"});
       }
     }
   }
@@ -108,11 +111,11 @@ class Negation final : public Experiment {
     for (const auto split : {Split::validation, Split::test}) {
       for (const bool target : {true, false}) {
         const auto curve = curve_of(split, target);
-        const auto found =
-            model.outcomes({t}, grid, target ? t : study_.tasks.control(), split, points(), [&](double share) {
-              context.stop_if_requested();
-              context.progress((share + part) / 4, curve);
-            });
+        const auto b = target ? t : study_.tasks.control();
+        const auto found = model.outcomes({t}, grid, b, split, study_.points(b), [&](double share) {
+          context.stop_if_requested();
+          context.progress((share + part) / 4, curve);
+        });
         file.tensors[curve] = found.accuracy;
         file.tensors[curve + "_correct"] = found.correct;
         ++part;
@@ -152,7 +155,7 @@ class Negation final : public Experiment {
   double threshold_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_negation(config::Config& config, const Study& study) {
   auto section = config.optional_section(
       "negation", "Subtracts each task vector: accuracy of θ0 − α τ on its task and on the control");
   if (!section) return nullptr;
@@ -176,4 +179,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(negation, 110, make)
+TAUGRID_EXPERIMENT(negation, 110, make_negation)

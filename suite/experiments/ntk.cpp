@@ -47,8 +47,10 @@ class Ntk final : public Experiment {
         const auto numbers =
             classes_ * (points_ * (controls * points_ + 2 * (2 * controls + 1)) + 2 * controls);
         Tally tally(study_);
-        for (const auto s : study_.tasks.all())
-          tally.sample(s, Split::train, s == t ? (1 + draws_) * points_ : points_);
+        for (const auto s : study_.tasks.all()) {
+          const auto n = s == t ? (1 + draws_) * points_ : points_;
+          tally.sample(s, Split::train, n, n);
+        }
         tally.gram(points_, (controls - 1) * points_, chunk_, logits_of(t),
                    [this, t](const comm::Communicator&, std::int64_t n, std::int64_t rows) {
                      return rehearse(t, n, std::min(rows, n));
@@ -123,8 +125,7 @@ class Ntk final : public Experiment {
 
   /// Two logits.
   schedule::Rehearsal rehearse(std::size_t t, std::int64_t n, std::int64_t rows) const {
-    auto batch = models::random_batch(study_.model.encoder(), n);
-    batch.inputs = batch.inputs.to(study_.device);
+    const auto batch = study_.model.random_batch(n);
     return {[this, t, batch, rows] {
               const study::FullProducts full;
               gram(study_.model.start(), t, batch, {0, 1}, {0, rows});
@@ -138,10 +139,10 @@ class Ntk final : public Experiment {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size()), logits = logits_of(t);
     const auto own = static_cast<std::int64_t>(t);
     // Columns: the task's own points, those of the other tasks, and further ones of its own for the null.
-    const auto mine = study_.tasks.sample(t, Split::train, (1 + draws_) * points_).batch;
+    const auto mine = study_.tasks.sample(t, Split::train, (1 + draws_) * points_).points.whole();
     std::vector<models::Batch> others;
     for (const auto s : study_.tasks.all())
-      if (s != t) others.push_back(study_.tasks.sample(s, Split::train, points_).batch);
+      if (s != t) others.push_back(study_.tasks.sample(s, Split::train, points_).points.whole());
     if (draws_ > 0) others.push_back(mine.narrow(points_, draws_ * points_));
     const auto all = columns(state, t, mine.narrow(0, points_), others, context);
 
@@ -210,7 +211,7 @@ class Ntk final : public Experiment {
   std::vector<std::string> starts_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study) {
   auto section = config.optional_section(
       "ntk", "Gram matrices of the neural tangent kernel at θ0, and the local energy of task vectors");
   if (!section) return nullptr;
@@ -269,4 +270,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(ntk, 80, make)
+TAUGRID_EXPERIMENT(ntk, 80, make_ntk)

@@ -132,7 +132,7 @@ class PairAddition final : public Experiment {
   std::vector<double> alpha_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_pair_addition(config::Config& config, const Study& study) {
   auto section =
       config.optional_section("pair_addition", "Adds each pair's task vectors: accuracy of θ0 + α (τ₁ + τ₂)");
   if (!section) return nullptr;
@@ -143,4 +143,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(pair_addition, 100, make)
+TAUGRID_EXPERIMENT(pair_addition, 100, make_pair_addition)

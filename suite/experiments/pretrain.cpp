@@ -171,8 +171,8 @@ class Pretrain final : public Experiment {
       auto accuracy = study_.sums({static_cast<std::int64_t>(study_.tasks.size())});
       for (const auto t : study_.tasks.all()) {
         const auto sample = study_.tasks.sample(t, split, points());
-        const auto z = study_.evaluation.output(context.group, {theta, study_.model.start().buffers}, t,
-                                                sample.batch);
+        const auto z =
+            study_.evaluation.output(context.group, {theta, study_.model.start().buffers}, t, sample.points);
         accuracy[static_cast<std::int64_t>(t)] =
             metrics::accuracy(study_.tasks.readout(t).logits(z), sample.labels);
       }
@@ -196,7 +196,7 @@ class Pretrain final : public Experiment {
   Pretraining settings_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_pretrain(config::Config& config, const Study& study) {
   auto section = config.optional_section("pretrain",
                                          "Makes a model: trains θ0 to match pictures with the texts "
                                          "that name them; in a file of its own");
@@ -227,4 +227,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(pretrain, 10, make)
+TAUGRID_EXPERIMENT(pretrain, 10, make_pretrain)

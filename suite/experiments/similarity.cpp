@@ -103,7 +103,7 @@ class Similarity final : public Experiment {
   double alpha_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study& study) {
   auto section = config.optional_section(
       "similarity", "Cosines and norms of task vectors, and the loss that adding a pair costs");
   if (!section) return nullptr;
@@ -116,4 +116,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(similarity, 40, make)
+TAUGRID_EXPERIMENT(similarity, 40, make_similarity)

@@ -26,8 +26,8 @@ class SingleTask final : public Experiment {
       units.push_back(unit(key::single_task(study_.model.name(), tasks.name(t)), whole_model(t, false), {},
                            [this, t](schedule::UnitContext& context) {
                              return measure(t, context, [&](Split split) {
-                               const auto batch = study_.tasks.sample(t, split, points()).batch;
-                               return study_.evaluation.output(context.group, study_.model.start(), t, batch);
+                               const auto x = study_.tasks.sample(t, split, study_.points(t)).points;
+                               return study_.evaluation.output(context.group, study_.model.start(), t, x);
                              });
                            }));
     }
@@ -87,28 +87,29 @@ class SingleTask final : public Experiment {
       const auto path = group + "/control_" + prefix_of(split) + "accuracy";
       out.put(path, file.tensors.at(prefix_of(split) + "accuracy"), {}, "1");
       out.put("/correct" + path, file.tensors.at(prefix_of(split) + "correct"), {bits});
-      put_points(out, path,
-                 at::tensor(study_.tasks.sample_size(study_.tasks.control(), split, points()), at::kLong));
+      put_points(
+          out, path,
+          at::tensor(study_.tasks.sample_size(study_.tasks.control(), split, control_points()), at::kLong));
     }
   }
 
  private:
   /// Three numbers, the rows of both samples, and bits.
-  Tally measured() const {
-    const auto bytes = 2 * study::bytes_of_bits(points());
-    return Tally(study_).stores(3).stores(bytes, 1).publishes(3 + 2 * points()).publishes(bytes, 1);
+  Tally measured(std::size_t t) const {
+    const auto bytes = 2 * study::bytes_of_bits(study_.points(t));
+    return Tally(study_).stores(3).stores(bytes, 1).publishes(3 + 2 * study_.points(t)).publishes(bytes, 1);
   }
   Tally whole_model(std::size_t t, bool linear) const {
-    auto tally = measured();
+    auto tally = measured(t);
     for (const auto split : {Split::test, Split::validation}) {
-      const auto n = study_.tasks.sample_size(t, split, points());
+      const auto n = study_.tasks.sample_size(t, split, study_.points(t));
       tally.sample(t, split, n).forward(t, n).logits(t, n);
       if (linear) tally.tangent(t, n);
     }
     return tally;
   }
   Tally edited_model(const std::string& name, std::size_t t) const {
-    auto tally = measured();
+    auto tally = measured(t);
     for (const auto split : {Split::test, Split::validation}) tally.edited(name, {t}, t, split, points(), 1);
     return tally;
   }
@@ -118,10 +119,10 @@ class SingleTask final : public Experiment {
     for (const auto* part : {"config.json", "model.safetensors"}) store::wait_for(folder / part);
     const auto state = models::read_checkpoint(folder).state.to(study_.device);
     return measure(t, context, [&](Split split) {
-      const auto batch = study_.sample(name, t, split, points()).batch;
-      if (!regime(name).linear) return study_.evaluation.output(context.group, state, t, batch);
-      return study_.evaluation.output(context.group, study_.model.start(), t, batch) +
-             study_.evaluation.tangent(context.group, state.theta - study_.model.theta0(), t, batch);
+      const auto x = study_.sample(name, t, split, points()).points;
+      if (!regime(name).linear) return study_.evaluation.output(context.group, state, t, x);
+      return study_.evaluation.output(context.group, study_.model.start(), t, x) +
+             study_.evaluation.tangent(context.group, state.theta - study_.model.theta0(), t, x);
     });
   }
 
@@ -131,8 +132,8 @@ class SingleTask final : public Experiment {
     for (const auto split : {Split::test, Split::validation}) {
       context.stop_if_requested();
       const auto logits = study_.tasks.readout(t).logits(encoded(split));
-      const auto labels = study_.tasks.sample(t, split, points()).labels;
-      auto found = study::outcome(logits, labels, points());
+      const auto labels = study_.tasks.sample(t, split, study_.points(t)).labels;
+      auto found = study::outcome(logits, labels, study_.points(t));
       file.tensors[prefix_of(split) + "accuracy"] = std::move(found.accuracy);
       file.tensors[prefix_of(split) + "correct"] = std::move(found.correct);
       if (split == Split::test)
@@ -142,11 +143,11 @@ class SingleTask final : public Experiment {
   }
 };
 
-std::unique_ptr<Experiment> make(config::Config&, const Study& study) {
+std::unique_ptr<Experiment> make_single_task(config::Config&, const Study& study) {
   return std::make_unique<SingleTask>(study);
 }
 
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(single_task, 30, make)
+TAUGRID_EXPERIMENT(single_task, 30, make_single_task)

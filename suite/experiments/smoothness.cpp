@@ -32,7 +32,11 @@ class Smoothness final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       for (const auto t : study_.tasks.all()) {
         const auto n = study_.tasks.sample_size(t, Split::train, points_);
-        auto tally = Tally(study_).vectors(name, {t}).sample(t, Split::train, n).stores(3).publishes(3 + points_);
+        auto tally = Tally(study_)
+                         .vectors(name, {t})
+                         .sample(t, Split::train, n, chunk_)
+                         .stores(3)
+                         .publishes(3 + points_);
         tally.hessian(regime(name).linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
                       [this, name, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
                         return rehearse(name, t, inputs);
@@ -89,7 +93,7 @@ class Smoothness final : public Experiment {
     for (auto i = share.begin; i < share.end(); i += chunk_) {
       const auto m = std::min(chunk_, share.end() - i);
       const auto part = [=, this, &sample, &own] {
-        return product(name, own, tau, t, sample.batch.narrow(i, m), sample.labels.narrow(0, i, m), n);
+        return product(name, own, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m), n);
       };
       if (share.count <= chunk_) {
         parts.push_back(part());
@@ -180,7 +184,7 @@ class Smoothness final : public Experiment {
   spectral::EigenOptions options_;
 };
 
-std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
+std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study& study) {
   auto section = config.optional_section(
       "smoothness", "The largest eigenvalue of the Hessian of each task's training loss at θ*");
   if (!section) return nullptr;
@@ -203,4 +207,4 @@ std::unique_ptr<Experiment> make(config::Config& config, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(smoothness, 70, make)
+TAUGRID_EXPERIMENT(smoothness, 70, make_smoothness)

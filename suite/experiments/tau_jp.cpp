@@ -31,7 +31,7 @@ class TauJp final : public Experiment {
       count(tally, b, false);
       units.push_back(unit(key::base_features(tasks.name(b)), tally, {}, [this, b](schedule::UnitContext& context) {
         store::TensorFile file;
-        each_split(b, context, file, 0, [&](const models::Batch& x) {
+        each_split(b, context, file, 0, [&](const study::Points& x) {
           return study_.evaluation.output(context.group, study_.model.start(), b, x);
         });
         return file;
@@ -76,7 +76,7 @@ class TauJp final : public Experiment {
   /// Outputs, or tangents, on task b's samples.
   void count(Tally& tally, std::size_t b, bool tangents) const {
     for (const auto split : {Split::test, Split::validation}) {
-      const auto n = study_.tasks.sample_size(b, split, points());
+      const auto n = study_.tasks.sample_size(b, split, study_.points(b));
       tally.sample(b, split, n);
       tangents ? tally.tangent(b, n) : tally.forward(b, n);
     }
@@ -89,7 +89,7 @@ class TauJp final : public Experiment {
     for (const auto split : {Split::test, Split::validation}) {
       context.stop_if_requested();
       file.tensors[study::features_of(split, study_.tasks.name(b))] =
-          f(study_.tasks.sample(b, split, points(), from).batch);
+          f(study_.tasks.sample(b, split, study_.points(b), from).points);
     }
   }
 
@@ -101,9 +101,8 @@ class TauJp final : public Experiment {
     for (const auto split : {Split::test, Split::validation})
       values[split] = study_.sums({static_cast<std::int64_t>(tasks.with_control())});
     for (std::size_t b = 0; b < tasks.with_control(); ++b) {
-      each_split(b, context, file, study_.first_changed_stage(name), [&](const models::Batch& x) {
-        return study_.evaluation.tangent(context.group, tau, b, x);
-      });
+      each_split(b, context, file, study_.first_changed_stage(name),
+                 [&](const study::Points& x) { return study_.evaluation.tangent(context.group, tau, b, x); });
       for (auto& [split, value] : values) {
         const auto& tangent = file.tensors.at(study::features_of(split, tasks.name(b)));
         value[static_cast<std::int64_t>(b)] = tangent.to(at::kDouble).square().sum(1).mean();
@@ -119,11 +118,11 @@ class TauJp final : public Experiment {
   }
 };
 
-std::unique_ptr<Experiment> make(config::Config&, const Study& study) {
+std::unique_ptr<Experiment> make_tau_jp(config::Config&, const Study& study) {
   return std::make_unique<TauJp>(study);
 }
 
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(tau_jp, 50, make)
+TAUGRID_EXPERIMENT(tau_jp, 50, make_tau_jp)

@@ -40,6 +40,7 @@ Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
     rows = cut(rows, longest(some.lengths));
   }
   (from > 0 ? some.hidden : some.inputs) = rows;
+  if (types.defined()) some.types = cut(types.narrow(0, begin, count), rows.size(1));
   return some;
 }
 
@@ -64,6 +65,12 @@ Batch joined(const std::vector<Batch>& batches) {
   }
   for (const auto& b : batches) parts.push_back(b.text() ? pad(b.held(), tokens) : b.held());
   (all.from > 0 ? all.hidden : all.inputs) = at::cat(parts);
+  if (std::any_of(batches.begin(), batches.end(), [](const Batch& b) { return b.types.defined(); })) {
+    parts.clear();
+    for (const auto& b : batches)
+      parts.push_back(pad(b.types.defined() ? b.types : at::zeros_like(b.inputs), tokens));
+    all.types = at::cat(parts);
+  }
   return all;
 }
 

@@ -21,6 +21,7 @@ struct Batch {
   /// undefined then.
   at::Tensor hidden;
   int from = 0;
+  at::Tensor types = {};  ///< of `inputs` that hold pairs of texts: int64 [n, tokens], 0 first, 1 second text
 
   std::int64_t size() const { return held().size(0); }
   bool text() const { return lengths.defined(); }

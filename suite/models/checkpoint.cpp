@@ -89,7 +89,7 @@ void add_views(const Layout& layout, const at::Tensor& flat, store::TensorFile& 
 Checkpoint read_architecture(const std::filesystem::path& folder) {
   const auto config = folder / "config.json";
   Checkpoint checkpoint;
-  checkpoint.encoder = make_encoder(read_text(config), config.string());
+  checkpoint.encoder = make_encoder(read_text(config), config.string(), folder);
   return checkpoint;
 }
 
@@ -123,6 +123,10 @@ void write_checkpoint(const std::filesystem::path& folder, const Encoder& encode
                       const std::string& start) {
   store::create_folders(folder);
   store::write_atomically(folder / "config.json", encoder.config_json());
+  for (const auto& [name, text] : encoder.beside_config()) {
+    store::create_folders((folder / name).parent_path());
+    store::write_atomically(folder / name, text);
+  }
   store::TensorFile file;
   file.metadata["format"] = "pt";  // what Hugging Face's loader asks for
   if (!start.empty()) file.metadata["theta0"] = start;

@@ -9,8 +9,8 @@ namespace taugrid::models {
 using autodiff::Counted;
 using autodiff::Meter;
 
-Cost::Cost(const Encoder& encoder) {
-  Given one{random_batch(encoder, 1)};
+Cost::Cost(const Encoder& encoder, std::int64_t tokens) {
+  Given one{random_batch(encoder, 1, tokens)};
   if (encoder.buffers().size() > 0)
     one.buffers = encoder.buffers().views(at::zeros({encoder.buffers().size()}));
   const auto count = [&](Meter::Pass pass) {

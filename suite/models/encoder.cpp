@@ -23,11 +23,11 @@ int first_trained_stage(const autodiff::Layout& layout, const std::vector<bool>&
   return first;
 }
 
-Batch random_batch(const Encoder& encoder, std::int64_t n) {
+Batch random_batch(const Encoder& encoder, std::int64_t n, std::int64_t tokens) {
   const auto takes = encoder.takes();
+  if (tokens == 0) tokens = takes.tokens;
   if (takes.text())
-    return {at::randint(0, takes.vocabulary, {n, takes.tokens}, at::kLong), at::full({n}, takes.tokens, at::kLong),
-            {}};
+    return {at::randint(0, takes.vocabulary, {n, tokens}, at::kLong), at::full({n}, tokens, at::kLong), {}};
   return {at::rand({n, takes.channels, takes.image_size, takes.image_size}), {}, {}};
 }
 

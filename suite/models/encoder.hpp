@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,6 +55,7 @@ class Stages {
 struct Takes {
   std::int64_t image_size = 0, channels = 0;  ///< of pictures
   std::int64_t vocabulary = 0, tokens = 0;    ///< of text: ids below `vocabulary`, at most so many
+  std::int64_t types = 1;                     ///< of text: kinds of tokens, 2 where it tells a second text
   bool text() const { return vocabulary > 0; }
 };
 
@@ -76,6 +78,8 @@ class Encoder : public Stages<at::Tensor>,
   virtual std::string architecture() const = 0;
   /// The text of config.json, as Hugging Face writes it.
   virtual std::string config_json() const = 0;
+  /// Further small files of its folder that say what the model is, path in the folder → text.
+  virtual std::map<std::string, std::string> beside_config() const { return {}; }
   virtual int stages() const = 0;            ///< L
   virtual std::int64_t width() const = 0;    ///< of the features
   virtual Takes takes() const = 0;
@@ -168,7 +172,7 @@ using Net = Staged<Mine, at::Tensor, autodiff::Dual, autodiff::Recorded, autodif
 /// the same output for every θ that training can reach.
 int first_trained_stage(const autodiff::Layout& layout, const std::vector<bool>& trained);
 
-/// A batch of n random samples of the right shape, sequences of full length.
-Batch random_batch(const Encoder& encoder, std::int64_t n);
+/// A batch of n random samples of the right shape, sequences of `tokens` (0: of full length).
+Batch random_batch(const Encoder& encoder, std::int64_t n, std::int64_t tokens = 0);
 
 }  // namespace taugrid::models

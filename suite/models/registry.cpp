@@ -13,7 +13,10 @@ namespace taugrid::models {
 namespace {
 
 std::map<std::string, Factory>& factories() {
-  static std::map<std::string, Factory> all = {{"clip", make_clip_vision}, {"clip_vision_model", make_clip_vision}};
+  static std::map<std::string, Factory> all = {{"bert", make_bert},
+                                               {"clip", make_clip_vision},
+                                               {"clip_vision_model", make_clip_vision},
+                                               {"roberta", make_bert}};
   return all;
 }
 
@@ -23,7 +26,8 @@ void register_architecture(const std::string& model_type, Factory factory) {
   factories()[model_type] = factory;
 }
 
-std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string& where) {
+std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string& where,
+                                      const std::filesystem::path& folder) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) throw InputError(where + ": is not a JSON object");
   const auto type = Keys(json, where).word("model_type", "");
@@ -34,7 +38,7 @@ std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string
     throw InputError(where + ": model_type is '" + type + "'; expected one of " + known);
   }
   try {
-    return found->second(json, where);
+    return found->second(json, where, folder);
   } catch (const std::length_error& error) {
     throw InputError(where + ": " + error.what());
   }
@@ -63,6 +67,12 @@ double Keys::real(const char* key, double fallback) const {
 void Keys::require_zero(const char* key, const std::string& reason) const {
   if (!json_.contains(key) || (json_[key].is_number() && json_[key].get<double>() == 0)) return;
   refuse(std::string(key) + " is " + json_[key].dump() + "; expected 0: " + reason);
+}
+
+bool Keys::flag(const char* key, bool fallback) const {
+  if (!json_.contains(key)) return fallback;
+  if (!json_[key].is_boolean()) refuse(std::string(key) + " is " + json_[key].dump() + "; expected true or false");
+  return json_[key].get<bool>();
 }
 
 std::string Keys::word(const char* key, const std::string& fallback) const {

@@ -3,6 +3,7 @@
 // Which architectures there are: by the model_type that a config.json says.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -11,11 +12,14 @@
 
 namespace taugrid::models {
 
-/// The encoder that a config.json describes. Throws InputError naming the file and key.
-std::unique_ptr<Encoder> make_encoder(const std::string& config_json, const std::string& where);
+/// The encoder that a config.json describes, and what stands beside it in `folder`, where there is one. Throws
+/// InputError naming the file and key.
+std::unique_ptr<Encoder> make_encoder(const std::string& config_json, const std::string& where,
+                                      const std::filesystem::path& folder = {});
 
 /// Makes an encoder from a parsed config.json; `where` names the file in errors.
-using Factory = std::unique_ptr<Encoder> (*)(const nlohmann::json& config, const std::string& where);
+using Factory = std::unique_ptr<Encoder> (*)(const nlohmann::json& config, const std::string& where,
+                                             const std::filesystem::path& folder);
 
 /// Adds an architecture, or replaces it; before the first make_encoder(). For programs that bring their own.
 void register_architecture(const std::string& model_type, Factory factory);
@@ -29,6 +33,7 @@ class Keys {
   /// Above 0, at most 10⁶.
   double real(const char* key, double fallback) const;
   std::string word(const char* key, const std::string& fallback) const;
+  bool flag(const char* key, bool fallback) const;
   /// 0 or absent, for the reason given.
   void require_zero(const char* key, const std::string& reason) const;
   [[noreturn]] void refuse(const std::string& problem) const;

@@ -46,7 +46,7 @@ double rank_memory(const Study& study, const std::vector<const WorkUnit*>& units
     largest = std::max(largest, bytes);
   }
   vectors = std::min(vectors, study.vectors.kept());
-  // The sample in use is there whole, whatever the bound.
+  // What is in use of a sample is there, whatever the bound.
   samples = std::max(largest, std::min(samples, static_cast<double>(study.bound.samples)));
   return profile.process_bytes + study_bytes(study) + samples + working + held +
          static_cast<double>(vectors) * 4 * static_cast<double>(study.model.layout().size());

@@ -60,6 +60,14 @@ at::Tensor EditedOutputs::features(const std::string& key, std::size_t b, Split 
 Outcome EditedOutputs::sum_outcomes(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
                                     std::size_t b, Split split, std::int64_t n,
                                     const std::function<void(double)>& done) const {
+  return along(
+      study_.vectors.sum(regime_, tasks), [&](double each) { return study_.edits.sum(regime_, tasks, each); },
+      alpha, b, split, n, done);
+}
+
+Outcome EditedOutputs::along(const at::Tensor& tau, const std::function<models::State(double)>& state,
+                             const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
+                             const std::function<void(double)>& done) const {
   const at::NoGradGuard no_grad;
   const auto sample = study_.sample(regime_, b, split, n);
   const auto& readout = study_.tasks.readout(b);
@@ -67,13 +75,12 @@ Outcome EditedOutputs::sum_outcomes(const std::vector<std::size_t>& tasks, const
   at::Tensor base, tangent;
   if (linear) {
     base = features(key::base_features(study_.tasks.name(b)), b, split, n);
-    tangent = study_.evaluation.tangent(group_, study_.vectors.sum(regime_, tasks), b, sample.batch);
+    tangent = study_.evaluation.tangent(group_, tau, b, sample.points);
   }
   Outcomes all;
   for (std::size_t k = 0; k < alpha.size(); ++k) {
     const auto z = linear ? at::add(base, tangent, alpha[k])
-                          : study_.evaluation.output(group_, study_.edits.sum(regime_, tasks, alpha[k]), b,
-                                                     sample.batch);
+                          : study_.evaluation.output(group_, state(alpha[k]), b, sample.points);
     all.add(outcome(readout.logits(z), sample.labels, n));
     done(static_cast<double>(k + 1) / static_cast<double>(alpha.size()));
   }
@@ -98,9 +105,9 @@ void EditedOutputs::each(const std::vector<std::size_t>& tasks, const at::Tensor
                          const std::function<void(std::int64_t, const at::Tensor&)>& visit) const {
   const at::NoGradGuard no_grad;
   if (!regime(regime_).linear) {
-    const auto batch = study_.sample(regime_, b, split, n).batch;
+    const auto points = study_.sample(regime_, b, split, n).points;
     study_.edits.each(regime_, tasks, alpha, [&](std::int64_t k, const models::State& state) {
-      visit(k, study_.evaluation.output(group_, state, b, batch));
+      visit(k, study_.evaluation.output(group_, state, b, points));
     });
     return;
   }

@@ -33,6 +33,12 @@ class EditedOutputs {
                        std::size_t b, Split split, std::int64_t n,
                        const std::function<void(double)>& done) const;
 
+  /// Outcomes [A] of θ0 + ατ, on the host, for any direction τ [P]: `state(α)` is that model. A linear regime takes one
+  /// tangent pass in the direction for all α.
+  Outcome along(const at::Tensor& tau, const std::function<models::State(double)>& state,
+                const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
+                const std::function<void(double)>& done) const;
+
   /// Outcomes [K], on the host, on the first n points of task b's sample, for K rows of coefficients as in each().
   /// `done(share)` is called on the way.
   Outcome outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b, Split split,

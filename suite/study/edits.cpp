@@ -50,6 +50,13 @@ models::State Edits::sum(const std::string& regime, const std::vector<std::size_
   return {at::add(model_.theta0(), vectors_.sum(regime, tasks), alpha), buffers(regime, tasks, all)};
 }
 
+models::State Edits::along(const std::string& regime, const std::vector<std::size_t>& tasks,
+                           const at::Tensor& tau, double alpha) const {
+  const auto count = static_cast<std::int64_t>(tasks.size());
+  const auto all = at::full({count}, alpha / static_cast<double>(count), at::kDouble);
+  return {at::add(model_.theta0(), tau, alpha), buffers(regime, tasks, all)};
+}
+
 models::State Edits::own(const std::string& regime, std::size_t t) const {
   models::State state{model_.theta0() + vectors_.vector(regime, t), model_.start().buffers};
   if (state.buffers.defined()) state.buffers = state.buffers + vectors_.buffers(regime, t);

@@ -30,6 +30,10 @@ class Edits {
   /// θ0 + α Σ τ over these tasks.
   models::State sum(const std::string& regime, const std::vector<std::size_t>& tasks, double alpha) const;
 
+  /// θ0 + ατ, τ [P] merged of these tasks' vectors. Of buffers, which methods say nothing of, it has α times the mean.
+  models::State along(const std::string& regime, const std::vector<std::size_t>& tasks, const at::Tensor& tau,
+                      double alpha) const;
+
   /// θ0 + τ with the buffers that τ was trained with: a task's own model.
   models::State own(const std::string& regime, std::size_t t) const;
 

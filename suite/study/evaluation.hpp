@@ -20,17 +20,17 @@ class Evaluation {
   /// The numbers that evaluation and training compute in: float32 or bfloat16.
   at::ScalarType compute_type() const { return settings_.precision == "bf16" ? at::kBFloat16 : at::kFloat; }
 
-  /// f(x; θ), float32 [n, width of the task's output], for a batch of task t. The samples are dealt to the
-  /// group's ranks, the result is on all.
+  /// f(x; θ), float32 [n, width of the task's output], for points of task t. They are dealt to the group's
+  /// ranks, the result is on all.
   at::Tensor output(const comm::Communicator& group, const models::State& state, std::size_t t,
-                    const models::Batch& batch) const;
+                    const Points& points) const;
   /// J(x)τ at θ0, likewise.
   at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, std::size_t t,
-                     const models::Batch& batch) const;
+                     const Points& points) const;
 
  private:
   template <class F>
-  at::Tensor by_shards(const comm::Communicator& group, std::int64_t width, const models::Batch& batch,
+  at::Tensor by_shards(const comm::Communicator& group, std::int64_t width, const Points& points,
                        const char* what, F&& f) const;
 
   const Settings& settings_;

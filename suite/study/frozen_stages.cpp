@@ -23,6 +23,7 @@ const models::Batch& FrozenStages::chunk_of(const Name& name, std::int64_t count
   batch.hidden = model_.encoder().run_to(from - 1, layout.views(model_.theta0()), given);
   batch.from = from;
   batch.inputs.reset();
+  batch.types.reset();
   held_ += batch.hidden.nbytes();
   kept_.emplace_front(name, std::move(batch));
   index_[name] = kept_.begin();

@@ -25,12 +25,25 @@ inline Text base_features(const Text& task) { return of("features", "base", task
 inline Text features(const Text& regime, const Text& task) { return of("features", regime, task); }
 inline Text predictions(const Text& regime, const Text& task) { return of("predictions", regime, task); }
 inline Text disentanglement(const Text& regime) { return of("disentanglement", regime); }
+inline Text layer_products(const Text& regime, const Text& task) {
+  return of("layer_products", regime, task);
+}
+inline Text linearity(const Text& regime) { return of("linearity", regime); }
+inline Text barrier(const Text& regime) { return of("barrier", regime); }
+inline Text averages(const Text& regime, const Text& task) { return of("averages", regime, task); }
+/// `data`: the task, or the control, on whose points models are stitched.
+inline Text stitching(const Text& regime, const Text& data) { return of("stitching", regime, data); }
 inline Text smoothness(const Text& regime, const Text& task) { return of("smoothness", regime, task); }
 inline Text ntk(const Text& start, const Text& task) { return of("ntk", start, task); }
 inline Text addition(const Text& regime, const Text& task) { return of("addition", regime, task); }
 inline Text pair_addition(const Text& regime) { return of("pair_addition", regime); }
 inline Text negation(const Text& regime, const Text& task) { return of("negation", regime, task); }
 inline Text continuation(const Text& regime) { return of("continuation", regime); }
+/// The merged vector, and its model on a task.
+inline Text merging(const Text& method, const Text& regime) { return of("merging", method, regime); }
+inline Text merged(const Text& method, const Text& regime, const Text& task) {
+  return of("merged", method, regime) + "/" + task;
+}
 inline Text cost(const Text& regime) { return of("cost", regime); }
 
 }  // namespace taugrid::study::key

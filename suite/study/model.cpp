@@ -4,11 +4,32 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "suite/data/packed.hpp"
 #include "suite/error.hpp"
 #include "suite/models/registry.hpp"
 #include "suite/study/memory_bound.hpp"
 
 namespace taugrid::study {
+
+namespace {
+
+std::int64_t longest_text(const Settings& settings, const models::Encoder& encoder) {
+  if (!encoder.takes().text()) return 0;
+  std::int64_t longest = 0;
+  auto names = settings.tasks;
+  names.push_back(settings.control);
+  for (const auto& name : names) {
+    try {
+      longest = std::max(longest, data::longest_text(settings.data / (name + ".h5")));
+    } catch (const InputError&) {  // the tasks say what is wrong with it
+    }
+  }
+  return std::min(longest, encoder.takes().tokens);
+}
+
+}  // namespace
 
 models::Checkpoint Model::read(const Settings& settings, std::vector<InputFile>* inputs, bool& stand_in) {
   InputFile input{"model", settings.model, settings.random_init ? "architecture found" : "found"};
@@ -34,7 +55,8 @@ Model::Model(const Settings& settings, std::vector<InputFile>* inputs, at::Devic
       device_(device),
       checkpoint_(read(settings, inputs, stand_in_)),
       name_(settings.random_init ? "random" : "pretrained"),
-      cost_(encoder()) {
+      tokens_(longest_text(settings, encoder())),
+      cost_(encoder(), tokens_) {
   if (settings.first_stage > encoder().stages() + 1)
     throw InputError("finetune.first_stage is " + std::to_string(settings.first_stage) + "; the model " +
                      settings.model.string() + " has stages 0 to " + std::to_string(encoder().stages() + 1));
@@ -54,6 +76,12 @@ const models::State& Model::start() const {
   // Of a model that is only counted with, and now measured: any values will do.
   if (!checkpoint_.state.theta.defined()) checkpoint_.state = random_state();
   return checkpoint_.state;
+}
+
+models::Batch Model::random_batch(std::int64_t n) const {
+  auto batch = models::random_batch(encoder(), n, tokens_);
+  batch.inputs = batch.inputs.to(device_);
+  return batch;
 }
 
 std::vector<at::Tensor> Model::buffers(const models::State& state, at::ScalarType type) const {

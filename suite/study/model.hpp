@@ -32,7 +32,10 @@ class Model {
   const std::string& name() const { return name_; }
   /// A state at random, drawn from the run's seed: θ0 where the run starts at random.
   models::State random_state() const;
+  /// Of one input: of texts, one as long as the tasks' longest.
   const models::Cost& cost() const { return cost_; }
+  /// A batch of random inputs as those, on the device.
+  models::Batch random_batch(std::int64_t n) const;
   bool is_stand_in() const { return stand_in_; }
   at::Device device() const { return device_; }
 
@@ -42,6 +45,7 @@ class Model {
   bool stand_in_ = false;
   mutable models::Checkpoint checkpoint_;
   std::string name_, fingerprint_;
+  std::int64_t tokens_;  ///< of the tasks' longest text, at most what the model takes; 0 without texts
   models::Cost cost_;
 
   static models::Checkpoint read(const Settings& settings, std::vector<InputFile>* inputs, bool& stand_in);

@@ -217,6 +217,12 @@ Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
       data.name("control", "A further task, none of tasks, that negation and the τJp penalty watch", "");
   if (holds(settings.tasks, settings.control))
     data.refuse("control", "\"" + settings.control + "\" is also one of the tasks");
+  settings.control_points =
+      data.integer("control_points",
+                   {"Points of each of the control's test and validation splits: of them depends how sharply "
+                    "negation sees that the control is kept",
+                    {.fallback = "evaluation_points"}},
+                   settings.evaluation_points, {1, 1e9});
   settings.pairs = read_pairs(data, settings);
 
   if (auto finetune = finetune_section(config)) read_regimes(*finetune, settings, inputs);

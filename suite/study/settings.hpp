@@ -44,6 +44,7 @@ struct Settings {
   std::string control;                                      ///< empty: none
   std::vector<std::pair<std::size_t, std::size_t>> pairs;  ///< those measured, ascending
   std::int64_t evaluation_points = 0;
+  std::int64_t control_points = 0;  ///< likewise of the control
   std::int64_t evaluation_batch = 0;
 
   std::vector<std::string> regimes;         ///< all that are asked for

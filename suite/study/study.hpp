@@ -39,6 +39,11 @@ struct Study {
   /// The first stage of the model that any vector of the regime changes where finetune.first_stage freezes
   /// any; else 0. What lies below runs once a sample, and normalises by stored statistics in training, too.
   int first_changed_stage(const std::string& regime) const;
+  /// Points of task t's test and validation splits that are looked at, as far as they go; also of the
+  /// control.
+  std::int64_t points(std::size_t t) const {
+    return t == tasks.control() ? settings.control_points : settings.evaluation_points;
+  }
   /// tasks.sample() for models that are edited by the regime's vectors: frozen stages have run already.
   Sample sample(const std::string& regime, std::size_t t, Split split, std::int64_t n) const;
   /// The blocks that the regime trains, as study::trained_blocks() of this model.

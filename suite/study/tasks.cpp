@@ -5,13 +5,28 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <fstream>
 #include <numeric>
+#include <sstream>
 
 #include "suite/data/crop.hpp"
 #include "suite/error.hpp"
+#include "suite/hash.hpp"
 
 namespace taugrid::study {
 namespace {
+
+/// Where both the task and the model's folder tell, the tokens are the model's own.
+void require_tokenizer(const data::Task& task, const std::filesystem::path& model, const std::string& where) {
+  const auto file = model / "tokenizer.json";
+  std::ifstream in(file, std::ios::binary);
+  if (task.tokenizer.empty() || !in) return;
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (const auto own = hexadecimal(fnv1a(text.str())); own != task.tokenizer)
+    throw InputError(where + ": its tokens were made by a tokenizer.json with the hash " + task.tokenizer + "; " +
+                     file.string() + " has " + own);
+}
 
 /// The task's inputs are what the model takes, and its head fits the model's features.
 void require_fit(const data::Task& task, const models::Encoder& encoder, const Settings& settings,
@@ -37,7 +52,11 @@ void require_fit(const data::Task& task, const models::Encoder& encoder, const S
         throw InputError(where + ": holds token " + std::to_string(split->inputs.max().item<std::int64_t>()) +
                          "; the model " + settings.model.string() + " has a vocabulary of " +
                          std::to_string(takes.vocabulary));
+      if (split->types.defined() && split->types.max().item<std::int64_t>() >= takes.types)
+        throw InputError(where + ": tells second texts by tokens' types; the model " + settings.model.string() +
+                         " has one type");
     }
+    require_tokenizer(task, settings.model, where);
   }
   const auto& head = task.head;
   if (head.kind == data::Head::Kind::words) {
@@ -127,8 +146,12 @@ models::Batch Tasks::raw_batch(std::size_t t, Split split, const at::Tensor& row
   if (!from.lengths.defined()) return normalised(t, data::rows_on(model_.device(), from.inputs, rows));
   auto lengths = from.lengths.index_select(0, rows).to(at::kLong);
   const auto longest = rows.size(0) == 0 ? 1 : lengths.max().item<std::int64_t>();
-  const auto ids = from.inputs.index_select(0, rows).narrow(1, 0, longest).to(at::kLong).contiguous();
-  return {data::send(model_.device(), ids), std::move(lengths), {}};
+  const auto cut = [&](const at::Tensor& tokens) {
+    return data::send(model_.device(), tokens.index_select(0, rows).narrow(1, 0, longest).to(at::kLong).contiguous());
+  };
+  models::Batch batch{cut(from.inputs), std::move(lengths), {}};
+  if (from.types.defined()) batch.types = cut(from.types);
+  return batch;
 }
 
 models::Batch Tasks::normalised(std::size_t t, const at::Tensor& pictures) const {
@@ -157,6 +180,15 @@ at::Tensor Tasks::sample_rows(std::size_t t, Split split, std::int64_t n) const 
   return at::randperm(rows, generator, at::kLong).narrow(0, 0, sample_size(t, split, n)).clone();
 }
 
+std::size_t Tasks::bytes(std::int64_t n) const {
+  const auto takes = model_.encoder().takes();
+  const auto each =
+      takes.text()
+          ? sizeof(std::int64_t) * static_cast<std::size_t>(takes.tokens)
+          : sizeof(float) * static_cast<std::size_t>(takes.channels * takes.image_size * takes.image_size);
+  return static_cast<std::size_t>(n) * each;
+}
+
 std::int64_t Tasks::sample_size(std::size_t t, Split split, std::int64_t n) const {
   return std::min(n, data(t).split(split).labels.size(0));
 }
@@ -171,18 +203,24 @@ Sample Tasks::sample(std::size_t t, Split split, std::int64_t n, int from) const
     kept_.splice(kept_.begin(), kept_, it);
     // The first n of a larger one share its memory.
     const auto& whole = it->sample;
-    return {whole.index.narrow(0, 0, n), whole.batch.narrow(0, n), whole.labels.narrow(0, 0, n)};
+    return {whole.index.narrow(0, 0, n), whole.points.first(n), whole.labels.narrow(0, 0, n)};
   }
   kept_.remove_if(same);
   Sample sample;
   sample.index = sample_rows(t, split, n);
-  sample.batch = batch(t, split, sample.index, from);
   sample.labels = labels(t, split, sample.index);
+  if (from == 0 && bytes(n) > bound_.samples) {
+    sample.points = Points(n, [this, t, split, rows = sample.index](std::int64_t begin, std::int64_t count) {
+      return raw_batch(t, split, rows.narrow(0, begin, count));
+    });
+    return sample;
+  }
+  sample.points = batch(t, split, sample.index, from);
   kept_.push_front({t, split, from, sample});
-  std::size_t bytes = 0;
+  std::size_t held = 0;
   for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-    bytes += it->sample.batch.held().nbytes();
-    if (bytes <= bound_.samples || it == kept_.begin()) continue;
+    held += it->sample.points.bytes();
+    if (held <= bound_.samples || it == kept_.begin()) continue;
     kept_.erase(it, kept_.end());
     break;
   }

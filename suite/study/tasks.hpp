@@ -19,6 +19,7 @@
 #include "suite/study/frozen_stages.hpp"
 #include "suite/study/memory_bound.hpp"
 #include "suite/study/model.hpp"
+#include "suite/study/points.hpp"
 
 namespace taugrid::study {
 
@@ -27,9 +28,9 @@ using data::split_name;
 
 /// Points drawn by seed from one split of one task. A smaller sample is the beginning of a larger one.
 struct Sample {
-  at::Tensor index;     ///< int64 [n], rows of the split; on the host
-  models::Batch batch;  ///< what the model takes; on the device
-  at::Tensor labels;    ///< int64 [n]; on the device
+  at::Tensor index;   ///< int64 [n], rows of the split; on the host
+  Points points;      ///< what the model takes; on the device
+  at::Tensor labels;  ///< int64 [n]; on the device
 };
 
 class Tasks {
@@ -65,10 +66,14 @@ class Tasks {
   /// The labels of these rows, int64 [n].
   at::Tensor labels(std::size_t t, Split split, const at::Tensor& rows) const;
 
-  /// min(n, rows of the split) points. The latest are kept for further calls, within the bound.
+  /// min(n, rows of the split) points, which do not outlive this object. The latest are kept for further
+  /// calls, within the bound; those that alone exceed it are read part by part, unless stages have run on
+  /// them (from > 0).
   Sample sample(std::size_t t, Split split, std::int64_t n, int from = 0) const;
   /// The rows of sample(), without reading a picture: int64 [min(n, rows of the split)].
   at::Tensor sample_rows(std::size_t t, Split split, std::int64_t n) const;
+  /// Bytes of n points as the model takes them, a text with as many tokens as it can take.
+  std::size_t bytes(std::int64_t n) const;
   /// How many points sample() has.
   std::int64_t sample_size(std::size_t t, Split split, std::int64_t n) const;
   /// int64 [T, n]: the samples' rows, −1 beyond a split's end.

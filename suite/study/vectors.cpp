@@ -6,9 +6,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
+#include "kernels/weights/subtract.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/error.hpp"
 #include "suite/store/input_file.hpp"
@@ -21,18 +21,6 @@ namespace {
 /// A finite sum has finite terms; the dear look at each is for the other case.
 bool all_finite(const at::Tensor& x) {
   return std::isfinite(x.sum().item<double>()) || at::isfinite(x).all().item<bool>();
-}
-
-/// out = tuned − start, and whether all of it is finite, in one pass over the file's own pages: a number
-/// whose exponent's bits are all set is NaN or infinity (IEEE 754).
-bool subtract(const float* tuned, const float* start, float* out, std::int64_t n) {
-  constexpr std::uint32_t exponent = 0x7f800000;
-  std::uint32_t special = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    out[i] = tuned[i] - start[i];
-    special |= (std::bit_cast<std::uint32_t>(out[i]) & exponent) == exponent ? 1u : 0u;
-  }
-  return special == 0;
 }
 
 }  // namespace
@@ -60,8 +48,8 @@ class Vectors::Source {
       const auto tuned = opened(*next).narrow(0, begin - next->offset, count);
       bool finite = false;
       if (tuned.scalar_type() == at::kFloat && out.is_cpu()) {
-        finite = subtract(tuned.const_data_ptr<float>(), start.const_data_ptr<float>() + begin,
-                          out.mutable_data_ptr<float>() + (begin - range.begin), count);
+        finite = weights::subtract(tuned.const_data_ptr<float>(), start.const_data_ptr<float>() + begin,
+                                   out.mutable_data_ptr<float>() + (begin - range.begin), count);
       } else {
         auto piece = out.narrow(0, begin - range.begin, count);
         piece.copy_(tuned.to(at::kFloat)).sub_(start.narrow(0, begin, count));

@@ -9,10 +9,8 @@
 namespace taugrid::training {
 
 Term random_term(const study::Study& study, std::int64_t inputs) {
-  auto batch = models::random_batch(study.model.encoder(), inputs);
-  batch.inputs = batch.inputs.to(study.device);
   const auto& readout = study.tasks.readout(0);
-  return {std::move(batch), at::randint(readout.classes(), {inputs}, at::kLong).to(study.device), &readout,
+  return {study.model.random_batch(inputs), at::randint(readout.classes(), {inputs}, at::kLong).to(study.device), &readout,
           1 / static_cast<double>(inputs)};
 }
 

@@ -93,6 +93,7 @@ std::vector<Term> Trainer::take(std::int64_t step) {
   coming->work.wait();
   for (const auto& term : coming->terms) {
     comm::use_on_current_stream(term.batch.held());
+    if (term.batch.types.defined()) comm::use_on_current_stream(term.batch.types);
     if (!term.penalty()) comm::use_on_current_stream(term.labels);
   }
   return std::move(coming->terms);

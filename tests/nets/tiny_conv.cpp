@@ -105,7 +105,7 @@ class TinyConv final : public Net<TinyConv> {
   std::vector<std::pair<Unit, Unit>> units_;
 };
 
-std::unique_ptr<Encoder> make(const nlohmann::json& config, const std::string& where) {
+std::unique_ptr<Encoder> make(const nlohmann::json& config, const std::string& where, const std::filesystem::path&) {
   return std::make_unique<TinyConv>(Keys(config, where), config.dump());
 }
 

@@ -99,7 +99,7 @@ class TinyText final : public Net<TinyText> {
   std::vector<Layer> stages_;
 };
 
-std::unique_ptr<Encoder> make(const nlohmann::json& config, const std::string& where) {
+std::unique_ptr<Encoder> make(const nlohmann::json& config, const std::string& where, const std::filesystem::path&) {
   return std::make_unique<TinyText>(Keys(config, where), config.dump());
 }
 

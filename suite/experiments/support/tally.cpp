@@ -40,12 +40,6 @@ at::Tensor random_outputs(const Study& study, std::size_t t, std::int64_t n) {
   return at::randn({n, study.tasks.readout(t).width(study.model.encoder())}).to(study.device);
 }
 
-models::Batch random_batch(const Study& study, std::int64_t n) {
-  auto batch = models::random_batch(study.model.encoder(), n);
-  batch.inputs = batch.inputs.to(study.device);
-  return batch;
-}
-
 Rehearsal add_numbers(std::int64_t n) {
   const auto mine = at::zeros({n}), theirs = at::ones({n});
   return {[mine, theirs] { mine.add_(theirs); }, number(n)};
@@ -70,38 +64,44 @@ void Tally::exchange(std::int64_t numbers, std::int64_t times) {
       0, 0);
 }
 
-void Tally::pass(const char* kind, std::size_t t, std::int64_t inputs, std::int64_t times, double flops,
-                 double passing, Rehearse rehearse) {
-  const auto n = share(inputs), batch = std::min(n, study_->settings.evaluation_batch);
+Tally& Tally::passes(const std::string& kind, std::int64_t inputs, std::int64_t batch, std::int64_t times,
+                     double flops, double passing, Rehearse rehearse) {
+  const auto n = share(inputs), at_once = std::min(n, batch);
   // The last batch may be smaller: calls need not be whole.
-  add({kind, number(times) * number(n) / number(std::max<std::int64_t>(1, batch)), batch, 0,
-       number(batch) * flops, std::move(rehearse)},
-      number(inputs * times) * flops, 4 * number(batch) * passing);
+  add({kind, number(times) * number(n) / number(std::max<std::int64_t>(1, at_once)), at_once, 0,
+       number(at_once) * flops, std::move(rehearse)},
+      number(inputs * times) * flops, 4 * number(at_once) * passing);
+  return *this;
+}
+
+void Tally::output(const char* kind, std::size_t t, std::int64_t inputs, std::int64_t times, double flops,
+                   double passing, Rehearse rehearse) {
+  passes(kind, inputs, study_->settings.evaluation_batch, times, flops, passing, std::move(rehearse));
   exchange(inputs * study_->tasks.readout(t).width(study_->model.encoder()), times);
 }
 
 Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
   const auto& cost = study_->model.cost();
-  pass("forward", t, inputs, times, cost.forward(), cost.passing(),
-       [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
-         const auto batch = random_batch(*study, n);
-         return Rehearsal{[study, t, batch, &alone] {
-                            study->evaluation.output(alone, study->model.start(), t, batch);
-                          },
-                          number(n) * study->model.cost().forward()};
-       });
+  output("forward", t, inputs, times, cost.forward(), cost.passing(),
+         [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
+           const auto batch = study->model.random_batch(n);
+           return Rehearsal{
+               [study, t, batch, &alone] { study->evaluation.output(alone, study->model.start(), t, batch); },
+               number(n) * study->model.cost().forward()};
+         });
   return *this;
 }
 
 Tally& Tally::tangent(std::size_t t, std::int64_t inputs, std::int64_t times) {
   const auto& cost = study_->model.cost();
-  pass("tangent", t, inputs, times, 3 * cost.forward(), cost.passing_tangent(),
-       [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
-         const auto batch = random_batch(*study, n);
-         const auto tau = 1e-3 * study->model.theta0();
-         return Rehearsal{[study, t, batch, tau, &alone] { study->evaluation.tangent(alone, tau, t, batch); },
-                          3 * number(n) * study->model.cost().forward()};
-       });
+  output("tangent", t, inputs, times, 3 * cost.forward(), cost.passing_tangent(),
+         [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
+           const auto batch = study->model.random_batch(n);
+           const auto tau = 1e-3 * study->model.theta0();
+           return Rehearsal{
+               [study, t, batch, tau, &alone] { study->evaluation.tangent(alone, tau, t, batch); },
+               3 * number(n) * study->model.cost().forward()};
+         });
   return *this;
 }
 
@@ -221,12 +221,13 @@ Tally& Tally::visit(const std::string& name, const std::vector<std::size_t>& tas
   return holds(4 * number(static_cast<std::int64_t>(tasks.size()) * study_->vectors.block_of(tasks.size(), 1)));
 }
 
-Tally& Tally::sample(std::size_t t, Split split, std::int64_t n) {
-  const auto takes = study_->model.encoder().takes();
-  const double each = takes.text() ? 8 * number(takes.tokens)
-                                   : 4 * number(takes.channels * takes.image_size * takes.image_size);
+Tally& Tally::sample(std::size_t t, Split split, std::int64_t n, std::int64_t at_once) {
+  const auto& settings = study_->settings;
+  n = study_->tasks.sample_size(t, split, n);
+  if (at_once == 0) at_once = settings.first_stage > 0 ? n : settings.evaluation_batch;
+  if (study_->tasks.bytes(n) > study_->bound.samples) n = std::min(n, at_once);
   auto& bytes = load_.keeps["sample/" + study_->tasks.name(t) + "/" + study::split_name(split)];
-  bytes = std::max(bytes, number(study_->tasks.sample_size(t, split, n)) * each);
+  bytes = std::max(bytes, static_cast<double>(study_->tasks.bytes(n)));
   return *this;
 }
 
@@ -295,7 +296,7 @@ double gram_flops(const Study& study, std::int64_t recorded, std::int64_t rows, 
 double features_bytes(const Study& study, std::size_t b) {
   std::int64_t rows = 0;
   for (const auto split : {Split::test, Split::validation})
-    rows += study.tasks.sample_size(b, split, study.settings.evaluation_points);
+    rows += study.tasks.sample_size(b, split, study.points(b));
   return 4.0 * number(rows * study.tasks.readout(b).width(study.model.encoder()));
 }
 

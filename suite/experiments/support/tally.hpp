@@ -29,6 +29,10 @@ class Tally {
   Tally& forward(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
   /// J(x)τ, likewise: 3 F.
   Tally& tangent(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
+  /// Passes of any kind over `inputs` inputs, `batch` at a time, `times` times: `flops` an input, and numbers
+  /// that an input takes at most.
+  Tally& passes(const std::string& kind, std::int64_t inputs, std::int64_t batch, std::int64_t times,
+                double flops, double passing, Rehearse rehearse);
   /// Logits of task t and their argmax, after edits of the outputs, likewise.
   Tally& logits(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
   /// The KL divergences of two outputs of task t, both ways, likewise.
@@ -53,8 +57,9 @@ class Tally {
   Tally& vectors(const std::string& regime, const std::vector<std::size_t>& tasks);
   /// A visit of these tasks' vectors, block by block.
   Tally& visit(const std::string& regime, const std::vector<std::size_t>& tasks);
-  /// A sample, drawn once and kept.
-  Tally& sample(std::size_t t, Split split, std::int64_t n);
+  /// A sample, drawn once and kept; where it exceeds the bound, `at_once` of its points, by default
+  /// evaluation_batch.
+  Tally& sample(std::size_t t, Split split, std::int64_t n, std::int64_t at_once = 0);
   /// Bytes read and held meanwhile.
   Tally& reads(double bytes);
   /// Bytes held meanwhile: the most of all calls.
@@ -71,8 +76,8 @@ class Tally {
 
  private:
   void add(schedule::Work work, double all_flops, double bytes);
-  void pass(const char* kind, std::size_t t, std::int64_t inputs, std::int64_t times, double flops,
-            double passing, Rehearse rehearse);
+  void output(const char* kind, std::size_t t, std::int64_t inputs, std::int64_t times, double flops,
+              double passing, Rehearse rehearse);
   void exchange(std::int64_t numbers, std::int64_t times);
   std::int64_t share(std::int64_t n) const { return comm::rows_a_rank(n, ranks_); }
   double theta_bytes() const { return 4.0 * static_cast<double>(study_->model.layout().size()); }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/nets.hpp"
 
 namespace taugrid::models {
@@ -39,27 +40,28 @@ class ClipVision final : public Net<ClipVision> {
                          {d, config.channels, config.patch, config.patch}, {d, patch_numbers});
     position_ =
         layout_.add(Kind::embedding, {top + "embeddings.position_embedding.weight"}, {config.tokens(), d});
-    before_ = norm(top + "pre_layrnorm");  // Hugging Face's spelling
+    before_ = add_norm(layout_, top + "pre_layrnorm", d);  // Hugging Face's spelling
     for (std::int64_t i = 0; i < config.layers; ++i) {
       layout_.begin_stage(static_cast<int>(i) + 1);
       const auto name = top + "encoder.layers." + std::to_string(i) + ".";
       const auto attention = name + "self_attn.";
       Layer layer;
-      layer.norm1 = norm(name + "layer_norm1");
+      layer.norm1 = add_norm(layout_, name + "layer_norm1", d);
       layer.qkv.weight = layout_.add(
           Kind::attention_weight,
           {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}, {d, d});
       layer.qkv.bias =
           layout_.add(Kind::attention_bias,
                       {attention + "q_proj.bias", attention + "k_proj.bias", attention + "v_proj.bias"}, {d});
-      layer.out = linear(Kind::attention_weight, Kind::attention_bias, attention + "out_proj", d, d);
-      layer.norm2 = norm(name + "layer_norm2");
-      layer.fc1 = linear(Kind::mlp_weight, Kind::mlp_bias, name + "mlp.fc1", config.mlp, d);
-      layer.fc2 = linear(Kind::mlp_weight, Kind::mlp_bias, name + "mlp.fc2", d, config.mlp);
+      layer.out =
+          add_linear(layout_, Kind::attention_weight, Kind::attention_bias, attention + "out_proj", d, d);
+      layer.norm2 = add_norm(layout_, name + "layer_norm2", d);
+      layer.fc1 = add_linear(layout_, Kind::mlp_weight, Kind::mlp_bias, name + "mlp.fc1", config.mlp, d);
+      layer.fc2 = add_linear(layout_, Kind::mlp_weight, Kind::mlp_bias, name + "mlp.fc2", d, config.mlp);
       layers_.push_back(layer);
     }
     layout_.begin_stage(stages() + 1);
-    after_ = norm(top + "post_layernorm");
+    after_ = add_norm(layout_, top + "post_layernorm", d);
     projection_ = layout_.add(Kind::projection, {"visual_projection.weight"}, {config.projection, d});
   }
 
@@ -103,49 +105,37 @@ class ClipVision final : public Net<ClipVision> {
   T embed_of(const Blocks<T>& p, const Given& given) const {
     T x = autodiff::linear(autodiff::constant(patches(given.batch.inputs), p[patch_]), p[patch_]);
     x = autodiff::add_position(autodiff::prepend_token(p[class_token_], x), p[position_]);
-    return normed(x, p, before_);
+    return normed(x, p, before_, config_.epsilon);
   }
 
   template <class T>
   T stage_of(int l, const Blocks<T>& p, T x, const Given&, Reach reach) const {
     const auto& layer = layers_[static_cast<std::size_t>(l - 1)];
-    const auto affine = [&p](const T& y, const Pair& at) { return autodiff::linear(y, p[at.weight], p[at.bias]); };
-    T attended = autodiff::attention(affine(normed(x, p, layer.norm1), layer.qkv), config_.heads, {});
+    const auto affine = [&p](const T& y, const Affine& at) {
+      return autodiff::linear(y, p[at.weight], p[at.bias]);
+    };
+    T attended =
+        autodiff::attention(affine(normed(x, p, layer.norm1, config_.epsilon), layer.qkv), config_.heads, {});
     if (reach == Reach::read) {  // only the class token
       attended = autodiff::first_token(attended);
       x = autodiff::first_token(x);
     }
     x = autodiff::add(x, affine(attended, layer.out));
-    const T hidden = autodiff::activate(affine(normed(x, p, layer.norm2), layer.fc1), config_.activation);
+    const T hidden =
+        autodiff::activate(affine(normed(x, p, layer.norm2, config_.epsilon), layer.fc1), config_.activation);
     return autodiff::add(x, affine(hidden, layer.fc2));
   }
 
   template <class T>
   T features_of(const Blocks<T>& p, T x, const Given&, Reach reach) const {
     if (reach == Reach::whole) x = autodiff::first_token(x);
-    return autodiff::linear(normed(x, p, after_), p[projection_]);
+    return autodiff::linear(normed(x, p, after_, config_.epsilon), p[projection_]);
   }
 
  private:
-  struct Pair {
-    std::size_t weight = 0, bias = 0;
-  };
   struct Layer {
-    Pair norm1, qkv, out, norm2, fc1, fc2;
+    Affine norm1, qkv, out, norm2, fc1, fc2;
   };
-
-  Pair norm(const std::string& name) {
-    const auto weight = layout_.add(Kind::norm, {name + ".weight"}, {config_.hidden});
-    return {weight, layout_.add(Kind::norm, {name + ".bias"}, {config_.hidden})};
-  }
-  Pair linear(Kind weight_kind, Kind bias_kind, const std::string& name, std::int64_t out, std::int64_t in) {
-    const auto weight = layout_.add(weight_kind, {name + ".weight"}, {out, in});
-    return {weight, layout_.add(bias_kind, {name + ".bias"}, {out})};
-  }
-  template <class T>
-  T normed(const T& x, const Blocks<T>& p, const Pair& at) const {
-    return autodiff::layer_norm(x, p[at.weight], p[at.bias], config_.epsilon);
-  }
 
   /// [n, c, h, w] → [n, patches, c·p·p]: the convolution with stride p as one matrix product.
   at::Tensor patches(const at::Tensor& pixels) const {
@@ -162,13 +152,14 @@ class ClipVision final : public Net<ClipVision> {
   std::string config_json_;
   Layout layout_;
   std::size_t class_token_ = 0, patch_ = 0, position_ = 0, projection_ = 0;
-  Pair before_, after_;
+  Affine before_, after_;
   std::vector<Layer> layers_;
 };
 
 }  // namespace
 
-std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& given, const std::string& where) {
+std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& given, const std::string& where,
+                                          const std::filesystem::path&) {
   auto json = given;
   if (json["model_type"] == "clip") {  // a whole CLIP's
     if (!json.contains("vision_config") || !json["vision_config"].is_object())

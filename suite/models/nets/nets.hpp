@@ -8,6 +8,11 @@
 namespace taugrid::models {
 
 /// CLIP's image tower (Hugging Face: CLIPVisionModelWithProjection), from its own config.json or a whole CLIP's.
-std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& config, const std::string& where);
+std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& config, const std::string& where,
+                                          const std::filesystem::path& folder);
+
+/// BERT and RoBERTa as encoders of texts, pooled as a sentence-transformers folder says.
+std::unique_ptr<Encoder> make_bert(const nlohmann::json& config, const std::string& where,
+                                   const std::filesystem::path& folder);
 
 }  // namespace taugrid::models

@@ -104,6 +104,21 @@ TEST(Packed, ReadsTextAndOtherLabelTypes) {
   EXPECT_EQ(task.train.labels.scalar_type(), torch::kInt64);
   EXPECT_EQ(task.train.inputs.scalar_type(), torch::kInt32);
   EXPECT_TRUE(task.mean.empty());
+  EXPECT_FALSE(task.train.types.defined());
+  EXPECT_EQ(longest_text(scratch / "t.h5"), 6);
+  EXPECT_EQ(longest_text(scratch / "none.h5"), 0);
+}
+
+TEST(Packed, ReadsTypesOfSecondTextsAndTheTokenizersHash) {
+  const Scratch scratch("packed");
+  PackedFile file = text_task();
+  file.tensors["/test/types"] = at::arange(24, torch::kInt32).view({4, 6}).remainder(2);
+  file.texts["tokenizer"] = "0123456789abcdef";
+  file.write(scratch / "t.h5");
+  const Task task = read_task(scratch / "t.h5");
+  EXPECT_TRUE(torch::equal(task.test.types, file.tensors["/test/types"]));
+  EXPECT_FALSE(task.train.types.defined());
+  EXPECT_EQ(task.tokenizer, "0123456789abcdef");
 }
 
 TEST(Packed, RefusesWrongTasksByName) {
@@ -198,6 +213,10 @@ TEST(Packed, RefusesWrongTasksByName) {
          f.tensors["/test/inputs"] = torch::zeros({4, 6}, torch::kInt64);
        },
        "expected int32"},
+      {[](auto& f) { f.tensors["/test/types"] = torch::zeros({4, 5}, torch::kInt32); },
+       "/test/types: is not of the shape of the inputs"},
+      {[](auto& f) { f.tensors["/test/types"] = torch::full({4, 6}, 2, torch::kInt32); },
+       "/test/types: row 0 holds 2; expected 0 … 1"},
   };
   for (const Case& one : texts) {
     PackedFile file = text_task();

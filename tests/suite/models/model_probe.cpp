@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // model_probe FOLDER INPUTS.safetensors OUTPUTS.safetensors [WRITE_FOLDER]
-// INPUTS: pixels [n,c,h,w]; and, where products are wanted: tau [P] (by our layout, from tau.NAME tensors),
-// head [classes, features], scale [1], labels [n].
+// INPUTS: pixels [n,c,h,w]; or ids [n,tokens], lengths [n] and perhaps types [n,tokens]; and, where products are wanted:
+// tau [P] (by our layout, from tau.NAME tensors), head [classes, features], scale [1], labels [n]. All is computed in
+// the type of `scale`, float32 without it.
 #include <cstdio>
 
 #include "kernels/autodiff/products.hpp"
 #include "kernels/tangent/ntk.hpp"
+#include "suite/error.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/models/readout.hpp"
 #include "suite/store/safetensors.hpp"
@@ -19,7 +21,7 @@ namespace {
 
 /// A flat vector from tensors named PREFIX + parameter name.
 at::Tensor gather(const autodiff::Layout& layout, const store::TensorFile& in, const std::string& prefix) {
-  auto flat = at::zeros({layout.size()}, at::kFloat);
+  auto flat = at::zeros({layout.size()}, in.tensors.at("scale").options());
   const auto views = layout.parameter_views(flat);
   for (std::size_t i = 0; i < views.size(); ++i)
     views[i].copy_(in.tensors.at(prefix + layout.parameters()[i].name));
@@ -34,54 +36,70 @@ void scatter(const autodiff::Layout& layout, store::TensorFile& out, const std::
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc < 4) return 2;
+int probe(int argc, char** argv) {
   const auto checkpoint = models::read_checkpoint(argv[1]);
   const auto& encoder = *checkpoint.encoder;
   const auto& layout = encoder.layout();
   const auto in = store::read_safetensors(argv[2]);
-  const auto pixels = in.tensors.at("pixels");
+  const auto type = in.tensors.count("scale") != 0 ? in.tensors.at("scale").scalar_type() : at::kFloat;
+  const auto theta = checkpoint.state.theta.to(type);
+  const auto batch = [&]() -> models::Batch {
+    if (in.tensors.count("pixels") != 0) return models::pictures(in.tensors.at("pixels"));
+    models::Batch text{in.tensors.at("ids"), in.tensors.at("lengths"), {}};
+    if (in.tensors.count("types") != 0) text.types = in.tensors.at("types");
+    return text;
+  }();
   store::TensorFile out;
   {
     const at::NoGradGuard no_grad;
-    out.tensors["encoded"] = encoder.encode(layout.views(checkpoint.state.theta), models::pictures(pixels));
+    out.tensors["encoded"] = encoder.encode(layout.views(theta), batch);
   }
   if (in.tensors.count("head") != 0) {
     const models::Readout head{.weight = in.tensors.at("head"), .scale = in.tensors.at("scale").item<double>()};
     const auto labels = in.tensors.at("labels");
     const auto tau = gather(layout, in, "tau.");
     const auto dual = autodiff::jvp(
-        layout, [&](const std::vector<Dual>& p) { return encoder.encode(p, models::pictures(pixels)); }, checkpoint.state.theta, tau);
+        layout, [&](const std::vector<Dual>& p) { return encoder.encode(p, batch); }, theta, tau);
     out.tensors["jvp"] = dual.tangent;
     out.tensors["jvp_logits"] =
         autodiff::jvp(
-            layout, [&](const std::vector<Dual>& p) { return head.logits(encoder.encode(p, models::pictures(pixels))); },
-            checkpoint.state.theta, tau)
+            layout, [&](const std::vector<Dual>& p) { return head.logits(encoder.encode(p, batch)); },
+            theta, tau)
             .tangent;
     const auto loss = [&](const std::vector<at::Tensor>& p) {
-      return at::cross_entropy_loss(head.logits(encoder.encode(p, models::pictures(pixels))), labels);
+      return at::cross_entropy_loss(head.logits(encoder.encode(p, batch)), labels);
     };
-    const auto gradient = autodiff::gradient(layout, loss, checkpoint.state.theta);
+    const auto gradient = autodiff::gradient(layout, loss, theta);
     out.tensors["loss"] = at::full({1}, gradient.value);
     scatter(layout, out, "gradient.", gradient.gradient);
-    scatter(layout, out, "hvp.", autodiff::HessianVectorProduct(layout, loss, checkpoint.state.theta)(tau));
+    scatter(layout, out, "hvp.", autodiff::HessianVectorProduct(layout, loss, theta)(tau));
 
     const auto logits = [&](const std::vector<Recorded>& p) {
-      return head.logits(encoder.encode(p, models::pictures(pixels)));
+      return head.logits(encoder.encode(p, batch));
     };
     autodiff::Recording recording;
-    autodiff::record(layout, logits, checkpoint.state.theta, recording);
+    autodiff::record(layout, logits, theta, recording);
     const auto per_sample =
         autodiff::per_sample_gradients(layout, recording, at::ones_like(recording.output).detach());
     out.tensors["per_sample_norm"] = per_sample.norm(2, 1);
     scatter(layout, out, "per_sample_sum.", per_sample.sum(0));
-    const auto n = pixels.size(0);
-    out.tensors["gram"] = tangent::ntk_gram(layout, logits, checkpoint.state.theta, {0, 1}, {0, n});
-    out.tensors["gram_factors"] = tangent::ntk_gram(layout, logits, checkpoint.state.theta, {0, 1}, {1, n - 1}, 64);
+    const auto n = batch.size();
+    out.tensors["gram"] = tangent::ntk_gram(layout, logits, theta, {0, 1}, {0, n});
+    out.tensors["gram_factors"] = tangent::ntk_gram(layout, logits, theta, {0, 1}, {1, n - 1}, 64);
   }
   store::write_safetensors(argv[3], out);
   if (argc > 4) models::write_checkpoint(argv[4], encoder, checkpoint.state);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  try {
+    return probe(argc, argv);
+  } catch (const InputError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
 }

@@ -193,8 +193,8 @@ TEST(Checkpoint, BadFilesGetOneLine) {
   expect(original.to(at::kInt), "type");
   expect(at::full_like(original, std::nan("")), "NaN");
   expect({}, "missing");
-  std::ofstream(folder / "config.json") << R"({"model_type": "bert"})";
-  EXPECT_NE(message_of(read).find("model_type is 'bert'"), std::string::npos);
+  std::ofstream(folder / "config.json") << R"({"model_type": "gpt2"})";
+  EXPECT_NE(message_of(read).find("model_type is 'gpt2'"), std::string::npos);
   std::filesystem::remove_all(folder);
 }
 

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Averages and ensembles (paper 5, section 4.1): of the models θₖ of a set of k tasks,
+//   weights    f(1/k Σ θₖ),
+//   logits     1/k Σ logits of f(θₖ),
+//   features   the logits of 1/k Σ f(θₖ), f being the encoder's output,
+// on the test points of each of the set's tasks, over all pairs, triples, and the set of all tasks. Where
+// cross-task linearity holds up to the output, the first and the last are the same model. A single model's
+// outputs are made once a task, for all sets.
+//
+// /averages/R/weights, logits, features [S,T]: accuracy; NaN where the task is none of the set's; sets [S,T]:
+// 1 where it is; sample_index
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "suite/experiments/support/placement.hpp"
+#include "suite/study/correctness.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+using Set = std::vector<std::size_t>;
+
+const std::vector<std::string> kinds = {"weights", "logits", "features"};
+
+/// All sets of `size` of `tasks` tasks, in lexicographic order.
+std::vector<Set> sets_of(std::size_t size, std::size_t tasks) {
+  std::vector<Set> all;
+  Set set(size);
+  std::iota(set.begin(), set.end(), std::size_t{0});
+  while (size <= tasks) {
+    all.push_back(set);
+    auto at = size;
+    while (at > 0 && set[at - 1] == tasks - size + at - 1) --at;
+    if (at == 0) break;
+    ++set[at - 1];
+    std::iota(set.begin() + static_cast<std::ptrdiff_t>(at), set.end(), set[at - 1] + 1);
+  }
+  return all;
+}
+
+class Averages final : public Experiment {
+ public:
+  Averages(const Study& study, std::vector<Set> sets) : Experiment(study), sets_(std::move(sets)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (const auto t : study_.tasks.all()) {
+        units.push_back(unit(key::averages(name, study_.tasks.name(t)), tally(name, t),
+                             EditedOutputs::needs(study_, name, study_.tasks.all(), t),
+                             [this, name, t, &folder](schedule::UnitContext& context) {
+                               return compute(name, t, folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size()),
+               s = static_cast<std::int64_t>(sets_.size());
+    auto member = at::zeros({s, tasks}, at::kByte);
+    for (std::int64_t k = 0; k < s; ++k)
+      for (const auto t : sets_[static_cast<std::size_t>(k)])
+        member[k][static_cast<std::int64_t>(t)].fill_(1);
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto group = "/averages/" + name;
+      std::vector<Box> boxes;
+      for (std::int64_t t = 0; t < tasks; ++t)
+        boxes.push_back({key::averages(name, study_.tasks.name(static_cast<std::size_t>(t))), {0, t}});
+      out.put(group + "/sets", member, {"task_set", "task"});
+      for (const auto& kind : kinds) {
+        const auto path = group + "/" + kind;
+        place(out, done, path, store::Element::float64, {s, tasks}, {"task_set", "task"}, boxes, kind, "1");
+        place(out, done, "/correct" + path, store::Element::uint8, {s, tasks, study::bytes_of_bits(points())},
+              {"task_set", "task", bits}, boxes, kind + "_correct");
+        put_points(out, path, sample_sizes(study_, Split::test, points()));
+      }
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
+              {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  Tally tally(const std::string& name, std::size_t t) const {
+    Tally tally(study_);
+    for (const auto k : study_.tasks.all()) tally.edited(name, {k}, t, Split::test, points(), 1);
+    const auto n = study_.tasks.sample_size(t, Split::test, points());
+    for (const auto& set : sets_) {
+      if (!holds(set, t)) continue;
+      tally.edited(name, set, t, Split::test, points(), 1);
+      tally.logits(t, n, 2);
+    }
+    const auto outputs = n * study_.tasks.readout(t).width(study_.model.encoder());
+    const auto numbers = static_cast<std::int64_t>(kinds.size() * sets_.size());
+    tally.holds(4.0 * static_cast<double>(outputs * static_cast<std::int64_t>(study_.tasks.size())));
+    tally.stores(numbers).publishes(numbers);
+    return tally.stores(numbers * study::bytes_of_bits(points()), 1)
+        .publishes(numbers * study::bytes_of_bits(points()) + points());
+  }
+
+  static bool holds(const Set& set, std::size_t t) {
+    return std::find(set.begin(), set.end(), t) != set.end();
+  }
+
+  /// Accuracies [S,1] and bits [S,1,bytes] on task t's points, of every kind.
+  store::TensorFile compute(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                            schedule::UnitContext& context) const {
+    const at::NoGradGuard no_grad;
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto labels = study_.sample(name, t, Split::test, points()).labels;
+    const auto& readout = study_.tasks.readout(t);
+    const auto at_weights = [&](const Set& set, double weight) {
+      at::Tensor output;
+      model.each(set, at::full({1, static_cast<std::int64_t>(set.size())}, weight, at::kDouble), t,
+                 Split::test, points(), [&](std::int64_t, const at::Tensor& z) { output = z; });
+      return output;
+    };
+    std::vector<at::Tensor> outputs, logits;  // of single models
+    for (const auto k : study_.tasks.all()) {
+      context.stop_if_requested();
+      outputs.push_back(at_weights({k}, 1));
+      logits.push_back(readout.logits(outputs.back()));
+    }
+    const auto mean_of = [](const std::vector<at::Tensor>& all, const Set& set) {
+      auto sum = all[set.front()].to(at::kDouble);
+      for (std::size_t k = 1; k < set.size(); ++k) sum.add_(all[set[k]]);
+      return sum.div_(static_cast<double>(set.size())).to(all.front().scalar_type());
+    };
+    const auto s = static_cast<std::int64_t>(sets_.size());
+    store::TensorFile file;
+    for (const auto& kind : kinds) {
+      file.tensors[kind] = at::full({s, 1}, std::nan(""), at::kDouble);
+      file.tensors[kind + "_correct"] = at::zeros({s, 1, study::bytes_of_bits(points())}, at::kByte);
+    }
+    for (std::int64_t k = 0; k < s; ++k) {
+      const auto& set = sets_[static_cast<std::size_t>(k)];
+      if (!holds(set, t)) continue;
+      context.stop_if_requested();
+      const std::vector<at::Tensor> found = {
+          readout.logits(at_weights(set, 1.0 / static_cast<double>(set.size()))), mean_of(logits, set),
+          readout.logits(mean_of(outputs, set))};
+      for (std::size_t i = 0; i < kinds.size(); ++i) {
+        const auto one = study::outcome(found[i], labels, points());
+        file.tensors[kinds[i]][k][0].copy_(one.accuracy);
+        file.tensors[kinds[i] + "_correct"][k][0].copy_(one.correct);
+      }
+      context.progress(static_cast<double>(k + 1) / static_cast<double>(s), "set");
+    }
+    return file;
+  }
+
+  std::vector<Set> sets_;
+};
+
+std::unique_ptr<Experiment> make_averages(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "averages", "Averages of weights against ensembles of logits and of features, over sets of tasks");
+  if (!section) return nullptr;
+  require_vectors(study, "averages");
+  const auto most = section->integer(
+      "sets", "Pairs of tasks at most, and triples at most, drawn by seed; and all tasks", 128, {1, 1e5});
+  const auto tasks = study.tasks.size();
+  std::vector<Set> chosen;
+  std::set<std::size_t> sizes = {2, 3, tasks};
+  for (const auto size : sizes) {
+    if (size < 2) continue;
+    auto all = sets_of(size, tasks);
+    if (static_cast<std::int64_t>(all.size()) > most) {
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(
+          study::seed_for(study.settings.seed, fmt::format("averages/{}", size)));
+      const auto order = at::randperm(static_cast<std::int64_t>(all.size()), generator, at::kLong);
+      const auto first = std::get<0>(order.narrow(0, 0, most).sort());
+      std::vector<Set> drawn;
+      for (std::int64_t k = 0; k < most; ++k)
+        drawn.push_back(all[static_cast<std::size_t>(first[k].item<std::int64_t>())]);
+      all = std::move(drawn);
+    }
+    chosen.insert(chosen.end(), all.begin(), all.end());
+  }
+  if (chosen.empty()) return nullptr;  // one task has nobody to be averaged with
+  return std::make_unique<Averages>(study, std::move(chosen));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(averages, 97, make_averages)

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Model merging (paper 2 and the methods that it compares): all tasks' vectors become one, τ, by methods that
+// need no data; θ0 + ατ is evaluated on every task, α chosen as for task addition: the largest mean
+// normalised accuracy on validation points. Of a linear regime it is f(x; θ0) + α J(x)τ.
+//
+// /merging/METHOD/R/alpha [A], validation_accuracy, test_accuracy [A,T]; accuracy [T] at the chosen α;
+// coefficient, absolute, normalized, density (of τ), passes (over all vectors), bytes (read of them) scalars
+// /correct/merging/METHOD/R/… [A,T,⌈N/8⌉] beside both curves
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/error.hpp"
+#include "suite/experiments/support/grids.hpp"
+#include "suite/experiments/support/placement.hpp"
+#include "suite/merging/method.hpp"
+#include "suite/merging/study_vectors.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+struct Chosen {
+  std::string name;
+  std::unique_ptr<const merging::Method> method;
+  std::vector<double> alpha;
+};
+
+class Merging final : public Experiment {
+ public:
+  Merging(const Study& study, std::vector<Chosen> methods)
+      : Experiment(study), methods_(std::move(methods)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (const auto& chosen : methods_) {
+        const auto length = study_.model.layout().size();
+        // Each vector is read once a pass: at most three.
+        auto merge = Tally(study_).visit(name, study_.tasks.all()).stores(length + 2, 4);
+        units.push_back(unit(key::merging(chosen.name, name), merge,
+                             study_.vectors.needs(name, study_.tasks.all()),
+                             [this, &chosen, name](schedule::UnitContext&) { return merged(chosen, name); }));
+        for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
+          auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
+          needs.push_back(key::single_task(name, study_.tasks.name(t)));
+          needs.push_back(key::merging(chosen.name, name));
+          const auto a = static_cast<std::int64_t>(chosen.alpha.size()),
+                     bytes = 2 * a * study::bytes_of_bits(points());
+          auto tally =
+              Tally(study_).stores(2 * a).publishes(2 * (a + points())).stores(bytes, 1).publishes(bytes, 1);
+          tally.reads(4.0 * static_cast<double>(length));
+          for (const auto split : {Split::validation, Split::test})
+            tally.edited_sum(name, t, split, points(), a);
+          units.push_back(unit(key::merged(chosen.name, name, study_.tasks.name(t)), tally, needs,
+                               [this, &chosen, name, t, &folder](schedule::UnitContext& context) {
+                                 return curve(chosen, name, t, folder, context);
+                               }));
+        }
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      auto own_validation = at::zeros({tasks()}, at::kDouble), own_test = own_validation.clone();
+      for (std::int64_t t = 0; t < tasks(); ++t) {
+        const auto single = done.folder.read_unit(
+            done.world, key::single_task(name, study_.tasks.name(static_cast<std::size_t>(t))));
+        own_validation[t] = single.tensors.at("validation_accuracy");
+        own_test[t] = single.tensors.at("accuracy");
+      }
+      for (const auto& chosen : methods_) write(out, done, chosen, name, own_validation, own_test);
+    }
+  }
+
+ private:
+  std::int64_t tasks() const { return static_cast<std::int64_t>(study_.tasks.size()); }
+
+  void write(store::ResultsWriter& out, const Finished& done, const Chosen& chosen, const std::string& name,
+             const at::Tensor& own_validation, const at::Tensor& own_test) const {
+    std::map<Split, std::vector<at::Tensor>> accuracy, correct;
+    for (const auto t : study_.tasks.all()) {
+      const auto file =
+          done.folder.read_unit(done.world, key::merged(chosen.name, name, study_.tasks.name(t)));
+      for (const auto split : {Split::validation, Split::test}) {
+        const std::string split_name = study::split_name(split);
+        accuracy[split].push_back(file.tensors.at(split_name));
+        correct[split].push_back(file.tensors.at(split_name + "_correct"));
+      }
+    }
+    const auto group = "/merging/" + chosen.name + "/" + name, axis = group + "/alpha";
+    out.scale(axis, at::tensor(chosen.alpha, at::kDouble), "alpha_merging_" + chosen.name + "_" + name, "1");
+    for (const auto split : {Split::validation, Split::test}) {
+      const auto path = group + "/" + study::split_name(split) + "_accuracy";
+      out.put(path, at::stack(accuracy[split], 1), {axis, "task"}, "1");
+      out.put("/correct" + path, at::stack(correct[split], 1), {axis, "task", bits});
+      put_points(out, path, sample_sizes(study_, split, points()));
+      out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
+              {"task", "evaluation_point"});
+    }
+    const auto k = metrics::chosen_row(at::stack(accuracy[Split::validation], 1), own_validation);
+    const auto test = at::stack(accuracy[Split::test], 1)[k].contiguous();
+    out.put(group + "/accuracy", test, {"task"}, "1");
+    const auto scalar = [&](const char* what, double value, const char* units) {
+      out.put(group + "/" + what, at::full({}, value, at::kDouble), {}, units);
+    };
+    scalar("coefficient", chosen.alpha[static_cast<std::size_t>(k)], "1");
+    scalar("absolute", test.mean().item<double>(), "1");
+    scalar("normalized", metrics::normalised_accuracy(test, own_test).item<double>(), "1");
+    const auto made = done.folder.read_tensor(key::merging(chosen.name, name), "made");
+    const double passes = made[1].item<double>();
+    scalar("density", made[0].item<double>(), "1");
+    scalar("passes", passes, "1");
+    scalar("bytes", passes * 4 * static_cast<double>(tasks() * study_.model.layout().size()), "B");
+  }
+
+  /// τ [P], and its density and the passes that it took [2].
+  store::TensorFile merged(const Chosen& chosen, const std::string& name) const {
+    const merging::StudyVectors vectors(study_, name, study_.tasks.all());
+    auto tau = at::zeros({vectors.length()}, at::kFloat);
+    const auto made = chosen.method->merge(
+        vectors, std::vector<double>(study_.tasks.size(), 1.0),
+        [&](std::int64_t begin, const at::Tensor& part) { tau.narrow(0, begin, part.numel()).copy_(part); });
+    store::TensorFile file;
+    file.tensors["tau"] = tau;
+    file.tensors["made"] = at::tensor({made.density, made.passes}, at::kDouble);
+    return file;
+  }
+
+  /// Outcomes [A] of task t under every α.
+  store::TensorFile curve(const Chosen& chosen, const std::string& name, std::size_t t,
+                          const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto all = study_.tasks.all();
+    const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
+    store::TensorFile file;
+    for (const auto split : {Split::validation, Split::test}) {
+      const std::string name_of = study::split_name(split);
+      const auto found = model.along(
+          tau, [&](double alpha) { return study_.edits.along(name, all, tau, alpha); }, chosen.alpha, t,
+          split, points(),
+          [&](double share) {
+            context.stop_if_requested();
+            context.progress((share + (split == Split::test)) / 2, "curve");
+          });
+      file.tensors[name_of] = found.accuracy;
+      file.tensors[name_of + "_correct"] = found.correct;
+    }
+    return file;
+  }
+
+  std::vector<Chosen> methods_;
+};
+
+constexpr config::Meaning of_alpha = {
+    "Coefficients α of θ0 + ατ; the best on validation is chosen",
+    {.fallback = "0.1, 0.2, … 2; of [merging.METHOD]: as [merging]'s, and 1 alone for "
+                 "linear and slerp, which have no coefficient"}};
+
+std::unique_ptr<Experiment> make_merging(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "merging", "Merges all task vectors by methods that need no data: accuracy of θ0 + ατ on every task");
+  if (!section) return nullptr;
+  require_vectors(study, "merging");
+  const bool describing = !config.root().has("merging");
+  const auto names =
+      section->required_words("methods", "Which methods; each has a section of its own", merging::names());
+  std::vector<double> usual;
+  for (int k = 1; k <= 20; ++k) usual.push_back(0.1 * k);
+  usual = section->alpha_grid("alpha", of_alpha, usual, coefficients);
+  std::vector<Chosen> methods;
+  for (const auto& name : describing ? merging::names() : names) {
+    auto own = config.section("merging." + name, merging::meaning_of(name));
+    const bool plain = name == "linear" || name == "slerp";
+    auto alpha = own.alpha_grid("alpha", of_alpha, plain ? std::vector<double>{1} : usual, coefficients);
+    methods.push_back({name, merging::make(name, own), std::move(alpha)});
+    if (!describing)
+      methods.back().method->check("merging." + name, std::vector<double>(study.tasks.size(), 1.0));
+  }
+  return std::make_unique<Merging>(study, std::move(methods));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(merging, 95, make_merging)

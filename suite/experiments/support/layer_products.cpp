@@ -1,0 +1,265 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/support/layer_products.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/metrics/linearity.hpp"
+#include "suite/comm/clock.hpp"
+#include "suite/error.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/study/regime.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+constexpr double save_rows_every = 30;  // seconds
+
+/// Tensors of this rank's points, points first, with how many rounds of them are done; kept in a file a rank.
+class Rows {
+ public:
+  Rows(const schedule::UnitContext& context, std::map<std::string, at::Tensor> tensors)
+      : group_(context.group),
+        path_(context.scratch / ("points-" + std::to_string(context.group.rank()) + ".safetensors")),
+        tensors_(std::move(tensors)) {
+    if (store::is_there(path_)) {
+      auto saved = store::read_safetensors(path_).tensors;
+      rounds_ = saved.at("rounds").item<std::int64_t>();
+      for (auto& [name, rows] : tensors_) rows.copy_(saved.at(name));
+    }
+    if (group_.size() > 1)  // one of the ranks may have been killed before it saved
+      rounds_ =
+          group_.all_gather(at::full({1}, rounds_, at::kLong), "saved points").min().item<std::int64_t>();
+  }
+  std::int64_t rounds() const { return rounds_; }
+  at::Tensor of(const std::string& name, std::int64_t begin, std::int64_t count) const {
+    return tensors_.at(name).narrow(0, begin, count);
+  }
+  void done() {
+    ++rounds_;
+    if (comm::steady_seconds() - saved_ > save_rows_every) save();
+  }
+  void save() {
+    saved_ = comm::steady_seconds();
+    store::TensorFile file;
+    for (const auto& [name, rows] : tensors_) file.tensors[name] = rows.cpu();
+    file.tensors["rounds"] = at::full({}, rounds_, at::kLong);
+    store::write_safetensors(path_, file);
+  }
+  /// All ranks' rows, of which there are n.
+  std::map<std::string, at::Tensor> gathered(std::int64_t n) const {
+    auto all = tensors_;
+    for (auto& [name, rows] : all)
+      rows = (group_.size() > 1 ? group_.all_gather(rows, "gathering inner products") : rows)
+                 .narrow(0, 0, n)
+                 .clone();
+    return all;
+  }
+
+ private:
+  const comm::Communicator& group_;
+  std::filesystem::path path_;
+  std::map<std::string, at::Tensor> tensors_;
+  std::int64_t rounds_ = 0;
+  double saved_ = comm::steady_seconds();
+};
+
+}  // namespace
+
+struct LayerProducts::Seen {
+  Features start;                          // f0
+  std::map<std::size_t, Features> single;  // f − f0, by task
+  std::int64_t passes = 0;
+};
+
+LayerProducts::LayerProducts(const Study& study, const study::Layers& layers, std::string regime,
+                             std::vector<double> alpha, std::int64_t points, std::int64_t batch)
+    : study_(study),
+      layers_(layers),
+      regime_(std::move(regime)),
+      alpha_(std::move(alpha)),
+      points_(points),
+      batch_(batch),
+      linear_(study::regime(regime_).linear) {}
+
+std::vector<std::size_t> LayerProducts::pairs_of(std::size_t t) const {
+  std::vector<std::size_t> found;
+  for (std::size_t p = 0; p < study_.tasks.pairs().size(); ++p) {
+    const auto [i, j] = study_.tasks.pairs()[p];
+    if (i == t || j == t) found.push_back(p);
+  }
+  return found;
+}
+
+std::size_t LayerProducts::partner(std::size_t p, std::size_t t) const {
+  const auto [i, j] = study_.tasks.pairs()[p];
+  return i == t ? j : i;
+}
+
+double LayerProducts::flops() const {
+  return (linear_ ? 3 : 1) * study_.model.cost().forward() + 8 * layers_.numbers();
+}
+
+void LayerProducts::pass(const models::State& state, const at::Tensor& tau, const models::Batch& batch,
+                         Seen& seen, const study::Layers::See& see) const {
+  ++seen.passes;
+  if (linear_) return layers_.tangents(tau, batch, see);
+  layers_.outputs(state, batch, [&](std::size_t l, const at::Tensor& f) { see(l, f - seen.start[l]); });
+}
+
+at::Tensor LayerProducts::products(std::size_t layer, const at::Tensor& a, const at::Tensor& b) const {
+  std::vector<at::Tensor> found = {metrics::inner_products(a, b)};
+  const auto token = layers_.chosen()[layer].class_token;
+  if (layers_.has_class_token())
+    found.push_back(metrics::inner_products(a.narrow(2, 0, token), b.narrow(2, 0, token)));
+  return at::stack(found, 1);
+}
+
+at::Tensor LayerProducts::mixed_products(std::size_t l, const at::Tensor& c, const Seen& seen, std::size_t i,
+                                         std::size_t j) const {
+  const auto rows = at::stack({seen.single.at(i)[l], seen.single.at(j)[l], seen.start[l], c}, 1);
+  return products(l, rows.narrow(1, 3, 1), rows).squeeze(2);
+}
+
+void LayerProducts::mix(std::size_t p, const models::Batch& batch, Seen& seen, at::Tensor frame,
+                        at::Tensor mixed) const {
+  const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
+  const auto &a = seen.single.at(i), &b = seen.single.at(j);
+  for (std::size_t l = 0; l < a.size(); ++l) {
+    const auto rows = at::stack({a[l], b[l], seen.start[l]}, 1);
+    frame.select(2, static_cast<std::int64_t>(l)).copy_(products(l, rows, rows));
+  }
+  const auto see = [&](std::int64_t k) {
+    return [&, k](std::size_t l, const at::Tensor& c) {
+      mixed.select(2, static_cast<std::int64_t>(l)).select(2, k).copy_(mixed_products(l, c, seen, i, j));
+    };
+  };
+  if (linear_) {
+    const auto first = study_.vectors.vector(regime_, i), second = study_.vectors.vector(regime_, j);
+    for (std::size_t k = 0; k < alpha_.size(); ++k) {
+      const auto tau = (alpha_[k] * first).add_(second, 1 - alpha_[k]);
+      pass({}, tau, batch, seen, see(static_cast<std::int64_t>(k)));
+    }
+    return;
+  }
+  const auto weight = at::tensor(alpha_, at::kDouble);
+  study_.edits.each(
+      regime_, {i, j}, at::stack({weight, 1 - weight}, 1),
+      [&](std::int64_t k, const models::State& state) { pass(state, {}, batch, seen, see(k)); });
+}
+
+store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& context) const {
+  const at::NoGradGuard no_grad;
+  const auto sample = study_.tasks.sample(t, Split::test, points_);
+  const auto n = sample.labels.size(0), most = comm::rows_a_rank(n, context.group.size());
+  const auto share = context.group.share_of(n);
+  const auto v = variants(), l = static_cast<std::int64_t>(layers_.chosen().size()),
+             a = static_cast<std::int64_t>(alpha_.size());
+  const auto pairs = pairs_of(t);
+  std::map<std::string, at::Tensor> tensors = {{"passes", at::zeros({most}, at::kLong)}};
+  std::vector<std::size_t> models = {t};
+  for (const auto p : pairs) {
+    const auto name = study_.tasks.pair_name(p);
+    tensors["mixed/" + name] = study_.sums({most, v, l, a, 4});
+    tensors["frame/" + name] = study_.sums({most, v, l, 3, 3});
+    models.push_back(partner(p, t));
+  }
+  Rows rows(context, std::move(tensors));
+  const auto rounds = (most + batch_ - 1) / batch_;
+  try {
+    while (rows.rounds() < rounds) {
+      // Every rank comes to every safe point, also one that has no point left.
+      const auto begin = rows.rounds() * batch_, m = std::clamp<std::int64_t>(share.count - begin, 0, batch_);
+      const auto batch = m > 0 ? sample.points.part(share.begin + begin, m) : models::Batch{};
+      Seen seen;
+      context.stop_if_requested();
+      if (m > 0) {
+        layers_.outputs(study_.model.start(), batch,
+                        [&](std::size_t, const at::Tensor& f) { seen.start.push_back(f); });
+        for (const auto k : models) {
+          auto& features = seen.single[k];
+          pass(linear_ ? models::State{} : study_.edits.own(regime_, k),
+               linear_ ? study_.vectors.vector(regime_, k) : at::Tensor(), batch, seen,
+               [&](std::size_t, const at::Tensor& f) { features.push_back(f); });
+        }
+      }
+      for (std::size_t k = 0; k < pairs.size(); ++k) {
+        context.stop_if_requested();
+        const auto name = study_.tasks.pair_name(pairs[k]);
+        if (m > 0)
+          mix(pairs[k], batch, seen, rows.of("frame/" + name, begin, m), rows.of("mixed/" + name, begin, m));
+        const double share_done = (static_cast<double>(rows.rounds()) +
+                                   static_cast<double>(k + 1) / static_cast<double>(pairs.size())) /
+                                  static_cast<double>(rounds);
+        context.progress(share_done, name);
+      }
+      if (m > 0) rows.of("passes", begin, m).fill_(seen.passes);
+      rows.done();
+    }
+  } catch (const Interrupted&) {
+    rows.save();
+    throw;
+  }
+  store::TensorFile file;
+  file.tensors = rows.gathered(n);
+  file.tensors["passes"] = file.tensors.at("passes").max();
+  return file;
+}
+
+double LayerProducts::pair_bytes(std::size_t t) const {
+  const auto n = study_.tasks.sample_size(t, Split::test, points_);
+  const auto each = 4 * static_cast<std::int64_t>(alpha_.size()) + 9;
+  return 8.0 *
+         static_cast<double>(n * variants() * static_cast<std::int64_t>(layers_.chosen().size()) * each);
+}
+
+Tally LayerProducts::tally(std::size_t t) const {
+  const auto& cost = study_.model.cost();
+  const auto pairs = pairs_of(t);
+  const auto n = study_.tasks.sample_size(t, Split::test, points_);
+  const auto at_once = std::min(n, batch_);
+  const auto single = static_cast<std::int64_t>(pairs.size()) + 1,
+             a = static_cast<std::int64_t>(alpha_.size());
+  std::vector<std::size_t> models = {t};
+  std::int64_t largest = 0;
+  for (const auto p : pairs) models.push_back(partner(p, t));
+  for (const auto& layer : layers_.chosen()) largest = std::max(largest, layer.numbers);
+  Tally tally(study_);
+  tally.sample(t, Split::test, n).vectors(regime_, models);
+  // Between two stages: the layer, its difference, rows of four features, and five of them in double.
+  const double compared = (2 + 4 + 2 * 5) * static_cast<double>(largest);
+  const auto passes = 1 + single + static_cast<std::int64_t>(pairs.size()) * a;  // θ0's, too
+  tally.passes(
+      linear_ ? "layers/linear" : "layers/standard", n, batch_, passes, flops(),
+      std::max(linear_ ? cost.passing_tangent() : cost.passing(), compared),
+      [this](const comm::Communicator&, std::int64_t inputs, std::int64_t) { return rehearse(inputs); });
+  const auto held = std::min(a, study_.edits.at_once());
+  tally.holds(4 * (static_cast<double>(single + 1) * static_cast<double>(at_once) * layers_.numbers() +
+                   static_cast<double>(held * study_.model.layout().size())) +
+              static_cast<double>(pairs.size()) * pair_bytes(t));
+  return tally.stores(static_cast<std::int64_t>(static_cast<double>(pairs.size()) * pair_bytes(t)), 1)
+      .publishes(points_ + 1);
+}
+
+schedule::Rehearsal LayerProducts::rehearse(std::int64_t n) const {
+  auto batch = models::random_batch(study_.model.encoder(), n);
+  batch.inputs = batch.inputs.to(study_.device);
+  const auto seen = std::make_shared<Seen>();
+  layers_.outputs(study_.model.start(), batch,
+                  [&](std::size_t, const at::Tensor& f) { seen->start.push_back(f); });
+  for (const std::size_t k : {0, 1})
+    for (const auto& f : seen->start) seen->single[k].push_back(1e-3 * f);
+  const auto tau = linear_ ? 1e-3 * study_.model.theta0() : at::Tensor();
+  return {[this, batch, seen, tau] {
+            const at::NoGradGuard no_grad;
+            pass(study_.model.start(), tau, batch, *seen,
+                 [&](std::size_t l, const at::Tensor& c) { mixed_products(l, c, *seen, 0, 1); });
+          },
+          static_cast<double>(n) * flops()};
+}
+
+}  // namespace taugrid::experiments

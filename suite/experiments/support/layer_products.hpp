@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// One task's points pass through every model that a pair with this task asks for, a batch at a time: θ0, the
+// task's own model and its partners' once, and each pair's mixed models θ_α = αθᵢ + (1−α)θⱼ. Layers are
+// compared as they are made; what is kept of a point are inner products (kernels/metrics/linearity.hpp).
+// Beside θ, memory is that of one pass and of one batch's features of the single models and of θ0, whatever
+// the number of points.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "suite/experiments/support/tally.hpp"
+#include "suite/study/layers.hpp"
+
+namespace taugrid::experiments {
+
+class LayerProducts {
+ public:
+  /// Of this regime's models: a linear one's layers are linearised, f(θ0) + J(x)τ each. `points` a task,
+  /// `batch` of them at once. The study and the layers outlive this object.
+  LayerProducts(const Study& study, const study::Layers& layers, std::string regime,
+                std::vector<double> alpha, std::int64_t points, std::int64_t batch);
+
+  /// The pairs that task t is in, by their number.
+  std::vector<std::size_t> pairs_of(std::size_t t) const;
+
+  /// Of task t's n points, n first, the second dimension being all of a feature, and the class token where
+  /// there is one: "mixed/PAIR" [n,V,L,A,4], "frame/PAIR" [n,V,L,3,3], as metrics::linearity() takes them;
+  /// and "passes", int64: how many models each point went through. What is done of a unit that is stopped or
+  /// killed is kept.
+  store::TensorFile compute(std::size_t t, schedule::UnitContext& context) const;
+  /// Bytes of one pair's tensors of compute().
+  double pair_bytes(std::size_t t) const;
+
+  Tally tally(std::size_t t) const;
+
+ private:
+  using Features = std::vector<at::Tensor>;  // a chosen layer each, [n, numbers]
+  struct Seen;                               // one batch's single models
+
+  std::int64_t variants() const { return layers_.has_class_token() ? 2 : 1; }
+  std::size_t partner(std::size_t p, std::size_t t) const;
+  double flops() const;  // of one pass, an input
+  /// f − f0 of the layers of a model, seen one by one: the state's, or in a linear regime that of τ.
+  void pass(const models::State& state, const at::Tensor& tau, const models::Batch& batch, Seen& seen,
+            const study::Layers::See& see) const;
+  /// Products of a layer's features (as rows [n,K,numbers] and [n,J,numbers]) of each variant: [n,V,K,J].
+  at::Tensor products(std::size_t layer, const at::Tensor& a, const at::Tensor& b) const;
+  /// Those of layer l of a mixed model of tasks i and j: [n,V,4].
+  at::Tensor mixed_products(std::size_t l, const at::Tensor& c, const Seen& seen, std::size_t i,
+                            std::size_t j) const;
+  void mix(std::size_t p, const models::Batch& batch, Seen& seen, at::Tensor frame, at::Tensor mixed) const;
+  schedule::Rehearsal rehearse(std::int64_t n) const;
+
+  const Study& study_;
+  const study::Layers& layers_;
+  std::string regime_;
+  std::vector<double> alpha_;
+  std::int64_t points_, batch_;
+  bool linear_;
+};
+
+}  // namespace taugrid::experiments

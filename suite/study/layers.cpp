@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/study/layers.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <numeric>
+
+#include "kernels/autodiff/numbers.hpp"
+
+namespace taugrid::study {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+struct Shapes {
+  std::vector<Shape> layers;  // 0 … L + 1, of one sample
+  Shape read;                 // of the last stage, as much as features are read of
+};
+
+Shapes shapes_of(const models::Encoder& encoder) {
+  models::Given one{models::random_batch(encoder, 1)};
+  if (encoder.buffers().size() > 0)
+    one.buffers = encoder.buffers().views(at::zeros({encoder.buffers().size()}));
+  Shapes found;
+  const auto f = [&](const models::Blocks<autodiff::Counted>& p) {
+    autodiff::Counted before;
+    const std::function<void(int, const autodiff::Counted&)> see = [&](int l, const autodiff::Counted& h) {
+      if (l == encoder.stages() - 1) before = h;
+      found.layers.push_back(h.shape);
+    };
+    const auto z = encoder.visit(p, one, see);
+    found.layers.push_back(z.shape);
+    found.read = encoder.stage(encoder.stages(), p, before, one, models::Reach::read).shape;
+    return z;
+  };
+  autodiff::count(encoder.layout(), f, autodiff::Meter::Pass::value);
+  return found;
+}
+
+}  // namespace
+
+Layers::Layers(const Model& model, const Evaluation& evaluation, std::vector<int> chosen)
+    : model_(model), evaluation_(evaluation) {
+  const auto& encoder = model.encoder();
+  const auto shapes = shapes_of(encoder);
+  // Of text, what is read may be another token than the first.
+  has_class_token_ = !encoder.takes().text() && shapes.read.size() == 2 &&
+                     shapes.layers[static_cast<std::size_t>(encoder.stages())].size() == 3;
+  for (const auto l : chosen) {
+    const auto& shape = shapes.layers.at(static_cast<std::size_t>(l));
+    const auto numbers =
+        std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
+    layers_.push_back({l, numbers, has_class_token_ ? shape.back() : 0});
+  }
+}
+
+double Layers::numbers() const {
+  double all = 0;
+  for (const auto& layer : layers_) all += static_cast<double>(layer.numbers);
+  return all;
+}
+
+template <class T, class Part>
+void Layers::visit(const models::Blocks<T>& blocks, const models::State& state, const models::Batch& batch,
+                   const See& see, const Part& part) const {
+  const auto type = evaluation_.compute_type();
+  const models::Given given{batch.to(type), model_.buffers(state, type)};
+  std::size_t k = 0;
+  const auto look = [&](int l, const T& h) {
+    if (k == layers_.size() || layers_[k].number != l) return;
+    auto feature = part(h);
+    if (batch.text() && feature.dim() == 3)  // [n, tokens, d]
+      feature = feature * models::mean_weights(batch, feature.options()).ne(0).unsqueeze(2);
+    see(k++, feature.flatten(1).to(at::kFloat));
+  };
+  look(last(model_), model_.encoder().visit(blocks, given, std::function<void(int, const T&)>(look)));
+}
+
+void Layers::outputs(const models::State& state, const models::Batch& batch, const See& see) const {
+  const at::NoGradGuard no_grad;
+  const auto theta = state.theta.to(evaluation_.compute_type());
+  visit(model_.layout().views(theta), state, batch, see, [](const at::Tensor& h) { return h; });
+}
+
+void Layers::tangents(const at::Tensor& tau, const models::Batch& batch, const See& see) const {
+  const at::NoGradGuard no_grad;
+  const auto type = evaluation_.compute_type();
+  const auto theta = model_.theta0().to(type), direction = tau.to(type);
+  const auto at = model_.layout().views(theta), along = model_.layout().views(direction);
+  models::Blocks<autodiff::Dual> blocks;
+  for (std::size_t i = 0; i < at.size(); ++i) blocks.push_back({at[i], along[i]});
+  visit(blocks, model_.start(), batch, see,
+        [](const autodiff::Dual& h) { return h.tangent.defined() ? h.tangent : at::zeros_like(h.value); });
+}
+
+}  // namespace taugrid::study

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A model's outputs layer by layer: 0 the embedding's, 1 … L the stages' (of a transformer the residual
+// stream, all tokens), L + 1 the encoder's own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "suite/study/evaluation.hpp"
+
+namespace taugrid::study {
+
+class Layers {
+ public:
+  /// `chosen`: some of 0 … last(model), ascending. The other arguments outlive this object.
+  Layers(const Model& model, const Evaluation& evaluation, std::vector<int> chosen);
+
+  static int last(const Model& model) { return model.encoder().stages() + 1; }
+
+  struct Layer {
+    int number;
+    std::int64_t numbers;      ///< of one sample, sequences at full length
+    std::int64_t class_token;  ///< how many of them, the first ones, are the class token; 0: there is none
+  };
+  /// The chosen ones. The encoder's output is taken for its class token where features are read of one.
+  const std::vector<Layer>& chosen() const { return layers_; }
+  bool has_class_token() const { return has_class_token_; }
+  /// Numbers of one sample's chosen layers together.
+  double numbers() const;
+
+  /// `see(k, feature)` for the k-th chosen layer, in their order; float32 [n, numbers], 0 for tokens that pad
+  /// a sequence. No gradient is recorded.
+  using See = std::function<void(std::size_t k, const at::Tensor& feature)>;
+  /// One pass: f(x; θ).
+  void outputs(const models::State& state, const models::Batch& batch, const See& see) const;
+  /// One pass: J(x)τ at θ0, of every layer.
+  void tangents(const at::Tensor& tau, const models::Batch& batch, const See& see) const;
+
+ private:
+  template <class T, class Part>
+  void visit(const models::Blocks<T>& blocks, const models::State& state, const models::Batch& batch,
+             const See& see, const Part& part) const;
+
+  const Model& model_;
+  const Evaluation& evaluation_;
+  std::vector<Layer> layers_;
+  bool has_class_token_ = false;
+};
+
+}  // namespace taugrid::study
