@@ -2,18 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the program writes, the analysis reads: every command on a run of all regimes."""
 
-import subprocess
-import sys
 from pathlib import Path
 
+import analysis_command
 import numpy as np
 import pytest
 import taugrid_analysis as tg
 
 
 def analyse(*arguments: str | Path) -> str:
-    done = subprocess.run([sys.executable, "-m", "taugrid_analysis", *arguments], capture_output=True, text=True,
-                          timeout=300, check=False)
+    done = analysis_command.called(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -28,11 +26,19 @@ def test_every_table_and_figure_of_a_paper(papers_folder: Path, tmp_path: Path, 
         assert "needs /" not in line, line
 
 
+def test_a_paper_of_figures(papers_folder: Path, tmp_path: Path) -> None:
+    tables = analyse("tables", papers_folder, "--paper", "cross_task_linearity")
+    assert "0.903" in tables and tables.count("embedding") >= 9  # regimes with task vectors
+    drawn = analyse("figures", papers_folder, "--paper", "cross_task_linearity", "--out", tmp_path)
+    assert {line.split(":")[0] for line in drawn.splitlines() if line.endswith(".png")} == {
+        f"figure {number}" for number in (2, 3, 4, 9, 10)}
+
+
 def test_tables_report_and_screen(papers_folder: Path, tmp_path: Path) -> None:
     tables = analyse("tables", papers_folder, "--pairs")
     for word in ("negation", "kernel behaviour", "What predicts interference", "peak"):
         assert word.lower() in tables.lower(), word
-    assert "tau_jp_strict" in analyse("show", papers_folder)
+    assert "tau_jp_strict" in analysis_command.started("show", papers_folder).stdout
     analyse("report", papers_folder, "--out", tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 200_000
 

@@ -57,6 +57,11 @@ def change_header(world: World, change: Callable[[dict], None]) -> None:
 
 
 @pytest.mark.parametrize(("setting", "expected"), [
+    ("linearity.layers=[1, 9]", ["linearity.layers", "has 9", "0 (the embedding), 1 to 2 (its stages) and 3"]),
+    ("linearity.layers=[1.5]", ["has 1.5"]),
+    ("stitching.blocks=[1, 3]", ["stitching.blocks", "has 3", "the model's blocks are 1 to 2"]),
+    ("stitching.blocks=[0]", ["has 0"]),
+    ("linearity.layers=[2, 1]", ["does not ascend"]),
     ('finetune.regimes=["attension"]', ["attension", "did you mean", "attention"]),
     ('finetune.regimes=["posthoc"]', ["posthoc needs", "standard", 'finetune.regimes=["standard", "posthoc"]']),
     ('finetune.regimes=["linear", "tau_jp_continue", "attention_posthoc"]', ["attention_posthoc needs", "attention"]),
@@ -271,7 +276,7 @@ def test_a_wrong_configuration(world: World, tmp_path: Path, setting: str, expec
 
 def test_an_unknown_section(own: World, tmp_path: Path) -> None:
     own.experiment.write_text(own.experiment.read_text() + "\n[smothness]\npoints = 4\n")
-    refused(own, tmp_path / "run", "[smothness]", "did you mean [smoothness]?", "There are [addition], [cost], ",
+    refused(own, tmp_path / "run", "[smothness]", "did you mean [smoothness]?", "There are [addition], ",
             "[finetune]", "[run]", "[similarity]")
 
 

@@ -26,6 +26,10 @@ PER_REGIME = {
     "representation/{}/symmetric_error_by_task": ((P, 2, 5, 5), "nat"),
     "smoothness/{}/lambda_max": ((T,), None), "smoothness/{}/residual": ((T,), "1"),
     "smoothness/{}/hvp_count": ((T,), "1"), "smoothness/{}/sample_index": ((T, 24), None),
+    **{f"linearity/{{}}/{token}{name}": ((P, 4, 2, 5), "1") for name in ("cosine", "coefficient", "baseline", "error")
+       for token in ("", "class_")},
+    "linearity/{}/cosine_histogram": ((P, 4, 2, 57), "1"), "linearity/{}/error_histogram": ((P, 4, 2, 80), "1"),
+    "linearity/{}/alpha": ((2,), "1"), "linearity/{}/passes": ((T,), "1"), "linearity/{}/sample_index": ((T, N), None),
     "addition/{}/alpha": ((A,), "1"), "addition/{}/validation_accuracy": ((A, T), "1"),
     "addition/{}/test_accuracy": ((A, T), "1"), "addition/{}/chosen_alpha": ((), "1"),
     "addition/{}/absolute": ((), "1"), "addition/{}/normalized": ((), "1"),
@@ -77,11 +81,14 @@ def test_every_dimension_has_a_scale(file: h5py.File) -> None:
     file.visititems(check)
     assert file["similarity/linear/cosine"].dims[0][0].name == "/tasks/name"
     assert file["disentanglement/linear/error"].dims[2][0].name == "/disentanglement/linear/alpha"
+    scales = [dimension[0].name for dimension in file["linearity/linear/cosine"].dims]
+    assert scales[1:] == [f"/linearity/linear/{name}" for name in ("layer", "alpha", "statistic")]
+    assert [int(layer) for layer in file["linearity/linear/layer"]] == [0, 1, 2, 3]
     assert file["addition/standard/test_accuracy"].dims[0][0].name == "/addition/standard/alpha"
 
 
 def test_samples_are_rows_without_repeats(file: h5py.File) -> None:
-    rows = {"smoothness": 60, "ntk": 60}
+    rows = {"smoothness": 60, "ntk": 60, "barrier": 60}
     found = []
     file.visititems(lambda name, _: found.append(name) if name.endswith("sample_index") else None)
     assert len(found) > 10

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import taugrid_analysis as tg
 from launch import measure
+from taugrid_analysis import control
 from taugrid_analysis.recompute.oracle import Oracle
 from world import TASKS, World
 
@@ -97,6 +98,12 @@ def test_the_analysis_reads_them(uneven: Path) -> None:
         for path in paths:
             found = run.results.correct(path)
             assert found is not None and found.points.shape == file[path].shape, path
-        assert len(paths) == 2 * 3 + 2 + 2 * (2 + 2 + 4)
+        assert len(paths) == 2 * 3 + 2 + 2 * (2 + 2 + 4 + 3)
+        curve = file["negation/linear"]
+        one = int(np.flatnonzero(curve["alpha"][()] == 1.0)[0])
+        share = curve["test_control"][:, one].mean() / file["single_task/pretrained/control_accuracy"][()]
+    kept = control.kept(run.results, "linear", "one_shot_")
+    assert kept is not None and kept.paired and kept.points == 28  # of the control's own, more than the tasks'
+    assert kept.share == pytest.approx(share) and kept.share.error > 0
     lacking = [lack.path for lack in run.lacks]
     assert not [path for path in lacking if path.startswith("/correct")], lacking

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on random resized crops, beside torchvision's own."""
 
-import math
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -38,46 +40,55 @@ def cropped(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def boxes(task: str, step: int) -> list[tuple[int, int, int, int]]:
-    """Top, left, height, width of each picture of a batch: of ten draws the first that fits, by
-    RandomResizedCrop's formulas."""
+def boxes(task: str, step: int) -> list[draws.Box]:
     seed = draws.seed_for(draws.seed_for(SEED, f"batches/{task}"), f"crops{step}")
-    uniform = torch.rand((BATCH, 10, 4), generator=torch.Generator().manual_seed(seed), dtype=torch.double)
-    found = []
-    for tries in uniform.tolist():
-        box = (0, 0, SIDE, SIDE)
-        for area, ratio, top, left in tries:
-            size = SIDE * SIDE * (LEAST + (1 - LEAST) * area)
-            aspect = math.exp(math.log(3 / 4) + math.log(16 / 9) * ratio)
-            w, h = round(math.sqrt(size * aspect)), round(math.sqrt(size / aspect))
-            if 0 < w <= SIDE and 0 < h <= SIDE:
-                box = (int(top * (SIDE - h + 1)), int(left * (SIDE - w + 1)), h, w)
-                break
-        found.append(box)
-    return found
+    return draws.boxes(seed, BATCH, SIDE, SIDE, LEAST)
 
 
-def batch(oracle: Oracle, t: int, step: int) -> tuple[Tensor, Tensor]:
+def torchvisions(oracle: Oracle, t: int, step: int) -> Tensor:
+    """The oracle's boxes, cut and resized by torchvision."""
     rows = draws.batches(SEED, f"batches/{TASKS[t]}", ROWS["train"], (step + 1) * BATCH)[-BATCH:]
-    file = oracle.files[t]
-    mean, std = (torch.tensor(file.attrs[name]).view(3, 1, 1) for name in ("mean", "std"))
-    pictures = []
-    for row, box in zip(rows, boxes(TASKS[t], step), strict=True):
-        whole = torch.tensor(file["train/inputs"][row]).permute(2, 0, 1)
-        part = resized_crop(whole, *box, [SIDE, SIDE], InterpolationMode.BICUBIC, antialias=True)
-        pictures.append((part.double() / 255 - mean) / std)
-    return torch.stack(pictures), torch.tensor(file["train/labels"][()])[rows]
+    whole, _ = oracle.stored("train", t, rows)
+    parts = [resized_crop(one, *box, [SIDE, SIDE], InterpolationMode.BICUBIC, antialias=True)
+             for one, box in zip(whole, boxes(TASKS[t], step), strict=True)]
+    return oracle.normalised(t, torch.stack(parts))
+
+
+def test_the_oracles_crops_are_torchvisions(cropped: Path) -> None:
+    oracle = Oracle(cropped)
+    assert len(set(boxes(TASKS[0], 0))) > BATCH / 2 and boxes(TASKS[0], 0) != boxes(TASKS[0], 1)
+    for t in range(len(TASKS)):
+        for step in (0, 4):
+            pictures, labels = oracle.batch(t, step, BATCH, LEAST)
+            assert torch.equal(pictures, torchvisions(oracle, t, step)) and labels.shape == (BATCH,)
+            assert not torch.equal(pictures, oracle.batch(t, step, BATCH)[0])
 
 
 @pytest.mark.parametrize("regime", ["standard", "linear"])
-def test_the_first_loss_is_that_of_torchvisions_crops(cropped: Path, regime: str) -> None:
+def test_the_first_loss_is_that_of_the_oracles_crops(cropped: Path, regime: str) -> None:
     oracle = Oracle(cropped)
     assert oracle.results[f"training/{regime}"].attrs["random_crop"] == LEAST
-    assert len(set(boxes(TASKS[0], 0))) > BATCH / 2
     for t in range(len(TASKS)):
-        x, y = batch(oracle, t, 0)
+        x, y = oracle.batch(t, 0, BATCH, LEAST)
         expected = float(oracle.training_loss(regime, t, oracle.theta0, x, y))
         assert oracle.results[f"training/{regime}/loss"][t, 0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_recompute_repeats_the_crops(cropped: Path, tmp_path: Path) -> None:
+    """The command itself; a run that says of its crops what they were not is found out."""
+    def recompute(folder: Path) -> subprocess.CompletedProcess[str]:
+        command = (sys.executable, "-m", "taugrid_analysis", "recompute", folder, "--only", "training")
+        return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+
+    done = recompute(cropped)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "training: loss of the first step" in done.stdout
+    copy = Path(shutil.copytree(cropped, tmp_path / "run", symlinks=True))
+    config = (copy / "config.toml").read_text()
+    assert f"random_crop = {LEAST}" in config
+    (copy / "config.toml").write_text(config.replace(f"random_crop = {LEAST}", "random_crop = 1.0"))
+    done = recompute(copy)
+    assert done.returncode == 1 and "training: loss of the first step" in done.stdout.splitlines()[-1], done.stdout
 
 
 def test_crops_change_the_training_and_each_step_has_its_own(cropped: Path, plain: Path, tmp_path: Path) -> None:

@@ -75,4 +75,15 @@ def test_the_papers_settings_alone_train_on_random_crops(experiment: Path) -> No
 def test_the_papers_settings_take_whole_test_splits(experiment: Path) -> None:
     """Verdicts are of 0.1 points: 5,000 points have a standard error of 0.7."""
     largest = 26032  # svhn's, of the eight sets
-    assert tomllib.loads(experiment.read_text())["data"]["evaluation_points"] >= largest
+    data = tomllib.loads(experiment.read_text())["data"]
+    assert data["evaluation_points"] >= largest
+    assert "control" not in data or data["control_points"] >= 50000  # ImageNet's
+
+
+@pytest.mark.parametrize("experiment", [path for path in EXPERIMENTS if path.parent.name == "papers"],
+                         ids=lambda path: path.stem)
+def test_the_papers_settings_take_all_logits_or_say_why_not(experiment: Path) -> None:
+    lines = experiment.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("logits ="):
+            assert "All 758" in " ".join(lines[number - 2:number]), "a reason stands above it"

@@ -6,6 +6,7 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import launch
@@ -17,12 +18,14 @@ READERS = "(?:required_)?(?:integer|real|word|words|name|names|flag|reals|path)|
 EXPERIMENTS = sorted((PROJECT / "jobs" / "experiments").rglob("*.toml"))
 
 
+@cache
 def keys(*arguments: str) -> str:
     done = subprocess.run([launch.PROGRAM, "keys", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout
 
 
+@cache
 def entries() -> dict[str, dict[str, tuple[str, str, str]]]:
     """Section, key: values, default, meaning."""
     found: dict[str, dict[str, tuple[str, str, str]]] = {}
@@ -70,6 +73,7 @@ def test_the_text_has_the_same_keys() -> None:
 def test_every_reader_is_listed() -> None:
     """Readers that the description does not come by would be missing: each literal key in the sources is there."""
     listed = {key for section in entries().values() for key in section}
+    listed |= set(re.findall(r"^\| `(\w+)`", keys("--recipe", "--markdown"), re.MULTILINE))
     others = ("config", "models", "nets", "plan")  # read no experiment files, or no key by its name
     read = {match for path in (PROJECT / "suite").rglob("*.cpp") if path.parts[-2] not in others
             for match in re.findall(rf'(?:\.|->)(?:{READERS})\(\s*"(\w+)"', path.read_text())}

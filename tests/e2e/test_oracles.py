@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from launch import measure
+from taugrid_analysis.recompute import linearity
 from taugrid_analysis.recompute.oracle import Oracle, flat
 from world import TASKS, World
 
@@ -201,3 +202,67 @@ def test_task_addition(oracle: Oracle, regime: str) -> None:
     for row, prefix in ((best, ""), (one, "one_shot_")):
         assert group[f"{prefix}absolute"][()] == pytest.approx(test[row].mean())
         assert group[f"{prefix}normalized"][()] == pytest.approx((test[row] / single["accuracy"][()]).mean())
+
+
+@pytest.fixture(scope="module")
+def layered(oracle: Oracle) -> dict[tuple[str, int, int], list[dict[str, np.ndarray]]]:
+    """Every quantity of every point again, by regime, pair and α: a dictionary a layer."""
+    alpha = oracle.results["linearity/standard/alpha"][()]
+    return {(regime, p, a): linearity.of_pair(oracle, regime, p, float(value))
+            for regime in REGIMES for p in range(len(PAIRS)) for a, value in enumerate(alpha)}
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_linearity_by_layer_from_whole_features(oracle: Oracle, layered: dict, regime: str) -> None:
+    group = oracle.results[f"linearity/{regime}"]
+    edges = {True: group.attrs["cosine_edges"], False: group.attrs["coefficient_edges"]}
+    assert list(group["layer"]) == [0, 1, 2, 3] and group.attrs["last_layer"] == 3
+    found = [name.removesuffix("_histogram") for name in group if name.endswith("_histogram")]
+    assert len(found) == 14
+    for name in found:
+        ours = group[name][()]
+        expected = np.array([[[linearity.summary(layered[regime, p, a][layer][name]) for a in range(2)]
+                              for layer in range(4)] for p in range(len(PAIRS))])
+        assert np.isfinite(expected).all(), name
+        # Single precision: of a difference of two models less is left than of what they share.
+        far = "centred" in name or "error" in name
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=3e-4 if far else 1e-6, err_msg=name)
+        counts = group[f"{name}_histogram"][()]
+        assert (counts.sum(3) == 2 * 24).all()
+        for place in np.ndindex(*counts.shape[:3]):
+            values = layered[regime, place[0], place[2]][place[1]][name]
+            inner = edges[name.endswith(("cosine", "baseline"))][1:-1]
+            again = np.bincount(np.searchsorted(inner, values, side="right"), minlength=len(inner) + 1)
+            near = np.abs(values[:, None] - inner).min(axis=1) < (3e-4 if far else 1e-6)
+            assert np.abs(counts[place] - again).sum() <= 2 * near.sum(), (name, place)
+
+
+def test_a_linearised_model_is_linear_at_every_layer(oracle: Oracle) -> None:
+    """Up to rounding, before rows are normalised; and the baseline says that the two models do differ."""
+    exact, curved = (oracle.results[f"linearity/{regime}"] for regime in ("linear", "standard"))
+    for token in ("", "class_"):
+        for name in ("cosine", "coefficient", "centred_cosine", "centred_coefficient"):
+            np.testing.assert_allclose(exact[f"{token}{name}"][..., [0, 2, 3, 4]], 1, atol=1e-5)
+        assert exact[f"{token}error"][..., 0].max() < 1e-4
+        assert exact[f"{token}centred_baseline"][..., 0].max() < 0.95
+        assert curved[f"{token}error"][:, 1:, :, 0].min() > 0.003
+    assert curved["error"][:, 0].max() < 1  # the embedding is followed by a norm
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_passes_of_linearity_are_counted(oracle: Oracle, regime: str) -> None:
+    """T² + 2PA passes of fine-tuned and mixed models over a task's points."""
+    group = oracle.results[f"linearity/{regime}"]
+    passes, alphas = group["passes"][()], len(group["alpha"])
+    assert passes.sum() == len(TASKS) ** 2 + 2 * len(PAIRS) * alphas
+
+
+def test_some_layers_and_points_of_linearity(world: World, oracle: Oracle, tmp_path: Path) -> None:
+    few = ('linearity.layers=[1, 3]', "linearity.points=8", "linearity.alpha=[0.5]", 'linearity.regimes=["standard"]')
+    path = measure(world.experiment, tmp_path / "run", *(word for each in few for word in ("--set", each)))
+    with h5py.File(path) as file:
+        group, whole = file["linearity/standard"], oracle.results["linearity/standard"]
+        assert group["cosine"].shape == (3, 2, 1, 5) and list(group["layer"]) == [1, 3]
+        assert (group["sample_index"][()] == whole["sample_index"][:, :8]).all()
+        assert "linear" not in file["linearity"]
+        np.testing.assert_allclose(group["cosine"][..., 0], whole["cosine"][:, [1, 3]][:, :, [1], 0], atol=0.02)

@@ -8,6 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from compare import differing, numbers
 from launch import measure
 from taugrid_analysis.recompute.oracle import Oracle
 from taugrid_analysis.regimes import is_linear
@@ -173,6 +174,15 @@ def test_pair_addition(oracle: Oracle, regime: str) -> None:
             assert group[f"{prefix}normalized"][p] == pytest.approx((test / single["accuracy"][list(pair)]).mean())
 
 
+def test_points_read_part_by_part_give_the_same_numbers(world: World, tmp_path: Path) -> None:
+    """Samples beyond the memory bound are: all of them, where it is of 179 bytes."""
+    chosen = ('finetune.regimes=["standard", "linear"]', "finetune.steps=6", 'ntk.init=["pretrained"]')
+    settings = [word for one in chosen for word in ("--set", one)]
+    held = numbers(measure(world.papers, tmp_path / "held", *settings))
+    read = numbers(measure(world.papers, tmp_path / "read", *settings, "--set", "run.memory=1e-6"))
+    assert differing(held, read) == []
+
+
 @pytest.mark.parametrize("regime", ["standard", "linear"])
 def test_negation(oracle: Oracle, regime: str) -> None:
     group = oracle.results[f"negation/{regime}"]
@@ -181,6 +191,7 @@ def test_negation(oracle: Oracle, regime: str) -> None:
     zero_shot = oracle.results["single_task/pretrained/control_validation_accuracy"][()]
     for split, prefix in (("test", ""), ("validation", "validation_")):
         control = [int(i) for i in group[f"{prefix}control_sample_index"]]
+        assert len(control) == {"test": 28, "validation": 20}[split]
         for t in T:
             x, y = oracle.sample(split, CONTROL, control)
             outputs = [oracle.logits(CONTROL, oracle.through(regime, oracle.step(regime, {t: -a}), x))

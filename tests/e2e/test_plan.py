@@ -179,13 +179,16 @@ def test_storage_and_files_of_a_real_run(world: World, papers_folder: Path, tmp_
     assert made["stored_bytes"] == pytest.approx(sum(path.stat().st_size for path in files), rel=0.2)
 
 
-def test_a_sample_larger_than_the_bound_is_counted_whole(tmp_path: Path) -> None:
-    """A million stand-ins of 3 × 32 × 32 float32 numbers, which a bound of 1 GiB does not make fewer."""
+def test_of_a_sample_larger_than_the_bound_a_batch_is_counted(tmp_path: Path) -> None:
+    """A million stand-ins of 3 × 32 × 32 float32 numbers, which a sixth of 100 GiB holds, and of 1 GiB does not."""
     profile = spoilt(tmp_path, units_config="")
-    large = [word for one in ("data.evaluation_points=1000000", "data.folder=/nowhere", "run.memory=1")
-             for word in ("--set", one)]
-    made = planned(tmp_path, QUICKSTART, "--profile", profile, "--ranks", "1", *large, codes=(2,))
-    assert made["plan"][0]["memory_bytes"] > 1e6 * 3 * 32 * 32 * 4
+    memory = {}
+    for bound in (1, 100):
+        large = [word for one in ("data.evaluation_points=1000000", "data.folder=/nowhere", f"run.memory={bound}")
+                 for word in ("--set", one)]
+        made = planned(tmp_path, QUICKSTART, "--profile", profile, "--ranks", "1", *large, codes=(2,))
+        memory[bound] = made["plan"][0]["memory_bytes"]
+    assert memory[1] < memory[100] - 0.9 * 1e6 * 3 * 32 * 32 * 4
 
 
 @pytest.mark.skipif(os.environ.get("TAUGRID_SANITIZED") == "1", reason="sanitizers take memory of their own")

@@ -3,6 +3,7 @@
 """Pre-training, which makes the default model: against plain PyTorch, killed and gone on, and on a device."""
 
 import math
+import shutil
 from pathlib import Path
 
 import h5py
@@ -44,10 +45,12 @@ scale_start = {SCALE}
 
 
 @pytest.fixture(scope="module")
-def experiment(world: World) -> Path:
+def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In a copy of the world, with pairs."""
+    own = World(Path(shutil.copytree(world.folder, tmp_path_factory.mktemp("pretrain") / "world")))
     rng = np.random.default_rng(7)
     text = rng.normal(size=(CAPTIONS, FEATURES)).astype(np.float32)
-    with h5py.File(world.folder / "pairs.h5", "w") as file:
+    with h5py.File(own.folder / "pairs.h5", "w") as file:
         file["images"] = rng.integers(0, 256, (ROWS, 16, 16, 3), dtype=np.uint8)
         file["captions"] = np.array([f"caption {i}" for i in range(CAPTIONS)], dtype=h5py.string_dtype())
         file["caption"] = rng.integers(0, CAPTIONS, ROWS, dtype=np.int32)
@@ -55,7 +58,7 @@ def experiment(world: World) -> Path:
         file["is_class_picture"] = np.zeros(ROWS, dtype=np.int8)
         file["class_picture_rank"] = np.full(ROWS, -1, dtype=np.int32)
         file.attrs.update(mean=[0.4, 0.45, 0.5], std=[0.25, 0.26, 0.27])
-    path = world.folder / "pretrain.toml"
+    path = own.folder / "pretrain.toml"
     path.write_text(PRETRAIN)
     return path
 
@@ -64,9 +67,9 @@ def test_is_what_pytorch_computes(world: World, experiment: Path, tmp_path: Path
     """All pairs in each batch, so that their order does not count."""
     ours = numbers(launch.measure(experiment, tmp_path / "run", ranks=1))
     steps = len(ours["pretraining/loss"])
-    model = load(world.model)
+    model = load(world.model, of_texts=False)
     log_scale = torch.tensor(math.log(SCALE), dtype=torch.double, requires_grad=True)
-    with h5py.File(world.folder / "pairs.h5") as file, h5py.File(world.task("stripes")) as task:
+    with h5py.File(experiment.parent / "pairs.h5") as file, h5py.File(world.task("stripes")) as task:
         mean, std = (torch.tensor(task.attrs[name]).view(1, 3, 1, 1) for name in ("mean", "std"))
         pixels = (torch.tensor(file["images"][()]).permute(0, 3, 1, 2).double() / 255 - mean) / std
         caption = torch.tensor(file["caption"][()]).long()

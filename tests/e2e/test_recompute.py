@@ -4,9 +4,9 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import analysis_command
 import h5py
 import numpy as np
 import pytest
@@ -15,8 +15,7 @@ from world import TASKS, World
 
 
 def recompute(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "taugrid_analysis", "recompute", folder, *arguments],
-                          capture_output=True, text=True, timeout=600, check=False)
+    return analysis_command.called("recompute", folder, *arguments)
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def copy(papers_folder: Path, tmp_path: Path) -> Path:
 
 
 def test_every_group_of_a_run_holds(papers_folder: Path) -> None:
-    done = recompute(papers_folder, "--points", "40")
+    done = analysis_command.started("recompute", papers_folder, "--points", "40")
     assert done.returncode == 0, done.stdout + done.stderr
     with h5py.File(papers_folder / "results.h5") as file:
         for group in file:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import torch
-from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
 
 CLASSES = {"stripes": 3, "blobs": 4, "corners": 5, "plaids": 4}
 TASKS, CONTROL = list(CLASSES)[:3], "plaids"
@@ -49,6 +47,21 @@ alpha = [-1.5, 0.0, 0.5, 1.0, 2.0]
 points = 16
 linear_points = 24
 
+[linearity]
+alpha = [0.25, 0.5]
+batch = 10
+
+[averages]
+
+[stitching]
+lambda = [0.4, 1.0]
+points = 20
+
+[barrier]
+alpha = [0.25, 0.5]
+points = 20
+chunk = 8
+
 [smoothness]
 points = 24
 chunk = 10
@@ -83,7 +96,7 @@ steps = 3
 """
 for _old, _new in {
     "tiny": "papers",
-    '"corners"]': '"corners"]\ncontrol = "plaids"',
+    '"corners"]': '"corners"]\ncontrol = "plaids"\ncontrol_points = 28 # of 20 and 30',
     '["standard", "linear"]': """[
   "standard", "linear", "posthoc", "attention", "attention_posthoc", "tau_jp", "tau_jp_strict", "tau_jp_incremental",
   "tau_jp_continue", "multitask", "multitask_linear",
@@ -144,6 +157,10 @@ def write_task(path: Path, name: str, rng: np.random.Generator, features: int = 
 
 
 def make(folder: Path) -> World:
+    # Here, since both take seconds to load, and most tests find the world made.
+    import torch
+    from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
+
     world = World(folder)
     (folder / "data").mkdir(parents=True)
     rng = np.random.default_rng(3)

@@ -1,0 +1,177 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Texts from end to end: packed by jobs/prepare text, measured by every experiment on a small BERT, computed again."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from compare import differing, numbers
+from launch import measure, run
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import BertConfig, BertModel
+from world import PAPERS
+
+PROJECT = Path(__file__).parents[2]
+WORDS = [f"w{i}" for i in range(60)]
+TASKS = {"moods": 3, "topics": 4, "pairs": 2, "control": 4}
+
+
+@dataclass(frozen=True)
+class World:
+    folder: Path
+
+    @property
+    def experiment(self) -> Path:
+        return self.folder / "papers.toml"
+
+    def task(self, name: str) -> Path:
+        return self.folder / "data" / f"{name}.h5"
+
+
+def write_model(folder: Path) -> None:
+    torch.manual_seed(11)
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    vocabulary = {word: number for number, word in enumerate([*special, *WORDS])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    model = BertModel(BertConfig(vocab_size=len(vocabulary), hidden_size=24, intermediate_size=40, num_hidden_layers=3,
+                                 num_attention_heads=3, max_position_embeddings=14))
+    with torch.no_grad():  # away from the initial zeros and ones, and from a nearly linear network
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def write_texts(folder: Path, name: str, rng: np.random.Generator) -> None:
+    """A class prefers a few words; texts have any length."""
+    classes = TASKS[name]
+    folder.mkdir(parents=True)
+    preferred = rng.choice(WORDS, (classes, 4))
+
+    def text(label: int) -> str:
+        words = rng.choice(WORDS, rng.integers(2, 11))
+        chosen = rng.random(len(words)) < 0.7
+        words[chosen] = rng.choice(preferred[label], chosen.sum())
+        return " ".join(words)
+
+    for split, rows in {"train": 70, "dev": 30, "test": 40}.items():
+        labels = rng.permutation(np.arange(rows) % classes)
+        lines = [[f"w{c}", text(c), *([text(c)] if name == "pairs" else [])] for c in labels]
+        (folder / f"{split}.tsv").write_text("\n".join("\t".join(line) for line in lines) + "\n")
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder = tmp_path_factory.mktemp("language")
+    world, rng = World(folder), np.random.default_rng(3)
+    write_model(folder / "model")
+    calls = []
+    for name in TASKS:
+        write_texts(folder / "texts" / name, name, rng)
+        calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", "14", "--model",
+                      f"{folder}/model", "--out", f"{folder}/data", *(["--second", "3"] if name == "pairs" else [])])
+    several = f"import sys; sys.path.insert(0, '{PROJECT}/jobs/prepare'); from command import main\n"
+    subprocess.run([sys.executable, "-c", several + f"sys.exit(max(main(call) for call in {calls}))"], check=True,
+                   timeout=300)
+    text = PAPERS
+    for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]', '"plaids"': '"control"',
+                     'name = "papers"': 'name = "language"'}.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    world.experiment.write_text(text)
+    return world
+
+
+@pytest.fixture(scope="session")
+def done(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything that is measured of images, on 2 ranks."""
+    folder = tmp_path_factory.mktemp("run") / "reference"
+    measure(world.experiment, folder)
+    return folder
+
+
+def test_training_helps(done: Path) -> None:
+    with h5py.File(done / "results.h5") as file:
+        assert file["model"].attrs["architecture"] == "BertModel"
+        for regime in ("standard", "linear", "attention"):
+            loss = file[f"training/{regime}/loss"][()]
+            assert (loss[:, -5:].mean(1) < loss[:, :5].mean(1)).all()
+
+
+def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
+    command = [sys.executable, "-m", "taugrid_analysis", "recompute", done, "--points", "25"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    with h5py.File(done / "results.h5") as file:
+        for group in file:
+            assert f"\n{group}: " in found.stdout, group
+    unknown = {line.split(":")[0] for line in found.stdout.splitlines() if "does not know" in line}
+    assert unknown <= {"linearity", "averages", "stitching"}  # which look into layers
+    assert "numbers hold" in found.stdout.splitlines()[-1]
+
+
+def test_one_rank_gives_the_same_and_frozen_layers_run_once(world: World, done: Path, tmp_path: Path) -> None:
+    measure(world.experiment, tmp_path / "one", ranks=1)
+    assert differing(numbers(done / "results.h5"), numbers(tmp_path / "one" / "results.h5")) == []
+    frozen = ("--set", "finetune.first_stage=2")
+    kept = measure(world.experiment, tmp_path / "kept", *frozen)
+    again = measure(world.experiment, tmp_path / "again", *frozen, "--set", "run.memory=1e-6")
+    assert [name for name in differing(numbers(kept), numbers(again)) if not name.endswith("peak_memory")] == []
+
+
+def test_checkpoints_are_models_that_transformers_loads(world: World, done: Path) -> None:
+    folders = (world.folder / "model", done / "checkpoints" / "attention" / "moods")
+    before, after = (BertModel.from_pretrained(each, add_pooling_layer=False).state_dict() for each in folders)
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    matrices = {name for name in before if name.endswith("weight") and "Norm" not in name}
+    assert changed == {name for name in matrices if "attention" in name}
+
+
+def _edit(world: World, name: str, path: str, value: int) -> None:
+    with h5py.File(world.task(name), "r+") as file:
+        file[path][0, 0] = value
+
+
+REFUSED = {
+    "ids beyond the vocabulary": (lambda w: _edit(w, "moods", "test/inputs", 64), "holds token 64; the model"),
+    "types beyond the model's": (lambda w: _edit(w, "pairs", "train/types", 2), "row 0 holds 2; expected 0 … 1"),
+    "another's tokenizer": (lambda w: (w.folder / "model" / "tokenizer.json").write_text("{}"), "tokenizer.json has "),
+    "another's pooling": (lambda w: (w.folder / "model" / "modules.json").write_text("{}"), "is not a JSON list"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_meant_is_refused_in_one_line(world: World, tmp_path: Path, case: str) -> None:
+    change, expected = REFUSED[case]
+    copy = World(tmp_path / "world")
+    for part in ("model", "data"):
+        (copy.folder / part).mkdir(parents=True)
+        for file in (world.folder / part).iterdir():
+            (copy.folder / part / file.name).write_bytes(file.read_bytes())
+    copy.experiment.write_bytes(world.experiment.read_bytes())
+    change(copy)
+    refused = run(2, "run", copy.experiment, "--run-dir", tmp_path / "run")
+    assert refused.returncode == 2, refused.stderr
+    assert refused.stderr.count("\n") == 1 and expected in refused.stderr, refused.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_type_of_tokens_cannot_tell_second_texts(world: World, tmp_path: Path) -> None:
+    """A model of one type, whose folder has no tokenizer."""
+    config = json.loads((world.folder / "model" / "config.json").read_text())
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config | {"type_vocab_size": 1}))
+    arguments = ("--set", f"model.path={tmp_path / 'model'}", "--set", "model.init=random")
+    refused = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *arguments)
+    assert refused.returncode == 2 and "has one type" in refused.stderr, refused.stderr

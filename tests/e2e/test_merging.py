@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""[merging]: merged models of a run's task vectors; the methods themselves are tested by test_merge.py."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import launch
+import merge_oracle as oracle
+import numpy as np
+import pytest
+from compare import differing, numbers
+from safetensors.numpy import load_file
+from world import EXPERIMENT, TASKS, World
+
+REGIMES = ("standard", "linear")
+METHODS = ["linear", "task_arithmetic", "ties", "dare_linear", "dare_ties", "top_k", "consensus_ta", "consensus_ties",
+           "tsv_m", "iso_c", "iso_cts"]
+ALPHA = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
+[addition]
+alpha = {ALPHA}
+[merging]
+methods = {METHODS}
+alpha = [0.5, 1.0, 1.5]
+[merging.task_arithmetic]
+alpha = {ALPHA}
+[merging.ties]
+density = 0.3
+"""
+
+
+@pytest.fixture(scope="module")
+def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("experiment") / "merging.toml"
+    path.write_text(TEXT.replace('"model"', f'"{world.model}"').replace('"data"', f'"{world.folder / "data"}"'))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("merging") / "run"
+    launch.measure(experiment, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def file(run: Path) -> h5py.File:
+    return h5py.File(run / "results.h5")
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path, ranks: int) -> None:
+    again = launch.measure(experiment, tmp_path / "run", ranks=ranks)
+    assert differing(numbers(run / "results.h5"), numbers(again)) == []
+
+
+def test_numbers_do_not_depend_on_the_memory(experiment: Path, run: Path, tmp_path: Path) -> None:
+    """Two of the three vectors fit: the merges visit the files' pages."""
+    again = launch.measure(experiment, tmp_path / "run", "--set", "run.memory=1e-5")
+    assert differing(numbers(run / "results.h5"), numbers(again)) == []
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_task_arithmetic_is_addition(file: h5py.File, regime: str) -> None:
+    ours, theirs = file[f"merging/task_arithmetic/{regime}"], file[f"addition/{regime}"]
+    for name in ("alpha", "validation_accuracy", "test_accuracy", "absolute", "normalized", "sample_index"):
+        assert np.array_equal(ours[name][()], theirs[name][()]), name
+    assert ours["coefficient"][()] == theirs["chosen_alpha"][()]
+    bits = [file[f"correct{group.name}/test_accuracy"][()] for group in (ours, theirs)]
+    assert np.array_equal(*bits)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_chosen(file: h5py.File, method: str, regime: str) -> None:
+    group, own = file[f"merging/{method}/{regime}"], file[f"single_task/{regime}"]
+    assert group["alpha"][()].tolist() == ({"linear": [1.0], "task_arithmetic": ALPHA}).get(method, [0.5, 1.0, 1.5])
+    best = int(np.argmax((group["validation_accuracy"][()] / own["validation_accuracy"][()]).mean(1)))
+    assert group["coefficient"][()] == group["alpha"][best]
+    assert np.array_equal(group["accuracy"][()], group["test_accuracy"][best])
+    assert group["absolute"][()] == pytest.approx(group["accuracy"][()].mean())
+    assert group["normalized"][()] == pytest.approx((group["accuracy"][()] / own["accuracy"][()]).mean())
+    passes = 3 if method in ("ties", "top_k", "consensus_ties") else 1
+    assert passes - 1e-9 <= group["passes"][()] <= passes + (1.001 if "ties" in method else 1e-9)
+    bits = np.unpackbits(file[f"correct/merging/{method}/{regime}/test_accuracy"][()], axis=-1)
+    assert np.allclose(bits.mean(-1), group["test_accuracy"][()])
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_the_vector_is_merged_of_the_checkpoints(world: World, run: Path, file: h5py.File, regime: str) -> None:
+    start = load_file(world.weights)
+    models = [load_file(run / "checkpoints" / regime / task / "model.safetensors") for task in TASKS]
+    tau = np.stack([oracle.flat({name: x.astype(np.float64) - start[name] for name, x in model.items()
+                                 if x.dtype == np.float32}) for model in models])
+    expected = oracle.ties(tau, np.ones(3), 0.3)
+    unit = next(path for path in (run / "units").iterdir()
+                if path.name.startswith("merging") and "ties" in path.name and regime in path.name
+                and not any(other in path.name for other in ("dare", "consensus")))
+    found = load_file(unit)["tau"]
+    # Its numbers lie in the order of the model.
+    assert np.abs(np.sort(found) - np.sort(expected)).max() < 1e-6
+    assert file[f"merging/ties/{regime}/density"][()] == pytest.approx((expected != 0).mean(), abs=1e-4)
+
+
+def test_the_table(run: Path) -> None:
+    command = [sys.executable, "-m", "taugrid_analysis", "tables", str(run), "--only", "merging"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if any(f" {name} " in f" {line} " for name in METHODS)]
+    assert len(lines) == 2 * len(METHODS)
+    assert sum("±" in line for line in lines) == len(lines)
+
+
+@pytest.mark.parametrize(("settings", "expected"), [
+    (['merging.methods=["slerp"]'], ["slerp", "two models", "3"]),
+    (['merging.methods=["tise"]'], ["merging.methods", "ties"]),
+    (["merging.ties.density=0"], ["merging.ties.density", "above 0"]),
+    (["merging.ties.scope=layer"], ["scope", "vector, tensor"]),
+    (['merging.methods=["linear"]'], ["merging.t"]),  # the file's sections of methods that were not asked for
+    (["merging.alpha=[]"], ["merging.alpha", "empty"]),
+])
+def test_wrong_settings(experiment: Path, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", *arguments)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert all(text in lines[0] for text in expected), lines[0]
