@@ -138,6 +138,7 @@ def print_tables(options: argparse.Namespace, run: Run) -> None:
 
 def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
     from taugrid_analysis import seeds
+    from taugrid_analysis.tables.models import models
     from taugrid_analysis.tables.penalty import penalty
 
     found = []
@@ -146,7 +147,13 @@ def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
         if not some and not penalty([run]).rows:
             raise InputError("holds no task addition with its grid", run.path, "a run of all experiments")
         found += some
-    made = (seeds.table(found), seeds.criteria(found), penalty(runs), seeds.predictor_table(runs))
+    made = (
+        models(runs),
+        seeds.table(found),
+        seeds.criteria(found),
+        penalty(runs),
+        seeds.predictor_table(runs),
+    )
     print("\n\n".join(RENDERERS[options.format](table) for table in made if table.rows))
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 import math
 
 from taugrid_analysis import outcomes, published, sampling, training
+from taugrid_analysis.papers import PRINTED
 from taugrid_analysis.regimes import is_linear
 from taugrid_analysis.run import Run
+from taugrid_analysis.tables import linearity
 from taugrid_analysis.tables.cells import cell
 from taugrid_analysis.text_table import Column, Measured, Table, Value
 
@@ -101,6 +103,9 @@ OTHER_START = "other initialisation"
 
 def paper_tables(run: Run, paper: str) -> list[Table]:
     """Every table of one paper: a line a printed number, this run's beside it."""
+    if paper not in PRINTED:  # a paper of figures: what is measured of it
+        made = (linearity.linearity, linearity.averages, linearity.stitching, linearity.barrier)
+        return [table for make in made if (table := make(run)).rows]
     identity = published.identify(run.results)
     return [_paper_table(run, source, identity) for source in published.tables((paper,))]
 

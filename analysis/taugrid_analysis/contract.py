@@ -60,6 +60,26 @@ _CHOICE = {
     name: Variable(TASK, needed=False, path=f"wide/{name.removeprefix('wide_')}")
     for name in ("wide_chosen_alpha", "wide_target", "wide_control")
 }
+LINEARITY = tuple(
+    f"{token}{name}"
+    for token in ("", "class_")
+    for name in (
+        *("cosine", "coefficient", "baseline"),
+        *("centred_cosine", "centred_coefficient", "centred_baseline", "error"),
+    )
+)
+
+
+def _layered(name: str) -> dict[str, Variable]:
+    """Statistics and histogram of one quantity, by layer and α."""
+    dims, needed = ("pair", "layer", "alpha"), not name.startswith("class_")
+    bins = "cosine_bin" if name.endswith(("cosine", "baseline")) else "coefficient_bin"
+    return {
+        name: Variable((*dims, "statistic"), needed),
+        f"{name}_histogram": Variable((*dims, bins), needed),
+    }
+
+
 _GRID = Group(
     {"error": Variable(GRID), "error_by_task": Variable(TERMS)} | ROWS,
     axes={"alpha": ("alpha_1", "alpha_2")},
@@ -83,6 +103,36 @@ GROUPS: dict[str, Group] = {
         },
         _GRID.axes,
         _GRID.least,
+    ),
+    "linearity": Group(
+        {key: variable for name in LINEARITY for key, variable in _layered(name).items()}
+        | _all(TASK, "passes")
+        | ROWS,
+        axes={"alpha": ("alpha",), "layer": ("layer",)},
+    ),
+    "barrier": Group(
+        {"delta": Variable(("pair", "alpha")), "loss": Variable(("pair", "side"))}
+        | _all(PAIR, "curvature", "middle_curvature", "distance")
+        | ROWS,
+        axes={"alpha": ("alpha",)},
+    ),
+    "averages": Group(
+        {"sample_index": ROWS["sample_index"]}
+        | _all(("task_set", "task"), "sets", "weights", "logits", "features")
+    ),
+    "stitching": Group(
+        {"both": Variable(("pair", "side", "lambda", "block"), path="pair", needed=False)}
+        | {"pair_control": Variable(("pair", "lambda", "block"), needed=False)}
+        | {"single": Variable(("task", "points_of", "lambda", "block"))}
+        | _all(("task", "lambda", "block"), "negated", "edited")
+        | _all(
+            ("task", "lambda", "block"),
+            *("single_control", "negated_control", "edited_control"),
+            needed=False,
+        )
+        | {"control_sample_index": Variable(("control_point",), needed=False)}
+        | {"sample_index": ROWS["sample_index"]},
+        axes={"lambda": ("lambda",), "block": ("block",)},
     ),
     "smoothness": Group(_all(TASK, "lambda_max", "residual", "hvp_count") | ROWS),
     "ntk": Group(
@@ -117,6 +167,13 @@ GROUPS: dict[str, Group] = {
             (),
             *("chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"),
         )
+        | ROWS,
+        axes={"alpha": ("alpha",)},
+    ),
+    "merging": Group(
+        _all(("alpha", "task"), "validation_accuracy", "test_accuracy")
+        | _all(TASK, "accuracy")
+        | _all((), "coefficient", "absolute", "normalized", "density", "passes", "bytes")
         | ROWS,
         axes={"alpha": ("alpha",)},
     ),
@@ -166,6 +223,8 @@ GROUPS: dict[str, Group] = {
         )
     ),
 }
+
+BY_METHOD = frozenset({"merging"})  # /GROUP/METHOD/REGIME: the name below the group has two steps
 
 OF_PAIRS = frozenset(  # what they tell is of pairs alone
     name

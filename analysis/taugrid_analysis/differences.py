@@ -61,6 +61,18 @@ def added(results: Results, first: Sum, second: Sum) -> Difference:
     return _difference(both[0], both[1], places[0], places[1])
 
 
+def merged(results: Results, first: str, second: str) -> Difference:
+    """Of two merged models, METHOD/REGIME, each at its chosen α, the first less the second."""
+    both, places = [], []
+    for name in (first, second):
+        found = accuracies.accuracies(results, "merging", name, "test_accuracy")
+        data = results.data("merging", name)
+        assert found is not None and data is not None
+        both.append(found)
+        places.append(outcomes.place_of(data["alpha"].to_numpy(), float(data["coefficient"])))
+    return _difference(both[0], both[1], places[0], places[1])
+
+
 def _difference(first: Accuracies, second: Accuracies, row: int | None, other: int | None) -> Difference:
     values, errors, tallies = [], [], []
     for task in range(first.value.sizes["task"]):

@@ -2,4 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The papers whose tables and figures are known, by the names of published/*.toml."""
 
-PAPERS = ("tangent_space", "tau_jp", "attention_only")
+PRINTED = ("tangent_space", "tau_jp", "attention_only")  # with tables of numbers
+PAPERS = (*PRINTED, "cross_task_linearity")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from taugrid_analysis import sampling
-from taugrid_analysis.papers import PAPERS
+from taugrid_analysis.papers import PRINTED
 from taugrid_analysis.results import Results
 from taugrid_analysis.text_table import Measured
 
@@ -101,7 +101,7 @@ def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def tables(papers: tuple[str, ...] = PAPERS) -> list[PublishedTable]:
+def tables(papers: tuple[str, ...] = PRINTED) -> list[PublishedTable]:
     found = []
     for name in papers:
         paper = _read(name)

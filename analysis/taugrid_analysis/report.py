@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from taugrid_analysis import sheets, tables
 from taugrid_analysis.facts import facts
-from taugrid_analysis.figures import edits, grids, interference, kernel, runs, tasks
+from taugrid_analysis.figures import edits, grids, interference, kernel, linearity, runs, tasks
 from taugrid_analysis.figures.inline import to_svg
 from taugrid_analysis.findings import findings
 from taugrid_analysis.heat_maps import heat_maps, packed_bytes
@@ -178,6 +178,20 @@ def _parts(run: Run) -> list[Part]:
             " of predictors.",
             [_products(run), interference.forest(run)],
             {"pairs.csv": lambda: pairs.reset_index()},
+        ),
+        Part(
+            "linearity",
+            "Cross-task linearity by layer",
+            "linearity",
+            "Features of αθ₁ + (1−α)θ₂ against α of those of θ₁ and 1 − α of those of θ₂, by layer: 0 is"
+            " the embedding, the last one the encoder's output. Lines: means over points, then pairs; bands:"
+            " from the mean lower to the mean upper quartile of the points. Above: 1 − cosine, which hardly"
+            " tells models apart that fine-tuning changed little, beside that of the two models' own"
+            " features; in the middle the same of differences from θ0's features; below: what mixing the"
+            " weights misses, as a part of the distance of the two. A linearised model is exact up to"
+            " rounding.",
+            [linearity.curves(run)],
+            {"linearity.csv": lambda: run.layers},
         ),
         Part(
             "continuation",

@@ -28,6 +28,7 @@ BY_REGIME = (
     "similarity",
     "disentanglement",
     "representation",
+    "linearity",
     "smoothness",
     "addition",
     "pair_addition",
@@ -79,6 +80,8 @@ class Results:
     def correct(self, path: str) -> Correct | None:
         """The per-point correctness beside a data set of accuracies, such as single_task/linear/accuracy."""
         group, name, *rest = path.split("/")
+        if group in contract.BY_METHOD:
+            name, rest = f"{name}/{rest[0]}", rest[1:]
         data = self.data(group, name)
         key = "_".join(rest)  # of wide/target: wide_target
         if data is None or key not in data:

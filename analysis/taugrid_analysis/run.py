@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import xarray as xr
 
-from taugrid_analysis.frames import pairs, summary, sweeps, tasks
+from taugrid_analysis.frames import layers, pairs, summary, sweeps, tasks
 from taugrid_analysis.lacks import Lack, lacks
 from taugrid_analysis.results import Results
 
@@ -72,6 +72,11 @@ class Run:
     def pairs(self) -> pd.DataFrame:
         """One row a regime and pair; frames/pairs.py lists the columns."""
         return pairs.pairs(self.results)
+
+    @cached_property
+    def layers(self) -> pd.DataFrame:
+        """One row a regime, pair, layer and α; frames/layers.py lists the columns."""
+        return layers.layers(self.results)
 
     @cached_property
     def sweeps(self) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 import synthetic_edits
+import synthetic_layers
 import synthetic_points
 
 TASKS = ("fashion", "mnist5k", "animals", "letters", "scripts", "icon_context", "emoji", "clipart")
@@ -107,6 +108,7 @@ def write(
             file[f"training/{regime}/loss"] = curve.astype(np.float32)
             file[f"training/{regime}/seconds"] = np.linspace(5, 9, count)
         _ntk(file, model[2], count, rng)
+        synthetic_layers.write(file, regimes)
         synthetic_edits.write_groups(file, model[2], regimes, count, np.array(ZERO_SHOT[:count]))
         synthetic_points.write_rows(file)
         if schema >= 2:
@@ -145,6 +147,10 @@ def _keep(file: h5py.File, pairs: list[tuple[int, int]], count: int) -> None:
                 if name in file[f"{group}/{regime}"]:
                     replace(f"{group}/{regime}/{name}", 0, grid=True)
                     replace(f"{group}/{regime}/{name}_by_task", 0, sides=1, grid=True)
+    for regime in file["linearity"]:
+        for name, values in file[f"linearity/{regime}"].items():
+            if values.ndim > 1:
+                replace(f"linearity/{regime}/{name}", 0)
     for regime in file["similarity"]:
         replace(f"similarity/{regime}/loss_gap", 0, sides=1)
     for group in ("pair_addition", "correct/pair_addition"):

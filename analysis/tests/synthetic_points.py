@@ -12,7 +12,12 @@ DRAWS = 4
 NULL_SHARE, NULL_SPREAD = 0.7, 0.01  # of the NTK, and the steps from draw to draw
 RANK = 15
 EVALUATED = {  # group: variables; whether the points are the control's
-    "single_task": {"accuracy": False, "validation_accuracy": False},
+    "single_task": {
+        "accuracy": False,
+        "validation_accuracy": False,
+        "control_accuracy": True,
+        "control_validation_accuracy": True,
+    },
     "multitask": {"accuracy": False, "validation_accuracy": False},
     "addition": {"test_accuracy": False, "validation_accuracy": False},
     "pair_addition": {"test_accuracy": False, "validation_accuracy": False},

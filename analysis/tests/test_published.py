@@ -15,7 +15,7 @@ import pytest
 import synthetic
 
 from taugrid_analysis import published
-from taugrid_analysis.papers import PAPERS as NAMES
+from taugrid_analysis.papers import PRINTED as NAMES
 from taugrid_analysis.published import Cell, PublishedTable, Row, verdict
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables import all_tables

@@ -133,17 +133,17 @@ def test_a_group_of_a_later_experiment_has_the_files_own_names(tmp_path: Path) -
     path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, schema=2)
     with h5py.File(path, "r+") as handle:
         values = np.arange(6 * 5 * 3.0).reshape(6, 5, 3)
-        handle["linearity/standard/cosine"] = values
+        handle["later/standard/cosine"] = values
         for place, label in enumerate(("pair", "layer", "alpha")):
-            handle["linearity/standard/cosine"].dims[place].label = label
-        handle["linearity/standard/both"] = np.eye(4)
+            handle["later/standard/cosine"].dims[place].label = label
+        handle["later/standard/both"] = np.eye(4)
         for place in (0, 1):
-            handle["linearity/standard/both"].dims[place].label = "task"
-        handle["linearity/standard/unnamed"] = np.zeros(3)
+            handle["later/standard/both"].dims[place].label = "task"
+        handle["later/standard/unnamed"] = np.zeros(3)
         handle["similarity/linear/more"] = np.arange(4)
         handle["similarity/linear/more"].dims[0].label = "task"
     with tg.open(tmp_path) as run:
-        data, known = run.data("linearity", "standard"), run.data("similarity", "linear")
+        data, known = run.data("later", "standard"), run.data("similarity", "linear")
     assert data is not None and data.cosine.dims == ("pair", "layer", "alpha")
     assert float(data.cosine.sel(pair="fashion + letters", layer=4, alpha=0)) == values[2, 4, 0]
     assert data.both.dims == ("task_1", "task_2") and "unnamed" not in data

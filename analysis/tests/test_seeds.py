@@ -130,6 +130,30 @@ def test_a_sweep_of_the_penalty_needs_no_grids(tmp_path: Path, capsys: pytest.Ca
     assert [row["regime"] for row in tables[0]] == ["linear", "tau_jp"] and "validation" in tables[0][0]
 
 
+def test_models_are_chosen_on_validation_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second recovers more of its gain on validation points, the first on test points."""
+    folders = []
+    for number, (kept, test) in enumerate([(0.55, 0.69), (0.65, 0.41)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS)
+        with h5py.File(path, "a") as file:
+            file["model"].attrs["fingerprint"] = f"{number:016x}"
+            for regime, accuracy in (("pretrained", 0.4), ("standard", 0.7)):
+                group = file[f"single_task/{regime}"]
+                group.require_dataset("validation_accuracy", (4,), "f8")[...] = accuracy
+            file["addition/standard/validation_accuracy"][...] = kept
+            file["addition/standard/test_accuracy"][...] = test
+            file["addition/standard/absolute"][...] = test
+        folders.append(folder)
+    rows = [row for row in printed(capsys, *folders)[0] if row["regime"] == "standard"]
+    assert [float(row["recovered"]) for row in rows] == pytest.approx([0.5, 0.25 / 0.3])
+    assert [row["most"] for row in rows] == ["", "*"]
+    assert [row["model"] for row in rows] == ["0" * 16, "0" * 15 + "1"]
+    tables = printed(capsys, folders[0], folders[0])
+    assert "model" not in tables[0][0]  # one model leaves nothing to choose
+
+
 def test_predictors_of_several_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The second seed turns the outcome round: the same predictor has the other sign there."""
     for seed in (0, 1):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from taugrid_analysis.figures import drawings, edits, interference, runs, tasks
+from taugrid_analysis.figures import drawings, edits, interference, linearity, mixtures, runs, tasks
 from taugrid_analysis.figures.drawings import each
 from taugrid_analysis.run import Run
 
@@ -60,7 +60,12 @@ def drawn(plate: Plate, every: Sequence[Run]) -> tuple[Figure | None, list[str]]
 
 
 def plates(paper: str) -> list[Plate]:
-    return {"tangent_space": TANGENT, "tau_jp": TAU_JP, "attention_only": ATTENTION}[paper]
+    return {
+        "tangent_space": TANGENT,
+        "tau_jp": TAU_JP,
+        "attention_only": ATTENTION,
+        "cross_task_linearity": LINEARITY,
+    }[paper]
 
 
 def _paths(group: str, *regimes: str) -> tuple[str, ...]:
@@ -212,4 +217,56 @@ ATTENTION = [
         _paths("similarity", *PARADIGMS),
         each(lambda run: tasks.cosines(run, list(PARADIGMS))),
     ),
+]
+
+
+def _layers(number: int, name: str, architecture: str = "") -> Plate:
+    """1 − cosine, or the coefficient, by layer."""
+    drawn = linearity.pairs if name == "cosine" else linearity.coefficients
+    return Plate(
+        number,
+        f"{name}_{architecture.lower()}" if architecture else name,
+        ("linearity/standard",),
+        each(lambda run: drawn(run, "standard")),
+        PRE,
+        architecture,
+    )
+
+
+def _unmeasured(what: str, *numbers: int) -> list[Plate]:
+    return [
+        Plate(number, "unmeasured", (f"{what}, which no experiment measures yet",), None)
+        for number in numbers
+    ]
+
+
+LINEARITY = [
+    Plate(1, "idea", (IDEA,), None),
+    _layers(2, "cosine"),
+    _layers(3, "coefficient"),
+    Plate(4, "averages", ("averages/standard",), each(lambda run: mixtures.averages(run, "standard")), PRE),
+    *_unmeasured("averages of fine-tunings of one task", 5, 6),
+    *_unmeasured("sums and negations by layer", 7, 8),
+    Plate(
+        9,
+        "stitched_pairs",
+        ("stitching/standard",),
+        each(lambda run: mixtures.stitched_pairs(run, "standard")),
+        PRE,
+    ),
+    Plate(
+        10,
+        "stitched_negations",
+        ("stitching/standard",),
+        each(lambda run: mixtures.stitched_negations(run, "standard")),
+        PRE,
+    ),
+    *_unmeasured("runs over epochs of pre-training", 11),
+    *_unmeasured("runs over replaced samples", 12),
+    _layers(13, "cosine", "MLP"),
+    _layers(14, "coefficient", "MLP"),
+    _layers(15, "cosine", "ResNet"),
+    _layers(16, "coefficient", "ResNet"),
+    *_unmeasured("averages of fine-tunings of one task", 17, 18),
+    *_unmeasured("sums and negations by layer", 19, 20, 21, 22, 23, 24),
 ]

@@ -13,7 +13,7 @@ from taugrid_analysis.files import locate
 from taugrid_analysis.results import Results
 
 NEEDED = ("torch", "transformers")
-ARCHITECTURE = "CLIPVisionModelWithProjection"
+ARCHITECTURES = ("CLIPVisionModelWithProjection", "BertModel", "RobertaModel")
 
 
 def recompute(run: Path, points: int, seed: int, only: Sequence[str] = ()) -> int:
@@ -29,9 +29,10 @@ def recompute(run: Path, points: int, seed: int, only: Sequence[str] = ()) -> in
     path = locate(run)
     with Results(path) as results:
         model = results.model()
-        if model is None or model.architecture != ARCHITECTURE:
+        if model is None or model.architecture not in ARCHITECTURES:
             known = model.architecture if model is not None else "model that it does not name"
-            raise InputError(f"measures a {known}", path, f"a {ARCHITECTURE}, which recompute knows")
+            expected = f"one of {', '.join(ARCHITECTURES)}, which recompute knows"
+            raise InputError(f"measures a {known}", path, expected)
     for name in NEEDED:
         if find_spec(name) is None:
             raise InputError(f"{name} is not installed", "recompute", "PyTorch and transformers")

@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import CLIPVisionConfig
 
 BITS = 2**64
+Box = tuple[int, int, int, int]  # top, left, height, width, in pixels
 
 
 def seed_for(seed: int, purpose: str) -> int:
@@ -41,6 +42,27 @@ def batches(seed: int, purpose: str, rows: int, count: int) -> list[int]:
         found += permutation(rows, seed_for(own, f"epoch{epoch}"))
         epoch += 1
     return found[:count]
+
+
+def boxes(seed: int, count: int, height: int, width: int, least: float) -> list[Box]:
+    """Of each picture of a batch, as torchvision's RandomResizedCrop draws them: of ten the first that fits.
+
+    A share of the area uniform in [least, 1], a ratio of width to height uniform on a logarithmic scale.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    uniform = torch.rand((count, 10, 4), generator=generator, dtype=torch.double)
+    found = []
+    for tries in uniform.tolist():
+        box = (0, 0, height, width)
+        for area, ratio, top, left in tries:
+            size = height * width * (least + (1 - least) * area)
+            aspect = math.exp(math.log(3 / 4) + math.log(16 / 9) * ratio)
+            h, w = round(math.sqrt(size / aspect)), round(math.sqrt(size * aspect))
+            if 0 < h <= height and 0 < w <= width:
+                box = (int(top * (height - h + 1)), int(left * (width - w + 1)), h, w)
+                break
+        found.append(box)
+    return found
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -72,7 +94,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def random_theta(seed: int, config: CLIPVisionConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
     """θ0 drawn as Hugging Face draws CLIP's image tower: normal, biases 0, gains of norms 1."""
-    generator = torch.Generator().manual_seed(seed_for(seed, "theta0"))
+    generator = torch.Generator().manual_seed(seed)
     width, factor = config.hidden_size, config.initializer_factor
     narrow = factor / math.sqrt(width)
     depth = narrow / math.sqrt(2 * config.num_hidden_layers)

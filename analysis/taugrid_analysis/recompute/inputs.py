@@ -135,8 +135,9 @@ def digest_task(path: Path) -> str:
                 inputs_of = file[f"{split}/inputs"]
                 yield from array(inputs_of, "|u1" if inputs_of.dtype == np.uint8 else "<i4")
                 yield from array(file[f"{split}/labels"], "<i8")
-                if f"{split}/lengths" in file:
-                    yield from array(file[f"{split}/lengths"], "<i4")
+                for name in ("lengths", "types"):
+                    if f"{split}/{name}" in file:
+                        yield from array(file[f"{split}/{name}"], "<i4")
 
     return digest_words(parts())
 

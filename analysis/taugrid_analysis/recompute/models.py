@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.checks import (
     FLOOR,
     Check,
@@ -91,9 +90,7 @@ def _control(oracle: Oracle, variable: str, split: str) -> Callable[[Place], Rea
 
     def measure(place: Place) -> Reading:
         t = len(oracle.tasks)
-        wanted = int(oracle.results["model"].attrs.get("evaluation_points", 2**31))
-        count = len(oracle.files[t][f"{split}/labels"])
-        rows = draws.sample(oracle.inputs.seed(), split, oracle.control, count, wanted)
+        rows = oracle.control_rows(split)
         x, y = oracle.sample(split, t, rows)
         right = oracle.logits(t, oracle.through(place[0], oracle.step(place[0], {}), x)).argmax(1) == y
         return share(stored(oracle, "single_task", variable, place), float(right.double().mean()), len(rows))

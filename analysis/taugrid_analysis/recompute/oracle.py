@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,30 +19,33 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import cross_entropy, interpolate, normalize
 from transformers import CLIPVisionModelWithProjection
 from transformers.utils import logging
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
-from taugrid_analysis.recompute import draws
+from taugrid_analysis.recompute import draws, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs
 from taugrid_analysis.records import Array
 from taugrid_analysis.regimes import VECTORS_OF, is_linear
 
 Parameters = dict[str, Tensor]
 logging.disable_progress_bar()
-PART = 128  # pictures at a time
+PART = 128  # points at a time
 KEPT = 256  # outputs that are kept
 
 
-def load(folder: Path) -> CLIPVisionModelWithProjection:
+def load(folder: Path, of_texts: bool) -> Any:
     """In double precision; the eager attention can be differentiated forward."""
     try:
+        if of_texts:
+            return texts.load(folder).double().eval()
         made = CLIPVisionModelWithProjection.from_pretrained(folder, attn_implementation="eager")
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot be loaded ({first})", folder, "a CLIP image tower") from error
+        expected = "a BERT or RoBERTa" if of_texts else "a CLIP image tower"
+        raise InputError(f"cannot be loaded ({first})", folder, expected) from error
     return made.double().eval()
 
 
@@ -90,31 +94,36 @@ class Oracle:
             )
             for file in self.files
         ]
-        self.model = load(self.inputs.model())
+        self.of_texts = text(self.files[0].attrs.get("modality", "image")) == "text"
+        self.width = max(file["train/inputs"].shape[1] for file in self.files)  # tokens of a packed text
+        self.mean_pooled = texts.mean_pooled(self.inputs.model())
+        self.model = load(self.inputs.model(), self.of_texts)
         self.pretrained = self.inputs.config.get("model", {}).get("init", "pretrained") != "random"
         self.theta0 = parameters(self.model) if self.pretrained else self.random_theta()
         self.output = lru_cache(KEPT)(self._output)
 
     def fingerprint(self) -> str:
         """Of θ0, as the run tells its models apart."""
-        names = draws.in_order(self.theta0)
+        names = (texts if self.of_texts else draws).in_order(self.theta0)
         return fingerprint(b"".join(self.theta0[name].float().numpy().tobytes() for name in names))
 
     def random_theta(self) -> Parameters:
         """As the run drew it from its seed."""
         stored = parameters(self.model)
-        drawn = draws.random_theta(self.inputs.seed(), self.model.config, stored)
+        seed = draws.seed_for(self.inputs.seed(), "theta0")
+        drawn = (texts if self.of_texts else draws).random_theta(seed, self.model.config, stored)
         return {name: drawn[name].double() for name in stored}
 
     @cache  # noqa: B019 (an object a run)
     def tuned(self, regime: str, t: int) -> Parameters:
         """θ* of the regime that trained these task vectors."""
-        return parameters(load(self.inputs.checkpoint(VECTORS_OF.get(regime, regime), self.tasks[t])))
+        folder = self.inputs.checkpoint(VECTORS_OF.get(regime, regime), self.tasks[t])
+        return parameters(load(folder, self.of_texts))
 
     @cache  # noqa: B019
     def joint(self, regime: str) -> Parameters:
         """θ* of one model of all tasks."""
-        return parameters(load(self.inputs.checkpoint(regime, "joint")))
+        return parameters(load(self.inputs.checkpoint(regime, "joint"), self.of_texts))
 
     def tau(self, regime: str, t: int) -> Parameters:
         return {k: v - self.theta0[k] for k, v in self.tuned(regime, t).items()}
@@ -124,21 +133,61 @@ class Oracle:
         found = self.results[index]
         return [int(i) for i in (found[t] if found.ndim == 2 else found[()]) if i >= 0]
 
-    def sample(self, split: str, t: int, rows: list[int]) -> tuple[Tensor, Tensor]:
-        """Pixels and labels of these rows of task t, in their order."""
+    def control_rows(self, split: str) -> list[int]:
+        """Those on which the control is measured, by the run's seed."""
+        told = self.results["model"].attrs
+        wanted = told.get("control_points", told.get("evaluation_points", 2**31))
+        count = len(self.files[-1][f"{split}/labels"])
+        return draws.sample(self.inputs.seed(), split, self.control, count, int(wanted))
+
+    def stored(self, split: str, t: int, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """Pictures [n, channels, h, w] of 0 to 255, or texts.batch(), and labels, of these rows of task t."""
         file = self.files[t]
         unique, back = np.unique(rows, return_inverse=True)
         if len(unique) and (unique[0] < 0 or unique[-1] >= len(file[f"{split}/labels"])):
             raise InputError(f"row {unique[-1]} is not there", f"{file.filename}:/{split}", "the run's rows")
-        pixels = torch.tensor(file[f"{split}/inputs"][unique][back]).double() / 255
-        mean, std = (torch.tensor(np.asarray(file.attrs[name])).double() for name in ("mean", "std"))
         labels = torch.tensor(file[f"{split}/labels"][unique][back])
-        return ((pixels - mean) / std).permute(0, 3, 1, 2), labels
+        if self.of_texts:
+            return texts.batch(file[split], unique, self.width)[back], labels
+        return torch.tensor(file[f"{split}/inputs"][unique][back]).permute(0, 3, 1, 2), labels
+
+    def normalised(self, t: int, pictures: Tensor) -> Tensor:
+        """Texts are as they are."""
+        if self.of_texts:
+            return pictures
+        told = (self.files[t].attrs[name] for name in ("mean", "std"))
+        mean, std = (torch.tensor(np.asarray(one)).double().view(-1, 1, 1) for one in told)
+        return (pictures.double() / 255 - mean) / std
+
+    def sample(self, split: str, t: int, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """What the model takes of these rows of task t, and their labels."""
+        pictures, labels = self.stored(split, t, rows)
+        return self.normalised(t, pictures), labels
+
+    def batch(self, t: int, step: int, size: int, least: float = 1.0) -> tuple[Tensor, Tensor]:
+        """The training batch of this step: rows by the run's seed and, below 1, a crop of each picture.
+
+        A crop keeps at least this share of the area and is resized to the whole, bicubic, rounded.
+        """
+        seed, purpose = self.inputs.seed(), f"batches/{self.tasks[t]}"
+        count = len(self.files[t]["train/labels"])
+        rows = draws.batches(seed, purpose, count, (step + 1) * size)[-size:]
+        pictures, labels = self.stored("train", t, rows)
+        if least < 1:
+            drawn = draws.seed_for(draws.seed_for(seed, purpose), f"crops{step}")
+            high, wide = pictures.shape[2:]
+            parts = zip(pictures.float(), draws.boxes(drawn, size, high, wide, least), strict=True)
+            cut = [one[None, :, top : top + h, left : left + w] for one, (top, left, h, w) in parts]
+            resized = [interpolate(one, (high, wide), mode="bicubic", antialias=True) for one in cut]
+            pictures = torch.cat(resized).round().clamp(0, 255)
+        return self.normalised(t, pictures), labels
 
     def points(self, index: str, t: int, split: str = "test") -> tuple[Tensor, Tensor]:
         return self.sample(split, t, self.rows(index, t))
 
     def encode(self, p: Parameters, x: Tensor) -> Tensor:
+        if self.of_texts:
+            return texts.encode(self.model, self.mean_pooled, p, x)
         found: Tensor = functional_call(self.model, p, (), {"pixel_values": x}).image_embeds
         return found
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.recompute import checks, models, vectors
+from taugrid_analysis.recompute import barrier, checks, linearity, mixtures, models, vectors
 from taugrid_analysis.recompute.checks import Check, Place, Reading
 from taugrid_analysis.recompute.inputs import changes
 from taugrid_analysis.recompute.oracle import Oracle
@@ -31,7 +31,10 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     _unchanged(oracle)
     if oracle.inputs.note():
         print(oracle.inputs.note())
-    every = [*models.checks(oracle), *vectors.checks(oracle)]
+    parts = [models, vectors, barrier]
+    if not oracle.of_texts:  # whose layers these look into
+        parts += [linearity, mixtures]
+    every = [check for part in parts for check in part.checks(oracle)]
     known = {check.group for check in every}
     if not set(only) <= known:
         missing = ", ".join(sorted(set(only) - known))
@@ -52,7 +55,8 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
         _line(title, f"{len(places)}", f"{worst.deviation:.2e}", f"{worst.tolerance:.1e}", where)
     if not only:
         for name in sorted(set(oracle.results) - known):
-            print(f"{name}: not taken again: {RECORDS.get(name, 'a group that this program does not know')}")
+            unknown = "a group that this program does not know" + " of texts" * oracle.of_texts
+            print(f"{name}: not taken again: {RECORDS.get(name, unknown)}")
     if failed:
         print(f"{len(failed)} quantities deviate by more than their tolerance: {', '.join(failed)}")
         return 1

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -27,7 +28,7 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.oracle import Oracle, flat
-from taugrid_analysis.regimes import JOINT, VECTORS_OF, crops
+from taugrid_analysis.regimes import JOINT, VECTORS_OF
 
 CUT_OFF = 1e-6  # of the largest singular value, below which eigenfunctions of the NTK are left out
 SLOW = 2  # eigenvalues of a Hessian, and entries of the null: a minute each on a small model
@@ -185,11 +186,8 @@ def _tau_jp(oracle: Oracle) -> Iterator[Check]:
     def control(name: str, split: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
             regime, a = place
-            t = len(oracle.tasks)
-            wanted = int(oracle.results["model"].attrs.get("evaluation_points", 2**31))
-            count = len(oracle.files[t][f"{split}/labels"])
-            rows = draws.sample(oracle.inputs.seed(), split, oracle.control, count, wanted)
-            again = _product(oracle, regime, a, oracle.sample(split, t, rows)[0])
+            x, _ = oracle.sample(split, len(oracle.tasks), oracle.control_rows(split))
+            again = _product(oracle, regime, a, x)
             return relative(stored(oracle, group, name, place), again)
 
         return measure
@@ -357,24 +355,18 @@ def _training(oracle: Oracle) -> Iterator[Check]:
     """The first step's loss and penalty, at the model that training starts from, on the first batch."""
     group = "training"
     regimes = [name for name in names(oracle, group) if name not in JOINT and name not in VECTORS_OF]
-    plain = [name for name in regimes if not crops(oracle.inputs.config, name)]
 
     def first(place: Place) -> Reading:
         regime, t, _ = place
-        rows = draws.batches(
-            oracle.inputs.seed(),
-            f"batches/{oracle.tasks[t]}",
-            len(oracle.files[t]["train/labels"]),
-            int(_setting(oracle, regime, "batch")),
-        )
-        x, y = oracle.sample("train", t, rows)
+        least = _setting(oracle, regime, "random_crop", 1.0)
+        x, y = oracle.batch(t, 0, int(_setting(oracle, regime, "batch")), least)
         edits = {t: 1.0} if regime == "tau_jp_continue" else {}
         start = "linear" if edits else regime
         z = oracle.through(start, oracle.step(start, edits), x)
         again = float(cross_entropy(oracle.logits(t, z), y))
         return relative(stored(oracle, group, "loss", place), again, 1e-3)
 
-    found = [place for place in places(oracle, group, "loss", plain) if place[2] == 0]
+    found = [place for place in places(oracle, group, "loss", regimes) if place[2] == 0]
     if found:
         yield Check(group, "loss of the first step", found, first)
     zero = [name for name in regimes if name != "tau_jp_continue"]
@@ -388,10 +380,15 @@ def _training(oracle: Oracle) -> Iterator[Check]:
         )
 
 
-def _setting(oracle: Oracle, regime: str, key: str) -> float:
-    """Of [finetune.REGIME], else of [finetune]."""
+def _setting(oracle: Oracle, regime: str, key: str, otherwise: float = float("nan")) -> float:
+    """Of [finetune.REGIME], else of [finetune], else as programs were that did not know the key."""
     section = oracle.inputs.config.get("finetune", {})
-    return float(section.get(regime, {}).get(key, section[key]))
+    return float(section.get(regime, {}).get(key, section.get(key, otherwise)))
+
+
+# Names of weights, CLIP's and BERT's.
+ATTENTION = r"\bself_attn\.|\battention\.(self|output\.dense)\."
+MLP = r"\bmlp\.|\d\.(intermediate|output)\.dense\."
 
 
 def _cost(oracle: Oracle) -> Iterator[Check]:
@@ -402,9 +399,9 @@ def _cost(oracle: Oracle) -> Iterator[Check]:
     def trained(regime: str) -> int:
         if not regime.startswith("attention"):
             return sum(sizes.values())
-        wanted = ["self_attn."] + (["mlp."] if "+mlp" in regime else [])
+        wanted = f"{ATTENTION}|{MLP}" if "+mlp" in regime else ATTENTION
         kinds = (".weight", ".bias") if regime.endswith("+bias") else (".weight",)
-        return sum(n for name, n in sizes.items() if any(w in name for w in wanted) and name.endswith(kinds))
+        return sum(n for name, n in sizes.items() if re.search(wanted, name) and name.endswith(kinds))
 
     expected: dict[str, Callable[[str], int]] = {
         "parameters": lambda regime: sum(sizes.values()),
@@ -458,7 +455,9 @@ def _facts(oracle: Oracle) -> Iterator[Check]:
         name, t = place
         found = oracle.rows(name, t)
         split = (
-            "train" if name.split("/")[0] in ("smoothness", "ntk") else _split(oracle, *name.split("/")[:2])
+            "train"
+            if name.split("/")[0] in ("smoothness", "ntk", "barrier")
+            else _split(oracle, *name.split("/")[:2])
         )
         count = len(oracle.files[t][f"{split}/labels"])
         drawn = draws.sample(oracle.inputs.seed(), split, oracle.tasks[t], count, len(found))

@@ -6,7 +6,19 @@ from __future__ import annotations
 
 from taugrid_analysis import comparison, published
 from taugrid_analysis.run import Run
-from taugrid_analysis.tables import cost, edits, interference, kernel, lacking, pairs, penalty, tasks
+from taugrid_analysis.tables import (
+    cost,
+    edits,
+    interference,
+    kernel,
+    lacking,
+    linearity,
+    merging,
+    negation,
+    pairs,
+    penalty,
+    tasks,
+)
 from taugrid_analysis.text_table import Table
 
 
@@ -18,9 +30,11 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         edits.sensitivity(run),
         tasks.against_standard(run),
         penalty.penalty([run]),
+        merging.merging(run),
         edits.pair_addition(run),
         edits.multitask(run),
-        edits.negation(run),
+        negation.negation(run),
+        negation.intervals(run),
         tasks.single_task(run),
         tasks.advantage(run),
         tasks.kernel_behaviour(run),
@@ -28,6 +42,10 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         pairs.tau_jp(run),
         pairs.disentanglement(run),
         pairs.representation(run),
+        linearity.linearity(run),
+        linearity.averages(run),
+        linearity.stitching(run),
+        *([linearity.barrier(run)] if run.results.names("barrier") else []),
         interference.predictor_table(run),
         interference.bound_table(run),
         kernel.smoothness(run),

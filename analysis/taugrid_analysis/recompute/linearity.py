@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Cross-task linearity again, by forward hooks on transformers' model, from whole features in double."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import jvp
+
+from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, pairs, places, stored
+from taugrid_analysis.recompute.oracle import PART, Oracle, Parameters
+from taugrid_analysis.records import Array
+from taugrid_analysis.regimes import is_linear
+
+GROUP = "linearity"
+SLOW = 12  # numbers of one quantity: each takes passes of whole models
+
+
+def layers(oracle: Oracle, p: Parameters, x: Tensor) -> list[Tensor]:
+    """The embedding's output, every block's [n, tokens, d], and the encoder's [n, width]."""
+    tower = oracle.model.vision_model
+    found: list[Tensor] = []
+
+    def keep(_module: torch.nn.Module, _inputs: object, output: object) -> None:
+        found.append(output[0] if isinstance(output, tuple) else output)  # type: ignore[arg-type]
+
+    watched = [tower.pre_layrnorm, *tower.encoder.layers]
+    handles = [module.register_forward_hook(keep) for module in watched]
+    try:
+        last = oracle.encode(p, x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [*found, last]
+
+
+def features(oracle: Oracle, regime: str, step: Parameters, x: Tensor) -> list[Tensor]:
+    """Of every layer at θ0 + step, in the regime's function."""
+    parts = []
+    for part in x.split(PART):
+        if is_linear(regime):
+            value, slope = jvp(lambda p, part=part: tuple(layers(oracle, p, part)), (oracle.theta0,), (step,))
+            parts.append([(f + d).detach() for f, d in zip(value, slope, strict=True)])
+            continue
+        with torch.no_grad():
+            parts.append(layers(oracle, {k: v + step[k] for k, v in oracle.theta0.items()}, part))
+    return [torch.cat(layer) for layer in zip(*parts, strict=True)]
+
+
+def _cosine(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y).sum(1) / (x.norm(dim=1) * y.norm(dim=1))
+
+
+def _coefficient(u: Tensor, v: Tensor) -> Tensor:
+    return (u * v).sum(1) / v.square().sum(1)
+
+
+def of_points(f0: Tensor, fi: Tensor, fj: Tensor, u: Tensor, alpha: float) -> dict[str, Array]:
+    """Every quantity of each point, of features [n, numbers]."""
+    v = alpha * fi + (1 - alpha) * fj
+    found = {
+        "cosine": _cosine(u, v),
+        "coefficient": _coefficient(u, v),
+        "baseline": _cosine(fi, fj),
+        "centred_cosine": _cosine(u - f0, v - f0),
+        "centred_coefficient": _coefficient(u - f0, v - f0),
+        "centred_baseline": _cosine(fi - f0, fj - f0),
+        "error": (u - v).norm(dim=1) / (fi - fj).norm(dim=1),
+    }
+    return {name: value.numpy() for name, value in found.items()}
+
+
+def of_pair(oracle: Oracle, regime: str, p: int, alpha: float) -> list[dict[str, Array]]:
+    """Every quantity of each layer, 0 … L + 1, at the points of both tasks; the class token's as class_…."""
+    pair = pairs(oracle)[p]
+    sides: list[list[dict[str, Array]]] = []
+    for t in pair:
+        x, _ = oracle.points(f"{GROUP}/{regime}/sample_index", t)
+        mixed = {pair[0]: alpha, pair[1]: 1 - alpha}
+        edits: list[dict[int, float]] = [{}, {pair[0]: 1.0}, {pair[1]: 1.0}, mixed]
+        f0, fi, fj, u = (features(oracle, regime, oracle.step(regime, edit), x) for edit in edits)
+        side = []
+        for layer in zip(f0, fi, fj, u, strict=True):
+            whole = of_points(*(f.flatten(1) for f in layer), alpha)
+            token = of_points(*(f[:, 0] if f.ndim == 3 else f for f in layer), alpha)
+            side.append(whole | {f"class_{name}": value for name, value in token.items()})
+        sides.append(side)
+    both = zip(*sides, strict=True)
+    return [{name: np.concatenate([a[name], b[name]]) for name in a} for a, b in both]
+
+
+def summary(values: Array) -> Array:
+    """Mean, standard deviation of a sample, quartiles."""
+    if np.isnan(values).any():
+        return np.full(5, np.nan)
+    return np.array([values.mean(), values.std(ddof=1), *np.quantile(values, [0.25, 0.5, 0.75])])
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    @cache
+    def again(regime: str, p: int, a: int) -> list[dict[str, Array]]:
+        return of_pair(oracle, regime, p, float(oracle.results[f"{GROUP}/{regime}/alpha"][a]))
+
+    def values(place: Place, name: str) -> Array:
+        regime, p, row, a, _ = place
+        layer = int(oracle.results[f"{GROUP}/{regime}/layer"][row])
+        return again(regime, p, a)[layer][name]
+
+    def statistic(name: str) -> Callable[[Place], Reading]:
+        """In single precision, of a difference from what all models share less is left."""
+        part, floor = (1e-3, 2e-3) if "centred" in name or "error" in name else (1e-3, 2e-6)
+
+        def measure(place: Place) -> Reading:
+            found = float(summary(values(place, name))[place[4]])
+            spread = abs(1 - found) if place[4] != 1 else abs(found)
+            return Reading(stored(oracle, GROUP, name, place), found, part * spread + floor)
+
+        return measure
+
+    def counts(name: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            """Points near an edge may fall to either side."""
+            found = values(place, name)
+            kind = "cosine" if name.endswith(("cosine", "baseline")) else "coefficient"
+            edges = oracle.results[f"{GROUP}/{place[0]}"].attrs[f"{kind}_edges"]
+            inner = np.searchsorted(edges[1:-1], found[np.isfinite(found)], side="right")
+            value = stored(oracle, GROUP, f"{name}_histogram", place)
+            return Reading(value, float((inner == place[4]).sum()), 1 + 0.1 * len(found))
+
+        return measure
+
+    def passes(place: Place) -> Reading:
+        """The task's own model and its partners', and of each pair a mixed model an α."""
+        regime, t = place
+        partners = sum(t in pair for pair in pairs(oracle))
+        alphas = len(oracle.results[f"{GROUP}/{regime}/alpha"])
+        models = 1 + partners + partners * alphas if partners else 0
+        return exact(stored(oracle, GROUP, "passes", place), models)
+
+    regimes = names(oracle, GROUP)
+    if not regimes:
+        return
+    quantities = [
+        name.removesuffix("_histogram")
+        for name in oracle.results[f"{GROUP}/{regimes[0]}"]
+        if name.endswith("_histogram")
+    ]
+    for name in quantities:
+        yield Check(GROUP, name, places(oracle, GROUP, name), statistic(name), SLOW)
+    for name in quantities[:2]:
+        bins = f"{name}_histogram"
+        yield Check(GROUP, bins, places(oracle, GROUP, bins), counts(name), SLOW)
+    yield Check(GROUP, "passes", places(oracle, GROUP, "passes"), passes)

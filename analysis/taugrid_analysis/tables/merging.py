@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Merged models of all tasks, method beside method (paper 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taugrid_analysis import accuracies, differences, outcomes
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables.cells import SAMPLE
+from taugrid_analysis.text_table import Column, Measured, Table
+
+FIRST = ("task_arithmetic", "linear")  # the others are compared with
+
+
+def merging(run: Run) -> Table:
+    results = run.results
+    table = Table(
+        "merging",
+        f"Merging {len(results.tasks)} tasks' models without data, test accuracy, mean over tasks",
+        [
+            Column("regime"),
+            Column("method"),
+            Column("alpha"),
+            Column("absolute", 1, percent=True),
+            Column("normalized", 1, percent=True),
+            Column("− first", 1, percent=True),
+            Column("density", 1, percent=True),
+            Column("passes", 1),
+            Column("seconds", 2),
+        ],
+    )
+    seconds = {unit.key: unit.seconds for unit in results.units()}
+    methods = results.names("merging")
+    for regime in results.regimes:
+        known = [name for name in methods if results.data("merging", f"{name}/{regime}") is not None]
+        known.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), methods.index(name)))
+        for method in known:
+            data = results.data("merging", f"{method}/{regime}")
+            assert data is not None
+            change = differences.merged(results, f"{method}/{regime}", f"{known[0]}/{regime}")
+            table.rows.append(
+                [
+                    regime,
+                    method,
+                    float(data["coefficient"]),
+                    *_accuracies(run, method, regime),
+                    Measured(change.mean, change.mean_error) if method != known[0] else None,
+                    float(data["density"]),
+                    float(data["passes"]),
+                    seconds.get(f"merging/{method}/{regime}"),
+                ]
+            )
+    if table.rows:
+        table.notes += [
+            "alpha: of θ0 + α τ, chosen on validation, where the method has one. − first: than the regime's"
+            " first row, on the same points. density: share of τ that is not zero. passes: over all vectors."
+            " Seconds are this machine's.",
+            SAMPLE,
+        ]
+    return table
+
+
+def _accuracies(run: Run, method: str, regime: str) -> tuple[Measured, Measured]:
+    """At the chosen α: absolute, and over each task's own model."""
+    name = f"{method}/{regime}"
+    data = run.results.data("merging", name)
+    test = accuracies.accuracies(run.results, "merging", name, "test_accuracy")
+    own = accuracies.accuracies(run.results, "single_task", regime, "accuracy")
+    assert data is not None and test is not None
+    place = outcomes.place_of(data["alpha"].to_numpy(), float(data["coefficient"]))
+    assert place is not None
+    values = test.value.to_numpy()[place].astype(float)
+    absolute = outcomes.measured_mean(values, test.error[place])
+    if own is None:
+        return absolute, Measured(float(data["normalized"]), float("nan"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = values / own.value.to_numpy()
+    errors = [accuracies.ratio_error(test, (place, task), own, task) for task in range(len(values))]
+    return absolute, outcomes.measured_mean(shares, np.array(errors))

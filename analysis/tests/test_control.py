@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Intervals of what negation leaves, beside a bootstrap over the control's points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import synthetic
+
+from taugrid_analysis import control
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables import negation
+
+
+def bits(file: h5py.File, path: str, place: tuple[int, ...] = ()) -> np.ndarray:
+    node = file[f"correct/{path}"]
+    return np.unpackbits(node[place])[: int(node.attrs["points"][place])].astype(float)
+
+
+def chosen(file: h5py.File, regime: str, count: int) -> list[tuple[int, int]]:
+    alpha, wanted = (file[f"negation/{regime}/{name}"][()] for name in ("alpha", "chosen_alpha"))
+    return [(task, int(np.argmin(abs(alpha - wanted[task])))) for task in range(count)]
+
+
+@pytest.mark.parametrize("regime", ["standard", "tau_jp"])
+def test_errors_are_those_of_a_bootstrap_over_points(schema2_folder: Path, regime: str) -> None:
+    with Run(schema2_folder) as run:
+        found = control.kept(run.results, regime)
+    assert found is not None and found.paired and found.points == 300
+    with h5py.File(schema2_folder / "results.h5") as file:
+        before = bits(file, "single_task/pretrained/control_accuracy")
+        path = f"negation/{regime}/test_control"
+        after = np.stack([bits(file, path, at) for at in chosen(file, regime, 8)])
+    assert found.accuracy == pytest.approx(after.mean())
+    assert found.share == pytest.approx(after.mean() / before.mean())
+    draws = np.random.default_rng(0).integers(300, size=(4000, 300))
+    means, starts = after.mean(axis=0)[draws].mean(axis=1), before[draws].mean(axis=1)
+    assert found.accuracy.error == pytest.approx(means.std(), rel=0.06)
+    assert found.share.error == pytest.approx((means / starts).std(), rel=0.06)
+    # A task's own interval against the floor, by the bootstrap's percentiles: those near it may differ.
+    ratios = np.stack([one[draws].mean(axis=1) for one in after]) / starts
+    low, high = np.percentile(ratios, [2.5, 97.5], axis=1)
+    assert abs(found.above - (low > 0.95).sum()) <= 1 and abs(found.below - (high < 0.95).sum()) <= 1
+    assert found.above + found.unsure + found.below == 8
+
+
+def test_pairing_is_what_makes_it_sharp(schema2_folder: Path, run_folder: Path) -> None:
+    """The same accuracies without points: θ0's error then counts a second time."""
+    with Run(schema2_folder) as sharp, Run(run_folder) as blunt:
+        paired, apart = (control.kept(run.results, "standard") for run in (sharp, blunt))
+    assert paired is not None and apart is not None and not apart.paired
+    assert apart.share == pytest.approx(paired.share, abs=0.01)
+    assert apart.share.error > 1.2 * paired.share.error
+
+
+def test_the_table_prints_95_percent(schema2_folder: Path) -> None:
+    with Run(schema2_folder) as run:
+        table = negation.intervals(run)
+        found, row = control.kept(run.results, "linear"), run.summary.loc["linear"]
+    assert found is not None
+    shown = next(line for line in table.shown() if line[:2] == ["linear", "[0,1]"])
+    for text, value, error in (
+        (shown[2], row["negated"], row["negated_error"]),
+        (shown[3], found.accuracy, found.accuracy.error),
+        (shown[4], found.share, found.share.error),
+    ):
+        ends = (value - 1.96 * error, value + 1.96 * error)
+        assert text == f"{100 * value:.1f} ({100 * ends[0]:.1f} to {100 * ends[1]:.1f})"
+    assert "paired" in table.notes[0] and "300 test points" in table.notes[0] and "95 %" in table.notes[1]
+    assert {tuple(line[:2]) for line in table.shown()} >= {("linear", "[0,3]"), ("linear", "α = 1")}
+
+
+def test_a_regime_that_no_alpha_keeps_has_no_interval(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, schema=2)
+    with h5py.File(path, "r+") as file:
+        file["negation/linear/chosen_alpha"][...] = np.nan
+        file["negation/standard/chosen_alpha"][1] = np.nan
+    with Run(tmp_path) as run:
+        assert control.kept(run.results, "linear") is None
+        found = control.kept(run.results, "standard")
+        assert found is not None and found.above + found.unsure + found.below == 3
+        assert ["linear", "[0,1]"] not in [line[:2] for line in negation.intervals(run).shown()]

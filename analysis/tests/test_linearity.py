@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Cross-task linearity: frame, table, figures and the report's section, of numbers known in closed form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import synthetic
+from synthetic_layers import ALPHA, LAYERS, mean_of
+
+from taugrid_analysis import cli
+from taugrid_analysis.figures import linearity, plates
+from taugrid_analysis.report import report
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables.linearity import barrier
+
+
+def test_a_row_for_every_regime_pair_layer_and_alpha(small_folder: Path) -> None:
+    with Run(small_folder) as run:
+        frame = run.layers
+        names = [run.results.pair_name(pair) for pair in range(len(run.results.pairs))]
+    assert len(frame) == 2 * len(names) * len(LAYERS) * len(ALPHA)
+    rows = frame.set_index(["regime", "pair", "layer", "alpha"])
+    one = rows.loc[("standard", names[4], 2, 0.25)]
+    assert one["cosine"] == pytest.approx(mean_of("cosine", 4, 2, 0.25))
+    assert one["error_upper"] == pytest.approx(one["error"] + one["error_deviation"])
+    assert f"{one['task_1']} + {one['task_2']}" == names[4]
+
+
+def test_a_run_without_it_has_an_empty_frame(tmp_path: Path) -> None:
+    synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, leave_out=["linearity"])
+    with Run(tmp_path) as run:
+        assert run.layers.empty and linearity.curves(run) is None
+
+
+def test_the_table_has_a_line_a_layer(small_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tables", str(small_folder), "--paper", "cross_task_linearity", "--format", "csv"]) == 0
+    lines = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    mine = [line for line in lines if line[0] == "standard"]
+    assert [line[1] for line in mine] == ["embedding", "1", "2", "output"]
+    pairs = np.arange(6) + 1
+    assert float(mine[2][2]) == pytest.approx(1e-4 * pairs.mean() * 3, rel=1e-3)
+    assert float(mine[2][4]) == pytest.approx(0.1, rel=1e-3)  # of its baseline
+    assert float(mine[2][9]) == pytest.approx(100 * 1e-4 * 6 * 3, rel=1e-3)
+    exact = [line for line in lines if line[0] == "linear"]
+    assert float(exact[2][2]) == pytest.approx(0.1 * float(mine[2][2]), rel=1e-2)
+    printed = [line[3] for line in lines if len(line) > 3 and line[1] == "absolute"]
+    assert printed == ["0.903", "0.782", "0.839"]
+
+
+def test_the_barrier_on_its_causes(tmp_path: Path) -> None:
+    """δ is exactly that of the curvature in the middle; distances say nothing."""
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    curvature = np.array([3.0, 1.0, 4.0, 1.5, 5.0, 9.0])
+    with h5py.File(path, "r+") as file:
+        group = file.create_group("barrier/standard")
+        group["alpha"], group["delta"] = [0.25, 0.5], np.stack([0 * curvature, curvature / 8], axis=1)
+        group["middle_curvature"], group["curvature"] = curvature, curvature[::-1]
+        group["distance"], group["loss"] = np.array([1.0, 2, 2, 1, 1, 2]), np.ones((6, 2))
+    with Run(path) as run:
+        rows = {str(row[2]): row for row in barrier(run).rows}
+    middle, theta0 = rows["½α(1−α) vᵀHv, H in the middle"], rows["½α(1−α) vᵀHv, H at θ0"]
+    assert middle[4:8] == pytest.approx([1, 1, 1, 1])
+    assert theta0[4] == pytest.approx(np.corrcoef(curvature, curvature[::-1])[0, 1] ** 2)
+    assert theta0[5] <= theta0[4] <= theta0[6] and rows["λ_max"][3] == "0.782"
+
+
+def test_curves_have_a_line_an_alpha_and_the_baseline(small_folder: Path) -> None:
+    with Run(small_folder) as run:
+        figure = linearity.curves(run)
+        assert figure is not None and len(figure.axes) == 6
+        first = figure.axes[0]
+        assert len(first.lines) == len(ALPHA) + 1
+        for line, alpha in zip(first.lines, ALPHA, strict=False):
+            expected = [
+                np.mean([1 - mean_of("cosine", p, layer, alpha) for p in range(6)]) for layer in range(4)
+            ]
+            np.testing.assert_allclose(line.get_ydata(), expected, rtol=1e-6)
+            assert list(line.get_xdata()) == list(LAYERS)
+        html = report(run)
+    assert 'id="linearity"' in html and "linearity.csv" in html
+
+
+def test_pairs_from_the_least_to_the_largest_error(small_folder: Path) -> None:
+    with Run(small_folder) as run:
+        names = [run.results.pair_name(pair) for pair in range(6)]
+        figure = linearity.pairs(run, "standard")
+        assert figure is not None
+        titles = [axes.get_title() for axes in figure.axes]
+        assert titles[0] == names[0] and titles[-1] == names[5] and len(titles) == 3
+        assert linearity.coefficients(run, "standard") is not None
+
+
+def test_figures_two_and_three_are_drawn(small_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["figures", str(small_folder), "--paper", "cross_task_linearity"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    drawn = {int(line.split()[1][:-1]) for line in lines if line.endswith(".png")}
+    assert len(lines) == 24 and drawn == {2, 3}
+    assert "figure 13: needs a run of a MLP" in lines
+    assert [plate.number for plate in plates.plates("cross_task_linearity")] == list(range(1, 25))
