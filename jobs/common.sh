@@ -1,11 +1,16 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the jobs, from the repository's root: what is missing is set up, the default tasks are made. RANKS=N
-# chooses the number of ranks.
+# Sourced by the jobs, from the repository's root: what is missing is set up, the default tasks are made, those of
+# pictures or, with default=language, of texts. RANKS=N chooses the number of ranks.
 set -euo pipefail
-bash jobs/setup.sh --data
 venv="${TAUGRID_VENV:-.venv}"
-"$venv/bin/python" jobs/prepare default --out data
+if [ "${default:-data}" = language ]; then
+  bash jobs/setup.sh --language
+  "$venv/bin/python" jobs/prepare language --out data/language
+else
+  bash jobs/setup.sh --data
+  "$venv/bin/python" jobs/prepare default --out data
+fi
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 
 # measure EXPERIMENT FOLDER [OPTION…]: jobs/experiments/EXPERIMENT.toml; goes on where it was interrupted.

