@@ -24,6 +24,9 @@ struct Dual {
   at::Tensor tangent;
 };
 
+/// The tangent of a number, as zeros where it is undefined.
+at::Tensor tangent_or_zeros(const Dual& x);
+
 /// One use of a parameter block. The block's per-sample gradient follows from the gradient dy of the use's
 /// output, see factors() in tape.hpp.
 struct Use {

@@ -39,6 +39,17 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& output, const at::Tensor&
 
 }  // namespace
 
+at::Tensor tangent_or_zeros(const Dual& x) {
+  return x.tangent.defined() ? x.tangent : at::zeros_like(x.value);
+}
+
+std::vector<Dual> duals(const std::vector<at::Tensor>& blocks, const std::vector<at::Tensor>& tau_blocks) {
+  std::vector<Dual> both;
+  both.reserve(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) both.push_back({blocks[i], tau_blocks[i]});
+  return both;
+}
+
 Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta, const at::Tensor& tau) {
   const at::NoGradGuard no_grad;
   return linearised(layout.views(theta), layout.views(tau), f);
@@ -46,10 +57,7 @@ Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta,
 
 Dual linearised(const std::vector<at::Tensor>& blocks, const std::vector<at::Tensor>& tau_blocks,
                 const Function<Dual>& f) {
-  std::vector<Dual> duals;
-  duals.reserve(blocks.size());
-  for (std::size_t i = 0; i < blocks.size(); ++i) duals.push_back({blocks[i], tau_blocks[i]});
-  return f(duals);
+  return f(duals(blocks, tau_blocks));
 }
 
 std::vector<at::Tensor> leaves(const Layout& layout, const at::Tensor& theta,

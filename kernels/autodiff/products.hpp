@@ -13,6 +13,9 @@
 
 namespace taugrid::autodiff {
 
+/// The blocks of θ + ετ.
+std::vector<Dual> duals(const std::vector<at::Tensor>& blocks, const std::vector<at::Tensor>& tau_blocks);
+
 /// f(θ, x) and J(x)τ at θ, in one forward pass over dual numbers. θ, τ [P]; no graph is kept.
 Dual jvp(const Layout& layout, const Function<Dual>& f, const at::Tensor& theta, const at::Tensor& tau);
 

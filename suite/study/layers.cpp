@@ -7,7 +7,7 @@
 
 #include <numeric>
 
-#include "kernels/autodiff/numbers.hpp"
+#include "kernels/autodiff/products.hpp"
 
 namespace taugrid::study {
 namespace {
@@ -88,11 +88,8 @@ void Layers::tangents(const at::Tensor& tau, const models::Batch& batch, const S
   const at::NoGradGuard no_grad;
   const auto type = evaluation_.compute_type();
   const auto theta = model_.theta0().to(type), direction = tau.to(type);
-  const auto at = model_.layout().views(theta), along = model_.layout().views(direction);
-  models::Blocks<autodiff::Dual> blocks;
-  for (std::size_t i = 0; i < at.size(); ++i) blocks.push_back({at[i], along[i]});
-  visit(blocks, model_.start(), batch, see,
-        [](const autodiff::Dual& h) { return h.tangent.defined() ? h.tangent : at::zeros_like(h.value); });
+  const auto blocks = autodiff::duals(model_.layout().views(theta), model_.layout().views(direction));
+  visit(blocks, model_.start(), batch, see, autodiff::tangent_or_zeros);
 }
 
 }  // namespace taugrid::study

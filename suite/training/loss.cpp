@@ -122,8 +122,7 @@ LossValue TrainingLoss::linear(const at::Tensor& theta, const std::vector<Term>&
   const auto x = given(terms);
   const auto blocks = autodiff::leaves(layout, start_.theta.to(type_), trained_);
   const auto tau = layout.views((theta - start_.theta).to(type_));
-  Blocks<Dual> p;
-  for (std::size_t i = 0; i < blocks.size(); ++i) p.push_back({blocks[i], tau[i]});
+  const auto p = autodiff::duals(blocks, tau);
   const Dual z = encoder_.encode(p, x);
   auto penalty = at::zeros({}, theta.options().dtype(at::kDouble));
   // Outputs that are features stay one tensor, so that one gradient goes back through the model.

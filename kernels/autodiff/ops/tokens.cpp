@@ -18,8 +18,7 @@ Dual prepend_token(const Dual& token, const Dual& x) {
   Dual y{prepend_token(token.value, x.value), {}};
   y.tangent = tangent_of([&] {
     if (!token.tangent.defined() && !x.tangent.defined()) return at::Tensor();
-    const auto t = token.tangent.defined() ? token.tangent : at::zeros_like(token.value);
-    return prepend_token(t, x.tangent.defined() ? x.tangent : at::zeros_like(x.value));
+    return prepend_token(tangent_or_zeros(token), tangent_or_zeros(x));
   });
   return y;
 }
