@@ -78,7 +78,7 @@ void create_folders(const std::filesystem::path& folder) {
 }
 
 void publish(const std::filesystem::path& temporary, const std::filesystem::path& path) {
-  flush(temporary, false);
+  flush(temporary, std::filesystem::is_directory(temporary));
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     refuse(path, errno);
   }
@@ -102,35 +102,29 @@ AtomicFile::~AtomicFile() {
   }
 }
 
-void AtomicFile::write(const void* data, std::size_t bytes) {
-  const char* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(descriptor_, next, bytes);
-    if (written < 0) {
-      if (errno == EINTR) {
-        continue;
-      }
+template <class Write>
+void AtomicFile::write_all(std::size_t bytes, const Write& write) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t written = write(done, bytes - done);
+    if (written >= 0) {
+      done += static_cast<std::size_t>(written);
+    } else if (errno != EINTR) {
       refuse(path_, errno);
     }
-    next += written;
-    bytes -= static_cast<std::size_t>(written);
   }
 }
 
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  write_all(bytes, [&](std::size_t done, std::size_t left) {
+    return ::write(descriptor_, static_cast<const char*>(data) + done, left);
+  });
+}
+
 void AtomicFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) {
-  const char* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::pwrite(descriptor_, next, bytes, static_cast<off_t>(offset));
-    if (written < 0) {
-      if (errno == EINTR) {
-        continue;
-      }
-      refuse(path_, errno);
-    }
-    next += written;
-    offset += static_cast<std::uint64_t>(written);
-    bytes -= static_cast<std::size_t>(written);
-  }
+  write_all(bytes, [&](std::size_t done, std::size_t left) {
+    return ::pwrite(descriptor_, static_cast<const char*>(data) + done, left,
+                    static_cast<off_t>(offset + done));
+  });
 }
 
 void AtomicFile::commit() {
@@ -159,12 +153,8 @@ AtomicFolder::~AtomicFolder() {
 }
 
 void AtomicFolder::commit() {
-  flush(temporary_, true);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    refuse(path_, errno);
-  }
+  publish(temporary_, path_);
   temporary_.clear();
-  flush(path_.has_parent_path() ? path_.parent_path() : ".", true);
 }
 
 void write_atomically(const std::filesystem::path& path, std::string_view bytes) {

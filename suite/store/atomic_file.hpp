@@ -31,6 +31,10 @@ class AtomicFile {
   void commit();
 
  private:
+  /// `write(done, left)` until all bytes are written: it may write fewer than are left, or be interrupted.
+  template <class Write>
+  void write_all(std::size_t bytes, const Write& write);
+
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
@@ -50,7 +54,8 @@ std::filesystem::path temporary_name(const std::filesystem::path& path);
 /// gone with its folder after a power loss. Throws InputError.
 void create_folders(const std::filesystem::path& folder);
 
-/// Gives a finished temporary file its name; flushes file and folder. Throws InputError.
+/// Gives a finished temporary file or folder its name; flushes it, and the folder that it is in. Throws
+/// InputError.
 void publish(const std::filesystem::path& temporary, const std::filesystem::path& path);
 
 /// A folder under construction, as AtomicFile: its files are written to path(), and commit() gives it its name, which

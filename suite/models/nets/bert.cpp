@@ -7,12 +7,11 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/nets.hpp"
+#include "suite/store/input_file.hpp"
 
 namespace taugrid::models {
 namespace {
@@ -150,14 +149,6 @@ class Bert final : public Net<Bert> {
   std::vector<Layer> layers_;
 };
 
-/// The text of a file, empty where there is none.
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  return text.str();
-}
-
 /// Reads a sentence-transformers Pooling module's config.json.
 bool is_mean_pooled(const nlohmann::json& json, const Keys& keys) {
   if (json.contains("pooling_mode")) {  // as later versions write it
@@ -181,7 +172,7 @@ bool is_mean_pooled(const nlohmann::json& json, const Keys& keys) {
 /// tokens.
 Files read_modules(const std::filesystem::path& folder, Config& config) {
   const auto path = folder / "modules.json";
-  const auto text = folder.empty() ? "" : text_of(path);
+  const auto text = folder.empty() ? "" : store::InputFile::text(path).value_or("");
   if (text.empty()) return {};
   Files files = {{"modules.json", text}};
   const auto modules = nlohmann::json::parse(text, nullptr, false);
@@ -200,7 +191,8 @@ Files read_modules(const std::filesystem::path& folder, Config& config) {
     if (place.empty() || place.find('/') != std::string::npos || place.starts_with("."))
       keys.refuse("path is '" + place + "'; expected a folder's plain name");
     const auto name = place + "/config.json";
-    const auto pooling = nlohmann::json::parse(files[name] = text_of(folder / name), nullptr, false);
+    const auto pooling = nlohmann::json::parse(
+        files[name] = store::InputFile::text(folder / name).value_or(""), nullptr, false);
     const Keys of_pooling(pooling, (folder / name).string());
     if (!pooling.is_object()) of_pooling.refuse("is not a JSON object; modules.json asks for it");
     config.mean_pooled = is_mean_pooled(pooling, of_pooling);
