@@ -1,10 +1,14 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import shared
 import world as worlds
+
+if TYPE_CHECKING:
+    from taugrid_analysis.recompute.oracle import Oracle
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +26,11 @@ def papers_folder(world: worlds.World, tmp_path_factory: pytest.TempPathFactory)
 def run_folder(world: worlds.World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run on 2 ranks, which every test leaves as it is."""
     return shared.run(tmp_path_factory.mktemp("run"), "run", world.experiment)
+
+
+@pytest.fixture(scope="module")
+def oracle(run_folder: Path) -> "Oracle":
+    """All numbers of that run again, from its folder alone."""
+    from taugrid_analysis.recompute.oracle import Oracle  # brings PyTorch, which most tests do without
+
+    return Oracle(run_folder)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Averages, ensembles and stitched models again, in plain PyTorch: hooks put mixed features into θ0."""
 
-from itertools import combinations
 from pathlib import Path
 
 import h5py
@@ -11,16 +10,7 @@ import pytest
 from launch import measure
 from taugrid_analysis.recompute import barrier, mixtures
 from taugrid_analysis.recompute.oracle import Oracle
-from world import TASKS, World
-
-REGIMES = ["standard", "linear"]
-PAIRS = list(combinations(range(len(TASKS)), 2))
-T = range(len(TASKS))
-
-
-@pytest.fixture(scope="module")
-def oracle(run_folder: Path) -> Oracle:
-    return Oracle(run_folder)
+from world import PAIRS, REGIMES, TASKS, T, World
 
 
 def close(found: np.ndarray, expected: np.ndarray, points: int) -> None:

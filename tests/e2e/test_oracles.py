@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every measured number again, from the run folder alone."""
 
-from itertools import combinations
 from pathlib import Path
 
 import h5py
@@ -12,16 +11,7 @@ import torch
 from launch import measure
 from taugrid_analysis.recompute import linearity
 from taugrid_analysis.recompute.oracle import Oracle, flat
-from world import TASKS, World
-
-REGIMES = ["standard", "linear"]
-PAIRS = list(combinations(range(len(TASKS)), 2))
-T = range(len(TASKS))
-
-
-@pytest.fixture(scope="module")
-def oracle(run_folder: Path) -> Oracle:
-    return Oracle(run_folder)
+from world import PAIRS, REGIMES, TASKS, T, World
 
 
 @pytest.mark.parametrize("regime", ["pretrained", *REGIMES])

@@ -3,6 +3,7 @@
 """A world small enough to recompute: three tasks of little pictures, a tiny CLIP image tower, an experiment."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import h5py
@@ -10,6 +11,9 @@ import numpy as np
 
 CLASSES = {"stripes": 3, "blobs": 4, "corners": 5, "plaids": 4}
 TASKS, CONTROL = list(CLASSES)[:3], "plaids"
+T = range(len(TASKS))
+PAIRS = list(combinations(T, 2))
+REGIMES = ["standard", "linear"]  # those of the experiment
 ROWS = {"train": 60, "validation": 20, "test": 30}
 FEATURES = 12
 
