@@ -1,5 +1,7 @@
 """One kind of error for everything that the user can put right."""
 
+from pathlib import Path
+
 
 class InputError(Exception):
     """What is wrong, where, and what was expected, in one line. The program prints it and exits with 2."""
@@ -11,3 +13,13 @@ NAME_LONGEST = 512
 def shown(name: str) -> str:
     """A name from a file as one line can show it."""
     return name if name.isprintable() and len(name) <= NAME_LONGEST else ascii(name[:80])
+
+
+def need_package(path: Path, package: str, listed: str = "debian-data.txt") -> Path:
+    """The path, which a system package of that list in jobs/packages brings."""
+    if not path.exists():
+        raise InputError(
+            f"{path}: not found; expected package {package} "
+            f"(apt-get install --no-install-recommends, list in jobs/packages/{listed})"
+        )
+    return path

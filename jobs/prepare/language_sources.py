@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errors import InputError
+from errors import InputError, need_package
 from splits import TEST, TRAIN, stable_hash
 
+LISTED = "debian-language.txt"
 WORDNET = Path("/usr/share/wordnet")
 DICTIONARIES = Path("/usr/share/dictd")
 WORDS_MOST = 60
@@ -55,15 +56,6 @@ def letters(text: str) -> str:
 
 def plain(text: str) -> str:
     return " ".join(text.split())
-
-
-def need(path: Path, package: str) -> Path:
-    if not path.exists():
-        raise InputError(
-            f"{path}: not found; expected package {package} "
-            "(apt-get install --no-install-recommends, list in jobs/packages/debian-language.txt)"
-        )
-    return path
 
 
 def archive(folder: Path, name: str, sha256: str) -> bytes:
@@ -143,7 +135,7 @@ class Synset:
 def wordnet(pos: str) -> dict[int, Synset]:
     """By offset in data.POS: format of wndb(5WN)."""
     found = {}
-    for line in need(WORDNET / f"data.{pos}", "wordnet-base").read_text("utf-8").splitlines():
+    for line in need_package(WORDNET / f"data.{pos}", "wordnet-base", LISTED).read_text("utf-8").splitlines():
         if line.startswith(" "):  # the licence
             continue
         data, _, gloss = line.partition(" | ")
@@ -228,7 +220,8 @@ def wn_wic(_folder: Path, _task: dict[str, Any]) -> Texts:
 
 @cache
 def dictionary(name: str, package: str) -> str:
-    return gzip.decompress(need(DICTIONARIES / f"{name}.dict.dz", package).read_bytes()).decode("utf-8", "replace")
+    packed = need_package(DICTIONARIES / f"{name}.dict.dz", package, LISTED)
+    return gzip.decompress(packed.read_bytes()).decode("utf-8", "replace")
 
 
 def entries(text: str) -> Iterator[tuple[str, str]]:

