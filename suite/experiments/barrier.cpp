@@ -10,13 +10,12 @@
 // loss [P,2]: L(θᵢ), L(θⱼ); alpha [A]; sample_index [T,N] of the train split
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 
-#include "kernels/autodiff/products.hpp"
 #include "kernels/metrics/metrics.hpp"
 #include "kernels/weights/weights.hpp"
+#include "suite/experiments/support/curvature.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/pair_units.hpp"
 #include "suite/study/full_products.hpp"
@@ -117,13 +116,11 @@ class Barrier final : public Experiment {
       put(k, at::add(base, first, grid[k][0].item<double>()).add_(second, grid[k][1].item<double>()));
     const auto jv = (first - second).to(at::kDouble);
     const auto exact = readout.to(at::kDouble);
+    const PointsLoss loss{exact, sample.labels, sample.labels.size(0)};
     const at::AutoGradMode recorded(true);
     for (const int middle : {0, 1}) {
       const auto z = (base.to(at::kDouble) + 0.5 * middle * (first + second)).requires_grad_(true);
-      const auto loss =
-          at::cross_entropy_loss(exact.logits(z), sample.labels, std::nullopt, at::Reduction::Sum) / n;
-      const auto slope = torch::autograd::grad({loss}, {z}, {}, true, true)[0];
-      found.curvature[middle] = (torch::autograd::grad({slope}, {z}, {jv})[0] * jv).sum().detach();
+      found.curvature[middle] = (loss.curved(z, jv) * jv).sum().detach();
     }
     return found;
   }
@@ -137,26 +134,11 @@ class Barrier final : public Experiment {
     for (auto k = share.begin; k < share.end(); k += chunk_) {
       if (context.group.size() == 1) context.stop_if_requested();
       const auto m = std::min(chunk_, share.end() - k);
-      const auto product = hessian(state, t, sample.points.part(k, m), sample.labels.narrow(0, k, m),
-                                   sample.labels.size(0))(v);
+      const PointsLoss loss{study_.tasks.readout(t), sample.labels.narrow(0, k, m), sample.labels.size(0)};
+      const auto product = hessian(study_, state, sample.points.part(k, m), loss)(v);
       sum.add_(weights::inner_product(v, product));
     }
     return sum;
-  }
-
-  autodiff::HessianVectorProduct hessian(const models::State& state, std::size_t t,
-                                         const models::Batch& batch, const at::Tensor& labels,
-                                         std::int64_t whole) const {
-    const auto& encoder = study_.model.encoder();
-    const auto& readout = study_.tasks.readout(t);
-    const models::Given x{batch, study_.model.buffers(state, at::kFloat)};
-    return {study_.model.layout(),
-            [&](const models::Blocks<at::Tensor>& blocks) {
-              const auto z = readout.output(encoder, blocks, encoder.encode(blocks, x));
-              return at::cross_entropy_loss(readout.logits(z), labels, std::nullopt, at::Reduction::Sum) /
-                     whole;
-            },
-            state.theta};
   }
 
   store::TensorFile compute(const std::string& name, std::size_t p, schedule::UnitContext& context) const {
@@ -194,7 +176,8 @@ class Barrier final : public Experiment {
     const auto term = training::random_term(study_, n);
     return {[this, t, term, n] {
               const study::FullProducts full;
-              const auto apply = hessian(study_.model.start(), t, term.batch, term.labels, n);
+              const auto apply = hessian(study_, study_.model.start(), term.batch,
+                                         {study_.tasks.readout(t), term.labels, n});
               apply(apply(study_.model.theta0()));
             },
             15 * static_cast<double>(n) * study_.model.cost().forward()};

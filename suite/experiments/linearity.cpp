@@ -20,7 +20,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/layer_products.hpp"
@@ -83,11 +82,7 @@ class CrossTaskLinearity final : public Experiment {
     for (const auto& name : settings_.regimes) {
       const auto& products = products_.at(name);
       for (const auto t : study_.tasks.all()) {
-        std::vector<std::size_t> models = {t};
-        for (const auto p : products.pairs_of(t)) {
-          const auto [i, j] = study_.tasks.pairs()[p];
-          models.push_back(i == t ? j : i);
-        }
+        const auto models = products.models_of(t);
         if (models.size() == 1) continue;
         units.push_back(
             unit(key::layer_products(name, study_.tasks.name(t)), products.tally(t),
@@ -136,7 +131,7 @@ class CrossTaskLinearity final : public Experiment {
       out.attribute(group, "coefficient_edges", coefficient_edges());
       std::vector<Box> tasks;
       for (const auto t : study_.tasks.all()) {
-        if (!products_.at(name).pairs_of(t).empty())
+        if (!study_.tasks.pairs_of(t).empty())
           tasks.push_back({key::layer_products(name, study_.tasks.name(t)), {static_cast<std::int64_t>(t)}});
       }
       place(out, done, group + "/passes", store::Element::int64,
@@ -205,26 +200,14 @@ class CrossTaskLinearity final : public Experiment {
 
 std::vector<int> read_layers(config::Section& section, const Study& study) {
   const int last = study::Layers::last(study.model);
-  std::vector<double> all;
-  for (int l = 0; l <= last; ++l) all.push_back(l);
-  std::vector<int> layers;
-  for (const auto given :
-       section.reals("layers",
-                     {"Layers whose features are compared: 0 the embedding, 1 to L the stages, "
-                      "L + 1 the encoder's output",
-                      {.fallback = "all", .values = "a list of ascending integers from 0 to L + 1"}},
-                     all, {0, 1e6})) {
-    const auto l = static_cast<int>(given);
-    if (given != l || (l > last && !study.model.is_stand_in()))
-      section.refuse("layers",
-                     fmt::format("has {}; the model's layers are 0 (the embedding), 1 to {} (its stages) and "
-                                 "{} (the encoder's output)",
-                                 given, last - 1, last));
-    if (!layers.empty() && l <= layers.back()) section.refuse("layers", "does not ascend");
-    if (l <= last) layers.push_back(l);
-  }
-  if (layers.empty()) section.refuse("layers", "names no layer");
-  return layers;
+  return numbered(section, "layers",
+                  {"Layers whose features are compared: 0 the embedding, 1 to L the stages, "
+                   "L + 1 the encoder's output",
+                   {.fallback = "all", .values = "a list of ascending integers from 0 to L + 1"}},
+                  0, last, study.model.is_stand_in(),
+                  fmt::format("the model's layers are 0 (the embedding), 1 to {} (its stages) and {} (the "
+                              "encoder's output)",
+                              last - 1, last));
 }
 
 std::unique_ptr<Experiment> make_linearity(config::Config& config, const Study& study) {

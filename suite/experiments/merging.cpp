@@ -10,12 +10,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <map>
 
-#include "kernels/metrics/metrics.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/support/grids.hpp"
-#include "suite/experiments/support/placement.hpp"
+#include "suite/experiments/support/task_curves.hpp"
 #include "suite/merging/method.hpp"
 #include "suite/merging/study_vectors.hpp"
 
@@ -46,10 +44,8 @@ class Merging final : public Experiment {
           auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
           needs.push_back(key::single_task(name, study_.tasks.name(t)));
           needs.push_back(key::merging(chosen.name, name));
-          const auto a = static_cast<std::int64_t>(chosen.alpha.size()),
-                     bytes = 2 * a * study::bytes_of_bits(points());
-          auto tally =
-              Tally(study_).stores(2 * a).publishes(2 * (a + points())).stores(bytes, 1).publishes(bytes, 1);
+          const auto a = static_cast<std::int64_t>(chosen.alpha.size());
+          auto tally = task_curve_tally(study_, a);
           tally.reads(4.0 * static_cast<double>(length));
           for (const auto split : {Split::validation, Split::test})
             tally.edited_sum(name, t, split, points(), a);
@@ -64,56 +60,26 @@ class Merging final : public Experiment {
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
-      auto own_validation = at::zeros({tasks()}, at::kDouble), own_test = own_validation.clone();
-      for (std::int64_t t = 0; t < tasks(); ++t) {
-        const auto single = done.folder.read_unit(
-            done.world, key::single_task(name, study_.tasks.name(static_cast<std::size_t>(t))));
-        own_validation[t] = single.tensors.at("validation_accuracy");
-        own_test[t] = single.tensors.at("accuracy");
-      }
-      for (const auto& chosen : methods_) write(out, done, chosen, name, own_validation, own_test);
+      for (const auto& chosen : methods_) write(out, done, chosen, name);
     }
   }
 
  private:
-  std::int64_t tasks() const { return static_cast<std::int64_t>(study_.tasks.size()); }
-
-  void write(store::ResultsWriter& out, const Finished& done, const Chosen& chosen, const std::string& name,
-             const at::Tensor& own_validation, const at::Tensor& own_test) const {
-    std::map<Split, std::vector<at::Tensor>> accuracy, correct;
-    for (const auto t : study_.tasks.all()) {
-      const auto file =
-          done.folder.read_unit(done.world, key::merged(chosen.name, name, study_.tasks.name(t)));
-      for (const auto split : {Split::validation, Split::test}) {
-        const std::string split_name = study::split_name(split);
-        accuracy[split].push_back(file.tensors.at(split_name));
-        correct[split].push_back(file.tensors.at(split_name + "_correct"));
-      }
-    }
-    const auto group = "/merging/" + chosen.name + "/" + name, axis = group + "/alpha";
-    out.scale(axis, at::tensor(chosen.alpha, at::kDouble), "alpha_merging_" + chosen.name + "_" + name, "1");
-    for (const auto split : {Split::validation, Split::test}) {
-      const auto path = group + "/" + study::split_name(split) + "_accuracy";
-      out.put(path, at::stack(accuracy[split], 1), {axis, "task"}, "1");
-      out.put("/correct" + path, at::stack(correct[split], 1), {axis, "task", bits});
-      put_points(out, path, sample_sizes(study_, split, points()));
-      out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
-              {"task", "evaluation_point"});
-    }
-    const auto k = metrics::chosen_row(at::stack(accuracy[Split::validation], 1), own_validation);
-    const auto test = at::stack(accuracy[Split::test], 1)[k].contiguous();
-    out.put(group + "/accuracy", test, {"task"}, "1");
-    const auto scalar = [&](const char* what, double value, const char* units) {
-      out.put(group + "/" + what, at::full({}, value, at::kDouble), {}, units);
-    };
-    scalar("coefficient", chosen.alpha[static_cast<std::size_t>(k)], "1");
-    scalar("absolute", test.mean().item<double>(), "1");
-    scalar("normalized", metrics::normalised_accuracy(test, own_test).item<double>(), "1");
+  void write(store::ResultsWriter& out, const Finished& done, const Chosen& chosen,
+             const std::string& name) const {
+    const auto group = "/merging/" + chosen.name + "/" + name;
+    const auto curves = put_task_curves(
+        out, done, study_, group, "alpha_merging_" + chosen.name + "_" + name, name, chosen.alpha,
+        [&](const std::string& task) { return key::merged(chosen.name, name, task); });
+    out.put(group + "/accuracy", curves.test[curves.chosen].contiguous(), {"task"}, "1");
+    put_scalar(out, group + "/coefficient", chosen.alpha[static_cast<std::size_t>(curves.chosen)]);
     const auto made = done.folder.read_tensor(key::merging(chosen.name, name), "made");
     const double passes = made[1].item<double>();
-    scalar("density", made[0].item<double>(), "1");
-    scalar("passes", passes, "1");
-    scalar("bytes", passes * 4 * static_cast<double>(tasks() * study_.model.layout().size()), "B");
+    const auto numbers =
+        static_cast<double>(study_.tasks.size()) * static_cast<double>(study_.model.layout().size());
+    put_scalar(out, group + "/density", made[0].item<double>());
+    put_scalar(out, group + "/passes", passes);
+    put_scalar(out, group + "/bytes", passes * 4 * numbers, "B");
   }
 
   /// τ [P], and its density and the passes that it took [2].
@@ -135,20 +101,11 @@ class Merging final : public Experiment {
     const EditedOutputs model(study_, folder, name, context.group);
     const auto all = study_.tasks.all();
     const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
-    store::TensorFile file;
-    for (const auto split : {Split::validation, Split::test}) {
-      const std::string name_of = study::split_name(split);
-      const auto found = model.along(
+    return task_curve(context, [&](Split split, const auto& done) {
+      return model.along(
           tau, [&](double alpha) { return study_.edits.along(name, all, tau, alpha); }, chosen.alpha, t,
-          split, points(),
-          [&](double share) {
-            context.stop_if_requested();
-            context.progress((share + (split == Split::test)) / 2, "curve");
-          });
-      file.tensors[name_of] = found.accuracy;
-      file.tensors[name_of + "_correct"] = found.correct;
-    }
-    return file;
+          split, points(), done);
+    });
   }
 
   std::vector<Chosen> methods_;

@@ -6,15 +6,14 @@
 //
 // /smoothness/R/lambda_max, residual, hvp_count [T]; attribute method; sample_index [T,N] of the train split
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/autodiff/products.hpp"
 #include "kernels/spectral/spectral.hpp"
-#include "suite/study/full_products.hpp"
+#include "suite/experiments/support/curvature.hpp"
 #include "suite/experiments/support/placement.hpp"
+#include "suite/study/full_products.hpp"
 #include "suite/training/rehearsal.hpp"
 
 namespace taugrid::experiments {
@@ -122,38 +121,26 @@ class Smoothness final : public Experiment {
     return file;
   }
 
-  /// v ↦ H v of the loss over some points of task t at a model of this regime, divided by `whole`. Buffers are the
-  /// model's stored ones: samples do not mix.
+  /// v ↦ H v of the loss over some points of task t, of `whole`, at a model of this regime.
   spectral::LinearOperator product(const std::string& name, const models::State& at, const at::Tensor& tau,
                                    std::size_t t, const models::Batch& batch, const at::Tensor& labels,
                                    std::int64_t whole) const {
-    const auto& readout = study_.tasks.readout(t);
     const auto& layout = study_.model.layout();
-    const auto loss_of = [&readout, labels, whole](const at::Tensor& z) {
-      return at::cross_entropy_loss(readout.logits(z), labels, std::nullopt, at::Reduction::Sum) / whole;
-    };
-    const auto output = [this, &readout, batch](const auto& p, const std::vector<at::Tensor>& buffers) {
-      const auto& encoder = study_.model.encoder();
-      return readout.output(encoder, p, encoder.encode(p, {batch, buffers}));
-    };
+    const PointsLoss loss{study_.tasks.readout(t), labels, whole};
     if (!regime(name).linear) {
-      const auto buffers = study_.model.buffers(at, at::kFloat);
-      auto hessian = std::make_shared<autodiff::HessianVectorProduct>(
-          layout, [&](const models::Blocks<at::Tensor>& p) { return loss_of(output(p, buffers)); }, at.theta);
-      return [hessian](const at::Tensor& v) { return (*hessian)(v); };
+      const auto product = std::make_shared<autodiff::HessianVectorProduct>(hessian(study_, at, batch, loss));
+      return [product](const at::Tensor& v) { return (*product)(v); };
     }
-    // The linearised model is linear in θ, so H = Jᵀ (∇²_z L) J exactly, J at θ0.
-    const auto encode = [output, buffers = study_.model.start_buffers()](const models::Blocks<Dual>& p) {
-      return output(p, buffers);
+    const auto encode = [this, &readout = loss.readout, batch](const models::Blocks<Dual>& p) {
+      const auto& encoder = study_.model.encoder();
+      return readout.output(encoder, p, encoder.encode(p, {batch, study_.model.start_buffers()}));
     };
     const auto f = autodiff::jvp(layout, encode, study_.model.theta0(), tau);
     const auto z = (f.value + f.tangent).requires_grad_(true);
-    return [this, &layout, encode, loss_of, z](const at::Tensor& v) {
+    return [this, &layout, encode, loss, z](const at::Tensor& v) {
       const auto blocks = autodiff::leaves(layout, study_.model.theta0());
       const auto jv = autodiff::linearised(blocks, layout.views(v), encode);
-      const auto slope = torch::autograd::grad({loss_of(z)}, {z}, {}, true, true)[0];
-      const auto curved = torch::autograd::grad({slope}, {z}, {jv.tangent})[0];
-      return autodiff::pull_back(blocks, jv.value, curved, v.scalar_type());
+      return autodiff::pull_back(blocks, jv.value, loss.curved(z, jv.tangent), v.scalar_type());
     };
   }
 

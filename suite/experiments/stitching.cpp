@@ -19,6 +19,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/autodiff/products.hpp"
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
@@ -108,13 +109,14 @@ class Stitching final : public Experiment {
   Seen seen_on(std::size_t data) const {
     Seen seen;
     const bool control = study_.tasks.has_control() && data == study_.tasks.control();
-    if (control) seen.models = study_.tasks.all();
-    if (!control) seen.models = {data};
-    for (std::size_t p = 0; p < study_.tasks.pairs().size(); ++p) {
-      const auto [i, j] = study_.tasks.pairs()[p];
-      if (!control && i != data && j != data) continue;
-      seen.pairs.push_back(p);
-      if (!control) seen.models.push_back(i == data ? j : i);
+    if (control) {
+      seen.models = study_.tasks.all();
+      seen.pairs.resize(study_.tasks.pairs().size());
+      std::iota(seen.pairs.begin(), seen.pairs.end(), std::size_t{0});
+    } else {
+      seen.models = {data};
+      seen.pairs = study_.tasks.pairs_of(data);
+      for (const auto p : seen.pairs) seen.models.push_back(study_.tasks.partner(p, data));
     }
     seen.negated = control ? seen.models.size() : 1;
     return seen;
@@ -156,14 +158,10 @@ class Stitching final : public Experiment {
       encoder.visit(layout.views(theta), x, std::function<void(int, const at::Tensor&)>(keep));
       return found;
     }
-    const auto direction = tau.to(type);
-    const auto at = layout.views(theta), along = layout.views(direction);
-    models::Blocks<autodiff::Dual> blocks;
-    for (std::size_t i = 0; i < at.size(); ++i) blocks.push_back({at[i], along[i]});
+    const auto blocks = autodiff::duals(layout.views(theta), layout.views(tau.to(type)));
     encoder.visit(blocks, x,
-                  std::function<void(int, const autodiff::Dual&)>([&](int l, const autodiff::Dual& h) {
-                    keep(l, h.tangent.defined() ? h.tangent : at::zeros_like(h.value));
-                  }));
+                  std::function<void(int, const autodiff::Dual&)>(
+                      [&](int l, const autodiff::Dual& h) { keep(l, autodiff::tangent_or_zeros(h)); }));
     return found;
   }
 
@@ -280,21 +278,11 @@ std::unique_ptr<Experiment> make_stitching(config::Config& config, const Study& 
       section->alpha_grid("lambda", {"Coefficients λ of the edits θ0 + λτ", {.fallback = "0.05, 0.1, … 1"}},
                           papers, coefficients);
   const int last = study.model.encoder().stages();
-  std::vector<double> all(static_cast<std::size_t>(last));
-  std::iota(all.begin(), all.end(), 1.0);
-  std::vector<int> blocks;
-  for (const auto given :
-       section->reals("blocks",
-                      {"Blocks at whose output models are stitched",
-                       {.fallback = "all", .values = "a list of ascending integers from 1 to L"}},
-                      all, {0, 1e6})) {
-    const auto block = static_cast<int>(given);
-    if (given != block || block < 1 || (block > last && !study.model.is_stand_in()))
-      section->refuse("blocks", fmt::format("has {}; the model's blocks are 1 to {}", given, last));
-    if (!blocks.empty() && block <= blocks.back()) section->refuse("blocks", "does not ascend");
-    if (block <= last) blocks.push_back(block);
-  }
-  if (blocks.empty()) section->refuse("blocks", "names no block");
+  auto blocks =
+      numbered(*section, "blocks",
+               {"Blocks at whose output models are stitched",
+                {.fallback = "all", .values = "a list of ascending integers from 1 to L"}},
+               1, last, study.model.is_stand_in(), fmt::format("the model's blocks are 1 to {}", last));
   const auto points =
       section->integer("points",
                        {"Test points a task, and of the control",

@@ -141,6 +141,13 @@ std::vector<std::size_t> Tasks::all() const {
   return all;
 }
 
+std::vector<std::size_t> Tasks::pairs_of(std::size_t t) const {
+  std::vector<std::size_t> found;
+  for (std::size_t p = 0; p < pairs_.size(); ++p)
+    if (pairs_[p].first == t || pairs_[p].second == t) found.push_back(p);
+  return found;
+}
+
 models::Batch Tasks::raw_batch(std::size_t t, Split split, const at::Tensor& rows) const {
   const auto& from = data(t).split(split);
   if (!from.lengths.defined()) return normalised(t, data::rows_on(model_.device(), from.inputs, rows));

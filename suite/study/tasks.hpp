@@ -55,6 +55,12 @@ class Tasks {
 
   /// The pairs that are measured, in the order (0,1), (0,2), ….
   const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
+  /// The pairs that task t is in, by their number.
+  std::vector<std::size_t> pairs_of(std::size_t t) const;
+  /// The other task of a pair that task t is in.
+  std::size_t partner(std::size_t p, std::size_t t) const {
+    return pairs_[p].first == t ? pairs_[p].second : pairs_[p].first;
+  }
   std::string pair_name(std::size_t p) const { return name(pairs_[p].first) + "+" + name(pairs_[p].second); }
 
   /// Rows of a task's split, on the device: pictures normalised, sequences cut to the longest of them. With

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/experiments/support/grids.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <numeric>
 
 namespace taugrid::experiments {
 
@@ -16,6 +19,23 @@ std::vector<double> addition_grid(config::Section& section) {
     section.refuse("alpha", "has no 1, which one-shot addition needs");
   }
   return alpha;
+}
+
+std::vector<int> numbered(config::Section& section, const std::string& key, const config::Meaning& meaning,
+                          int first, int last, bool stand_in, const std::string& are) {
+  std::vector<double> all(static_cast<std::size_t>(std::max(0, last - first + 1)));
+  std::iota(all.begin(), all.end(), first);
+  std::vector<int> chosen;
+  for (const auto given : section.reals(key, meaning, all, {0, 1e6})) {
+    const auto number = static_cast<int>(given);
+    if (given != number || number < first || (number > last && !stand_in))
+      section.refuse(key, fmt::format("has {}; {}", given, are));
+    if (!chosen.empty() && number <= chosen.back()) section.refuse(key, "does not ascend");
+    if (number <= last) chosen.push_back(number);
+  }
+  if (chosen.empty() && stand_in) return {last};
+  if (chosen.empty()) section.refuse(key, "is empty; " + are);
+  return chosen;
 }
 
 }  // namespace taugrid::experiments

@@ -86,18 +86,10 @@ LayerProducts::LayerProducts(const Study& study, const study::Layers& layers, st
       batch_(batch),
       linear_(study::regime(regime_).linear) {}
 
-std::vector<std::size_t> LayerProducts::pairs_of(std::size_t t) const {
-  std::vector<std::size_t> found;
-  for (std::size_t p = 0; p < study_.tasks.pairs().size(); ++p) {
-    const auto [i, j] = study_.tasks.pairs()[p];
-    if (i == t || j == t) found.push_back(p);
-  }
-  return found;
-}
-
-std::size_t LayerProducts::partner(std::size_t p, std::size_t t) const {
-  const auto [i, j] = study_.tasks.pairs()[p];
-  return i == t ? j : i;
+std::vector<std::size_t> LayerProducts::models_of(std::size_t t) const {
+  std::vector<std::size_t> models = {t};
+  for (const auto p : study_.tasks.pairs_of(t)) models.push_back(study_.tasks.partner(p, t));
+  return models;
 }
 
 double LayerProducts::flops() const {
@@ -159,14 +151,13 @@ store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& c
   const auto share = context.group.share_of(n);
   const auto v = variants(), l = static_cast<std::int64_t>(layers_.chosen().size()),
              a = static_cast<std::int64_t>(alpha_.size());
-  const auto pairs = pairs_of(t);
+  const auto pairs = study_.tasks.pairs_of(t);
   std::map<std::string, at::Tensor> tensors = {{"passes", at::zeros({most}, at::kLong)}};
-  std::vector<std::size_t> models = {t};
+  const auto models = models_of(t);
   for (const auto p : pairs) {
     const auto name = study_.tasks.pair_name(p);
     tensors["mixed/" + name] = study_.sums({most, v, l, a, 4});
     tensors["frame/" + name] = study_.sums({most, v, l, 3, 3});
-    models.push_back(partner(p, t));
   }
   Rows rows(context, std::move(tensors));
   const auto rounds = (most + batch_ - 1) / batch_;
@@ -219,14 +210,12 @@ double LayerProducts::pair_bytes(std::size_t t) const {
 
 Tally LayerProducts::tally(std::size_t t) const {
   const auto& cost = study_.model.cost();
-  const auto pairs = pairs_of(t);
+  const auto pairs = study_.tasks.pairs_of(t);
   const auto n = study_.tasks.sample_size(t, Split::test, points_);
   const auto at_once = std::min(n, batch_);
-  const auto single = static_cast<std::int64_t>(pairs.size()) + 1,
-             a = static_cast<std::int64_t>(alpha_.size());
-  std::vector<std::size_t> models = {t};
+  const auto models = models_of(t);
+  const auto single = static_cast<std::int64_t>(models.size()), a = static_cast<std::int64_t>(alpha_.size());
   std::int64_t largest = 0;
-  for (const auto p : pairs) models.push_back(partner(p, t));
   for (const auto& layer : layers_.chosen()) largest = std::max(largest, layer.numbers);
   Tally tally(study_);
   tally.sample(t, Split::test, n).vectors(regime_, models);

@@ -23,8 +23,8 @@ class LayerProducts {
   LayerProducts(const Study& study, const study::Layers& layers, std::string regime,
                 std::vector<double> alpha, std::int64_t points, std::int64_t batch);
 
-  /// The pairs that task t is in, by their number.
-  std::vector<std::size_t> pairs_of(std::size_t t) const;
+  /// The tasks whose models are seen on task t's points: t, and its partners in the order of the pairs.
+  std::vector<std::size_t> models_of(std::size_t t) const;
 
   /// Of task t's n points, n first, the second dimension being all of a feature, and the class token where
   /// there is one: "mixed/PAIR" [n,V,L,A,4], "frame/PAIR" [n,V,L,3,3], as metrics::linearity() takes them;
@@ -41,7 +41,6 @@ class LayerProducts {
   struct Seen;                               // one batch's single models
 
   std::int64_t variants() const { return layers_.has_class_token() ? 2 : 1; }
-  std::size_t partner(std::size_t p, std::size_t t) const;
   double flops() const;  // of one pass, an input
   /// f − f0 of the layers of a model, seen one by one: the state's, or in a linear regime that of τ.
   void pass(const models::State& state, const at::Tensor& tau, const models::Batch& batch, Seen& seen,
