@@ -129,7 +129,8 @@ int start(int argc, char** argv) {
       "merge",
       "Merge checkpoints without data: models of any architecture, fine-tuned from one base, become one.\n"
       "They are Hugging Face folders with model.safetensors, or its parts and their index. They are read\n"
-      "block by block, so that memory does not grow with them; on the host, in one process.");
+      "block by block, so that memory does not grow with them (tsv_m, iso_c and iso_cts hold one matrix of\n"
+      "each model); on the host, in one process.");
   merge->add_option("recipe", recipe, "The recipe (TOML)")->required();
   merge->footer(
       "A recipe, whose words are mergekit's where they mean the same:\n"

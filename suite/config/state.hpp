@@ -28,7 +28,8 @@ struct State {
   bool describing = false;         // of no file, see Config::describing()
   std::vector<SectionEntry> reference;
 
-  /// The node at a dotted name; null if the file lacks it. Steps through tables only.
+  /// The node at a dotted name; null if the file lacks it. Steps through tables, and by entry_step() into
+  /// arrays.
   const toml::node* find(const std::string& name) const;
   /// "FILE:LINE", or the override that set it.
   std::string where(const std::string& name, const toml::node* node) const;

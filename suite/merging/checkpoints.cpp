@@ -13,20 +13,19 @@
 #include "kernels/weights/subtract.hpp"
 #include "suite/error.hpp"
 #include "suite/store/input_file.hpp"
+#include "suite/store/quoted.hpp"
 
 namespace taugrid::merging {
 namespace {
 
 using Info = store::MappedTensors::Info;
+using store::quoted;
 
 /// The files that the index names.
 std::set<std::string> parts_in(const std::filesystem::path& index) {
-  constexpr std::size_t most = std::size_t{64} << 20;
   const auto refuse = [&](const std::string& problem) { throw InputError(index.string() + ": " + problem); };
-  const auto text = store::InputFile::text(index);
-  if (!text || text->size() > most)
-    refuse("cannot be read, or has more than 64 MiB; expected an index of safetensors");
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  const auto json =
+      nlohmann::json::parse(store::input_text(index, "an index of safetensors"), nullptr, false);
   std::set<std::string> files;
   if (json.is_object() && json.contains("weight_map") && json["weight_map"].is_object()) {
     for (const auto& entry : json["weight_map"].items()) {
@@ -52,14 +51,14 @@ void require_same(const Weights& start, const Weights& model) {
   for (const auto& [name, info] : start.tensors()) {
     const auto found = model.tensors().find(name);
     if (found == model.tensors().end())
-      refuse("has no tensor " + name + ", which " + start.folder().string() + " has");
+      refuse("has no tensor " + quoted(name) + ", which " + start.folder().string() + " has");
     if (found->second.scalar != info.scalar || found->second.shape != info.shape)
-      refuse(fmt::format("{} is {}, and in {} it is {}", name, shown(found->second), start.folder().string(),
-                         shown(info)));
+      refuse(fmt::format("{} is {}, and in {} it is {}", quoted(name), shown(found->second),
+                         start.folder().string(), shown(info)));
   }
   for (const auto& entry : model.tensors()) {
     if (!start.tensors().contains(entry.first))
-      refuse("has a tensor " + entry.first + ", which " + start.folder().string() + " lacks");
+      refuse("has a tensor " + quoted(entry.first) + ", which " + start.folder().string() + " lacks");
   }
 }
 
@@ -81,16 +80,19 @@ Weights::Weights(std::filesystem::path folder) : folder_(std::move(folder)) {
 }
 
 void Weights::add(const std::string& file) {
-  parts_.push_back({file, store::MappedTensors(folder_ / file)});
+  parts_.push_back({file, store::MappedTensors(folder_ / file), {}});
   for (const auto& [name, info] : parts_.back().tensors.tensors()) {
     if (!tensors_.emplace(name, info).second)
-      throw InputError((folder_ / file).string() + ": has a tensor " + name + ", as another part has");
+      throw InputError((folder_ / file).string() + ": has a tensor " + quoted(name) +
+                       ", as another part has");
     part_of_[name] = parts_.size() - 1;
   }
 }
 
 at::Tensor Weights::tensor(const std::string& name) const {
-  return parts_[part_of_.at(name)].tensors.tensor(name);
+  auto& part = parts_[part_of_.at(name)];
+  if (part.latest.first != name) part.latest = {name, part.tensors.tensor(name)};
+  return part.latest.second;
 }
 
 double Weights::bytes() const {
@@ -107,7 +109,7 @@ CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::v
     if (!at::isFloatingType(info.scalar)) continue;
     if (info.scalar != at::kFloat && info.scalar != at::kHalf && info.scalar != at::kBFloat16)
       throw InputError(fmt::format("{}: {} is {}; expected float32, float16 or bfloat16",
-                                   start_.folder().string(), name, shown(info)));
+                                   start_.folder().string(), quoted(name), shown(info)));
     std::int64_t count = 1;
     for (const auto size : info.shape) count *= size;
     tensors_.push_back({name, info.shape, {length, count}});
@@ -150,8 +152,8 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
                                       start.const_data_ptr<float>(), out.mutable_data_ptr<float>(),
                                       part.count)) {
           const bool other = at::isfinite(start).all().item<bool>();
-          throw InputError((other ? models_[which[i]] : start_).folder().string() + ": " + tensor.name +
-                           " holds NaN or infinity");
+          throw InputError((other ? models_[which[i]] : start_).folder().string() + ": " +
+                           quoted(tensor.name) + " holds NaN or infinity");
         }
       }
     });
@@ -171,7 +173,8 @@ void CheckpointVectors::add_to_theta0(
     const auto merged = sum.to(start.scalar_type());
     if (!std::isfinite(merged.sum(at::kDouble).item<double>()))
       throw InputError(fmt::format("{}: the merged {} has numbers that {} cannot hold",
-                                   start_.folder().string(), tensor.name, at::toString(start.scalar_type())));
+                                   start_.folder().string(), quoted(tensor.name),
+                                   at::toString(start.scalar_type())));
     see(tensor.name, from, merged);
   });
 }

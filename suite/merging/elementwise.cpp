@@ -10,6 +10,7 @@
 // Where public implementations differ, a parameter names their choices.
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -37,9 +38,24 @@ class Elementwise final : public Method {
   Divisor divisor = Divisor::one;
   bool majority = false;  ///< an undecided place takes the sign of most others
   std::optional<double> claim = {};
+  bool mean_of_models = false;  ///< Σ w θ / Σ w, whatever θ0 is
+
+  bool needs_start() const override { return !mean_of_models; }
+
+  /// Each trimming takes two passes to find the cut, an exact one a third where the cut lies among equal
+  /// magnitudes, and a majority for minus another merge.
+  MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override {
+    return {.passes = trim.density < 1 ? 3.0 : 1.0};
+  }
 
   void check(const std::string& what, const std::vector<double>& w) const override {
-    if (divisor == Divisor::sum_of_weights && std::accumulate(w.begin(), w.end(), 0.0) == 0)
+    double all = 0, sizes = 0;
+    for (const auto weight : w) {
+      all += weight;
+      sizes += std::fabs(weight);
+    }
+    if (divisor == Divisor::sum_of_weights &&
+        (std::fabs(all) <= 1e-6 * sizes || static_cast<float>(all) == 0.0F))
       throw InputError(what + ": the weights add up to 0, and the mean divides by their sum");
     if (divisor != Divisor::voters) return;
     for (const auto weight : w) {
@@ -57,31 +73,36 @@ class Elementwise final : public Method {
     if (divisor == Divisor::vectors) each.divisor = static_cast<float>(w.size());
     if (divisor == Divisor::voters) each.divide = MergeRule::Divide::voters;
     if (claim) each.claim.assign(w.size(), static_cast<float>(*claim));
-    std::int64_t nonzero = 0;
-    if (!trim.by_tensor || trim.density == 1) return of_range(vectors, {0, vectors.length()}, each, emit);
-    for (const auto& tensor : vectors.tensors()) nonzero += of_range(vectors, tensor.range, each, emit);
-    return nonzero;
+    std::vector<Range> ranges;  // that have cuts of their own
+    if (trim.by_tensor && trim.density < 1) {
+      for (const auto& tensor : vectors.tensors())
+        if (tensor.range.count > 0) ranges.push_back(tensor.range);
+    } else {
+      ranges.push_back({0, vectors.length()});
+    }
+    std::vector<std::vector<weights::Cut>> cuts(ranges.size());
+    weights::MergeCount all;
+    for (std::size_t r = 0; r < ranges.size(); ++r) {
+      if (trim.density < 1) {
+        for (std::size_t t = 0; t < vectors.count(); ++t) cuts[r].push_back(cut_of(vectors, t, ranges[r]));
+      }
+      each.cut = cuts[r];
+      pass(vectors, ranges[r], each, emit, all);
+    }
+    // The majority is that of the whole vector, whatever a share is of.
+    if (!majority || all.undecided == 0 || all.balance > 0) return all.nonzero;
+    each.vote = MergeRule::Vote::negative;
+    all = {};
+    for (std::size_t r = 0; r < ranges.size(); ++r) {
+      each.cut = cuts[r];
+      pass(vectors, ranges[r], each, emit, all);
+    }
+    return all.nonzero;
   }
 
  private:
-  std::int64_t of_range(const TaskVectors& vectors, Range range, MergeRule& each, const Emit& emit) const {
-    if (range.count == 0) return 0;
-    each.cut.clear();
-    if (trim.density < 1) {
-      for (std::size_t t = 0; t < vectors.count(); ++t) each.cut.push_back(cut_of(vectors, t, range));
-    }
-    auto found = pass(vectors, range, each, emit);
-    if (majority && found.undecided > 0 && found.balance <= 0) {
-      each.vote = MergeRule::Vote::negative;
-      found = pass(vectors, range, each, emit);
-      each.vote = rule.vote;
-    }
-    return found.nonzero;
-  }
-
-  static weights::MergeCount pass(const TaskVectors& vectors, Range range, const MergeRule& each,
-                                  const Emit& emit) {
-    weights::MergeCount all;
+  static void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const Emit& emit,
+                   weights::MergeCount& all) {
     at::Tensor memory;
     vectors.visit(vectors.all(), range, 1, [&](std::int64_t begin, std::span<const at::Tensor> tau) {
       const auto n = tau.front().numel();
@@ -93,7 +114,6 @@ class Elementwise final : public Method {
       all.balance += found.balance;
       emit(begin, out);
     });
-    return all;
   }
 
   /// Calls see(begin, stretch) for vector t as it is after dropping.
@@ -193,10 +213,10 @@ void read_claims(Elementwise& method, config::Section& parameters) {
 
 }  // namespace
 
-std::unique_ptr<const Method> make_linear(config::Section parameters) {
+std::unique_ptr<const Method> make_linear(config::Section) {
   auto method = std::make_unique<Elementwise>();
-  if (parameters.flag("normalize", "Whether the sum is divided by the weights' sum", true))
-    method->divisor = Divisor::sum_of_weights;
+  method->divisor = Divisor::sum_of_weights;
+  method->mean_of_models = true;
   return method;
 }
 

@@ -1,19 +1,18 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Methods on the singular vectors of each tensor with two dimensions, Δ_t = w_t·τ_t [m,n]; embeddings and
-// stacked projections count as matrices. All other tensors, and those named in `exclude`, are averaged: Σ Δ_t
-// / T.
+// Methods on the singular vectors of each tensor with two dimensions, Δ_t = w_t·τ_t [m,n], r = min(m,n);
+// embeddings and stacked projections count as matrices. All other tensors, and those named in `exclude`, are
+// averaged: Σ Δ_t / T.
 //
-//   tsv_m    of each task the leading ⌊min(m,n)/T⌋ triples; Û and V̂ the polar factors of the concatenated
-//   singular
+//   tsv_m    the leading ⌊r/T⌋ triples of each task; Û and V̂ the polar factors of the concatenated singular
 //            vectors: Δ = Û Σ V̂ᵀ (Gargiulo et al. 2025, algorithm 1)
 //   iso_c    Σ Δ_t = U Σ Vᵀ, Δ = σ̄ U Vᵀ, σ̄ the mean singular value (Marczak et al. 2025, algorithm 1)
-//   iso_cts  the leading k triples of Σ Δ_t, and of each (I − U_k U_kᵀ) Δ_t the leading (r − k)/T, r =
-//   min(m,n);
+//   iso_cts  the leading k triples of Σ Δ_t, and the leading (r − k)/T of each (I − U_k U_kᵀ) Δ_t,
 //            concatenated, made orthogonal by their polar factors, with the mean of their singular values
 //            (algorithm 2)
 //
-// Factors are computed in double.
+// Factors are computed in double, of one Δ_t after another: beside the float vectors' own matrices, two or
+// three matrices in double are held, whatever T is.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -26,6 +25,12 @@ namespace taugrid::merging {
 namespace {
 
 using Matrices = std::vector<at::Tensor>;
+
+/// The tasks' matrices, made in double when they are asked for.
+struct Deltas {
+  std::size_t count;
+  std::function<at::Tensor(std::size_t t)> at;
+};
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> thin_svd(const at::Tensor& matrix) {
   return at::linalg_svd(matrix, /*full_matrices=*/false);
@@ -42,19 +47,20 @@ at::Tensor orthogonalised(const Matrices& u, const at::Tensor& s, const Matrices
   return at::mm(polar_factor(at::cat(u, 1)) * s, polar_factor(at::cat(vh, 0)));
 }
 
-at::Tensor sum_of(const Matrices& deltas) {
-  auto sum = deltas.front().clone();
-  for (std::size_t t = 1; t < deltas.size(); ++t) sum.add_(deltas[t]);
+at::Tensor sum_of(const Deltas& deltas) {
+  auto sum = deltas.at(0);
+  for (std::size_t t = 1; t < deltas.count; ++t) sum.add_(deltas.at(t));
   return sum;
 }
 
-at::Tensor tsv_m(const Matrices& deltas) {
-  const auto least = std::min(deltas.front().size(0), deltas.front().size(1));
-  const auto rank = least / static_cast<std::int64_t>(deltas.size());
+at::Tensor tsv_m(const Deltas& deltas) {
+  auto delta = deltas.at(0);
+  const auto rank = std::min(delta.size(0), delta.size(1)) / static_cast<std::int64_t>(deltas.count);
   // Published code leaves nothing of matrices with fewer singular vectors than tasks.
-  if (rank == 0) return at::zeros_like(deltas.front());
+  if (rank == 0) return at::zeros_like(delta);
   Matrices u, s, vh;
-  for (const auto& delta : deltas) {
+  for (std::size_t t = 0; t < deltas.count; ++t) {
+    if (t > 0) delta = deltas.at(t);
     const auto [left, values, right] = thin_svd(delta);
     u.push_back(left.narrow(1, 0, rank).clone());
     s.push_back(values.narrow(0, 0, rank).clone());
@@ -63,24 +69,23 @@ at::Tensor tsv_m(const Matrices& deltas) {
   return orthogonalised(u, at::cat(s), vh);
 }
 
-at::Tensor iso_c(const Matrices& deltas) {
+at::Tensor iso_c(const Deltas& deltas) {
   const auto [u, s, vh] = thin_svd(sum_of(deltas));
   return at::mm(u, vh) * s.mean();
 }
 
-at::Tensor iso_cts(const Matrices& deltas, double common) {
-  const auto r = std::min(deltas.front().size(0), deltas.front().size(1));
-  const auto tasks = static_cast<std::int64_t>(deltas.size());
+at::Tensor iso_cts(const Deltas& deltas, double common) {
+  const auto [all_u, all_s, all_vh] = thin_svd(sum_of(deltas));
+  const auto r = all_s.size(0), tasks = static_cast<std::int64_t>(deltas.count);
   const auto specific = static_cast<double>(r - static_cast<std::int64_t>(static_cast<double>(r) * common));
   // nearbyint: half to even, as Python's round. Never more than there are.
   const auto each =
       std::min(static_cast<std::int64_t>(std::nearbyint(specific / static_cast<double>(tasks))), r / tasks);
   const auto k = r - each * tasks;
-  const auto [all_u, all_s, all_vh] = thin_svd(sum_of(deltas));
   const auto common_u = all_u.narrow(1, 0, k);
   Matrices u, s, vh;
-  for (const auto& delta : deltas) {
-    if (each == 0) break;
+  for (std::size_t t = 0; t < deltas.count && each > 0; ++t) {
+    const auto delta = deltas.at(t);
     const auto [left, values, right] = thin_svd(delta - at::mm(common_u, at::mm(common_u.t(), delta)));
     u.push_back(left.narrow(1, 0, each).clone());
     s.push_back(values.narrow(0, 0, each).clone());
@@ -95,9 +100,24 @@ at::Tensor iso_cts(const Matrices& deltas, double common) {
 
 class OnMatrices final : public Method {
  public:
-  using Formula = std::function<at::Tensor(const Matrices&)>;
-  OnMatrices(std::vector<std::string> exclude, Formula formula)
-      : exclude_(std::move(exclude)), formula_(std::move(formula)) {}
+  using Formula = std::function<at::Tensor(const Deltas&)>;
+  /// `each_factored`: whether every task's matrix is, beside the sum or the result.
+  OnMatrices(std::vector<std::string> exclude, Formula formula, bool each_factored)
+      : exclude_(std::move(exclude)), formula_(std::move(formula)), each_factored_(each_factored) {}
+
+  /// A thin SVD with both factors takes 6mn² + 20n³ flops of m ≥ n (Golub and Van Loan, table 8.6.1).
+  MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const override {
+    const double svds = each_factored_ ? static_cast<double>(count) + 2 : 1;
+    MergeWork work;
+    for (const auto& tensor : tensors) {
+      if (!is_matrix(tensor)) continue;
+      const auto m = static_cast<double>(std::max(tensor.shape[0], tensor.shape[1])),
+                 n = static_cast<double>(std::min(tensor.shape[0], tensor.shape[1]));
+      work.flops += svds * (6 * m * n * n + 20 * n * n * n);
+      work.bytes = std::max(work.bytes, 8 * 5 * m * n);
+    }
+    return work;
+  }
 
  protected:
   std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w,
@@ -124,9 +144,8 @@ class OnMatrices final : public Method {
 
   at::Tensor of_matrix(const NamedTensor& tensor, std::span<const at::Tensor> tau,
                        const std::vector<double>& w) const {
-    Matrices deltas;
-    for (std::size_t t = 0; t < tau.size(); ++t)
-      deltas.push_back(tau[t].view(tensor.shape).to(at::kDouble) * w[t]);
+    const Deltas deltas = {
+        tau.size(), [&](std::size_t t) { return tau[t].view(tensor.shape).to(at::kDouble).mul_(w[t]); }};
     return formula_(deltas).to(at::kFloat).contiguous().view({-1});
   }
 
@@ -138,6 +157,7 @@ class OnMatrices final : public Method {
 
   std::vector<std::string> exclude_;
   Formula formula_;
+  bool each_factored_;
 };
 
 std::vector<std::string> read_exclude(config::Section& parameters) {
@@ -150,19 +170,19 @@ std::vector<std::string> read_exclude(config::Section& parameters) {
 }  // namespace
 
 std::unique_ptr<const Method> make_tsv_m(config::Section parameters) {
-  return std::make_unique<OnMatrices>(read_exclude(parameters), tsv_m);
+  return std::make_unique<OnMatrices>(read_exclude(parameters), tsv_m, true);
 }
 
 std::unique_ptr<const Method> make_iso_c(config::Section parameters) {
-  return std::make_unique<OnMatrices>(read_exclude(parameters), iso_c);
+  return std::make_unique<OnMatrices>(read_exclude(parameters), iso_c, false);
 }
 
 std::unique_ptr<const Method> make_iso_cts(config::Section parameters) {
   auto exclude = read_exclude(parameters);
   const auto common =
       parameters.real("common_space", "The common space's share of the singular vectors", 0.8, {0, 1});
-  return std::make_unique<OnMatrices>(std::move(exclude),
-                                      [common](const Matrices& deltas) { return iso_cts(deltas, common); });
+  return std::make_unique<OnMatrices>(
+      std::move(exclude), [common](const Deltas& deltas) { return iso_cts(deltas, common); }, true);
 }
 
 }  // namespace taugrid::merging

@@ -14,6 +14,13 @@
 
 namespace taugrid::merging {
 
+/// What a merge takes, about.
+struct MergeWork {
+  double passes = 1;  ///< over all vectors
+  double flops = 0;   ///< of factorisations
+  double bytes = 0;   ///< beside the vectors and τ
+};
+
 struct Merged {
   double density = 0;  ///< share of numbers of τ that are not zero
   double passes = 0;   ///< over all vectors
@@ -26,6 +33,13 @@ class Method {
   virtual void check(const std::string& what, const std::vector<double>& weights) const {
     static_cast<void>(what);
     static_cast<void>(weights);
+  }
+  /// Whether the merged model depends on which θ0 the vectors are taken from.
+  virtual bool needs_start() const { return true; }
+  virtual MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const {
+    static_cast<void>(tensors);
+    static_cast<void>(count);
+    return {};
   }
   /// Numbers begin … of τ. Every number comes, some of them a second time: the latest counts.
   using Emit = std::function<void(std::int64_t begin, const at::Tensor& tau)>;

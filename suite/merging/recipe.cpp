@@ -12,6 +12,7 @@
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/checkpoints.hpp"
+#include "suite/store/input_file.hpp"
 #include "suite/store/mapped_file.hpp"
 #include "suite/store/safetensors_writer.hpp"
 
@@ -55,6 +56,7 @@ Recipe read(config::Config& config) {
                 "configuration; linear and slerp do without",
                 {});
   recipe.out = root.required_path("out", "The folder to be written; there must be none as yet");
+  if (!recipe.out.has_filename()) recipe.out = recipe.out.parent_path();  // it ended in a slash
   for (auto& model : tables(root, "models", of_models)) {
     recipe.models.push_back(
         model.required_path("model",
@@ -79,17 +81,34 @@ bool is_copied(const fs::path& file) {
          !name.ends_with(".index.json") && name != "README.md" && name != "merge.toml";
 }
 
+/// Flushed to the disk, as all of a folder that appears whole.
+void carry_over(const fs::path& from, const fs::path& to) {
+  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
+  try {
+    const store::InputFile file(from);
+    store::write_atomically(to, [&](store::AtomicFile& out) {
+      for (std::uint64_t at = 0; at < file.size(); at += piece) out.write(file.read(at, piece));
+    });
+  } catch (const store::ReadFailure& failure) {
+    throw InputError(failure.what());
+  }
+}
+
+/// Configuration, tokenizer, and what sub-folders hold of them, such as a sentence model's pooling.
 void copy_others(const Weights& base, const fs::path& to) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(base.folder())) {
-    if (!entry.is_regular_file(error) || !is_copied(entry.path())) continue;
-    fs::copy_file(entry.path(), to / entry.path().filename(), error);
-    if (error) throw InputError(entry.path().string() + ": cannot be copied: " + error.message());
+  const auto hidden = [](const fs::path& path) { return path.filename().string().starts_with("."); };
+  for (fs::recursive_directory_iterator at(base.folder(), error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->is_directory() && hidden(at->path())) at.disable_recursion_pending();
+    if (!at->is_regular_file() || hidden(at->path()) || !is_copied(at->path())) continue;
+    const auto place = to / fs::relative(at->path(), base.folder());
+    store::create_folders(place.parent_path());
+    carry_over(at->path(), place);
   }
-  if (!base.in_parts()) return;
+  if (error) throw InputError(base.folder().string() + ": cannot be listed: " + error.message());
   const auto index = "model.safetensors.index.json";
-  fs::copy_file(base.folder() / index, to / index, error);
-  if (error) throw InputError((base.folder() / index).string() + ": cannot be copied: " + error.message());
+  if (base.in_parts()) carry_over(base.folder() / index, to / index);
 }
 
 void require_free(const Recipe& recipe) {
@@ -145,8 +164,9 @@ Recipe Recipe::read(const fs::path& path) {
   config.finish();
   recipe.method->check(path.string() + ": models", recipe.weights);
   if (recipe.base.empty()) {
-    if (recipe.method_name != "linear" && recipe.method_name != "slerp")
-      root.refuse("base_model", "missing; expected the folder of θ0, which " + recipe.method_name + " needs");
+    if (recipe.method->needs_start() || recipe.lambda != 1)
+      root.refuse("base_model", fmt::format("missing; expected the folder of θ0, which {}{} needs",
+                                            recipe.method_name, recipe.lambda != 1 ? " with lambda" : ""));
     recipe.base = recipe.models.front();  // its vector is zero, and the others' are taken from it
   }
   recipe.resolved = config.resolved();

@@ -29,6 +29,8 @@ class Slerp final : public Method {
       throw InputError(what + ": slerp interpolates two models, and there are " + std::to_string(w.size()));
     if (w[0] != 1 || w[1] != 1) throw InputError(what + ": slerp takes t in place of weights; expected none");
   }
+  bool needs_start() const override { return !of_models_; }
+  MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override { return {.passes = 2}; }
 
  protected:
   std::int64_t run(const TaskVectors& vectors, const std::vector<double>&, const Emit& emit) const override {

@@ -4,7 +4,6 @@
 
 #include <ATen/ATen.h>
 
-#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -12,20 +11,13 @@
 #include "suite/hash.hpp"
 #include "suite/models/registry.hpp"
 #include "suite/store/atomic_file.hpp"
+#include "suite/store/input_file.hpp"
 #include "suite/store/safetensors.hpp"
 
 namespace taugrid::models {
 namespace {
 
 using autodiff::Layout;
-
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw InputError(path.string() + ": cannot be read; expected a Hugging Face checkpoint folder");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 std::string shape_text(at::IntArrayRef shape) {
   std::ostringstream out;
@@ -89,7 +81,8 @@ void add_views(const Layout& layout, const at::Tensor& flat, store::TensorFile& 
 Checkpoint read_architecture(const std::filesystem::path& folder) {
   const auto config = folder / "config.json";
   Checkpoint checkpoint;
-  checkpoint.encoder = make_encoder(read_text(config), config.string(), folder);
+  checkpoint.encoder =
+      make_encoder(store::input_text(config, "a Hugging Face checkpoint folder"), config.string(), folder);
   return checkpoint;
 }
 

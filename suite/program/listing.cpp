@@ -57,8 +57,8 @@ void Listing::print_work(const std::vector<double>& seconds) const {
     return seconds.empty() ? rows[a].flops > rows[b].flops : rows[a].seconds > rows[b].seconds;
   });
   fmt::print("work: {} units, about {:.3g} Tflop in all\n", units.size(), all / 1e12);
-  fmt::print("  {:<32} {:>6} {:>12} {:>8} {:>14}", "kind", "units", "Tflop", "share", "Tflop a unit");
-  fmt::print("{}", seconds.empty() ? "\n" : fmt::format(" {:>10} {:>10}\n", "seconds", "s a unit"));
+  fmt::print("  {:<32} {:>6} {:>12} {:>8} {:>14}", "kind", "units", "Tflop", "share", "most Tflop");
+  fmt::print("{}", seconds.empty() ? "\n" : fmt::format(" {:>10} {:>10}\n", "seconds", "longest s"));
   for (const auto& kind : order) {
     const auto& row = rows[kind];
     fmt::print("  {:<32} {:>6} {:>12.3g} {:>6.1f} % {:>14.3g}", kind, row.units, row.flops / 1e12,

@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "suite/error.hpp"
+
 namespace taugrid::store {
 namespace {
 
@@ -81,6 +83,24 @@ std::optional<std::string> InputFile::text(const std::filesystem::path& path) {
     if (failure.error() == ENOENT) return std::nullopt;
     throw;
   }
+}
+
+std::string input_text(const std::filesystem::path& path, const std::string& expected) {
+  constexpr std::uintmax_t most = std::uintmax_t{64} << 20;
+  const auto refuse = [&](const std::string& problem) {
+    throw InputError(path.string() + ": " + problem + "; expected " + expected);
+  };
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    refuse("cannot be read: " + (error ? error.message() : "is no file"));
+  if (std::filesystem::file_size(path, error) > most) refuse("has more than 64 MiB");
+  try {
+    if (const auto text = InputFile::text(path)) return *text;
+  } catch (const ReadFailure& failure) {
+    refuse(failure.what());
+  }
+  refuse("cannot be read: it is gone");
+  return {};
 }
 
 bool is_there(const std::filesystem::path& path) {

@@ -50,6 +50,9 @@ class InputFile {
   int descriptor_ = -1;
 };
 
+/// The text of an input that is there, of at most 64 MiB. Throws InputError, which says what was `expected`.
+std::string input_text(const std::filesystem::path& path, const std::string& expected);
+
 /// Whether there is a file. Throws ReadFailure where that cannot be told.
 bool is_there(const std::filesystem::path& path);
 

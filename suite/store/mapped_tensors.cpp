@@ -9,6 +9,7 @@
 
 #include "suite/error.hpp"
 #include "suite/store/mapped_file.hpp"
+#include "suite/store/quoted.hpp"
 #include "suite/store/safetensors_header.hpp"
 
 namespace taugrid::store {
@@ -26,7 +27,7 @@ MappedTensors::MappedTensors(const std::filesystem::path& path) : path_(path) {
 
 at::Tensor MappedTensors::tensor(const std::string& name) const {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end()) throw InputError(path_.string() + ": has no tensor " + detail::quoted(name));
+  if (found == tensors_.end()) throw InputError(path_.string() + ": has no tensor " + quoted(name));
   const auto& [scalar, shape] = found->second;
   const auto* at = bytes_.get() + begin_.at(name);
   const auto width = c10::elementSize(scalar);

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "suite/error.hpp"
+#include "suite/store/quoted.hpp"
 #include "suite/store/safetensors_header.hpp"
 #include "suite/store/safetensors_writer.hpp"
 
 namespace taugrid::store {
 
-using detail::quoted;
 using detail::TensorEntry;
 
 namespace {

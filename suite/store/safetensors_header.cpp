@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "suite/error.hpp"
+#include "suite/store/quoted.hpp"
 
 namespace taugrid::store::detail {
 namespace {
@@ -235,11 +236,6 @@ std::optional<std::string_view> safetensors_type(at::ScalarType scalar) {
     if (type.scalar == scalar) return type.name;
   }
   return std::nullopt;
-}
-
-std::string quoted(const std::string& text) {
-  const std::string shown = Json(text.substr(0, 100)).dump(-1, ' ', true, Json::error_handler_t::replace);
-  return text.size() > 100 ? shown + "…" : shown;
 }
 
 }  // namespace taugrid::store::detail

@@ -35,7 +35,4 @@ SafetensorsHeader read_safetensors_header(const std::filesystem::path& path, std
 /// "F32"; nothing for a type that the format lacks.
 std::optional<std::string_view> safetensors_type(at::ScalarType scalar);
 
-/// A name from a file, kept short and on one line.
-std::string quoted(const std::string& text);
-
 }  // namespace taugrid::store::detail

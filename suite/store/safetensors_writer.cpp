@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "suite/error.hpp"
+#include "suite/store/quoted.hpp"
 #include "suite/store/safetensors_header.hpp"
 
 namespace taugrid::store {
@@ -23,7 +24,7 @@ namespace {
 void require_known(const std::filesystem::path& path, const SafetensorsWriter::Contents& contents) {
   for (const auto& [name, info] : contents) {
     if (!detail::safetensors_type(info.scalar) || name == "__metadata__")
-      throw InputError("cannot write " + path.string() + ": tensor " + detail::quoted(name) +
+      throw InputError("cannot write " + path.string() + ": tensor " + quoted(name) +
                        " has a name or type that safetensors lacks");
   }
 }

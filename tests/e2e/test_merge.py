@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import launch
-import merge_oracle as oracle
 import numpy as np
 import pytest
 import torch
@@ -18,6 +17,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import load_file as load_torch
 from safetensors.torch import save_file as save_torch
+from taugrid_analysis.recompute import methods as oracle
 
 PROJECT = Path(__file__).parents[2]
 SHAPES = {"layer.weight": (24, 20), "layer.bias": (24,), "conv": (3, 2, 3, 3), "embedding": (30, 12), "scale": (),
@@ -167,6 +167,23 @@ def test_ties_with_a_negative_majority_and_one_without(tmp_path: Path) -> None:
         assert found.tolist() == [-1, -1, last, -2]
 
 
+def test_a_sum_of_those_that_agree_takes_weights_of_either_sign(pair: Models) -> None:
+    w = [1.0, -1.0]
+    found = pair.merged("ties", 'merge = "sum", density = 1.0', w)
+    close(found, oracle.ties(pair.vectors(), np.array(w), 1.0, merge="sum"))
+
+
+def test_the_majority_is_the_whole_vectors_whatever_a_share_is_of(pair: Models) -> None:
+    tau = pair.vectors()
+    kept = np.zeros_like(tau)
+    for where in oracle.parts(tau[0], pair.tau[0]):
+        if where.stop > where.start:
+            kept[:, where] = [oracle.trimmed(t[where], 0.5, "exact") for t in tau]
+    for sign in (1.0, -1.0):  # one of the two has the other majority
+        found = pair.merged("ties", 'density = 0.5, scope = "tensor", cut = "exact", merge = "sum"', [sign, sign])
+        close(found, oracle.elected(kept, np.array([sign, sign]), "sum", "majority"))
+
+
 def test_top_k(four: Models) -> None:
     tau = four.vectors()
     kept = np.stack([oracle.trimmed(t, 0.05, "at_least") for t in tau])
@@ -279,6 +296,21 @@ def test_the_folder(four: Models) -> None:
     assert np.array_equal(first, four.merged("ties", "lambda = 0.4", W))
 
 
+def test_what_stands_in_sub_folders_comes_along(tmp_path: Path) -> None:
+    models = Models(tmp_path / "models", 2)
+    pooling, hidden = models.folder / "base" / "1_Pooling", models.folder / "base" / ".cache"
+    for folder in (pooling, hidden):
+        folder.mkdir()
+        (folder / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    (pooling / "pytorch_model.bin").write_bytes(b"old")
+    done = call(models.recipe("linear", out='"deep/out/"'))  # with a slash, as shells complete names
+    assert done.returncode == 0, done.stderr
+    out = models.folder / "deep" / "out"
+    found = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+    assert found == ["1_Pooling/config.json", "config.json", "merge.toml", "model.safetensors", "vocab.txt"]
+    assert (out / "1_Pooling" / "config.json").read_bytes() == (pooling / "config.json").read_bytes()
+
+
 def test_more_than_nine_models_keep_their_order(many: Models) -> None:
     many.merged("task_arithmetic", "", [float(t) / 64 for t in range(70)])
     made = tomllib.loads((many.folder / "out" / "merge.toml").read_text())
@@ -347,6 +379,9 @@ def refused(done: subprocess.CompletedProcess[str], folder: Path, *expected: str
     ({"method": "ties", "base_model": ""}, ["base_model", "ties"]),
     ({"method": "ties", "weights": [1, 1, -1, 1]}, ["weights above 0"]),
     ({"method": "linear", "weights": [1, -1, 1, -1]}, ["add up to 0"]),
+    ({"method": "linear", "weights": [0.1, 0.2, -0.2, -0.1]}, ["add up to 0"]),  # but for rounding
+    ({"method": "linear", "base_model": "", "parameters": "lambda = 0.5"}, ["base_model", "linear with lambda"]),
+    ({"method": "linear", "parameters": "normalize = false"}, ["unknown key parameters.normalize"]),
     ({"method": "slerp"}, ["slerp", "two models", "4"]),
     ({"method": "ties", "out": '"m2"'}, ["m2", "input of this merge"]),
     ({"method": "ties", "out": '"full"'}, ["full", "there already"]),
@@ -377,8 +412,8 @@ def spoil(folder: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(("how", "expected"), [
-    ("shape", ["m1", "base", "layer.bias is Float [23]", "Float [24]"]), ("dtype", ["m1", "base", "Half", "Float"]),
-    ("missing", ["m1", "base", "no tensor layer.bias"]), ("more", ["m1", "base", "has a tensor more"]),
+    ("shape", ["m1", "base", '"layer.bias" is Float [23]', "Float [24]"]), ("dtype", ["m1", "base", "Half", "Float"]),
+    ("missing", ["m1", "base", 'no tensor "layer.bias"']), ("more", ["m1", "base", 'has a tensor "more"']),
     ("nan", ["m1", "layer.bias", "NaN"])])
 def test_models_that_do_not_fit(tmp_path: Path, how: str, expected: list[str]) -> None:
     models = Models(tmp_path / "models", 2)
@@ -401,6 +436,18 @@ def test_an_index_that_leads_elsewhere(tmp_path: Path) -> None:
     index = {"weight_map": {"layer.bias": "../../model.safetensors"}}
     (models.folder / "m0" / "model.safetensors.index.json").write_text(json.dumps(index))
     refused(call(models.recipe("linear")), models.folder, "index.json", "names a part")
+
+
+def test_an_index_that_is_a_folder(tmp_path: Path) -> None:
+    models = Models(tmp_path / "models", 2)
+    (models.folder / "m0" / "model.safetensors").unlink()
+    (models.folder / "m0" / "model.safetensors.index.json").mkdir()
+    refused(call(models.recipe("linear")), models.folder, "m0", "index.json", "is no file")
+
+
+def test_slerp_of_vectors_needs_their_base(pair: Models) -> None:
+    shutil.rmtree(pair.folder / "out", ignore_errors=True)
+    refused(call(pair.recipe("slerp", 'of = "vectors"', base_model="")), pair.folder, "base_model", "slerp")
 
 
 def test_the_document_is_what_the_program_prints() -> None:

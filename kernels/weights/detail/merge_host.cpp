@@ -121,7 +121,7 @@ void elect(const Rule& rule, const Sums& sums, int n, float* out, Count& count) 
     const float weights = sign > 0.0F ? for_positive : for_negative;
     const float by = by_voters ? weights : divisor;
     const float divided = sum / (by != 0.0F ? by : 1.0F);
-    out[i] = (sign != 0.0F) & (weights != 0.0F) ? divided : 0.0F;
+    out[i] = sign != 0.0F ? divided : 0.0F;
   }
   count.undecided += undecided;
   count.balance += balance;

@@ -9,11 +9,11 @@
 
 namespace taugrid::weights::detail {
 
-/// histogram[bits >> 20] += 1 over the magnitudes' 31 bits: 2048 bins.
+/// Counts magnitudes by the leading 11 of their 31 bits: 2048 bins.
 void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram);
-/// Of the magnitudes whose leading bits are `bin`: histogram[low 20 bits] += 1.
+/// Counts the magnitudes whose leading bits are `bin` by their low 20 bits.
 void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram);
-/// Of these the low 20 bits, appended.
+/// Appends the low 20 bits of these magnitudes.
 void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low);
 
 /// DARE's draw for one vector: which of its numbers stay, and times what.

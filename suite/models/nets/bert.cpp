@@ -172,8 +172,8 @@ bool is_mean_pooled(const nlohmann::json& json, const Keys& keys) {
 /// tokens.
 Files read_modules(const std::filesystem::path& folder, Config& config) {
   const auto path = folder / "modules.json";
-  const auto text = folder.empty() ? "" : store::InputFile::text(path).value_or("");
-  if (text.empty()) return {};
+  if (folder.empty() || !store::is_there(path)) return {};
+  const auto text = store::input_text(path, "a sentence-transformers model's list of modules");
   Files files = {{"modules.json", text}};
   const auto modules = nlohmann::json::parse(text, nullptr, false);
   const Keys top(modules, path.string());
@@ -192,7 +192,7 @@ Files read_modules(const std::filesystem::path& folder, Config& config) {
       keys.refuse("path is '" + place + "'; expected a folder's plain name");
     const auto name = place + "/config.json";
     const auto pooling = nlohmann::json::parse(
-        files[name] = store::InputFile::text(folder / name).value_or(""), nullptr, false);
+        files[name] = store::input_text(folder / name, "what modules.json asks for"), nullptr, false);
     const Keys of_pooling(pooling, (folder / name).string());
     if (!pooling.is_object()) of_pooling.refuse("is not a JSON object; modules.json asks for it");
     config.mean_pooled = is_mean_pooled(pooling, of_pooling);

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merging methods from their formulas, in NumPy on whole vectors: selection by sorting, sums in double."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 import numpy as np
 
-Array = np.ndarray
+from taugrid_analysis.records import Array
+
 Tensors = dict[str, Array]
 
 
@@ -105,4 +108,5 @@ def iso_cts(deltas: list[Array], common: float) -> Array:
         all_s.append(s_t[:each])
         all_vh.append(vh_t[:each])
     values = np.concatenate([*all_s, s[:k]])
-    return values.mean() * polar(np.concatenate([*all_u, u[:, :k]], 1)) @ polar(np.concatenate([*all_vh, vh[:k]], 0))
+    left, right = np.concatenate([*all_u, u[:, :k]], 1), np.concatenate([*all_vh, vh[:k]], 0)
+    return np.asarray(values.mean() * polar(left) @ polar(right))
