@@ -94,7 +94,11 @@ class Averages final : public Experiment {
     const auto n = study_.tasks.sample_size(t, Split::test, points());
     for (const auto& set : sets_) {
       if (!holds(set, t)) continue;
-      tally.edited(name, set, t, Split::test, points(), 1);
+      if (set.size() == study_.tasks.size()) {
+        tally.edited_sum(name, t, Split::test, points(), 1);
+      } else {
+        tally.edited(name, set, t, Split::test, points(), 1);
+      }
       tally.logits(t, n, 2);
     }
     const auto outputs = n * study_.tasks.readout(t).width(study_.model.encoder());
@@ -114,9 +118,12 @@ class Averages final : public Experiment {
                             schedule::UnitContext& context) const {
     const at::NoGradGuard no_grad;
     const EditedOutputs model(study_, folder, name, context.group);
-    const auto labels = study_.sample(name, t, Split::test, points()).labels;
+    const auto sample = study_.sample(name, t, Split::test, points());
+    const auto& labels = sample.labels;
     const auto& readout = study_.tasks.readout(t);
     const auto at_weights = [&](const Set& set, double weight) {
+      if (!regime(name).linear)  // block by block: the vectors of all tasks need not fit into memory
+        return study_.evaluation.output(context.group, study_.edits.sum(name, set, weight), t, sample.points);
       at::Tensor output;
       model.each(set, at::full({1, static_cast<std::int64_t>(set.size())}, weight, at::kDouble), t,
                  Split::test, points(), [&](std::int64_t, const at::Tensor& z) { output = z; });
@@ -164,8 +171,10 @@ std::unique_ptr<Experiment> make_averages(config::Config& config, const Study& s
       "averages", "Averages of weights against ensembles of logits and of features, over sets of tasks");
   if (!section) return nullptr;
   require_vectors(study, "averages");
-  const auto most = section->integer(
-      "sets", "Pairs of tasks at most, and triples at most, drawn by seed; and all tasks", 128, {1, 1e5});
+  const auto most = section->integer("sets",
+                                     "At most so many pairs of tasks, and so many triples, drawn by seed; "
+                                     "the set of all tasks comes besides",
+                                     128, {1, 1e5});
   const auto tasks = study.tasks.size();
   std::vector<Set> chosen;
   std::set<std::size_t> sizes = {2, 3, tasks};

@@ -71,17 +71,21 @@ class Barrier final : public Experiment {
     tally.vectors(name, {i, j});
     for (const auto t : {i, j}) {
       const auto n = study_.tasks.sample_size(t, Split::train, points_);
-      tally.sample(t, Split::train, n).logits(t, n, 2 + a);
+      tally.sample(t, Split::train, n, std::max(chunk_, study_.settings.evaluation_batch))
+          .logits(t, n, 2 + a);
       if (linear) {
         tally.forward(t, n).tangent(t, n, 2);
         continue;
       }
       tally.forward(t, n, 2 + a);
-      tally.hessian(false, n, chunk_, 2, 3,
-                    [this, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
-                      return rehearse(t, inputs);
-                    });
+      for (int state = 0; state < 2; ++state)  // θ0, and the middle: a graph each
+        tally.hessian(false, n, chunk_, 1, 3,
+                      [this, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
+                        return rehearse(t, inputs);
+                      });
     }
+    const auto held = linear ? 0 : std::min(2 + a, study_.edits.at_once());
+    tally.holds(4 * static_cast<double>(held * study_.model.layout().size()));
     return tally.stores(a + 5).publishes(a + 5 + 2 * points_);
   }
 
@@ -171,16 +175,15 @@ class Barrier final : public Experiment {
     return file;
   }
 
-  /// The graph and two products, as those of every Hessian.
+  /// The graph and a product.
   schedule::Rehearsal rehearse(std::size_t t, std::int64_t n) const {
     const auto term = training::random_term(study_, n);
     return {[this, t, term, n] {
               const study::FullProducts full;
-              const auto apply = hessian(study_, study_.model.start(), term.batch,
-                                         {study_.tasks.readout(t), term.labels, n});
-              apply(apply(study_.model.theta0()));
+              hessian(study_, study_.model.start(), term.batch,
+                      {study_.tasks.readout(t), term.labels, n})(study_.model.theta0());
             },
-            15 * static_cast<double>(n) * study_.model.cost().forward()};
+            9 * static_cast<double>(n) * study_.model.cost().forward()};
   }
 
   std::vector<double> alpha_;

@@ -7,8 +7,8 @@
 // them, so that there the error is rounding alone.
 //
 // A unit layer_products/R/TASK is one task's points with all its pairs, so that a single model's features are
-// computed once a task: T² + 2PA passes of fine-tuned and mixed models over a task's points, and one of θ0 a
-// task. A unit linearity/R/PAIR makes the statistics of both tasks' points.
+// computed once a task: T + 2P + 2PA passes of fine-tuned and mixed models over a task's points (of all pairs
+// T² + 2PA), and one of θ0 a task. A unit linearity/R/PAIR makes the statistics of both tasks' points.
 //
 // /linearity/R/cosine, coefficient, baseline; centred_cosine, …: of differences from θ0's features; error
 // [P,L,A,S]: mean, standard deviation, quartiles; the baselines do not depend on α, and stand for every α all

@@ -35,11 +35,16 @@ class Merging final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       for (const auto& chosen : methods_) {
         const auto length = study_.model.layout().size();
-        // Each vector is read once a pass: at most three.
         auto merge = Tally(study_).visit(name, study_.tasks.all()).stores(length + 2, 4);
-        units.push_back(unit(key::merging(chosen.name, name), merge,
-                             study_.vectors.needs(name, study_.tasks.all()),
-                             [this, &chosen, name](schedule::UnitContext&) { return merged(chosen, name); }));
+        const merging::StudyVectors vectors(study_, name, study_.tasks.all());
+        const auto work = chosen.method->work(vectors.tensors(), vectors.count());
+        merge.computes(work.flops).holds(4.0 * static_cast<double>(length) + work.bytes);
+        if (vectors.count() > study_.vectors.kept())  // each pass reads again
+          merge.reads((work.passes - 1) * 4.0 * static_cast<double>(vectors.count()) *
+                      static_cast<double>(length));
+        units.push_back(unit(
+            key::merging(chosen.name, name), merge, study_.vectors.needs(name, study_.tasks.all()),
+            [this, &chosen, name](schedule::UnitContext& context) { return merged(chosen, name, context); }));
         for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
           auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
           needs.push_back(key::single_task(name, study_.tasks.name(t)));
@@ -83,12 +88,17 @@ class Merging final : public Experiment {
   }
 
   /// τ [P], and its density and the passes that it took [2].
-  store::TensorFile merged(const Chosen& chosen, const std::string& name) const {
+  store::TensorFile merged(const Chosen& chosen, const std::string& name,
+                           schedule::UnitContext& context) const {
     const merging::StudyVectors vectors(study_, name, study_.tasks.all());
     auto tau = at::zeros({vectors.length()}, at::kFloat);
     const auto made = chosen.method->merge(
         vectors, std::vector<double>(study_.tasks.size(), 1.0),
-        [&](std::int64_t begin, const at::Tensor& part) { tau.narrow(0, begin, part.numel()).copy_(part); });
+        [&](std::int64_t begin, const at::Tensor& part) {
+          context.stop_if_requested();  // each rank of a group merges all, stretch by stretch
+          context.progress(static_cast<double>(begin) / static_cast<double>(vectors.length()), chosen.name);
+          tau.narrow(0, begin, part.numel()).copy_(part);
+        });
     store::TensorFile file;
     file.tensors["tau"] = tau;
     file.tensors["made"] = at::tensor({made.density, made.passes}, at::kDouble);

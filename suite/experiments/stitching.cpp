@@ -134,7 +134,7 @@ class Stitching final : public Experiment {
     // Of what lies above a cut, half of the blocks, on the average.
     const auto above = a() * (models + pairs + 2 * negated) * b() / 2;
     const auto below = 1 + (linear ? 3 * models : a() * (models + negated));
-    const auto kept = (models + 3) * std::min(n, batch) * b();
+    const auto kept = ((linear ? 2 : 1) * models + 3) * std::min(n, batch) * b();
     Tally tally(study_);
     tally.sample(data, Split::test, n).vectors(name, seen.models).forward(data, n, above + below);
     const double state = cost.passing() / 4;  // of a transformer's pass, a state or less

@@ -32,9 +32,9 @@ class Model {
   const std::string& name() const { return name_; }
   /// A state at random, drawn from the run's seed: θ0 where the run starts at random.
   models::State random_state() const;
-  /// Of one input: of texts, one as long as the tasks' longest.
+  /// The cost of one input; of texts, of one as long as the tasks' longest.
   const models::Cost& cost() const { return cost_; }
-  /// A batch of random inputs as those, on the device.
+  /// A batch of n such inputs, drawn at random, on the device.
   models::Batch random_batch(std::int64_t n) const;
   bool is_stand_in() const { return stand_in_; }
   at::Device device() const { return device_; }

@@ -202,7 +202,13 @@ std::int64_t Vectors::block_of(std::size_t count, std::int64_t align) const {
 void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
                     std::int64_t align, const Visitor& visitor) const {
   std::vector<at::Tensor> blocks(tasks.size());
-  if (tasks.size() <= kept()) {
+  // Parts of a vector, one after another, do not drive out whole ones where memory cannot hold those of all
+  // tasks.
+  const bool part = range.count < model_.layout().size() && tasks_.size() > kept();
+  const bool cached = std::all_of(tasks.begin(), tasks.end(), [&](std::size_t t) {
+    return find(checkpoint_folder(regime, t).string()).defined();
+  });
+  if (tasks.size() <= kept() && (cached || !part)) {
     std::vector<at::Tensor> all;
     for (const auto t : tasks) all.push_back(vector(regime, t));
     for (std::size_t i = 0; i < all.size(); ++i) blocks[i] = all[i].narrow(0, range.begin, range.count);

@@ -16,7 +16,7 @@ struct PointsLoss {
   at::Tensor labels;  ///< int64 [n]
   std::int64_t whole;
 
-  /// Of outputs z [n, width].
+  /// The loss of outputs z [n, width].
   at::Tensor operator()(const at::Tensor& z) const;
   /// ∇²_z L · dz, [n, width]; z is a leaf that requires a gradient.
   at::Tensor curved(const at::Tensor& z, const at::Tensor& dz) const;

@@ -218,7 +218,7 @@ Tally LayerProducts::tally(std::size_t t) const {
   std::int64_t largest = 0;
   for (const auto& layer : layers_.chosen()) largest = std::max(largest, layer.numbers);
   Tally tally(study_);
-  tally.sample(t, Split::test, n).vectors(regime_, models);
+  tally.sample(t, Split::test, n, batch_).vectors(regime_, models);
   // Between two stages: the layer, its difference, rows of four features, and five of them in double.
   const double compared = (2 + 4 + 2 * 5) * static_cast<double>(largest);
   const auto passes = 1 + single + static_cast<std::int64_t>(pairs.size()) * a;  // θ0's, too
@@ -235,8 +235,7 @@ Tally LayerProducts::tally(std::size_t t) const {
 }
 
 schedule::Rehearsal LayerProducts::rehearse(std::int64_t n) const {
-  auto batch = models::random_batch(study_.model.encoder(), n);
-  batch.inputs = batch.inputs.to(study_.device);
+  const auto batch = study_.model.random_batch(n);
   const auto seen = std::make_shared<Seen>();
   layers_.outputs(study_.model.start(), batch,
                   [&](std::size_t, const at::Tensor& f) { seen->start.push_back(f); });

@@ -242,6 +242,11 @@ Tally& Tally::holds(double bytes) {
   return *this;
 }
 
+Tally& Tally::computes(double flops) {
+  load_.flops += flops;
+  return *this;
+}
+
 Tally& Tally::checkpoint() {
   load_.files_stored += 2;
   load_.bytes_stored +=

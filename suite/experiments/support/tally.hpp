@@ -64,6 +64,8 @@ class Tally {
   Tally& reads(double bytes);
   /// Bytes held meanwhile: the most of all calls.
   Tally& holds(double bytes);
+  /// Flops of no model's pass, which nothing rehearses.
+  Tally& computes(double flops);
   /// A model is written.
   Tally& checkpoint();
   /// Numbers in the unit's file; `published`: those that results.h5 has too.
