@@ -26,11 +26,10 @@ SETTINGS = (*CROPS, "--set", "finetune.steps=6", "--set", 'finetune.regimes=["st
 
 
 @pytest.fixture(scope="module")
-def plain(world: World) -> Path:
+def plain(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The training alone."""
-    path = world.folder / "crops.toml"
-    path.write_text(world.experiment.read_text().split("[similarity]")[0])
-    return path
+    text = world.experiment.read_text().split("[similarity]")[0]
+    return world.elsewhere(tmp_path_factory.mktemp("experiment") / "crops.toml", text)
 
 
 @pytest.fixture(scope="module")

@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """[merging]: merged models of a run's task vectors; the methods themselves are tested by test_merge.py."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import analysis_command
 import h5py
 import launch
-import merge_oracle as oracle
 import numpy as np
 import pytest
 from compare import differing, numbers
 from safetensors.numpy import load_file
+from taugrid_analysis.recompute import methods as oracle
 from world import EXPERIMENT, TASKS, World
 
 REGIMES = ("standard", "linear")
@@ -34,9 +36,7 @@ density = 0.3
 
 @pytest.fixture(scope="module")
 def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("experiment") / "merging.toml"
-    path.write_text(TEXT.replace('"model"', f'"{world.model}"').replace('"data"', f'"{world.folder / "data"}"'))
-    return path
+    return world.elsewhere(tmp_path_factory.mktemp("experiment") / "merging.toml", TEXT)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,19 @@ def test_the_vector_is_merged_of_the_checkpoints(world: World, run: Path, file: 
     # Its numbers lie in the order of the model.
     assert np.abs(np.sort(found) - np.sort(expected)).max() < 1e-6
     assert file[f"merging/ties/{regime}/density"][()] == pytest.approx((expected != 0).mean(), abs=1e-4)
+
+
+def test_recompute_takes_merged_models_again(run: Path, tmp_path: Path) -> None:
+    done = analysis_command.called("recompute", run, "--points", "80", "--only", "merging")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for method in METHODS:
+        assert f"\nmerging/{method}: coefficient " in done.stdout
+        assert (f"\nmerging/{method}: test_accuracy " in done.stdout) == (not method.startswith("dare")), method
+    copy = Path(shutil.copytree(run, tmp_path / "run", symlinks=True, ignore=shutil.ignore_patterns("units", "log")))
+    with h5py.File(copy / "results.h5", "r+") as file:
+        file["merging/iso_c/linear/test_accuracy"][...] -= 0.25
+    done = analysis_command.called("recompute", copy, "--points", "200", "--only", "merging")
+    assert done.returncode == 1 and "merging/iso_c: test_accuracy" in done.stdout.splitlines()[-1]
 
 
 def test_the_table(run: Path) -> None:

@@ -75,8 +75,8 @@ def test_stitched_models(oracle: Oracle, regime: str) -> None:
         close(group[name][()], expected, points)
 
 
-def test_the_last_block_is_as_good_as_the_whole_model(oracle: Oracle) -> None:
-    """What is above it, the norm and the projection, is θ0's: the edit alone is not the fine-tuned model."""
+def test_more_of_the_edit_serves_its_own_task(oracle: Oracle) -> None:
+    """At the last block and λ = 1 rather than at the first and 0.4, though the norm and projection above are θ0's."""
     group = oracle.results["stitching/standard"]
     own = np.array([group["single"][t, t] for t in T])  # [T, λ, block]
     assert (own[:, 1, 1] > own[:, 0, 0]).all() and np.isfinite(group["pair"]).all()

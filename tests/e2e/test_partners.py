@@ -19,14 +19,12 @@ SEED, STEPS, POINTS, WEIGHT = 5, 25, 5, 0.05
 
 
 @pytest.fixture(scope="module")
-def experiment(world: World) -> Path:
+def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = world.experiment.read_text().split("[similarity]")[0].replace('"corners"]', '"corners", "plaids"]')
     text = text.replace("evaluation_points", 'pairs = ["stripes+corners", "blobs+plaids"]\nevaluation_points', 1)
     text = text.replace('["standard", "linear"]', '["linear", "tau_jp_continue"]')
     text += f"[finetune.tau_jp_continue]\npenalty_weight = {WEIGHT}\npenalty_batch = {POINTS}\n"
-    path = world.folder / "partners.toml"
-    path.write_text(text)
-    return path
+    return world.elsewhere(tmp_path_factory.mktemp("experiment") / "partners.toml", text)
 
 
 @pytest.mark.parametrize("form", ["squared", "norm"])

@@ -62,8 +62,7 @@ def as_the_code(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = world.experiment.read_text().split("[similarity]")[0].replace('"corners"]', '"corners"]\ncontrol = "plaids"')
     text = text.replace('["standard", "linear"]', '["tau_jp", "tau_jp_strict"]') + "[finetune.tau_jp]\n" + FORM
     text += "[finetune.tau_jp_strict]\n" + FORM
-    (world.folder / "as_the_code.toml").write_text(text)
-    measure(world.folder / "as_the_code.toml", folder)
+    measure(world.elsewhere(folder.parent / "as_the_code.toml", text), folder)
     return folder
 
 

@@ -138,6 +138,11 @@ class World:
     def task(self, name: str) -> Path:
         return self.folder / "data" / f"{name}.h5"
 
+    def elsewhere(self, path: Path, text: str) -> Path:
+        """An experiment file outside of this world, which stays as it is."""
+        path.write_text(text.replace('"model"', f'"{self.model}"').replace('"data"', f'"{self.folder / "data"}"'))
+        return path
+
 
 def write_task(path: Path, name: str, rng: np.random.Generator, features: int = FEATURES) -> None:
     """A class is a coarse pattern; its pictures are that pattern, dimmed, shifted and with noise."""
