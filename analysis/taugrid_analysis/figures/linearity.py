@@ -80,8 +80,11 @@ def chosen_pairs(frame: pd.DataFrame) -> list[str]:
 
 
 def pairs(run: Run, regime: str) -> Figure | None:
-    """The paper's figure 2: three pairs, the encoder's output left out, bars from quartile to quartile."""
-    frame = _of(run, regime)
+    """The paper's figure 2: three pairs, the encoder's output left out, bands from quartile to quartile."""
+    data, frame = run.data("linearity", regime), _of(run, regime)
+    if data is None or frame.empty:
+        return None
+    frame = frame[frame["layer"] < int(data.attrs["last_layer"])]
     if frame.empty:
         return None
     chosen = chosen_pairs(frame)
@@ -98,7 +101,7 @@ def pairs(run: Run, regime: str) -> Figure | None:
 
 
 def coefficients(run: Run, regime: str, last: int = SHOWN) -> Figure | None:
-    """The paper's figure 3: the coefficient's distribution in last layers, of the same pairs, at α = ½."""
+    """The paper's figure 3: the coefficient's distribution in last stages, of the same pairs, at α = ½."""
     data, frame = run.data("linearity", regime), _of(run, regime)
     if data is None or frame.empty:
         return None
@@ -106,7 +109,10 @@ def coefficients(run: Run, regime: str, last: int = SHOWN) -> Figure | None:
     names = [run.results.pair_name(pair) for pair in range(len(run.results.pairs))]
     alpha = int(np.argmin(np.abs(data["alpha"].to_numpy() - 0.5)))
     edges = np.asarray(data.attrs["coefficient_edges"], dtype=float)
-    shown = [row for row in range(len(data["layer"])) if row > 0][-last:]
+    stages = range(1, int(data.attrs["last_layer"]))
+    shown = [row for row, layer in enumerate(data["layer"].to_numpy()) if int(layer) in stages][-last:]
+    if not shown:
+        return None
     with style.settings():
         figure = Figure(figsize=(style.PAGE, 3.4))
         for axes, pair in zip(
@@ -120,7 +126,7 @@ def coefficients(run: Run, regime: str, last: int = SHOWN) -> Figure | None:
                     part, edges, color=style.KIND_COLOURS[place % 8], fill=True, alpha=0.35, label=label
                 )
             used = np.flatnonzero(counts[shown].sum(axis=0))
-            low, high = edges[used[0]], edges[used[-1] + 1]
+            low, high = (edges[used[0]], edges[used[-1] + 1]) if len(used) else (1, 1)
             axes.set(title=pair, xlabel="coefficient", xlim=(min(0.9, low), max(1.1, high)))
             axes.axvline(1, color=style.INK, linewidth=0.7)
             style.grid(axes)

@@ -44,6 +44,17 @@ def second_derivative(along: Callable[[Tensor], Tensor]) -> float:
     return float(jvp(grad(along), (zero,), (one,))[1])
 
 
+def _moved(
+    oracle: Oracle, regime: str, at: Parameters, v: Parameters, x: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """s ↦ the output at θ0 + at + s v, in the regime's function."""
+    if is_linear(regime):
+        f, slope = oracle.through(regime, at, x), oracle.tangent(v, x)[1]
+        return lambda s: f + s * slope
+    theta = {k: p + at[k] for k, p in oracle.theta0.items()}
+    return lambda s: oracle.encode({k: p + s * v[k] for k, p in theta.items()}, x)
+
+
 def curvature(oracle: Oracle, regime: str, p: int, place: float) -> float:
     """vᵀHv of that loss at θ0 + place · (τᵢ + τⱼ), v = τᵢ − τⱼ: the second derivative along v."""
     pair = pairs(oracle)[p]
@@ -52,19 +63,12 @@ def curvature(oracle: Oracle, regime: str, p: int, place: float) -> float:
     total = 0.0
     for t in pair:
         x, y = oracle.points(f"{GROUP}/{regime}/sample_index", t, "train")
-        if is_linear(regime):
-            f, slope = oracle.through(regime, at, x), oracle.tangent(v, x)[1]
+        output = _moved(oracle, regime, at, v, x)
 
-            def along(s: Tensor, f: Tensor = f, slope: Tensor = slope, t: int = t, y: Tensor = y) -> Tensor:
-                return cross_entropy(oracle.logits(t, f + s * slope), y)
-        else:
-            theta = {k: p0 + at[k] for k, p0 in oracle.theta0.items()}
-
-            def along(
-                s: Tensor, theta: Parameters = theta, x: Tensor = x, t: int = t, y: Tensor = y
-            ) -> Tensor:  # type: ignore[misc]
-                moved = {k: p + s * v[k] for k, p in theta.items()}
-                return cross_entropy(oracle.logits(t, oracle.encode(moved, x)), y)
+        def along(
+            s: Tensor, output: Callable[[Tensor], Tensor] = output, t: int = t, y: Tensor = y
+        ) -> Tensor:
+            return cross_entropy(oracle.logits(t, output(s)), y)
 
         total += second_derivative(along)
     return total / len(pair)

@@ -48,6 +48,11 @@ class Check:
     measure: Callable[[Place], Reading]
     most: int = 10**9  # places, where one takes long
 
+    @property
+    def top(self) -> str:
+        """The group of results.h5 that it is in."""
+        return self.group.split("/")[0]
+
 
 def relative(stored: float, again: float, part: float = ROUNDING, floor: float = 0.0) -> Reading:
     return Reading(float(stored), float(again), part * abs(float(again)) + floor)
@@ -99,7 +104,7 @@ def chosen(checks: Iterator[Check], points: int, seed: int) -> Iterator[tuple[Ch
     """Of each group about `points` places, drawn over its quantities."""
     by_group: dict[str, list[Check]] = {}
     for check in checks:
-        by_group.setdefault(check.group, []).append(check)
+        by_group.setdefault(check.top, []).append(check)
     for group, found in by_group.items():
         rng = np.random.default_rng([seed, *group.encode()])
         each = -(-points // len(found))

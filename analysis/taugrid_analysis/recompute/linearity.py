@@ -44,8 +44,8 @@ def features(oracle: Oracle, regime: str, step: Parameters, x: Tensor) -> list[T
     parts = []
     for part in x.split(PART):
         if is_linear(regime):
-            value, slope = jvp(lambda p, part=part: tuple(layers(oracle, p, part)), (oracle.theta0,), (step,))
-            parts.append([(f + d).detach() for f, d in zip(value, slope, strict=True)])
+            found = jvp(lambda p, part=part: tuple(layers(oracle, p, part)), (oracle.theta0,), (step,))
+            parts.append([(f + d).detach() for f, d in zip(found[0], found[1], strict=True)])
             continue
         with torch.no_grad():
             parts.append(layers(oracle, {k: v + step[k] for k, v in oracle.theta0.items()}, part))
@@ -60,8 +60,9 @@ def _coefficient(u: Tensor, v: Tensor) -> Tensor:
     return (u * v).sum(1) / v.square().sum(1)
 
 
-def of_points(f0: Tensor, fi: Tensor, fj: Tensor, u: Tensor, alpha: float) -> dict[str, Array]:
-    """Every quantity of each point, of features [n, numbers]."""
+def of_points(features_of: list[Tensor], alpha: float) -> dict[str, Array]:
+    """Every quantity of each point, of features [n, numbers] of θ0, θᵢ, θⱼ and the mixed model."""
+    f0, fi, fj, u = features_of
     v = alpha * fi + (1 - alpha) * fj
     found = {
         "cosine": _cosine(u, v),
@@ -86,8 +87,8 @@ def of_pair(oracle: Oracle, regime: str, p: int, alpha: float) -> list[dict[str,
         f0, fi, fj, u = (features(oracle, regime, oracle.step(regime, edit), x) for edit in edits)
         side = []
         for layer in zip(f0, fi, fj, u, strict=True):
-            whole = of_points(*(f.flatten(1) for f in layer), alpha)
-            token = of_points(*(f[:, 0] if f.ndim == 3 else f for f in layer), alpha)
+            whole = of_points([f.flatten(1) for f in layer], alpha)
+            token = of_points([f[:, 0] if f.ndim == 3 else f for f in layer], alpha)
             side.append(whole | {f"class_{name}": value for name, value in token.items()})
         sides.append(side)
     both = zip(*sides, strict=True)

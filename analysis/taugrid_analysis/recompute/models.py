@@ -38,7 +38,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     yield from _negation(oracle)
 
 
-def _accuracy(oracle: Oracle, group: str, variable: str, right: Right) -> Iterator[Check]:
+def accuracies(oracle: Oracle, group: str, variable: str, right: Right) -> Iterator[Check]:
     """A variable of accuracies, and the bits beside it."""
     every = places(oracle, group, variable)
 
@@ -71,8 +71,8 @@ def _single(oracle: Oracle) -> Iterator[Check]:
         right, loss = oracle.outcome(regime, _edits(regime, {t: 1.0}), t, index, split)
         return right.numpy(), loss
 
-    yield from _accuracy(oracle, group, "accuracy", lambda place: outcome(place, "test")[0])
-    yield from _accuracy(oracle, group, "validation_accuracy", lambda place: outcome(place, "validation")[0])
+    yield from accuracies(oracle, group, "accuracy", lambda place: outcome(place, "test")[0])
+    yield from accuracies(oracle, group, "validation_accuracy", lambda place: outcome(place, "validation")[0])
     yield Check(
         group,
         "loss",
@@ -108,8 +108,8 @@ def _joint(oracle: Oracle) -> Iterator[Check]:
 
     if not [name for name in names(oracle, group) if name in JOINT]:
         return
-    yield from _accuracy(oracle, group, "accuracy", lambda place: outcome(place, "test")[0])
-    yield from _accuracy(oracle, group, "validation_accuracy", lambda place: outcome(place, "validation")[0])
+    yield from accuracies(oracle, group, "accuracy", lambda place: outcome(place, "test")[0])
+    yield from accuracies(oracle, group, "validation_accuracy", lambda place: outcome(place, "validation")[0])
     yield Check(
         group,
         "loss",
@@ -132,7 +132,7 @@ def _addition(oracle: Oracle) -> Iterator[Check]:
         return found
 
     for split in SPLITS:
-        yield from _accuracy(oracle, group, f"{split}_accuracy", right(split))
+        yield from accuracies(oracle, group, f"{split}_accuracy", right(split))
 
     def follows(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
@@ -167,7 +167,7 @@ def _pair_addition(oracle: Oracle) -> Iterator[Check]:
         return found
 
     for split in SPLITS:
-        yield from _accuracy(oracle, group, f"{split}_accuracy", right(split))
+        yield from accuracies(oracle, group, f"{split}_accuracy", right(split))
 
     def follows(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
@@ -206,8 +206,8 @@ def _negation(oracle: Oracle) -> Iterator[Check]:
         return found
 
     for split in SPLITS:
-        yield from _accuracy(oracle, group, f"{split}_target", right(split, False))
-        yield from _accuracy(oracle, group, f"{split}_control", right(split, True))
+        yield from accuracies(oracle, group, f"{split}_target", right(split, False))
+        yield from accuracies(oracle, group, f"{split}_control", right(split, True))
 
     def follows(name: str, wide: str) -> Callable[[Place], Reading]:
         """What is stored at the chosen α is the test curve there."""

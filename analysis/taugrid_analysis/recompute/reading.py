@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.recompute import barrier, checks, linearity, mixtures, models, vectors
+from taugrid_analysis.recompute import barrier, checks, linearity, merging, mixtures, models, vectors
 from taugrid_analysis.recompute.checks import Check, Place, Reading
 from taugrid_analysis.recompute.inputs import changes
 from taugrid_analysis.recompute.oracle import Oracle
@@ -31,15 +31,15 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     _unchanged(oracle)
     if oracle.inputs.note():
         print(oracle.inputs.note())
-    parts = [models, vectors, barrier]
+    parts = [models, vectors, barrier, merging]
     if not oracle.of_texts:  # whose layers these look into
         parts += [linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]
-    known = {check.group for check in every}
+    known = {check.top for check in every}
     if not set(only) <= known:
         missing = ", ".join(sorted(set(only) - known))
         raise InputError(f"has no group {missing}", run, f"of {', '.join(sorted(known))}")
-    wanted = [check for check in every if not only or check.group in only]
+    wanted = [check for check in every if not only or check.top in only]
     _line("quantity", "numbers", "largest deviation", "tolerance", "where it is")
     failed, numbers, began = [], 0, time.monotonic()
     for check, places in checks.chosen(iter(wanted), points, seed):

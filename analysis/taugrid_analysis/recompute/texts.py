@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import torch
@@ -51,7 +52,8 @@ def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) 
     """[n, features] of a batch of texts."""
     ids, types, used = x.unbind(2)
     places = used.cumsum(1) - 1  # where positions count from a text's own tokens
-    offset = model.config.pad_token_id + 1 if model.config.model_type == "roberta" else 0
+    config: Any = model.config
+    offset = config.pad_token_id + 1 if config.model_type == "roberta" else 0
     given = {
         "input_ids": ids,
         "token_type_ids": types,

@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Merged models again: τ by the methods' formulas on whole vectors, then accuracies along it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from taugrid_analysis.recompute import methods
+from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places
+from taugrid_analysis.recompute.models import SPLITS, Right, accuracies
+from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
+from taugrid_analysis.records import Array
+
+Settings = dict[str, Any]
+
+
+def _ties(tau: Array, told: Settings) -> Array:
+    ones = np.ones(len(tau))
+    return methods.ties(tau, ones, told["density"], told["cut"], told["merge"], told["zero_sign"])
+
+
+def _trimmed(tau: Array, told: Settings) -> Array:
+    kept = np.stack([methods.trimmed(one, told["density"], told["cut"]) for one in tau])
+    if told["divide"] == "overlap":
+        return np.asarray(kept.sum(0) / np.maximum((kept != 0).sum(0), 1))
+    return np.asarray(kept.sum(0) / len(tau))
+
+
+ELEMENTWISE: dict[str, Callable[[Array, Settings], Array]] = {
+    "linear": lambda tau, _: np.asarray(tau.mean(0)),
+    "task_arithmetic": lambda tau, told: np.asarray(tau.mean(0) if told["normalize"] else tau.sum(0)),
+    "ties": _ties,
+    "top_k": _trimmed,
+    "consensus_ta": lambda tau, told: methods.consensus(
+        tau, tau.sum(0), told["tall_lambda"], told["least_tasks"]
+    ),
+    "consensus_ties": lambda tau, told: methods.consensus(
+        tau, _ties(tau, told), told["tall_lambda"], told["least_tasks"]
+    ),
+}
+MATRICES: dict[str, Callable[[list[Array], Settings], Array]] = {
+    "tsv_m": lambda deltas, _: methods.tsv_m(deltas),
+    "iso_c": lambda deltas, _: methods.iso_c(deltas),
+    "iso_cts": lambda deltas, told: methods.iso_cts(deltas, told["common_space"]),
+}
+
+
+def merged(oracle: Oracle, method: str, regime: str) -> Parameters:
+    """τ of a method that is_taken()."""
+    told = dict(oracle.inputs.config["merging"][method])
+    every = [oracle.tau(regime, t) for t in range(len(oracle.tasks))]
+    if method in ELEMENTWISE:
+        whole = ELEMENTWISE[method](np.stack([flat(tau).numpy() for tau in every]), told)
+        parts = torch.tensor(whole).split([v.numel() for v in oracle.theta0.values()])
+        return {k: part.view_as(v) for (k, v), part in zip(oracle.theta0.items(), parts, strict=True)}
+    found = {}
+    for name, start in oracle.theta0.items():
+        deltas = [np.asarray(tau[name].numpy()) for tau in every]
+        averaged = start.ndim != 2 or any(part in name for part in told["exclude"])
+        again = np.mean(deltas, 0) if averaged else MATRICES[method](deltas, told)
+        found[name] = torch.tensor(again).view_as(start)
+    return found
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    vector = lru_cache(2)(lambda method, regime: merged(oracle, method, regime))
+    for method in names(oracle, "merging"):
+        group = f"merging/{method}"
+        yield from _choice(oracle, group)
+        if not is_taken(oracle, method):
+            continue
+        for split in SPLITS:
+            yield from accuracies(
+                oracle, group, f"{split}_accuracy", _right(oracle, method, split, vector)
+            )
+
+
+def is_taken(oracle: Oracle, method: str) -> bool:
+    """Not DARE, whose draws are the program's own; slerp; and shares of each tensor."""
+    told = oracle.inputs.config.get("merging", {}).get(method, {})
+    return method in MATRICES or (method in ELEMENTWISE and told.get("scope", "vector") == "vector")
+
+
+def _right(
+    oracle: Oracle, method: str, split: str, vector: Callable[[str, str], Parameters]
+) -> Right:
+    def right(place: Place) -> Array:
+        regime, a, t = place
+        group = f"merging/{method}/{regime}"
+        tau = vector(method, regime)
+        alpha = float(oracle.results[f"{group}/alpha"][a])
+        x, y = oracle.points(f"{group}/{SPLITS[split]}", t, split)
+        step = {k: alpha * v for k, v in tau.items()}
+        return (oracle.logits(t, oracle.through(regime, step, x)).argmax(1) == y).numpy()
+
+    return right
+
+
+def _choice(oracle: Oracle, group: str) -> Iterator[Check]:
+    """What follows from the curves: the coefficient by validation points, and its accuracies."""
+
+    def follows(name: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            node, single = oracle.results[f"{group}/{place[0]}"], oracle.results[f"single_task/{place[0]}"]
+            own = single["validation_accuracy"][()]
+            best = int(np.argmax((node["validation_accuracy"][()] / own).mean(axis=1)))
+            row = node["test_accuracy"][best]
+            again = {
+                "coefficient": node["alpha"][best],
+                "accuracy": row[place[1]] if len(place) > 1 else np.nan,
+                "absolute": row.mean(),
+                "normalized": (row / single["accuracy"][()]).mean(),
+            }[name]
+            return exact(node[name][tuple(place[1:])], again)
+
+        return measure
+
+    for name in ("coefficient", "accuracy", "absolute", "normalized"):
+        every = places(oracle, group, name)
+        if every:
+            yield Check(group, name, every, follows(name))
