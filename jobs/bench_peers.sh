@@ -4,7 +4,7 @@
 # taugrid against the public libraries that one would use instead, in turn on this machine: about 15 minutes.
 #   bash jobs/bench_peers.sh [--install] [ARGUMENTS of compare.py, such as --rounds 5, --only step]
 # --install: also those that nothing else here needs, 0.6 GB into build/peers; whichever is missing is named.
-# OMP_NUM_THREADS (1) holds for both sides.
+# OMP_NUM_THREADS (1) holds for both sides; neural-tangents always takes one thread.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash jobs/setup.sh --tests >&2

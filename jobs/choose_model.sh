@@ -7,13 +7,13 @@
 # another folder, CANDIDATES="PICTURES STEPS, …" others.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source jobs/common.sh
-run="${RUN:-runs/choose_model}"
+run="$(realpath -m "${RUN:-runs/choose_model}")"
 "$venv/bin/python" jobs/prepare pretrain-pairs
 IFS=, read -ra candidates <<<"${CANDIDATES:-100 2500,50 3500,50 6000}"
 folders=()
 for candidate in "${candidates[@]}"; do
   read -r pictures steps <<<"$candidate"
-  made="$PWD/$run/pretrain_${pictures}_$steps"
+  made="$run/pretrain_${pictures}_$steps"
   RANKS=1 measure pretrain_mini "$made" --set "pretrain.class_pictures=$pictures" --set "pretrain.steps=$steps"
   folders+=("$run/${pictures}_$steps")
   measure quickstart "${folders[-1]}" --set "model.path=$made/checkpoints/pretrained" \

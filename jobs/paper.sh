@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# Everything that one paper measures, on the default tasks: bash jobs/paper.sh tangent_space, tau_jp, attention_only or
-# cross_task_linearity. Ends by printing each of its tables, published numbers beside ours, and where its figures are.
-# Five to ten minutes on two cores (cross_task_linearity: not timed yet). Run it again to go on after an interruption.
-# RUN=FOLDER and RANKS=N choose another folder and number of ranks.
+# What one paper measures, on the default tasks: bash jobs/paper.sh tangent_space, tau_jp, attention_only or
+# cross_task_linearity (of which not all is measured yet). Ends by printing each of its tables, published numbers beside
+# ours, and where its figures are. Five to fifteen minutes on two cores (cross_task_linearity: not timed yet). Run it again
+# to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder and number of ranks.
 # And the default language tasks, of no paper's own: bash jobs/paper.sh language, with all tables and a report.
 paper="${1:-}"
 case "$paper" in

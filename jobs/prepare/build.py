@@ -113,8 +113,7 @@ def summary(path: Path) -> str:
         classes = len(file["class_names"])
         test = Counter(file["test/labels"][:].tolist())
         share = max(test.values()) / counts[TEST]
-    numbers = " ".join(f"{count:6d}" for count in counts)
-    return f"{path.stem:14s} {numbers} {classes:4d} classes, largest {share:.2f} of test"
+    return f"{packed.counts_line(path.stem, counts, classes)}, largest {share:.2f} of test"
 
 
 def default(out: Path, only: list[str], say: Say) -> None:
@@ -123,7 +122,7 @@ def default(out: Path, only: list[str], say: Say) -> None:
     for name in only:
         if name not in known or name not in sources.SOURCES:
             raise InputError(f"task {name}: not known; expected some of {', '.join(known)}")
-    say("task            train  valid   test")
+    say(packed.COUNTS_TITLE)
     for name in only or known:
         path = out / f"{name}.h5"
         if already_built(path, digest(declare.read(name))):

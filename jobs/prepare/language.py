@@ -6,6 +6,7 @@ import hashlib
 import os
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from build import already_built
 from errors import InputError
 from language_sources import SOURCES
 from pack_texts import Choice, Class, pack, write
+from packed import COUNTS_TITLE, counts_line
 from splits import SPLIT_NAMES
 
 Say = Callable[[str], None]
 TABLE = Path(__file__).parent / "language.toml"
-CODE = ("language.py", "language.toml", "language_sources.py", "pack_texts.py", "splits.py", "minilm.py")
-CODE += ("text_model.py",)
+CODE = ("language.py", "language.toml", "language_sources.py", "pack_texts.py", "packed.py", "splits.py")
+CODE += ("minilm.py", "text_model.py")
 CHOICE = Choice(tokens=32, per_class=64, validation=128, test=256)
 
 
@@ -39,7 +41,18 @@ def built_from(name: str) -> str:
     digest = hashlib.sha256(name.encode())
     for each in CODE:
         digest.update((Path(__file__).parent / each).read_bytes())
+    digest.update(model_digest())
     return digest.hexdigest()
+
+
+@cache
+def model_digest() -> bytes:
+    """Of the tokenizer and the weights that make tokens and heads."""
+    digest = hashlib.sha256()
+    for path in sorted(minilm.model_folder().rglob("*")):
+        if path.is_file():
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.digest()
 
 
 def link_model(out: Path) -> None:
@@ -63,7 +76,7 @@ def prepare(out: Path, packages: Path, only: list[str], say: Say) -> None:
             raise InputError(f"task {name}: not known; expected some of {', '.join(table['tasks'])}")
     link_model(out)
     model = minilm.text_model()
-    say("task                train  valid   test")
+    say(COUNTS_TITLE)
     for name in only or table["tasks"]:
         path, task = out / f"{name}.h5", dict(table["tasks"][name])
         if already_built(path, built_from(name)):
@@ -84,5 +97,5 @@ def prepare(out: Path, packages: Path, only: list[str], say: Say) -> None:
 
 def summary(path: Path) -> str:
     with h5py.File(path) as file:
-        counts = " ".join(f"{len(file[f'{each}/labels']):6d}" for each in SPLIT_NAMES)
-        return f"{path.stem:18s} {counts} {len(file['class_names']):4d} classes"
+        counts = [len(file[f"{each}/labels"]) for each in SPLIT_NAMES]
+        return counts_line(path.stem, counts, len(file["class_names"]))

@@ -3,7 +3,6 @@
 """The user's own texts to the packed file: columns, label sentences, a model."""
 
 import argparse
-import csv
 from pathlib import Path
 
 import minilm
@@ -25,18 +24,20 @@ def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
         if "{}" not in template:
             raise InputError(f'--template "{template}": no {{}}; expected a place for the class')
     if options.classes is None:
+        if len(labels) < 2:
+            raise InputError(f"{options.input}: {len(labels)} labels; expected at least two")
         return [Class(each, each, [t.replace("{}", each.replace("_", " ")) for t in templates]) for each in labels]
     path = options.classes
     found: dict[str, Class] = {}
-    reader = csv.reader(lines_of(options.classes), delimiter="\t", quoting=csv.QUOTE_NONE)
-    for row in reader:
-        if not row:
+    for number, line in enumerate(lines_of(path).read().splitlines(), 1):
+        if not line:
             continue
+        row = line.split("\t")
         if not 2 <= len(row) <= 3 or not all(each.strip() for each in row):
-            raise InputError(f"{path}:{reader.line_num}: expected label, tab, name, and perhaps tab, sentence")
+            raise InputError(f"{path}:{number}: expected label, tab, name, and perhaps tab, sentence")
         label, name, *sentence = (each.strip() for each in row)
         if label in found and name != found[label].name:
-            raise InputError(f"{path}:{reader.line_num}: {shown(label)} has two names; expected one")
+            raise InputError(f"{path}:{number}: {shown(label)} has two names; expected one")
         one = found.setdefault(label, Class(name, label, []))
         one.sentences += sentence or [t.replace("{}", name) for t in templates]
     if len(found) < 2:
@@ -50,7 +51,7 @@ def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
 
 def prepare(options: argparse.Namespace) -> str:
     """Read, split, tokenise and write; gives a line that says what was written."""
-    task = options.task or name_of(options.input)
+    task = options.task or name_of(options.input.with_name(options.input.name.removesuffix(".gz")))
     check_task(task)
     for name in ("per_class", "validation", "test"):
         value = getattr(options, name)
@@ -72,6 +73,5 @@ def prepare(options: argparse.Namespace) -> str:
     )
     path: Path = options.out / f"{task}.h5"
     write(packed, path)
-    cut = sum(packed.tokens[each].truncated for each in SPLIT_NAMES)
     counts = ", ".join(f"{len(packed.labels[each])} {each}" for each in SPLIT_NAMES)
-    return f"{path}: {len(packed.classes)} classes; {counts}; {cut} texts cut to {options.tokens} tokens"
+    return f"{path}: {len(packed.classes)} classes; {counts}; {packed.truncated} texts cut to {options.tokens} tokens"

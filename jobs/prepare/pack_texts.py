@@ -3,7 +3,6 @@
 """Labelled texts to the packed file: splits that do not leak, tokens of the model's own tokenizer, a frozen head of
 label sentences that the model itself encodes."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from errors import InputError
 from language_sources import Texts
 from minilm import unit_rows
-from packed import write_head, write_keys, write_whole
+from packed import counts_line, write_head, write_keys, write_whole
 from splits import SPLIT_NAMES, TEST, TRAIN, balanced, merge_keys, shuffled_rows, split_by_key
 from text_model import TextModel, Tokens
 
@@ -53,12 +52,16 @@ class PackedText:
     logit_scale: float
     attributes: dict[str, str | int] = field(default_factory=dict)
 
+    @property
+    def truncated(self) -> int:
+        """How many texts did not fit."""
+        return sum(self.tokens[each].truncated for each in SPLIT_NAMES)
+
     def summary(self) -> str:
-        counts = " ".join(f"{len(self.labels[each]):6d}" for each in SPLIT_NAMES)
-        cut = sum(self.tokens[each].truncated for each in SPLIT_NAMES)
-        every = sum(len(self.labels[each]) for each in SPLIT_NAMES)
-        most = self.tokens["train"].ids.shape[1]
-        return f"{self.task:18s} {counts} {len(self.classes):4d} classes, {cut} of {every} texts cut to {most} tokens"
+        counts = [len(self.labels[each]) for each in SPLIT_NAMES]
+        cut, most = self.truncated, self.tokens["train"].ids.shape[1]
+        line = counts_line(self.task, counts, len(self.classes))
+        return f"{line}, {cut} of {sum(counts)} texts cut to {most} tokens"
 
 
 def in_one_key(texts: Texts) -> list[str]:
@@ -130,7 +133,7 @@ def pack(
         return model.encode([texts.first[row] for row in some], second, choice.tokens)
 
     encoded = {each: tokens(some) for each, some in rows.items()}
-    return PackedText(
+    made = PackedText(
         task,
         about.pop("source"),
         about.pop("license"),
@@ -140,8 +143,10 @@ def pack(
         {each: [keys[row] for row in some] for each, some in rows.items()},
         head_of(model, classes, f"task {task}"),
         LOGIT_SCALE,
-        {**about, "tokenizer": model.fingerprint, "truncated": sum(each.truncated for each in encoded.values())},
+        {**about, "tokenizer": model.fingerprint},
     )
+    made.attributes["truncated"] = made.truncated
+    return made
 
 
 SAME = 1e-6  # of unit rows in float32
@@ -181,12 +186,3 @@ def write(packed: PackedText, path: Path) -> None:
         file["head"].attrs["sentences"] = [" / ".join(each.sentences) for each in packed.classes]
 
     write_whole(path, fill)
-
-
-def rows_digest(packed: PackedText) -> str:
-    """Of all tokens and labels: what was packed, whatever packed it."""
-    digest = hashlib.sha256()
-    for split in SPLIT_NAMES:
-        for array in (packed.tokens[split].ids, packed.tokens[split].lengths, packed.labels[split]):
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

@@ -175,3 +175,11 @@ def write(packed: Packed, path: Path) -> None:
         write_head(file, packed.head, packed.logit_scale, packed.class_names)
 
     write_whole(path, fill)
+
+
+COUNTS_TITLE = "task                train  valid   test"
+
+
+def counts_line(task: str, counts: Sequence[int], classes: int) -> str:
+    """Below COUNTS_TITLE: rows of each split, and how many classes."""
+    return f"{task:18s} {' '.join(f'{count:6d}' for count in counts)} {classes:4d} classes"

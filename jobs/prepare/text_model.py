@@ -30,10 +30,6 @@ class Tokens:
     types: NDArray[np.int32] | None  # [n, tokens]: 0 first, 1 second text; None where there are no pairs
     truncated: int  # texts that did not fit
 
-    def take(self, rows: NDArray[np.int64]) -> "Tokens":
-        types = None if self.types is None else self.types[rows]
-        return Tokens(self.ids[rows], self.lengths[rows], types, self.truncated)
-
 
 def fingerprint(content: bytes) -> str:
     """64-bit FNV-1a, as the program computes it: tells tokenizers apart."""
@@ -43,22 +39,28 @@ def fingerprint(content: bytes) -> str:
     return f"{state:016x}"
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
+    """A JSON object, or a list."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        found = json.loads(path.read_text("utf-8"))
     except OSError:
         raise InputError(f"{path}: not found; expected the folder of a text encoder") from None
     except ValueError as error:
         raise InputError(f"{path}: {error}; expected JSON") from None
+    if not isinstance(found, kind):
+        raise InputError(f"{path}: holds {type(found).__name__}; expected a JSON {kind.__name__}")
+    return found
 
 
 def mean_pooled(folder: Path) -> bool:
     """As a sentence-transformers folder says; without that, the mean over the tokens in use."""
     if not (folder / "modules.json").is_file():
         return True
-    for module in read_json(folder / "modules.json"):
-        if module["type"].endswith(".Pooling"):
-            path = folder / module["path"] / "config.json"
+    for module in read_json(folder / "modules.json", list):
+        if not isinstance(module, dict):
+            raise InputError(f"{folder / 'modules.json'}: holds what is no module; expected a list of them")
+        if str(module.get("type", "")).endswith(".Pooling"):
+            path = folder / str(module.get("path", "")) / "config.json"
             told = read_json(path)
             mean = told.get("pooling_mode_mean_tokens", told.get("pooling_mode") == "mean")
             first = told.get("pooling_mode_cls_token", told.get("pooling_mode") == "cls")
@@ -95,8 +97,9 @@ class TextModel:
     def encode(self, first: Sequence[str], second: Sequence[str], most: int) -> Tokens:
         """The texts, or pairs of texts where `second` is not empty, cut to `most` tokens. The longer one of a pair is
         cut first. Raises InputError for a text without a token of its own."""
-        if not 3 <= most <= self.tokens_most:
-            raise InputError(f"--tokens {most}: expected 3 to {self.tokens_most}, which {self.folder} takes")
+        least = self.tokenizer.num_special_tokens_to_add(bool(second)) + (2 if second else 1)
+        if not least <= most <= self.tokens_most:
+            raise InputError(f"--tokens {most}: expected {least} to {self.tokens_most}, which {self.folder} takes")
         for texts in (first, second):
             for row, text in enumerate(texts):
                 if not text.strip():

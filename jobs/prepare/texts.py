@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ def lines_of(path: Path) -> io.StringIO:
     try:
         held = path.read_bytes()
         text = (gzip.decompress(held) if path.name.endswith(".gz") else held).decode("utf-8-sig")
-    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}; expected text in UTF-8") from None
     return io.StringIO(text, newline="")
 
@@ -69,6 +70,9 @@ def rows_of(path: Path, numbered: bool) -> Iterator[tuple[int, Mapping[str, Any]
     reader = csv.reader(text, delimiter="\t" if kind == ".tsv" else ",", quoting=quoting, strict=True)
     try:
         names = None if numbered else next(reader, [])
+        if names and len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f'{path}:1: two columns "{shown(twice)}"; expected each name once')
         for row in reader:
             if not row:
                 continue

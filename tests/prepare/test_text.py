@@ -185,6 +185,15 @@ def test_bad_input_gets_one_clear_line(
     (tmp_path / "strange.tsv").write_text("neg\tsad\npos\tglad\nmaybe\tmaybe\n")
     (tmp_path / "equal.tsv").write_text("neg\tglum\npos\tgleeful\n")  # both words are unknown
     (tmp_path / "empty_folder").mkdir()
+    (tmp_path / "same.tsv").write_text("mood\ttext\tmood\nneg\ta\tpos\n")
+    write_tsv(tmp_path / "alone.tsv", [row for row in table() if row["mood"] == "neg"])
+    broken = bytearray(write_tsv(tmp_path / "broken.tsv.gz", table()).read_bytes())
+    broken[10] = 0xFF  # no such kind of block
+    (tmp_path / "broken.tsv.gz").write_bytes(broken)
+    (tmp_path / "long.tsv").write_text("neg\t" + "x" * 200_000 + "\t\n")  # beyond what csv takes
+    listed, unlisted = (write_text_model(tmp_path / name, WORDS) for name in ("listed", "unlisted"))
+    (listed / "config.json").write_text("[]")
+    (unlisted / "modules.json").write_text("{}")
     larger = write_text_model(tmp_path / "larger", WORDS, vocab_size=20)
     bare = tmp_path / "bare"
     bare.mkdir()
@@ -205,6 +214,14 @@ def test_bad_input_gets_one_clear_line(
         "equal rows": ([str(good), "--classes", str(tmp_path / "equal.tsv")], "of glum and gleeful as the same"),
         "no place": ([str(good), "--template", "a class"], "no {}"),
         "too many tokens": ([str(good), "--tokens", "21"], "expected 3 to 20"),
+        "too few tokens": ([str(good), "--tokens", "2"], "expected 3 to 20"),
+        "too few for pairs": ([str(good), "--second", "other", "--tokens", "4"], "expected 5 to 20"),
+        "one name twice": ([str(tmp_path / "same.tsv")], 'same.tsv:1: two columns "mood"'),
+        "one label": ([str(tmp_path / "alone.tsv")], "1 labels; expected at least two"),
+        "damaged": ([str(tmp_path / "broken.tsv.gz")], "broken.tsv.gz: Error"),
+        "a long field": ([str(good), "--classes", str(tmp_path / "long.tsv")], "long.tsv:1: expected label"),
+        "a list": ([str(good), "--model", str(listed)], "config.json: holds list"),
+        "no list": ([str(good), "--model", str(unlisted)], "modules.json: holds dict"),
         "too few": ([str(good), "--per-class", "0"], "--per-class 0"),
         "an image model": ([str(good), "--model", str(tiny_clip)], "model_type is clip"),
         "no tokenizer": ([str(good), "--model", str(bare)], "tokenizer.json: not found"),
