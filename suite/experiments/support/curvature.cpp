@@ -16,7 +16,7 @@ at::Tensor PointsLoss::curved(const at::Tensor& z, const at::Tensor& dz) const {
   return torch::autograd::grad({slope}, {z}, {dz})[0];
 }
 
-autodiff::HessianVectorProduct hessian(const Study& study, const models::State& state,
+autodiff::HessianVectorProduct hessian(const study::Study& study, const models::State& state,
                                        const models::Batch& batch, const PointsLoss& loss) {
   const auto& encoder = study.model.encoder();
   const models::Given x{batch, study.model.buffers(state, at::kFloat)};

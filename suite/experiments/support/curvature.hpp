@@ -24,7 +24,7 @@ struct PointsLoss {
 
 /// v ↦ Hv of the loss over a batch at a state, whose buffers are the stored ones: samples do not mix. The
 /// study and the readout outlive it.
-autodiff::HessianVectorProduct hessian(const Study& study, const models::State& state,
+autodiff::HessianVectorProduct hessian(const study::Study& study, const models::State& state,
                                        const models::Batch& batch, const PointsLoss& loss);
 
 }  // namespace taugrid::experiments
