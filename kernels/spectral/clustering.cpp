@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/spectral/clustering.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <random>
+#include <stdexcept>
+
+namespace taugrid::spectral {
+namespace {
+
+constexpr int starts = 64;
+constexpr int rounds = 200;  // of Lloyd's algorithm, which ends long before
+
+at::Tensor affinity(const at::Tensor& similarity) {
+  if (similarity.dim() != 2 || similarity.size(0) != similarity.size(1) || similarity.size(0) < 1 ||
+      similarity.scalar_type() != at::kDouble || !similarity.is_cpu())
+    throw std::invalid_argument("similarities: expected float64 [T,T] on the host");
+  if (!at::isfinite(similarity).all().item<bool>())
+    throw std::invalid_argument("similarities: expected finite numbers");
+  return similarity.abs().fill_diagonal_(0);
+}
+
+/// D^−½ W D^−½, 0 where a task resembles none.
+at::Tensor scaled(const at::Tensor& w) {
+  const auto degree = w.sum(1);
+  const auto root = at::where(degree > 0, degree.rsqrt(), at::zeros_like(degree));
+  return w * root.outer(root);
+}
+
+struct Found {
+  std::vector<std::int64_t> labels;
+  double distance = std::numeric_limits<double>::infinity();
+};
+
+/// Points are rows of x, [T,d] contiguous.
+class KMeans {
+ public:
+  KMeans(at::Tensor x, std::int64_t k) : x_(std::move(x)), t_(x_.size(0)), d_(x_.size(1)), k_(k) {}
+
+  Found from(std::mt19937_64& random) {
+    seed(random);
+    Found found;
+    found.labels.assign(static_cast<std::size_t>(t_), -1);
+    for (int round = 0; round < rounds; ++round) {
+      const auto before = found.labels;
+      found.distance = assign(found.labels);
+      if (found.labels == before) break;
+      move(found.labels);
+    }
+    return found;
+  }
+
+ private:
+  const double* row(std::int64_t t) const { return x_.const_data_ptr<double>() + t * d_; }
+  double distance(std::int64_t t, std::int64_t c) const {
+    double sum = 0;
+    for (std::int64_t j = 0; j < d_; ++j) {
+      const double difference = row(t)[j] - centres_[static_cast<std::size_t>(c * d_ + j)];
+      sum += difference * difference;
+    }
+    return sum;
+  }
+
+  /// k-means++ (Arthur and Vassilvitskii 2007).
+  void seed(std::mt19937_64& random) {
+    const auto unit = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+    centres_.assign(static_cast<std::size_t>(k_ * d_), 0);
+    std::vector<double> nearest(static_cast<std::size_t>(t_), std::numeric_limits<double>::infinity());
+    for (std::int64_t c = 0; c < k_; ++c) {
+      double all = 0;
+      for (const auto each : nearest) all += each;
+      auto chosen = static_cast<std::int64_t>(unit() * static_cast<double>(t_));
+      if (c > 0 && all > 0) {
+        double left = unit() * all;
+        for (chosen = 0; chosen < t_ - 1; ++chosen) {
+          left -= nearest[static_cast<std::size_t>(chosen)];
+          if (left < 0) break;
+        }
+      }
+      std::copy_n(row(chosen), d_, centres_.begin() + c * d_);
+      for (std::int64_t t = 0; t < t_; ++t) {
+        auto& least = nearest[static_cast<std::size_t>(t)];
+        least = std::min(least, distance(t, c));
+      }
+    }
+  }
+
+  double assign(std::vector<std::int64_t>& labels) const {
+    double all = 0;
+    for (std::int64_t t = 0; t < t_; ++t) {
+      double least = std::numeric_limits<double>::infinity();
+      for (std::int64_t c = 0; c < k_; ++c) {
+        const double there = distance(t, c);
+        if (there >= least) continue;
+        least = there;
+        labels[static_cast<std::size_t>(t)] = c;
+      }
+      all += least;
+    }
+    return all;
+  }
+
+  /// A centre without points takes the one that lies farthest from its own.
+  void move(const std::vector<std::int64_t>& labels) {
+    std::vector<double> sums(centres_.size(), 0);
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(k_), 0);
+    for (std::int64_t t = 0; t < t_; ++t) {
+      const auto c = labels[static_cast<std::size_t>(t)];
+      ++counts[static_cast<std::size_t>(c)];
+      for (std::int64_t j = 0; j < d_; ++j) sums[static_cast<std::size_t>(c * d_ + j)] += row(t)[j];
+    }
+    for (std::int64_t c = 0; c < k_; ++c) {
+      const auto count = counts[static_cast<std::size_t>(c)];
+      const auto at = static_cast<std::size_t>(c * d_);
+      if (count == 0) {
+        std::int64_t farthest = 0;
+        for (std::int64_t t = 1; t < t_; ++t) {
+          if (distance(t, labels[static_cast<std::size_t>(t)]) >
+              distance(farthest, labels[static_cast<std::size_t>(farthest)]))
+            farthest = t;
+        }
+        std::copy_n(row(farthest), d_, sums.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+      for (std::int64_t j = 0; j < d_; ++j)
+        centres_[at + static_cast<std::size_t>(j)] =
+            sums[at + static_cast<std::size_t>(j)] / static_cast<double>(std::max<std::int64_t>(count, 1));
+    }
+  }
+
+  at::Tensor x_;
+  std::int64_t t_, d_, k_;
+  std::vector<double> centres_;
+};
+
+}  // namespace
+
+LaplacianEigenvalues laplacian_eigenvalues(const at::Tensor& similarity) {
+  const auto w = affinity(similarity);
+  return {at::linalg_eigvalsh(at::diag(w.sum(1)) - w),
+          at::linalg_eigvalsh(at::eye(w.size(0), w.options()) - scaled(w))};
+}
+
+std::int64_t largest_gap(const at::Tensor& eigenvalues) {
+  const auto t = eigenvalues.size(0);
+  if (t <= 2) return t;
+  const auto gaps = eigenvalues.slice(0, 2) - eigenvalues.slice(0, 1, t - 1);  // from λ_3 − λ_2 on
+  return 2 + gaps.argmax().item<std::int64_t>();
+}
+
+std::vector<std::int64_t> spectral_partition(const at::Tensor& similarity, std::int64_t k,
+                                             std::uint64_t seed) {
+  const auto w = affinity(similarity);
+  const auto t = w.size(0);
+  if (k < 1 || k > t) throw std::invalid_argument("clusters: expected 1 to the number of tasks");
+  const auto vectors = std::get<1>(at::linalg_eigh(scaled(w)));
+  const auto leading = vectors.narrow(1, t - k, k);
+  const auto norm = leading.norm(2, {1}, true);
+  KMeans means(at::where(norm > 0, leading / norm, leading).contiguous(), k);
+  std::mt19937_64 random(seed);
+  Found best;
+  std::int64_t used = 0;  // clusters of the best
+  for (int start = 0; start < starts; ++start) {
+    auto found = means.from(random);
+    found.labels = in_order(found.labels);
+    const auto clusters = 1 + *std::max_element(found.labels.begin(), found.labels.end());
+    if (clusters < used || (clusters == used && found.distance >= best.distance - 1e-12)) continue;
+    used = clusters;
+    best = std::move(found);
+  }
+  return best.labels;
+}
+
+std::vector<std::int64_t> in_order(const std::vector<std::int64_t>& labels) {
+  std::map<std::int64_t, std::int64_t> number;
+  std::vector<std::int64_t> found;
+  for (const auto label : labels)
+    found.push_back(number.try_emplace(label, static_cast<std::int64_t>(number.size())).first->second);
+  return found;
+}
+
+}  // namespace taugrid::spectral
