@@ -44,6 +44,11 @@ inline Text merging(const Text& method, const Text& regime) { return of("merging
 inline Text merged(const Text& method, const Text& regime, const Text& task) {
   return of("merged", method, regime) + "/" + task;
 }
+inline Text partitions(const Text& regime) { return of("partitions", regime); }
+/// The model merged of bases, by the p-th partition into k clusters; the first is the spectral one.
+inline Text bases(const Text& regime, std::size_t k, std::size_t p) {
+  return of("bases", regime, std::to_string(k) + "-" + std::to_string(p));
+}
 inline Text cost(const Text& regime) { return of("cost", regime); }
 
 }  // namespace taugrid::study::key

@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Task vector bases (paper 2, algorithm 1): tasks are clustered by |cos| of their vectors, each cluster's
+// vectors become one basis (merge_in; a cluster of one is its vector), and the bases one model θ0 + ατ
+// (merge_out), which is evaluated on every task; α has the largest mean normalised accuracy on validation
+// points. For every number of clusters k: of k vectors instead of T. Beside the spectral partition stand
+// random ones with clusters of the same sizes, so that what clustering gains is told from what k vectors can
+// do at all.
+//
+// /bases/R/cosine [T,T]; eigenvalues, normalised_eigenvalues [T] of both Laplacians, ascending;
+// chosen_clusters, by the largest gap; clusters [K]; alpha [A]; labels int64 [K,1+N,T]: the spectral
+// partition first; accuracy [K,1+N,T] on test points, validation_accuracy [K,1+N,A,T], coefficient, absolute,
+// normalized [K,1+N]; with one cluster or T there is one partition, and the others' places hold −1 and NaN
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/metrics/metrics.hpp"
+#include "kernels/spectral/clustering.hpp"
+#include "suite/experiments/support/grids.hpp"
+#include "suite/experiments/support/placement.hpp"
+#include "suite/merging/method.hpp"
+#include "suite/merging/study_vectors.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+struct Merge {
+  std::string name;
+  std::unique_ptr<const merging::Method> method;
+};
+
+class Bases final : public Experiment {
+ public:
+  struct Settings {
+    std::vector<int> clusters;
+    std::int64_t random;
+    std::vector<double> alpha;
+    Merge in, out;
+  };
+  Bases(const Study& study, Settings settings) : Experiment(study), settings_(std::move(settings)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto a = static_cast<std::int64_t>(settings_.alpha.size());
+    const auto every = study_.tasks.all();
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto numbers = tasks * (tasks + 3) + k() * partitions() * tasks;
+      units.push_back(
+          unit(key::partitions(name), Tally(study_).visit(name, every).stores(numbers).publishes(numbers),
+               study_.vectors.needs(name, every),
+               [this, name](schedule::UnitContext& context) { return partition(name, context); }));
+      Tally tally(study_);
+      tally.visit(name, every).stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
+      tally.holds(4.0 * static_cast<double>(study_.model.layout().size() * (tasks + 1)));
+      std::vector<std::string> needs = {key::partitions(name)};
+      for (const auto t : every) {
+        tally.edited_sum(name, t, Split::validation, points(), a)
+            .edited_sum(name, t, Split::test, points(), 1);
+        needs.push_back(key::single_task(name, study_.tasks.name(t)));
+        for (auto& each : EditedOutputs::sum_needs(study_, name, every, t))
+          if (std::find(needs.begin(), needs.end(), each) == needs.end()) needs.push_back(std::move(each));
+      }
+      each_partition([&](std::int64_t row, std::int64_t p) {
+        units.push_back(
+            unit(unit_key(name, row, p), tally, needs, [=, this, &folder](schedule::UnitContext& context) {
+              return compute(name, row, p, folder, context);
+            }));
+      });
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto a = static_cast<std::int64_t>(settings_.alpha.size()),
+               tasks = static_cast<std::int64_t>(study_.tasks.size());
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto group = "/bases/" + name, clusters = group + "/clusters", alpha = group + "/alpha";
+      out.scale(clusters, at::tensor(settings_.clusters, at::kInt).to(at::kLong), "clusters_" + name);
+      out.scale(alpha, at::tensor(settings_.alpha, at::kDouble), "alpha_bases_" + name, "1");
+      const auto file = done.folder.read_unit(done.world, key::partitions(name)).tensors;
+      out.put(group + "/cosine", file.at("cosine"), {"task", "task"}, "1");
+      for (const auto* what : {"eigenvalues", "normalised_eigenvalues"})
+        out.put(group + "/" + what, file.at(what), {"eigenvalue"}, "1");
+      out.put(group + "/chosen_clusters", file.at("chosen_clusters"), {}, "1");
+      out.put(group + "/labels", file.at("labels"), {clusters, "partition", "task"}, "1");
+      std::map<std::string, at::Tensor> all;
+      const auto unknown = [&](std::vector<std::int64_t> more) {
+        more.insert(more.begin(), {k(), partitions()});
+        return at::full(more, std::nan(""), at::kDouble);
+      };
+      all["accuracy"] = unknown({tasks});
+      all["validation_accuracy"] = unknown({a, tasks});
+      for (const auto* what : {"coefficient", "absolute", "normalized"}) all[what] = unknown({});
+      each_partition([&](std::int64_t row, std::int64_t p) {
+        const auto found = done.folder.read_unit(done.world, unit_key(name, row, p)).tensors;
+        for (auto& [what, values] : all) values[row][p].copy_(found.at(what));
+      });
+      for (const auto& [what, values] : all) {
+        std::vector<std::string> dimensions = {clusters, "partition"};
+        if (what == "validation_accuracy") dimensions.push_back(alpha);
+        if (values.dim() > 2) dimensions.emplace_back("task");
+        out.put(group + "/" + what, values, dimensions, "1");
+      }
+      out.attribute(group, "merge_in", settings_.in.name);
+      out.attribute(group, "merge_out", settings_.out.name);
+      for (const auto split : {Split::test, Split::validation})
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
+                {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  std::int64_t k() const { return static_cast<std::int64_t>(settings_.clusters.size()); }
+  std::int64_t partitions() const { return 1 + settings_.random; }
+  std::string unit_key(const std::string& name, std::int64_t row, std::int64_t p) const {
+    return key::bases(name, static_cast<std::size_t>(settings_.clusters[static_cast<std::size_t>(row)]),
+                      static_cast<std::size_t>(p));
+  }
+  /// Whether there are other partitions with clusters of the same sizes.
+  bool has_others(std::int64_t row) const {
+    const auto clusters = static_cast<std::size_t>(settings_.clusters[static_cast<std::size_t>(row)]);
+    return clusters > 1 && clusters < study_.tasks.size();
+  }
+  void each_partition(const std::function<void(std::int64_t row, std::int64_t p)>& see) const {
+    for (std::int64_t row = 0; row < k(); ++row)
+      for (std::int64_t p = 0; p < (has_others(row) ? partitions() : 1); ++p) see(row, p);
+  }
+
+  store::TensorFile partition(const std::string& name, schedule::UnitContext& context) const {
+    const auto gram = study_.vectors.gram(context.group, name, study_.tasks.all()).cpu();
+    const auto norm = gram.diagonal().sqrt();
+    // A vector that is zero resembles none.
+    const auto cosine = (gram / norm.outer(norm)).nan_to_num(0);
+    const auto seed = study::seed_for(study_.settings.seed, "bases");
+    const auto found = spectral::laplacian_eigenvalues(cosine);
+    auto labels = at::full({k(), partitions(), cosine.size(0)}, -1, at::kLong);
+    for (std::int64_t row = 0; row < k(); ++row) {
+      const auto clusters = settings_.clusters[static_cast<std::size_t>(row)];
+      const auto chosen = at::tensor(spectral::spectral_partition(cosine, clusters, seed), at::kLong);
+      labels[row][0].copy_(chosen);
+      if (!has_others(row)) continue;
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(
+          study::seed_for(study_.settings.seed, fmt::format("bases/{}", clusters)));
+      for (std::int64_t p = 1; p < partitions(); ++p) {
+        const auto order = at::randperm(chosen.size(0), generator, at::kLong);
+        const auto drawn = chosen.index_select(0, order);
+        const auto* values = drawn.const_data_ptr<std::int64_t>();
+        labels[row][p].copy_(at::tensor(spectral::in_order({values, values + drawn.numel()}), at::kLong));
+      }
+    }
+    store::TensorFile file;
+    file.tensors = {{"cosine", cosine},
+                    {"eigenvalues", found.unnormalised},
+                    {"normalised_eigenvalues", found.normalised},
+                    {"chosen_clusters", at::full({}, spectral::largest_gap(found.unnormalised), at::kLong)},
+                    {"labels", labels}};
+    return file;
+  }
+
+  /// What a method makes of these vectors, [P].
+  static at::Tensor merged(const Merge& merge, const merging::TaskVectors& vectors) {
+    auto tau = at::zeros({vectors.length()}, at::kFloat);
+    merge.method->merge(
+        vectors, std::vector<double>(vectors.count(), 1.0),
+        [&](std::int64_t begin, const at::Tensor& part) { tau.narrow(0, begin, part.numel()).copy_(part); });
+    return tau;
+  }
+
+  /// τ of the partition's bases.
+  at::Tensor direction(const std::string& name, const at::Tensor& labels,
+                       const schedule::UnitContext& context) const {
+    std::vector<at::Tensor> bases;
+    for (std::int64_t c = 0; c <= labels.max().item<std::int64_t>(); ++c) {
+      context.stop_if_requested();
+      std::vector<std::size_t> members;
+      for (const auto t : study_.tasks.all())
+        if (labels[static_cast<std::int64_t>(t)].item<std::int64_t>() == c) members.push_back(t);
+      bases.push_back(members.size() == 1
+                          ? study_.vectors.vector(name, members.front()).cpu()
+                          : merged(settings_.in, merging::StudyVectors(study_, name, members)));
+    }
+    const merging::StudyVectors all(study_, name, study_.tasks.all());  // for the tensors' names and shapes
+    return merged(settings_.out, merging::HeldVectors(all.tensors(), bases, study_.model.theta0().cpu()));
+  }
+
+  store::TensorFile compute(const std::string& name, std::int64_t row, std::int64_t p,
+                            const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const auto labels = folder.read_tensor(key::partitions(name), "labels")[row][p];
+    const auto tau = direction(name, labels, context).to(study_.device);
+    const auto all = study_.tasks.all();
+    const EditedOutputs model(study_, folder, name, context.group);
+    std::vector<at::Tensor> own, own_test;
+    for (const auto t : all) {
+      const auto single = key::single_task(name, study_.tasks.name(t));
+      own.push_back(folder.read_tensor(single, "validation_accuracy"));
+      own_test.push_back(folder.read_tensor(single, "accuracy"));
+    }
+    std::size_t seen = 0;
+    const auto curves = [&](Split split, const std::vector<double>& alpha) {
+      std::vector<at::Tensor> columns;
+      for (const auto t : all) {
+        columns.push_back(model
+                              .along(
+                                  tau, [&](double x) { return study_.edits.along(name, all, tau, x); }, alpha,
+                                  t, split, points(), [&](double) { context.stop_if_requested(); })
+                              .accuracy);
+        context.progress(static_cast<double>(++seen) / static_cast<double>(2 * all.size()), "tasks");
+      }
+      return at::stack(columns, 1);
+    };
+    store::TensorFile file;
+    const auto validation = curves(Split::validation, settings_.alpha);
+    const double alpha =
+        settings_.alpha[static_cast<std::size_t>(metrics::chosen_row(validation, at::stack(own)))];
+    const auto test = curves(Split::test, {alpha})[0];
+    file.tensors = {{"validation_accuracy", validation},
+                    {"accuracy", test.contiguous()},
+                    {"coefficient", at::full({}, alpha, at::kDouble)},
+                    {"absolute", test.mean()},
+                    {"normalized", metrics::normalised_accuracy(test, at::stack(own_test))}};
+    return file;
+  }
+
+  Settings settings_;
+};
+
+Merge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
+                 const std::string& fallback) {
+  auto section = config.section("bases." + name, meaning);
+  std::vector<std::string> methods;
+  for (const auto& each : merging::names())
+    if (each != "slerp") methods.push_back(each);  // it takes two
+  auto method =
+      section.word("method", "The method, of which the section has the parameters", fallback, methods);
+  auto made = merging::make(method, section);
+  return {std::move(method), std::move(made)};
+}
+
+std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "bases", "Task vector bases: vectors clustered by their cosines, merged in each cluster, then all");
+  if (!section) return nullptr;
+  require_vectors(study, "bases");
+  const auto tasks = std::max(1, static_cast<int>(study.tasks.size()));
+  auto clusters = numbered(
+      *section, "clusters",
+      {"Numbers of clusters k", {.fallback = "all", .values = "a list of ascending integers from 1 to T"}}, 1,
+      tasks, false, fmt::format("there are {} tasks, which make 1 to {} clusters", tasks, tasks));
+  const auto random = section->integer(
+      "random", "Random partitions beside the spectral one, with clusters of the same sizes", 20, {0, 1e4});
+  std::vector<double> usual;
+  for (int k = 1; k <= 12; ++k) usual.push_back(0.25 * k);
+  auto alpha = section->alpha_grid(
+      "alpha",
+      {"Coefficients α of θ0 + ατ; the best on validation is chosen", {.fallback = "0.25, 0.5, … 3"}}, usual,
+      coefficients);
+  auto in = read_merge(config, "merge_in", "How a cluster's vectors become one", "linear");
+  auto out = read_merge(config, "merge_out", "How the bases become one", "task_arithmetic");
+  return std::make_unique<Bases>(
+      study, Bases::Settings{std::move(clusters), random, std::move(alpha), std::move(in), std::move(out)});
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(bases, 97, make_bases)

@@ -1,0 +1,153 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""[bases]: clusters of task vectors, and what is merged of them, from the run folder alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import analysis_command
+import h5py
+import launch
+import numpy as np
+import pytest
+import torch
+from compare import differing, numbers
+from taugrid_analysis.recompute import methods
+from taugrid_analysis.recompute.oracle import Oracle, flat
+from world import EXPERIMENT, REGIMES, TASKS, T, World
+
+ALPHA = [0.5, 1.0, 2.0]
+RANDOM = 4
+TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
+[bases]
+random = {RANDOM}
+alpha = {ALPHA}
+[bases.merge_in]
+method = "ties"
+density = 0.4
+"""
+
+
+@pytest.fixture(scope="module")
+def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world.elsewhere(tmp_path_factory.mktemp("experiment") / "bases.toml", TEXT)
+
+
+@pytest.fixture(scope="module")
+def run(experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bases") / "run"
+    launch.measure(experiment, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def again(run: Path) -> Oracle:
+    return Oracle(run)
+
+
+def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path) -> None:
+    found = launch.measure(experiment, tmp_path / "run", ranks=4)
+    assert differing(numbers(run / "results.h5"), numbers(found)) == []
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_similarities_and_their_eigenvalues(again: Oracle, regime: str) -> None:
+    group = again.results[f"bases/{regime}"]
+    tau = torch.stack([flat(again.tau(regime, t)) for t in T]).numpy()
+    norm = np.linalg.norm(tau, axis=1)
+    cosine = (tau @ tau.T) / np.outer(norm, norm)
+    np.testing.assert_allclose(group["cosine"], cosine, atol=1e-5)
+    w = np.abs(group["cosine"][()])
+    np.fill_diagonal(w, 0)
+    degree = w.sum(1)
+    np.testing.assert_allclose(group["eigenvalues"], np.linalg.eigvalsh(np.diag(degree) - w), atol=1e-9)
+    scaled = np.eye(len(TASKS)) - w / np.sqrt(np.outer(degree, degree))
+    np.testing.assert_allclose(group["normalised_eigenvalues"], np.linalg.eigvalsh(scaled), atol=1e-9)
+    assert group["chosen_clusters"][()] == 2  # of three tasks there is one gap that counts
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_partitions(again: Oracle, regime: str) -> None:
+    labels = again.results[f"bases/{regime}/labels"][()]
+    assert labels.shape == (3, 1 + RANDOM, 3)
+    assert labels[0, 0].tolist() == [0, 0, 0] and labels[2, 0].tolist() == [0, 1, 2]
+    assert (labels[[0, 2], 1:] == -1).all()  # there are no others
+    sizes = [sorted(np.bincount(row).tolist()) for row in labels[1]]
+    assert sizes == [[1, 2]] * (1 + RANDOM) and len({tuple(row) for row in labels[1].tolist()}) > 1
+    assert (labels[1, :, 0] == 0).all()  # numbered as they come
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_models_of_bases(again: Oracle, regime: str) -> None:
+    group, own = again.results[f"bases/{regime}"], again.results[f"single_task/{regime}"]
+    tau = torch.stack([flat(again.tau(regime, t)) for t in T]).numpy()
+    sizes = [v.numel() for v in again.theta0.values()]
+    for row in range(3):
+        for p in range(1 + RANDOM):
+            labels = group["labels"][row, p]
+            if labels[0] < 0:
+                assert np.isnan(group["normalized"][row, p]) and np.isnan(group["accuracy"][row, p]).all()
+                continue
+            clusters = [tau[labels == c] for c in range(labels.max() + 1)]
+            merged = sum(c[0] if len(c) == 1 else methods.ties(c, np.ones(len(c)), 0.4) for c in clusters)
+            step = {k: part.view_as(v) for (k, v), part in
+                    zip(again.theta0.items(), torch.tensor(merged).split(sizes), strict=True)}
+            for split, name in (("test", "sample_index"), ("validation", "validation_sample_index")):
+                for t in T:
+                    x, y = again.points(f"{group.name}/{name}", t, split)
+                    alphas = ALPHA if split == "validation" else [group["coefficient"][row, p]]
+                    for a, alpha in enumerate(alphas):
+                        output = again.through(regime, {k: alpha * v for k, v in step.items()}, x)
+                        right = float((again.logits(t, output).argmax(1) == y).double().mean())
+                        stored = (group["validation_accuracy"][row, p, a, t] if split == "validation"
+                                  else group["accuracy"][row, p, t])
+                        assert stored == pytest.approx(right, abs=1.01 / len(y))
+            shares = (group["validation_accuracy"][row, p] / own["validation_accuracy"][()]).mean(1)
+            assert group["coefficient"][row, p] == ALPHA[int(np.argmax(shares))]
+            accuracy = group["accuracy"][row, p]
+            assert group["absolute"][row, p] == pytest.approx(accuracy.mean())
+            assert group["normalized"][row, p] == pytest.approx((accuracy / own["accuracy"][()]).mean())
+
+
+def test_all_alone_is_task_arithmetic(world: World, tmp_path: Path) -> None:
+    """T clusters, added: the sum of all vectors; one cluster, averaged: a third of it."""
+    text = TEXT.split("[bases.merge_in]")[0].replace(f"{ALPHA}", "[1.0, 3.0]")
+    text += "clusters = [1, 3]\n[addition]\nalpha = [1.0]\n"
+    path = launch.measure(world.elsewhere(tmp_path / "bases.toml", text), tmp_path / "run")
+    with h5py.File(path) as file:
+        for regime in REGIMES:
+            bases, sums = file[f"bases/{regime}"], file[f"addition/{regime}/validation_accuracy"]
+            assert np.array_equal(bases["clusters"], [1, 3])
+            np.testing.assert_allclose(bases["validation_accuracy"][1, 0, 0], sums[0], atol=1.01 / 20)
+            np.testing.assert_allclose(bases["validation_accuracy"][0, 0, 1], sums[0], atol=1.01 / 20)
+
+
+def test_recompute_takes_bases_again(run: Path) -> None:
+    done = analysis_command.called("recompute", run, "--points", "80", "--only", "bases")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for what in ("cosine", "eigenvalues", "coefficient", "accuracy", "validation_accuracy"):
+        assert f"\nbases: {what} " in done.stdout
+
+
+def test_the_table(run: Path) -> None:
+    command = [sys.executable, "-m", "taugrid_analysis", "tables", str(run), "--only", "bases"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(" | ") >= 2 * 3 and f" of {RANDOM}" in done.stdout and "2 *" in done.stdout
+    assert "merged by ties, bases by task_arithmetic" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(("setting", "expected"), [
+    ("bases.clusters=[2, 4]", ["bases.clusters", "4", "1 to 3 clusters"]),
+    ("bases.clusters=[3, 2]", ["bases.clusters", "ascend"]),
+    ("bases.random=-1", ["bases.random", "-1"]),
+    ('bases.merge_in.method="slerp"', ["bases.merge_in.method", "slerp", "ties"]),
+    ("bases.merge_out.density=0.5", ["bases.merge_out.density"]),
+    ("bases.merge_in.density=0", ["bases.merge_in.density", "above 0"]),
+])
+def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected: list[str]) -> None:
+    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert all(text in lines[0] for text in expected), lines[0]
