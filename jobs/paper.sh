@@ -5,19 +5,23 @@
 # cross_task_linearity (of which not all is measured yet). Ends by printing each of its tables, published numbers beside
 # ours, and where its figures are. Five to fifteen minutes on two cores (cross_task_linearity: not timed yet). Run it again
 # to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder and number of ranks.
-# And the default language tasks, of no paper's own: bash jobs/paper.sh language, with all tables and a report.
+# bash jobs/paper.sh bases: clusters and merging of paper 2, as far as they are measured, with all tables and a report.
+# And the default language tasks, of no paper's own: bash jobs/paper.sh language, likewise.
 paper="${1:-}"
 case "$paper" in
   tangent_space | tau_jp | attention_only | cross_task_linearity) ;;
-  language) default=language ;;
-  *) echo "$0: which paper? tangent_space, tau_jp, attention_only or cross_task_linearity; or language" >&2; exit 2 ;;
+  bases | language) ;;
+  *)
+    echo "$0: which paper? tangent_space, tau_jp, attention_only, cross_task_linearity or bases; or language" >&2
+    exit 2
+    ;;
 esac
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source jobs/common.sh
 run="${RUN:-runs/papers/$paper}"
 measure "$paper" "$run" "$@"
-if [ "$paper" = language ]; then
+if [ "$paper" = language ] || [ "$paper" = bases ]; then
   "$venv/bin/python" -m taugrid_analysis tables "$run"
   "$venv/bin/python" -m taugrid_analysis report "$run"
   exit

@@ -177,6 +177,20 @@ GROUPS: dict[str, Group] = {
         | ROWS,
         axes={"alpha": ("alpha",)},
     ),
+    "bases": Group(
+        {
+            "cosine": Variable(("task", "other")),
+            "labels": Variable(("clusters", "partition", "task")),
+            "accuracy": Variable(("clusters", "partition", "task")),
+            "validation_accuracy": Variable(("clusters", "partition", "alpha", "task")),
+            "chosen_clusters": Variable(()),
+        }
+        | _all(("eigenvalue",), "eigenvalues", "normalised_eigenvalues")
+        | _all(("clusters", "partition"), "coefficient", "absolute", "normalized")
+        | ROWS,
+        axes={"alpha": ("alpha",), "clusters": ("clusters",)},
+        words={"merge_in": "how a cluster's vectors became one", "merge_out": "how the bases became one"},
+    ),
     "pair_addition": Group(
         _all(("pair", "alpha", "side"), "validation_accuracy", "test_accuracy")
         | _all(

@@ -51,16 +51,15 @@ MATRICES: dict[str, Callable[[list[Array], Settings], Array]] = {
 }
 
 
-def merged(oracle: Oracle, method: str, regime: str) -> Parameters:
-    """τ of a method that is_taken()."""
-    told = dict(oracle.inputs.config["merging"][method])
-    every = [oracle.tau(regime, t) for t in range(len(oracle.tasks))]
+def merged(method: str, told: Settings, every: list[Parameters]) -> Parameters:
+    """τ of a method that is_taken(), of these vectors."""
+    first = every[0]
     if method in ELEMENTWISE:
         whole = ELEMENTWISE[method](np.stack([flat(tau).numpy() for tau in every]), told)
-        parts = torch.tensor(whole).split([v.numel() for v in oracle.theta0.values()])
-        return {k: part.view_as(v) for (k, v), part in zip(oracle.theta0.items(), parts, strict=True)}
+        parts = torch.tensor(whole).split([v.numel() for v in first.values()])
+        return {k: part.view_as(v) for (k, v), part in zip(first.items(), parts, strict=True)}
     found = {}
-    for name, start in oracle.theta0.items():
+    for name, start in first.items():
         deltas = [np.asarray(tau[name].numpy()) for tau in every]
         averaged = start.ndim != 2 or any(part in name for part in told["exclude"])
         again = np.mean(deltas, 0) if averaged else MATRICES[method](deltas, told)
@@ -69,11 +68,17 @@ def merged(oracle: Oracle, method: str, regime: str) -> Parameters:
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
-    vector = lru_cache(2)(lambda method, regime: merged(oracle, method, regime))
+    settings = oracle.inputs.config.get("merging", {})
+
+    @lru_cache(2)
+    def vector(method: str, regime: str) -> Parameters:
+        every = [oracle.tau(regime, t) for t in range(len(oracle.tasks))]
+        return merged(method, settings[method], every)
+
     for method in names(oracle, "merging"):
         group = f"merging/{method}"
         yield from _choice(oracle, group)
-        if not is_taken(oracle, method):
+        if not is_taken(method, settings.get(method, {})):
             continue
         for split in SPLITS:
             yield from accuracies(
@@ -81,9 +86,8 @@ def checks(oracle: Oracle) -> Iterator[Check]:
             )
 
 
-def is_taken(oracle: Oracle, method: str) -> bool:
+def is_taken(method: str, told: Settings) -> bool:
     """Not DARE, whose draws are the program's own; slerp; and shares of each tensor."""
-    told = oracle.inputs.config.get("merging", {}).get(method, {})
     return method in MATRICES or (method in ELEMENTWISE and told.get("scope", "vector") == "vector")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from taugrid_analysis import comparison, published
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables import (
+    bases,
     cost,
     edits,
     interference,
@@ -31,6 +32,7 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         tasks.against_standard(run),
         penalty.penalty([run]),
         merging.merging(run),
+        bases.bases(run),
         edits.pair_addition(run),
         edits.multitask(run),
         negation.negation(run),

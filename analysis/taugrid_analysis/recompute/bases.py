@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Task vector bases again: similarities, their Laplacians, and the models merged of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from taugrid_analysis.recompute.checks import (
+    Check,
+    Place,
+    Reading,
+    exact,
+    names,
+    places,
+    relative,
+    share,
+    stored,
+)
+from taugrid_analysis.recompute.merging import Settings, is_taken, merged
+from taugrid_analysis.recompute.models import SPLITS
+from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
+from taugrid_analysis.records import Array
+
+GROUP = "bases"
+SLOW = 20  # places of one quantity: each is a merge
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    if not names(oracle, GROUP):
+        return
+    yield from _similarity(oracle)
+    yield from _follows(oracle)
+    settings = oracle.inputs.config.get(GROUP, {})
+    told = [dict(settings.get(name, {})) for name in ("merge_in", "merge_out")]
+    if all(is_taken(one.get("method", ""), one) for one in told):
+        yield from _models(oracle, told[0], told[1])
+
+
+def _similarity(oracle: Oracle) -> Iterator[Check]:
+    @lru_cache(2)
+    def cosine(regime: str) -> Array:
+        tau = torch.stack([flat(oracle.tau(regime, t)) for t in range(len(oracle.tasks))]).numpy()
+        norm = np.linalg.norm(tau, axis=1)
+        return np.asarray(tau @ tau.T / np.outer(norm, norm))
+
+    def laplacians(regime: str) -> dict[str, Array]:
+        w = np.abs(oracle.results[f"{GROUP}/{regime}/cosine"][()])
+        np.fill_diagonal(w, 0)
+        degree = w.sum(1)
+        scaled = np.eye(len(w)) - w / np.sqrt(np.outer(degree, degree))
+        return {
+            "eigenvalues": np.linalg.eigvalsh(np.diag(degree) - w),
+            "normalised_eigenvalues": np.linalg.eigvalsh(scaled),
+        }
+
+    def similar(place: Place) -> Reading:
+        value = stored(oracle, GROUP, "cosine", place)
+        return relative(value, float(cosine(place[0])[place[1:]]), floor=1e-5)
+
+    yield Check(GROUP, "cosine", places(oracle, GROUP, "cosine"), similar)
+    for name in ("eigenvalues", "normalised_eigenvalues"):
+
+        def value(place: Place, name: str = name) -> Reading:
+            again = laplacians(place[0])[name][place[1]]
+            return relative(stored(oracle, GROUP, name, place), float(again), floor=1e-9)
+
+        yield Check(GROUP, name, places(oracle, GROUP, name), value)
+
+
+def _follows(oracle: Oracle) -> Iterator[Check]:
+    """What is chosen by validation points, and its means."""
+
+    def measure_of(name: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            regime, row, p = place
+            node, single = oracle.results[f"{GROUP}/{regime}"], oracle.results[f"single_task/{regime}"]
+            if node["labels"][row, p, 0] < 0:
+                return exact(node[name][row, p], float("nan"))
+            shares = (node["validation_accuracy"][row, p] / single["validation_accuracy"][()]).mean(1)
+            accuracy = node["accuracy"][row, p]
+            again = {
+                "coefficient": node["alpha"][int(np.argmax(shares))],
+                "absolute": accuracy.mean(),
+                "normalized": (accuracy / single["accuracy"][()]).mean(),
+            }[name]
+            return exact(node[name][row, p], again)
+
+        return measure
+
+    for name in ("coefficient", "absolute", "normalized"):
+        yield Check(GROUP, name, places(oracle, GROUP, name), measure_of(name))
+
+
+def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Check]:
+    @lru_cache(2)
+    def direction(regime: str, row: int, p: int) -> Parameters:
+        labels = oracle.results[f"{GROUP}/{regime}/labels"][row, p]
+        bases = []
+        for cluster in range(labels.max() + 1):
+            every = [oracle.tau(regime, int(t)) for t in np.flatnonzero(labels == cluster)]
+            bases.append(every[0] if len(every) == 1 else merged(inside["method"], inside, every))
+        return merged(outside["method"], outside, bases)
+
+    def accuracy(regime: str, row: int, p: int, alpha: float, t: int, split: str) -> tuple[float, int]:
+        x, y = oracle.points(f"{GROUP}/{regime}/{SPLITS[split]}", t, split)
+        step = {k: alpha * v for k, v in direction(regime, row, p).items()}
+        right = oracle.logits(t, oracle.through(regime, step, x)).argmax(1) == y
+        return float(right.double().mean()), len(y)
+
+    def tested(place: Place) -> Reading:
+        regime, row, p, t = place
+        alpha = float(oracle.results[f"{GROUP}/{regime}/coefficient"][row, p])
+        return share(stored(oracle, GROUP, "accuracy", place), *accuracy(regime, row, p, alpha, t, "test"))
+
+    def validated(place: Place) -> Reading:
+        regime, row, p, a, t = place
+        alpha = float(oracle.results[f"{GROUP}/{regime}/alpha"][a])
+        found = accuracy(regime, row, p, alpha, t, "validation")
+        return share(stored(oracle, GROUP, "validation_accuracy", place), *found)
+
+    for name, measure in (("accuracy", tested), ("validation_accuracy", validated)):
+        every = [
+            place
+            for place in places(oracle, GROUP, name)
+            if oracle.results[f"{GROUP}/{place[0]}/labels"][place[1], place[2], 0] >= 0
+        ]
+        yield Check(GROUP, name, every, measure, SLOW)
