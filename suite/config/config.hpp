@@ -31,6 +31,8 @@ struct Range {
 /// where the key is missing. Copies are cheap and refer to the same configuration.
 class Section {
  public:
+  /// The keys that were read until now, with their values as they stand in TOML.
+  std::map<std::string, std::string> values() const;
   std::int64_t integer(const std::string& key, const Meaning& meaning, std::int64_t fallback,
                        Range range = {});
   std::int64_t required_integer(const std::string& key, const Meaning& meaning, Range range = {});

@@ -27,6 +27,12 @@ void Section::refuse(const std::string& key, const std::string& problem) const {
   throw InputError(state_->where(name, at) + ": " + name + ": " + problem);
 }
 
+std::map<std::string, std::string> Section::values() const {
+  const auto found = state_->asked.find(name_);
+  if (found == state_->asked.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
 bool Section::has(const std::string& key) const { return state_->find(join(name_, key)) != nullptr; }
 
 bool Section::is_number(const std::string& key) const {

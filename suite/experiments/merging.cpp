@@ -7,15 +7,23 @@
 // /merging/METHOD/R/alpha [A], validation_accuracy, test_accuracy [A,T]; accuracy [T] at the chosen α;
 // coefficient, absolute, normalized, density (of τ), passes (over all vectors), bytes (read of them) scalars
 // /correct/merging/METHOD/R/… [A,T,⌈N/8⌉] beside both curves
+//
+// With `save`, RUN/merged/METHOD/R is the chosen model, a Hugging Face folder, and its merge.toml the recipe
+// by which `taugrid merge` makes it again.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "kernels/metrics/metrics.hpp"
+#include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/task_curves.hpp"
 #include "suite/merging/method.hpp"
 #include "suite/merging/study_vectors.hpp"
+#include "suite/models/checkpoint.hpp"
+#include "suite/store/atomic_file.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -24,12 +32,13 @@ struct Chosen {
   std::string name;
   std::unique_ptr<const merging::Method> method;
   std::vector<double> alpha;
+  std::map<std::string, std::string> parameters;  ///< as a recipe has them
 };
 
 class Merging final : public Experiment {
  public:
-  Merging(const Study& study, std::vector<Chosen> methods)
-      : Experiment(study), methods_(std::move(methods)) {}
+  Merging(const Study& study, std::vector<Chosen> methods, bool save)
+      : Experiment(study), methods_(std::move(methods)), save_(save) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
@@ -59,6 +68,16 @@ class Merging final : public Experiment {
                                  return curve(chosen, name, t, folder, context);
                                }));
         }
+        if (!save_) continue;
+        std::vector<std::string> needs = {key::merging(chosen.name, name)};
+        for (const auto t : study_.tasks.all()) {
+          needs.push_back(key::single_task(name, study_.tasks.name(t)));
+          needs.push_back(key::merged(chosen.name, name, study_.tasks.name(t)));
+        }
+        units.push_back(unit(key::saved_merge(chosen.name, name), Tally(study_).checkpoint().stores(1), needs,
+                             [this, &chosen, name, &folder](schedule::UnitContext& context) {
+                               return saved(chosen, name, folder, context);
+                             }));
       }
     }
   }
@@ -118,7 +137,59 @@ class Merging final : public Experiment {
     });
   }
 
+  /// Writes the model at the α that validation points choose; α, for the unit's file.
+  store::TensorFile saved(const Chosen& chosen, const std::string& name, const schedule::RunFolder& folder,
+                          const schedule::UnitContext& context) const {
+    std::vector<at::Tensor> curves, own;
+    for (const auto t : study_.tasks.all()) {
+      const auto& task = study_.tasks.name(t);
+      curves.push_back(folder.read_tensor(key::merged(chosen.name, name, task), "validation"));
+      own.push_back(folder.read_tensor(key::single_task(name, task), "validation_accuracy"));
+    }
+    const double alpha =
+        chosen.alpha[static_cast<std::size_t>(metrics::chosen_row(at::stack(curves, 1), at::stack(own)))];
+    if (context.group.rank() == 0) {
+      const auto to = study_.vectors.folder() / "merged" / chosen.name / name;
+      const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
+      store::create_folders(to);
+      store::write_atomically(to / "merge.toml", recipe(chosen, name, alpha, to));
+      models::write_checkpoint(to, study_.model.encoder(),
+                               study_.edits.along(name, study_.tasks.all(), tau, alpha),
+                               study_.model.fingerprint());
+    }
+    store::TensorFile file;
+    file.tensors["alpha"] = at::full({}, alpha, at::kDouble);
+    return file;
+  }
+
+  std::string recipe(const Chosen& chosen, const std::string& name, double alpha,
+                     const std::filesystem::path& to) const {
+    const auto from_here = [&](const std::filesystem::path& path) {
+      return config::canonical(path.lexically_relative(to).string());
+    };
+    std::string text = fmt::format("# {} of {}, by taugrid run; α = {} has the best validation accuracy.\n",
+                                   chosen.name, name, config::canonical(alpha));
+    if (regime(name).linear)
+      text += "# A linear regime's: f(x; θ0) + J(x)(θ − θ0) was evaluated, not f(x; θ) of these weights.\n";
+    if (chosen.name.starts_with("dare_"))  // draws depend on a number's place
+      text +=
+          "# Draws follow the order of the tensors, which is that of names in a folder: others are drawn "
+          "here.\n";
+    if (study_.model.name() == "pretrained") {
+      text += fmt::format("base_model = {}\n", from_here(study_.vectors.folder() / "checkpoints/pretrained"));
+    } else {
+      text += "# base_model: drawn at random by the run's seed\n";
+    }
+    text += fmt::format("merge_method = {}\nout = \"again\"\n", config::canonical(chosen.name));
+    for (const auto t : study_.tasks.all())
+      text += fmt::format("[[models]]\nmodel = {}\n", from_here(study_.vectors.checkpoint_folder(name, t)));
+    text += fmt::format("[parameters]\nlambda = {}\n", config::canonical(alpha));
+    for (const auto& [key, value] : chosen.parameters) text += fmt::format("{} = {}\n", key, value);
+    return text;
+  }
+
   std::vector<Chosen> methods_;
+  bool save_;
 };
 
 constexpr config::Meaning of_alpha = {
@@ -142,11 +213,17 @@ std::unique_ptr<Experiment> make_merging(config::Config& config, const Study& st
     auto own = config.section("merging." + name, merging::meaning_of(name));
     const bool plain = name == "linear" || name == "slerp";
     auto alpha = own.alpha_grid("alpha", of_alpha, plain ? std::vector<double>{1} : usual, coefficients);
-    methods.push_back({name, merging::make(name, own), std::move(alpha)});
+    auto method = merging::make(name, own);
+    auto parameters = own.values();
+    parameters.erase("alpha");
+    methods.push_back({name, std::move(method), std::move(alpha), std::move(parameters)});
     if (!describing)
       methods.back().method->check("merging." + name, std::vector<double>(study.tasks.size(), 1.0));
   }
-  return std::make_unique<Merging>(study, std::move(methods));
+  const bool save = section->flag(
+      "save", "Whether the chosen models are written, as Hugging Face folders RUN/merged/METHOD/REGIME",
+      false);
+  return std::make_unique<Merging>(study, std::move(methods), save);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import analysis_command
@@ -15,6 +16,7 @@ import pytest
 from compare import differing, numbers
 from safetensors.numpy import load_file
 from taugrid_analysis.recompute import methods as oracle
+from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, TASKS, World
 
 REGIMES = ("standard", "linear")
@@ -27,6 +29,7 @@ alpha = {ALPHA}
 [merging]
 methods = {METHODS}
 alpha = [0.5, 1.0, 1.5]
+save = true
 [merging.task_arithmetic]
 alpha = {ALPHA}
 [merging.ties]
@@ -103,6 +106,26 @@ def test_the_vector_is_merged_of_the_checkpoints(world: World, run: Path, file: 
     # Its numbers lie in the order of the model.
     assert np.abs(np.sort(found) - np.sort(expected)).max() < 1e-6
     assert file[f"merging/ties/{regime}/density"][()] == pytest.approx((expected != 0).mean(), abs=1e-4)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("method", ["task_arithmetic", "ties", "dare_linear", "iso_cts"])
+def test_the_chosen_model_is_saved_with_its_recipe(run: Path, file: h5py.File, method: str,
+                                                   regime: str) -> None:
+    folder = run / "merged" / method / regime
+    told = tomllib.loads((folder / "merge.toml").read_text())
+    assert told["parameters"]["lambda"] == file[f"merging/{method}/{regime}/coefficient"][()]
+    assert ("A linear regime's" in (folder / "merge.toml").read_text()) == (regime == "linear")
+    done = subprocess.run([launch.PROGRAM, "merge", str(folder / "merge.toml")], capture_output=True, text=True,
+                          check=False, env=launch.environment(), timeout=launch.PATIENCE)
+    assert done.returncode == 0, done.stderr
+    ours, again = (load_file(path / "model.safetensors") for path in (folder, folder / "again"))
+    shutil.rmtree(folder / "again")
+    assert set(ours) == set(again)
+    for name in ours:
+        if method != "dare_linear":  # whose draws follow the tensors' order
+            np.testing.assert_allclose(ours[name], again[name], rtol=0, atol=2e-6, err_msg=name)
+    assert CLIPVisionModelWithProjection.from_pretrained(folder).config.hidden_size > 0
 
 
 def test_recompute_takes_merged_models_again(run: Path, tmp_path: Path) -> None:
