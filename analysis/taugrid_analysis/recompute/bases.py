@@ -22,7 +22,7 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.merging import Settings, is_taken, merged
-from taugrid_analysis.recompute.models import SPLITS
+from taugrid_analysis.recompute.models import chosen_row, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.records import Array
 
@@ -48,6 +48,7 @@ def _similarity(oracle: Oracle) -> Iterator[Check]:
         norm = np.linalg.norm(tau, axis=1)
         return np.asarray(tau @ tau.T / np.outer(norm, norm))
 
+    @lru_cache(2)
     def laplacians(regime: str) -> dict[str, Array]:
         w = np.abs(oracle.results[f"{GROUP}/{regime}/cosine"][()])
         np.fill_diagonal(w, 0)
@@ -81,10 +82,10 @@ def _follows(oracle: Oracle) -> Iterator[Check]:
             node, single = oracle.results[f"{GROUP}/{regime}"], oracle.results[f"single_task/{regime}"]
             if node["labels"][row, p, 0] < 0:
                 return exact(node[name][row, p], float("nan"))
-            shares = (node["validation_accuracy"][row, p] / single["validation_accuracy"][()]).mean(1)
+            best = chosen_row(node["validation_accuracy"][row, p], single["validation_accuracy"][()])
             accuracy = node["accuracy"][row, p]
             again = {
-                "coefficient": node["alpha"][int(np.argmax(shares))],
+                "coefficient": node["alpha"][best],
                 "absolute": accuracy.mean(),
                 "normalized": (accuracy / single["accuracy"][()]).mean(),
             }[name]
@@ -107,10 +108,8 @@ def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Che
         return merged(outside["method"], outside, bases)
 
     def accuracy(regime: str, row: int, p: int, alpha: float, t: int, split: str) -> tuple[float, int]:
-        x, y = oracle.points(f"{GROUP}/{regime}/{SPLITS[split]}", t, split)
-        step = {k: alpha * v for k, v in direction(regime, row, p).items()}
-        right = oracle.logits(t, oracle.through(regime, step, x)).argmax(1) == y
-        return float(right.double().mean()), len(y)
+        right = right_along(oracle, regime, direction(regime, row, p), alpha, t, GROUP, split)
+        return float(right.mean()), len(right)
 
     def tested(place: Place) -> Reading:
         regime, row, p, t = place

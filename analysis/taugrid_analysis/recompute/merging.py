@@ -13,7 +13,7 @@ import torch
 
 from taugrid_analysis.recompute import methods
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places
-from taugrid_analysis.recompute.models import SPLITS, Right, accuracies
+from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.records import Array
 
@@ -96,12 +96,9 @@ def _right(
 ) -> Right:
     def right(place: Place) -> Array:
         regime, a, t = place
-        group = f"merging/{method}/{regime}"
-        tau = vector(method, regime)
-        alpha = float(oracle.results[f"{group}/alpha"][a])
-        x, y = oracle.points(f"{group}/{SPLITS[split]}", t, split)
-        step = {k: alpha * v for k, v in tau.items()}
-        return (oracle.logits(t, oracle.through(regime, step, x)).argmax(1) == y).numpy()
+        group = f"merging/{method}"
+        alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
+        return right_along(oracle, regime, vector(method, regime), alpha, t, group, split)
 
     return right
 
@@ -112,8 +109,7 @@ def _choice(oracle: Oracle, group: str) -> Iterator[Check]:
     def follows(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
             node, single = oracle.results[f"{group}/{place[0]}"], oracle.results[f"single_task/{place[0]}"]
-            own = single["validation_accuracy"][()]
-            best = int(np.argmax((node["validation_accuracy"][()] / own).mean(axis=1)))
+            best = chosen_row(node["validation_accuracy"][()], single["validation_accuracy"][()])
             row = node["test_accuracy"][best]
             again = {
                 "coefficient": node["alpha"][best],

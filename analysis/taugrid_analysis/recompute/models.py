@@ -22,7 +22,7 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
-from taugrid_analysis.recompute.oracle import Oracle
+from taugrid_analysis.recompute.oracle import Oracle, Parameters
 from taugrid_analysis.records import Array
 from taugrid_analysis.regimes import JOINT, STARTS
 
@@ -56,6 +56,20 @@ def accuracies(oracle: Oracle, group: str, variable: str, right: Right) -> Itera
     known = [place for place in every if f"correct/{group}/{place[0]}/{variable}" in oracle.results]
     if known:
         yield Check("correct", f"{group}/{variable}", known, measure_bits)
+
+
+def chosen_row(validation: Array, own: Array) -> int:
+    """The coefficient with the largest mean normalised accuracy, of a curve [A, T] and accuracies [T]."""
+    return int(np.argmax((validation / own).mean(axis=1)))
+
+
+def right_along(
+    oracle: Oracle, regime: str, tau: Parameters, alpha: float, t: int, group: str, split: str
+) -> Array:
+    """Which points of the group's sample are right at θ0 + ατ, in the regime's function."""
+    x, y = oracle.points(f"{group}/{regime}/{SPLITS[split]}", t, split)
+    output = oracle.through(regime, {k: alpha * v for k, v in tau.items()}, x)
+    return (oracle.logits(t, output).argmax(1) == y).numpy()
 
 
 def _edits(regime: str, edits: dict[int, float]) -> dict[int, float]:
@@ -137,8 +151,7 @@ def _addition(oracle: Oracle) -> Iterator[Check]:
     def follows(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
             node, single = oracle.results[f"{group}/{place[0]}"], oracle.results[f"single_task/{place[0]}"]
-            own = single["validation_accuracy"][()]
-            best = int(np.argmax((node["validation_accuracy"][()] / own).mean(axis=1)))
+            best = chosen_row(node["validation_accuracy"][()], single["validation_accuracy"][()])
             if name == "chosen_alpha":
                 return exact(node[name][()], node["alpha"][best])
             one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
@@ -174,8 +187,7 @@ def _pair_addition(oracle: Oracle) -> Iterator[Check]:
             regime, p = place
             node, single = oracle.results[f"{group}/{regime}"], oracle.results[f"single_task/{regime}"]
             tasks = list(both[p])
-            own = single["validation_accuracy"][()][tasks]
-            best = int(np.argmax((node["validation_accuracy"][p] / own).mean(axis=1)))
+            best = chosen_row(node["validation_accuracy"][p], single["validation_accuracy"][()][tasks])
             if name == "chosen_alpha":
                 return exact(node[name][p], node["alpha"][best])
             one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
