@@ -160,21 +160,14 @@ class Bases final : public Experiment {
     return file;
   }
 
-  /// What a method makes of these vectors, [P].
-  static at::Tensor merged(const Merge& merge, const merging::TaskVectors& vectors) {
-    auto tau = at::zeros({vectors.length()}, at::kFloat);
-    merge.method->merge(
-        vectors, std::vector<double>(vectors.count(), 1.0),
-        [&](std::int64_t begin, const at::Tensor& part) { tau.narrow(0, begin, part.numel()).copy_(part); });
-    return tau;
-  }
-
   /// τ of the partition's bases.
   at::Tensor direction(const std::string& name, const at::Tensor& labels,
                        const schedule::UnitContext& context) const {
+    const auto merged = [&](const Merge& merge, const merging::TaskVectors& vectors) {
+      return merging::merged_vector(*merge.method, vectors, [&](double) { context.stop_if_requested(); }).tau;
+    };
     std::vector<at::Tensor> bases;
     for (std::int64_t c = 0; c <= labels.max().item<std::int64_t>(); ++c) {
-      context.stop_if_requested();
       std::vector<std::size_t> members;
       for (const auto t : study_.tasks.all())
         if (labels[static_cast<std::int64_t>(t)].item<std::int64_t>() == c) members.push_back(t);

@@ -110,17 +110,13 @@ class Merging final : public Experiment {
   store::TensorFile merged(const Chosen& chosen, const std::string& name,
                            schedule::UnitContext& context) const {
     const merging::StudyVectors vectors(study_, name, study_.tasks.all());
-    auto tau = at::zeros({vectors.length()}, at::kFloat);
-    const auto made = chosen.method->merge(
-        vectors, std::vector<double>(study_.tasks.size(), 1.0),
-        [&](std::int64_t begin, const at::Tensor& part) {
-          context.stop_if_requested();  // each rank of a group merges all, stretch by stretch
-          context.progress(static_cast<double>(begin) / static_cast<double>(vectors.length()), chosen.name);
-          tau.narrow(0, begin, part.numel()).copy_(part);
-        });
+    const auto merged = merging::merged_vector(*chosen.method, vectors, [&](double share) {
+      context.stop_if_requested();  // each rank of a group merges all, stretch by stretch
+      context.progress(share, chosen.name);
+    });
     store::TensorFile file;
-    file.tensors["tau"] = tau;
-    file.tensors["made"] = at::tensor({made.density, made.passes}, at::kDouble);
+    file.tensors["tau"] = merged.tau;
+    file.tensors["made"] = at::tensor({merged.made.density, merged.made.passes}, at::kDouble);
     return file;
   }
 

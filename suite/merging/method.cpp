@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/merging/method.hpp"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -60,6 +62,18 @@ Merged Method::merge(const TaskVectors& vectors, const std::vector<double>& weig
   const auto before = vectors.passes();
   const auto nonzero = run(vectors, weights, emit);
   return {static_cast<double>(nonzero) / static_cast<double>(vectors.length()), vectors.passes() - before};
+}
+
+MergedVector merged_vector(const Method& method, const TaskVectors& vectors,
+                           const std::function<void(double)>& see) {
+  const auto length = vectors.length();
+  MergedVector merged{at::zeros({length}, at::kFloat), {}};
+  merged.made = method.merge(vectors, std::vector<double>(vectors.count(), 1.0),
+                             [&](std::int64_t begin, const at::Tensor& part) {
+                               see(static_cast<double>(begin) / static_cast<double>(length));
+                               merged.tau.narrow(0, begin, part.numel()).copy_(part);
+                             });
+  return merged;
 }
 
 const std::vector<std::string>& names() {

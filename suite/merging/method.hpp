@@ -52,6 +52,16 @@ class Method {
                            const Emit& emit) const = 0;
 };
 
+/// τ [P], float32 on the host, of vectors that count alike.
+struct MergedVector {
+  at::Tensor tau;
+  Merged made;
+};
+
+/// The whole of what a method makes; `see(share)` is called before each stretch.
+MergedVector merged_vector(const Method& method, const TaskVectors& vectors,
+                           const std::function<void(double share)>& see);
+
 /// The methods' names, in the order of the reference.
 const std::vector<std::string>& names();
 
