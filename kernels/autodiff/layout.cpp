@@ -26,6 +26,8 @@ const char* name_of(Kind kind) {
       return "projection";
     case Kind::convolution:
       return "convolution";
+    case Kind::word_head:
+      return "word head";
   }
   return "?";
 }

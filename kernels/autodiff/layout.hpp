@@ -22,7 +22,8 @@ enum class Kind {
   mlp_bias,
   norm,
   projection,
-  convolution
+  convolution,
+  word_head  ///< of a masked language model, between its encoder and its vocabulary
 };
 
 const char* name_of(Kind kind);

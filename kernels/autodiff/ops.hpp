@@ -53,6 +53,8 @@ struct BatchStatistics {
   T add_position(const T& x, const T& position, std::int64_t first = 0);                              \
   /** [n, tokens, d] → its first token [n, d] */                                                    \
   T first_token(const T& x);                                                                          \
+  /** [n, tokens, d] → of each sequence the token at its place, int64 [n]: [n, d] */                \
+  T token_at(const T& x, const at::Tensor& places);                                                   \
   /** Σ over tokens of weights [n, tokens] times x [n, tokens, d]: [n, d] */                         \
   T weighted_tokens(const T& x, const at::Tensor& weights);                                           \
   /** Mean over the places of pictures: [n, channels] */                                              \
@@ -65,6 +67,8 @@ struct BatchStatistics {
   T affine_logits(const T& z, const at::Tensor& head, const at::Tensor& bias);                        \
   /** z [n, d] · Eᵀ for the rows `words` [C] of a table E [rows, d], a parameter: [n, C] */        \
   T word_logits(const T& z, const T& table, const at::Tensor& words);                                 \
+  /** the same + b of these words, b [rows, 1] a parameter too */                                     \
+  T word_logits(const T& z, const T& table, const T& bias, const at::Tensor& words);                  \
   /** a constant input, such as pixels */                                                             \
   T constant(const at::Tensor& x, const T& like);                                                     \
   /** type and device of a number's value, for constants beside it */                                 \

@@ -115,6 +115,29 @@ std::vector<float> channel_values(const Hdf5File& file, const std::string& name,
   return result;
 }
 
+/// Each prompt's mask lies in it, and is the same token everywhere.
+at::Tensor read_mask(const Hdf5File& file, const std::string& name, const Samples& split) {
+  const auto mask = read(file, name, Element::int32, 1);
+  require_rows(file, name, mask, split.lengths.size(0));
+  require_range(file, name, mask, 0, split.inputs.size(1) - 1);
+  const at::Tensor outside = mask.ge(split.lengths).nonzero();
+  if (outside.numel() > 0) {
+    const auto row = outside[0].item<std::int64_t>();
+    file.refuse(name, "row " + std::to_string(row) + " holds " +
+                          std::to_string(mask[row].item<std::int64_t>()) + "; its text has " +
+                          std::to_string(split.lengths[row].item<std::int64_t>()) + " tokens");
+  }
+  const at::Tensor tokens = split.inputs.gather(1, mask.to(at::kLong).unsqueeze(1)).squeeze(1);
+  const at::Tensor other = tokens.ne(tokens[0]).nonzero();
+  if (other.numel() > 0) {
+    const auto row = other[0].item<std::int64_t>();
+    file.refuse(name, "row " + std::to_string(row) + " leads to token " +
+                          std::to_string(tokens[row].item<std::int64_t>()) + " and row 0 to token " +
+                          std::to_string(tokens[0].item<std::int64_t>()) + "; expected the mask in both");
+  }
+  return mask;
+}
+
 Samples read_split(const Hdf5File& file, const std::string& group, const Task& task) {
   Samples split;
   const bool images = task.modality == "image";
@@ -139,6 +162,7 @@ Samples read_split(const Hdf5File& file, const std::string& group, const Task& t
       if (split.types.sizes() != split.inputs.sizes()) file.refuse(types, "is not of the shape of the inputs");
       require_range(file, types, split.types, 0, 1);
     }
+    if (const std::string mask = group + "/mask"; file.has(mask)) split.mask = read_mask(file, mask, split);
   }
   return split;
 }

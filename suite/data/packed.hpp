@@ -24,6 +24,7 @@ struct Samples {
   at::Tensor labels;   ///< int64 [n], 0 <= label < classes
   at::Tensor lengths;  ///< int32 [n], tokens in use, 1 … t; undefined for pictures
   at::Tensor types;    ///< int32 [n,t], 0 first, 1 second text; undefined where there are no pairs
+  at::Tensor mask;  ///< int32 [n], which token of a prompt is the mask; undefined where there are no prompts
 };
 
 /// How features become logits, as the file has it: see models::Readout.

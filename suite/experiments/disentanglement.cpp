@@ -71,6 +71,7 @@ class Disentanglement final : public Experiment {
                 {"pair", "side", axis, axis}, boxes, prefix + error + "_by_task", unit);
         }
         out.attribute(group, "metric", std::string(kl ? "kl" : "disagreement"));
+        if (kl) out.attribute(group, "space", study_.tasks.space());
         out.attribute(group, "split", std::string(study::split_name(settings_.split)));
         out.put(group + "/sample_index", study_.tasks.sample_index(settings_.split, points(name)),
                 {"task", "disentanglement_point_" + name});

@@ -68,7 +68,7 @@ class TauJp final : public Experiment {
         out.put(group + "/" + prefix + "sample_index", study_.tasks.sample_index(split, points()),
                 {"task", "evaluation_point"});
       }
-      out.attribute(group, "space", std::string(study_.tasks.readout(0).space()));
+      out.attribute(group, "space", study_.tasks.space());
     }
   }
 

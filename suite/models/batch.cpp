@@ -41,6 +41,7 @@ Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
   }
   (from > 0 ? some.hidden : some.inputs) = rows;
   if (types.defined()) some.types = cut(types.narrow(0, begin, count), rows.size(1));
+  if (mask.defined()) some.mask = mask.narrow(0, begin, count);
   return some;
 }
 
@@ -70,6 +71,11 @@ Batch joined(const std::vector<Batch>& batches) {
     for (const auto& b : batches)
       parts.push_back(pad(b.types.defined() ? b.types : at::zeros_like(b.inputs), tokens));
     all.types = at::cat(parts);
+  }
+  if (batches.front().mask.defined()) {
+    parts.clear();
+    for (const auto& b : batches) parts.push_back(b.mask);
+    all.mask = at::cat(parts);
   }
   return all;
 }

@@ -22,6 +22,7 @@ struct Batch {
   at::Tensor hidden;
   int from = 0;
   at::Tensor types = {};  ///< of `inputs` that hold pairs of texts: int64 [n, tokens], 0 first, 1 second text
+  at::Tensor mask = {};   ///< of prompts: which token of each is the mask, int64 [n]
 
   std::int64_t size() const { return held().size(0); }
   bool text() const { return lengths.defined(); }

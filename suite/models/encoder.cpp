@@ -26,8 +26,12 @@ int first_trained_stage(const autodiff::Layout& layout, const std::vector<bool>&
 Batch random_batch(const Encoder& encoder, std::int64_t n, std::int64_t tokens) {
   const auto takes = encoder.takes();
   if (tokens == 0) tokens = takes.tokens;
-  if (takes.text())
-    return {at::randint(0, takes.vocabulary, {n, tokens}, at::kLong), at::full({n}, tokens, at::kLong), {}};
+  if (takes.text()) {
+    Batch texts{
+        at::randint(0, takes.vocabulary, {n, tokens}, at::kLong), at::full({n}, tokens, at::kLong), {}};
+    if (takes.mask) texts.mask = at::zeros({n}, at::kLong);
+    return texts;
+  }
   return {at::rand({n, takes.channels, takes.image_size, takes.image_size}), {}, {}};
 }
 

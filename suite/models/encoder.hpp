@@ -56,6 +56,7 @@ struct Takes {
   std::int64_t image_size = 0, channels = 0;  ///< of pictures
   std::int64_t vocabulary = 0, tokens = 0;    ///< of text: ids below `vocabulary`, at most so many
   std::int64_t types = 1;                     ///< of text: kinds of tokens, 2 where it tells a second text
+  bool mask = false;                          ///< of text: prompts, of which it reads the mask
   bool text() const { return vocabulary > 0; }
 };
 
@@ -85,6 +86,8 @@ class Encoder : public Stages<at::Tensor>,
   virtual Takes takes() const = 0;
   /// The block that holds a row for each word of the vocabulary; −1 where there is none.
   virtual int vocabulary_block() const { return -1; }
+  /// The block [rows of the vocabulary, 1] of their biases as label words; −1 where there is none.
+  virtual int vocabulary_bias() const { return -1; }
   /// Whether a checkpoint's tensor, for which the model has no use, is one that its architecture brings along:
   /// a constant, or a part of another tower.
   virtual bool passes_over(const std::string& tensor) const = 0;

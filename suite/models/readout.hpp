@@ -18,7 +18,7 @@ struct Readout {
   enum class Kind {
     cosine,  ///< output: the features z; logits: scale · cos(z, row) (papers 1 to 4: a frozen head)
     affine,  ///< output: z; logits: z · rowᵀ + bias, both frozen (paper 1: closed vocabulary)
-    words    ///< output: the logits z · E[words]ᵀ, E being the vocabulary, a part of θ
+    words  ///< output: the logits z · E[words]ᵀ + b[words], vocabulary E and its biases b being parts of θ
   };
   Kind kind = Kind::cosine;
   at::Tensor weight = {};  ///< rows [classes, width of the features], of cosine at unit length
@@ -31,14 +31,20 @@ struct Readout {
   std::int64_t width(const Encoder& encoder) const {
     return kind == Kind::words ? classes() : encoder.width();
   }
-  /// Which space an output, and so τJp, lies in.
-  const char* space() const { return kind == Kind::words ? "logits" : "encoder output"; }
+  /// Which space an output lies in, and so what a linearised model linearises, τJp, and distances of outputs.
+  const char* space(const Encoder& encoder) const {
+    if (kind == Kind::words) return "logits";
+    return encoder.takes().mask ? "word head's output at the mask" : "encoder output";
+  }
 
   /// The output [n, width] of features z [n, width of the features] of the model at `p`.
   template <class T>
   T output(const Encoder& encoder, const Blocks<T>& p, const T& z) const {
     if (kind != Kind::words) return z;
-    return autodiff::word_logits(z, p[static_cast<std::size_t>(encoder.vocabulary_block())], words);
+    const auto& table = p[static_cast<std::size_t>(encoder.vocabulary_block())];
+    const auto biases = encoder.vocabulary_bias();
+    if (biases < 0) return autodiff::word_logits(z, table, words);
+    return autodiff::word_logits(z, table, p[static_cast<std::size_t>(biases)], words);
   }
   /// [n, classes] of an output [n, width]; of a linearised model's, which is normalised after it was linearised.
   template <class T>

@@ -74,11 +74,12 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.attribute("/", "finished_utc", utc_now());
   out.attribute("/", "units_digest", finish.digest);
 
-  std::vector<std::string> names;
+  std::vector<std::string> names, spaces;
   std::vector<std::int64_t> classes, pairs;
   for (std::size_t t = 0; t < study.tasks.size(); ++t) {
     names.push_back(study.tasks.name(t));
     classes.push_back(study.tasks.data(t).classes());
+    spaces.emplace_back(study.tasks.readout(t).space(study.model.encoder()));
   }
   for (const auto& [i, j] : study.tasks.pairs()) {
     pairs.push_back(static_cast<std::int64_t>(i));
@@ -86,6 +87,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   }
   out.scale("/tasks/name", names, "task");
   out.put("/tasks/classes", at::tensor(classes, at::kLong), {"task"});
+  out.put_text("/tasks/space", spaces, "task");
   if (!pairs.empty()) out.put("/pairs/tasks", at::tensor(pairs, at::kLong).view({-1, 2}), {"pair", "side"});
 
   out.attribute("/model", "architecture", study.model.encoder().architecture());

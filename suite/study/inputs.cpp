@@ -60,7 +60,8 @@ std::uint64_t digest_of(const data::Task& task) {
   for (const auto* values : {&task.mean, &task.std})
     digest.add(values->data(), values->size() * sizeof(float));
   for (const auto* split : {&task.train, &task.validation, &task.test}) {
-    for (const auto* tensor : {&split->inputs, &split->labels, &split->lengths, &split->types}) digest.add(*tensor);
+    for (const auto* tensor : {&split->inputs, &split->labels, &split->lengths, &split->types, &split->mask})
+      digest.add(*tensor);
   }
   return digest.value();
 }

@@ -81,6 +81,7 @@ const models::State& Model::start() const {
 models::Batch Model::random_batch(std::int64_t n) const {
   auto batch = models::random_batch(encoder(), n, tokens_);
   batch.inputs = batch.inputs.to(device_);
+  if (batch.mask.defined()) batch.mask = batch.mask.to(device_);
   return batch;
 }
 

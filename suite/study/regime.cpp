@@ -44,13 +44,15 @@ std::vector<std::string> regime_names() {
   return names;
 }
 
-std::vector<bool> trained_blocks(const Regime& regime, const autodiff::Layout& layout, int first_stage) {
+std::vector<bool> trained_blocks(const Regime& regime, const autodiff::Layout& layout, int first_stage,
+                                 bool words_frozen) {
   std::vector<bool> trained;
-  if (regime.groups.empty() && first_stage == 0) return trained;
+  if (regime.groups.empty() && first_stage == 0 && !words_frozen) return trained;
   for (const auto& block : layout.blocks()) {
     const bool of_group = regime.groups.empty() || std::find(regime.groups.begin(), regime.groups.end(),
                                                              block.kind) != regime.groups.end();
-    trained.push_back(of_group && block.stage >= first_stage);
+    const bool of_frozen_head = words_frozen && block.kind == autodiff::Kind::word_head;
+    trained.push_back(of_group && block.stage >= first_stage && !of_frozen_head);
   }
   return trained;
 }

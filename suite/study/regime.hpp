@@ -40,8 +40,10 @@ struct Regime {
 const Regime& regime(const std::string& name);
 std::vector<std::string> regime_names();
 
-/// A flag a block: whether the regime trains it, stages before `first_stage` being frozen; empty for all.
-std::vector<bool> trained_blocks(const Regime& regime, const autodiff::Layout& layout, int first_stage = 0);
+/// A flag a block: whether the regime trains it, stages before `first_stage` being frozen, and with
+/// `words_frozen` the head that reads label words; empty for all.
+std::vector<bool> trained_blocks(const Regime& regime, const autodiff::Layout& layout, int first_stage = 0,
+                                 bool words_frozen = false);
 
 /// Length of the trained blocks end to end, `trained` as of trained_blocks().
 std::int64_t trained_parameters(const std::vector<bool>& trained, const autodiff::Layout& layout);

@@ -201,6 +201,11 @@ Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
                  "What editing does to statistics such as batch norm's: they are combined as weights "
                  "are, or θ0's are kept",
                  "combine", {"combine", "keep"});
+  settings.words_frozen =
+      model.word("label_words",
+                 "What reads label words: the vocabulary as a part of θ; or θ0's rows of it, and a masked "
+                 "language model's head stays θ0's",
+                 "trained", {"trained", "frozen"}) == "frozen";
 
   auto data = config.section("data", "The tasks, and how many of their points are looked at");
   settings.data = data.required_path("folder", "Where the packed tasks lie, one file TASK.h5 each");

@@ -38,6 +38,8 @@ struct Settings {
   /// What becomes of buffers when a model is edited: "combine", as θ: β0 + Σ α(β − β0), variances at least 0;
   /// or "keep": those of θ0.
   std::string buffers = "combine";
+  bool words_frozen =
+      false;  ///< label words are read by θ0's rows of the vocabulary, and the head is not trained
 
   std::filesystem::path data;
   std::vector<std::string> tasks;

@@ -34,7 +34,7 @@ Study::Study(config::Config& config, std::vector<InputFile>* inputs, at::Device 
 std::vector<bool> Study::trained_blocks(const std::string& name) const {
   const auto& source = regime(name).source;
   if (!source.empty()) return trained_blocks(source);
-  return study::trained_blocks(regime(name), model.layout(), settings.first_stage);
+  return study::trained_blocks(regime(name), model.layout(), settings.first_stage, settings.words_frozen);
 }
 
 int Study::first_changed_stage(const std::string& name) const {

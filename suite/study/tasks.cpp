@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <numeric>
+#include <set>
 #include <sstream>
 
 #include "suite/data/crop.hpp"
@@ -55,6 +56,12 @@ void require_fit(const data::Task& task, const models::Encoder& encoder, const S
       if (split->types.defined() && split->types.max().item<std::int64_t>() >= takes.types)
         throw InputError(where + ": tells second texts by tokens' types; the model " + settings.model.string() +
                          " has one type");
+      if (takes.mask && !split->mask.defined())
+        throw InputError(where + ": holds texts without a mask; the model " + settings.model.string() +
+                         " is a masked language model and expects prompts");
+      if (!takes.mask && split->mask.defined())
+        throw InputError(where + ": holds prompts; the model " + settings.model.string() +
+                         " is no masked language model and reads no mask");
     }
     require_tokenizer(task, settings.model, where);
   }
@@ -73,12 +80,29 @@ void require_fit(const data::Task& task, const models::Encoder& encoder, const S
   }
 }
 
-models::Readout readout_of(const data::Head& head) {
+/// Rows of θ0's vocabulary, and their biases, as constants. A model that is only counted with has zeros
+/// there.
+models::Readout frozen_words(const data::Head& head, const Model& model, bool counted) {
+  const auto& encoder = model.encoder();
+  models::Readout readout{.kind = models::Readout::Kind::affine,
+                          .weight = at::zeros({head.tokens.size(0), encoder.width()}),
+                          .bias = at::zeros({head.tokens.size(0)})};
+  if (counted) return readout;
+  const auto words = head.tokens.to(model.device());
+  const auto theta = model.layout().views(model.theta0());
+  readout.weight = theta[static_cast<std::size_t>(encoder.vocabulary_block())].index_select(0, words).clone();
+  if (const auto bias = encoder.vocabulary_bias(); bias >= 0)
+    readout.bias = theta[static_cast<std::size_t>(bias)].index_select(0, words).flatten().clone();
+  return readout;
+}
+
+models::Readout readout_of(const data::Head& head, const Model& model, bool words_frozen, bool counted) {
   using Kind = models::Readout::Kind;
   switch (head.kind) {
     case data::Head::Kind::affine:
       return {.kind = Kind::affine, .weight = head.weight, .bias = head.bias};
     case data::Head::Kind::words:
+      if (words_frozen) return frozen_words(head, model, counted);
       return {.kind = Kind::words, .words = head.tokens};
     case data::Head::Kind::cosine:
       break;
@@ -102,7 +126,8 @@ Tasks::Tasks(const Settings& settings, const Model& model, const MemoryBound& bo
   for (const auto& name : settings.tasks) read(name, settings, inputs);
   if (has_control_) read(settings.control, settings, inputs);
   for (const auto& task : tasks_) {
-    readouts_.push_back(readout_of(task->head).to(model.device()));
+    readouts_.push_back(
+        readout_of(task->head, model, settings.words_frozen, inputs != nullptr).to(model.device()));
     channels_.emplace_back(at::tensor(task->mean, at::kFloat).to(model.device()),
                            at::tensor(task->std, at::kFloat).to(model.device()));
   }
@@ -135,6 +160,12 @@ void Tasks::read(const std::string& name, const Settings& settings, std::vector<
   if (inputs != nullptr) inputs->push_back(std::move(input));
 }
 
+std::string Tasks::space() const {
+  std::set<std::string> spaces;
+  for (const auto t : all()) spaces.insert(readouts_[t].space(model_.encoder()));
+  return spaces.size() == 1 ? *spaces.begin() : "by task";
+}
+
 std::vector<std::size_t> Tasks::all() const {
   std::vector<std::size_t> all(size());
   std::iota(all.begin(), all.end(), 0);
@@ -158,6 +189,8 @@ models::Batch Tasks::raw_batch(std::size_t t, Split split, const at::Tensor& row
   };
   models::Batch batch{cut(from.inputs), std::move(lengths), {}};
   if (from.types.defined()) batch.types = cut(from.types);
+  if (from.mask.defined())
+    batch.mask = data::send(model_.device(), from.mask.index_select(0, rows).to(at::kLong));
   return batch;
 }
 

@@ -51,6 +51,8 @@ class Tasks {
   const std::string& name(std::size_t t) const { return names_[t]; }
   const data::Task& data(std::size_t t) const { return *tasks_[t]; }
   const models::Readout& readout(std::size_t t) const { return readouts_[t]; }
+  /// Which space the tasks' outputs lie in (models::Readout::space()); "by task" where they differ.
+  std::string space() const;
   std::filesystem::path file(std::size_t t) const { return folder_ / (name(t) + ".h5"); }
 
   /// The pairs that are measured, in the order (0,1), (0,2), ….

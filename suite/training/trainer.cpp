@@ -93,7 +93,8 @@ std::vector<Term> Trainer::take(std::int64_t step) {
   coming->work.wait();
   for (const auto& term : coming->terms) {
     comm::use_on_current_stream(term.batch.held());
-    if (term.batch.types.defined()) comm::use_on_current_stream(term.batch.types);
+    for (const auto* given : {&term.batch.types, &term.batch.mask})
+      if (given->defined()) comm::use_on_current_stream(*given);
     if (!term.penalty()) comm::use_on_current_stream(term.labels);
   }
   return std::move(coming->terms);

@@ -45,14 +45,14 @@ def second_derivative(along: Callable[[Tensor], Tensor]) -> float:
 
 
 def _moved(
-    oracle: Oracle, regime: str, at: Parameters, v: Parameters, x: Tensor
+    oracle: Oracle, regime: str, at: Parameters, v: Parameters, x: Tensor, t: int
 ) -> Callable[[Tensor], Tensor]:
     """s ↦ the output at θ0 + at + s v, in the regime's function."""
     if is_linear(regime):
-        f, slope = oracle.through(regime, at, x), oracle.tangent(v, x)[1]
+        f, slope = oracle.through(regime, at, x, t), oracle.tangent(v, x, t)[1]
         return lambda s: f + s * slope
     theta = {k: p + at[k] for k, p in oracle.theta0.items()}
-    return lambda s: oracle.encode({k: p + s * v[k] for k, p in theta.items()}, x)
+    return lambda s: oracle.read({k: p + s * v[k] for k, p in theta.items()}, x, t)
 
 
 def curvature(oracle: Oracle, regime: str, p: int, place: float) -> float:
@@ -63,7 +63,7 @@ def curvature(oracle: Oracle, regime: str, p: int, place: float) -> float:
     total = 0.0
     for t in pair:
         x, y = oracle.points(f"{GROUP}/{regime}/sample_index", t, "train")
-        output = _moved(oracle, regime, at, v, x)
+        output = _moved(oracle, regime, at, v, x, t)
 
         def along(
             s: Tensor, output: Callable[[Tensor], Tensor] = output, t: int = t, y: Tensor = y

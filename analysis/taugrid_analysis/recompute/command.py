@@ -13,7 +13,13 @@ from taugrid_analysis.files import locate
 from taugrid_analysis.results import Results
 
 NEEDED = ("torch", "transformers")
-ARCHITECTURES = ("CLIPVisionModelWithProjection", "BertModel", "RobertaModel")
+ARCHITECTURES = (
+    "CLIPVisionModelWithProjection",
+    "BertModel",
+    "RobertaModel",
+    "BertForMaskedLM",
+    "RobertaForMaskedLM",
+)
 
 
 def recompute(run: Path, points: int, seed: int, only: Sequence[str] = ()) -> int:

@@ -127,15 +127,21 @@ def digest_task(path: Path) -> str:
 
     def parts() -> Iterator[bytes]:
         with h5py.File(path) as file:
-            yield from array(file["head/weight"], "<f4")
-            yield np.float64(file["head/weight"].attrs.get("logit_scale", 1)).tobytes()
+            head = file["head"]
+            scale = 1.0
+            if "weight" in head:
+                yield from array(head["weight"], "<f4")
+                scale = head["weight"].attrs.get("logit_scale", 1)
+            yield np.float64(scale).tobytes()
+            if "tokens" in head:
+                yield from array(head["tokens"], "<i8")
             for name in ("mean", "std"):
                 yield np.asarray(file.attrs.get(name, []), dtype="<f4").tobytes()
             for split in ("train", "validation", "test"):
                 inputs_of = file[f"{split}/inputs"]
                 yield from array(inputs_of, "|u1" if inputs_of.dtype == np.uint8 else "<i4")
                 yield from array(file[f"{split}/labels"], "<i8")
-                for name in ("lengths", "types"):
+                for name in ("lengths", "types", "mask"):
                     if f"{split}/{name}" in file:
                         yield from array(file[f"{split}/{name}"], "<i4")
 

@@ -68,7 +68,7 @@ def right_along(
 ) -> Array:
     """Which points of the group's sample are right at θ0 + ατ, in the regime's function."""
     x, y = oracle.points(f"{group}/{regime}/{SPLITS[split]}", t, split)
-    output = oracle.through(regime, {k: alpha * v for k, v in tau.items()}, x)
+    output = oracle.through(regime, {k: alpha * v for k, v in tau.items()}, x, t)
     return (oracle.logits(t, output).argmax(1) == y).numpy()
 
 
@@ -106,7 +106,7 @@ def _control(oracle: Oracle, variable: str, split: str) -> Callable[[Place], Rea
         t = len(oracle.tasks)
         rows = oracle.control_rows(split)
         x, y = oracle.sample(split, t, rows)
-        right = oracle.logits(t, oracle.through(place[0], oracle.step(place[0], {}), x)).argmax(1) == y
+        right = oracle.logits(t, oracle.through(place[0], oracle.step(place[0], {}), x, t)).argmax(1) == y
         return share(stored(oracle, "single_task", variable, place), float(right.double().mean()), len(rows))
 
     return measure

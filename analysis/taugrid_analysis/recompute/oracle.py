@@ -72,6 +72,23 @@ def largest_eigenvalue(theta: Parameters, product: Callable[[Parameters], Tensor
     return float(found[0])
 
 
+class Head:
+    """How a task's logits follow from a model: rows of unit length, or label words."""
+
+    def __init__(self, group: h5py.Group) -> None:
+        self.kind = text(group.attrs.get("kind", "cosine"))
+        self.weight, self.words, self.scale = torch.empty(0), torch.empty(0, dtype=torch.long), 1.0
+        if self.kind == "words":
+            self.words = torch.tensor(group["tokens"][()]).long()
+        else:
+            self.weight = torch.tensor(group["weight"][()]).double()
+            self.scale = float(group["weight"].attrs.get("logit_scale", 1))
+
+    @property
+    def classes(self) -> int:
+        return len(self.words) if self.kind == "words" else len(self.weight)
+
+
 class Oracle:
     """Everything that a run's numbers are defined by, read from its folder (or what config.toml names)."""
 
@@ -85,15 +102,11 @@ class Oracle:
         self.files = [h5py.File(self.inputs.task(name)) for name in named]
         for file in self.files:
             kind = text(file["head"].attrs.get("kind", "cosine"))
-            if kind != "cosine":
-                raise InputError(f"/head is {kind}", file.filename, "rows of unit length: kind cosine")
-        self.heads = [
-            (
-                torch.tensor(file["head/weight"][()]).double(),
-                float(file["head/weight"].attrs["logit_scale"]),
-            )
-            for file in self.files
-        ]
+            if kind not in ("cosine", "words"):
+                raise InputError(f"/head is {kind}", file.filename, "kind cosine or words")
+        self.heads = [Head(file["head"]) for file in self.files]
+        told = self.inputs.config.get("model", {})
+        self.words_frozen = told.get("label_words", "trained") == "frozen"
         self.of_texts = text(self.files[0].attrs.get("modality", "image")) == "text"
         self.width = max(file["train/inputs"].shape[1] for file in self.files)  # tokens of a packed text
         self.mean_pooled = texts.mean_pooled(self.inputs.model())
@@ -186,18 +199,44 @@ class Oracle:
         return self.sample(split, t, self.rows(index, t))
 
     def encode(self, p: Parameters, x: Tensor) -> Tensor:
+        """The features; of a masked language model its head's at the mask."""
         if self.of_texts:
             return texts.encode(self.model, self.mean_pooled, p, x)
         found: Tensor = functional_call(self.model, p, (), {"pixel_values": x}).image_embeds
         return found
 
-    def logits(self, t: int, z: Tensor) -> Tensor:
-        weight, scale = self.heads[t]
-        return scale * normalize(z, dim=-1) @ weight.T
+    def reads_words(self, t: int) -> bool:
+        """Whether the task's output are logits of label words, the vocabulary being a part of θ."""
+        return self.heads[t].kind == "words" and not self.words_frozen
 
-    def tangent(self, v: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
-        """f(x; θ0) and J(x)v."""
-        found = jvp(lambda p: self.encode(p, x), (self.theta0,), (v,))
+    def space(self, t: int) -> str:
+        """Which one the task's output lies in."""
+        if self.reads_words(t):
+            return "logits"
+        masked = self.of_texts and texts.masked(self.inputs.model())
+        return "word head's output at the mask" if masked else "encoder output"
+
+    def read(self, p: Parameters, x: Tensor, t: int) -> Tensor:
+        """The task's output, which a linearised model linearises."""
+        z = self.encode(p, x)
+        if not self.reads_words(t):
+            return z
+        rows, bias = texts.word_rows(self.model, p, self.heads[t].words)
+        return z @ rows.T + bias
+
+    def logits(self, t: int, z: Tensor) -> Tensor:
+        """Of an output, by constants alone."""
+        head = self.heads[t]
+        if head.kind == "cosine":
+            return head.scale * normalize(z, dim=-1) @ head.weight.T
+        if not self.words_frozen:
+            return z
+        rows, bias = texts.word_rows(self.model, self.theta0, head.words)
+        return z @ rows.T + bias
+
+    def tangent(self, v: Parameters, x: Tensor, t: int) -> tuple[Tensor, Tensor]:
+        """f(x; θ0) and J(x)v, f the output of task t."""
+        found = jvp(lambda p: self.read(p, x, t), (self.theta0,), (v,))
         return found[0], found[1]
 
     def step(self, regime: str, edits: dict[int, float]) -> Parameters:
@@ -209,22 +248,22 @@ class Oracle:
                 found[k] += a * tau[k]
         return found
 
-    def through(self, regime: str, step: Parameters, x: Tensor) -> Tensor:
-        """The encoder's output at θ0 + step, in the regime's function."""
+    def through(self, regime: str, step: Parameters, x: Tensor, t: int) -> Tensor:
+        """The output of task t at θ0 + step, in the regime's function."""
         found = []
         for part in x.split(PART):
             if is_linear(regime):
-                f, jv = self.tangent(step, part)
+                f, jv = self.tangent(step, part, t)
                 found.append((f + jv).detach())
                 continue
             with torch.no_grad():
-                found.append(self.encode({k: v + step[k] for k, v in self.theta0.items()}, part))
+                found.append(self.read({k: v + step[k] for k, v in self.theta0.items()}, part, t))
         return torch.cat(found)
 
     def _output(
         self, regime: str, edits: tuple[tuple[int, float], ...], t: int, index: str, split: str
     ) -> Tensor:
-        return self.through(regime, self.step(regime, dict(edits)), self.points(index, t, split)[0])
+        return self.through(regime, self.step(regime, dict(edits)), self.points(index, t, split)[0], t)
 
     def outcome(
         self, regime: str, edits: dict[int, float], t: int, index: str, split: str = "test"
@@ -244,13 +283,13 @@ class Oracle:
         """The same of one model of all tasks."""
         x, y = self.points(index, t, split)
         step = {k: v - self.theta0[k] for k, v in self.joint(regime).items()}
-        logits = self.logits(t, self.through(regime, step, x))
+        logits = self.logits(t, self.through(regime, step, x, t))
         return logits.argmax(1) == y, float(cross_entropy(logits, y))
 
     def training_loss(self, regime: str, t: int, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
         if not is_linear(regime):
-            return cross_entropy(self.logits(t, self.encode(p, x)), y)
-        f, jv = self.tangent({k: v - self.theta0[k] for k, v in p.items()}, x)
+            return cross_entropy(self.logits(t, self.read(p, x, t)), y)
+        f, jv = self.tangent({k: v - self.theta0[k] for k, v in p.items()}, x, t)
         return cross_entropy(self.logits(t, f + jv), y)
 
     def largest_eigenvalue(self, regime: str, t: int) -> float:
@@ -262,11 +301,11 @@ class Oracle:
             return cross_entropy(self.logits(t, z), y)
 
         if is_linear(regime):  # linear in θ: H = Jᵀ (∇² of the loss in the output) J
-            z = self.through(regime, self.step(regime, {t: 1.0}), x)
-            back = vjp(lambda p: self.encode(p, x), self.theta0)[1]
+            z = self.through(regime, self.step(regime, {t: 1.0}), x, t)
+            back = vjp(lambda p: self.read(p, x, t), self.theta0)[1]
 
             def product(direction: Parameters) -> Tensor:
-                along = self.tangent(direction, x)[1]
+                along = self.tangent(direction, x, t)[1]
                 return flat(back(jvp(grad(loss), (z,), (along,))[1])[0])
         else:
             gradient = grad(lambda p: self.training_loss(regime, t, p, x, y))
@@ -278,13 +317,13 @@ class Oracle:
 
     def gradient_of_logit(self, theta: Parameters, t: int, c: int, x: Tensor) -> Tensor:
         """∇θ of logit c of task t at one point [1, …]."""
-        return flat(grad(lambda p: self.logits(t, self.encode(p, x))[0, c])(theta)).detach()
+        return flat(grad(lambda p: self.logits(t, self.read(p, x, t))[0, c])(theta)).detach()
 
     def kernel(self, t: int, index: str) -> Tensor:
         """K [classes, n, T, n] of task t's logits at θ0, by contracting whole Jacobians."""
         count = len(self.tasks)
         x = torch.cat([self.points(index, s, "train")[0] for s in range(count)])
-        each = vmap(jacrev(lambda p, one: self.logits(t, self.encode(p, one[None]))[0]), (None, 0))
+        each = vmap(jacrev(lambda p, one: self.logits(t, self.read(p, one[None], t))[0]), (None, 0))
         jacobian = torch.cat([v.flatten(2) for v in each(self.theta0, x).values()], 2).detach()  # [T n, C, P]
         n = len(x) // count
         gram = torch.einsum("icp,jcp->cij", jacobian[t * n : (t + 1) * n], jacobian)

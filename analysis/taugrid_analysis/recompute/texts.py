@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """BERT and RoBERTa as `recompute` runs them: transformers' own models, pooled as their folder says.
 
-A batch of texts is one tensor [n, tokens, 3] of ids, types and 1 where a token is in use, so that it is cut,
-joined and mapped over as pictures are.
+A masked language model is read at the mask, by its head's own formula. A batch of texts is one tensor
+[n, tokens, 4] of ids, types, 1 where a token is in use and 1 where it is the mask, so that it is cut, joined
+and mapped over as pictures are.
 """
 
 from __future__ import annotations
@@ -18,14 +19,33 @@ import h5py
 import torch
 from torch import Tensor
 from torch.func import functional_call
-from transformers import AutoModel, PreTrainedConfig
+from torch.nn.functional import gelu, layer_norm, linear, relu
+from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedConfig
+
+HEADS = {  # of masked language models
+    "bert": "cls.predictions.",
+    "roberta": "lm_head.",
+}
+
+
+def masked(folder: Path) -> bool:
+    """Whether it is a masked language model: its config.json names one and no module pools its tokens."""
+    if (folder / "modules.json").is_file() or not (folder / "config.json").is_file():
+        return False
+    told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return str((told.get("architectures") or [""])[0]).endswith(("ForMaskedLM", "ForPreTraining"))
 
 
 def load(folder: Path) -> torch.nn.Module:
-    made: torch.nn.Module = AutoModel.from_pretrained(
-        folder, add_pooling_layer=False, attn_implementation="eager"
-    )
-    return made
+    made: Any
+    if masked(folder):
+        made = AutoModelForMaskedLM.from_pretrained(folder, attn_implementation="eager")
+        if not made.config.tie_word_embeddings:  # its decoder has biases of its own
+            made.get_submodule(HEADS[made.config.model_type].rstrip(".")).bias = None
+    else:
+        made = AutoModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager")
+    model: torch.nn.Module = made
+    return model
 
 
 def mean_pooled(folder: Path) -> bool:
@@ -44,13 +64,16 @@ def batch(group: h5py.Group, rows: object, width: int) -> Tensor:
     ids = torch.tensor(group["inputs"][rows]).long()
     used = torch.arange(ids.shape[1]) < torch.tensor(group["lengths"][rows])[:, None]
     types = torch.tensor(group["types"][rows]).long() if "types" in group else torch.zeros_like(ids)
-    parts = torch.stack([ids, types, used.long()], 2) * used[:, :, None]
+    at_mask = torch.zeros_like(ids)
+    if "mask" in group:
+        at_mask[torch.arange(len(ids)), torch.tensor(group["mask"][rows]).long()] = 1
+    parts = torch.stack([ids, types, used.long(), at_mask], 2) * used[:, :, None]
     return torch.nn.functional.pad(parts, (0, 0, 0, width - ids.shape[1]))
 
 
 def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) -> Tensor:
     """[n, features] of a batch of texts."""
-    ids, types, used = x.unbind(2)
+    ids, types, used, at_mask = x.unbind(2)
     places = used.cumsum(1) - 1  # where positions count from a text's own tokens
     config: Any = model.config
     offset = config.pad_token_id + 1 if config.model_type == "roberta" else 0
@@ -60,22 +83,59 @@ def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) 
         "attention_mask": used,
         "position_ids": places * used + offset,
     }
-    h: Tensor = functional_call(model, p, (), given).last_hidden_state
-    return (h * used[:, :, None]).sum(1) / used.sum(1, keepdim=True) if mean else h[:, 0]
+    top = HEADS.get(config.model_type, "")
+    if not any(name.startswith(top) for name in p):
+        h: Tensor = functional_call(model, p, (), given).last_hidden_state
+        return (h * used[:, :, None]).sum(1) / used.sum(1, keepdim=True) if mean else h[:, 0]
+    inside = f"{config.model_type}."
+    own = {name.removeprefix(inside): value for name, value in p.items() if name.startswith(inside)}
+    states: Tensor = functional_call(model.get_submodule(inside[:-1]), own, (), given).last_hidden_state
+    state = (states * at_mask[:, :, None]).sum(1)
+    within = top + ("transform." if config.model_type == "bert" else "")
+    norm = within + ("LayerNorm" if config.model_type == "bert" else "layer_norm")
+    plain = linear(state, p[f"{within}dense.weight"], p[f"{within}dense.bias"])
+    bent = relu(plain) if config.model_type == "bert" and config.hidden_act == "relu" else gelu(plain)
+    weight, bias = p[f"{norm}.weight"], p[f"{norm}.bias"]
+    return layer_norm(bent, weight.shape, weight, bias, config.layer_norm_eps)
+
+
+def word_rows(model: torch.nn.Module, p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of the vocabulary that read these words, and their biases."""
+    config: Any = model.config
+    top = HEADS[config.model_type]
+    if config.tie_word_embeddings:
+        rows, bias = f"{config.model_type}.embeddings.word_embeddings.weight", f"{top}bias"
+    else:
+        rows, bias = f"{top}decoder.weight", f"{top}decoder.bias"
+    return p[rows][words], p[bias][words]
 
 
 PARTS = ("word_embeddings", "position_embeddings", "token_type_embeddings", "embeddings.LayerNorm")
 LAYER = [f"self.{one}.{kind}" for kind in ("weight", "bias") for one in ("query", "key", "value")]
 LAYER += ["attention.output.dense", "attention.output.LayerNorm", "intermediate.dense"]
+HEAD = (r"\.dense\.", r"LayerNorm|layer_norm", r"decoder\.weight", "bias")
+
+
+def is_head(name: str) -> bool:
+    return name.startswith(tuple(HEADS.values()))
+
+
+def stage(name: str, layers: int) -> int:
+    """The first stage of the model that uses it: 0 embeddings, 1 the first layer, behind all the head."""
+    layer = re.search(r"layer\.(\d+)\.", name)
+    return int(layer[1]) + 1 if layer else (layers + 1) * is_head(name)
 
 
 def in_order(names: Iterable[str]) -> list[str]:
     """The parameters as θ holds them.
 
-    Embeddings; of each layer all three weights of q, k, v, then their biases, the rest.
+    Embeddings; of each layer all three weights of q, k, v, then their biases, the rest; a head.
     """
 
     def place(name: str) -> tuple[int, int, bool]:
+        if is_head(name):
+            at = next(i for i, part in enumerate(HEAD) if re.search(part, name))
+            return 1_000_000, at, name.endswith("bias")
         layer = re.search(r"layer\.(\d+)\.", name)
         if layer is None:
             return -1, next(i for i, part in enumerate(PARTS) if part in name), name.endswith("bias")
@@ -92,7 +152,7 @@ def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tens
     found = {}
     for name in in_order(parameters):
         values = torch.zeros(parameters[name].shape, dtype=torch.float32)
-        if "LayerNorm" in name:
+        if "LayerNorm" in name or "layer_norm" in name:
             values.fill_(float(name.endswith("weight")))
         elif name.endswith("weight"):
             values.normal_(0, config.initializer_range, generator=generator)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
 from taugrid_analysis.files import text
-from taugrid_analysis.recompute import draws
+from taugrid_analysis.recompute import draws, texts
 from taugrid_analysis.recompute.checks import (
     FLOOR,
     ROUNDING,
@@ -166,9 +166,9 @@ def _representation(oracle: Oracle) -> Iterator[Check]:
         )
 
 
-def _product(oracle: Oracle, regime: str, a: int, x: Tensor) -> float:
-    """Mean ‖J(x)τ_a‖² (paper 3, equation 9)."""
-    return float(oracle.tangent(oracle.tau(regime, a), x)[1].square().sum(1).mean())
+def _product(oracle: Oracle, regime: str, a: int, x: Tensor, b: int) -> float:
+    """Mean ‖J(x)τ_a‖² (paper 3, equation 9), J of task b's output."""
+    return float(oracle.tangent(oracle.tau(regime, a), x, b)[1].square().sum(1).mean())
 
 
 def _tau_jp(oracle: Oracle) -> Iterator[Check]:
@@ -179,7 +179,7 @@ def _tau_jp(oracle: Oracle) -> Iterator[Check]:
             regime, a, b = place
             prefix = "" if split == "test" else "validation_"
             x, _ = oracle.points(f"{group}/{regime}/{prefix}sample_index", b, split)
-            return relative(stored(oracle, group, name, place), _product(oracle, regime, a, x))
+            return relative(stored(oracle, group, name, place), _product(oracle, regime, a, x, b))
 
         return measure
 
@@ -187,7 +187,7 @@ def _tau_jp(oracle: Oracle) -> Iterator[Check]:
         def measure(place: Place) -> Reading:
             regime, a = place
             x, _ = oracle.sample(split, len(oracle.tasks), oracle.control_rows(split))
-            again = _product(oracle, regime, a, x)
+            again = _product(oracle, regime, a, x, len(oracle.tasks))
             return relative(stored(oracle, group, name, place), again)
 
         return measure
@@ -220,7 +220,8 @@ def _continuation(oracle: Oracle) -> Iterator[Check]:
     def product(place: Place) -> Reading:
         regime, step, a, b = place
         x, _ = oracle.points(f"{group}/{regime}/sample_index", b)
-        return relative(stored(oracle, group, "tau_jp", place), _product(oracle, owner(regime, step), a, x))
+        again = _product(oracle, owner(regime, step), a, x, b)
+        return relative(stored(oracle, group, "tau_jp", place), again)
 
     def accuracy(place: Place) -> Reading:
         regime, step, t = place
@@ -257,7 +258,7 @@ def _kernel(oracle: Oracle) -> Iterator[Check]:
 
     def product(value: float, name: str, t: int, c: int, places: list[tuple[int, int]]) -> Reading:
         """∇f_c(x)·∇f_c(x') at θ0, of two places (task, row of its training split)."""
-        if c >= len(oracle.heads[t][0]):
+        if c >= oracle.heads[t].classes:
             return exact(value, float("nan"))
         points = [oracle.sample("train", task, [row])[0] for task, row in places]
         first, second = (oracle.gradient_of_logit(start(name), t, c, x) for x in points)
@@ -362,7 +363,7 @@ def _training(oracle: Oracle) -> Iterator[Check]:
         x, y = oracle.batch(t, 0, int(_setting(oracle, regime, "batch")), least)
         edits = {t: 1.0} if regime == "tau_jp_continue" else {}
         start = "linear" if edits else regime
-        z = oracle.through(start, oracle.step(start, edits), x)
+        z = oracle.through(start, oracle.step(start, edits), x, t)
         again = float(cross_entropy(oracle.logits(t, z), y))
         return relative(stored(oracle, group, "loss", place), again, 1e-3)
 
@@ -395,6 +396,12 @@ def _cost(oracle: Oracle) -> Iterator[Check]:
     """What follows from the model; seconds, flops and peaks are of the program and its machine."""
     group = "cost"
     sizes = {name: p.numel() for name, p in oracle.theta0.items()}
+    every = sum(sizes.values())
+    if oracle.of_texts:  # whose lower stages, and whose head, may be frozen
+        first = int(oracle.inputs.config.get("finetune", {}).get("first_stage", 0))
+        layers = oracle.model.config.num_hidden_layers
+        frozen = {name for name in sizes if oracle.words_frozen and texts.is_head(name)}
+        sizes = {k: n for k, n in sizes.items() if texts.stage(k, layers) >= first and k not in frozen}
 
     def trained(regime: str) -> int:
         if not regime.startswith("attention"):
@@ -404,7 +411,7 @@ def _cost(oracle: Oracle) -> Iterator[Check]:
         return sum(n for name, n in sizes.items() if re.search(wanted, name) and name.endswith(kinds))
 
     expected: dict[str, Callable[[str], int]] = {
-        "parameters": lambda regime: sum(sizes.values()),
+        "parameters": lambda regime: every,
         "trainable_parameters": trained,
         "optimiser_memory": lambda regime: 8 * trained(regime),
     }
@@ -424,9 +431,17 @@ def _facts(oracle: Oracle) -> Iterator[Check]:
 
     def classes(place: Place) -> Reading:
         t = place[0]
-        return exact(float(oracle.results["tasks/classes"][t]), float(len(oracle.heads[t][0])))
+        return exact(float(oracle.results["tasks/classes"][t]), float(oracle.heads[t].classes))
 
     yield Check("tasks", "classes", [(t,) for t in range(len(oracle.tasks))], classes)
+    if "tasks/space" in oracle.results:
+        told_of = [text(one) for one in oracle.results["tasks/space"][()]]
+        yield Check(
+            "tasks",
+            "space is another than the readout's",
+            [(t,) for t in range(len(oracle.tasks))],
+            lambda place: exact(float(told_of[place[0]] != oracle.space(place[0])), 0.0),
+        )
     count = sum(p.numel() for p in oracle.theta0.values())
     yield Check(
         "model",

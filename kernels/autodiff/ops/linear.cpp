@@ -90,21 +90,32 @@ Counted lookup(const Counted& table, const at::Tensor& places) {
   return y;
 }
 
-// y_c = ⟨z, E[i_c]⟩
+// y_c = ⟨z, E[i_c]⟩ + b[i_c]
 
 at::Tensor word_logits(const at::Tensor& z, const at::Tensor& table, const at::Tensor& words) {
   return at::mm(z, table.index_select(0, words).t());
 }
 
+at::Tensor word_logits(const at::Tensor& z, const at::Tensor& table, const at::Tensor& bias,
+                       const at::Tensor& words) {
+  return word_logits(z, table, words) + bias.index_select(0, words).t();
+}
+
+namespace {
+
+/// ⟨dz, E[i_c]⟩ + ⟨z, dE[i_c]⟩; undefined where neither varies.
+at::Tensor product_tangent(const Dual& z, const Dual& table, const at::Tensor& words) {
+  at::Tensor t;
+  if (z.tangent.defined()) t = word_logits(z.tangent, table.value, words);
+  if (table.tangent.defined()) t = detail::sum_of(t, word_logits(z.value, table.tangent, words));
+  return t;
+}
+
+}  // namespace
+
 Dual word_logits(const Dual& z, const Dual& table, const at::Tensor& words) {
-  Dual y{word_logits(z.value, table.value, words), {}};
-  y.tangent = tangent_of([&] {
-    at::Tensor t;
-    if (z.tangent.defined()) t = word_logits(z.tangent, table.value, words);
-    if (table.tangent.defined()) t = detail::sum_of(t, word_logits(z.value, table.tangent, words));
-    return t;
-  });
-  return y;
+  return {word_logits(z.value, table.value, words),
+          tangent_of([&] { return product_tangent(z, table, words); })};
 }
 
 Recorded word_logits(const Recorded& z, const Recorded& table, const at::Tensor& words) {
@@ -112,6 +123,31 @@ Recorded word_logits(const Recorded& z, const Recorded& table, const at::Tensor&
   const auto output = detail::keep(*y.tape, y.value);
   y.tape->uses.push_back({Use::Form::rows, table.block, z.value.detach(), words, output});
   return y;
+}
+
+Dual word_logits(const Dual& z, const Dual& table, const Dual& bias, const at::Tensor& words) {
+  Dual y{word_logits(z.value, table.value, bias.value, words), {}};
+  y.tangent = tangent_of([&] {
+    const auto t = product_tangent(z, table, words);
+    if (!bias.tangent.defined()) return t;
+    return detail::sum_of(t, bias.tangent.index_select(0, words).t().expand_as(y.value).contiguous());
+  });
+  return y;
+}
+
+Recorded word_logits(const Recorded& z, const Recorded& table, const Recorded& bias,
+                     const at::Tensor& words) {
+  Recorded y{word_logits(z.value, table.value, bias.value, words), z.tape, -1};
+  const auto output = detail::keep(*y.tape, y.value);
+  y.tape->uses.push_back({Use::Form::rows, table.block, z.value.detach(), words, output});
+  const auto ones = at::ones({z.value.size(0), 1}, z.value.options());
+  y.tape->uses.push_back({Use::Form::rows, bias.block, ones, words, output});
+  return y;
+}
+
+Counted word_logits(const Counted& z, const Counted& table, const Counted& bias, const at::Tensor& words) {
+  static_cast<void>(bias);
+  return word_logits(z, table, words);
 }
 
 Counted word_logits(const Counted& z, const Counted& table, const at::Tensor& words) {

@@ -82,6 +82,24 @@ Counted first_token(const Counted& x) {  // a view: all tokens stay where they a
   return {{x.shape[0], x.shape[2]}, x.storage, x.meter, -1};
 }
 
+at::Tensor token_at(const at::Tensor& x, const at::Tensor& places) {
+  const auto first = at::arange(x.size(0), places.options()) * x.size(1);
+  return x.flatten(0, 1).index_select(0, first + places);
+}
+
+Dual token_at(const Dual& x, const at::Tensor& places) {
+  return {token_at(x.value, places),
+          tangent_of([&] { return x.tangent.defined() ? token_at(x.tangent, places) : at::Tensor(); })};
+}
+
+Recorded token_at(const Recorded& x, const at::Tensor& places) {
+  return {token_at(x.value, places), x.tape, -1};
+}
+
+Counted token_at(const Counted& x, const at::Tensor&) {
+  return detail::counted(x.meter, {x.shape[0], x.shape[2]});
+}
+
 at::Tensor weighted_tokens(const at::Tensor& x, const at::Tensor& weights) {
   return (x * weights.unsqueeze(-1)).sum(1);
 }

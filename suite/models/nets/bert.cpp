@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// BERT (Devlin et al., 2019) and RoBERTa (Liu et al., 2019) as encoders of texts, as Hugging Face's BertModel
-// and RobertaModel define them, without their pooler. The features are the mean over the tokens in use or the
-// first token, as a sentence-transformers folder says. Dropout is left out: f(x; θ) is a pure function.
+// BERT (Devlin et al., 2019) and RoBERTa (Liu et al., 2019) as Hugging Face defines them. As encoders of
+// texts (BertModel, RobertaModel, without their pooler) the features are the mean over the tokens in use or
+// the first token, as a sentence-transformers folder says. As masked language models (BertForMaskedLM,
+// RobertaForMaskedLM) they are LN(act(W h + b)) of the state h at the mask, which label words read by rows of
+// the vocabulary. Dropout is left out: f(x; θ) is a pure function.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -30,9 +32,21 @@ struct Config {
   std::int64_t padding = 0;         // the token whose row of the vocabulary starts at zero
   std::int64_t first_position = 0;  // of a text's first token: RoBERTa counts from behind its padding token
   double epsilon = 1e-12, initializer_range = 0.02;
-  Activation activation = Activation::gelu;
+  Activation activation = Activation::gelu, head_activation = Activation::gelu;
   bool mean_pooled = true;
+  bool masked_lm = false, tied = true;  // label words read by the embeddings' rows, or by rows of their own
+  bool roberta = false;
 };
+
+/// Tensors of a masked language model's head.
+struct HeadNames {
+  std::string dense, norm, decoder, bias;
+};
+HeadNames head_names(bool roberta) {
+  if (roberta) return {"lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias"};
+  const std::string top = "cls.predictions.";
+  return {top + "transform.dense", top + "transform.LayerNorm", top + "decoder", top + "bias"};
+}
 
 class Bert final : public Net<Bert> {
  public:
@@ -63,6 +77,17 @@ class Bert final : public Net<Bert> {
       layer.norm2 = add_norm(layout_, name + "output.LayerNorm", d);
       layers_.push_back(layer);
     }
+    if (!config.masked_lm) return;
+    layout_.begin_stage(stages() + 1);
+    const auto names = head_names(config.roberta);
+    dense_ = add_linear(layout_, Kind::word_head, Kind::word_head, names.dense, d, d);
+    head_norm_.weight = layout_.add(Kind::word_head, {names.norm + ".weight"}, {d});
+    head_norm_.bias = layout_.add(Kind::word_head, {names.norm + ".bias"}, {d});
+    read_words_ = words_;
+    if (!config.tied)
+      read_words_ = layout_.add(Kind::word_head, {names.decoder + ".weight"}, {config.vocabulary, d});
+    word_bias_ = layout_.add(Kind::word_head, {config.tied ? names.bias : names.decoder + ".bias"},
+                             {config.vocabulary}, {config.vocabulary, 1});
   }
 
   const Layout& layout() const override { return layout_; }
@@ -74,13 +99,20 @@ class Bert final : public Net<Bert> {
   Takes takes() const override {
     return {.vocabulary = config_.vocabulary,
             .tokens = config_.positions - config_.first_position,
-            .types = config_.types};
+            .types = config_.types,
+            .mask = config_.masked_lm};
   }
+  int vocabulary_block() const override { return config_.masked_lm ? static_cast<int>(read_words_) : -1; }
+  int vocabulary_bias() const override { return config_.masked_lm ? static_cast<int>(word_bias_) : -1; }
 
-  // Position ids, the pooler, and the head of a language model.
+  // Position ids, the pooler, and the head of a language model; of a masked language model what only doubles
+  // its own tensors, and the head for next sentences.
   bool passes_over(const std::string& tensor) const override {
-    return tensor.ends_with(".position_ids") || tensor.starts_with(config_.prefix + "pooler.") ||
-           tensor.starts_with("cls.") || tensor.starts_with("lm_head.");
+    if (tensor.ends_with(".position_ids") || tensor.starts_with(config_.prefix + "pooler.")) return true;
+    if (!config_.masked_lm) return tensor.starts_with("cls.") || tensor.starts_with("lm_head.");
+    const auto names = head_names(config_.roberta);
+    if (config_.tied && tensor.starts_with(names.decoder + ".")) return true;
+    return tensor == names.bias || tensor.starts_with("cls.seq_relationship.");
   }
 
   State random_state(std::uint64_t seed) const override {
@@ -89,7 +121,8 @@ class Bert final : public Net<Bert> {
     auto views = layout_.parameter_views(theta);
     for (std::size_t i = 0; i < views.size(); ++i) {
       const auto& p = layout_.parameters()[i];
-      if (p.kind == Kind::norm) {
+      if (p.kind == Kind::norm || p.name.ends_with("ayer_norm.weight") ||
+          p.name.ends_with("LayerNorm.weight")) {
         if (p.name.ends_with(".weight")) views[i].fill_(1);
       } else if (p.name.ends_with(".weight")) {
         views[i].normal_(0, config_.initializer_range, generator);
@@ -120,8 +153,8 @@ class Bert final : public Net<Bert> {
     };
     T attended = autodiff::attention(affine(h, layer.qkv), config_.heads, mask);
     if (reach == Reach::read && !config_.mean_pooled) {
-      attended = autodiff::first_token(attended);
-      h = autodiff::first_token(h);
+      attended = read_of(attended, x);
+      h = read_of(h, x);
     }
     h = normed(autodiff::add(h, affine(attended, layer.out)), p, layer.norm1, config_.epsilon);
     const T hidden = autodiff::activate(affine(h, layer.fc1), config_.activation);
@@ -129,13 +162,24 @@ class Bert final : public Net<Bert> {
   }
 
   template <class T>
-  T features_of(const Blocks<T>&, T h, const Given& x, Reach reach) const {
+  T features_of(const Blocks<T>& p, T h, const Given& x, Reach reach) const {
     if (config_.mean_pooled)
       return autodiff::weighted_tokens(h, mean_weights(x.batch, autodiff::options_of(h)));
-    return reach == Reach::whole ? autodiff::first_token(h) : h;
+    if (reach == Reach::whole) h = read_of(h, x);
+    if (!config_.masked_lm) return h;
+    h = autodiff::linear(h, p[dense_.weight], p[dense_.bias]);
+    return normed(autodiff::activate(h, config_.head_activation), p, head_norm_, config_.epsilon);
   }
 
  private:
+  /// The mask, or the first token.
+  template <class T>
+  T read_of(const T& h, const Given& x) const {
+    if (!config_.masked_lm) return autodiff::first_token(h);
+    if (!x.batch.mask.defined()) throw std::logic_error("a masked language model's batch has no masks");
+    return autodiff::token_at(h, x.batch.mask);
+  }
+
   struct Layer {
     Affine qkv, out, norm1, fc1, fc2, norm2;
   };
@@ -146,6 +190,8 @@ class Bert final : public Net<Bert> {
   Layout layout_;
   std::size_t words_ = 0, positions_ = 0, types_ = 0;
   Affine norm_;
+  Affine dense_, head_norm_;
+  std::size_t read_words_ = 0, word_bias_ = 0;
   std::vector<Layer> layers_;
 };
 
@@ -200,8 +246,9 @@ Files read_modules(const std::filesystem::path& folder, Config& config) {
   return files;
 }
 
-/// BertModel, and the prefix "bert." where config.json tells of a model that holds one.
-void read_names(const nlohmann::json& json, const Keys& keys, bool roberta, Config& config) {
+/// BertModel, and the prefix "bert." where config.json tells of a model that holds one: a masked language
+/// model, or, in a folder of sentence-transformers, the encoder in it.
+void read_names(const nlohmann::json& json, const Keys& keys, bool roberta, bool pooled, Config& config) {
   const std::string family = roberta ? "Roberta" : "Bert";
   config.model = family + "Model";
   if (!json.contains("architectures") || json["architectures"].is_null()) return;
@@ -214,6 +261,11 @@ void read_names(const nlohmann::json& json, const Keys& keys, bool roberta, Conf
     keys.refuse("architectures names " + name + "; expected " + config.model + " or " + family +
                 "ForMaskedLM");
   config.prefix = roberta ? "roberta." : "bert.";
+  if (pooled) return;
+  config.model = family + "ForMaskedLM";
+  config.masked_lm = true;
+  config.mean_pooled = false;
+  config.tied = keys.flag("tie_word_embeddings", true);
 }
 
 }  // namespace
@@ -223,7 +275,8 @@ std::unique_ptr<Encoder> make_bert(const nlohmann::json& json, const std::string
   const Keys keys(json, where);
   const bool roberta = keys.word("model_type", "bert") == "roberta";
   Config config;
-  read_names(json, keys, roberta, config);
+  config.roberta = roberta;
+  read_names(json, keys, roberta, !folder.empty() && store::is_there(folder / "modules.json"), config);
   if (roberta) config.vocabulary = 50265;  // Hugging Face's own default, as those above are BERT's
   config.hidden = keys.integer("hidden_size", config.hidden);
   config.mlp = keys.integer("intermediate_size", config.mlp);
@@ -247,6 +300,7 @@ std::unique_ptr<Encoder> make_bert(const nlohmann::json& json, const std::string
   if (activation != "gelu" && activation != "relu")
     keys.refuse("hidden_act is '" + activation + "'; expected gelu or relu");
   config.activation = activation == "gelu" ? Activation::gelu : Activation::relu;
+  config.head_activation = roberta ? Activation::gelu : config.activation;  // as RobertaLMHead has it
   if (config.hidden % config.heads != 0) keys.refuse("hidden_size is not a multiple of num_attention_heads");
   auto beside = read_modules(folder, config);
   return std::make_unique<Bert>(config, json.dump(2) + "\n", std::move(beside));

@@ -49,6 +49,11 @@ T function_of(const std::string& name, const Data& data, const std::vector<T>& p
   }
   if (name == "lookup") return weighted_tokens(lookup(p[0], data("places")), data("weights"));
   if (name == "words") return word_logits(autodiff::linear(x(), p[0]), p[1], data("words"));
+  if (name == "words_with_biases") return word_logits(autodiff::linear(x(), p[0]), p[1], p[2], data("words"));
+  if (name == "token_at") {
+    const auto h = activate(lookup(p[0], data("places")), Activation::gelu);
+    return word_logits(token_at(h, data("place")), p[0], p[1], data("words"));
+  }
   if (name == "tied") {  // the same table is looked up, multiplied by in a layer, and read out
     const auto h = activate(autodiff::linear(lookup(p[0], data("places")), p[1]), Activation::gelu);
     return word_logits(weighted_tokens(h, data("weights")), p[0], data("words"));

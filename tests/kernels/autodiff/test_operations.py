@@ -105,6 +105,13 @@ CASES = {
                    ("places", "weights")),
     "words": Case(lambda p, d: d["x"] @ p[0].T @ p[1][d["words"]].T, [(3, 4), (6, 3)], {**FLAT, "words": WORDS},
                   flops=2 * N * 3 * 4 + 2 * N * 3 * 3),
+    "words_with_biases": Case(
+        lambda p, d: d["x"] @ p[0].T @ p[1][d["words"]].T + p[2][d["words"], 0], [(3, 4), (6, 3), (6, 1)],
+        {**FLAT, "words": WORDS}, flops=2 * N * 3 * 4 + 2 * N * 3 * 3),
+    "token_at": Case(
+        lambda p, d: F.gelu(p[0][d["places"]])[d["place"]] @ p[0][d["words"]].T + p[1][d["words"], 0],
+        [(6, 4), (6, 1)], {"places": PLACES, "place": torch.tensor([0, 2, 1, 1, 2]), "words": WORDS},
+        ("places", "place"), 2 * N * 3 * 4),
     "tied": Case(tied, [(6, 4), (4, 4)], {"places": PLACES, "weights": WEIGHTS, "words": WORDS}, ("places", "weights"),
                  2 * N * TOKENS * 4 * 4 + 2 * N * 3 * 4),
     "table_as_weight": Case(lambda p, d: (d["weights"] @ p[0][d["places"]]) @ p[0].T, [(6, 3)],

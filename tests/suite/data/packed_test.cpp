@@ -121,6 +121,19 @@ TEST(Packed, ReadsTypesOfSecondTextsAndTheTokenizersHash) {
   EXPECT_EQ(task.tokenizer, "0123456789abcdef");
 }
 
+TEST(Packed, ReadsTheMasksOfPrompts) {
+  const Scratch scratch("packed");
+  PackedFile file = text_task();
+  file.tensors["/test/inputs"] = torch::arange(24, torch::kInt32).view({4, 6}).remainder(7);  // 3 at 3, 4 …
+  file.tensors["/test/lengths"] = torch::full({4}, 6, torch::kInt32);
+  file.tensors["/test/mask"] = torch::tensor({3, 4, 5, 0}, torch::kInt32);
+  file.tensors["/test/inputs"][3][0] = 3;
+  file.write(scratch / "t.h5");
+  const Task task = read_task(scratch / "t.h5");
+  EXPECT_TRUE(torch::equal(task.test.mask, file.tensors["/test/mask"]));
+  EXPECT_FALSE(task.train.mask.defined());
+}
+
 TEST(Packed, RefusesWrongTasksByName) {
   const Scratch scratch("packed");
   struct Case {
@@ -213,10 +226,28 @@ TEST(Packed, RefusesWrongTasksByName) {
          f.tensors["/test/inputs"] = torch::zeros({4, 6}, torch::kInt64);
        },
        "expected int32"},
-      {[](auto& f) { f.tensors["/test/types"] = torch::zeros({4, 5}, torch::kInt32); },
+      {[](auto& f) {
+         f.tensors["/test/types"] = torch::zeros({4, 5}, torch::kInt32);
+       },
        "/test/types: is not of the shape of the inputs"},
-      {[](auto& f) { f.tensors["/test/types"] = torch::full({4, 6}, 2, torch::kInt32); },
+      {[](auto& f) {
+         f.tensors["/test/types"] = torch::full({4, 6}, 2, torch::kInt32);
+       },
        "/test/types: row 0 holds 2; expected 0 … 1"},
+      {[](auto& f) { f.tensors["/test/mask"] = torch::full({4}, 6, torch::kInt32); },
+       "/test/mask: row 0 holds 6; expected 0 … 5"},
+      {[](auto& f) { f.tensors["/test/mask"] = torch::zeros({3}, torch::kInt32); }, "/test/mask: has 3 rows"},
+      {[](auto& f) {
+         f.tensors["/test/lengths"] = torch::tensor({6, 2, 6, 6}, torch::kInt32);
+         f.tensors["/test/mask"] = torch::tensor({0, 2, 0, 0}, torch::kInt32);
+       },
+       "/test/mask: row 1 holds 2; its text has 2 tokens"},
+      {[](auto& f) {
+         f.tensors["/test/inputs"] = torch::arange(24, torch::kInt32).view({4, 6});
+         f.tensors["/test/lengths"] = torch::full({4}, 6, torch::kInt32);
+         f.tensors["/test/mask"] = torch::zeros({4}, torch::kInt32);
+       },
+       "/test/mask: row 1 leads to token 6 and row 0 to token 0; expected the mask in both"},
   };
   for (const Case& one : texts) {
     PackedFile file = text_task();

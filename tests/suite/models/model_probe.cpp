@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // model_probe FOLDER INPUTS.safetensors OUTPUTS.safetensors [WRITE_FOLDER]
-// INPUTS: pixels [n,c,h,w]; or ids [n,tokens], lengths [n] and perhaps types [n,tokens]; and, where products are wanted:
-// tau [P] (by our layout, from tau.NAME tensors), head [classes, features], scale [1], labels [n]. All is computed in
-// the type of `scale`, float32 without it.
+// INPUTS: pixels [n,c,h,w]; or ids [n,tokens], lengths [n] and perhaps types [n,tokens] and mask [n]; and,
+// where products are wanted: tau [P] (by our layout, from tau.NAME tensors), head [classes, features] or
+// words [classes], scale [1], labels [n]. All is computed in the type of `scale`, float32 without it.
 #include <cstdio>
 
 #include "kernels/autodiff/products.hpp"
@@ -47,6 +47,7 @@ int probe(int argc, char** argv) {
     if (in.tensors.count("pixels") != 0) return models::pictures(in.tensors.at("pixels"));
     models::Batch text{in.tensors.at("ids"), in.tensors.at("lengths"), {}};
     if (in.tensors.count("types") != 0) text.types = in.tensors.at("types");
+    if (in.tensors.count("mask") != 0) text.mask = in.tensors.at("mask");
     return text;
   }();
   store::TensorFile out;
@@ -54,38 +55,41 @@ int probe(int argc, char** argv) {
     const at::NoGradGuard no_grad;
     out.tensors["encoded"] = encoder.encode(layout.views(theta), batch);
   }
-  if (in.tensors.count("head") != 0) {
-    const models::Readout head{.weight = in.tensors.at("head"), .scale = in.tensors.at("scale").item<double>()};
+  if (in.tensors.count("labels") != 0) {
+    const bool words = in.tensors.count("words") != 0;
+    const auto head =
+        words ? models::Readout{.kind = models::Readout::Kind::words, .words = in.tensors.at("words")}
+              : models::Readout{.weight = in.tensors.at("head"),
+                                .scale = in.tensors.at("scale").item<double>()};
+    const auto logits = [&]<class T>(const std::vector<T>& p) {
+      return head.logits(head.output(encoder, p, encoder.encode(p, batch)));
+    };
     const auto labels = in.tensors.at("labels");
     const auto tau = gather(layout, in, "tau.");
     const auto dual = autodiff::jvp(
         layout, [&](const std::vector<Dual>& p) { return encoder.encode(p, batch); }, theta, tau);
     out.tensors["jvp"] = dual.tangent;
-    out.tensors["jvp_logits"] =
-        autodiff::jvp(
-            layout, [&](const std::vector<Dual>& p) { return head.logits(encoder.encode(p, batch)); },
-            theta, tau)
-            .tangent;
+    out.tensors["jvp_logits"] = autodiff::jvp(
+                                    layout, [&](const std::vector<Dual>& p) { return logits(p); }, theta, tau)
+                                    .tangent;
     const auto loss = [&](const std::vector<at::Tensor>& p) {
-      return at::cross_entropy_loss(head.logits(encoder.encode(p, batch)), labels);
+      return at::cross_entropy_loss(logits(p), labels);
     };
     const auto gradient = autodiff::gradient(layout, loss, theta);
     out.tensors["loss"] = at::full({1}, gradient.value);
     scatter(layout, out, "gradient.", gradient.gradient);
     scatter(layout, out, "hvp.", autodiff::HessianVectorProduct(layout, loss, theta)(tau));
 
-    const auto logits = [&](const std::vector<Recorded>& p) {
-      return head.logits(encoder.encode(p, batch));
-    };
+    const auto recorded = [&](const std::vector<Recorded>& p) { return logits(p); };
     autodiff::Recording recording;
-    autodiff::record(layout, logits, theta, recording);
+    autodiff::record(layout, recorded, theta, recording);
     const auto per_sample =
         autodiff::per_sample_gradients(layout, recording, at::ones_like(recording.output).detach());
     out.tensors["per_sample_norm"] = per_sample.norm(2, 1);
     scatter(layout, out, "per_sample_sum.", per_sample.sum(0));
     const auto n = batch.size();
-    out.tensors["gram"] = tangent::ntk_gram(layout, logits, theta, {0, 1}, {0, n});
-    out.tensors["gram_factors"] = tangent::ntk_gram(layout, logits, theta, {0, 1}, {1, n - 1}, 64);
+    out.tensors["gram"] = tangent::ntk_gram(layout, recorded, theta, {0, 1}, {0, n});
+    out.tensors["gram_factors"] = tangent::ntk_gram(layout, recorded, theta, {0, 1}, {1, n - 1}, 64);
   }
   store::write_safetensors(argv[3], out);
   if (argc > 4) models::write_checkpoint(argv[4], encoder, checkpoint.state);
