@@ -15,6 +15,8 @@ zero-shot head and the class names.
   python jobs/prepare arrays set.npz --task mine --out data  numpy arrays
   python jobs/prepare text reviews.tsv --label label --text sentence --out data/language
                                                             your own texts, for MiniLM or another text encoder
+  python jobs/prepare text reviews.tsv --model roberta-base --prompt "{text} It was {mask}." --words 1=great 0=bad
+                                                            prompts and label words for a masked language model
   python jobs/prepare language --out data/language          MiniLM and the twelve default language tasks
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
                                                             the papers' eight tasks and ImageNet, at CLIP's size
@@ -119,12 +121,23 @@ def add_own(commands, name: str, summary: str, where: str, details: str) -> argp
 
 
 TEXT = """\
-FILE.tsv, .csv or .jsonl, or a folder with train, dev and test of one of these, plain or .gz. Missing splits are drawn:
+FILE.tsv, .csv or .jsonl, plain or .gz, or .parquet; a folder with train, dev and test of one of these, Parquet in any
+number of files (train-00000-of-00002.parquet); or a folder that datasets.save_to_disk wrote. Missing splits are drawn:
 a fifth for test, then min(10 %, 5000) for validation, whole groups where --group names a column. Equal texts stay in
 one split, those under two labels are left out, as are training texts that a given test split has too.
 
 Tokens come from the model's own tokenizer.json, whose hash is stored: the program refuses tokens of another. The frozen
 zero-shot head is what the model makes of label sentences.
+
+A masked language model (architectures in its config.json names BertForMaskedLM or RobertaForMaskedLM) is read by a
+prompt and label words instead:
+
+  --prompt "{text} It was {mask}." --words positive=great negative=terrible
+
+{text} and {second} are the columns of --text and --second, {NAME} is the column of that name, {a.b.0} a part of one,
+and what stands in [ ] is left out of rows that lack its column. Texts that are too long lose tokens at their ends, the
+longest first; the template's words and the mask stay. A label word has a space before it and must be one token of the
+model's own; with --new-tokens DIR those that are not become tokens of a copy of the model in DIR.
 """
 
 
@@ -148,6 +161,13 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
         action="append",
         metavar="TEXT",
         help='label sentence with {} for the class, repeatable ("This text is about {}.")',
+    )
+    text.add_argument("--prompt", metavar="TEMPLATE", help="for a masked language model, with {text} and one {mask}")
+    text.add_argument(
+        "--words", nargs="+", metavar="CLASS=WORD", help="what stands at the mask (each class's own name)"
+    )
+    text.add_argument(
+        "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each label word is a token"
     )
     text.add_argument("--tokens", type=int, default=128, metavar="N", help="longer texts are cut (128)")
     text.add_argument("--per-class", type=int, metavar="K", help="so many training texts of each class (all)")

@@ -23,7 +23,7 @@ from splits import SPLIT_NAMES
 Say = Callable[[str], None]
 TABLE = Path(__file__).parent / "language.toml"
 CODE = ("language.py", "language.toml", "language_sources.py", "pack_texts.py", "packed.py", "splits.py")
-CODE += ("minilm.py", "text_model.py")
+CODE += ("minilm.py", "prompts.py", "text_model.py")
 CHOICE = Choice(tokens=32, per_class=64, validation=128, test=256)
 
 

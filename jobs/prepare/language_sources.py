@@ -33,13 +33,15 @@ APPLE = re.compile(r"@apple\b|\baapl\b|\biphone", re.IGNORECASE)
 
 @dataclass
 class Texts:
-    """A row an example; `second` is empty where there are no pairs. Rows that share a key stay in one split."""
+    """A row an example; `second` is empty where there are no pairs. Rows that share a key stay in one split. `parts`,
+    of prompts, holds all columns of a row, `second` then those behind the first in one text."""
 
     first: list[str] = field(default_factory=list)
     second: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)  # as the source names them
     keys: list[str] = field(default_factory=list)
     fixed: NDArray[np.int64] | None = None  # a split that the source itself gives, −1 where open
+    parts: list[tuple[str, ...]] = field(default_factory=list)
 
     def add(self, first: str, label: str, key: str, second: str | None = None) -> None:
         self.first.append(first)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import minilm
 from errors import InputError, shown
+from new_tokens import unknown_words, with_new_tokens
 from own import check_task, name_of
 from pack_texts import Choice, Class, pack, write
+from prompts import Prompt, parse
 from splits import SPLIT_NAMES
 from text_model import TextModel
 from texts import Columns, lines_of, read_texts
@@ -35,6 +37,8 @@ def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
         row = line.split("\t")
         if not 2 <= len(row) <= 3 or not all(each.strip() for each in row):
             raise InputError(f"{path}:{number}: expected label, tab, name, and perhaps tab, sentence")
+        if options.prompt is not None and len(row) > 2:
+            raise InputError(f"{path}:{number}: has a sentence, of no use to --prompt; expected label, tab, name")
         label, name, *sentence = (each.strip() for each in row)
         if label in found and name != found[label].name:
             raise InputError(f"{path}:{number}: {shown(label)} has two names; expected one")
@@ -49,6 +53,61 @@ def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
     return list(found.values())
 
 
+def give_words(classes: list[Class], given: list[str]) -> None:
+    """Of --words CLASS=WORD …; a class that is not named there is its own word."""
+    found: dict[str, str] = {}
+    for each in given:
+        name, separator, word = each.rpartition("=")
+        if not separator or not name.strip() or not word.strip():
+            raise InputError(f'--words "{each}": expected CLASS=WORD')
+        if name.strip() in found:
+            raise InputError(f'--words "{each}": {name.strip()} has a word already; expected one a class')
+        found[name.strip()] = word.strip()
+    names = [each.name for each in classes]
+    if strange := sorted(set(found) - set(names)):
+        raise InputError(f"--words {strange[0]}=…: no such class; expected some of {shown(', '.join(names))}")
+    if found and (without := [name for name in names if name not in found]):
+        raise InputError(f"--words: the class {shown(without[0])} has no word; expected CLASS=WORD for each")
+    for each in classes:
+        each.word = found.get(each.name, each.name)
+
+
+def prompt_of(options: argparse.Namespace, model: TextModel) -> Prompt | None:
+    """That of --prompt. A masked language model needs one, and what else a prompt excludes is refused."""
+    if options.prompt is None:
+        for name in ("words", "new_tokens"):
+            if getattr(options, name):
+                raise InputError(f"--{name.replace('_', '-')}: belongs to --prompt; expected it too")
+        if model.masked_lm:
+            raise InputError(
+                f"{model.folder}: is a masked language model; expected --prompt with a {{mask}}, or a "
+                "modules.json beside it that says how its tokens are pooled"
+            )
+        return None
+    if not model.masked_lm:
+        raise InputError(
+            f"{model.folder / 'config.json'}: is no masked language model, which --prompt needs; expected "
+            "architectures to name one (BertForMaskedLM, RobertaForMaskedLM) and no modules.json"
+        )
+    if options.template:
+        raise InputError("--template: is of label sentences; expected --words beside --prompt")
+    return parse(options.prompt, "--prompt")
+
+
+def columns_of(options: argparse.Namespace, prompt: Prompt | None) -> Columns:
+    """A prompt names its columns; {text} and {second} are those of --text and --second."""
+    own = Columns(options.text, options.label, options.second or "", options.group or "")
+    if prompt is None:
+        return own
+    if "second" in prompt.columns and not options.second:
+        raise InputError("--prompt: {second} is a second text; expected --second COLUMN")
+    if options.second and "second" not in prompt.columns:
+        raise InputError("--second: the prompt has no {second}; expected it there")
+    named = {"text": options.text, "second": options.second}
+    own.parts = tuple((named.get(each) or each, each in prompt.optional) for each in prompt.columns)
+    return own
+
+
 def prepare(options: argparse.Namespace) -> str:
     """Read, split, tokenise and write; gives a line that says what was written."""
     task = options.task or name_of(options.input.with_name(options.input.name.removesuffix(".gz")))
@@ -57,21 +116,32 @@ def prepare(options: argparse.Namespace) -> str:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise InputError(f"--{name.replace('_', '-')} {value}: expected 1 or more")
-    columns = Columns(options.text, options.label, options.second or "", options.group or "")
-    texts = read_texts(options.input, columns)
     model = TextModel(options.model) if options.model is not None else minilm.text_model()
+    prompt = prompt_of(options, model)
+    texts = read_texts(options.input, columns_of(options, prompt))
+    classes = classes_of(options, sorted(set(texts.labels)))
+    told = ""
+    if prompt is not None:
+        give_words(classes, options.words or [])
+        if options.new_tokens is not None:
+            words = [each.word for each in classes]
+            new = unknown_words(model, words)
+            model = with_new_tokens(model, words, options.new_tokens)
+            told = f"; new tokens in {options.new_tokens}: {', '.join(new)}" if new else "; no new token is needed"
     choice = Choice(options.tokens, options.per_class, options.validation, options.test)
     packed = pack(
         task,
         texts,
-        classes_of(options, sorted(set(texts.labels))),
+        classes,
         model,
         choice,
         seed=f"{task}/{options.seed}",
+        prompt=prompt,
         source=options.source or options.input.name,
         license=options.license,
     )
     path: Path = options.out / f"{task}.h5"
     write(packed, path)
     counts = ", ".join(f"{len(packed.labels[each])} {each}" for each in SPLIT_NAMES)
-    return f"{path}: {len(packed.classes)} classes; {counts}; {packed.truncated} texts cut to {options.tokens} tokens"
+    cut = f"{packed.truncated} texts cut to {options.tokens} tokens"
+    return f"{path}: {len(packed.classes)} classes; {counts}; {cut}{told}"

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from errors import InputError
 from language_sources import Texts
 from minilm import unit_rows
-from packed import counts_line, write_head, write_keys, write_whole
+from new_tokens import new_words
+from packed import counts_line, write_head, write_keys, write_whole, write_words
+from prompts import Prompt, WordHead, word_head
 from splits import SPLIT_NAMES, TEST, TRAIN, balanced, merge_keys, shuffled_rows, split_by_key
 from text_model import TextModel, Tokens
 
@@ -26,6 +28,12 @@ class Class:
     name: str
     match: str  # what the source calls it
     sentences: list[str]
+    word: str = ""  # of prompts
+    also: tuple[str, ...] = ()  # what else the source calls it
+
+    @property
+    def matches(self) -> tuple[str, ...]:
+        return (self.match, *self.also)
 
 
 @dataclass
@@ -48,7 +56,7 @@ class PackedText:
     tokens: dict[str, Tokens]
     labels: dict[str, NDArray[np.int64]]
     keys: dict[str, list[str]]
-    head: NDArray[np.float32]
+    head: NDArray[np.float32] | WordHead
     logit_scale: float
     attributes: dict[str, str | int] = field(default_factory=dict)
 
@@ -101,10 +109,25 @@ def deal(texts: Texts, seed: str) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def pack(
-    task: str, texts: Texts, classes: list[Class], model: TextModel, choice: Choice, *, seed: str, **about: str
+    task: str,
+    texts: Texts,
+    classes: list[Class],
+    model: TextModel,
+    choice: Choice,
+    *,
+    seed: str,
+    prompt: Prompt | None = None,
+    **about: str,
 ) -> PackedText:
-    """`about`: source, license, and further attributes."""
-    number = {each.match: index for index, each in enumerate(classes)}
+    """`about`: source, license, and further attributes. With a prompt the head are the classes' words."""
+    head: NDArray[np.float32] | WordHead
+    if prompt is None:
+        head = head_of(model, classes, f"task {task}")
+    else:
+        head = word_head(model, [each.word for each in classes], f"task {task}")
+        new = set(new_words(model)) & set(head.words)
+        about = {**about, "prompt": prompt.template, "mask": model.mask, "new_tokens": ", ".join(sorted(new))}
+    number = {match: index for index, each in enumerate(classes) for match in each.matches}
     known = [row for row, label in enumerate(texts.labels) if label in number]
     if not known:
         raise InputError(f"task {task}: no text has one of the labels {', '.join(number)}")
@@ -114,6 +137,7 @@ def pack(
         [texts.labels[row] for row in known],
         [texts.keys[row] for row in known],
         None if texts.fixed is None else texts.fixed[known],
+        [texts.parts[row] for row in known] if texts.parts else [],
     )
     labels = np.array([number[label] for label in texts.labels], np.int64)
     split, keys = deal(texts, seed)
@@ -129,6 +153,8 @@ def pack(
             raise InputError(f"task {task}: {len(labels)} texts leave none{name} for {each}; expected more texts")
 
     def tokens(some: NDArray[np.int64]) -> Tokens:
+        if prompt is not None:
+            return model.encode_prompts(prompt, [texts.parts[row] for row in some], choice.tokens)
         second = [texts.second[row] for row in some] if texts.second else []
         return model.encode([texts.first[row] for row in some], second, choice.tokens)
 
@@ -141,7 +167,7 @@ def pack(
         encoded,
         {each: labels[some] for each, some in rows.items()},
         {each: [keys[row] for row in some] for each, some in rows.items()},
-        head_of(model, classes, f"task {task}"),
+        head,
         LOGIT_SCALE,
         {**about, "tokenizer": model.fingerprint},
     )
@@ -180,9 +206,15 @@ def write(packed: PackedText, path: Path) -> None:
             group.create_dataset("lengths", data=tokens.lengths)
             if tokens.types is not None:
                 group.create_dataset("types", data=tokens.types)
+            if tokens.mask is not None:
+                group.create_dataset("mask", data=tokens.mask)
             group.create_dataset("labels", data=packed.labels[split])
             write_keys(group, packed.keys[split])
-        write_head(file, packed.head, packed.logit_scale, [each.name for each in packed.classes])
-        file["head"].attrs["sentences"] = [" / ".join(each.sentences) for each in packed.classes]
+        names = [each.name for each in packed.classes]
+        if isinstance(packed.head, WordHead):
+            write_words(file, packed.head.words, packed.head.tokens, names)
+        else:
+            write_head(file, packed.head, packed.logit_scale, names)
+            file["head"].attrs["sentences"] = [" / ".join(each.sentences) for each in packed.classes]
 
     write_whole(path, fill)

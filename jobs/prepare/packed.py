@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,7 +107,7 @@ def sweep(folder: Path) -> None:
         if not part.name.endswith(f".{socket.gethostname()}.{found['process']}.part"):
             print(f"prepare: {part}: of another host's process; remove it if that has ended", file=sys.stderr)
         elif not alive(int(found["process"])):
-            part.unlink(missing_ok=True)
+            shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -151,6 +152,14 @@ def write_head(file: h5py.File, rows: NDArray[np.float32], logit_scale: float, c
     head = file.create_dataset("head/weight", data=rows.astype(np.float32))
     head.attrs["logit_scale"] = np.float32(logit_scale)
     file["head"].attrs["kind"] = "cosine"
+    file.create_dataset("class_names", data=class_names, dtype=h5py.string_dtype())
+
+
+def write_words(file: h5py.File, words: Sequence[str], tokens: NDArray[np.int64], class_names: Sequence[str]) -> None:
+    """Of a label word a class, rows of the model's vocabulary, and the classes' names."""
+    file.create_dataset("head/tokens", data=tokens)
+    file["head"].attrs["kind"] = "words"
+    file["head"].attrs["words"] = list(words)
     file.create_dataset("class_names", data=class_names, dtype=h5py.string_dtype())
 
 

@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errors import InputError
+from prompts import Prompt, fit, of_parts
 
 TYPES = ("bert", "roberta")
 TOKENS_MOST = 128  # of a label sentence
 BATCH = 128
+MASKS, UNKNOWN = ("[MASK]", "<mask>"), ("[UNK]", "<unk>")
 BASIS, PRIME, MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1
 
 
@@ -29,6 +31,7 @@ class Tokens:
     lengths: NDArray[np.int32]  # [n]
     types: NDArray[np.int32] | None  # [n, tokens]: 0 first, 1 second text; None where there are no pairs
     truncated: int  # texts that did not fit
+    mask: NDArray[np.int32] | None = None  # [n], of prompts: which token is the mask
 
 
 def fingerprint(content: bytes) -> str:
@@ -93,6 +96,51 @@ class TextModel:
         offset = 0 if kind == "bert" else self.config.get("pad_token_id", 1) + 1
         self.tokens_most = self.config.get("max_position_embeddings", 512) - offset
         self.tells_types = self.config.get("type_vocab_size", 2) > 1
+        self.unknown = next((t for w in UNKNOWN if (t := self.tokenizer.token_to_id(w)) is not None), -1)
+
+    @property
+    def masked_lm(self) -> bool:
+        """Whether the program reads it at a mask: config.json names a language model and no module pools its tokens."""
+        named = self.config.get("architectures") or [""]
+        pooled = (self.folder / "modules.json").is_file()
+        return not pooled and str(named[0]).endswith(("ForMaskedLM", "ForPreTraining"))
+
+    @cached_property
+    def mask(self) -> str:
+        """The mask's name, as the folder tells it, or as BERT and RoBERTa have it."""
+        told = []
+        for name in ("tokenizer_config.json", "special_tokens_map.json"):
+            if (path := self.folder / name).is_file():
+                found = read_json(path).get("mask_token")
+                told.append(found.get("content") if isinstance(found, dict) else found)
+        for word in [*told, *MASKS]:
+            if isinstance(word, str) and self.tokenizer.token_to_id(word) is not None:
+                return word
+        raise InputError(f"{self.folder / 'tokenizer.json'}: has no mask; expected one of {', '.join(MASKS)}")
+
+    def word_tokens(self, word: str) -> list[int]:
+        """Of a word within a text, which to RoBERTa is one with a space before it."""
+        return [int(token) for token in self.tokenizer.encode(f" {word}", add_special_tokens=False).ids]
+
+    def encode_prompts(self, prompt: Prompt, rows: Sequence[Sequence[str]], most: int) -> Tokens:
+        """`rows` hold what stands in the prompt's columns. Texts are cut to `most` tokens in all; the mask and the
+        template's words stay. Raises InputError for a text without a token, for two masks, and where that cannot be."""
+        if not 3 <= most <= self.tokens_most:
+            raise InputError(f"--tokens {most}: expected 3 to {self.tokens_most}, which {self.folder} takes")
+        filled = [prompt.fill(of_parts(prompt, row), self.mask) for row in rows]
+        self.tokenizer.no_truncation()
+        encodings = self.tokenizer.encode_batch([text for text, _ in filled])
+        token = self.tokenizer.token_to_id(self.mask)
+        found = [
+            fit(encoding, spans, token, most, f'text {row + 1}, "{text[:40]}"')
+            for row, (encoding, (text, spans)) in enumerate(zip(encodings, filled, strict=True))
+        ]
+        lengths = np.array([len(each.ids) for each in found], np.int32)
+        ids = np.zeros((len(found), most), np.int32)
+        for row, each in enumerate(found):
+            ids[row, : lengths[row]] = each.ids
+        mask = np.array([each.mask for each in found], np.int32)
+        return Tokens(ids, lengths, None, sum(each.cut for each in found), mask)
 
     def encode(self, first: Sequence[str], second: Sequence[str], most: int) -> Tokens:
         """The texts, or pairs of texts where `second` is not empty, cut to `most` tokens. The longer one of a pair is

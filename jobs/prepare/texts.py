@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The user's own labelled texts: TSV, CSV or JSON lines, plain or .gz, one file or a folder with a file a split."""
+"""The user's own labelled texts: TSV, CSV or JSON lines, plain or .gz, or Parquet, one file or a folder with files a
+split; or a folder that `datasets.save_to_disk` wrote."""
 
 import csv
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,13 +16,22 @@ from typing import Any
 
 import numpy as np
 
+from columnar import is_saved, parquet_rows, saved_rows, saved_splits
 from errors import InputError, shown
 from language_sources import Texts
 from splits import TEST, TRAIN, VALIDATION
 
-SPLIT_FILES = {"train": TRAIN, "dev": VALIDATION, "val": VALIDATION, "valid": VALIDATION, "validation": VALIDATION,
-               "test": TEST}
+SPLIT_FILES = {
+    "train": TRAIN,
+    "dev": VALIDATION,
+    "val": VALIDATION,
+    "valid": VALIDATION,
+    "validation": VALIDATION,
+    "test": TEST,
+}
 SUFFIXES = (".tsv", ".csv", ".jsonl")
+PARQUET = ".parquet"
+SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d+)-of-(?P<count>\d+)")  # of a split in several files
 
 
 @dataclass
@@ -31,13 +42,21 @@ class Columns:
     label: str
     second: str = ""
     group: str = ""
+    parts: tuple[tuple[str, bool], ...] = ()  # those of a prompt, and whether a row may lack them
+    unlabelled: bool = False  # a row may lack its label, which is "" then
+
+    @property
+    def texts(self) -> list[str]:
+        return [name for name, _ in self.parts] or [self.text, *([self.second] if self.second else [])]
 
     @property
     def numbered(self) -> bool:
-        return all(each.isdigit() for each in (self.text, self.label, self.second, self.group) if each)
+        return all(each.isdigit() for each in (self.label, self.group, *self.texts) if each)
 
 
 def kind_of(path: Path) -> str:
+    if path.name.endswith(PARQUET):
+        return PARQUET
     name = path.name.removesuffix(".gz")
     return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
 
@@ -52,8 +71,15 @@ def lines_of(path: Path) -> io.StringIO:
 
 
 def rows_of(path: Path, numbered: bool) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Line number and columns."""
-    kind, text = kind_of(path), lines_of(path)
+    """Line number, or of Parquet and Arrow the row's, and columns."""
+    if path.is_dir():
+        yield from saved_rows(path)
+        return
+    kind = kind_of(path)
+    if kind == PARQUET:
+        yield from parquet_rows(path)
+        return
+    text = lines_of(path)
     if kind == ".jsonl":
         for number, line in enumerate(text, 1):
             if not line.strip():
@@ -84,42 +110,102 @@ def rows_of(path: Path, numbered: bool) -> Iterator[tuple[int, Mapping[str, Any]
         raise InputError(f"{path}:{reader.line_num}: {error}; expected {kind[1:].upper()}") from None
 
 
-def parts_of(path: Path) -> list[tuple[int, Path]]:
+def parts_of(path: Path, splits: Mapping[str, int] = SPLIT_FILES) -> list[tuple[int, Path]]:
+    """What to read, with its split, −1 where the source has none. `splits` says what a split's name stands for; others
+    are left alone."""
     if path.is_file() and kind_of(path):
         return [(-1, path)]
     if not path.is_dir():
-        raise InputError(f"{path}: neither a folder nor a file {', '.join(SUFFIXES)}; expected one of these, or .gz")
-    parts = [
-        (SPLIT_FILES[stem], each)
-        for each in sorted(path.iterdir())
-        if kind_of(each) and (stem := each.name.split(".")[0].lower()) in SPLIT_FILES
-    ]
+        known = ", ".join([*SUFFIXES, PARQUET])
+        raise InputError(f"{path}: neither a folder nor a file {known}; expected one of these, or .gz of the former")
+    if is_saved(path):
+        named = saved_splits(path)
+        if "" in named:
+            return [(-1, named[""])]
+        parts = [(splits[name.lower()], each) for name, each in named.items() if name.lower() in splits]
+    else:
+        found: dict[str, list[Path]] = {}
+        for each in sorted(path.iterdir()):
+            stem = each.name.split(".")[0].lower()
+            shard = SHARD.fullmatch(stem)
+            if kind_of(each) and (name := shard["split"] if shard else stem) in splits:
+                found.setdefault(name, []).append(each)
+        for name, files in found.items():
+            require_whole(path, name, files)
+        parts = [(splits[name], each) for name, files in found.items() for each in files]
+        if len({splits[name] for name in found}) < len(found):
+            raise InputError(f"{path}: two files of one split; expected one of train, dev and test each")
     if TRAIN not in {split for split, _ in parts}:
-        raise InputError(f"{path}: no file train.tsv, .csv or .jsonl; expected it, and perhaps dev and test")
-    if len({split for split, _ in parts}) < len(parts):
-        raise InputError(f"{path}: two files of one split; expected one of train, dev and test each")
+        names = ", ".join(name for name, split in splits.items() if split == TRAIN)
+        kinds = "tsv, .csv, .jsonl or .parquet"
+        raise InputError(f"{path}: no file {names}.{kinds}; expected it, and perhaps dev and test")
     return parts
 
 
-def read_texts(path: Path, columns: Columns) -> Texts:
-    """Without a column of groups each text is its own. Raises InputError with file and line."""
+def require_whole(folder: Path, name: str, files: list[Path]) -> None:
+    """One file, or each of its shards once."""
+    shards = [SHARD.fullmatch(each.name.split(".")[0]) for each in files]
+    if len(files) == 1 and shards[0] is None:
+        return
+    if not all(shards):
+        raise InputError(f"{folder}: two files of one split; expected one of train, dev and test each")
+    numbers = sorted(int(each["number"]) for each in shards if each)
+    counts = {int(each["count"]) for each in shards if each}
+    if len(counts) > 1 or numbers != list(range(max(counts))):
+        raise InputError(f"{folder}: {len(files)} files {name}-…-of-…; expected each of {max(counts)} once")
+
+
+ABSENT = object()
+
+
+def column_of(row: Mapping[str, Any], name: str) -> Any:
+    """A column, or, by dots, a part of one: "choices.text.0" is the first of the list "text" of the structure
+    "choices". ABSENT where there is none."""
+    if name in row:
+        return row[name]
+    held: Any = row
+    for step in name.split("."):
+        if isinstance(held, Mapping) and step in held:
+            held = held[step]
+        elif isinstance(held, list) and step.isdigit() and int(step) < len(held):
+            held = held[int(step)]
+        else:
+            return ABSENT
+    return held
+
+
+def read_texts(path: Path, columns: Columns, splits: Mapping[str, int] = SPLIT_FILES) -> Texts:
+    """`splits` as of parts_of(). Without a column of groups each text is its own. Raises InputError with file and
+    line."""
     out, fixed = Texts(), []
-    for split, part in parts_of(path):
+    for split, part in parts_of(path, splits):
         for number, row in rows_of(part, columns.numbered):
 
-            def value(name: str, row: Mapping[str, Any] = row, where: str = f"{part}:{number}") -> str:
-                if name not in row:
+            def value(
+                name: str, optional: bool = False, row: Mapping[str, Any] = row, where: str = f"{part}:{number}"
+            ) -> str:
+                held = column_of(row, name)
+                if optional and (held is None or held is ABSENT):
+                    return ""
+                if held is ABSENT:
                     raise InputError(f'{where}: no column "{name}"; expected one of {shown(", ".join(row))}')
-                if not isinstance(row[name], str | int):
-                    raise InputError(f'{where}: column "{name}" holds {type(row[name]).__name__}; expected text')
-                found = str(row[name]).strip()
-                if not found:
+                if held is None:
+                    raise InputError(f'{where}: column "{name}" is empty; expected words')
+                if not isinstance(held, str | int):
+                    raise InputError(f'{where}: column "{name}" holds {type(held).__name__}; expected text')
+                found = str(held).strip()
+                if not found and not optional:
                     raise InputError(f'{where}: column "{name}" is empty; expected words')
                 return found
 
-            first, second = value(columns.text), value(columns.second) if columns.second else None
+            if columns.parts:
+                parts = tuple(value(name, optional) for name, optional in columns.parts)
+                first, second = parts[0], "\n".join(parts[1:]) if len(parts) > 1 else None
+                out.parts.append(parts)
+            else:
+                first, second = value(columns.text), value(columns.second) if columns.second else None
             key = f"group {value(columns.group)}" if columns.group else f"{first}\n{second}"
-            out.add(first, value(columns.label), key, second)
+            out.add(first, value(columns.label, columns.unlabelled), key, second)
             fixed.append(split)
     if not out.first:
         raise InputError(f"{path}: no texts; expected at least one a class")

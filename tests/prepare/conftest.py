@@ -41,11 +41,13 @@ WORDS = [
 ]
 
 
-def write_text_model(folder: Path, words: list[str], first_token: bool = False, **config: object) -> Path:
-    """A random BertModel with a WordPiece tokenizer of these words."""
+def write_text_model(
+    folder: Path, words: list[str], first_token: bool = False, masked: bool = False, **config: object
+) -> Path:
+    """A random BertModel, or BertForMaskedLM, with a WordPiece tokenizer of these words."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel
+    from transformers import BertConfig, BertForMaskedLM, BertModel
 
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
     tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(vocabulary)}, unk_token="[UNK]"))
@@ -57,7 +59,9 @@ def write_text_model(folder: Path, words: list[str], first_token: bool = False, 
     torch.manual_seed(0)
     sizes = {"hidden_size": 12, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     given = {"vocab_size": len(vocabulary), "max_position_embeddings": 20} | sizes | config
-    BertModel(BertConfig(**given)).save_pretrained(folder)
+    (BertForMaskedLM if masked else BertModel)(BertConfig(**given)).save_pretrained(folder)
+    if masked:
+        tokenizer.add_special_tokens(["[MASK]"])
     tokenizer.save(str(folder / "tokenizer.json"))
     if first_token:
         modules = [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
@@ -65,6 +69,36 @@ def write_text_model(folder: Path, words: list[str], first_token: bool = False, 
         (folder / "1_Pooling").mkdir()
         pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
         (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return folder
+
+
+def write_roberta(folder: Path, words: list[str]) -> Path:
+    """A random RobertaForMaskedLM with a byte-level tokenizer that knows these words behind a space."""
+    import torch
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import RobertaConfig, RobertaForMaskedLM
+
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=2000,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([" " + " ".join(words)] * 3, trainer)
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 12, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = RobertaConfig(
+        vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=34, type_vocab_size=1, pad_token_id=1, **sizes
+    )
+    RobertaForMaskedLM(config).save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"mask_token": {"content": "<mask>"}}))
     return folder
 
 

@@ -179,6 +179,7 @@ def test_bad_input_gets_one_clear_line(
     (tmp_path / "ragged.tsv").write_text("mood\ttext\nneg\ta\tb\n")
     (tmp_path / "latin.tsv").write_bytes("mood\ttext\nneg\tcaf\u00e9\n".encode("latin-1"))
     (tmp_path / "no.jsonl").write_text('{"mood": "neg", "text": 3.5}\n')
+    (tmp_path / "null.jsonl").write_text('{"mood": "neg", "text": null}\n')
     (tmp_path / "half.jsonl").write_text('{"mood": "neg", "te\n')
     (tmp_path / "none.tsv").write_text("mood\ttext\n")
     (tmp_path / "one.tsv").write_text("neg\tsad\n")
@@ -207,6 +208,7 @@ def test_bad_input_gets_one_clear_line(
         "a number": ([str(tmp_path / "no.jsonl")], "holds float"),
         "no JSON": ([str(tmp_path / "half.jsonl")], "half.jsonl:1"),
         "no texts": ([str(tmp_path / "none.tsv")], "no texts"),
+        "null": ([str(tmp_path / "null.jsonl")], 'null.jsonl:1: column "text" is empty'),
         "no file": ([str(tmp_path / "absent.tsv")], "neither a folder nor a file"),
         "no train": ([str(tmp_path / "empty_folder")], "no file train"),
         "one class": ([str(good), "--classes", str(tmp_path / "one.tsv")], "1 classes"),

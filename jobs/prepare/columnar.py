@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of Parquet files and of folders that `datasets.save_to_disk` writes, by pyarrow alone. Labels that such a file
+stores as numbers of named classes are told by their names."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from errors import InputError
+
+ROWS = 4096  # at a time
+STATE, SPLITS = "state.json", "dataset_dict.json"
+
+
+def pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InputError("pyarrow is not installed; expected what jobs/packages/python.txt lists") from None
+    return pyarrow
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}; expected what datasets.save_to_disk writes") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: holds {type(found).__name__}; expected what datasets.save_to_disk writes")
+    return found
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether datasets.save_to_disk wrote it."""
+    return (folder / STATE).is_file() or (folder / SPLITS).is_file()
+
+
+def saved_splits(folder: Path) -> dict[str, Path]:
+    """Folders of a saved DatasetDict by the names of its splits; of a saved Dataset itself, by ""."""
+    if not (folder / SPLITS).is_file():
+        return {"": folder}
+    names = read_object(folder / SPLITS).get("splits")
+    if not isinstance(names, list) or not all(isinstance(one, str) and _plain(one) for one in names):
+        raise InputError(f"{folder / SPLITS}: splits is {names}; expected a list of names")
+    return {name: folder / name for name in names}
+
+
+def _plain(name: str) -> bool:
+    return bool(name) and "/" not in name and not name.startswith(".")
+
+
+def named_classes(schema: Any) -> dict[str, list[str]]:
+    """Columns of ClassLabel with their names, as `datasets` notes them in a file's schema."""
+    told = (schema.metadata or {}).get(b"huggingface")
+    try:
+        features = json.loads(told)["info"]["features"] if told else {}
+        found = {
+            name: [str(one) for one in feature["names"]]
+            for name, feature in features.items()
+            if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+        }
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return found
+
+
+def _rows(batches: Iterator[Any], schema: Any) -> Iterator[Mapping[str, Any]]:
+    classes = named_classes(schema)
+    for batch in batches:
+        for row in batch.to_pylist():
+            for name, names in classes.items():
+                number = row.get(name)
+                if isinstance(number, int):  # −1 stands for none
+                    row[name] = names[number] if 0 <= number < len(names) else None
+            yield row
+
+
+def parquet_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Row number, from 1 on, and columns."""
+    arrow = pyarrow()
+    try:
+        with arrow.parquet.ParquetFile(path) as file:
+            yield from enumerate(_rows(file.iter_batches(ROWS), file.schema_arrow), 1)
+    except (arrow.ArrowException, OSError) as error:
+        raise InputError(f"{path}: {_line(error)}; expected Parquet") from None
+
+
+def saved_rows(folder: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The same of a folder with state.json, whose Arrow files are streams."""
+    arrow = pyarrow()
+    state = read_object(folder / STATE)
+    files = [one.get("filename") for one in state.get("_data_files") or [] if isinstance(one, dict)]
+    if not files or not all(isinstance(name, str) and _plain(name) for name in files):
+        raise InputError(f"{folder / STATE}: _data_files names {files}; expected Arrow files beside it")
+    if state.get("_indices_data_files"):
+        raise InputError(
+            f"{folder / STATE}: rows are chosen by _indices_data_files, as old versions wrote; "
+            "expected one saved again by a later one"
+        )
+    number = 0
+    for name in files:
+        path = folder / name
+        try:
+            with arrow.memory_map(str(path)) as held, arrow.ipc.open_stream(held) as stream:
+                for row in _rows(iter(stream), stream.schema):
+                    number += 1
+                    yield number, row
+        except (arrow.ArrowException, OSError) as error:
+            raise InputError(f"{path}: {_line(error)}; expected an Arrow stream") from None
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,159 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Prompts for masked language models: a template with columns and a mask, tokens that keep the mask, label words."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errors import InputError, shown
+
+MASK = "mask"
+BRACKET = "a bracket lacks its twin; expected [ and ] around optional parts"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A literal, or what stands in a column."""
+
+    text: str
+    column: bool = False
+    group: int = 0  # of an optional part, from 1 on
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """`{COLUMN}` stands for what a column holds, `{mask}` for the mask. What stands in `[ ]` is left out where its
+    column is missing."""
+
+    template: str
+    pieces: tuple[Piece, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """Each once, in the order of the template."""
+        found = [piece.text for piece in self.pieces if piece.column and piece.text != MASK]
+        return list(dict.fromkeys(found))
+
+    @property
+    def optional(self) -> set[str]:
+        return {piece.text for piece in self.pieces if piece.column and piece.group}
+
+    def fill(self, values: Mapping[str, str], mask: str) -> tuple[str, list[tuple[int, int]]]:
+        """The text, and begin and end of each column's part of it. An optional column without words takes its part
+        with it."""
+        absent = {p.group for p in self.pieces if p.column and p.group and not values.get(p.text)}
+        text, spans = "", []
+        for piece in self.pieces:
+            if piece.group in absent:
+                continue
+            if not piece.column:
+                text += piece.text
+                continue
+            part = mask if piece.text == MASK else values[piece.text]
+            if piece.text != MASK:
+                spans.append((len(text), len(text) + len(part)))
+            text += part
+        return text, spans
+
+
+def parse(template: str, where: str) -> Prompt:
+    """Raises InputError for a template without its mask, with two, or with a bracket that lacks its twin."""
+    pieces: list[Piece] = []
+    group, inside = 0, False
+    for part in re.split(r"(\{[^{}]*\}|[\[\]])", template):
+        if part in ("[", "]"):
+            if inside == (part == "["):
+                raise InputError(f'{where} "{template}": {BRACKET}')
+            group, inside = group + (part == "["), part == "["
+        elif part.startswith("{") and part.endswith("}") and len(part) > 1:
+            if not part[1:-1].strip():
+                raise InputError(f'{where} "{template}": {{}} names no column; expected {{COLUMN}} or {{mask}}')
+            pieces.append(Piece(part[1:-1].strip(), True, group * inside))
+        elif "{" in part or "}" in part:
+            raise InputError(f'{where} "{template}": a brace lacks its twin; expected {{COLUMN}} and {{mask}}')
+        elif part:
+            pieces.append(Piece(part, False, group * inside))
+    if inside:
+        raise InputError(f'{where} "{template}": {BRACKET}')
+    prompt = Prompt(template, tuple(pieces))
+    masks = [piece for piece in pieces if piece.column and piece.text == MASK]
+    if len(masks) != 1 or masks[0].group:
+        raise InputError(f'{where} "{template}": {len(masks)} masks; expected one {{mask}}, outside of brackets')
+    if not set(prompt.columns) - prompt.optional:
+        raise InputError(f'{where} "{template}": no column; expected {{text}}, say')
+    return prompt
+
+
+def of_parts(prompt: Prompt, parts: Sequence[str]) -> dict[str, str]:
+    return dict(zip(prompt.columns, parts, strict=True))
+
+
+@dataclass
+class Encoded:
+    """One prompt's tokens, cut to fit."""
+
+    ids: list[int]
+    mask: int
+    cut: bool
+
+
+def fit(encoding: Any, spans: list[tuple[int, int]], mask_token: int, most: int, where: str) -> Encoded:
+    """The mask and the template's own words stay; texts lose tokens at their ends, the longest first."""
+    masks = [place for place, token in enumerate(encoding.ids) if token == mask_token]
+    if len(masks) != 1:
+        raise InputError(f"{where}: the prompt has {len(masks)} masks; expected one, and texts without the mask's name")
+    own = np.array(encoding.special_tokens_mask, bool)
+    begins = np.array([begin for begin, _ in encoding.offsets])
+    ends = np.array([end for _, end in encoding.offsets])
+    plain = ~own & (ends > begins)
+    parts = [np.flatnonzero(plain & (begins >= begin) & (begins < end)).tolist() for begin, end in spans]
+    for (begin, end), part in zip(spans, parts, strict=True):
+        if not part:
+            raise InputError(f"{where}: the words at {begin} to {end} of the prompt have no token; expected words")
+    dropped: set[int] = set()
+    excess = len(encoding.ids) - most
+    while len(dropped) < excess:
+        longest = max(parts, key=len)
+        if len(longest) == 1:
+            least = len(encoding.ids) - len(dropped)
+            raise InputError(
+                f"{where}: the prompt takes {least} tokens around its texts' first ones; expected at most "
+                f"{most}: --tokens, or a shorter template"
+            )
+        dropped.add(longest.pop())
+    kept = [place for place in range(len(encoding.ids)) if place not in dropped]
+    return Encoded([encoding.ids[place] for place in kept], kept.index(masks[0]), excess > 0)
+
+
+@dataclass
+class WordHead:
+    """Tokens of label words, a class each."""
+
+    words: list[str]
+    tokens: NDArray[np.int64]
+
+
+def word_head(model: Any, words: Sequence[str], where: str, how: str = "--new-tokens DIR") -> WordHead:
+    """Raises InputError for a word that is not one token, and for two classes that share one."""
+    tokens = []
+    for word in words:
+        found = model.word_tokens(word)
+        if len(found) != 1 or found[0] == model.unknown:
+            pieces = ", ".join(shown(str(model.tokenizer.id_to_token(one))) for one in found)
+            raise InputError(
+                f'{where}: the word "{shown(word)}" is {len(found)} tokens of {model.folder} ({pieces}); '
+                f"expected one that it knows: another word, or {how}"
+            )
+        tokens.append(found[0])
+    for second, token in enumerate(tokens):
+        if (first := tokens.index(token)) < second:
+            raise InputError(
+                f'{where}: the words "{shown(words[first])}" and "{shown(words[second])}" are one token; '
+                "expected a word for each class"
+            )
+    return WordHead(list(words), np.array(tokens, np.int64))

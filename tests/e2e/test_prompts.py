@@ -1,0 +1,269 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Prompts from end to end: a masked language model that this test trains, label words as a part of θ or frozen, every
+experiment, and all numbers again."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from compare import differing, numbers
+from launch import measure, run
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch.nn.functional import cross_entropy
+from transformers import BertConfig, BertForMaskedLM
+from world import EXPERIMENT, PAPERS
+
+PROJECT = Path(__file__).parents[2]
+WORDS = [f"w{i}" for i in range(40)]
+LABELS = {"moods": ["sad", "plain", "glad"], "topics": ["art", "law", "sea", "war"], "pairs": ["no", "yes"],
+          "control": ["hot", "cold", "wet"]}
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "it", "is", ".", "?",
+              *(word for words in LABELS.values() for word in words), *WORDS]
+LONGEST = 18
+PROMPTS = {"pairs": "{text} ? {mask} . {second}"}
+PLAIN = "{text} it is {mask} ."
+
+
+class Source:
+    """A class prefers a few words; texts have any length."""
+
+    def __init__(self, seed: int) -> None:
+        chosen = np.random.default_rng(1)
+        self.preferred = {name: chosen.choice(WORDS, (len(words), 4)) for name, words in LABELS.items()}
+        self.rng = np.random.default_rng(seed)
+
+    def text(self, name: str, label: int, most: int = 11) -> str:
+        words = self.rng.choice(WORDS, self.rng.integers(2, most))
+        chosen = self.rng.random(len(words)) < 0.5
+        words[chosen] = self.rng.choice(self.preferred[name][label], chosen.sum())
+        return " ".join(words)
+
+    def row(self, name: str) -> tuple[int, str, str]:
+        label = int(self.rng.integers(len(LABELS[name])))
+        if name != "pairs":
+            return label, self.text(name, label), ""
+        return label, self.text(name, label, 6), self.text(name, label, 6)
+
+
+def train(folder: Path) -> None:
+    """On prompts of other texts whose label word, or any other, is masked: some seconds on one core."""
+    torch.set_num_threads(1)  # more would wait for each other
+    torch.manual_seed(11)
+    number = {word: i for i, word in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordPiece(number, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    tokenizer.add_special_tokens(["[MASK]"])
+    model = BertForMaskedLM(BertConfig(
+        vocab_size=len(VOCABULARY), hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=3,
+        max_position_embeddings=LONGEST, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        initializer_range=0.1, attn_implementation="eager"))
+    source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(250):
+        ids = torch.zeros(48, LONGEST, dtype=torch.long)
+        at = torch.zeros(48, dtype=torch.long)
+        for i in range(48):
+            name = list(LABELS)[i % len(LABELS)]
+            label, first, second = source.row(name)
+            filled = PROMPTS.get(name, PLAIN).format(text=first, second=second, mask="[MASK]")
+            tokens = torch.tensor(tokenizer.encode(filled).ids[:LONGEST])
+            place = int((tokens == number["[MASK]"]).nonzero()[0])
+            tokens[place] = number[LABELS[name][label]]
+            at[i] = place if i % 3 else int(source.rng.integers(1, len(tokens) - 1))
+            ids[i, : len(tokens)] = tokens
+        rows = torch.arange(48)
+        wanted = ids[rows, at]
+        used = (ids != 0).long()
+        ids[rows, at] = number["[MASK]"]
+        loss = cross_entropy(model(input_ids=ids, attention_mask=used).logits[rows, at], wanted)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+@dataclass(frozen=True)
+class World:
+    folder: Path
+
+    @property
+    def experiment(self) -> Path:
+        return self.folder / "papers.toml"
+
+    def task(self, name: str) -> Path:
+        return self.folder / "data" / f"{name}.h5"
+
+    def elsewhere(self, path: Path, text: str) -> Path:
+        for name in ("model", "data"):
+            text = text.replace(f'"{name}"', f'"{self.folder / name}"')
+        path.write_text(named(text))
+        return path
+
+
+def named(text: str) -> str:
+    tasks = text.replace('["stripes", "blobs", "corners"]', '["moods", "topics", "pairs"]')
+    return tasks.replace('"plaids"', '"control"')
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder = tmp_path_factory.mktemp("prompts")
+    train(folder / "model")
+    source, calls = Source(3), []
+    for name, words in LABELS.items():
+        (folder / "texts" / name).mkdir(parents=True)
+        for split, rows in {"train": 70, "dev": 30, "test": 60}.items():
+            found = [source.row(name) for _ in range(rows)]
+            lines = [f"c{label}\t{first}\t{second}" for label, first, second in found]
+            (folder / "texts" / name / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+        calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", str(LONGEST),
+                      "--model", f"{folder}/model", "--out", f"{folder}/data", "--prompt", PROMPTS.get(name, PLAIN),
+                      "--words", *(f"c{i}={word}" for i, word in enumerate(words)),
+                      *(["--second", "3"] if name == "pairs" else [])])
+    several = f"import sys; sys.path.insert(0, '{PROJECT}/jobs/prepare'); from command import main\n"
+    subprocess.run([sys.executable, "-c", several + f"sys.exit(max(main(call) for call in {calls}))"], check=True,
+                   timeout=300)
+    world = World(folder)
+    world.experiment.write_text(named(PAPERS))
+    return world
+
+
+@pytest.fixture(scope="session")
+def done(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything that is measured of images, on 2 ranks."""
+    folder = tmp_path_factory.mktemp("run") / "reference"
+    measure(world.experiment, folder)
+    return folder
+
+
+FEW = EXPERIMENT.split("[linearity]")[0] + """
+[smoothness]
+points = 24
+chunk = 10
+max_basis = 12
+tolerance = 1e-3
+
+[ntk]
+points = 6
+logits = 2
+
+[cost]
+steps = 3
+"""
+
+
+@pytest.fixture(scope="session")
+def frozen(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As task vector bases' language runs: the embeddings and the language model's head are frozen."""
+    folder = tmp_path_factory.mktemp("frozen")
+    few = FEW.replace('path = "model"', 'path = "model"\nlabel_words = "frozen"')
+    few = few.replace('"linear"]', '"linear", "tau_jp"]\npenalty_weight = 0.05\npenalty_batch = 5\nfirst_stage = 1', 1)
+    measure(world.elsewhere(folder / "few.toml", few), folder / "run")
+    return folder / "run"
+
+
+def again(folder: Path, points: int = 25) -> None:
+    command = [sys.executable, "-m", "taugrid_analysis", "recompute", folder, "--points", str(points)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "tasks: space is another than the readout's" in found.stdout
+    assert "numbers hold" in found.stdout.splitlines()[-1]
+
+
+def test_prompts_alone_beat_chance_and_training_helps(done: Path) -> None:
+    with h5py.File(done / "results.h5") as file:
+        assert file["model"].attrs["architecture"] == "BertForMaskedLM"
+        chance = 1 / file["tasks/classes"][()]
+        before, after = (file[f"single_task/{name}/accuracy"][()] for name in ("pretrained", "standard"))
+        assert (before > chance).all() and (before - chance).mean() > 0.15, before
+        for regime in ("standard", "linear", "attention"):
+            loss = file[f"training/{regime}/loss"][()]
+            assert loss[:, -5:].mean() < loss[:, :5].mean()
+        assert after.mean() > chance.mean() + 0.15
+
+
+def test_the_space_stands_in_the_results(done: Path, frozen: Path) -> None:
+    for run_folder, space in ((done, "logits"), (frozen, "word head's output at the mask")):
+        with h5py.File(run_folder / "results.h5") as file:
+            assert [one.decode() for one in file["tasks/space"][()]] == [space] * 3
+            assert file["tau_jp/linear"].attrs["space"] == space
+            if "representation" in file:
+                assert file["representation/linear"].attrs["space"] == space
+
+
+def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
+    again(done)
+
+
+def test_a_run_with_a_frozen_head_holds_computed_again(world: World, frozen: Path) -> None:
+    again(frozen)
+    before = load_file(world.folder / "model" / "model.safetensors")
+    after = load_file(frozen / "checkpoints" / "standard" / "moods" / "model.safetensors")
+    changed = {name for name in after if not torch.equal(before[name], after[name])}
+    assert changed == {name for name in before if ".layer." in name}
+
+
+def test_one_rank_gives_the_same(world: World, done: Path, tmp_path: Path) -> None:
+    few = world.elsewhere(tmp_path / "few.toml", FEW)
+    runs = [measure(few, tmp_path / f"{ranks}", ranks=ranks) for ranks in (1, 4)]
+    assert differing(*(numbers(one) for one in runs)) == []
+
+
+def test_checkpoints_are_models_that_transformers_loads(world: World, done: Path) -> None:
+    """Their logits at the mask, of whole texts, give the accuracy that the run has."""
+    model = BertForMaskedLM.from_pretrained(done / "checkpoints" / "standard" / "topics").eval()
+    with h5py.File(world.task("topics")) as task, h5py.File(done / "results.h5") as file:
+        rows = [row for row in file["single_task/standard/sample_index"][1] if row >= 0]
+        ids, lengths, mask, labels = (torch.tensor(task[f"test/{name}"][()])[rows].long()
+                                      for name in ("inputs", "lengths", "mask", "labels"))
+        used = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+        with torch.no_grad():
+            logits = model(input_ids=ids, attention_mask=used).logits[torch.arange(len(ids)), mask]
+        right = logits[:, torch.tensor(task["head/tokens"][()])].argmax(1) == labels
+        assert float(right.double().mean()) == pytest.approx(file["single_task/standard/accuracy"][1], abs=1e-12)
+
+
+def _edit(world: World, path: str, row: int, value: int) -> None:
+    with h5py.File(world.task("moods"), "r+") as file:
+        file[path][row] = value
+
+
+def _without(world: World, part: str) -> None:
+    with h5py.File(world.task("moods"), "r+") as file:
+        for split in ("train", "validation", "test"):
+            del file[split][part]
+
+
+REFUSED = {
+    "texts without a mask": (lambda w: _without(w, "mask"), "holds texts without a mask; the model"),
+    "a mask behind its text": (lambda w: _edit(w, "test/mask", 2, LONGEST - 1), "row 2 holds 17; its text has"),
+    "another token": (lambda w: _edit(w, "train/mask", 5, 1), "row 5 leads to token "),
+    "a word beyond the vocabulary": (lambda w: _edit(w, "head/tokens", 1, 999), "/head/tokens holds 999; the model"),
+    "another's tokenizer": (lambda w: (w.folder / "model" / "tokenizer.json").write_text("{}"), "tokenizer.json has "),
+    "an encoder": (lambda w: (w.folder / "model" / "modules.json").write_text("[]"), "is no masked language model"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_meant_is_refused_in_one_line(world: World, tmp_path: Path, case: str) -> None:
+    change, expected = REFUSED[case]
+    copy = World(tmp_path / "world")
+    for part in ("model", "data"):
+        (copy.folder / part).mkdir(parents=True)
+        for file in (world.folder / part).iterdir():
+            (copy.folder / part / file.name).write_bytes(file.read_bytes())
+    copy.experiment.write_bytes(world.experiment.read_bytes())
+    change(copy)
+    refused = run(1, "run", copy.experiment, "--run-dir", tmp_path / "run")
+    assert refused.returncode == 2, refused.stderr
+    assert refused.stderr.count("\n") == 1 and expected in refused.stderr, refused.stderr
+    assert not (tmp_path / "run").exists()
