@@ -17,6 +17,8 @@ zero-shot head and the class names.
                                                             your own texts, for MiniLM or another text encoder
   python jobs/prepare text reviews.tsv --model roberta-base --prompt "{text} It was {mask}." --words 1=great 0=bad
                                                             prompts and label words for a masked language model
+  python jobs/prepare text-tasks --set 12 --data-location ~/data --model roberta-base --out data/prompts
+                                                            the papers' language tasks, with their templates
   python jobs/prepare language --out data/language          MiniLM and the twelve default language tasks
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
                                                             the papers' eight tasks and ImageNet, at CLIP's size
@@ -141,6 +143,16 @@ model's own; with --new-tokens DIR those that are not become tokens of a copy of
 """
 
 
+TEXT_TASKS = """\
+Pack the language tasks of task vector bases from data sets on disk, with their templates and label words, or, for an
+encoder, with label sentences (of the 12). jobs/prepare/text_tasks.toml declares them: source, columns, template, words.
+
+Each set lies in DIR/TASK: what datasets.save_to_disk writes, or train, validation and test as .parquet, .csv or .jsonl
+with the source's own columns, or as .tsv with the label and then the prompt's columns, without a line of names. What is
+missing is listed with where it is expected. The columns of sources were checked against no copy: so it says.
+"""
+
+
 def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     text = commands.add_parser(
         "text", help="labelled texts", description=TEXT, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -176,6 +188,28 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     text.add_argument("--source", default="", help="where the data came from, kept in the file")
     text.add_argument("--license", default="not stated", help="licence of the data, kept in the file")
     text.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
+
+    tasks = commands.add_parser(
+        "text-tasks",
+        help="the 12 or 70 language tasks of task vector bases",
+        description=TEXT_TASKS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tasks.add_argument("--set", choices=("12", "70"), default="12", help="which tasks (12)")
+    tasks.add_argument("--only", metavar="A,B,…", help="these of the table's tasks instead")
+    tasks.add_argument(
+        "--data-location", type=Path, default=Path("~/data"), metavar="DIR", help="where the sets lie (~/data)"
+    )
+    tasks.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT or RoBERTa (the packaged MiniLM)")
+    tasks.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
+    tasks.add_argument(
+        "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each of the set's words is a token"
+    )
+    tasks.add_argument("--tokens", type=int, default=128, metavar="N", help="longer texts are cut (128)")
+    tasks.add_argument("--per-class", type=int, default=64, metavar="K", help="so many training texts a class (64)")
+    tasks.add_argument("--validation", type=int, metavar="N", help="so many, as many of each class (all)")
+    tasks.add_argument("--test", type=int, metavar="N", help="so many, as many of each class (all)")
+    tasks.add_argument("--seed", type=int, default=0, metavar="N", help="of what is drawn (0)")
 
     language = commands.add_parser(
         "language",

@@ -46,6 +46,10 @@ def run(options: argparse.Namespace) -> None:
         import own_text
 
         say(own_text.prepare(options))
+    elif options.command == "text-tasks":
+        import text_tasks
+
+        text_tasks.prepare(options, say)
     elif options.command == "language":
         import language
 

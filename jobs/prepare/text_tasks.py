@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The papers' language tasks from data sets on disk, as text_tasks.toml declares them."""
+
+import argparse
+import hashlib
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from build import already_built
+from columnar import is_saved
+from errors import InputError, shown
+from language import summary
+from minilm import text_model
+from new_tokens import unknown_words, with_new_tokens
+from pack_texts import Choice, Class, pack, write
+from packed import COUNTS_TITLE
+from prompts import Prompt, parse
+from splits import TEST, TRAIN, VALIDATION
+from text_model import TextModel
+from texts import SPLIT_FILES, SUFFIXES, Columns, kind_of, parts_of, read_texts
+
+Say = Callable[[str], None]
+TABLE = Path(__file__).parent / "text_tasks.toml"
+CODE = ("columnar.py", "pack_texts.py", "packed.py", "prompts.py", "splits.py", "text_model.py", "text_tasks.py")
+CODE += ("texts.py",)
+ENDINGS = (".parquet", *(suffix + packed for suffix in SUFFIXES for packed in ("", ".gz")))
+SPLITS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One entry of the table."""
+
+    name: str
+    title: str
+    source: str
+    label: str
+    prompt: Prompt
+    classes: list[Class]
+    plain_labels: list[str]
+    folders: list[str]
+    splits: dict[str, int]
+    sentence: str
+    checked: bool
+    note: str
+
+    def columns(self, plain: bool) -> Columns:
+        """By name; or, of a plain TSV, the label, then the prompt's columns."""
+        names = [str(place) for place in range(2, 2 + len(self.prompt.columns))] if plain else self.prompt.columns
+        optional = [name in self.prompt.optional for name in self.prompt.columns]
+        return Columns(
+            names[0], "1" if plain else self.label, parts=tuple(zip(names, optional, strict=True)), unlabelled=True
+        )
+
+    def matched(self, plain: bool) -> list[Class]:
+        """Classes by what a plain TSV, or the hub's source, calls them."""
+        if not plain or not self.plain_labels:
+            return self.classes
+        pairs = zip(self.classes, self.plain_labels, strict=True)
+        return [Class(each.name, label, each.sentences, each.word) for each, label in pairs]
+
+
+def read(path: Path = TABLE) -> dict[str, tuple[Task, list[str]]]:
+    """Tasks by name, each with the sets that it belongs to. The table is a part of the program: a fault in it is one of
+    the program's."""
+    found = {}
+    for name, told in tomllib.loads(path.read_text("utf-8"))["tasks"].items():
+        sentence = told.get("sentence", "")
+        classes = [
+            Class(title, matches[0], [sentence.replace("{}", word)] if sentence else [], word, tuple(matches[1:]))
+            for title, word, *matches in told["classes"]
+        ]
+        task = Task(
+            name,
+            told["title"],
+            told["source"],
+            told["label"],
+            parse(told["prompt"], f"{path.name}: {name}"),
+            classes,
+            told.get("plain_labels", []),
+            [name, *told.get("also", [])],
+            {split: SPLITS[stands_for] for split, stands_for in told.get("splits", {}).items()},
+            sentence,
+            told.get("checked", False),
+            told.get("note", ""),
+        )
+        found[name] = (task, told["sets"])
+    return found
+
+
+def place_of(task: Task, location: Path) -> Path | None:
+    """A folder, or one file, of the task's name or another of its names."""
+    for name in task.folders:
+        if (location / name).is_dir():
+            return location / name
+        files = [location / f"{name}{ending}" for ending in ENDINGS]
+        if there := next((path for path in files if path.is_file()), None):
+            return there
+    return None
+
+
+def is_plain(place: Path) -> bool:
+    """Whether it holds TSV, which has no line of names here."""
+    if place.is_dir():
+        return not is_saved(place) and any(kind_of(each) == ".tsv" for each in place.iterdir())
+    return kind_of(place) == ".tsv"
+
+
+def splits_of(task: Task, place: Path, plain: bool) -> Mapping[str, int]:
+    """A plain copy has its own splits, whose test has labels."""
+    return SPLIT_FILES if plain or not task.splits or place.is_file() else task.splits
+
+
+def built_from(task: Task, place: Path, model: TextModel, options: argparse.Namespace) -> str:
+    """Equal digests, equal files: the source by names, sizes and times."""
+    told: list[Any] = [task, model.fingerprint, str(model.folder), options.tokens, options.per_class]
+    told += [options.validation, options.test, options.seed]
+    plain = is_plain(place)
+    for split, part in parts_of(place, splits_of(task, place, plain)):
+        for path in sorted(part.iterdir()) if part.is_dir() else [part]:
+            about = path.stat()
+            told.append((split, str(path), about.st_size, about.st_mtime_ns))
+    digest = hashlib.sha256(repr(told).encode())
+    for each in CODE:
+        digest.update((Path(__file__).parent / each).read_bytes())
+    return digest.hexdigest()
+
+
+def chosen(options: argparse.Namespace) -> list[Task]:
+    table = read()
+    only = [name for name in (options.only or "").split(",") if name]
+    for name in only:
+        if name not in table:
+            raise InputError(f"--only {name}: not known; expected some of {', '.join(table)}")
+    return [task for name, (task, sets) in table.items() if (name in only if only else options.set in sets)]
+
+
+def prepare(options: argparse.Namespace, say: Say) -> None:
+    """Every task whose data are there; the others are listed with where they are expected. Raises InputError where
+    there is none."""
+    tasks, location = chosen(options), options.data_location.expanduser()
+    places = {task.name: place_of(task, location) for task in tasks}
+    model = TextModel(options.model) if options.model is not None else text_model()
+    there = [task for task in tasks if places[task.name] is not None]
+    if not there:
+        raise InputError(
+            f"{location}: holds none of the {len(tasks)} tasks; expected {tasks[0].name} or others, "
+            "folders with train, validation and test"
+        )
+    if model.masked_lm and options.new_tokens is not None:
+        words = [each.word for task in tasks for each in task.classes]  # also of those that may come later
+        new = unknown_words(model, words)
+        model = with_new_tokens(model, words, options.new_tokens)
+        say(f"new tokens in {options.new_tokens}: {', '.join(new)}" if new else "no new token is needed")
+    elif options.new_tokens is not None:
+        raise InputError(f"--new-tokens: belongs to a masked language model; {model.folder} is none")
+    if not model.masked_lm and (without := [task.name for task in there if not task.sentence]):
+        raise InputError(
+            f"{model.folder}: is no masked language model, and the table has no label sentence of "
+            f"{', '.join(without)}; expected a masked language model, or --only with others"
+        )
+    say(COUNTS_TITLE)
+    for task in there:
+        place = places[task.name]
+        assert place is not None
+        say(pack_one(task, place, model, options))
+    for task in tasks:
+        if places[task.name] is None:
+            expected = " or ".join(str(location / name) for name in task.folders)
+            say(
+                f"{task.name}: missing; expected {expected} ({task.source}: columns {', '.join(task.prompt.columns)}, "
+                f"{task.label}, unverified)"
+            )
+
+
+def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namespace) -> str:
+    """A line on what was written."""
+    path, plain = options.out / f"{task.name}.h5", is_plain(place)
+    doubt = "" if plain and task.checked else "; columns unverified: look at what was packed"
+    made_of = built_from(task, place, model, options)
+    if already_built(path, made_of):
+        return f"{summary(path)} (unchanged)"
+    texts = read_texts(place, task.columns(plain), splits_of(task, place, plain))
+    classes = task.matched(plain)
+    known = {match for each in classes for match in each.matches}
+    left_out = sum(label not in known for label in texts.labels)
+    if strange := sorted({label for label in texts.labels if label and label not in known}):
+        expected = ", ".join(sorted(known))
+        raise InputError(f"{place}: the label {shown(strange[0])} is none of {task.name}'s; expected {expected}")
+    packed = pack(
+        task.name,
+        texts,
+        classes,
+        model,
+        Choice(options.tokens, options.per_class, options.validation, options.test),
+        seed=f"{task.name}/{options.seed}",
+        prompt=task.prompt if model.masked_lm else None,
+        source=task.source,
+        license="not stated",
+        title=task.title,
+        verified="a plain copy" if plain and task.checked else "no",
+        note=task.note,
+        built_from=made_of,
+    )
+    write(packed, path)
+    return packed.summary() + (f", {left_out} without a label left out" if left_out else "") + doubt
