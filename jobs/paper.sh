@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-# What one paper measures, on the default tasks: bash jobs/paper.sh tangent_space, tau_jp, attention_only or
-# cross_task_linearity (of which not all is measured yet). Ends by printing each of its tables, published numbers beside
-# ours, and where its figures are. Five to fifteen minutes on two cores (cross_task_linearity: not timed yet). Run it again
-# to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder and number of ranks.
-# bash jobs/paper.sh bases: clusters and merging of paper 2, as far as they are measured, with all tables and a report.
+# What one paper measures, on the default tasks: bash jobs/paper.sh tangent_space, tau_jp, attention_only, bases or
+# cross_task_linearity (of the last two not all is measured yet). Ends by printing each of its tables, published numbers
+# beside ours, and where its figures are. Five to fifteen minutes on two cores (cross_task_linearity: not timed yet). Run it
+# again to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder and number of ranks. bases prints the
+# run's own tables too, of merging and of every number of clusters, and makes a report.
 # And the default language tasks, of no paper's own: bash jobs/paper.sh language, likewise.
 paper="${1:-}"
 case "$paper" in
-  tangent_space | tau_jp | attention_only | cross_task_linearity) ;;
-  bases | language) ;;
+  tangent_space | tau_jp | attention_only | cross_task_linearity | bases | language) ;;
   *)
     echo "$0: which paper? tangent_space, tau_jp, attention_only, cross_task_linearity or bases; or language" >&2
     exit 2
@@ -24,8 +23,8 @@ measure "$paper" "$run" "$@"
 if [ "$paper" = language ] || [ "$paper" = bases ]; then
   "$venv/bin/python" -m taugrid_analysis tables "$run"
   "$venv/bin/python" -m taugrid_analysis report "$run"
-  exit
 fi
+if [ "$paper" = language ]; then exit; fi
 "$venv/bin/python" -m taugrid_analysis tables "$run" --paper "$paper"
 "$venv/bin/python" -m taugrid_analysis figures "$run" --paper "$paper"
 if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 3, figures 11 and 16

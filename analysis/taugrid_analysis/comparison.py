@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 
-from taugrid_analysis import outcomes, published, sampling, training
-from taugrid_analysis.papers import PRINTED
+from taugrid_analysis import bases_comparison, outcomes, published, sampling, training
+from taugrid_analysis.papers import BASES, PRINTED
 from taugrid_analysis.regimes import is_linear
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables import linearity
@@ -103,6 +103,8 @@ OTHER_START = "other initialisation"
 
 def paper_tables(run: Run, paper: str) -> list[Table]:
     """Every table of one paper: a line a printed number, this run's beside it."""
+    if paper == BASES:
+        return bases_comparison.paper_tables(run)
     if paper not in PRINTED:  # a paper of figures: what is measured of it
         made = (linearity.linearity, linearity.averages, linearity.stitching, linearity.barrier)
         return [table for make in made if (table := make(run)).rows]

@@ -2,5 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The papers whose tables and figures are known, by the names of published/*.toml."""
 
-PRINTED = ("tangent_space", "tau_jp", "attention_only")  # with tables of numbers
-PAPERS = (*PRINTED, "cross_task_linearity")
+PRINTED = ("tangent_space", "tau_jp", "attention_only")  # of regimes: a line a printed number
+BASES = "bases"  # of merging methods and partitions: as the paper lays its tables out
+PAPERS = (*PRINTED, BASES, "cross_task_linearity")

@@ -28,6 +28,9 @@ class Row:
     values: dict[str, list[Number]]  # model key: one a column, as printed; empty for a picture
     printed: str  # the label in the paper's text
     part: int | None  # which number of each cell, where the text holds several rows in a line
+    merge_in: str = ""  # methods by our names, in tables of merged clusters
+    merge_out: str = ""
+    doubtful: tuple[str, ...] = ()  # columns whose number another place of the paper contradicts
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ class PublishedTable:
     picture: bool  # the text holds no numbers: those here are read from the picture, or there are none
     scan: bool  # the text may have lost decimal points
     where: str  # the caption in the text
+    above: bool = False  # the table stands above its caption
+    across: bool = False  # to be shown with a line a column: it has more of these than rows
+    doubt: str = ""  # what contradicts the doubtful cells
+    note: str = ""
+    unmeasured: str = ""  # what of it no experiment measures
 
     def decimals(self, column: int) -> int:
         """Of the numbers in this column."""
@@ -109,10 +117,13 @@ def tables(papers: tuple[str, ...] = PRINTED) -> list[PublishedTable]:
             rows = [
                 Row(
                     row["label"],
-                    row["regime"],
+                    row.get("regime", "standard"),
                     row.get("values", {}),
                     row.get("printed", row["label"]),
                     row.get("part"),
+                    row.get("merge_in", ""),
+                    row.get("merge_out", ""),
+                    tuple(row.get("doubtful", ())),
                 )
                 for row in entry["row"]
             ]
@@ -131,9 +142,27 @@ def tables(papers: tuple[str, ...] = PRINTED) -> list[PublishedTable]:
                     picture=entry.get("picture", False),
                     scan=entry.get("scan", False),
                     where=entry.get("where", f"Table {entry['number']}:"),
+                    **{name: entry[name] for name in FURTHER if name in entry},
                 )
             )
     return found
+
+
+FURTHER = ("above", "across", "doubt", "note", "unmeasured")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a paper says outside its tables; `printed`: a part of the text that says so, `measure`: ours."""
+
+    place: str
+    measure: str
+    says: str
+    printed: str
+
+
+def said(paper: str) -> list[Said]:
+    return [Said(**entry) for entry in _read(paper).get("said", [])]
 
 
 def models() -> dict[str, str]:
@@ -144,7 +173,10 @@ def models() -> dict[str, str]:
 def title(key: str) -> str:
     """Of one of the papers' models, measured here or not."""
     known = _read("models")
-    return str(known["model"][key]["title"] if key in known["model"] else known["other"][key])
+    for group in ("model", "open_clip"):
+        if key in known[group]:
+            return str(known[group][key]["title"])
+    return str(known["other"][key])
 
 
 def identify(results: Results) -> Identity:
@@ -172,6 +204,17 @@ def identify(results: Results) -> Identity:
     wanted, found = set(known["tasks"]), {task.lower() for task in results.tasks}
     differs = "other model" if wanted == found else "other model, tasks"
     return Identity(None, "", f"the model, {model.name}, is none of the papers'", differs)
+
+
+def open_clip(results: Results) -> str | None:
+    """Which of the bases paper's two named checkpoints this run's model is, by name and size."""
+    model = results.model()
+    if model is None:
+        return None
+    for key, entry in _read("models")["open_clip"].items():
+        if model.name.lower() in entry["names"] and model.parameters == entry["parameters"]:
+            return str(key)
+    return None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import tabulate
 
-NUMERAL = re.compile(r"-?[\d.,]+( ± [\d.e-]+)?")  # as a paper or this program prints it
+NUMERAL = re.compile(r"-?[\d.,]+( ± [\d.e-]+)?( \?)?")  # as a paper or this program prints it; ?: doubtful
 ERROR = " error"  # what the name of a CSV column of standard errors ends with
 
 

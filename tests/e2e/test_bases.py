@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """[bases]: clusters of task vectors, and what is merged of them, from the run folder alone."""
 
+import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,22 @@ def test_the_table(run: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(" | ") >= 2 * 3 and f" of {RANDOM}" in done.stdout and "2 *" in done.stdout
     assert "merged by ties, bases by task_arithmetic" in " ".join(done.stdout.split())
+
+
+def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
+    """TIES within the clusters, their sum: of table 10 there are the spectral partition, each task alone, and means."""
+    done = analysis_command.called("tables", run, "--paper", "bases", "--only", "table10", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    lines = {row[0]: row for row in csv.reader(done.stdout.splitlines()) if row}
+    column = lines["partition"].index("TIES, ours")
+    with h5py.File(run / "results.h5") as file:
+        absolute = file["bases/standard/absolute"][()]
+    for name, expected in (("MSER", absolute[0, 0]), ("MS-ER", absolute[1, 0]), ("M-S-E-R", absolute[2, 0])):
+        assert float(lines[name][column]) == pytest.approx(100 * expected), name
+    assert lines["MR-ES"][column] == "" and float(lines["mean, k = 2"][column]) > 0
+    done = analysis_command.called("figures", run, "--paper", "bases", "--out", tmp_path)
+    drawn = {line.split(":")[0] for line in done.stdout.splitlines() if line.endswith(".png")}
+    assert done.returncode == 0 and drawn == {"figure 7", "figure 8"}, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("setting", "expected"), [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from taugrid_analysis.figures import drawings, edits, interference, linearity, mixtures, runs, tasks
+from taugrid_analysis.figures import bases, drawings, edits, interference, linearity, mixtures, runs, tasks
 from taugrid_analysis.figures.drawings import each
 from taugrid_analysis.run import Run
 
@@ -64,6 +64,7 @@ def plates(paper: str) -> list[Plate]:
         "tangent_space": TANGENT,
         "tau_jp": TAU_JP,
         "attention_only": ATTENTION,
+        "bases": BASES,
         "cross_task_linearity": LINEARITY,
     }[paper]
 
@@ -240,6 +241,29 @@ def _unmeasured(what: str, *numbers: int) -> list[Plate]:
     ]
 
 
+SIMILARITY = _paths("similarity", "standard")
+BASES = [
+    Plate(1, "idea", (IDEA,), None),
+    Plate(2, "idea", (IDEA,), None),
+    Plate(3, "gap_by_cosine", SIMILARITY, bases.gap_by_cosine, PRE),
+    # Of two pre-trained models the paper also shows cosines between their vectors.
+    Plate(4, "cosine", SIMILARITY, each(lambda run: tasks.cosines(run, ["standard"])), PRE),
+    Plate(5, "norms", SIMILARITY, bases.norms, PRE),
+    Plate(
+        6, "gap_by_curvature", (*SIMILARITY, *_paths("smoothness", "standard")), bases.gap_by_curvature, PRE
+    ),
+    Plate(7, "clusters", _paths("bases", "standard"), each(bases.clusters), PRE),
+    Plate(8, "accuracy_by_clusters", _paths("bases", "standard"), each(bases.accuracy_by_clusters), PRE),
+    *_unmeasured("cosines of task vectors along training", 9),
+    Plate(10, "nearest_basis", (*SIMILARITY, *_paths("bases", "standard")), each(bases.nearest), PRE),
+    Plate(
+        11,
+        "tangent_cosine",
+        _paths("similarity", "linear"),
+        each(lambda run: tasks.cosines(run, ["linear"])),
+        PRE,
+    ),
+]
 LINEARITY = [
     Plate(1, "idea", (IDEA,), None),
     _layers(2, "cosine"),

@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Partitions of tasks into clusters (paper 2): those that a run measured, and their mean bases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from taugrid_analysis import accuracies, outcomes
+from taugrid_analysis.records import Array, Floats
+from taugrid_analysis.results import Results
+from taugrid_analysis.run import Run
+from taugrid_analysis.text_table import Measured
+
+Partition = frozenset[frozenset[str]]  # clusters of tasks' names
+FOUR = {"M": "mnist", "S": "svhn", "E": "eurosat", "R": "resisc45"}  # of which the paper takes all partitions
+
+
+def of_labels(labels: Array, tasks: Sequence[str]) -> Partition:
+    return frozenset(
+        frozenset(task for task, own in zip(tasks, labels, strict=True) if own == label)
+        for label in np.unique(labels)
+    )
+
+
+def of_letters(written: str) -> Partition:
+    """As the paper writes them: MS-ER."""
+    return frozenset(frozenset(FOUR[letter] for letter in cluster) for cluster in written.split("-"))
+
+
+def together(tasks: Sequence[str]) -> Partition:
+    return frozenset({frozenset(tasks)})
+
+
+def alone(tasks: Sequence[str]) -> Partition:
+    return frozenset(frozenset({task}) for task in tasks)
+
+
+def every(tasks: Sequence[str]) -> Iterator[Partition]:
+    """All of them: 15 of four tasks."""
+    if not tasks:
+        yield frozenset()
+        return
+    for rest in every(tasks[1:]):
+        yield rest | {frozenset({tasks[0]})}
+        for cluster in rest:
+            yield (rest - {cluster}) | {cluster | {tasks[0]}}
+
+
+def merges(data: xr.Dataset) -> tuple[str, str]:
+    """What merges a cluster, and the bases."""
+    return str(data.attrs["merge_in"]), str(data.attrs["merge_out"])
+
+
+def chosen(data: xr.Dataset) -> int:
+    """The number of clusters that the largest gap of the Laplacian's eigenvalues chose."""
+    return int(data["chosen_clusters"])
+
+
+def spectral(data: xr.Dataset, clusters: int) -> Array | None:
+    """[T]: each task's cluster in the spectral partition into so many; None where that was not measured."""
+    rows = np.flatnonzero(data["clusters"].to_numpy() == clusters)
+    return data["labels"].to_numpy()[rows[0], 0].astype(int) if len(rows) else None
+
+
+def listed(data: xr.Dataset) -> Iterator[tuple[tuple[int, int], Array]]:
+    """(k, partition) and the tasks' labels of all that were measured; places that hold none are left out."""
+    labels = data["labels"].to_numpy()
+    for place in np.ndindex(*labels.shape[:2]):
+        if (labels[place] >= 0).all():
+            yield (int(place[0]), int(place[1])), labels[place].astype(int)
+
+
+def measured(results: Results, regime: str, merge_in: str, merge_out: str) -> dict[Partition, Measured]:
+    """Accuracy of the merged model, mean over tasks, of every partition that was merged by these methods.
+
+    All tasks in one cluster, merged and scaled, and every task alone are merges without bases too.
+    """
+    names = [task.lower() for task in results.tasks]
+    found: dict[Partition, Measured] = {}
+    if merge_out == "task_arithmetic":
+        found |= _of("merging", f"{merge_in}/{regime}", results, together(names))
+        joint = {"joint": "multitask", "tangent": "multitask_linear"}
+        found |= _of("multitask", joint.get(merge_in, ""), results, together(names))
+        found |= _of("addition", regime, results, alone(names))
+    if alone(names) not in found:
+        found |= _of("merging", f"{merge_out}/{regime}", results, alone(names))
+    data = results.data("bases", regime)
+    if data is None or merges(data) != (merge_in, merge_out):
+        return found
+    test = accuracies.accuracies(results, "bases", regime, "accuracy")
+    assert test is not None
+    for place, labels in listed(data):
+        values = test.value.to_numpy()[place].astype(float)
+        found[of_labels(labels, names)] = outcomes.measured_mean(values, test.error[place])
+    return found
+
+
+def _of(group: str, name: str, results: Results, partition: Partition) -> dict[Partition, Measured]:
+    """The one merged model of a group, where it was measured."""
+    if not name or results.data(group, name) is None:
+        return {}
+    if group == "addition":
+        sums = outcomes.added(results, name)
+        assert sums is not None
+        return {partition: outcomes.measured_mean(sums.accuracy, sums.accuracy_error)}
+    variable = "accuracy" if group == "multitask" else "test_accuracy"
+    test = accuracies.accuracies(results, group, name, variable)
+    data = results.data(group, name)
+    assert test is not None and data is not None
+    if group == "multitask":
+        return {partition: outcomes.measured_mean(test.value.to_numpy().astype(float), test.error)}
+    place = outcomes.place_of(data["alpha"].to_numpy(), float(data["coefficient"]))
+    assert place is not None
+    return {partition: outcomes.measured_mean(test.value.to_numpy()[place].astype(float), test.error[place])}
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A task that was held out: cosine with the nearest mean of a cluster, and with the nearest vector."""
+
+    task: str
+    basis: Floats  # one a partition of the others
+    single: float
+    nearest: str  # whose vector that is
+
+
+def nearest(run: Run, regime: str) -> list[Nearest]:
+    """Held-out tasks against means of the others' clusters (the paper's figure 10, of Mean).
+
+    From norms and cosines of /similarity. Where the run has the paper's four tasks and more, all 15
+    partitions of the four and each further task; else each task against the others, in those of /bases.
+    """
+    vectors, data = run.data("similarity", regime), run.data("bases", regime)
+    names = [task.lower() for task in run.results.tasks]
+    if vectors is None:
+        return []
+    four = set(FOUR.values()) < set(names)
+    if four:
+        stored = set(every(list(FOUR.values())))
+        held = [task for task in names if task not in FOUR.values()]
+    elif data is not None and len(names) > 2:
+        stored = {of_labels(labels, names) for _, labels in listed(data)}
+        held = names
+    else:
+        return []
+    norm = vectors["norm"].to_numpy().astype(float)
+    gram = vectors["cosine"].to_numpy().astype(float) * np.outer(norm, norm)
+    found = []
+    for task in held:
+        place = names.index(task)
+        others = [
+            {frozenset(cluster - {task}) for cluster in one} - {frozenset()}
+            for one in sorted(stored, key=lambda one: sorted(sorted(cluster) for cluster in one))
+        ]
+        left = {name for cluster in others[0] for name in cluster}
+        cosines = [
+            max(_cosine(gram, place, [names.index(name) for name in cluster]) for cluster in one)
+            for one in others
+        ]
+        single = {name: _cosine(gram, place, [names.index(name)]) for name in names if name in left}
+        best = max(single, key=lambda name: single[name])
+        found.append(Nearest(run.results.tasks[place], np.array(cosines), single[best], best))
+    return found
+
+
+def _cosine(gram: Floats, task: int, cluster: list[int]) -> float:
+    """Of a vector with the mean of others."""
+    length = np.sqrt(gram[task, task] * gram[np.ix_(cluster, cluster)].mean())
+    return float(gram[task, cluster].mean() / length) if length > 0 else 0.0
+
+
+def gaps(run: Run, regime: str) -> tuple[Floats, Floats] | None:
+    """|cosine| of tasks i and j, and i's loss gap at θ0 + α (τ_i + τ_j), both [T,T]; NaN: not measured."""
+    data = run.data("similarity", regime)
+    if data is None or "loss_gap" not in data:
+        return None
+    cosine = np.abs(data["cosine"].to_numpy().astype(float))
+    gap = np.full(cosine.shape, np.nan)
+    for (i, j), both in zip(run.results.pairs, data["loss_gap"].to_numpy(), strict=True):
+        gap[i, j], gap[j, i] = both
+    cosine[np.isnan(gap)] = np.nan
+    return cosine, gap

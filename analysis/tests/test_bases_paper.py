@@ -1,0 +1,318 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`--paper bases`: the paper's numbers as printed, ours beside them where they are of the same thing."""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import product
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import synthetic
+import synthetic_bases
+
+from taugrid_analysis import cli, partitions, published
+from taugrid_analysis.bases_comparison import paper_tables
+from taugrid_analysis.bases_findings import OURS
+from taugrid_analysis.figures import plates
+from taugrid_analysis.published import PublishedTable, Row
+from taugrid_analysis.run import Run
+from taugrid_analysis.text_table import Table
+
+PAPERS = os.environ.get("TAUGRID_PAPERS")
+FOUR = ("MNIST", "SVHN", "EuroSAT", "RESISC45")
+NUMBER = r"\d+(?:\.\d+)?(?:/\d+)?"
+EVERY = [  # the 15 partitions of four, as labels numbered as they come
+    row
+    for row in product(range(4), repeat=4)
+    if list(dict.fromkeys(row)) == sorted(set(row)) == list(range(len(set(row))))
+]
+
+
+def text() -> str:
+    return (Path(str(PAPERS)) / "task_vector_bases.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not PAPERS, reason="TAUGRID_PAPERS names no folder of the papers' text")
+@pytest.mark.parametrize("source", published.tables(("bases",)), ids=lambda source: f"T{source.number}")
+def test_numbers_are_as_printed(source: PublishedTable) -> None:
+    """Each row is one line between the table's caption and the next one, or the one before."""
+    lines = text().splitlines()
+    captions = [place for place, line in enumerate(lines) if re.match(r"Table \d+:", line)]
+    own = [place for place in captions if lines[place].startswith(source.where)]
+    assert len(own) == 1
+    (place,) = own
+    if source.above:
+        near = lines[max([0, *(other for other in captions if other < place)]) : place]
+    else:
+        near = lines[place + 1 : min([len(lines), *(other for other in captions if other > place)])]
+    for row in source.rows:
+        (values,) = row.values.values()
+        expected = [source.as_printed(column, value) for column, value in enumerate(values)]
+        told = [
+            line
+            for line in near
+            if row.printed in line
+            and re.findall(rf"(?<![\w.]){NUMBER}(?![\w.])", line.split(row.printed, 1)[1]) == expected
+        ]
+        assert len(told) == 1, (row.label, expected)
+
+
+@pytest.mark.skipif(not PAPERS, reason="TAUGRID_PAPERS names no folder of the papers' text")
+def test_what_is_said_and_all_tables_are_there() -> None:
+    whole = text()
+    for one in published.said("bases"):
+        assert one.printed in whole, one
+    printed = {int(found) for found in re.findall(r"(?:^|\n)Table (\d+):", whole)}
+    assert {source.number for source in published.tables(("bases",))} == printed - {1}  # 1: an overview
+
+
+def test_the_published_file_is_whole() -> None:
+    for source in published.tables(("bases",)):
+        for row in source.rows:
+            assert set(row.doubtful) <= set(source.columns) and bool(row.doubtful) <= bool(source.doubt)
+            (values,) = row.values.values()
+            assert len(values) == len(source.columns)
+    assert {one.measure for one in published.said("bases")} == set(OURS)
+
+
+def cells(source: PublishedTable, row: Row) -> dict[str, float]:
+    (values,) = row.values.values()
+    return {name: float(value) for name, value in zip(source.columns, values, strict=True)}
+
+
+@pytest.mark.parametrize("number", [10, 11, 12])
+def test_printed_averages_are_of_the_printed_cells(number: int) -> None:
+    """One digit apart in one cell of a table would be seen."""
+    (source,) = [one for one in published.tables(("bases",)) if one.number == number]
+    for row in source.rows:
+        held = cells(source, row)
+        every = {name: value for name, value in held.items() if "mean" not in name}
+        assert len(every) == 15 and {partitions.of_letters(name) for name in every} == set(
+            partitions.every(list(partitions.FOUR.values()))
+        )
+        two = [value for name, value in every.items() if name.count("-") == 1]
+        assert held["mean, k = 2"] == pytest.approx(np.mean(two), abs=0.0051)
+        assert held["mean, all k"] == pytest.approx(np.mean(list(every.values())), abs=0.0051)
+
+
+@pytest.mark.parametrize(("tasks", "count"), [(0, 1), (1, 1), (3, 5), (4, 15), (8, 4140)])
+def test_every_partition_once(tasks: int, count: int) -> None:
+    found = list(partitions.every([str(task) for task in range(tasks)]))
+    assert len(found) == len(set(found)) == count
+    assert all(len(set().union(*one)) == sum(map(len, one)) == tasks for one in found)
+
+
+def made(path: Path) -> dict[str, Table]:
+    with Run(path) as run:
+        return {table.name: table for table in paper_tables(run)}
+
+
+def column(table: Table, name: str) -> dict[str, object]:
+    place = [column.name for column in table.columns].index(name)
+    return {str(row[0]): row[place] for row in table.rows}
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("default") / "results.h5"
+    synthetic.write(path, tasks=synthetic.FEW_TASKS)
+    with h5py.File(path, "r+") as file:
+        for regime in ("standard", "linear"):
+            synthetic_bases.write(file, regime)
+    return path
+
+
+def test_other_tasks_have_their_own_clusters_beside_the_papers(default: Path) -> None:
+    with h5py.File(default) as file:
+        absolute = file["bases/standard/absolute"][()]
+    found = made(default)
+    table = found["table10"]
+    ours, printed = column(table, "Mean, ours"), column(table, "Mean")
+    assert (printed["MS-ER"], printed["mean, k = 2"]) == ("88.65", "85.65")
+    for name, value in (("MSER", absolute[0, 0]), ("MS-ER", absolute[1, 0]), ("M-S-E-R", absolute[3, 0])):
+        assert ours[name] == pytest.approx(100 * value)
+    error = np.sqrt(np.sum([p * (1 - p) / 100 for p in 0.51 + np.arange(4) / 50])) / 4
+    assert ours["MS-ER"].error == pytest.approx(100 * error)  # type: ignore[attr-defined]
+    assert ours["MR-ES"] is None and ours["M-ESR"] is None
+    assert ours["mean, k = 2"] == pytest.approx(100 * np.nanmean(absolute[1]))
+    names = [column.name for column in table.columns]
+    assert not any("difference" in name for name in names)
+    # Each task alone is the sum of all, whatever merges clusters.
+    others = column(table, "Topk, ours")
+    assert others["M-S-E-R"] is not None and others["MS-ER"] is None and others["mean, all k"] is None
+    assert any("this run's own tasks" in note for note in table.notes)
+    # What joint training gives has one cell, and no mean over partitions.
+    joint = column(table, "MTL, ours")
+    assert joint["MSER"] is not None and joint["mean, all k"] is None
+    assert column(found["table4"], "MS-ER, ours")["Mean"] == ours["MS-ER"]
+    assert all("ours" not in column.name for column in found["table15"].columns)
+
+
+def test_doubtful_cells_are_marked(default: Path) -> None:
+    found = made(default)
+    assert column(found["table5"], "MS-ER")["TIES"] == "91.41 ?"
+    assert column(found["table12"], "Topk, ViT-B/32")["M-S-E-R"] == "68.04 ?"
+    assert column(found["table15"], "Task Arithmetic")["mean"] == "67.5 ?"
+    marked = sum(str(cell).endswith(" ?") for table in found.values() for row in table.rows for cell in row)
+    assert marked == sum(len(row.doubtful) for one in published.tables(("bases",)) for row in one.rows) == 10
+    for table in found.values():
+        doubtful = any(str(cell).endswith(" ?") for row in table.rows for cell in row)
+        assert doubtful == any("?: doubtful" in note for note in table.notes)
+
+
+def test_the_papers_own_partitions(tmp_path: Path) -> None:
+    """All 15 of its four tasks, in another order than the letters'."""
+    path = synthetic.write(tmp_path / "results.h5", tasks=FOUR)
+    by_size = {k: [list(row) for row in EVERY if max(row) == k - 1] for k in range(1, 5)}
+    with h5py.File(path, "r+") as file:
+        told = synthetic_bases.write(file, "standard", by_size, ("ties", "ties"))
+    found = made(path)
+    ours = column(found["table12"], "TIES, ours")
+    assert len(EVERY) == 15
+    for row, value in told.items():  # MNIST, SVHN, EuroSAT, RESISC45 as M, S, E, R
+        clusters = {frozenset(x for x, own in zip("MSER", row, strict=True) if own == c) for c in set(row)}
+        (name,) = [n for n in ours if "mean" not in n and {frozenset(c) for c in n.split("-")} == clusters]
+        assert ours[name] == pytest.approx(100 * value)
+    two = [value for row, value in told.items() if max(row) == 1]
+    assert ours["mean, k = 2"] == pytest.approx(100 * np.mean(two))
+    assert ours["mean, all k"] == pytest.approx(100 * np.mean(list(told.values())))
+    three = [value for row, value in told.items() if sorted(np.bincount(row)) == [1, 3]]
+    assert column(found["table5"], "save one, ours")["TIES"] == pytest.approx(100 * np.mean(three))
+    assert any("does not name its checkpoint" in note for note in found["table12"].notes)
+    with h5py.File(path, "r+") as file:  # one partition of two clusters is missing: no mean of them
+        place = by_size[2].index([0, 1, 1, 1])
+        file["bases/standard/labels"][1, place] = -1
+    ours = column(made(path)["table12"], "TIES, ours")
+    assert ours["mean, k = 2"] is None and ours["mean, all k"] is None and ours["M-ESR"] is None
+    assert ours["MS-ER"] is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "differs"),
+    [
+        ("clip-vit-b-32-laion2b_e16", 87849216, True),
+        ("clip-vit-b-32-laion2b_e16", 1234, False),
+        ("openai/clip-vit-base-patch32", 87849216, False),
+    ],
+)
+def test_norms_are_compared_with_the_named_checkpoint_alone(
+    name: str, parameters: int, differs: bool, tmp_path: Path
+) -> None:
+    tasks = (*synthetic.PAPER_TASKS[:7], "stars")
+    path = synthetic.write(tmp_path / "results.h5", tasks=tasks, model=(name, parameters, "pretrained"))
+    table = made(path)["table9"]
+    assert ("norm, difference" in [column.name for column in table.columns]) == differs
+    ours = column(table, "norm, ours")
+    assert ours["Cars"] == pytest.approx(2.0) and ours["DTD"] == pytest.approx(2.2)
+    assert ours["stars"] == pytest.approx(3.4) and ours["SVHN"] is None
+    assert column(table, "ratio %, ours")["Cars"] == pytest.approx(5.0)
+    assert column(table, "norm, OpenCLIP ViT-B/32 laion2b_s34b_b79k")["SVHN"] == "2.76"
+    if differs:
+        assert column(table, "norm, difference")["Cars"] == pytest.approx(2.0 - 2.52)
+
+
+def test_what_is_said(default: Path) -> None:
+    told = column(made(default)["said"], "ours")
+    assert "k = 2: fashion animals | mnist5k letters" in str(told["figure 7"])
+    assert told["section 6.4.1"] == "2 of 4: 50.00 % saved"
+    assert "best at k = 4 (56.0), chosen k = 2 (54.0)" in str(told["figure 8"])
+    assert "‖τ‖ 2.00 to 2.60, ‖θ0‖ 40.0" in str(told["figure 5"])
+    # λ 20 + 60, the longest vector 2.6, neighbours' cosine 0.3/e
+    near = 0.3 / np.e
+    assert str(told["section 6.2.2"]).startswith(f"{80 * 2.6**2 * (1 + near):.4g} with L = 80")
+    assert "rank correlation of λ_max and mean gap +1.00" in str(told["figure 6"])
+
+
+def test_the_last_line_names_what_nothing_measures(default: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tables", str(default), "--paper", "bases"]) == 0
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    for place in ("T3", "T6", "T13", "T15", "figure 9"):
+        assert place in last
+    assert cli.main(["tables", str(default), "--paper", "bases", "--only", "table9"]) == 0
+    out = capsys.readouterr().out
+    assert "Table 9" in out and "Table 10" not in out
+
+
+def test_a_run_without_any_of_it(tmp_path: Path) -> None:
+    path = synthetic.write(
+        tmp_path / "results.h5",
+        tasks=("alone",),
+        leave_out=("similarity", "addition", "smoothness", "multitask"),
+    )
+    found = made(path)
+    told = {"said": {"T6", "T7"}}
+    for name, table in found.items():
+        if name not in told:
+            assert not any("ours" in column.name for column in table.columns), name
+    ours = column(found["said"], "ours")
+    assert {place for place, value in ours.items() if value is not None} == told["said"]
+
+
+def test_nearest_bases_are_means_of_vectors(tmp_path: Path) -> None:
+    """From cosines and norms as from the vectors themselves."""
+    rng = np.random.default_rng(3)
+    tasks = (*FOUR, "GTSRB", "DTD")
+    path = synthetic.write(tmp_path / "results.h5", tasks=tasks)
+    tau = rng.normal(size=(6, 40)) * rng.uniform(1, 3, size=(6, 1)) + rng.normal(size=40)
+    norm = np.linalg.norm(tau, axis=1)
+    with h5py.File(path, "r+") as file:
+        file["similarity/standard/cosine"][...] = tau @ tau.T / np.outer(norm, norm)
+        file["similarity/standard/norm"][...] = norm
+    with Run(path) as run:
+        found = partitions.nearest(run, "standard")
+    assert [one.task for one in found] == ["GTSRB", "DTD"]
+    for one, place in zip(found, (4, 5), strict=True):
+        expected = []
+        for row in EVERY:
+            means = [tau[:4][np.array(row) == c].mean(axis=0) for c in set(row)]
+            expected.append(max(m @ tau[place] / np.linalg.norm(m) / norm[place] for m in means))
+        np.testing.assert_allclose(sorted(one.basis), sorted(expected), rtol=1e-9)
+        singles = tau[:4] @ tau[place] / norm[:4] / norm[place]
+        assert one.single == pytest.approx(singles.max())
+        assert one.nearest == FOUR[int(singles.argmax())].lower()
+
+
+def test_a_held_out_task_is_in_no_basis(default: Path) -> None:
+    with Run(default) as run:
+        found = partitions.nearest(run, "standard")
+    assert [one.task for one in found] == list(synthetic.FEW_TASKS)
+    assert all(
+        len(one.basis) >= 4 and np.all(one.basis < 0.5) for one in found
+    )  # with itself it would be more
+    assert [one.nearest for one in found] == ["mnist5k", "fashion", "mnist5k", "animals"]
+
+
+def test_a_line_a_figure(default: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = default.parent / "out"
+    assert cli.main(["figures", str(default), "--paper", "bases", "--out", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"figure {number}" for number in range(1, 12)]
+    drawn = {int(line.split()[1][:-1]) for line in lines if line.endswith(".png")}
+    assert drawn == {3, 4, 5, 6, 7, 8, 10, 11} and "no experiment measures yet" in lines[8]
+    assert len(list(out.iterdir())) == len(drawn)
+
+
+def test_figures_of_two_runs(default: Path, tmp_path: Path) -> None:
+    path = synthetic.write(
+        tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, model=("other", 869632, "pretrained")
+    )
+    by_number = {plate.number: plate for plate in plates.plates("bases")}
+    with Run(default) as first, Run(path) as second:
+        for number in (3, 5, 6):
+            picture, lacking = plates.drawn(by_number[number], [first, second])
+            assert picture is not None and lacking == []
+            labels = picture.axes[0].get_legend_handles_labels()[1]
+            assert any("clip_mini" in label for label in labels) and any("other" in label for label in labels)
+        cosine, gap = partitions.gaps(first, "standard")  # type: ignore[misc]
+        picture, _ = plates.drawn(by_number[6], [first])
+        assert picture is not None
+        bars = [bar.get_height() for bar in picture.axes[0].patches]
+        task = int(np.nanargmax(np.nanmax(cosine, axis=1)))
+        np.testing.assert_allclose(bars, np.delete(gap[task], task))
+        _, lacking = plates.drawn(by_number[8], [first, second])
+        assert lacking == [f"{second.name} lacks /bases/standard"]
