@@ -21,7 +21,8 @@ zero-shot head and the class names.
                                                             the papers' language tasks, with their templates
   python jobs/prepare language --out data/language          MiniLM and the twelve default language tasks
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
-                                                            the papers' eight tasks and ImageNet, at CLIP's size
+                                                            the papers' eight tasks and ImageNet, at CLIP's size, and
+                                                            the twelve with which the field has fourteen and twenty
   python jobs/prepare convert-checkpoints --from checkpoints/ViT-B-32 --out runs/published
                                                             the field's pickled checkpoints, for taugrid to read
 
@@ -42,10 +43,32 @@ Pack the papers' eight tasks and their control task from the folders that the fi
   imagenet/{val_in_folder or val}  a folder a class; the control task
   imagenet/train                   if there, train and validation come from it, and test is all of the above
 
-The files are cars.h5, dtd.h5, eurosat.h5, gtsrb.h5, mnist.h5, resisc45.h5, sun397.h5, svhn.h5 and imagenet.h5.
-A picture takes 147 KiB at 224 pixels: dtd 0.8 GB, svhn 15 GB, all nine about 57 GB. Validation is min(10 %, 5000) of
-train by the papers' own seeded draw (EuroSAT has its own). Of ImageNet's training folder 5000 are validation and 5000
-train, drawn uniformly; without that folder 5000 and 5000 of its validation folder, whose other 40,000 are then test.
+and the twelve further ones with which the field has sets of fourteen and of twenty tasks, as torchvision leaves them
+(the first part of a path may be missing, as where torchvision's root is DIR itself):
+
+  cifar-100-python/{train,test,meta}
+  stl10/stl10_binary/{train_X.bin,train_y.bin,test_X.bin,test_y.bin,class_names.txt}
+  flowers102/flowers-102/{jpg,imagelabels.mat,setid.mat}
+  OxfordIIITPet/oxford-iiit-pet/{images,annotations/trainval.txt,annotations/test.txt}
+  PCAM/pcam/camelyonpatch_level_2_split_{train,test}_{x,y}.h5
+  FER2013/fer2013/fer2013.csv or icml_face_data.csv
+  EMNIST/EMNIST/raw                emnist-digits-…, four IDX files, plain or .gz: the digits alone
+  cifar-10-batches-py/{data_batch_1,…,data_batch_5,test_batch,batches.meta}
+  food101/food-101/{images,meta/train.json,meta/test.json}
+  FashionMNIST/FashionMNIST/raw    four IDX files, plain or .gz
+  RenderedSST2/rendered-sst2/{train,test}/{negative,positive}
+  KMNIST/KMNIST/raw                four IDX files, plain or .gz
+
+The set TASK becomes OUT/TASK.h5: cars, dtd, eurosat, gtsrb, mnist, resisc45, sun397, svhn (all: --only eight);
+cifar100, stl10, flowers102, oxfordiiitpet, pcam, fer2013 (with these: --only fourteen); emnist, cifar10, food101,
+fashionmnist, renderedsst2, kmnist (with these: --only twenty); imagenet. Pickled files of CIFAR are read as data:
+nothing that they name is called.
+
+A picture takes 147 KiB at 224 pixels: dtd 0.8 GB, svhn 15 GB, the eight and ImageNet about 57 GB; pcam 44 GB, emnist
+42 GB, the twelve about 152 GB. Validation is min(10 %, 5000) of train by the papers' own seeded draw (EuroSAT has its
+own; those of flowers102, pcam and renderedsst2 stay unused, as in the field). Of ImageNet's training folder 5000 are
+validation and 5000 train, drawn uniformly; without that folder 5000 and 5000 of its validation folder, whose other
+40,000 are then test.
 A finished file is left alone where its pictures (by name, size and time), its head and the options are the same: a call
 that was stopped goes on.
 
@@ -229,7 +252,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
 def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
     originals = commands.add_parser(
         "originals",
-        help="the papers' eight tasks and ImageNet",
+        help="the papers' eight tasks and ImageNet, and the field's twelve further ones",
         description=ORIGINALS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -239,7 +262,11 @@ def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
     originals.add_argument("--text-model", metavar="NAME", help="CLIP with its text tower, for the zero-shot heads")
     originals.add_argument("--heads", type=Path, metavar="DIR", help="folder with TASK.npz heads instead")
     originals.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
-    originals.add_argument("--only", metavar="A,B,…", help="these tasks; without it all whose folders are there")
+    originals.add_argument(
+        "--only",
+        metavar="A,B,…",
+        help="these tasks, or eight, fourteen, twenty; without it all whose folders are there",
+    )
     originals.add_argument("--image-size", type=number_of_pixels, default=224, metavar="N", help="side (224)")
     originals.add_argument(
         "--imagenet-classes",

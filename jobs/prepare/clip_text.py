@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zero-shot heads from CLIP's text tower: Hugging Face's `transformers`, or open_clip where that is installed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -100,15 +101,24 @@ def open_clip_tower(name: str) -> TextTower:
     return TextTower(lambda sentences: model.encode_text(tokenizer(list(sentences))), model.logit_scale.exp().item())
 
 
-def head(tower: TextTower, names: Sequence[str], templates: Sequence[str]) -> NDArray[np.float32]:
-    """One unit row a class: the normalised mean of the class's normalised sentences, one sentence a template."""
+def head(
+    tower: TextTower,
+    names: Sequence[str],
+    templates: Sequence[str],
+    further: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> NDArray[np.float32]:
+    """One unit row a class: the normalised mean of the class's normalised sentences, one a template and name.
+
+    further: a class's other names, by the one in `names`.
+    """
     import torch
 
-    sentences = [template.replace("{}", name) for name in names for template in templates]
+    of_class = [[name, *further.get(name, ())] for name in names]
+    sentences = [template.replace("{}", word) for words in of_class for word in words for template in templates]
     parts = []
     with torch.inference_mode():
         for start in range(0, len(sentences), BATCH):
             rows = tower.embed(sentences[start : start + BATCH])
             parts.append(torch.nn.functional.normalize(rows, dim=-1))
-    rows = torch.cat(parts).view(len(names), len(templates), -1)
-    return unit_rows(rows.mean(1).numpy())
+    by_class = torch.cat(parts).split([len(words) * len(templates) for words in of_class])
+    return unit_rows(torch.stack([rows.mean(0) for rows in by_class]).numpy())

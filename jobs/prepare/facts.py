@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the papers' data sets beforehand, from originals.toml, and checks against it."""
+"""What is known of the field's data sets beforehand, from originals.toml and further.toml, and checks against it."""
 
 import tomllib
 from pathlib import Path
@@ -8,7 +8,9 @@ from typing import Any
 
 from errors import InputError
 
-FACTS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "originals.toml").read_text())
+FACTS: dict[str, Any] = {}
+for _name in ("originals.toml", "further.toml"):
+    FACTS |= tomllib.loads((Path(__file__).parent / _name).read_text())
 
 
 def expect_classes(task: str, found: int, where: Path) -> None:

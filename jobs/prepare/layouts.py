@@ -6,121 +6,32 @@ Nothing is decoded here: a layout gives labels, and for each row a file or a sma
 """
 
 import csv
-import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from errors import InputError
 from facts import FACTS, expect_classes
-from formats import read_idx, unpacked_most
+from further import FURTHER, FURTHER_PLACES
 from imagenet_names import expect_clips_names, expect_folders, names_of
+from rows import (
+    DIGITS,
+    Layout,
+    Rows,
+    checked,
+    class_folders,
+    folder_rows,
+    idx_splits,
+    need,
+    read_mat,
+    spaced,
+    split_folders,
+)
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
 CONTROL = "imagenet"
 CONTROL_TRAIN = 5000  # pictures: regimes that take any take penalty_batch a step, 16 in the papers
-MAT_BYTES = {"int8": 1, "uint8": 1, "char": 2, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "single": 4}
-DIGITS = [str(digit) for digit in range(10)]
-
-
-@dataclass
-class Rows:
-    """Pictures not read yet: a file a row (text: a Path takes four times the memory), or uint8 [n,h,w] or [n,h,w,3]."""
-
-    items: Sequence[str] | NDArray[np.uint8]
-    labels: NDArray[np.int64]
-
-    def take(self, rows: NDArray[np.int64]) -> "Rows":
-        items = self.items[rows] if isinstance(self.items, np.ndarray) else [self.items[row] for row in rows]
-        return Rows(items, self.labels[rows])
-
-
-@dataclass
-class Layout:
-    """Splits as the data set itself has them; those that it lacks are drawn later. Of train, at most `train_most`."""
-
-    class_names: list[str]
-    splits: dict[str, Rows]
-    split_rule: str = "the set's own; validation min(10 %, 5000) of train by seed 0 unless the set has one"
-    train_most: int | None = None
-
-
-def need(path: Path, what: str) -> Path:
-    if not path.exists():
-        raise InputError(f"{path}: not found; expected {what}")
-    return path
-
-
-def class_folders(root: Path) -> list[str]:
-    need(root, "a folder with a subfolder a class")
-    with os.scandir(root) as entries:
-        names = sorted(each.name for each in entries if each.is_dir() and not each.name.startswith("."))
-    if not names:
-        raise InputError(f"{root}: no subfolders; expected one a class")
-    return names
-
-
-def pictures(folder: Path, suffixes: set[str]) -> list[str]:
-    """In the order of torchvision's ImageFolder, which the papers' seeded split counts on."""
-    found = []
-    for parent, _, files in sorted(os.walk(folder, followlinks=True)):
-        found += [f"{parent}/{name}" for name in sorted(files) if os.path.splitext(name)[1].lower() in suffixes]
-    return found
-
-
-def folder_rows(root: Path, classes: Sequence[str], suffixes: set[str] = SUFFIXES) -> Rows:
-    paths: list[str] = []
-    labels: list[int] = []
-    for label, name in enumerate(classes):
-        inside = pictures(root / name, suffixes)
-        if not inside:
-            raise InputError(f"{root / name}: no pictures; expected {', '.join(sorted(suffixes))}")
-        paths += inside
-        labels += [label] * len(inside)
-    return Rows(paths, np.array(labels, np.int64))
-
-
-def split_folders(root: Path, folders: dict[str, str]) -> tuple[list[str], dict[str, Rows]]:
-    """The same classes in each split's folder, or the labels would not mean the same."""
-    classes = class_folders(root / folders["train"])
-    rows = {}
-    for split, folder in folders.items():
-        here = class_folders(root / folder)
-        if here != classes:
-            odd = sorted(set(here) ^ set(classes))[0]
-            raise InputError(
-                f"{root / folder}: {odd} is not in both {folder} and {folders['train']}; expected the same classes"
-            )
-        rows[split] = folder_rows(root / folder, classes)
-    return classes, rows
-
-
-def spaced(names: Sequence[str]) -> list[str]:
-    return [name.replace("_", " ") for name in names]
-
-
-def read_mat(path: Path, names: Sequence[str], squeeze: bool) -> list[NDArray[Any]]:
-    from scipy.io import loadmat, whosmat
-
-    need(path, "a MATLAB file")
-    try:
-        most = unpacked_most(path)
-        for name, shape, kind in whosmat(path):
-            if name in names and math.prod(shape) * MAT_BYTES.get(kind, 8) > most:
-                raise ValueError(f"variable {name} of {kind} has shape {list(shape)}, more than {most} bytes")
-        table = loadmat(path, squeeze_me=squeeze, variable_names=list(names))
-    except Exception as error:  # a damaged file makes SciPy raise nearly anything
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path}: {reason}; expected a MATLAB file before version 7.3") from None
-    for name in names:
-        if name not in table:
-            raise InputError(f"{path}: no variable {name}; expected {', '.join(names)}")
-    return [np.asarray(table[name]) for name in names]
 
 
 def cars(root: Path) -> Layout:
@@ -195,26 +106,9 @@ def gtsrb(root: Path) -> Layout:
 
 def mnist(root: Path) -> Layout:
     base = need(root / "MNIST/raw", "MNIST/raw with train-images-idx3-ubyte and the other three")
-
-    def part(prefix: str) -> Rows:
-        arrays = []
-        for name in (f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"):
-            arrays.append(read_idx(base / name if (base / name).exists() else base / f"{name}.gz"))
-        images, labels = arrays
-        return checked(images, labels, base / f"{prefix}-images-idx3-ubyte", (3,))
-
-    splits = {"train": part("train"), "test": part("t10k")}
+    splits = idx_splits(base, {"train": "train", "test": "t10k"})
     expect_classes("mnist", len(np.unique(splits["train"].labels)), base)
     return Layout(DIGITS, splits)
-
-
-def checked(images: NDArray[Any], labels: NDArray[Any], where: Path, dimensions: tuple[int, ...]) -> Rows:
-    """Arrays of digits, refused unless they are pictures with as many labels below ten."""
-    if images.dtype != np.uint8 or images.ndim not in dimensions or 0 in images.shape:
-        raise InputError(f"{where}: {images.dtype} {list(images.shape)}; expected uint8 pictures")
-    if labels.shape != images.shape[:1] or labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() > 9:
-        raise InputError(f"{where}: labels {labels.dtype} {list(labels.shape)}; expected {len(images)} digits")
-    return Rows(images, labels.astype(np.int64))
 
 
 def svhn(root: Path) -> Layout:
@@ -294,7 +188,7 @@ def imagenet(root: Path, names_file: Path | None) -> Layout:
     )
 
 
-LAYOUTS: dict[str, Callable[[Path], Layout]] = {
+EIGHT: dict[str, Callable[[Path], Layout]] = {
     "cars": cars,
     "dtd": dtd,
     "eurosat": eurosat,
@@ -304,6 +198,9 @@ LAYOUTS: dict[str, Callable[[Path], Layout]] = {
     "sun397": sun397,
     "svhn": svhn,
 }
+LAYOUTS = EIGHT | FURTHER
+# The field's sets of tasks, each a part of the next (Wang et al. 2024, TALL masks).
+SETS = {"eight": list(EIGHT), "fourteen": list(LAYOUTS)[:14], "twenty": list(LAYOUTS)}
 PLACES = {
     "cars": "stanford_cars",
     "dtd": "dtd",
@@ -313,5 +210,6 @@ PLACES = {
     "resisc45": "resisc45",
     "sun397": "sun397",
     "svhn": "svhn",
+    **FURTHER_PLACES,
     CONTROL: "imagenet",
 }

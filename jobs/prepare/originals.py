@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The papers' eight image tasks and their control task, from the folders that the field uses to packed files.
+"""The papers' eight image tasks and their control, and twelve further ones, from the field's folders to packed files.
 
 The pictures are CLIP's own input: shorter side by bicubic resizing, centre crop. The papers train on random crops of
 at least 90 % of the area, which a packed file cannot hold: the training split has the centre crop too, and
@@ -19,15 +19,17 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import clip_text
+import further
 import layouts
 import packed
 from build import Say, already_built
 from errors import InputError
 from facts import FACTS
 from formats import read_npz
-from layouts import CONTROL, LAYOUTS, PLACES, Layout, Rows
+from layouts import CONTROL, LAYOUTS, PLACES, SETS
 from minilm import unit_rows
 from picture import Picture, Unreadable, centre_crop, in_blocks, read
+from rows import Layout, Rows, Stored
 from splits import SPLIT_NAMES, VALIDATION_FRACTION, VALIDATION_MOST
 
 PIXELS_MOST = 256_000_000  # SUN397 holds scans of the size of posters
@@ -95,7 +97,8 @@ def stream(rows: Rows, size: int) -> packed.Stream:
 
 # What decides which bytes are written; packages' versions apart
 CODE = ("originals.py", "originals.toml", "layouts.py", "imagenet_names.py", "picture.py", "packed.py", "splits.py")
-CODE += ("clip_text.py", "facts.py", "minilm.py", "formats.py")
+CODE += ("clip_text.py", "facts.py", "minilm.py", "formats.py", "rows.py", "further.py", "further.toml", "cifar.py")
+CODE += ("opcodes.py",)
 
 
 def stamp(path: str | os.PathLike[str]) -> str:
@@ -114,6 +117,8 @@ def origin(layout: Layout, splits: dict[str, Rows], root: Path, head: list[str],
         summed.update(rows.labels.tobytes())
         if isinstance(rows.items, np.ndarray):
             summed.update(repr(rows.items.shape).encode() + np.ascontiguousarray(rows.items).tobytes())
+        elif isinstance(rows.items, Stored):
+            summed.update(stamp(rows.items.path).encode() + rows.items.rows.tobytes())
         else:
             for path in rows.items:
                 summed.update(f"{os.path.relpath(path, root)} {stamp(path)}\n".encode("utf-8", "surrogateescape"))
@@ -148,9 +153,11 @@ class Heads:
         inside = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else []
         return [self.source, *(f"{path.name} {stamp(path)}" for path in inside)]
 
-    def __call__(self, task: str, names: list[str], templates: list[str]) -> tuple[NDArray[np.float32], float]:
+    def __call__(self, task: str, names: list[str]) -> tuple[NDArray[np.float32], float]:
+        facts = FACTS[task]
         if self.tower:
-            return clip_text.head(self.tower, names, templates), self.tower.logit_scale
+            more = facts.get("further_names", {})
+            return clip_text.head(self.tower, names, facts["templates"], more), self.tower.logit_scale
         assert self.folder is not None
         path = self.folder / f"{task}.npz"
         arrays: dict[str, Any] = read_npz(path)
@@ -166,16 +173,19 @@ class Heads:
 
 
 def chosen(only: str | None, root: Path, names_file: Path | None, say: Say) -> list[str]:
-    """The tasks asked for; without --only those whose folders are there."""
+    """The tasks asked for, a set of them by its name; without --only those whose folders are there."""
     if only is not None:
-        tasks = [task.strip() for task in only.split(",") if task.strip()]
+        words = [word.strip() for word in only.split(",") if word.strip()]
+        tasks = list(dict.fromkeys(task for word in words for task in SETS.get(word, [word])))
         for task in tasks:
             if task not in PLACES:
-                raise InputError(f"--only {only}: {task} is not known; expected some of {','.join(PLACES)}")
+                known = ",".join([*SETS, *PLACES])
+                raise InputError(f"--only {only}: {task} is not known; expected some of {known}")
         return tasks
     tasks = []
     for task, place in PLACES.items():
-        if not (root / place).exists():
+        folder = further.place(root, task) if task in further.FURTHER else root / place
+        if not folder.exists():
             say(f"{task}: left out, {root / place} is not there")
         elif task == CONTROL and names_file is None:
             say(f"{task}: left out, its class names are wanted too (--imagenet-classes FILE)")
@@ -207,7 +217,7 @@ def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> st
     made_from = origin(layout, splits, root, heads.stamps(task), options.image_size)
     if already_built(path, made_from):
         return f"{summary} (unchanged)"
-    head, logit_scale = heads(task, layout.class_names, facts["templates"])
+    head, logit_scale = heads(task, layout.class_names)
     packed.write(
         packed.Packed(
             task=task,

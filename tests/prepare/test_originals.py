@@ -218,14 +218,15 @@ def packed_all(tmp_path_factory, tiny_clip) -> Path:
 
 
 def test_facts_are_whole():
-    assert {task: len(known["templates"]) for task, known in layouts.FACTS.items()} == TEMPLATES
+    assert {task: len(layouts.FACTS[task]["templates"]) for task in TEMPLATES} == TEMPLATES
     for known in layouts.FACTS.values():
         assert len(set(known["templates"])) == len(known["templates"])
         assert all(template.count("{}") == 1 for template in known["templates"])
         assert known["title"] and known["source"]
     assert len(set(layouts.FACTS["gtsrb"]["classes"])) == 43
     assert len(layouts.FACTS["eurosat"]["names"]) == 10
-    assert set(layouts.PLACES) == set(TEMPLATES) == {*layouts.LAYOUTS, "imagenet"}
+    assert set(layouts.PLACES) == set(layouts.FACTS) == {*layouts.LAYOUTS, "imagenet"}
+    assert set(TEMPLATES) == {*layouts.EIGHT, "imagenet"}
 
 
 @pytest.mark.usefixtures("true_facts")
@@ -582,7 +583,7 @@ def damage(root: Path) -> dict[str, tuple[str, str]]:
         "mnist": ("t10k-images-idx3-ubyte", "IDX"),
         "resisc45": ("resisc45-test.txt", "airplane_999.png"),
         "sun397": ("a_abbey_003.png", "not a readable picture"),
-        "svhn": ("test_32x32.mat", "5 digits"),
+        "svhn": ("test_32x32.mat", "5 below 10"),
         "imagenet": ("names.txt", "1 entries"),
     }
 
@@ -611,7 +612,7 @@ def test_missing_layouts_get_one_clear_line(tmp_path, tiny_clip, capsys):
         assert str(tmp_path) in line and "not found" in line, line
     assert "none of the data sets" in refused(capsys, out, run(tmp_path, out, tiny_clip))
     assert "not a folder" in refused(capsys, out, run(tmp_path / "nowhere", out, tiny_clip))
-    assert "cifar10" in refused(capsys, out, run(tmp_path, out, tiny_clip, "--only", "cifar10"))
+    assert "cinic10" in refused(capsys, out, run(tmp_path, out, tiny_clip, "--only", "cinic10"))
     make_dtd(tmp_path)
     both = run(tmp_path, out, tiny_clip, "--heads", str(tmp_path))
     assert "--heads" in refused(capsys, out, both)
