@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import cifar
 from errors import InputError, shown
 from facts import FACTS, expect_classes
+from formats import unpacked_most
 from rows import Layout, Rows, Stored, checked, idx_splits, need, read_mat, split_folders
 
 UNUSED = "the set's own train and test; its own validation stays unused, as in the field: min(10 %, 5000) of train by "
@@ -159,6 +160,8 @@ def pcam(root: Path) -> Layout:
         images, labels = opened(where, "x"), opened(told, "y")
         if images.dtype != np.uint8 or images.shape[1:] != (PATCH, PATCH, 3) or len(images) == 0:
             raise InputError(f"{where}: x is {images.dtype} {list(images.shape)}; expected uint8 [n,{PATCH},{PATCH},3]")
+        if images.size > (most := unpacked_most(where)):
+            raise InputError(f"{where}: x is {list(images.shape)}, beyond {most} bytes; expected what the file holds")
         if labels.dtype.kind not in "iu" or labels.size != len(images):
             raise InputError(f"{told}: y is {labels.dtype} {list(labels.shape)}; expected {len(images)} whole numbers")
         return Rows(Stored(where, images, np.arange(len(images))), labels[()].reshape(-1).astype(np.int64))

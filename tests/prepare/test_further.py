@@ -399,6 +399,12 @@ def rewrite(path: Path, name: str, data: np.ndarray) -> None:
         file[name] = data
 
 
+def promise(path: Path, name: str, *shape: int) -> None:
+    """A data set of which no number is written."""
+    with h5py.File(path, "w") as file:
+        file.create_dataset(name, shape, "u1", chunks=(1, *shape[1:]))
+
+
 PART = "camelyonpatch_level_2_split"
 DAMAGE: dict[str, list[tuple[Callable[[Path], object], str]]] = {
     "cifar10": [
@@ -455,6 +461,7 @@ DAMAGE: dict[str, list[tuple[Callable[[Path], object], str]]] = {
             "expected 6",
         ),
         (lambda root: (root / f"PCAM/pcam/{PART}_test_x.h5").write_bytes(b"no"), "HDF5"),
+        (lambda root: promise(root / f"PCAM/pcam/{PART}_train_x.h5", "x", 10**10, 96, 96, 3), "beyond"),
         (lambda root: rewrite(root / f"PCAM/pcam/{PART}_train_x.h5", "z", np.zeros(3)), "no data set x"),
     ],
     "fer2013": [
