@@ -80,8 +80,8 @@ CHECKPOINTS = """\
 Read the field's PyTorch checkpoints and write folders that taugrid and Hugging Face's
 CLIPVisionModelWithProjection.from_pretrained read:
 
-  OUT/checkpoints/pretrained       from zeroshot.pt or linear_zeroshot.pt
-  OUT/checkpoints/standard/cars    from {Cars,CarsVal}/finetuned.pt, and so on for each task
+  OUT/checkpoints/pretrained       from {,nonlinear_,linear_}zeroshot.pt
+  OUT/checkpoints/standard/cars    from {Cars,CarsVal}/{,nonlinear_}finetuned.pt, and so on for each task
   OUT/checkpoints/linear/cars      from {Cars,CarsVal}/linear_finetuned.pt: the trained parameters
   OUT/heads/cars.npz               from head_{Cars,CarsVal}.pt: for `originals --heads OUT/heads`
 

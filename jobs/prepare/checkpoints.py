@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The field's pickled checkpoints to Hugging Face folders: CLIPVisionModelWithProjection out of open_clip's names.
 
-Read are the two layouts in use: ROOT/zeroshot.pt with ROOT/{Task}/finetuned.pt (github.com/mlfoundations/task_vectors)
-and ROOT/{Task}Val/{,linear_}{zeroshot,finetuned}.pt (github.com/gortizji/tangent_task_arithmetic).
+Read are the three layouts in use: ROOT/zeroshot.pt with ROOT/{Task}/finetuned.pt (GitHub: mlfoundations/task_vectors),
+ROOT/{Task}Val/{,linear_}{zeroshot,finetuned}.pt (gortizji/tangent_task_arithmetic), and of twenty tasks
+ROOT/{Task}Val/nonlinear_{zeroshot,finetuned}.pt (nik-dim/tall_masks).
 """
 
 import argparse
@@ -26,6 +27,7 @@ from layouts import CONTROL
 from vit import ACTIVATION, ASSUMED, HEADS, OPTIONS, Hints, Model, convert, is_linearised, linearised
 
 SAME_MODEL = 1e-4  # of ‖θ0‖: more than rounding to half precision and back, less than fine-tuning does
+PREFIXES = {"standard": ("", "nonlinear_"), "linear": ("linear_",)}  # of files' names, by regime
 MADE_HERE = "converted_from"  # key in the safetensors header: what bears it may be written again
 
 
@@ -44,10 +46,12 @@ def task_of(name: str) -> str:
 def tasks_in(root: Path, only: str | None) -> list[Source]:
     found: dict[str, Source] = {}
     for folder in sorted(each for each in root.iterdir() if each.is_dir()):
-        if (folder / "finetuned.pt").exists() or (folder / "linear_finetuned.pt").exists():
+        if any((folder / f"{prefix}finetuned.pt").exists() for names in PREFIXES.values() for prefix in names):
             task = task_of(folder.name)
             if task in found:
                 raise InputError(f"{folder}: {found[task].folder.name} holds {task} too; expected one folder a task")
+            if all((folder / f"{prefix}finetuned.pt").exists() for prefix in PREFIXES["standard"]):
+                raise InputError(f"{folder}: both finetuned.pt and nonlinear_finetuned.pt; expected one of them")
             found[task] = Source(task, folder)
     wanted = [task.strip() for task in only.split(",")] if only is not None else list(found)
     for task in wanted:
@@ -80,7 +84,7 @@ class Converter:
 
     def starts(self) -> Iterator[Path]:
         """Files that hold the pre-trained model; a linearised task's file holds it too."""
-        for name in ("zeroshot.pt", "linear_zeroshot.pt", "linear_finetuned.pt"):
+        for name in ("zeroshot.pt", "nonlinear_zeroshot.pt", "linear_zeroshot.pt", "linear_finetuned.pt"):
             for folder in (self.root, *(source.folder for source in self.tasks)):
                 if (folder / name).exists():
                     yield folder / name
@@ -89,7 +93,7 @@ class Converter:
         first = next(self.starts(), None)
         if first is None:
             raise InputError(
-                f"{self.root}: no pre-trained model; expected zeroshot.pt or TaskVal/{{,linear_}}zeroshot.pt"
+                f"{self.root}: no pre-trained model; expected zeroshot.pt or TaskVal/{{,nonlinear_,linear_}}zeroshot.pt"
             )
         model, initial = self.read(first)
         start = initial or model
@@ -101,10 +105,12 @@ class Converter:
             f"{c[HEADS]} attention heads ({start.told[HEADS]}); ‖θ0‖ = {start.norm():.4g}"
         )
         for source in self.tasks:
-            for regime, prefix in (("standard", ""), ("linear", "linear_")):
-                tuned_path = source.folder / f"{prefix}finetuned.pt"
-                if not tuned_path.exists():
+            for regime, prefixes in PREFIXES.items():
+                there = [prefix for prefix in prefixes if (source.folder / f"{prefix}finetuned.pt").exists()]
+                if not there:
                     continue
+                (prefix,) = there
+                tuned_path = source.folder / f"{prefix}finetuned.pt"
                 own = source.folder / f"{prefix}zeroshot.pt"
                 if own.exists() and own != first:
                     own_model, own_initial = self.read(own)

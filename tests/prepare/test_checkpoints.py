@@ -161,6 +161,22 @@ def test_whole_modules_of_the_val_layout(tmp_path):
     assert config["num_attention_heads"] == HEADS and config["hidden_act"] == "quick_gelu"
 
 
+def test_modules_of_the_twenty_tasks_layout(tmp_path, capsys):
+    start, tuned, other = encoders(3)
+    for name, module in (("OxfordIIITPetVal", tuned), ("FER2013Val", other)):
+        (tmp_path / name).mkdir()
+        torch.save(start, tmp_path / name / "nonlinear_zeroshot.pt")
+        torch.save(module, tmp_path / name / "nonlinear_finetuned.pt")
+    assert convert(tmp_path, tmp_path / "run", "--trust-pickle") == 0
+    out = tmp_path / "run/checkpoints"
+    same(out / "pretrained", start)
+    same(out / "standard/oxfordiiitpet", tuned)
+    same(out / "standard/fer2013", other)
+    torch.save(other, tmp_path / "FER2013Val/finetuned.pt")
+    assert "one of them" in refused(tmp_path, tmp_path / "again", capsys, "--trust-pickle")
+    assert not (tmp_path / "again").exists()
+
+
 def test_state_dicts_of_the_root_layout(tmp_path):
     start, tuned = encoders(2, nn.GELU)
     (tmp_path / "DTD").mkdir()
