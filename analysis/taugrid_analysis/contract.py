@@ -86,6 +86,19 @@ _GRID = Group(
     least=2,
 )
 
+_NEGATED = Group(
+    _all(("task", "alpha"), "validation_target", "validation_control", "test_target", "test_control")
+    | _all(TASK, "chosen_alpha", "target", "control")
+    | ROWS
+    | {
+        "control_sample_index": Variable(("control_point",), needed=False),
+        "validation_control_sample_index": Variable(("validation_control_point",), needed=False),
+    },
+    axes={"alpha": ("alpha",)},
+    words={"control": "the control task's name"},
+    numbers={"control_threshold": "the share of θ0's control accuracy to keep"},
+)
+
 GROUPS: dict[str, Group] = {
     "single_task": Group(_SINGLE | _all((), "control_accuracy", "control_validation_accuracy", needed=False)),
     "multitask": Group(_SINGLE),
@@ -191,6 +204,21 @@ GROUPS: dict[str, Group] = {
         axes={"alpha": ("alpha",), "clusters": ("clusters",)},
         words={"merge_in": "how a cluster's vectors became one", "merge_out": "how the bases became one"},
     ),
+    "basis_negation": Group(
+        dict(_NEGATED.variables) | _all(TASK, "labels", "nearest", "nearest_cosine"),
+        axes=_NEGATED.axes,
+        words={**_NEGATED.words, "merge_in": "how a cluster's vectors became one"},
+        numbers=_NEGATED.numbers,
+    ),
+    "basis_transfer": Group(
+        {"labels": Variable(("task", "other")), "cosine": Variable(("task", "basis"))}
+        | _all(("task", "basis", "alpha"), "validation_accuracy", "test_accuracy")
+        | _all(TASK, "nearest", "found", "chosen_alpha", "accuracy", "others", "one_shot", "pretrained")
+        | ROWS,
+        axes={"alpha": ("alpha",)},
+        words={"merge_in": "how a cluster's vectors became one"},
+        numbers={"threshold": "the cosine from which on a basis is found"},
+    ),
     "pair_addition": Group(
         _all(("pair", "alpha", "side"), "validation_accuracy", "test_accuracy")
         | _all(
@@ -201,17 +229,7 @@ GROUPS: dict[str, Group] = {
         axes={"alpha": ("alpha",)},
     ),
     "negation": Group(
-        _all(("task", "alpha"), "validation_target", "validation_control", "test_target", "test_control")
-        | _all(TASK, "chosen_alpha", "target", "control")
-        | _CHOICE
-        | ROWS
-        | {
-            "control_sample_index": Variable(("control_point",), needed=False),
-            "validation_control_sample_index": Variable(("validation_control_point",), needed=False),
-        },
-        axes={"alpha": ("alpha",)},
-        words={"control": "the control task's name"},
-        numbers={"control_threshold": "the share of θ0's control accuracy to keep"},
+        dict(_NEGATED.variables) | _CHOICE, _NEGATED.axes, words=_NEGATED.words, numbers=_NEGATED.numbers
     ),
     "continuation": Group(
         {

@@ -87,13 +87,15 @@ class Forgetting:
     kept: int  # tasks
 
 
-def forgetting(results: Results, regime: str, wide: bool = False) -> Forgetting | None:
-    """At the α that validation chose for each task in [0,1], or in [0,3]."""
-    data = results.data("negation", regime)
+def forgetting(
+    results: Results, regime: str, wide: bool = False, group: str = "negation"
+) -> Forgetting | None:
+    """At the α that validation chose for each task in [0,1], or in [0,3]; `group`: of τ or of bases."""
+    data = results.data(group, regime)
     prefix = "wide_" if wide else ""
     if data is None or f"{prefix}chosen_alpha" not in data:
         return None
-    return _negated(results, regime, data[f"{prefix}chosen_alpha"].to_numpy())
+    return _negated(results, regime, data[f"{prefix}chosen_alpha"].to_numpy(), group)
 
 
 def one_shot_forgetting(results: Results, regime: str) -> Forgetting | None:
@@ -127,10 +129,10 @@ def _control_rows(results: Results) -> list[Array]:
     ]
 
 
-def _negated(results: Results, regime: str, alpha: Array) -> Forgetting:
+def _negated(results: Results, regime: str, alpha: Array, group: str = "negation") -> Forgetting:
     """θ0 − α τ with an α for each task; NaN leaves a task out. All tasks share the control's points."""
-    target = accuracies.accuracies(results, "negation", regime, "test_target")
-    control = accuracies.accuracies(results, "negation", regime, "test_control")
+    target = accuracies.accuracies(results, group, regime, "test_target")
+    control = accuracies.accuracies(results, group, regime, "test_control")
     assert target is not None and control is not None
     places = [place_of(target.value["alpha"].to_numpy(), float(one)) for one in alpha]
     shown = [(task, place) for task, place in enumerate(places) if place is not None]

@@ -22,16 +22,11 @@
 #include "kernels/spectral/clustering.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
-#include "suite/merging/method.hpp"
+#include "suite/experiments/support/task_bases.hpp"
 #include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
 namespace {
-
-struct Merge {
-  std::string name;
-  std::unique_ptr<const merging::Method> method;
-};
 
 class Bases final : public Experiment {
  public:
@@ -39,7 +34,7 @@ class Bases final : public Experiment {
     std::vector<int> clusters;
     std::int64_t random;
     std::vector<double> alpha;
-    Merge in, out;
+    BasisMerge in, out;
   };
   Bases(const Study& study, Settings settings) : Experiment(study), settings_(std::move(settings)) {}
 
@@ -130,16 +125,12 @@ class Bases final : public Experiment {
   }
 
   store::TensorFile partition(const std::string& name, schedule::UnitContext& context) const {
-    const auto gram = study_.vectors.gram(context.group, name, study_.tasks.all()).cpu();
-    const auto norm = gram.diagonal().sqrt();
-    // A vector that is zero resembles none.
-    const auto cosine = (gram / norm.outer(norm)).nan_to_num(0);
-    const auto seed = study::seed_for(study_.settings.seed, "bases");
+    const auto cosine = cosines_of(study_.vectors.gram(context.group, name, study_.tasks.all()).cpu());
     const auto found = spectral::laplacian_eigenvalues(cosine);
     auto labels = at::full({k(), partitions(), cosine.size(0)}, -1, at::kLong);
     for (std::int64_t row = 0; row < k(); ++row) {
       const auto clusters = settings_.clusters[static_cast<std::size_t>(row)];
-      const auto chosen = at::tensor(spectral::spectral_partition(cosine, clusters, seed), at::kLong);
+      const auto chosen = at::tensor(spectral_labels(study_, cosine, clusters), at::kLong);
       labels[row][0].copy_(chosen);
       if (!has_others(row)) continue;
       auto generator = at::make_generator<at::CPUGeneratorImpl>(
@@ -163,20 +154,15 @@ class Bases final : public Experiment {
   /// τ of the partition's bases.
   at::Tensor direction(const std::string& name, const at::Tensor& labels,
                        const schedule::UnitContext& context) const {
-    const auto merged = [&](const Merge& merge, const merging::TaskVectors& vectors) {
-      return merging::merged_vector(*merge.method, vectors, [&](double) { context.stop_if_requested(); }).tau;
-    };
-    std::vector<at::Tensor> bases;
-    for (std::int64_t c = 0; c <= labels.max().item<std::int64_t>(); ++c) {
-      std::vector<std::size_t> members;
-      for (const auto t : study_.tasks.all())
-        if (labels[static_cast<std::int64_t>(t)].item<std::int64_t>() == c) members.push_back(t);
-      bases.push_back(members.size() == 1
-                          ? study_.vectors.vector(name, members.front()).cpu()
-                          : merged(settings_.in, merging::StudyVectors(study_, name, members)));
-    }
-    const merging::StudyVectors all(study_, name, study_.tasks.all());  // for the tensors' names and shapes
-    return merged(settings_.out, merging::HeldVectors(all.tensors(), bases, study_.model.theta0().cpu()));
+    const auto* values = labels.const_data_ptr<std::int64_t>();
+    const auto all = study_.tasks.all();
+    const auto stop = [&] { context.stop_if_requested(); };
+    const auto bases = bases_of(study_, name, all, {values, values + labels.numel()}, settings_.in, stop);
+    const merging::StudyVectors vectors(study_, name, all);  // for the tensors' names and shapes
+    return merging::merged_vector(*settings_.out.method,
+                                  merging::HeldVectors(vectors.tensors(), bases, study_.model.theta0().cpu()),
+                                  [&](double) { stop(); })
+        .tau;
   }
 
   store::TensorFile compute(const std::string& name, std::int64_t row, std::int64_t p,
@@ -220,18 +206,6 @@ class Bases final : public Experiment {
   Settings settings_;
 };
 
-Merge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
-                 const std::string& fallback) {
-  auto section = config.section("bases." + name, meaning);
-  std::vector<std::string> methods;
-  for (const auto& each : merging::names())
-    if (each != "slerp") methods.push_back(each);  // it takes two
-  auto method =
-      section.word("method", "The method, of which the section has the parameters", fallback, methods);
-  auto made = merging::make(method, section);
-  return {std::move(method), std::move(made)};
-}
-
 std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& study) {
   auto section = config.optional_section(
       "bases", "Task vector bases: vectors clustered by their cosines, merged in each cluster, then all");
@@ -250,10 +224,8 @@ std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& stud
       "alpha",
       {"Coefficients α of θ0 + ατ; the best on validation is chosen", {.fallback = "0.25, 0.5, … 3"}}, usual,
       coefficients);
-  auto in = read_merge(config, "merge_in", "How a cluster's vectors become one", "linear");
-  auto out = read_merge(config, "merge_out", "How the bases become one", "task_arithmetic");
-  return std::make_unique<Bases>(
-      study, Bases::Settings{std::move(clusters), random, std::move(alpha), std::move(in), std::move(out)});
+  return std::make_unique<Bases>(study, Bases::Settings{std::move(clusters), random, std::move(alpha),
+                                                        read_merge_in(config), read_merge_out(config)});
 }
 
 }  // namespace

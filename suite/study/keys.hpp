@@ -50,6 +50,14 @@ inline Text partitions(const Text& regime) { return of("partitions", regime); }
 inline Text bases(const Text& regime, std::size_t k, std::size_t p) {
   return of("bases", regime, std::to_string(k) + "-" + std::to_string(p));
 }
+/// The bases by one partition, and what they do for a task: subtracted, and of other tasks' vectors, added.
+inline Text basis_vectors(const Text& regime) { return of("basis_vectors", regime); }
+inline Text basis_negation(const Text& regime, const Text& task) {
+  return of("basis_negation", regime, task);
+}
+inline Text basis_transfer(const Text& regime, const Text& task) {
+  return of("basis_transfer", regime, task);
+}
 inline Text cost(const Text& regime) { return of("cost", regime); }
 
 }  // namespace taugrid::study::key

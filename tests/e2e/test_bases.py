@@ -20,6 +20,7 @@ from world import EXPERIMENT, REGIMES, TASKS, T, World
 
 ALPHA = [0.5, 1.0, 2.0]
 RANDOM = 4
+CONTROL = 'control = "plaids"\ncontrol_points = 28\n'
 TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
 [bases]
 random = {RANDOM}
@@ -27,7 +28,14 @@ alpha = {ALPHA}
 [bases.merge_in]
 method = "ties"
 density = 0.4
+[bases.negation]
+alpha = {(NEGATED := [0.0, 0.5, 1.5])}
+control_threshold = 0.8
+[bases.held_out]
+alpha = {(ADDED := [0.0, 0.5, 1.0])}
+threshold = 0.05
 """
+TEXT = TEXT.replace("[data]\n", "[data]\n" + CONTROL)
 
 
 @pytest.fixture(scope="module")
@@ -79,36 +87,98 @@ def test_partitions(again: Oracle, regime: str) -> None:
     assert (labels[1, :, 0] == 0).all()  # numbered as they come
 
 
+def bases_of(tau: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+    clusters = [tau[labels == c] for c in range(labels.max() + 1)]
+    return [c[0] if len(c) == 1 else methods.ties(c, np.ones(len(c)), 0.4) for c in clusters]
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+def accuracy(
+    again: Oracle, regime: str, tau: np.ndarray, alpha: float, t: int, rows: str, split: str
+) -> tuple[float, int]:
+    parts = torch.tensor(tau).split([v.numel() for v in again.theta0.values()])
+    step = {k: alpha * part.view_as(v) for (k, v), part in zip(again.theta0.items(), parts, strict=True)}
+    x, y = again.points(rows, t, split)
+    return float((again.logits(t, again.through(regime, step, x)).argmax(1) == y).double().mean()), len(y)
+
+
 @pytest.mark.parametrize("regime", REGIMES)
 def test_models_of_bases(again: Oracle, regime: str) -> None:
     group, own = again.results[f"bases/{regime}"], again.results[f"single_task/{regime}"]
     tau = torch.stack([flat(again.tau(regime, t)) for t in T]).numpy()
-    sizes = [v.numel() for v in again.theta0.values()]
     for row in range(3):
         for p in range(1 + RANDOM):
             labels = group["labels"][row, p]
             if labels[0] < 0:
                 assert np.isnan(group["normalized"][row, p]) and np.isnan(group["accuracy"][row, p]).all()
                 continue
-            clusters = [tau[labels == c] for c in range(labels.max() + 1)]
-            merged = sum(c[0] if len(c) == 1 else methods.ties(c, np.ones(len(c)), 0.4) for c in clusters)
-            step = {k: part.view_as(v) for (k, v), part in
-                    zip(again.theta0.items(), torch.tensor(merged).split(sizes), strict=True)}
+            merged = np.sum(bases_of(tau, labels), axis=0)
             for split, name in (("test", "sample_index"), ("validation", "validation_sample_index")):
                 for t in T:
-                    x, y = again.points(f"{group.name}/{name}", t, split)
                     alphas = ALPHA if split == "validation" else [group["coefficient"][row, p]]
                     for a, alpha in enumerate(alphas):
-                        output = again.through(regime, {k: alpha * v for k, v in step.items()}, x)
-                        right = float((again.logits(t, output).argmax(1) == y).double().mean())
+                        right, n = accuracy(again, regime, merged, alpha, t, f"{group.name}/{name}", split)
                         stored = (group["validation_accuracy"][row, p, a, t] if split == "validation"
                                   else group["accuracy"][row, p, t])
-                        assert stored == pytest.approx(right, abs=1.01 / len(y))
+                        assert stored == pytest.approx(right, abs=1.01 / n)
             shares = (group["validation_accuracy"][row, p] / own["validation_accuracy"][()]).mean(1)
             assert group["coefficient"][row, p] == ALPHA[int(np.argmax(shares))]
-            accuracy = group["accuracy"][row, p]
-            assert group["absolute"][row, p] == pytest.approx(accuracy.mean())
-            assert group["normalized"][row, p] == pytest.approx((accuracy / own["accuracy"][()]).mean())
+            test = group["accuracy"][row, p]
+            assert group["absolute"][row, p] == pytest.approx(test.mean())
+            assert group["normalized"][row, p] == pytest.approx((test / own["accuracy"][()]).mean())
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_negation_with_the_nearest_basis(again: Oracle, regime: str) -> None:
+    group = again.results[f"basis_negation/{regime}"]
+    tau = torch.stack([flat(again.tau(regime, t)) for t in T]).numpy()
+    labels = group["labels"][()]
+    assert labels.tolist() == again.results[f"bases/{regime}/labels"][1, 0].tolist() and group.attrs["clusters"] == 2
+    bases, control = bases_of(tau, labels), len(TASKS)
+    floor = 0.8 * again.results["single_task/pretrained/control_validation_accuracy"][()]
+    for t in T:
+        cosines = [cosine(tau[t], b) for b in bases]
+        nearest = int(np.argmax(cosines))
+        assert group["nearest"][t] == nearest
+        assert group["nearest_cosine"][t] == pytest.approx(cosines[nearest], abs=1e-5)
+        for split, prefix in (("test", ""), ("validation", "validation_")):
+            for a, alpha in enumerate(NEGATED):
+                for what, where, rows in (("target", t, ""), ("control", control, "control_")):
+                    index = f"{group.name}/{prefix}{rows}sample_index"
+                    right, n = accuracy(again, regime, bases[nearest], -alpha, where, index, split)
+                    assert group[f"{split}_{what}"][t, a] == pytest.approx(right, abs=1.01 / n)
+        kept = np.flatnonzero(group["validation_control"][t] >= floor)
+        best = kept[np.argmin(group["validation_target"][t][kept])]
+        assert group["chosen_alpha"][t] == NEGATED[best] and group["target"][t] == group["test_target"][t, best]
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_bases_for_a_task_that_is_held_out(again: Oracle, regime: str) -> None:
+    group = again.results[f"basis_transfer/{regime}"]
+    tau = torch.stack([flat(again.tau(regime, t)) for t in T]).numpy()
+    for t in T:
+        labels = group["labels"][t]
+        assert labels[t] == -1 and sorted(np.delete(labels, t)) == [0, 1]  # two tasks are two clusters
+        bases = bases_of(np.delete(tau, t, 0), np.delete(labels, t))
+        cosines = [cosine(tau[t], b) for b in bases]
+        np.testing.assert_allclose(group["cosine"][t], cosines, atol=1e-5)
+        nearest = int(np.argmax(cosines))
+        assert group["nearest"][t] == nearest and group["found"][t] == (cosines[nearest] >= 0.05)
+        for split, prefix in (("test", ""), ("validation", "validation_")):
+            for c, basis in enumerate(bases):
+                for a, alpha in enumerate(ADDED):
+                    index = f"{group.name}/{prefix}sample_index"
+                    right, n = accuracy(again, regime, basis, alpha, t, index, split)
+                    assert group[f"{split}_accuracy"][t, c, a] == pytest.approx(right, abs=1.01 / n)
+        best = group["validation_accuracy"][t].argmax(1)
+        assert group["chosen_alpha"][t] == ADDED[best[nearest]]
+        assert group["accuracy"][t] == group["test_accuracy"][t, nearest, best[nearest]]
+        assert group["others"][t] == group["test_accuracy"][t, 1 - nearest, best[1 - nearest]]
+        assert group["one_shot"][t] == group["test_accuracy"][t, nearest, 2]
+        assert group["pretrained"][t] == group["test_accuracy"][t, 0, 0]  # α = 0
 
 
 def test_all_alone_is_task_arithmetic(world: World, tmp_path: Path) -> None:
@@ -125,10 +195,16 @@ def test_all_alone_is_task_arithmetic(world: World, tmp_path: Path) -> None:
 
 
 def test_recompute_takes_bases_again(run: Path) -> None:
-    done = analysis_command.called("recompute", run, "--points", "80", "--only", "bases")
-    assert done.returncode == 0, done.stdout + done.stderr
-    for what in ("cosine", "eigenvalues", "coefficient", "accuracy", "validation_accuracy"):
-        assert f"\nbases: {what} " in done.stdout
+    told = {
+        "bases": ("cosine", "eigenvalues", "coefficient", "accuracy", "validation_accuracy"),
+        "basis_negation": ("nearest_cosine", "test_target", "test_control", "target"),
+        "basis_transfer": ("cosine", "validation_accuracy", "test_accuracy", "accuracy"),
+    }
+    for group, every in told.items():
+        done = analysis_command.called("recompute", run, "--points", "80", "--only", group)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for what in every:
+            assert f"\n{group}: {what} " in done.stdout
 
 
 def test_the_table(run: Path) -> None:
@@ -137,6 +213,10 @@ def test_the_table(run: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(" | ") >= 2 * 3 and f" of {RANDOM}" in done.stdout and "2 *" in done.stdout
     assert "merged by ties, bases by task_arithmetic" in " ".join(done.stdout.split())
+    for only, expected in (("basis_negation", "Negation by bases"), ("basis_transfer", "Held-out tasks")):
+        done = analysis_command.called("tables", run, "--only", only)
+        assert done.returncode == 0 and expected in done.stdout, done.stdout + done.stderr
+        assert sum(line.split()[0] in REGIMES for line in done.stdout.splitlines() if line.split()) >= 2
 
 
 def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
@@ -162,6 +242,10 @@ def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
     ('bases.merge_in.method="slerp"', ["bases.merge_in.method", "slerp", "ties"]),
     ("bases.merge_out.density=0.5", ["bases.merge_out.density"]),
     ("bases.merge_in.density=0", ["bases.merge_in.density", "above 0"]),
+    ("bases.negation.clusters=4", ["bases.negation.clusters", "4", "3"]),
+    ("bases.held_out.clusters=3", ["bases.held_out.clusters", "3", "2"]),
+    ("bases.held_out.alpha=[0.5]", ["bases.held_out.alpha", "1"]),
+    ('data.control=""', ["bases.negation", "data.control"]),
 ])
 def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected: list[str]) -> None:
     done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)

@@ -101,11 +101,8 @@ def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Che
     @lru_cache(2)
     def direction(regime: str, row: int, p: int) -> Parameters:
         labels = oracle.results[f"{GROUP}/{regime}/labels"][row, p]
-        bases = []
-        for cluster in range(labels.max() + 1):
-            every = [oracle.tau(regime, int(t)) for t in np.flatnonzero(labels == cluster)]
-            bases.append(every[0] if len(every) == 1 else merged(inside["method"], inside, every))
-        return merged(outside["method"], outside, bases)
+        every = [basis_of(oracle, regime, inside, labels == cluster) for cluster in range(labels.max() + 1)]
+        return merged(outside["method"], outside, every)
 
     def accuracy(regime: str, row: int, p: int, alpha: float, t: int, split: str) -> tuple[float, int]:
         right = right_along(oracle, regime, direction(regime, row, p), alpha, t, GROUP, split)
@@ -129,3 +126,9 @@ def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Che
             if oracle.results[f"{GROUP}/{place[0]}/labels"][place[1], place[2], 0] >= 0
         ]
         yield Check(GROUP, name, every, measure, SLOW)
+
+
+def basis_of(oracle: Oracle, regime: str, inside: Settings, members: Array) -> Parameters:
+    """Of the tasks that are true in `members` [T]."""
+    every = [oracle.tau(regime, int(t)) for t in np.flatnonzero(members)]
+    return every[0] if len(every) == 1 else merged(inside["method"], inside, every)

@@ -30,6 +30,11 @@ Right = Callable[[Place], Array]  # which points the model at this place has rig
 SPLITS = {"test": "sample_index", "validation": "validation_sample_index"}
 
 
+def prefix_of(split: str) -> str:
+    """What names of this split's data sets begin with."""
+    return "" if split == "test" else f"{split}_"
+
+
 def checks(oracle: Oracle) -> Iterator[Check]:
     yield from _single(oracle)
     yield from _joint(oracle)
@@ -38,7 +43,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     yield from _negation(oracle)
 
 
-def accuracies(oracle: Oracle, group: str, variable: str, right: Right) -> Iterator[Check]:
+def accuracies(oracle: Oracle, group: str, variable: str, right: Right, most: int = 10**9) -> Iterator[Check]:
     """A variable of accuracies, and the bits beside it."""
     every = places(oracle, group, variable)
 
@@ -52,10 +57,10 @@ def accuracies(oracle: Oracle, group: str, variable: str, right: Right) -> Itera
         return share(0.0 if differing is None else differing, 0.0, len(found))
 
     if every:
-        yield Check(group, variable, every, measure)
+        yield Check(group, variable, every, measure, most)
     known = [place for place in every if f"correct/{group}/{place[0]}/{variable}" in oracle.results]
     if known:
-        yield Check("correct", f"{group}/{variable}", known, measure_bits)
+        yield Check("correct", f"{group}/{variable}", known, measure_bits, most)
 
 
 def chosen_row(validation: Array, own: Array) -> int:
@@ -210,8 +215,7 @@ def _negation(oracle: Oracle) -> Iterator[Check]:
         def found(place: Place) -> Array:
             regime, t, a = place
             alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
-            prefix = "" if split == "test" else "validation_"
-            index = f"{group}/{regime}/{prefix}{'control_' if on_control else ''}sample_index"
+            index = f"{group}/{regime}/{prefix_of(split)}{'control_' if on_control else ''}sample_index"
             where = control if on_control else t
             return oracle.outcome(regime, {t: -alpha}, where, index, split)[0].numpy()
 
@@ -221,21 +225,26 @@ def _negation(oracle: Oracle) -> Iterator[Check]:
         yield from accuracies(oracle, group, f"{split}_target", right(split, False))
         yield from accuracies(oracle, group, f"{split}_control", right(split, True))
 
-    def follows(name: str, wide: str) -> Callable[[Place], Reading]:
-        """What is stored at the chosen α is the test curve there."""
+    for wide in ("", "wide/"):
+        yield from at_chosen_alpha(oracle, group, "", wide)
 
+
+def at_chosen_alpha(oracle: Oracle, group: str, curves: str, chosen: str) -> Iterator[Check]:
+    """Target and control in the subgroup `chosen` are the test curves in `curves` at the α that it chose."""
+
+    def follows(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
             regime, t = place
             node = oracle.results[f"{group}/{regime}"]
-            alpha, value = node[f"{wide}chosen_alpha"][t], node[f"{wide}{name}"][t]
+            alpha, value = node[f"{chosen}chosen_alpha"][t], node[f"{chosen}{name}"][t]
             if np.isnan(alpha):
                 return exact(value, float("nan"))
-            return exact(value, node[f"test_{name}"][t, int(np.argmin(np.abs(node["alpha"][()] - alpha)))])
+            at = int(np.argmin(np.abs(node[f"{curves}alpha"][()] - alpha)))
+            return exact(value, node[f"{curves}test_{name}"][t, at])
 
         return measure
 
-    for wide in ("", "wide/"):
-        for name in ("target", "control"):
-            every = places(oracle, group, f"{wide}{name}")
-            if every:
-                yield Check(group, f"{wide}{name}", every, follows(name, wide))
+    for name in ("target", "control"):
+        every = places(oracle, group, f"{chosen}{name}")
+        if every:
+            yield Check(group, f"{chosen}{name}", every, follows(name))

@@ -11,7 +11,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.recompute import barrier, bases, checks, linearity, merging, mixtures, models, vectors
+from taugrid_analysis.recompute import (
+    barrier,
+    bases,
+    basis_edits,
+    checks,
+    linearity,
+    merging,
+    mixtures,
+    models,
+    vectors,
+)
 from taugrid_analysis.recompute.checks import Check, Place, Reading
 from taugrid_analysis.recompute.inputs import changes
 from taugrid_analysis.recompute.oracle import Oracle
@@ -31,7 +41,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     _unchanged(oracle)
     if oracle.inputs.note():
         print(oracle.inputs.note())
-    parts = [models, vectors, barrier, merging, bases]
+    parts = [models, vectors, barrier, merging, bases, basis_edits]
     if not oracle.of_texts:  # whose layers these look into
         parts += [linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]

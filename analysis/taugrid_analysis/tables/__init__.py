@@ -33,6 +33,8 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         penalty.penalty([run]),
         merging.merging(run),
         bases.bases(run),
+        bases.negation(run),
+        bases.transfer(run),
         edits.pair_addition(run),
         edits.multitask(run),
         negation.negation(run),

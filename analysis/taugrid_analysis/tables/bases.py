@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from taugrid_analysis import accuracies, outcomes, sampling
 from taugrid_analysis.records import Array
 from taugrid_analysis.run import Run
-from taugrid_analysis.text_table import Column, Table
+from taugrid_analysis.tables.cells import SAMPLE
+from taugrid_analysis.text_table import Column, Measured, Table
 
 
 def bases(run: Run) -> Table:
@@ -74,3 +76,104 @@ def _control(random: Array) -> tuple[float | None, float | None, float | None]:
         return None, None, None
     deviation = float(random.std(ddof=1)) if len(random) > 1 else None
     return float(random.mean()), deviation, float(random.max())
+
+
+def negation(run: Run) -> Table:
+    """θ0 − αB with the basis nearest to a task, beside θ0 − ατ where that was measured (paper 2, table 6)."""
+    results = run.results
+    table = Table(
+        "basis_negation",
+        f"Negation by bases: θ0 − α B for each of {len(results.tasks)} tasks, test accuracy, mean over tasks",
+        [
+            Column("regime"),
+            Column("vectors kept"),
+            Column("mean alpha"),
+            Column("target", 1, percent=True),
+            Column("control", 1, percent=True),
+            Column("control kept"),
+        ],
+    )
+    floor = set()
+    for regime in results.names("basis_negation"):
+        data = results.data("basis_negation", regime)
+        assert data is not None
+        floor.add(float(data.attrs["control_threshold"]))
+        of_bases = outcomes.forgetting(results, regime, group="basis_negation")
+        vectors = [(f"{int(data['labels'].max()) + 1}", of_bases)]
+        if (of_tasks := outcomes.forgetting(results, regime, wide=True)) is not None:
+            vectors.append((f"{len(results.tasks)}, τ itself", of_tasks))
+        for kept, found in vectors:
+            assert found is not None
+            table.rows.append(
+                [
+                    regime,
+                    kept,
+                    found.alpha,
+                    found.target,
+                    found.control,
+                    f"{found.kept} of {len(results.tasks)}",
+                ]
+            )
+    if table.rows:
+        table.notes += [
+            "Each task's basis is the one with the largest cosine. α: least target accuracy on validation"
+            f" with at least {100 * max(floor):g} % of θ0's control accuracy.",
+            SAMPLE,
+        ]
+    return table
+
+
+def transfer(run: Run) -> Table:
+    """Each task with the nearest basis of the others' vectors (paper 2, table 7)."""
+    results = run.results
+    table = Table(
+        "basis_transfer",
+        "Held-out tasks: θ0 + α B, B of the other tasks' vectors, test accuracy",
+        [
+            Column("regime"),
+            Column("held out"),
+            Column("nearest basis"),
+            Column("cosine", 2),
+            Column("found"),
+            Column("θ0", 1, percent=True),
+            Column("α = 1", 1, percent=True),
+            Column("alpha"),
+            Column("tuned", 1, percent=True),
+            Column("other bases", 1, percent=True),
+        ],
+    )
+    threshold = set()
+    for regime in results.names("basis_transfer"):
+        data = results.data("basis_transfer", regime)
+        every = accuracies.accuracies(results, "basis_transfer", regime, "test_accuracy")
+        assert data is not None and every is not None
+        threshold.add(float(data.attrs["threshold"]))
+        for t, task in enumerate(results.tasks):
+            labels, nearest = data["labels"].to_numpy()[t], int(data["nearest"][t])
+            points = int(every.points[t, nearest, 0])
+            table.rows.append(
+                [
+                    regime,
+                    task,
+                    " ".join(name for name, c in zip(results.tasks, labels, strict=True) if c == nearest),
+                    float(data["cosine"][t, nearest]),
+                    "yes" if int(data["found"][t]) else "no",
+                    *(_share(float(data[name][t]), points) for name in ("pretrained", "one_shot")),
+                    float(data["chosen_alpha"][t]),
+                    *(_share(float(data[name][t]), points) for name in ("accuracy", "others")),
+                ]
+            )
+        means = (float(data[name].mean()) for name in ("pretrained", "one_shot", "accuracy", "others"))
+        start, one, tuned, others = means
+        table.rows.append([regime, "mean", "", None, "", start, one, None, tuned, others])
+    if table.rows:
+        table.notes += [
+            f"found: a cosine of {max(threshold):g} or more. α by validation points of the held-out task."
+            " other bases: their mean, each at its own α, which is what any other basis does.",
+            SAMPLE,
+        ]
+    return table
+
+
+def _share(value: float, points: int) -> Measured:
+    return Measured(value, float(sampling.binomial(value, points)))

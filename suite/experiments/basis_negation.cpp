@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Negation by bases (paper 2, section 5; table 6): k vectors are kept instead of T, and θ0 − αB makes the
+// model forget task t, B being the basis whose cosine with τt is the largest. α as for task negation: of
+// those that keep 95 % of θ0's accuracy on the control on validation points, the one with the least on the
+// task.
+//
+// /basis_negation/R/labels, nearest int64 [T]: the spectral partition into `clusters` (attribute) and each
+// task's basis; nearest_cosine [T]; alpha [A], validation_target, validation_control, test_target,
+// test_control [T,A]; chosen_alpha, target, control [T]; /correct/… [T,A,⌈N/8⌉] beside the curves
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "kernels/spectral/clustering.hpp"
+#include "suite/experiments/support/target_and_control.hpp"
+#include "suite/experiments/support/task_bases.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+std::string basis_name(std::int64_t c) { return "basis_" + std::to_string(c); }
+
+class BasisNegation final : public Experiment {
+ public:
+  BasisNegation(const Study& study, BasisMerge in, std::int64_t clusters, std::vector<double> alpha,
+                double threshold)
+      : Experiment(study),
+        in_(std::move(in)),
+        clusters_(clusters),
+        alpha_(std::move(alpha)),
+        threshold_(threshold) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const auto a = static_cast<std::int64_t>(alpha_.size()),
+               tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto length = study_.model.layout().size(), most = clusters_ > 0 ? clusters_ : tasks;
+    const auto all = study_.tasks.all();
+    for (const auto& name : study_.settings.vector_regimes) {
+      auto made = Tally(study_).visit(name, all).vectors(name, all).stores(most * length, 4);
+      made.stores(3 * tasks).publishes(3 * tasks).holds(4.0 * static_cast<double>(most * length));
+      auto needs = study_.vectors.needs(name, all);
+      needs.push_back(key::partitions(name));
+      units.push_back(unit(
+          key::basis_vectors(name), made, needs,
+          [this, name, &folder](schedule::UnitContext& context) { return bases(name, folder, context); }));
+      for (const auto t : all) {
+        auto tally = target_and_control_tally(study_, a).reads(4.0 * static_cast<double>(length));
+        for (const auto split : {Split::validation, Split::test})
+          for (const auto b : {t, study_.tasks.control()})
+            tally.edited_sum(name, b, split, study_.points(b), a);
+        auto of_task = EditedOutputs::sum_needs(study_, name, all, t);
+        for (auto& each : EditedOutputs::sum_needs(study_, name, all, study_.tasks.control()))
+          if (std::find(of_task.begin(), of_task.end(), each) == of_task.end())
+            of_task.push_back(std::move(each));
+        of_task.push_back(key::basis_vectors(name));
+        units.push_back(unit(key::basis_negation(name, study_.tasks.name(t)), tally, of_task,
+                             [this, name, t, &folder](schedule::UnitContext& context) {
+                               return curves(name, t, folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto group = "/basis_negation/" + name;
+      put_target_and_control(out, done, study_, group, "alpha_basis_negation_" + name, alpha_, {{"", alpha_}},
+                             threshold_,
+                             [&](const std::string& task) { return key::basis_negation(name, task); });
+      const auto made = key::basis_vectors(name);
+      const auto labels = done.folder.read_tensor(made, "labels");
+      for (const auto* what : {"labels", "nearest", "nearest_cosine"})
+        out.put(group + "/" + what, done.folder.read_tensor(made, what), {"task"}, "1");
+      out.attribute(group, "clusters", labels.max().item<std::int64_t>() + 1);
+      out.attribute(group, "merge_in", in_.name);
+    }
+  }
+
+ private:
+  /// The bases, [P] each, and which of them each task resembles most.
+  store::TensorFile bases(const std::string& name, const schedule::RunFolder& folder,
+                          const schedule::UnitContext& context) const {
+    const auto partition = folder.read_unit(key::partitions(name)).tensors;
+    const auto k = clusters_ > 0 ? clusters_ : partition.at("chosen_clusters").item<std::int64_t>();
+    const auto labels = spectral_labels(study_, partition.at("cosine"), k);
+    const auto all = study_.tasks.all();
+    const auto found = bases_of(study_, name, all, labels, in_, [&] { context.stop_if_requested(); });
+    store::TensorFile file;
+    for (std::size_t c = 0; c < found.size(); ++c)
+      file.tensors[basis_name(static_cast<std::int64_t>(c))] = found[c];
+    std::vector<at::Tensor> cosines;
+    for (const auto t : all) cosines.push_back(cosines_with(study_.vectors.vector(name, t).cpu(), found));
+    const auto [cosine, nearest] = at::stack(cosines).max(1);
+    file.tensors["labels"] = at::tensor(labels, at::kLong);
+    file.tensors["nearest"] = nearest;
+    file.tensors["nearest_cosine"] = cosine;
+    return file;
+  }
+
+  store::TensorFile curves(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                           schedule::UnitContext& context) const {
+    const auto made = key::basis_vectors(name);
+    const auto labels = folder.read_tensor(made, "labels");
+    const auto nearest =
+        folder.read_tensor(made, "nearest")[static_cast<std::int64_t>(t)].item<std::int64_t>();
+    const auto basis = folder.read_tensor(made, basis_name(nearest)).to(study_.device);
+    std::vector<std::size_t> members;
+    for (const auto i : study_.tasks.all())
+      if (labels[static_cast<std::int64_t>(i)].item<std::int64_t>() == nearest) members.push_back(i);
+    std::vector<double> minus;
+    for (const double alpha : alpha_) minus.push_back(-alpha);
+    const EditedOutputs model(study_, folder, name, context.group);
+    return target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
+      return model.along(
+          basis, [&](double x) { return study_.edits.along(name, members, basis, x); }, minus, b, split,
+          study_.points(b), done);
+    });
+  }
+
+  BasisMerge in_;
+  std::int64_t clusters_;  // 0: as the largest gap says
+  std::vector<double> alpha_;
+  double threshold_;
+};
+
+std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "bases.negation",
+      "Subtracts the basis nearest to a task: accuracy of θ0 − αB on the task and on the control");
+  if (!section) return nullptr;
+  require_vectors(study, "bases.negation");
+  require_control(study, "bases.negation");
+  const auto clusters = section->integer(
+      "clusters",
+      {"Number of bases; 0: as many as the largest gap says", {.values = "an integer from 0 to T"}}, 0,
+      {0, std::max(1.0, static_cast<double>(study.tasks.size()))});
+  std::vector<double> usual;
+  for (int k = 0; k <= 30; ++k) usual.push_back(0.1 * k);
+  auto alpha = section->alpha_grid("alpha", {"Coefficients α of θ0 − αB", {.fallback = "0, 0.1, … 3"}}, usual,
+                                   {0, 1e3});
+  const auto threshold = control_threshold(*section);
+  return std::make_unique<BasisNegation>(study, read_merge_in(config), clusters, std::move(alpha), threshold);
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(basis_negation, 98, make_basis_negation)

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/support/target_and_control.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "suite/error.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+std::string curve_of(Split split, bool target) {
+  return std::string(study::split_name(split)) + (target ? "_target" : "_control");
+}
+
+bool same_alpha(double a, double b) { return std::abs(a - b) < 1e-9; }
+
+void put_chosen(store::ResultsWriter& out, const std::string& group,
+                const std::vector<store::TensorFile>& files, const std::vector<double>& alpha,
+                const std::vector<double>& range, double floor) {
+  const auto tasks = static_cast<std::int64_t>(files.size());
+  auto chosen = at::full({tasks}, std::nan(""), at::kDouble), target = chosen.clone(),
+       control = chosen.clone();
+  for (std::int64_t t = 0; t < tasks; ++t) {
+    const auto& curves = files[static_cast<std::size_t>(t)].tensors;
+    double least = 2;
+    for (std::int64_t k = 0; k < static_cast<std::int64_t>(alpha.size()); ++k) {
+      const double a = alpha[static_cast<std::size_t>(k)];
+      if (std::none_of(range.begin(), range.end(), [a](double b) { return same_alpha(a, b); })) continue;
+      const double kept = curves.at("validation_control")[k].item<double>();
+      const double left = curves.at("validation_target")[k].item<double>();
+      if (kept < floor || left >= least) continue;
+      least = left;
+      chosen[t] = a;
+      target[t] = curves.at("test_target")[k];
+      control[t] = curves.at("test_control")[k];
+    }
+  }
+  out.put(group + "/chosen_alpha", chosen, {"task"}, "1");
+  out.put(group + "/target", target, {"task"}, "1");
+  out.put(group + "/control", control, {"task"}, "1");
+}
+
+}  // namespace
+
+Tally target_and_control_tally(const Study& study, std::int64_t a) {
+  const auto points = study.settings.evaluation_points, control = study.settings.control_points;
+  const auto bytes = 2 * a * (study::bytes_of_bits(points) + study::bytes_of_bits(control));
+  auto tally = Tally(study).stores(4 * a).publishes(4 * a + 6 + 2 * points);
+  return tally.stores(bytes, 1).publishes(bytes, 1);
+}
+
+store::TensorFile target_and_control(
+    const Study& study, schedule::UnitContext& context, std::size_t t,
+    const std::function<study::Outcome(std::size_t, Split, const std::function<void(double)>&)>& of) {
+  store::TensorFile file;
+  int part = 0;
+  for (const auto split : {Split::validation, Split::test}) {
+    for (const bool target : {true, false}) {
+      const auto curve = curve_of(split, target);
+      const auto found = of(target ? t : study.tasks.control(), split, [&](double share) {
+        context.stop_if_requested();
+        context.progress((share + part) / 4, curve);
+      });
+      file.tensors[curve] = found.accuracy;
+      file.tensors[curve + "_correct"] = found.correct;
+      ++part;
+    }
+  }
+  return file;
+}
+
+void put_target_and_control(store::ResultsWriter& out, const Finished& done, const Study& study,
+                            const std::string& group, const std::string& scale,
+                            const std::vector<double>& alpha, const std::vector<ControlledRange>& ranges,
+                            double threshold, const std::function<std::string(const std::string&)>& key) {
+  const auto points = study.settings.evaluation_points, control_points = study.settings.control_points;
+  const auto axis = group + "/alpha";
+  out.scale(axis, at::tensor(alpha, at::kDouble), scale, "1");
+  std::vector<store::TensorFile> files;
+  for (const auto t : study.tasks.all())
+    files.push_back(done.folder.read_unit(done.world, key(study.tasks.name(t))));
+  for (const auto split : {Split::validation, Split::test}) {
+    for (const bool target : {true, false}) {
+      const auto curve = curve_of(split, target), path = group + "/" + curve;
+      std::vector<at::Tensor> rows, correct;
+      for (const auto& file : files) {
+        rows.push_back(file.tensors.at(curve));
+        correct.push_back(file.tensors.at(curve + "_correct"));
+      }
+      out.put(path, at::stack(rows), {"task", axis}, "1");
+      out.put("/correct" + path, at::stack(correct), {"task", axis, bits});
+      put_points(out, path,
+                 target ? sample_sizes(study, split, points).unsqueeze(1)
+                        : at::tensor(study.tasks.sample_size(study.tasks.control(), split, control_points),
+                                     at::kLong));
+    }
+  }
+  const auto start = done.folder.read_unit(done.world, control_at_start(study));
+  const double floor = threshold * start.tensors.at("validation_accuracy").item<double>();
+  for (const auto& range : ranges)
+    put_chosen(out, range.subgroup.empty() ? group : group + "/" + range.subgroup, files, alpha, range.alpha,
+               floor);
+  out.attribute(group, "control", study.settings.control);
+  out.attribute(group, "control_threshold", threshold);
+  for (const auto split : {Split::test, Split::validation}) {
+    const auto prefix = prefix_of(split);
+    out.put(group + "/" + prefix + "sample_index", study.tasks.sample_index(split, points),
+            {"task", "evaluation_point"});
+    out.put(group + "/" + prefix + "control_sample_index",
+            study.tasks.sample_rows(study.tasks.control(), split, control_points),
+            {prefix + "control_point"});
+  }
+}
+
+std::string control_at_start(const Study& study) {
+  return key::single_task(study.model.name(), study.settings.control);
+}
+
+void require_control(const Study& study, const std::string& section) {
+  if (study.tasks.has_control()) return;
+  throw InputError("section [" + section +
+                   "] needs a control task: name one in data.control, not one of data.tasks");
+}
+
+double control_threshold(config::Section& section) {
+  return section.real("control_threshold", "Part of θ0's accuracy on the control that the chosen α must keep",
+                      0.95, {0, 1});
+}
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Accuracy of θ0 − αv on a task, the target, and on the control task, over a grid of α: a unit a task; and
+// the α that is taken (papers 1 and 3): of those whose validation accuracy on the control is at least a part
+// of θ0's, the one with the least on the target.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "suite/experiments/support/placement.hpp"
+#include "suite/experiments/support/tally.hpp"
+
+namespace taugrid::experiments {
+
+/// What of a unit's tally is the same for all directions v: its numbers and bits.
+Tally target_and_control_tally(const Study& study, std::int64_t a);
+
+/// Outcomes [A] of task t and of the control on both splits, as `of(b, split, done)` finds them on task b's
+/// points; done(share) is called on the way.
+store::TensorFile target_and_control(
+    const Study& study, schedule::UnitContext& context, std::size_t t,
+    const std::function<study::Outcome(std::size_t b, Split, const std::function<void(double)>&)>& of);
+
+/// The α of one choice, and the subgroup that it is written to; none: the group itself.
+struct ControlledRange {
+  std::string subgroup;
+  std::vector<double> alpha;
+};
+
+/// Writes GROUP/alpha [A], {validation,test}_{target,control} [T,A] with their bits in /correct/GROUP and the
+/// samples' rows; of each range chosen_alpha, target, control [T], ties to the smaller α, NaN where no α
+/// keeps the control; and what was kept as attributes. `key(task)` is a target_and_control() unit, `scale`
+/// names the axis. Collective.
+void put_target_and_control(store::ResultsWriter& out, const Finished& done, const Study& study,
+                            const std::string& group, const std::string& scale,
+                            const std::vector<double>& alpha, const std::vector<ControlledRange>& ranges,
+                            double threshold, const std::function<std::string(const std::string&)>& key);
+
+/// The key of θ0's accuracy on the control, which the choice needs.
+std::string control_at_start(const Study& study);
+
+/// Throws InputError where the run has no control task.
+void require_control(const Study& study, const std::string& section);
+
+/// Reads `control_threshold`.
+double control_threshold(config::Section& section);
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Task vector bases (paper 2, algorithm 1): tasks are clustered by |cos| of their vectors, and each cluster's
+// vectors become one basis.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "suite/config/config.hpp"
+#include "suite/merging/method.hpp"
+#include "suite/study/study.hpp"
+
+namespace taugrid::experiments {
+
+/// How vectors become one.
+struct BasisMerge {
+  std::string name;
+  std::shared_ptr<const merging::Method> method;
+};
+
+/// Reads [bases.merge_in], how a cluster's vectors become a basis. Throws InputError.
+BasisMerge read_merge_in(config::Config& config);
+/// Reads [bases.merge_out], how the bases become one model.
+BasisMerge read_merge_out(config::Config& config);
+
+/// cos(τᵢ, τⱼ) [T,T], float64 on the host, of the Gram matrix of T vectors. A vector that is zero resembles
+/// none.
+at::Tensor cosines_of(const at::Tensor& gram);
+
+/// The spectral partition of T tasks into k clusters by their cosines [T,T]: a label a task.
+std::vector<std::int64_t> spectral_labels(const study::Study& study, const at::Tensor& cosine,
+                                          std::int64_t k);
+
+/// The bases of these tasks' clusters, [P] each, on the host, in the order of `labels` 0, 1, …; one label a
+/// task. A cluster of one is its vector. `stop()` is called on the way.
+std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
+                                 const std::vector<std::size_t>& tasks,
+                                 const std::vector<std::int64_t>& labels, const BasisMerge& merge,
+                                 const std::function<void()>& stop);
+
+/// cos(τ, B) for each basis: float64 [k]; 0 for a vector that is zero.
+at::Tensor cosines_with(const at::Tensor& tau, const std::vector<at::Tensor>& bases);
+
+}  // namespace taugrid::experiments
