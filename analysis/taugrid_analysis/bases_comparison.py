@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from taugrid_analysis import bases_findings, partitions, published
+from taugrid_analysis import bases_findings, outcomes, partitions, published
 from taugrid_analysis.papers import BASES
 from taugrid_analysis.partitions import FOUR, Partition
 from taugrid_analysis.published import PublishedTable, Row
@@ -136,6 +136,10 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
         return found
     if source.measure == "partitions":
         found.append(_said_of_partitions(run))
+    elif source.measure == "basis_negation":
+        found.append(
+            "Ours are means over the run's tasks, each with the basis nearest to it; its own control."
+        )
     elif not sheet.difference:
         found.append("Ours are of another model, or of one that the paper does not name: no difference.")
     return found
@@ -183,6 +187,20 @@ def _mixing(run: Run, row: Row, column: str) -> Measured | None:
     names = [task.lower() for task in run.results.tasks]
     value = partitions.measured(run.results, REGIME, "linear", "task_arithmetic").get(partitions.alone(names))
     return None if value is None else _percent(value)
+
+
+def _negated(run: Run, row: Row, column: str) -> Measured | None:
+    """T6: what a subtracted basis leaves, mean over the run's tasks; MSER is the basis of all of them."""
+    regime = "linear" if row.merge_in == "tangent" else REGIME
+    data = run.data("basis_negation", regime)
+    if data is None or {"tangent": "linear"}.get(row.merge_in, row.merge_in) != data.attrs["merge_in"]:
+        return None
+    partition, what = column.split()
+    if (partition == "MSER") != (int(data["labels"].max()) == 0):
+        return None
+    found = outcomes.forgetting(run.results, regime, group="basis_negation")
+    assert found is not None
+    return _percent(found.target if what == "target" else found.control)
 
 
 def _partition(run: Run, row: Row, column: str) -> Measured | None:
@@ -239,4 +257,5 @@ MEASURES: dict[str, Callable[[Run, Row, str], float | None]] = {
     "norms": _norm,
     "mixing": _mixing,
     "partitions": _partition,
+    "basis_negation": _negated,
 }

@@ -231,7 +231,7 @@ def test_what_is_said(default: Path) -> None:
 def test_the_last_line_names_what_nothing_measures(default: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tables", str(default), "--paper", "bases"]) == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
-    for place in ("T3", "T6", "T13", "T15", "figure 9"):
+    for place in ("T3", "T7", "T13", "T15", "figure 9"):
         assert place in last
     assert cli.main(["tables", str(default), "--paper", "bases", "--only", "table9"]) == 0
     out = capsys.readouterr().out

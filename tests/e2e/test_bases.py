@@ -230,6 +230,12 @@ def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
     for name, expected in (("MSER", absolute[0, 0]), ("MS-ER", absolute[1, 0]), ("M-S-E-R", absolute[2, 0])):
         assert float(lines[name][column]) == pytest.approx(100 * expected), name
     assert lines["MR-ES"][column] == "" and float(lines["mean, k = 2"][column]) > 0
+    done = analysis_command.called("tables", run, "--paper", "bases", "--only", "table6", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    lines = {row[0]: row for row in csv.reader(done.stdout.splitlines()) if row}
+    with h5py.File(run / "results.h5") as file:
+        left = file["basis_negation/standard/target"][()]
+    assert float(lines["TIES"][lines["method"].index("MS target, ours")]) == pytest.approx(100 * np.nanmean(left))
     done = analysis_command.called("figures", run, "--paper", "bases", "--out", tmp_path)
     drawn = {line.split(":")[0] for line in done.stdout.splitlines() if line.endswith(".png")}
     assert done.returncode == 0 and drawn == {"figure 7", "figure 8"}, done.stdout + done.stderr
