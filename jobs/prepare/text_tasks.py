@@ -28,6 +28,7 @@ TABLE = Path(__file__).parent / "text_tasks.toml"
 CODE = ("columnar.py", "pack_texts.py", "packed.py", "prompts.py", "splits.py", "text_model.py", "text_tasks.py")
 CODE += ("texts.py",)
 ENDINGS = (".parquet", *(suffix + packed for suffix in SUFFIXES for packed in ("", ".gz")))
+NO_LABEL = {"", "-1", "-"}  # as the hub's sources, and SNLI's own files, have it
 SPLITS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 
 
@@ -188,7 +189,7 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
     classes = task.matched(plain)
     known = {match for each in classes for match in each.matches}
     left_out = sum(label not in known for label in texts.labels)
-    if strange := sorted({label for label in texts.labels if label and label not in known}):
+    if strange := sorted(set(texts.labels) - known - NO_LABEL):
         expected = ", ".join(sorted(known))
         raise InputError(f"{place}: the label {shown(strange[0])} is none of {task.name}'s; expected {expected}")
     packed = pack(

@@ -174,38 +174,40 @@ def column_of(row: Mapping[str, Any], name: str) -> Any:
     return held
 
 
+OPTIONAL = (None, ABSENT)
+
+
+def text_in(row: Mapping[str, Any], name: str, where: str, empty: tuple[Any, ...] = ()) -> str:
+    """What a column holds, or "" for what `empty` names. Raises InputError where it is missing or without words."""
+    held = column_of(row, name)
+    if any(held is one for one in empty):
+        return ""
+    if held is ABSENT:
+        raise InputError(f'{where}: no column "{name}"; expected one of {shown(", ".join(row))}')
+    if held is not None and not isinstance(held, str | int):
+        raise InputError(f'{where}: column "{name}" holds {type(held).__name__}; expected text')
+    found = "" if held is None else str(held).strip()
+    if not found and not empty:
+        raise InputError(f'{where}: column "{name}" is empty; expected words')
+    return found
+
+
 def read_texts(path: Path, columns: Columns, splits: Mapping[str, int] = SPLIT_FILES) -> Texts:
     """`splits` as of parts_of(). Without a column of groups each text is its own. Raises InputError with file and
     line."""
     out, fixed = Texts(), []
     for split, part in parts_of(path, splits):
         for number, row in rows_of(part, columns.numbered):
-
-            def value(
-                name: str, optional: bool = False, row: Mapping[str, Any] = row, where: str = f"{part}:{number}"
-            ) -> str:
-                held = column_of(row, name)
-                if optional and (held is None or held is ABSENT):
-                    return ""
-                if held is ABSENT:
-                    raise InputError(f'{where}: no column "{name}"; expected one of {shown(", ".join(row))}')
-                if held is None:
-                    raise InputError(f'{where}: column "{name}" is empty; expected words')
-                if not isinstance(held, str | int):
-                    raise InputError(f'{where}: column "{name}" holds {type(held).__name__}; expected text')
-                found = str(held).strip()
-                if not found and not optional:
-                    raise InputError(f'{where}: column "{name}" is empty; expected words')
-                return found
-
+            where = f"{part}:{number}"
             if columns.parts:
-                parts = tuple(value(name, optional) for name, optional in columns.parts)
+                parts = tuple(text_in(row, name, where, OPTIONAL * optional) for name, optional in columns.parts)
                 first, second = parts[0], "\n".join(parts[1:]) if len(parts) > 1 else None
                 out.parts.append(parts)
             else:
-                first, second = value(columns.text), value(columns.second) if columns.second else None
-            key = f"group {value(columns.group)}" if columns.group else f"{first}\n{second}"
-            out.add(first, value(columns.label, columns.unlabelled), key, second)
+                first = text_in(row, columns.text, where)
+                second = text_in(row, columns.second, where) if columns.second else None
+            key = f"group {text_in(row, columns.group, where)}" if columns.group else f"{first}\n{second}"
+            out.add(first, text_in(row, columns.label, where, (None,) * columns.unlabelled), key, second)
             fixed.append(split)
     if not out.first:
         raise InputError(f"{path}: no texts; expected at least one a class")

@@ -41,7 +41,8 @@ PER_REGIME = {
     "addition/{}/sample_index": ((T, N), None), "addition/{}/validation_sample_index": ((T, N), None),
 }
 ONCE = {
-    "tasks/name": ((T,), None), "tasks/classes": ((T,), None), "pairs/tasks": ((P, 2), None),
+    "tasks/name": ((T,), None), "tasks/classes": ((T,), None), "tasks/space": ((T,), None),
+    "pairs/tasks": ((P, 2), None),
     "single_task/pretrained/accuracy": ((T,), "1"), "single_task/pretrained/loss": ((T,), "nat"),
     "disentanglement/standard/sample_index": ((T, 16), None), "disentanglement/linear/sample_index": ((T, 24), None),
     "ntk/pretrained/gram": ((T, 4, 6, T, 6), None), "ntk/pretrained/local_energy": ((T, T, 4, 12), "1"),

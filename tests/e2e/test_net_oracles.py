@@ -130,6 +130,9 @@ def test_accuracy_and_loss(oracle: NetOracle, regime: str) -> None:
 def test_tau_jp(oracle: NetOracle) -> None:
     """In the space that each task's readout says."""
     group = oracle.results["tau_jp/linear"]
+    spaces = ["logits" if kind == "words" else "encoder output" for kind in oracle.kinds]
+    assert [one.decode() for one in oracle.results["tasks/space"][()]] == spaces
+    assert group.attrs["space"] == (spaces[0] if len(set(spaces)) == 1 else "by task")
     for a in T:
         tuned = oracle.tuned("linear", a)
         tau = {name: tuned[name] - oracle.start[name] for name in oracle.trained}

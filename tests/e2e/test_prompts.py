@@ -171,8 +171,8 @@ def frozen(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def again(folder: Path, points: int = 25) -> None:
-    command = [sys.executable, "-m", "taugrid_analysis", "recompute", folder, "--points", str(points)]
+def again(folder: Path) -> None:
+    command = [sys.executable, "-m", "taugrid_analysis", "recompute", folder, "--points", "12"]
     found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
     assert "tasks: space is another than the readout's" in found.stdout

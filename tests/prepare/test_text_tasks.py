@@ -56,7 +56,13 @@ def write_tasks(folder: Path) -> None:
     (folder / "rte" / "test.jsonl").write_text('{"sentence1": "a", "sentence2": "b", "label": -1}\n')
     (folder / "snli.jsonl").write_text(
         "\n".join(
-            json.dumps({"premise": f"a {WORDS[i % 20]} {i}", "hypothesis": "it was", "label": i % 3 if i % 7 else None})
+            json.dumps(
+                {
+                    "premise": f"a {WORDS[i % 20]} {i}",
+                    "hypothesis": "it was",
+                    "label": i % 3 if i % 7 else (None, -1)[i % 2],
+                }
+            )
             for i in range(60)
         )
     )
@@ -119,6 +125,8 @@ def test_bad_calls_get_one_clear_line(
     (data / "cr" / "train.tsv").write_text("7\tgood\n")
     (data / "imdb").mkdir()
     (data / "imdb" / "train.jsonl").write_text('{"text": "a", "label": "pos"}\n')
+    (data / "qqp").mkdir()
+    (data / "qqp" / "train.jsonl").write_text('{"question1": "a", "question2": "the", "is_duplicate": 1}\n')
     cases = {
         "nothing": (call(tmp_path / "none", tmp_path / "out", "--model", str(masked)), "holds none of the 12 tasks"),
         "no such task": (
@@ -129,6 +137,10 @@ def test_bad_calls_get_one_clear_line(
         "a strange label": (
             call(data, tmp_path / "out", "--model", str(masked), "--only", "cr"),
             "cr: the label 7 is none of cr's; expected 0, 1, negative, positive",
+        ),
+        "another column": (
+            call(data, tmp_path / "out", "--model", str(masked), "--only", "qqp"),
+            'qqp/train.jsonl:1: no column "label"; expected one of question1, question2, is_duplicate',
         ),
         "no sentence": (
             call(data, tmp_path / "out", "--model", str(tiny_bert), "--only", "imdb"),

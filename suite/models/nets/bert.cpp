@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/nets.hpp"
