@@ -72,7 +72,8 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
             tau, where = basis(regime, int(node["nearest"][t])), len(oracle.tasks) if on_control else t
             rows = f"{prefix_of(split)}{'control_' if on_control else ''}sample_index"
             x, y = oracle.points(f"{node.name}/{rows}", where, split)
-            output = oracle.through(regime, {k: -float(node["alpha"][a]) * v for k, v in tau.items()}, x)
+            step = {k: -float(node["alpha"][a]) * v for k, v in tau.items()}
+            output = oracle.through(regime, step, x, where)
             return (oracle.logits(where, output).argmax(1) == y).numpy()
 
         return found
@@ -107,7 +108,7 @@ def _transfer(oracle: Oracle, inside: Settings) -> Iterator[Check]:
                 return exact(float(node["labels"][t].max() < c), 1.0)
             x, y = oracle.points(f"{node.name}/{prefix_of(split)}sample_index", t, split)
             step = {k: float(node["alpha"][a]) * v for k, v in basis(regime, t, c).items()}
-            right = oracle.logits(t, oracle.through(regime, step, x)).argmax(1) == y
+            right = oracle.logits(t, oracle.through(regime, step, x, t)).argmax(1) == y
             return share(value, float(right.double().mean()), len(right))
 
         return measure
