@@ -84,7 +84,7 @@ def test_θ0_has_bits_also_on_the_control(uneven: Path) -> None:
     for split, prefix in (("test", ""), ("validation", "validation_")):
         rows = [int(i) for i in oracle.results[f"negation/linear/{prefix}control_sample_index"]]
         x, y = oracle.sample(split, CONTROL, rows)
-        z = oracle.through("pretrained", oracle.step("pretrained", {}), x)
+        z = oracle.through("pretrained", oracle.step("pretrained", {}), x, CONTROL)
         right = (oracle.logits(CONTROL, z).argmax(1) == y).numpy()
         assert agree(oracle.results, f"single_task/pretrained/control_{prefix}accuracy", (), right) <= 1
 

@@ -61,11 +61,11 @@ def test_disentanglement_grid(oracle: Oracle, regime: str) -> None:
     for p, pair in enumerate(PAIRS):
         for side, t in enumerate(pair):
             x, _ = oracle.points(f"{group.name}/sample_index", t)
-            alone = {a: oracle.logits(t, oracle.through(regime, oracle.step(regime, {t: a}), x)).argmax(1)
+            alone = {a: oracle.logits(t, oracle.through(regime, oracle.step(regime, {t: a}), x, t)).argmax(1)
                      for a in alpha}
             for r, first in enumerate(alpha):
                 for c, second in enumerate(alpha):
-                    z = oracle.through(regime, oracle.step(regime, {pair[0]: first, pair[1]: second}), x)
+                    z = oracle.through(regime, oracle.step(regime, {pair[0]: first, pair[1]: second}), x, t)
                     other = oracle.logits(t, z).argmax(1) != alone[(first, second)[side]]
                     expected[p, side, r, c] = other.double().mean()
     points = group["sample_index"].shape[1]
@@ -124,7 +124,7 @@ def test_null_of_local_energy(oracle: Oracle) -> None:
         rows, further = group["sample_index"][t], group["null_sample_index"][t]
         assert len({*rows, *further.flatten()}) == n * (1 + len(further)) == n * 5
         points, others = (oracle.sample("train", t, [int(i) for i in each])[0] for each in (rows, further.flatten()))
-        logits = min(gram.shape[1], len(oracle.heads[t][0]))
+        logits = min(gram.shape[1], oracle.heads[t].classes)
         for c in range(logits):
             first, second = (torch.stack([oracle.gradient_of_logit(oracle.theta0, t, c, x[None]) for x in each])
                              for each in (points, others))
@@ -170,7 +170,7 @@ def test_tau_jp(oracle: Oracle) -> None:
     for a in T:
         for b in T:
             x, _ = oracle.points(f"{group.name}/sample_index", b)
-            product = oracle.tangent(oracle.tau("linear", a), x)[1]
+            product = oracle.tangent(oracle.tau("linear", a), x, b)[1]
             assert group["value"][a, b] == pytest.approx(float(product.square().sum(1).mean()), rel=1e-4)
 
 

@@ -84,12 +84,13 @@ def test_tau_jp_also_on_the_control(oracle: Oracle, regime: str) -> None:
         for b in T:
             for prefix, split in (("", "test"), ("validation_", "validation")):
                 x, _ = oracle.points(f"{group.name}/{prefix}sample_index", b, split)
-                product = oracle.tangent(oracle.tau(regime, a), x)[1]
+                product = oracle.tangent(oracle.tau(regime, a), x, b)[1]
                 expected = float(product.square().sum(1).mean())
                 assert group[f"{prefix}value"][a, b] == pytest.approx(expected, rel=1e-4)
         for prefix, split in (("", "test"), ("validation_", "validation")):
             rows = [int(i) for i in oracle.results[f"negation/linear/{prefix}control_sample_index"]]
-            product = oracle.tangent(oracle.tau(regime, a), oracle.sample(split, CONTROL, rows)[0])[1]
+            x, _ = oracle.sample(split, CONTROL, rows)
+            product = oracle.tangent(oracle.tau(regime, a), x, CONTROL)[1]
             assert group[f"{prefix}control"][a] == pytest.approx(float(product.square().sum(1).mean()), rel=1e-4)
     assert (group["validation_value"][()] != group["value"][()]).all()
 
@@ -121,8 +122,8 @@ def test_representation_level_error(oracle: Oracle, regime: str) -> None:
             x, _ = oracle.points(f"{group.name}/sample_index", t)
             for r, first in enumerate(alpha):
                 for c, second in enumerate(alpha):
-                    alone = oracle.through(regime, oracle.step(regime, {t: (first, second)[side]}), x)
-                    merged = oracle.through(regime, oracle.step(regime, {pair[0]: first, pair[1]: second}), x)
+                    alone = oracle.through(regime, oracle.step(regime, {t: (first, second)[side]}), x, t)
+                    merged = oracle.through(regime, oracle.step(regime, {pair[0]: first, pair[1]: second}), x, t)
                     ways = [(log_softmax(to, 1), log_softmax(of, 1)) for of, to in ((alone, merged), (merged, alone))]
                     both = [float(kl_div(*way, log_target=True, reduction="batchmean")) for way in ways]
                     for name, expected in (("error", both[0]), ("symmetric_error", (both[0] + both[1]) / 2)):
@@ -146,8 +147,8 @@ def test_xi_on_validation_points(world: World, tmp_path: Path) -> None:
         for p, pair in enumerate(PAIRS):
             for side, t in enumerate(pair):
                 x, _ = oracle.points(f"{group.name}/sample_index", t, "validation")
-                alone = oracle.through(regime, oracle.step(regime, {t: 1.0}), x)
-                merged = oracle.through(regime, oracle.step(regime, dict.fromkeys(pair, 1.0)), x)
+                alone = oracle.through(regime, oracle.step(regime, {t: 1.0}), x, t)
+                merged = oracle.through(regime, oracle.step(regime, dict.fromkeys(pair, 1.0)), x, t)
                 differs = oracle.logits(t, alone).argmax(1) != oracle.logits(t, merged).argmax(1)
                 ours = group["error_by_task"][p, side, 1, 1]
                 assert ours == pytest.approx(float(differs.double().mean()), abs=1.01 / len(x))
@@ -194,7 +195,7 @@ def test_negation(oracle: Oracle, regime: str) -> None:
         assert len(control) == {"test": 28, "validation": 20}[split]
         for t in T:
             x, y = oracle.sample(split, CONTROL, control)
-            outputs = [oracle.logits(CONTROL, oracle.through(regime, oracle.step(regime, {t: -a}), x))
+            outputs = [oracle.logits(CONTROL, oracle.through(regime, oracle.step(regime, {t: -a}), x, CONTROL))
                        for a in alpha]
             close(group[f"{split}_control"][t], [float((o.argmax(1) == y).double().mean()) for o in outputs], 20)
             rows = f"{group.name}/{prefix}sample_index"

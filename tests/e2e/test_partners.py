@@ -38,7 +38,7 @@ def test_the_penalty_is_on_the_partner_alone(experiment: Path, tmp_path: Path, f
     for t, other in enumerate(PARTNER):
         rows = draws.batches(SEED, f"penalty/{TASKS[t]}/{TASKS[other]}", ROWS["train"], POINTS)
         x, _ = oracle.sample("train", other, rows)
-        norms = oracle.tangent(oracle.tau("linear", t), x)[1].norm(dim=1)
+        norms = oracle.tangent(oracle.tau("linear", t), x, other)[1].norm(dim=1)
         expected = norms.mean() if form == "norm" else norms.square().mean()
         assert found[t, 0] == pytest.approx(WEIGHT * float(expected), rel=1e-4)
     trace = oracle.results["continuation/tau_jp_continue"]

@@ -85,7 +85,7 @@ def test_the_tau_jp_penalty(request: pytest.FixtureRequest, regime: str, form: s
         for u in others if strict else [others[step % len(others)]]:
             turn = step if strict else step // len(others)
             x, _ = oracle.sample("train", u, rows[u][turn * PENALISED:(turn + 1) * PENALISED])
-            tangent = oracle.tangent({k: v - oracle.theta0[k] for k, v in theta.items()}, x)[1]
+            tangent = oracle.tangent({k: v - oracle.theta0[k] for k, v in theta.items()}, x, u)[1]
             each.append(tangent.norm(dim=1).mean() if norm else tangent.square().sum(1).mean())
         return WEIGHT * (torch.stack(each).mean() if norm else torch.stack(each).sum())
 
