@@ -187,6 +187,9 @@ GROUPS: dict[str, Group] = {
         _all(("alpha", "task"), "validation_accuracy", "test_accuracy")
         | _all(TASK, "accuracy")
         | _all((), "coefficient", "absolute", "normalized", "density", "passes", "bytes")
+        | _all((), "forward_passes", "backward_passes", needed=False)
+        | _all(TASK, "norm", "floored", needed=False)
+        | {"data_sample_index": Variable(("task", "data_point"), needed=False)}
         | ROWS,
         axes={"alpha": ("alpha",)},
     ),

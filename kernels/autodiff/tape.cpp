@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <map>
 #include <stdexcept>
 
 namespace taugrid::autodiff {
@@ -15,6 +16,14 @@ using Form = Use::Form;
 
 /// [n, d] counts as one token.
 at::Tensor tokens(const at::Tensor& x) { return x.contiguous().view({x.size(0), -1, x.size(-1)}); }
+
+std::vector<Recorded> on_tape(const Layout& layout, const at::Tensor& theta, Tape& tape) {
+  const auto blocks = layout.views(theta.detach());
+  std::vector<Recorded> recorded;
+  recorded.reserve(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) recorded.push_back({blocks[i], &tape, static_cast<int>(i)});
+  return recorded;
+}
 
 /// Pictures [n, channels, h, w] → [n, places, channels].
 at::Tensor places_of(const at::Tensor& x) { return x.flatten(2).transpose(1, 2); }
@@ -40,6 +49,17 @@ Factors factors(const Use& use, const at::Tensor& dy) {
     default:
       throw std::logic_error("factors: not of a matrix");
   }
+}
+
+std::vector<std::vector<const Use*>> uses_by_block(const Tape& tape) {
+  std::vector<std::vector<const Use*>> all;
+  std::map<int, std::size_t> index;
+  for (const auto& use : tape.uses) {
+    const auto [place, fresh] = index.emplace(use.block, all.size());
+    if (fresh) all.emplace_back();
+    all[place->second].push_back(&use);
+  }
+  return all;
 }
 
 at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Tensor& dy) {
@@ -81,13 +101,14 @@ at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Ten
 void record(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta,
             Recording& recording) {
   const at::AutoGradMode grad(true);
-  const auto blocks = layout.views(theta.detach());
-  std::vector<Recorded> recorded;
-  recorded.reserve(blocks.size());
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    recorded.push_back({blocks[i], &recording.tape, static_cast<int>(i)});
-  }
-  recording.output = f(recorded).value;
+  recording.output = f(on_tape(layout, theta, recording.tape)).value;
+}
+
+Tape record_uses(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta) {
+  const at::NoGradGuard no_grad;
+  Tape tape;
+  f(on_tape(layout, theta, tape));
+  return tape;
 }
 
 std::vector<at::Tensor> output_gradients(const Recording& recording, const at::Tensor& cotangent,

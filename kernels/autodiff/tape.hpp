@@ -31,6 +31,9 @@ bool is_factored(const Use& use);
 /// The factors of one use, given the gradient dy of its output. Throws std::logic_error unless is_factored().
 Factors factors(const Use& use, const at::Tensor& output_gradient);
 
+/// The uses of each block, blocks in the order of their first use.
+std::vector<std::vector<const Use*>> uses_by_block(const Tape& tape);
+
 /// One use's per-sample gradient [n, block.count].
 at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Tensor& output_gradient);
 
@@ -40,6 +43,9 @@ struct Recording {
   at::Tensor output;
 };
 void record(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta, Recording& recording);
+
+/// The tape of a forward pass alone, with no graph: what each use of a parameter takes in.
+Tape record_uses(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta);
 
 /// Gradients of ⟨output, cotangent⟩ with respect to each output on the tape; undefined where none flows.
 /// `keep_graph`: for a further cotangent.

@@ -13,20 +13,6 @@
 namespace taugrid::tangent {
 namespace {
 
-using autodiff::Use;
-
-/// The uses of each block, blocks in the order of their first use.
-std::vector<std::vector<const Use*>> by_block(const autodiff::Tape& tape) {
-  std::vector<std::vector<const Use*>> all;
-  std::map<int, std::size_t> index;
-  for (const auto& use : tape.uses) {
-    const auto [place, fresh] = index.emplace(use.block, all.size());
-    if (fresh) all.emplace_back();
-    all[place->second].push_back(&use);
-  }
-  return all;
-}
-
 void mirror(at::Tensor& kernels) {  // [C, n, n], right of the diagonal → left
   const auto upper = kernels.triu(1);
   kernels.triu_().add_(upper.transpose(1, 2));
@@ -44,7 +30,7 @@ at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<aut
   auto gram = at::zeros({count, rows.count, n}, output.options().requires_grad(false));
   const detail::Window window{n, rows.begin, rows.end()};
   std::vector<detail::GramOfUses> shares;
-  for (const auto& uses : by_block(recording.tape)) {
+  for (const auto& uses : autodiff::uses_by_block(recording.tape)) {
     const at::NoGradGuard no_grad;
     const auto& block = layout.blocks()[static_cast<std::size_t>(uses.front()->block)];
     shares.emplace_back(uses, block, recording.tape, window, count, workspace);

@@ -1,15 +1,17 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // Model merging (paper 2 and the methods that it compares): all tasks' vectors become one, τ, by methods that
-// need no data; θ0 + ατ is evaluated on every task, α chosen as for task addition: the largest mean
-// normalised accuracy on validation points. Of a linear regime it is f(x; θ0) + α J(x)τ.
+// need no data (suite/merging) or need them (data_merging); θ0 + ατ is evaluated on every task, α chosen as
+// for task addition: the largest mean normalised accuracy on validation points. Of a linear regime it is f(x;
+// θ0) + α J(x)τ.
 //
 // /merging/METHOD/R/alpha [A], validation_accuracy, test_accuracy [A,T]; accuracy [T] at the chosen α;
-// coefficient, absolute, normalized, density (of τ), passes (over all vectors), bytes (read of them) scalars
+// coefficient, absolute, normalized, density (of τ), passes (over all vectors), bytes (read of them),
+// forward_passes, backward_passes (of inputs through a model, before anything is evaluated) scalars
 // /correct/merging/METHOD/R/… [A,T,⌈N/8⌉] beside both curves
 //
 // With `save`, RUN/merged/METHOD/R is the chosen model, a Hugging Face folder, and its merge.toml the recipe
-// by which `taugrid merge` makes it again.
+// by which `taugrid merge` makes it again, where the method needs no data.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -18,6 +20,7 @@
 #include "kernels/metrics/metrics.hpp"
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
+#include "suite/experiments/data_merging/data_method.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/task_curves.hpp"
 #include "suite/merging/method.hpp"
@@ -30,7 +33,8 @@ namespace {
 
 struct Chosen {
   std::string name;
-  std::unique_ptr<const merging::Method> method;
+  std::unique_ptr<const merging::Method> method;  ///< or with_data
+  std::unique_ptr<const DataMethod> with_data;
   std::vector<double> alpha;
   std::map<std::string, std::string> parameters;  ///< as a recipe has them
 };
@@ -43,24 +47,14 @@ class Merging final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       for (const auto& chosen : methods_) {
-        const auto length = study_.model.layout().size();
-        auto merge = Tally(study_).visit(name, study_.tasks.all()).stores(length + 2, 4);
-        const merging::StudyVectors vectors(study_, name, study_.tasks.all());
-        const auto work = chosen.method->work(vectors.tensors(), vectors.count());
-        merge.computes(work.flops).holds(4.0 * static_cast<double>(length) + work.bytes);
-        if (vectors.count() > study_.vectors.kept())  // each pass reads again
-          merge.reads((work.passes - 1) * 4.0 * static_cast<double>(vectors.count()) *
-                      static_cast<double>(length));
-        units.push_back(unit(
-            key::merging(chosen.name, name), merge, study_.vectors.needs(name, study_.tasks.all()),
-            [this, &chosen, name](schedule::UnitContext& context) { return merged(chosen, name, context); }));
+        add_merge(units, chosen, name, folder);
         for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
           auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
           needs.push_back(key::single_task(name, study_.tasks.name(t)));
           needs.push_back(key::merging(chosen.name, name));
           const auto a = static_cast<std::int64_t>(chosen.alpha.size());
           auto tally = task_curve_tally(study_, a);
-          tally.reads(4.0 * static_cast<double>(length));
+          tally.reads(4.0 * static_cast<double>(study_.model.layout().size()));
           for (const auto split : {Split::validation, Split::test})
             tally.edited_sum(name, t, split, points(), a);
           units.push_back(unit(key::merged(chosen.name, name, study_.tasks.name(t)), tally, needs,
@@ -89,6 +83,38 @@ class Merging final : public Experiment {
   }
 
  private:
+  /// The units that make τ.
+  void add_merge(std::vector<schedule::WorkUnit>& units, const Chosen& chosen, const std::string& name,
+                 const schedule::RunFolder& folder) const {
+    const auto all = study_.tasks.all();
+    const auto length = static_cast<double>(study_.model.layout().size());
+    auto needs = study_.vectors.needs(name, all);
+    auto merge = Tally(study_).visit(name, all).stores(study_.model.layout().size() + 8, 4);
+    merge.holds(4 * length);
+    if (chosen.method) {
+      const merging::StudyVectors vectors(study_, name, all);
+      const auto work = chosen.method->work(vectors.tensors(), vectors.count());
+      merge.computes(work.flops).holds(4 * length + work.bytes);
+      if (vectors.count() > study_.vectors.kept())  // each pass reads again
+        merge.reads((work.passes - 1) * 4 * length * static_cast<double>(vectors.count()));
+    } else {
+      chosen.with_data->count(merge, name);
+      for (const auto t : all) {
+        if (!chosen.with_data->has_parts()) break;
+        const auto data = key::merging_data(chosen.name, name, study_.tasks.name(t));
+        units.push_back(unit(data, chosen.with_data->part_work(name, t), study_.vectors.needs(name, {t}),
+                             [&chosen, name, t](schedule::UnitContext& context) {
+                               return chosen.with_data->part(name, t, context);
+                             }));
+        needs.push_back(data);
+      }
+    }
+    units.push_back(unit(key::merging(chosen.name, name), merge, needs,
+                         [this, &chosen, name, &folder](schedule::UnitContext& context) {
+                           return merged(chosen, name, folder, context);
+                         }));
+  }
+
   void write(store::ResultsWriter& out, const Finished& done, const Chosen& chosen,
              const std::string& name) const {
     const auto group = "/merging/" + chosen.name + "/" + name;
@@ -104,20 +130,39 @@ class Merging final : public Experiment {
     put_scalar(out, group + "/density", made[0].item<double>());
     put_scalar(out, group + "/passes", passes);
     put_scalar(out, group + "/bytes", passes * 4 * numbers, "B");
+    put_scalar(out, group + "/forward_passes", made[2].item<double>());
+    put_scalar(out, group + "/backward_passes", made[3].item<double>());
+    if (chosen.with_data) chosen.with_data->write(out, done, group, name, key::merging(chosen.name, name));
   }
 
-  /// τ [P], and its density and the passes that it took [2].
-  store::TensorFile merged(const Chosen& chosen, const std::string& name,
+  /// τ [P]; its density, the passes that it took over the vectors, and of inputs forwards and backwards [4].
+  store::TensorFile merged(const Chosen& chosen, const std::string& name, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
+    auto found = chosen.with_data ? merged_with_data(chosen, name, folder, context)
+                                  : DataMethod::Made{merged_of_vectors(chosen, name, context), {}};
+    store::TensorFile file{std::move(found.more), {}};
+    file.tensors["tau"] = found.merged.tau;
+    const auto& made = found.merged.made;
+    file.tensors["made"] =
+        at::tensor({made.density, made.passes, found.inputs.forward, found.inputs.backward}, at::kDouble);
+    return file;
+  }
+
+  merging::MergedVector merged_of_vectors(const Chosen& chosen, const std::string& name,
+                                          schedule::UnitContext& context) const {
     const merging::StudyVectors vectors(study_, name, study_.tasks.all());
-    const auto merged = merging::merged_vector(*chosen.method, vectors, [&](double share) {
+    return merging::merged_vector(*chosen.method, vectors, [&](double share) {
       context.stop_if_requested();  // each rank of a group merges all, stretch by stretch
       context.progress(share, chosen.name);
     });
-    store::TensorFile file;
-    file.tensors["tau"] = merged.tau;
-    file.tensors["made"] = at::tensor({merged.made.density, merged.made.passes}, at::kDouble);
-    return file;
+  }
+
+  DataMethod::Made merged_with_data(const Chosen& chosen, const std::string& name,
+                                    const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const auto part = [&](std::size_t t, const std::string& tensor) {
+      return folder.read_tensor(key::merging_data(chosen.name, name, study_.tasks.name(t)), tensor);
+    };
+    return chosen.with_data->merge(name, part, context);
   }
 
   /// Outcomes [A] of task t under every α.
@@ -167,6 +212,8 @@ class Merging final : public Experiment {
                                    chosen.name, name, config::canonical(alpha));
     if (regime(name).linear)
       text += "# A linear regime's: f(x; θ0) + J(x)(θ − θ0) was evaluated, not f(x; θ) of these weights.\n";
+    if (chosen.with_data)
+      text += "# Its data are the run's: taugrid run makes it again, taugrid merge cannot.\n";
     if (chosen.name.starts_with("dare_"))  // draws depend on a number's place
       text +=
           "# Draws follow the order of the tensors, which is that of names in a folder: others are drawn "
@@ -190,31 +237,41 @@ class Merging final : public Experiment {
 
 constexpr config::Meaning of_alpha = {
     "Coefficients α of θ0 + ατ; the best on validation is chosen",
-    {.fallback = "0.1, 0.2, … 2; of [merging.METHOD]: as [merging]'s, and 1 alone for "
-                 "linear and slerp, which have no coefficient"}};
+    {.fallback = "0.1, 0.2, … 2; of [merging.METHOD]: as [merging]'s, and 1 alone for linear, slerp and "
+                 "methods with data, which have no coefficient"}};
 
 std::unique_ptr<Experiment> make_merging(config::Config& config, const Study& study) {
   auto section = config.optional_section(
-      "merging", "Merges all task vectors by methods that need no data: accuracy of θ0 + ατ on every task");
+      "merging", "Merges all task vectors, with data or without: accuracy of θ0 + ατ on every task");
   if (!section) return nullptr;
   require_vectors(study, "merging");
   const bool describing = !config.root().has("merging");
+  const auto& with_data = merging::names_with_data();
+  auto known = merging::names();
+  known.insert(known.end(), with_data.begin(), with_data.end());
   const auto names =
-      section->required_words("methods", "Which methods; each has a section of its own", merging::names());
+      section->required_words("methods", "Which methods; each has a section of its own", known);
   std::vector<double> usual;
   for (int k = 1; k <= 20; ++k) usual.push_back(0.1 * k);
   usual = section->alpha_grid("alpha", of_alpha, usual, coefficients);
   std::vector<Chosen> methods;
-  for (const auto& name : describing ? merging::names() : names) {
+  for (const auto& name : describing ? known : names) {
     auto own = config.section("merging." + name, merging::meaning_of(name));
-    const bool plain = name == "linear" || name == "slerp";
-    auto alpha = own.alpha_grid("alpha", of_alpha, plain ? std::vector<double>{1} : usual, coefficients);
-    auto method = merging::make(name, own);
-    auto parameters = own.values();
-    parameters.erase("alpha");
-    methods.push_back({name, std::move(method), std::move(alpha), std::move(parameters)});
-    if (!describing)
-      methods.back().method->check("merging." + name, std::vector<double>(study.tasks.size(), 1.0));
+    const bool of_data = std::find(with_data.begin(), with_data.end(), name) != with_data.end();
+    const bool plain = of_data || name == "linear" || name == "slerp";
+    Chosen chosen;
+    chosen.name = name;
+    chosen.alpha = own.alpha_grid("alpha", of_alpha, plain ? std::vector<double>{1} : usual, coefficients);
+    if (of_data) {
+      chosen.with_data = make_data_method(name, own, study);
+    } else {
+      chosen.method = merging::make(name, own);
+    }
+    chosen.parameters = own.values();
+    chosen.parameters.erase("alpha");
+    if (chosen.method && !describing)
+      chosen.method->check("merging." + name, std::vector<double>(study.tasks.size(), 1.0));
+    methods.push_back(std::move(chosen));
   }
   const bool save = section->flag(
       "save", "Whether the chosen models are written, as Hugging Face folders RUN/merged/METHOD/REGIME",

@@ -49,6 +49,27 @@ const std::array<Entry, 12>& entries() {
   return all;
 }
 
+struct EntryWithData {
+  const char* name;
+  config::Meaning meaning;
+};
+
+const std::array<EntryWithData, 1>& entries_with_data() {
+  static const std::array<EntryWithData, 1> all = {{
+      {"fisher",
+       "Fisher merging (Matena and Raffel 2022): at each number of θ the mean of the models, weighted by "
+       "the diagonal Fisher information of each on its own task's inputs"},
+  }};
+  return all;
+}
+
+template <class Entries>
+std::vector<std::string> names_of(const Entries& entries) {
+  std::vector<std::string> found;
+  for (const auto& each : entries) found.emplace_back(each.name);
+  return found;
+}
+
 const Entry& entry(const std::string& name) {
   for (const auto& each : entries()) {
     if (name == each.name) return each;
@@ -77,11 +98,12 @@ MergedVector merged_vector(const Method& method, const TaskVectors& vectors,
 }
 
 const std::vector<std::string>& names() {
-  static const auto all = [] {
-    std::vector<std::string> found;
-    for (const auto& each : entries()) found.emplace_back(each.name);
-    return found;
-  }();
+  static const auto all = names_of(entries());
+  return all;
+}
+
+const std::vector<std::string>& names_with_data() {
+  static const auto all = names_of(entries_with_data());
   return all;
 }
 
@@ -89,7 +111,12 @@ std::unique_ptr<const Method> make(const std::string& name, config::Section para
   return entry(name).make(std::move(parameters));
 }
 
-config::Meaning meaning_of(const std::string& name) { return entry(name).meaning; }
+config::Meaning meaning_of(const std::string& name) {
+  for (const auto& each : entries_with_data()) {
+    if (name == each.name) return each.meaning;
+  }
+  return entry(name).meaning;
+}
 
 double above_zero(const config::Section& parameters, const std::string& key, double value) {
   if (value == 0) parameters.refuse(key, "is 0; expected a number above 0 and at most 1");

@@ -65,10 +65,13 @@ MergedVector merged_vector(const Method& method, const TaskVectors& vectors,
 /// The methods' names, in the order of the reference.
 const std::vector<std::string>& names();
 
-/// Reads the method's parameters. Throws InputError.
+/// The names of the methods that need data as well, which an experiment's [merging] alone can give them.
+const std::vector<std::string>& names_with_data();
+
+/// Reads the parameters of a method of names(). Throws InputError.
 std::unique_ptr<const Method> make(const std::string& name, config::Section parameters);
 
-/// What a method does, for the reference.
+/// What a method of either kind does, for the reference.
 config::Meaning meaning_of(const std::string& name);
 
 }  // namespace taugrid::merging

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr config::Meaning of_root = "What is merged, how, and where to";
 constexpr config::Meaning of_models = "The models that are merged, each a table in the list";
+constexpr config::Meaning of_method = "How the task vectors τ = θ − θ0 become one";
 constexpr config::Range weight_range = {-1e3, 1e3};
 
 double read_lambda(config::Section& parameters) {
@@ -48,8 +49,13 @@ std::vector<config::Section> tables(config::Section& root, const std::string& ke
 Recipe read(config::Config& config) {
   Recipe recipe;
   auto root = config.section("", of_root);
-  recipe.method_name =
-      root.required_word("merge_method", "How the task vectors τ = θ − θ0 become one", names());
+  if (const auto& others = names_with_data(); root.has("merge_method") && !root.is_list("merge_method")) {
+    const auto asked = root.required_word("merge_method", of_method);
+    if (std::find(others.begin(), others.end(), asked) != others.end())
+      root.refuse("merge_method", "is " + config::canonical(asked) +
+                                      ", which needs data; use [merging] in an experiment (taugrid run)");
+  }
+  recipe.method_name = root.required_word("merge_method", of_method, names());
   recipe.base =
       root.path("base_model",
                 "The folder of θ0, from which the models were fine-tuned, and of which the result has the "

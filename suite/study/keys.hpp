@@ -44,6 +44,10 @@ inline Text merging(const Text& method, const Text& regime) { return of("merging
 inline Text merged(const Text& method, const Text& regime, const Text& task) {
   return of("merged", method, regime) + "/" + task;
 }
+/// What one task's data give to a merge.
+inline Text merging_data(const Text& method, const Text& regime, const Text& task) {
+  return of("merging_data", method, regime) + "/" + task;
+}
 inline Text saved_merge(const Text& method, const Text& regime) { return of("saved_merge", method, regime); }
 inline Text partitions(const Text& regime) { return of("partitions", regime); }
 /// The model merged of bases, by the p-th partition into k clusters; the first is the spectral one.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from taugrid_analysis.recompute import methods
+from taugrid_analysis.recompute import data_methods, methods
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places
 from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
@@ -72,28 +72,29 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
     @lru_cache(2)
     def vector(method: str, regime: str) -> Parameters:
+        if method in data_methods.METHODS:
+            return data_methods.METHODS[method](oracle, regime, settings[method])
         every = [oracle.tau(regime, t) for t in range(len(oracle.tasks))]
         return merged(method, settings[method], every)
 
     for method in names(oracle, "merging"):
         group = f"merging/{method}"
         yield from _choice(oracle, group)
+        yield from data_methods.checks(oracle, method, settings.get(method, {}))
         if not is_taken(method, settings.get(method, {})):
             continue
         for split in SPLITS:
-            yield from accuracies(
-                oracle, group, f"{split}_accuracy", _right(oracle, method, split, vector)
-            )
+            yield from accuracies(oracle, group, f"{split}_accuracy", _right(oracle, method, split, vector))
 
 
 def is_taken(method: str, told: Settings) -> bool:
     """Not DARE, whose draws are the program's own; slerp; and shares of each tensor."""
-    return method in MATRICES or (method in ELEMENTWISE and told.get("scope", "vector") == "vector")
+    if method in MATRICES or method in data_methods.METHODS:
+        return True
+    return method in ELEMENTWISE and told.get("scope", "vector") == "vector"
 
 
-def _right(
-    oracle: Oracle, method: str, split: str, vector: Callable[[str, str], Parameters]
-) -> Right:
+def _right(oracle: Oracle, method: str, split: str, vector: Callable[[str, str], Parameters]) -> Right:
     def right(place: Place) -> Array:
         regime, a, t = place
         group = f"merging/{method}"

@@ -18,7 +18,7 @@ def merging(run: Run) -> Table:
     results = run.results
     table = Table(
         "merging",
-        f"Merging {len(results.tasks)} tasks' models without data, test accuracy, mean over tasks",
+        f"Merging {len(results.tasks)} tasks' models, test accuracy, mean over tasks",
         [
             Column("regime"),
             Column("method"),

@@ -14,6 +14,7 @@
 
 #include "kernels/autodiff/ops.hpp"
 #include "kernels/autodiff/products.hpp"
+#include "kernels/tangent/fisher.hpp"
 #include "kernels/tangent/ntk.hpp"
 #include "suite/store/safetensors.hpp"
 #include "tests/support/traps.hpp"
@@ -143,7 +144,10 @@ void measure(const std::string& name, const Data& data, store::TensorFile& out) 
   autodiff::Recording recording;
   autodiff::record(layout, recorded, theta, recording);
   put("recorded", recording.output);
-  put("per_sample", autodiff::per_sample_gradients(layout, recording, data("cotangent")));
+  put("per_sample", autodiff::per_sample_gradients(layout, recording, data("cotangent"), true));
+  auto squares = at::ones_like(theta);  // added to
+  tangent::add_squared_gradients(layout, recording, data("cotangent"), false, squares);
+  put("squares", squares);
   const auto n = dual.value.size(0);
   put("gram", tangent::ntk_gram(layout, recorded, theta, {0, 1}, {0, n}));
   put("gram_in_little_space", tangent::ntk_gram(layout, recorded, theta, {0, 1}, {1, n - 1}, 64));

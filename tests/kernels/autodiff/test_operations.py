@@ -231,6 +231,7 @@ def test_per_sample_gradients_and_kernel(name: str, probed: dict[str, Tensor]) -
     jacobian = flat(jacrev(lambda *p: batch(case, list(p)), argnums=tuple(range(len(numbers.p))))(*numbers.p), 2)
     of_samples = torch.einsum("nc,ncp->np", numbers.cotangent, jacobian)
     assert close(probed[f"{name}/per_sample"], of_samples)
+    assert close(probed[f"{name}/squares"] - 1, of_samples.square().sum(0))
     assert close(probed[f"{name}/pulled_back"], of_samples.sum(0))
     kernels = torch.stack([jacobian[:, c] @ jacobian[:, c].T for c in range(2)])
     assert close(probed[f"{name}/gram"], kernels)

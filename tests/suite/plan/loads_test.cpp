@@ -83,7 +83,7 @@ std::string every_section() {
          "1.0]\n[smoothness]\npoints = 32\n"
          "[ntk]\npoints = 8\nlogits = "
          "4\n[linearity]\n[averages]\n[stitching]\n[barrier]\n[addition]\n[pair_addition]\n[negation]\n[cost]"
-         "\n";
+         "\n[merging]\nmethods = [\"fisher\"]\n";
 }
 
 TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {
@@ -105,9 +105,9 @@ TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {
     EXPECT_GE(unit.cost, unit.load.flops) << unit.key;
     EXPECT_GT(unit.load.bytes_stored, 0) << unit.key;
   }
-  for (const auto* kind :
-       {"forward", "tangent", "logits", "divergence", "gram", "hessian/standard", "hessian/linear",
-        "layers/standard", "layers/linear", "train/standard", "train/tau_jp_strict", "train/multitask"}) {
+  for (const auto* kind : {"forward", "tangent", "logits", "divergence", "gram", "hessian/standard",
+                           "hessian/linear", "layers/standard", "layers/linear", "fisher", "train/standard",
+                           "train/tau_jp_strict", "train/multitask"}) {
     EXPECT_TRUE(kinds.contains(kind)) << kind;
   }
 }
@@ -136,7 +136,8 @@ double measured_bytes(const schedule::Rehearsal& call) {
 struct Case {
   const char* shape;
   const char* kind;
-  double persistent;  // vectors of θ's length that a call finds there already
+  double persistent;  // vectors of θ's length that a call finds there already; below 0: that the unit holds
+                      // beside
 };
 
 class MemoryModel : public ::testing::TestWithParam<Case> {};
@@ -157,7 +158,8 @@ TEST_P(MemoryModel, IsWithinAThirdOfWhatTheAllocatorsCount) {
   Subject subject(shape, 1,
                   "[finetune]\nregimes = [\"standard\", \"linear\"]\nbatch = 16\n[smoothness]\npoints = "
                   "16\nmax_basis = 2\n"
-                  "[ntk]\npoints = 4\nlogits = 2\nchunk = 12\n[linearity]\nbatch = 16\n");
+                  "[ntk]\npoints = 4\nlogits = 2\nchunk = 12\n[linearity]\nbatch = 16\n"
+                  "[merging]\nmethods = [\"fisher\"]\n[merging.fisher]\nchunk = 16\n");
   const auto [work, load] = find(subject, kind);
   const double theta = 4.0 * static_cast<double>(subject.study().model.layout().size());
   const double expected = load.working - persistent * theta;
@@ -166,30 +168,30 @@ TEST_P(MemoryModel, IsWithinAThirdOfWhatTheAllocatorsCount) {
       << expected / theta << " and " << found / theta << " vectors";
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, MemoryModel,
-                         ::testing::Values(Case{mini, "train/standard", 4}, Case{wide, "train/standard", 4},
-                                           Case{mini, "train/linear", 4}, Case{wide, "train/linear", 4},
-                                           Case{mini, "forward", 0}, Case{wide, "forward", 0},
-                                           Case{mini, "tangent", 0}, Case{wide, "tangent", 0},
-                                           Case{mini, "layers/standard", 0}, Case{wide, "layers/standard", 0},
-                                           Case{mini, "layers/linear", 0}, Case{wide, "layers/linear", 0},
-                                           Case{mini, "hessian/standard", 5},
-                                           Case{wide, "hessian/standard", 5}, Case{mini, "hessian/linear", 8},
-                                           Case{wide, "hessian/linear", 8}, Case{mini, "gram", 0},
-                                           Case{wide, "gram", 0}));
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, MemoryModel,
+    ::testing::Values(Case{mini, "train/standard", 4}, Case{wide, "train/standard", 4},
+                      Case{mini, "train/linear", 4}, Case{wide, "train/linear", 4}, Case{mini, "forward", 0},
+                      Case{wide, "forward", 0}, Case{mini, "tangent", 0}, Case{wide, "tangent", 0},
+                      Case{mini, "layers/standard", 0}, Case{wide, "layers/standard", 0},
+                      Case{mini, "layers/linear", 0}, Case{wide, "layers/linear", 0},
+                      Case{mini, "hessian/standard", 5}, Case{wide, "hessian/standard", 5},
+                      Case{mini, "hessian/linear", 8}, Case{wide, "hessian/linear", 8}, Case{mini, "gram", 0},
+                      Case{wide, "gram", 0}, Case{mini, "fisher", -1}, Case{wide, "fisher", -1}));
 INSTANTIATE_TEST_SUITE_P(TextOfUnequalLengths, MemoryModel,
                          ::testing::Values(Case{text, "train/standard", 4}, Case{text, "train/linear", 4},
                                            Case{text, "forward", 0}, Case{text, "tangent", 0},
                                            Case{text, "layers/standard", 0}, Case{text, "layers/linear", 0},
                                            Case{text, "hessian/standard", 5}, Case{text, "hessian/linear", 8},
-                                           Case{text, "gram", 0}));
+                                           Case{text, "gram", 0}, Case{text, "fisher", -1}));
 INSTANTIATE_TEST_SUITE_P(ConvolutionsWithBatchNorm, MemoryModel,
                          ::testing::Values(Case{pictures, "train/standard", 4},
                                            Case{pictures, "train/linear", 4}, Case{pictures, "forward", 0},
                                            Case{pictures, "tangent", 0}, Case{pictures, "layers/standard", 0},
                                            Case{pictures, "layers/linear", 0},
                                            Case{pictures, "hessian/standard", 5},
-                                           Case{pictures, "hessian/linear", 8}, Case{pictures, "gram", 0}));
+                                           Case{pictures, "hessian/linear", 8}, Case{pictures, "gram", 0},
+                                           Case{pictures, "fisher", -1}));
 
 }  // namespace
 }  // namespace taugrid::plan

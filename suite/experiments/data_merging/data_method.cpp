@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/data_merging/data_method.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/autodiff/products.hpp"
+#include "suite/experiments/support/placement.hpp"
+
+namespace taugrid::experiments {
+
+std::unique_ptr<const DataMethod> make_data_method(const std::string& name, config::Section parameters,
+                                                   const Study& study) {
+  if (name == "fisher") return make_fisher(std::move(parameters), study);
+  throw std::logic_error("no method " + name);
+}
+
+Split read_inputs(config::Section& parameters, const char* fallback,
+                  const std::vector<std::string>& allowed) {
+  const auto found = parameters.word("inputs", "The split whose inputs the method takes; it takes no labels",
+                                     fallback, allowed);
+  return found == "train" ? Split::train : found == "test" ? Split::test : Split::validation;
+}
+
+void put_inputs(store::ResultsWriter& out, const Study& study, const std::string& group, Split split,
+                std::int64_t points) {
+  out.attribute(group, "inputs", std::string(study::split_name(split)));
+  out.put(group + "/data_sample_index", study.tasks.sample_index(split, points), {"task", "merging_point"});
+}
+
+TaskModel::TaskModel(const Study& study, const std::string& name, std::size_t t)
+    : study_(study), task_(t), state_(regime(name).linear ? study.model.start() : study.edits.own(name, t)) {
+  if (regime(name).linear) tau_ = study.vectors.vector(name, t);
+}
+
+at::Tensor TaskModel::output(const at::Tensor& recorded, const models::Batch& batch) const {
+  const auto value = recorded.detach();
+  if (!tau_.defined()) return value;
+  const auto& encoder = study_.model.encoder();
+  const auto& readout = study_.tasks.readout(task_);
+  const auto along = autodiff::jvp(
+      study_.model.layout(),
+      [&](const models::Blocks<autodiff::Dual>& p) {
+        return readout.output(encoder, p, encoder.encode(p, {batch, study_.model.start_buffers()}));
+      },
+      study_.model.theta0(), tau_);
+  return value + autodiff::tangent_or_zeros(along);
+}
+
+void each_chunk(std::int64_t n, std::int64_t chunk, schedule::UnitContext& context,
+                const std::function<void(std::int64_t, std::int64_t)>& see) {
+  const auto share = context.group.share_of(n);
+  const auto most = comm::rows_a_rank(n, context.group.size());
+  for (std::int64_t at = 0; at < most; at += chunk) {
+    context.stop_if_requested();
+    context.progress(static_cast<double>(at) / static_cast<double>(most), "inputs");
+    if (at < share.count) see(share.begin + at, std::min(chunk, share.count - at));
+  }
+}
+
+}  // namespace taugrid::experiments

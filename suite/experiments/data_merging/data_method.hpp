@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Merging methods that need data, and with it the models and their functions: merging::Method sees vectors
+// alone. Each has a file in this folder, which holds its formula.
+//
+// Work of one task alone (a Fisher information, say) is a unit of its own; the merge reads what these units
+// found.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "suite/experiments/experiment.hpp"
+#include "suite/merging/method.hpp"
+
+namespace taugrid::experiments {
+
+/// Inputs that went through a model, forwards and backwards: one for each of them and each time.
+struct InputPasses {
+  double forward = 0, backward = 0;
+};
+
+class DataMethod {
+ public:
+  explicit DataMethod(const Study& study) : study_(study) {}
+  virtual ~DataMethod() = default;
+  DataMethod(const DataMethod&) = delete;
+  DataMethod& operator=(const DataMethod&) = delete;
+
+  /// What one task's data give, if anything: the tensors of a unit's file.
+  virtual bool has_parts() const = 0;
+  virtual Tally part_work(const std::string& regime, std::size_t t) const = 0;
+  virtual store::TensorFile part(const std::string& regime, std::size_t t,
+                                 schedule::UnitContext& context) const = 0;
+
+  /// One tensor of part(t).
+  using Part = std::function<at::Tensor(std::size_t t, const std::string& tensor)>;
+  struct Made {
+    merging::MergedVector merged;
+    InputPasses inputs;                           ///< of the merge and all parts
+    std::map<std::string, at::Tensor> more = {};  ///< further tensors of the unit's file, for write()
+  };
+  /// Adds what the merge takes beside τ itself, which the caller counts.
+  virtual void count(Tally& tally, const std::string& regime) const = 0;
+  virtual Made merge(const std::string& regime, const Part& part, schedule::UnitContext& context) const = 0;
+
+  /// Writes what the method has of its own to the group; `key` is the merge's unit. Collective.
+  virtual void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
+                     const std::string& regime, const std::string& key) const = 0;
+
+ protected:
+  const Study& study_;
+};
+
+/// Reads the parameters of one of merging::names_with_data(). Throws InputError. The study outlives it.
+std::unique_ptr<const DataMethod> make_data_method(const std::string& name, config::Section parameters,
+                                                   const Study& study);
+
+// The makers, a file each.
+std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const Study& study);
+
+// What they share.
+
+/// The split whose inputs a method takes, of those it may.
+Split read_inputs(config::Section& parameters, const char* fallback, const std::vector<std::string>& allowed);
+
+/// Writes GROUP/data_sample_index [T,n] of the split and the attribute `inputs` that names it.
+void put_inputs(store::ResultsWriter& out, const Study& study, const std::string& group, Split split,
+                std::int64_t points);
+
+/// One task's model in the regime's function, at which an output is recorded: its own, or θ0 of a linear
+/// regime, whose outputs are f(x; θ0) + J(x)τ.
+class TaskModel {
+ public:
+  TaskModel(const Study& study, const std::string& regime, std::size_t t);
+  /// f at this state; of a linear regime at θ0, with τ.
+  TaskModel(const Study& study, models::State state, std::size_t t, at::Tensor tau)
+      : study_(study), task_(t), state_(std::move(state)), tau_(std::move(tau)) {}
+  const models::State& state() const { return state_; }
+  /// The model's output [n, width], given that of f at state().
+  at::Tensor output(const at::Tensor& recorded, const models::Batch& batch) const;
+
+ private:
+  const Study& study_;
+  std::size_t task_;
+  models::State state_;
+  at::Tensor tau_;  // of a linear regime
+};
+
+/// Calls `see` for this rank's share of n points, `chunk` at a time; a stop is looked for before each, on all
+/// ranks equally often.
+void each_chunk(std::int64_t n, std::int64_t chunk, schedule::UnitContext& context,
+                const std::function<void(std::int64_t begin, std::int64_t count)>& see);
+
+}  // namespace taugrid::experiments
