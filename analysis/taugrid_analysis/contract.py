@@ -189,7 +189,11 @@ GROUPS: dict[str, Group] = {
         | _all((), "coefficient", "absolute", "normalized", "density", "passes", "bytes")
         | _all((), "forward_passes", "backward_passes", needed=False)
         | _all(TASK, "norm", "floored", needed=False)
-        | {"data_sample_index": Variable(("task", "data_point"), needed=False)}
+        | {
+            "data_sample_index": Variable(("task", "data_point"), needed=False),
+            "lambda": Variable(("task", "parameter"), needed=False),
+            "entropy": Variable(("merging_step",), needed=False),
+        }
         | ROWS,
         axes={"alpha": ("alpha",)},
     ),

@@ -54,11 +54,18 @@ struct EntryWithData {
   config::Meaning meaning;
 };
 
-const std::array<EntryWithData, 1>& entries_with_data() {
-  static const std::array<EntryWithData, 1> all = {{
+const std::array<EntryWithData, 3>& entries_with_data() {
+  static const std::array<EntryWithData, 3> all = {{
       {"fisher",
        "Fisher merging (Matena and Raffel 2022): at each number of θ the mean of the models, weighted by "
        "the diagonal Fisher information of each on its own task's inputs"},
+      {"regmean",
+       "RegMean (Jin et al. 2023): every linear layer is the one that fits best, in the least squares' "
+       "sense, "
+       "what the tasks' own layers give on their own inputs; all else is averaged"},
+      {"adamerging",
+       "AdaMerging (Yang et al. 2024): task arithmetic with coefficients that minimise the entropy of the "
+       "model's predictions on unlabelled inputs"},
   }};
   return all;
 }

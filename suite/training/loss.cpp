@@ -32,14 +32,22 @@ std::vector<T> outputs_of(const models::Encoder& encoder, const Blocks<T>& p, co
   return outputs;
 }
 
-/// Σ of the terms' cross-entropies of their outputs.
+/// −Σ p log p of each row's softmax, added up.
+at::Tensor entropy(const at::Tensor& logits) {
+  const auto log_p = logits.log_softmax(1);
+  return -(log_p.exp() * log_p).sum();
+}
+
+/// Σ of the terms' cross-entropies and entropies of their outputs.
 at::Tensor cross_entropies(const std::vector<Term>& terms, const std::vector<at::Tensor>& outputs) {
   at::Tensor sum;
   for (std::size_t i = 0; i < terms.size(); ++i) {
     if (terms[i].penalty()) continue;
     const auto logits = terms[i].readout->logits(outputs[i]);
-    const auto loss =
-        at::cross_entropy_loss(logits, terms[i].labels, std::nullopt, at::Reduction::Sum) * terms[i].weight;
+    const auto each = terms[i].entropy
+                          ? entropy(logits)
+                          : at::cross_entropy_loss(logits, terms[i].labels, std::nullopt, at::Reduction::Sum);
+    const auto loss = each * terms[i].weight;
     sum = sum.defined() ? sum + loss : loss;
   }
   return sum;

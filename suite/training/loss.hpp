@@ -18,21 +18,22 @@
 namespace taugrid::training {
 
 /// One term of a step's loss: Σ over its samples of the cross-entropy, or, without labels, of the penalty, J
-/// that of the readout's output; times `weight`. Weights hold the division by the number of samples, so that
-/// terms of one batch on several ranks add up.
+/// that of the readout's output, or of the entropy of the prediction; times `weight`. Weights hold the
+/// division by the number of samples, so that terms of one batch on several ranks add up.
 struct Term {
   models::Batch batch;
-  at::Tensor labels;  ///< int64 [n]; undefined for a penalty
+  at::Tensor labels;  ///< int64 [n]; undefined for a penalty and for an entropy
   const models::Readout* readout;
   double weight;
   study::PenaltyForm form = study::PenaltyForm::squared;
+  bool entropy = false;
 
-  bool penalty() const { return !labels.defined(); }
+  bool penalty() const { return !labels.defined() && !entropy; }
 };
 
 /// float64 [] each, where θ is: who reads them waits for the device.
 struct LossValue {
-  at::Tensor loss;     ///< cross-entropy
+  at::Tensor loss;     ///< cross-entropy, and entropy
   at::Tensor penalty;  ///< weighted
 
   double sum() const { return (loss + penalty).item<double>(); }

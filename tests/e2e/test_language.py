@@ -14,9 +14,12 @@ import pytest
 import torch
 from compare import differing, numbers
 from launch import measure, run
+from safetensors.numpy import load_file
+from taugrid_analysis.recompute import data_methods, texts
+from taugrid_analysis.recompute.oracle import Oracle
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel
-from world import PAPERS
+from world import EXPERIMENT, PAPERS
 
 PROJECT = Path(__file__).parents[2]
 WORDS = [f"w{i}" for i in range(60)]
@@ -118,6 +121,42 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
     unknown = {line.split(":")[0] for line in found.stdout.splitlines() if "does not know" in line}
     assert unknown <= {"linearity", "averages", "stitching"}  # which look into layers
     assert "numbers hold" in found.stdout.splitlines()[-1]
+
+
+def test_merging_with_data_of_texts(world: World, tmp_path: Path) -> None:
+    """Without padding: hooks on the layers and torch.func leave it out."""
+    text = EXPERIMENT.split("[similarity]")[0]
+    for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]', "steps = 25": "steps = 8",
+                     '"model"': f'"{world.folder}/model"', '"data"': f'"{world.folder}/data"'}.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    experiment = tmp_path / "merging.toml"
+    experiment.write_text(text + """
+[merging]
+methods = ["fisher", "regmean", "adamerging"]
+[merging.fisher]
+points = 12
+chunk = 5
+[merging.regmean]
+points = 30
+chunk = 9
+[merging.adamerging]
+steps = 4
+batch = 9
+learning_rate = 0.02
+""")
+    measure(experiment, tmp_path / "run")
+    command = [sys.executable, "-m", "taugrid_analysis", "recompute", tmp_path / "run", "--points", "100", "--only",
+               "merging"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    oracle = Oracle(tmp_path / "run")
+    for regime in ("standard", "linear"):
+        for method, formula in data_methods.METHODS.items():
+            tau = formula(oracle, regime, oracle.inputs.config["merging"][method])
+            expected = np.concatenate([tau[name].numpy().ravel() for name in texts.in_order(tau)])
+            ours = load_file(tmp_path / "run" / "units" / f"merging__{method}__{regime}.safetensors")["tau"]
+            assert np.abs(ours - expected).max() < 5e-3 * np.sqrt(np.mean(expected**2)), (method, regime)
 
 
 def test_one_rank_gives_the_same_and_frozen_layers_run_once(world: World, done: Path, tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import grad, jacrev, vmap
+from torch.func import grad, grad_and_value, jacrev, vmap
 from torch.nn.functional import log_softmax
 
 from taugrid_analysis.files import text
+from taugrid_analysis.recompute import draws, texts
 from taugrid_analysis.recompute.checks import Check, Place, Reading, places, relative, stored
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.regimes import is_linear
@@ -43,13 +44,20 @@ def fisher_information(oracle: Oracle, regime: str, t: int, classes: str) -> Par
         slopes = slopes[rows, best][:, None]
     else:
         slopes = slopes * p.sqrt()[:, :, None]
-    each = vmap(
-        grad(lambda theta, one, slope: (oracle.encode(theta, one[None])[0] * slope).sum()), (None, 0, 0)
-    )
+
+    def product(theta: Parameters, one: Tensor, slope: Tensor) -> Tensor:
+        return (oracle.encode(theta, one[None])[0] * slope).sum()
+
     found = {name: torch.zeros_like(v) for name, v in base.items()}
     for c in range(slopes.shape[1]):
         for part, slope in zip(x.split(CHUNK), slopes[:, c].split(CHUNK), strict=True):
-            for name, g in each(base, part, slope).items():
+            if oracle.of_texts:  # whose masks vmap cannot look at
+                both = zip(part, slope, strict=True)
+                every = [grad(product)(base, one, direction) for one, direction in both]
+                gradients = {name: torch.stack([one[name] for one in every]) for name in base}
+            else:
+                gradients = vmap(grad(product), (None, 0, 0))(base, part, slope)
+            for name, g in gradients.items():
                 found[name] += g.detach().square().sum(0) / len(x)
     return found
 
@@ -73,13 +81,119 @@ def fisher(oracle: Oracle, regime: str, told: Settings) -> Parameters:
     return {name: above[name] / below[name] for name in above}
 
 
-METHODS: dict[str, Callable[[Oracle, str, Settings], Parameters]] = {"fisher": fisher}
+def layer_grams(oracle: Oracle, regime: str, t: int) -> Parameters:
+    """XᵀX / rows of what every linear layer takes in, by its weight's name; padding aside."""
+    base = oracle.theta0 if is_linear(regime) else oracle.tuned(regime, t)
+    x = inputs(oracle, f"merging/regmean/{regime}", t)
+    found: Parameters = {}
+    hooks = []
+    for module, layer in oracle.model.named_modules():
+        if not isinstance(layer, torch.nn.Linear):
+            continue
+
+        def see(_: torch.nn.Module, given: tuple[Tensor], name: str = f"{module}.weight") -> None:
+            rows = given[0][x[:, :, 2].bool()] if oracle.of_texts and given[0].ndim == 3 else given[0]
+            rows = rows.detach().flatten(0, -2)
+            found[name] = rows.T @ rows / len(rows)
+
+        hooks.append(layer.register_forward_pre_hook(see))
+    with torch.no_grad():
+        oracle.encode(base, x)
+    for hook in hooks:
+        hook.remove()
+    return found
+
+
+def regmean(oracle: Oracle, regime: str, told: Settings) -> Parameters:
+    tasks = range(len(oracle.tasks))
+    every, grams = [oracle.tau(regime, t) for t in tasks], [layer_grams(oracle, regime, t) for t in tasks]
+    found = {name: torch.stack([tau[name] for tau in every]).mean(0) for name in oracle.theta0}
+    for name in grams[0]:
+        scaled = [
+            told["off_diagonal"] * g + (1 - told["off_diagonal"]) * g.diag().diag()
+            for g in (each[name] for each in grams)
+        ]
+        whole = torch.stack(scaled).sum(0)
+        scale = whole.diag().clamp(min=1e-300).rsqrt()
+        unit = whole * scale * scale[:, None]
+        change = torch.stack(
+            [(tau[name] - found[name]) @ g for tau, g in zip(every, scaled, strict=True)]
+        ).sum(0)
+        # Directions that no input tells of keep the mean; where there are none, this is (Σ τ Ĝ)(Σ Ĝ)⁻¹.
+        found[name] = (
+            found[name] + (change * scale) @ torch.linalg.pinv(unit, rtol=1e-6, hermitian=True) * scale
+        )
+    return found
+
+
+@cache
+def learnt(oracle: Oracle, regime: str) -> tuple[Tensor, list[float]]:
+    """Coefficients [T,S] as the merged model has them, and each step's entropy: Adam through the merge."""
+    told = oracle.inputs.config["merging"]["adamerging"]
+    names = (texts if oracle.of_texts else draws).in_order(oracle.theta0)
+    tasks, split, size = range(len(oracle.tasks)), told["inputs"], told["batch"]
+    every = [oracle.tau(regime, t) for t in tasks]
+    columns = len(names) if told["granularity"] == "layer" else 1
+
+    def used(each: Tensor) -> Tensor:
+        return (each.clamp(0, 1) if told["clamp"] else each).expand(-1, len(names))
+
+    def entropy(each: Tensor, batches: list[Tensor]) -> Tensor:
+        factors = dict(zip(names, used(each).unbind(1), strict=True))
+        step = {  # in θ0's order, which jvp asks for
+            name: torch.stack([factors[name][t] * every[t][name] for t in tasks]).sum(0)
+            for name in oracle.theta0
+        }
+        total = torch.zeros((), dtype=torch.double)
+        for t, x in enumerate(batches):
+            if is_linear(regime):
+                z = torch.stack(oracle.tangent(step, x)).sum(0)
+            else:
+                z = oracle.encode({name: oracle.theta0[name] + step[name] for name in names}, x)
+            log_p = log_softmax(oracle.logits(t, z), 1)
+            total = total - (log_p.exp() * log_p).sum(1).mean()
+        return total
+
+    rows = []
+    for t, task in enumerate(oracle.tasks):
+        count = len(oracle.files[t][f"{split}/labels"])
+        purpose = f"adamerging/{split}/{task}"
+        rows.append(draws.batches(oracle.inputs.seed(), purpose, count, told["steps"] * size))
+    coefficients = torch.full((len(tasks), columns), float(told["start"]), dtype=torch.double)
+    adam, seen = torch.optim.Adam([coefficients], lr=told["learning_rate"]), []
+    for number in range(told["steps"]):
+        part = slice(number * size, (number + 1) * size)
+        batches = [oracle.sample(split, t, rows[t][part])[0] for t in tasks]
+        coefficients.grad, value = grad_and_value(entropy)(coefficients, batches)
+        adam.step()
+        seen.append(float(value))
+    return used(coefficients)[:, :columns].clone(), seen
+
+
+def adamerging(oracle: Oracle, regime: str, told: Settings) -> Parameters:
+    names = (texts if oracle.of_texts else draws).in_order(oracle.theta0)
+    factors = learnt(oracle, regime)[0].expand(-1, len(names))
+    every = [oracle.tau(regime, t) for t in range(len(oracle.tasks))]
+    rows = {name: factors[:, i] for i, name in enumerate(names)}
+    return {
+        name: torch.stack([a * tau[name] for a, tau in zip(rows[name], every, strict=True)]).sum(0)
+        for name in oracle.theta0
+    }
+
+
+METHODS: dict[str, Callable[[Oracle, str, Settings], Parameters]] = {
+    "fisher": fisher,
+    "regmean": regmean,
+    "adamerging": adamerging,
+}
 
 
 def checks(oracle: Oracle, method: str, told: Settings) -> Iterator[Check]:
     """Of what the method's group has of its own."""
     if method == "fisher":
         yield from _of_fisher(oracle, told)
+    if method == "adamerging":
+        yield from _of_adamerging(oracle)
 
 
 def _of_fisher(oracle: Oracle, told: Settings) -> Iterator[Check]:
@@ -95,3 +209,19 @@ def _of_fisher(oracle: Oracle, told: Settings) -> Iterator[Check]:
 
     yield measure("norm", lambda f: float(f.norm()), 1e-3, 0.0)
     yield measure("floored", lambda f: float((f < told["floor"]).double().mean()), 0.0, 2e-3)
+
+
+def _of_adamerging(oracle: Oracle) -> Iterator[Check]:
+    group = "merging/adamerging"
+
+    def coefficient(place: Place) -> Reading:
+        regime, t, s = place
+        again = float(learnt(oracle, regime)[0][t, s])
+        return relative(stored(oracle, group, "lambda", place), again, 0, 2e-3)
+
+    def entropy(place: Place) -> Reading:
+        regime, step = place
+        return relative(stored(oracle, group, "entropy", place), learnt(oracle, regime)[1][step], 2e-3)
+
+    yield Check(group, "lambda", places(oracle, group, "lambda"), coefficient)
+    yield Check(group, "entropy", places(oracle, group, "entropy"), entropy)

@@ -15,6 +15,8 @@ namespace taugrid::experiments {
 std::unique_ptr<const DataMethod> make_data_method(const std::string& name, config::Section parameters,
                                                    const Study& study) {
   if (name == "fisher") return make_fisher(std::move(parameters), study);
+  if (name == "regmean") return make_regmean(std::move(parameters), study);
+  if (name == "adamerging") return make_adamerging(std::move(parameters), study);
   throw std::logic_error("no method " + name);
 }
 

@@ -31,10 +31,9 @@ class DataMethod {
   DataMethod& operator=(const DataMethod&) = delete;
 
   /// What one task's data give, if anything: the tensors of a unit's file.
-  virtual bool has_parts() const = 0;
-  virtual Tally part_work(const std::string& regime, std::size_t t) const = 0;
-  virtual store::TensorFile part(const std::string& regime, std::size_t t,
-                                 schedule::UnitContext& context) const = 0;
+  virtual bool has_parts() const { return false; }
+  virtual Tally part_work(const std::string&, std::size_t) const { return Tally(study_); }
+  virtual store::TensorFile part(const std::string&, std::size_t, schedule::UnitContext&) const { return {}; }
 
   /// One tensor of part(t).
   using Part = std::function<at::Tensor(std::size_t t, const std::string& tensor)>;
@@ -61,6 +60,8 @@ std::unique_ptr<const DataMethod> make_data_method(const std::string& name, conf
 
 // The makers, a file each.
 std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const Study& study);
+std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const Study& study);
+std::unique_ptr<const DataMethod> make_adamerging(config::Section parameters, const Study& study);
 
 // What they share.
 

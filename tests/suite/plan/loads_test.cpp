@@ -83,7 +83,7 @@ std::string every_section() {
          "1.0]\n[smoothness]\npoints = 32\n"
          "[ntk]\npoints = 8\nlogits = "
          "4\n[linearity]\n[averages]\n[stitching]\n[barrier]\n[addition]\n[pair_addition]\n[negation]\n[cost]"
-         "\n[merging]\nmethods = [\"fisher\"]\n";
+         "\n[merging]\nmethods = [\"fisher\", \"regmean\", \"adamerging\"]\n";
 }
 
 TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {
@@ -101,13 +101,16 @@ TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {
       call.run();
       EXPECT_GT(call.flops, 0);
     }
-    EXPECT_NEAR(flops, unit.load.flops, 1e-9 * flops) << unit.key;
+    if (!unit.key.starts_with("merging/regmean/")) {  // which solves, beside what passes give
+      EXPECT_NEAR(flops, unit.load.flops, 1e-9 * flops) << unit.key;
+    }
     EXPECT_GE(unit.cost, unit.load.flops) << unit.key;
     EXPECT_GT(unit.load.bytes_stored, 0) << unit.key;
   }
-  for (const auto* kind : {"forward", "tangent", "logits", "divergence", "gram", "hessian/standard",
-                           "hessian/linear", "layers/standard", "layers/linear", "fisher", "train/standard",
-                           "train/tau_jp_strict", "train/multitask"}) {
+  for (const auto* kind :
+       {"forward", "tangent", "logits", "divergence", "gram", "hessian/standard", "hessian/linear",
+        "layers/standard", "layers/linear", "fisher", "regmean", "entropy/standard", "entropy/linear",
+        "train/standard", "train/tau_jp_strict", "train/multitask"}) {
     EXPECT_TRUE(kinds.contains(kind)) << kind;
   }
 }
@@ -155,11 +158,17 @@ std::pair<schedule::Work, schedule::Load> find(Subject& subject, const std::stri
 TEST_P(MemoryModel, IsWithinAThirdOfWhatTheAllocatorsCount) {
   const auto& [shape, kind, persistent] = GetParam();
   // 16 inputs a call, of a unit whose other work takes less memory.
-  Subject subject(shape, 1,
-                  "[finetune]\nregimes = [\"standard\", \"linear\"]\nbatch = 16\n[smoothness]\npoints = "
-                  "16\nmax_basis = 2\n"
-                  "[ntk]\npoints = 4\nlogits = 2\nchunk = 12\n[linearity]\nbatch = 16\n"
-                  "[merging]\nmethods = [\"fisher\"]\n[merging.fisher]\nchunk = 16\n");
+  std::string methods = "\"fisher\", \"adamerging\"", linear_layers;
+  if (shape != pictures) {
+    methods += ", \"regmean\"";
+    linear_layers = "[merging.regmean]\nchunk = 16\n";
+  }
+  Subject subject(
+      shape, 1,
+      "[finetune]\nregimes = [\"standard\", \"linear\"]\nbatch = 16\n[smoothness]\npoints = "
+      "16\nmax_basis = 2\n"
+      "[ntk]\npoints = 4\nlogits = 2\nchunk = 12\n[linearity]\nbatch = 16\n[merging]\nmethods = [" +
+          methods + "]\n[merging.fisher]\nchunk = 16\n[merging.adamerging]\nbatch = 16\n" + linear_layers);
   const auto [work, load] = find(subject, kind);
   const double theta = 4.0 * static_cast<double>(subject.study().model.layout().size());
   const double expected = load.working - persistent * theta;
@@ -177,13 +186,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{mini, "layers/linear", 0}, Case{wide, "layers/linear", 0},
                       Case{mini, "hessian/standard", 5}, Case{wide, "hessian/standard", 5},
                       Case{mini, "hessian/linear", 8}, Case{wide, "hessian/linear", 8}, Case{mini, "gram", 0},
-                      Case{wide, "gram", 0}, Case{mini, "fisher", -1}, Case{wide, "fisher", -1}));
+                      Case{wide, "gram", 0}, Case{mini, "fisher", -1}, Case{wide, "fisher", -1},
+                      Case{mini, "regmean", 0}, Case{wide, "regmean", 0}, Case{mini, "entropy/standard", -1},
+                      Case{wide, "entropy/standard", -1}, Case{mini, "entropy/linear", -2},
+                      Case{wide, "entropy/linear", -2}));
 INSTANTIATE_TEST_SUITE_P(TextOfUnequalLengths, MemoryModel,
                          ::testing::Values(Case{text, "train/standard", 4}, Case{text, "train/linear", 4},
                                            Case{text, "forward", 0}, Case{text, "tangent", 0},
                                            Case{text, "layers/standard", 0}, Case{text, "layers/linear", 0},
                                            Case{text, "hessian/standard", 5}, Case{text, "hessian/linear", 8},
-                                           Case{text, "gram", 0}, Case{text, "fisher", -1}));
+                                           Case{text, "gram", 0}, Case{text, "fisher", -1},
+                                           Case{text, "regmean", 0}));
 INSTANTIATE_TEST_SUITE_P(ConvolutionsWithBatchNorm, MemoryModel,
                          ::testing::Values(Case{pictures, "train/standard", 4},
                                            Case{pictures, "train/linear", 4}, Case{pictures, "forward", 0},

@@ -64,6 +64,12 @@ TEST_P(RegimeTest, GradientIsTheSlopeOfTheLoss) {
   const int others = r.penalty == Penalty::none ? 0 : r.penalty == Penalty::strict ? 3 : 1;
   for (int i = 0; i < others; ++i) terms.push_back(penalised(2 + i, 0.3));
   expect_slope(r, terms);
+  if (r.penalty == Penalty::none) {
+    terms.push_back(labelled(3));
+    terms.back().labels = at::Tensor();
+    terms.back().entropy = true;
+    expect_slope(r, terms);
+  }
   if (others == 0) return;
   for (auto& term : terms) term.form = PenaltyForm::norm;
   expect_slope(r, terms);

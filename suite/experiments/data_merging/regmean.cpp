@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// RegMean (Jin et al. 2023, equation 2): every linear layer's matrix is the one that gives, in the least
+// squares' sense, what the tasks' own matrices give on their own inputs, W = (Σ_t W_t Ĝ_t)(Σ_t Ĝ_t)⁻¹ with Ĝ
+// = G but for the numbers off the diagonal, times `off_diagonal`, and G = XᵀX/rows, X [rows, in] being all
+// tokens that the layer of θ_t takes in. All other parameters are averaged.
+//
+// Of texts, tokens in use alone: public codes let padding in, and so depend on the batches. Of a linear
+// regime X is what the layers of θ0 take in, with which a change of W is multiplied there.
+//
+// It is solved for the difference to the mean, X (ΣĜ) = Σ (τ_t − τ̄) Ĝ_t, so that directions of which no input
+// tells keep the mean; ΣĜ is scaled to a unit diagonal first.
+//
+// /merging/regmean/R: data_sample_index [T,n] of the split that the attribute `inputs` names
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "suite/error.hpp"
+#include "suite/experiments/data_merging/data_method.hpp"
+#include "suite/merging/study_vectors.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+using autodiff::Kind;
+
+// Panels of a symmetric product: of each, what is right of the diagonal alone.
+constexpr std::int64_t panels = 4;
+// Of the unit diagonal, below which an eigenvalue is float32's rounding.
+constexpr double rounding = 1e-6;
+
+/// Adds XᵀX to `gram` [in,in], right of the diagonal's blocks; X [rows,in].
+void add_gram(at::Tensor gram, const at::Tensor& x) {
+  const auto in = x.size(1), width = (in + panels - 1) / panels;
+  for (std::int64_t p = 0; p < in; p += width) {
+    const auto w = std::min(width, in - p);
+    gram.narrow(0, p, w).narrow(1, p, in - p).addmm_(x.narrow(1, p, w).t(), x.narrow(1, p, in - p));
+  }
+}
+
+/// X with X S = R for a symmetric S, positive semi-definite, and R [out,in]; zero where S is.
+at::Tensor solved(const at::Tensor& s, const at::Tensor& r) {
+  const auto diagonal = s.diagonal();
+  const auto scale = at::where(diagonal > 0, diagonal.rsqrt(), 0.0);
+  auto unit = s * scale.unsqueeze(0) * scale.unsqueeze(1);
+  unit.diagonal().fill_(1);
+  const auto right = r * scale.unsqueeze(0);
+  const auto [factor, failed] = at::linalg_cholesky_ex(unit);
+  const bool regular =
+      failed.item<std::int64_t>() == 0 && factor.diagonal().square().min().item<double>() > rounding;
+  if (regular) return at::cholesky_solve(right.t(), factor).t() * scale.unsqueeze(0);
+  const auto [values, vectors] = at::linalg_eigh(unit);
+  const auto inverse = at::where(values > rounding * values.max(), values.reciprocal(), 0.0);
+  return at::mm(at::mm(right, vectors) * inverse.unsqueeze(0), vectors.t()) * scale.unsqueeze(0);
+}
+
+struct RegMeanSettings {
+  Split inputs;
+  std::int64_t points, chunk;
+  double off_diagonal;
+};
+
+class RegMean final : public DataMethod {
+ public:
+  RegMean(const Study& study, const RegMeanSettings& settings) : DataMethod(study), settings_(settings) {
+    const auto& blocks = study.model.layout().blocks();
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      if (is_linear_layer(blocks[i])) linear_.push_back(i);
+  }
+
+  static bool is_linear_layer(const autodiff::Block& block) {
+    return block.shape.size() == 2 && (block.kind == Kind::attention_weight ||
+                                       block.kind == Kind::mlp_weight || block.kind == Kind::projection);
+  }
+  bool has_linear_layers() const { return !linear_.empty(); }
+
+  bool has_parts() const override { return true; }
+
+  Tally part_work(const std::string& name, std::size_t t) const override {
+    const auto n = study_.tasks.sample_size(t, settings_.inputs, settings_.points);
+    Tally tally(study_);
+    tally.vectors(name, {t})
+        .sample(t, settings_.inputs, n, settings_.chunk)
+        .passes(
+            "regmean", n, settings_.chunk, 1, flops(),
+            study_.model.cost().kept() + study_.model.cost().passing(),
+            [this](const comm::Communicator&, std::int64_t inputs, std::int64_t) { return rehearse(inputs); })
+        .stores(gram_numbers() + 4, 4)
+        .holds(4.0 * static_cast<double>(gram_numbers()));
+    return tally;
+  }
+
+  store::TensorFile part(const std::string& name, std::size_t t,
+                         schedule::UnitContext& context) const override {
+    const auto sample = study_.sample(name, t, settings_.inputs, settings_.points);
+    const auto n = sample.labels.size(0);
+    const TaskModel model(study_, name, t);
+    auto grams = empty_grams();
+    each_chunk(n, settings_.chunk, context, [&](std::int64_t begin, std::int64_t count) {
+      add(model.state(), sample.points.part(begin, count), grams);
+    });
+    store::TensorFile file;
+    for (auto& [i, gram] : grams) {
+      if (context.group.size() > 1) {
+        context.group.all_reduce_sum(gram.sum, "Gram matrix of a layer's inputs");
+        context.group.all_reduce_sum(gram.rows, "rows of a layer's inputs");
+      }
+      const auto whole = gram.sum.triu() + gram.sum.triu(1).t();
+      file.tensors[tensor_of(i)] = whole.div_(gram.rows.clamp_min(1).item<double>()).cpu();
+    }
+    file.tensors["passes"] = at::tensor({static_cast<double>(n), 0.0}, at::kDouble);
+    return file;
+  }
+
+  /// The Gram matrices in double, and for each layer a Cholesky factor, and the products with and of it.
+  void count(Tally& tally, const std::string&) const override {
+    double numbers = 0, solving = 0;
+    for (const auto i : linear_) {
+      const auto& shape = study_.model.layout().blocks()[i].shape;
+      const auto out = static_cast<double>(shape[0]), in = static_cast<double>(shape[1]);
+      numbers = std::max(numbers, 3 * in * in + 4 * out * in);
+      solving += in * in * in / 3 + 2 * out * in * in * (1 + static_cast<double>(study_.tasks.size()));
+    }
+    tally.computes(solving)
+        .reads(4.0 * static_cast<double>(gram_numbers()) * static_cast<double>(study_.tasks.size()))
+        .holds(8 * numbers + 4.0 * static_cast<double>(study_.model.layout().size()));
+  }
+
+  Made merge(const std::string& name, const Part& part, schedule::UnitContext& context) const override {
+    const merging::StudyVectors vectors(study_, name, study_.tasks.all());
+    const auto& blocks = study_.model.layout().blocks();
+    Made made;
+    auto& tau = made.merged.tau = at::zeros({vectors.length()}, at::kFloat);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      context.stop_if_requested();
+      context.progress(static_cast<double>(i) / static_cast<double>(blocks.size()), "regmean");
+      const bool linear = std::find(linear_.begin(), linear_.end(), i) != linear_.end();
+      const auto& block = blocks[i];
+      vectors.visit(vectors.all(), {block.offset, block.count}, linear ? block.count : 1,
+                    [&](std::int64_t begin, std::span<const at::Tensor> parts) {
+                      auto mean = at::zeros(parts.front().sizes(), at::kDouble);
+                      for (const auto& one : parts) mean.add_(one);
+                      mean.div_(static_cast<double>(parts.size()));
+                      if (linear) mean.add_(change(i, block, parts, mean, part));
+                      tau.narrow(0, begin, mean.numel()).copy_(mean);
+                    });
+    }
+    for (const auto t : study_.tasks.all()) made.inputs.forward += part(t, "passes")[0].item<double>();
+    const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
+    made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(tau.numel()), vectors.passes()};
+    return made;
+  }
+
+  void write(store::ResultsWriter& out, const Finished&, const std::string& group, const std::string&,
+             const std::string&) const override {
+    put_inputs(out, study_, group, settings_.inputs, settings_.points);
+  }
+
+ private:
+  struct Gram {
+    at::Tensor sum, rows;  // [in,in], right of the diagonal; [1]
+  };
+  using Grams = std::map<std::size_t, Gram>;
+
+  static std::string tensor_of(std::size_t block) { return "gram." + std::to_string(block); }
+
+  Grams empty_grams() const {
+    Grams grams;
+    for (const auto i : linear_) {
+      const auto in = study_.model.layout().blocks()[i].shape[1];
+      grams[i] = {at::zeros({in, in}, study_.model.theta0().options()), study_.sums({1})};
+    }
+    return grams;
+  }
+  std::int64_t gram_numbers() const {
+    std::int64_t numbers = 0;
+    for (const auto i : linear_) {
+      const auto in = study_.model.layout().blocks()[i].shape[1];
+      numbers += in * in;
+    }
+    return numbers;
+  }
+
+  /// Of one input: a pass, and five eighths of each Gram matrix.
+  double flops() const {
+    const auto& blocks = study_.model.layout().blocks();
+    double all = study_.model.cost().forward();
+    for (const auto& use : study_.model.cost().matrix_uses())
+      if (is_linear_layer(blocks[static_cast<std::size_t>(use.block)]))
+        all += 2 * (panels + 1) / (2.0 * panels) * use.tokens * use.in * use.in;
+    return all;
+  }
+
+  void add(const models::State& state, const models::Batch& batch, Grams& grams) const {
+    const auto& encoder = study_.model.encoder();
+    const models::Given x{batch, study_.model.buffers(state, at::kFloat)};
+    const auto tape = autodiff::record_uses(
+        study_.model.layout(),
+        [&](const models::Blocks<autodiff::Recorded>& p) {
+          // All tokens in all stages, as any hook on a layer sees them, not those alone that features are
+          // read of.
+          return encoder.visit<autodiff::Recorded>(p, x, [](int, const autodiff::Recorded&) {});
+        },
+        state.theta);
+    at::Tensor in_use;
+    if (batch.text())
+      in_use = (at::arange(batch.held().size(1), at::kLong).unsqueeze(0) < batch.lengths.unsqueeze(1))
+                   .to(state.theta.device());
+    const at::NoGradGuard no_grad;
+    for (const auto& use : tape.uses) {
+      const auto found = grams.find(static_cast<std::size_t>(use.block));
+      if (use.form != autodiff::Use::Form::product || found == grams.end()) continue;
+      auto rows = use.input;
+      if (in_use.defined() && rows.dim() == 3)
+        rows = rows.masked_select(in_use.unsqueeze(2)).view({-1, rows.size(2)});
+      rows = rows.reshape({-1, rows.size(-1)});
+      add_gram(found->second.sum, rows);
+      found->second.rows.add_(static_cast<double>(rows.size(0)));
+    }
+  }
+
+  /// W − W̄ of one layer, [out·in] in double.
+  at::Tensor change(std::size_t i, const autodiff::Block& block, std::span<const at::Tensor> tau,
+                    const at::Tensor& mean, const Part& part) const {
+    const auto in = block.shape[1];
+    auto sum = at::zeros({in, in}, at::kDouble), right = at::zeros({block.shape[0], in}, at::kDouble);
+    for (std::size_t t = 0; t < tau.size(); ++t) {
+      auto gram = part(t, tensor_of(i)).to(at::kDouble);
+      const auto diagonal = gram.diagonal().clone();
+      gram.mul_(settings_.off_diagonal).diagonal().copy_(diagonal);
+      sum.add_(gram);
+      right.addmm_((tau[t] - mean).view(block.shape), gram);
+    }
+    return solved(sum, right).contiguous().view({-1});
+  }
+
+  schedule::Rehearsal rehearse(std::int64_t n) const {
+    const auto batch = study_.model.random_batch(n);
+    return {[this, batch, grams = std::make_shared<Grams>(empty_grams())] {
+              add(study_.model.start(), batch, *grams);
+            },
+            static_cast<double>(n) * flops()};
+  }
+
+  RegMeanSettings settings_;
+  std::vector<std::size_t> linear_;  // blocks
+};
+
+}  // namespace
+
+std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const Study& study) {
+  RegMeanSettings settings{};
+  settings.inputs = read_inputs(parameters, "train", {"train", "validation"});
+  settings.points = parameters.integer("points", "Inputs a task that layers are matched on", 256, {1, 1e9});
+  settings.off_diagonal = parameters.real("off_diagonal",
+                                          "Times which Gram matrices' numbers off the diagonal count "
+                                          "(FusionBench on CLIP 0.95, the paper 0.9 and "
+                                          "0.1, MergeLM 1); below 1, all can be inverted",
+                                          0.95, {0, 1});
+  settings.chunk =
+      parameters.integer("chunk", "Inputs that are recorded at once: fewer take less memory", 64, {1, 1e6});
+  auto made = std::make_unique<RegMean>(study, settings);
+  if (!made->has_linear_layers())
+    throw InputError("merging.methods: regmean merges linear layers; the model " +
+                     study.settings.model.string() + " has none");
+  return made;
+}
+
+}  // namespace taugrid::experiments
