@@ -33,7 +33,7 @@ def fisher_information(oracle: Oracle, regime: str, t: int, classes: str) -> Par
     """Mean over samples of Σ_c p_c (∂ log p_c)², or of the predicted class; a linear model's J is θ0's."""
     base = oracle.theta0 if is_linear(regime) else oracle.tuned(regime, t)
     x = inputs(oracle, f"merging/fisher/{regime}", t)
-    z = oracle.through(regime, oracle.tau(regime, t), x)
+    z = oracle.through(regime, oracle.tau(regime, t), x, t)
 
     def log_p(one: Tensor) -> Tensor:
         return log_softmax(oracle.logits(t, one[None])[0], 0)
@@ -46,7 +46,7 @@ def fisher_information(oracle: Oracle, regime: str, t: int, classes: str) -> Par
         slopes = slopes * p.sqrt()[:, :, None]
 
     def product(theta: Parameters, one: Tensor, slope: Tensor) -> Tensor:
-        return (oracle.encode(theta, one[None])[0] * slope).sum()
+        return (oracle.read(theta, one[None], t)[0] * slope).sum()
 
     found = {name: torch.zeros_like(v) for name, v in base.items()}
     for c in range(slopes.shape[1]):
@@ -147,9 +147,9 @@ def learnt(oracle: Oracle, regime: str) -> tuple[Tensor, list[float]]:
         total = torch.zeros((), dtype=torch.double)
         for t, x in enumerate(batches):
             if is_linear(regime):
-                z = torch.stack(oracle.tangent(step, x)).sum(0)
+                z = torch.stack(oracle.tangent(step, x, t)).sum(0)
             else:
-                z = oracle.encode({name: oracle.theta0[name] + step[name] for name in names}, x)
+                z = oracle.read({name: oracle.theta0[name] + step[name] for name in names}, x, t)
             log_p = log_softmax(oracle.logits(t, z), 1)
             total = total - (log_p.exp() * log_p).sum(1).mean()
         return total
