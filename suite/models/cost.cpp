@@ -26,6 +26,7 @@ Cost::Cost(const Encoder& encoder, std::int64_t tokens) {
   autodiff::BatchStatistics of_the_batch;
   if (encoder.buffers().size() > 0) one.statistics = &of_the_batch;
   alive_ = count(Meter::Pass::gradient).peak();
+  passing_by_batch_ = count(Meter::Pass::value).peak();
   one.statistics = nullptr;
   alive_linear_ = count(Meter::Pass::linear).peak();
   const auto recording = count(Meter::Pass::recording);

@@ -23,6 +23,9 @@ class Cost {
   double weight_gradient(const std::vector<bool>& trained) const;
 
   double passing() const { return passing_; }                    ///< numbers alive at once in a forward pass
+  double passing_by_batch() const {
+    return passing_by_batch_;
+  }  ///< where the batch's own statistics are taken
   double passing_tangent() const { return passing_tangent_; }    ///< with the tangent beside it
   double kept() const { return kept_; }                          ///< numbers that a backward pass finds again
   double alive_in_step() const { return alive_; }                ///< at most, of a step: kept ones and the pass
@@ -32,8 +35,8 @@ class Cost {
   const std::vector<autodiff::Meter::MatrixUse>& matrix_uses() const { return matrix_uses_; }
 
  private:
-  double forward_ = 0, passing_ = 0, passing_tangent_ = 0, kept_ = 0, alive_ = 0, alive_linear_ = 0,
-         alive_on_tape_ = 0;
+  double forward_ = 0, passing_ = 0, passing_by_batch_ = 0, passing_tangent_ = 0, kept_ = 0, alive_ = 0,
+         alive_linear_ = 0, alive_on_tape_ = 0;
   std::vector<autodiff::Meter::MatrixUse> matrix_uses_;
   std::vector<double> by_block_;
 };

@@ -84,9 +84,10 @@ class Encoder : public Stages<at::Tensor>,
   virtual int stages() const = 0;            ///< L
   virtual std::int64_t width() const = 0;    ///< of the features
   virtual Takes takes() const = 0;
-  /// The block that holds a row for each word of the vocabulary; −1 where there is none.
+  /// The block [rows, width()] that label words are rows of: of the vocabulary, or of the classifier that the
+  /// model brings; −1 where there is neither.
   virtual int vocabulary_block() const { return -1; }
-  /// The block [rows of the vocabulary, 1] of their biases as label words; −1 where there is none.
+  /// The block [rows, 1] of their biases; −1 where there is none.
   virtual int vocabulary_bias() const { return -1; }
   /// Whether a checkpoint's tensor, for which the model has no use, is one that its architecture brings along:
   /// a constant, or a part of another tower.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/models/registry.hpp"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -13,10 +14,10 @@ namespace taugrid::models {
 namespace {
 
 std::map<std::string, Factory>& factories() {
-  static std::map<std::string, Factory> all = {{"bert", make_bert},
-                                               {"clip", make_clip_vision},
-                                               {"clip_vision_model", make_clip_vision},
-                                               {"roberta", make_bert}};
+  static std::map<std::string, Factory> all = {
+      {"bert", make_bert}, {"clip", make_clip_vision}, {"clip_vision_model", make_clip_vision},
+      {"mlp", make_mlp},   {"roberta", make_bert},     {"torchvision_resnet", make_resnet},
+      {"vit", make_vit}};
   return all;
 }
 
@@ -54,6 +55,21 @@ std::int64_t Keys::integer(const char* key, std::int64_t fallback, std::int64_t 
     refuse(std::string(key) + " is " + value.dump() + "; expected an integer from 1 to " +
            std::to_string(most));
   return value.get<std::int64_t>();
+}
+
+std::vector<std::int64_t> Keys::integers(const char* key, std::vector<std::int64_t> fallback,
+                                         std::size_t longest, std::int64_t most) const {
+  if (!json_.contains(key)) return fallback;
+  const auto& list = json_[key];
+  const auto is_right = [&](const nlohmann::json& value) {
+    return value.is_number_integer() && value.get<double>() >= 1 &&
+           value.get<double>() <= static_cast<double>(most);
+  };
+  if (!list.is_array() || list.empty() || list.size() > longest ||
+      !std::all_of(list.begin(), list.end(), is_right))
+    refuse(std::string(key) + " is " + list.dump().substr(0, 80) + "; expected a list of 1 to " +
+           std::to_string(longest) + " integers from 1 to " + std::to_string(most));
+  return list.get<std::vector<std::int64_t>>();
 }
 
 double Keys::real(const char* key, double fallback) const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "suite/models/encoder.hpp"
 
@@ -30,6 +31,9 @@ class Keys {
   Keys(const nlohmann::json& json, std::string where) : json_(json), where_(std::move(where)) {}
   /// 1 … `most`
   std::int64_t integer(const char* key, std::int64_t fallback, std::int64_t most = 1'000'000) const;
+  /// 1 … `longest` integers, each 1 … `most`; `fallback` where there is no such key.
+  std::vector<std::int64_t> integers(const char* key, std::vector<std::int64_t> fallback, std::size_t longest,
+                                     std::int64_t most = 1'000'000) const;
   /// Above 0, at most 10⁶.
   double real(const char* key, double fallback) const;
   std::string word(const char* key, const std::string& fallback) const;

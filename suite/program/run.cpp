@@ -97,6 +97,14 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.attribute("/model", "fingerprint", study.model.fingerprint());
   out.attribute("/model", "evaluation_points", study.settings.evaluation_points);
   out.attribute("/model", "control_points", study.settings.control_points);
+  if (study.model.encoder().mixes_in_training()) {
+    out.attribute("/model", "buffers", study.settings.buffers);
+    out.attribute("/model", "buffers_points", study.settings.buffers_points);
+    if (study.settings.buffers == "recompute")
+      out.put("/model/buffers_sample_index",
+              study.tasks.sample_index(study::Split::train, study.settings.buffers_points),
+              {"task", "buffers_point"});
+  }
 
   const experiments::Finished finished{folder, runtime.world()};
   for (const auto& experiment : experiments) experiment->write(out, finished);

@@ -196,11 +196,15 @@ Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
   settings.random_init =
       model.word("init", "Whether θ0 is the folder's weights, or drawn at random in its shape", "pretrained",
                  {"pretrained", "random"}) == "random";
-  settings.buffers =
-      model.word("buffers",
-                 "What editing does to statistics such as batch norm's: they are combined as weights "
-                 "are, or θ0's are kept",
-                 "combine", {"combine", "keep"});
+  settings.buffers = model.word(
+      "buffers",
+      "What editing does to statistics such as batch norm's: they are computed again for the edited "
+      "weights, averaged as weights are, or θ0's are kept",
+      "recompute", {"recompute", "average", "keep"});
+  settings.buffers_points = model.integer(
+      "buffers_points",
+      "Training points, of all edited tasks together, over which model.buffers = recompute takes statistics",
+      256, {1, 1e9});
   settings.words_frozen =
       model.word("label_words",
                  "What reads label words: the vocabulary as a part of θ; or θ0's rows of it, and a masked "

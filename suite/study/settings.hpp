@@ -35,9 +35,10 @@ struct Settings {
 
   std::filesystem::path model;
   bool random_init = false;
-  /// What becomes of buffers when a model is edited: "combine", as θ: β0 + Σ α(β − β0), variances at least 0;
-  /// or "keep": those of θ0.
-  std::string buffers = "combine";
+  /// What becomes of buffers when a model is edited: "recompute" over training points of the edited tasks;
+  /// "average", as θ: β0 + Σ α(β − β0), variances at least 0; or "keep", θ0's.
+  std::string buffers = "recompute";
+  std::int64_t buffers_points = 256;  ///< of all edited tasks together, for "recompute"
   bool words_frozen =
       false;  ///< label words are read by θ0's rows of the vocabulary, and the head is not trained
 

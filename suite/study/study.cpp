@@ -17,7 +17,7 @@ Study::Study(config::Config& config, std::vector<InputFile>* inputs, at::Device 
       model(settings, inputs, on),
       tasks(settings, model, bound, inputs),
       vectors(settings, model, tasks, bound, inputs != nullptr),
-      edits(settings, model, vectors),
+      edits(settings, model, tasks, vectors),
       evaluation(settings, model, tasks) {
   // The host's own reduced precisions are left alone: its numbers are the same everywhere.
   if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(settings.precision == "tf32");
@@ -34,7 +34,15 @@ Study::Study(config::Config& config, std::vector<InputFile>* inputs, at::Device 
 std::vector<bool> Study::trained_blocks(const std::string& name) const {
   const auto& source = regime(name).source;
   if (!source.empty()) return trained_blocks(source);
-  return study::trained_blocks(regime(name), model.layout(), settings.first_stage, settings.words_frozen);
+  auto trained =
+      study::trained_blocks(regime(name), model.layout(), settings.first_stage, settings.words_frozen);
+  const auto& encoder = model.encoder();
+  if (encoder.takes().text() || encoder.vocabulary_bias() < 0 || tasks.read_words()) return trained;
+  // No task reads the model's own classifier: it stays as it is, where weight decay alone would move it.
+  if (trained.empty()) trained.assign(model.layout().blocks().size(), true);
+  trained[static_cast<std::size_t>(encoder.vocabulary_block())] = false;
+  trained[static_cast<std::size_t>(encoder.vocabulary_bias())] = false;
+  return trained;
 }
 
 int Study::first_changed_stage(const std::string& name) const {

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -69,11 +70,14 @@ void require_fit(const data::Task& task, const models::Encoder& encoder, const S
   if (head.kind == data::Head::Kind::words) {
     if (encoder.vocabulary_block() < 0)
       throw InputError(where + ": /head has label words; the model " + settings.model.string() +
-                       " has no vocabulary to read them by");
-    if (head.tokens.max().item<std::int64_t>() >= takes.vocabulary)
-      throw InputError(where + ": /head/tokens holds " +
-                       std::to_string(head.tokens.max().item<std::int64_t>()) + "; the model " +
-                       settings.model.string() + " has a vocabulary of " + std::to_string(takes.vocabulary));
+                       " has neither a vocabulary nor a classifier to read them by");
+    const auto rows =
+        encoder.layout().blocks()[static_cast<std::size_t>(encoder.vocabulary_block())].shape.front();
+    if (head.tokens.max().item<std::int64_t>() >= rows)
+      throw InputError(
+          where + ": /head/tokens holds " + std::to_string(head.tokens.max().item<std::int64_t>()) +
+          "; the model " + settings.model.string() +
+          (takes.text() ? " has a vocabulary of " : " has a classifier of ") + std::to_string(rows));
   } else if (head.weight.size(1) != encoder.width()) {
     throw InputError(where + ": /head/weight has rows of " + std::to_string(head.weight.size(1)) +
                      " numbers; the model's output has " + std::to_string(encoder.width()));
@@ -164,6 +168,12 @@ std::string Tasks::space() const {
   std::set<std::string> spaces;
   for (const auto t : all()) spaces.insert(readouts_[t].space(model_.encoder()));
   return spaces.size() == 1 ? *spaces.begin() : "by task";
+}
+
+bool Tasks::read_words() const {
+  return std::any_of(readouts_.begin(), readouts_.end(), [](const models::Readout& readout) {
+    return readout.kind == models::Readout::Kind::words;
+  });
 }
 
 std::vector<std::size_t> Tasks::all() const {

@@ -53,6 +53,8 @@ class Tasks {
   const models::Readout& readout(std::size_t t) const { return readouts_[t]; }
   /// Which space the tasks' outputs lie in (models::Readout::space()); "by task" where they differ.
   std::string space() const;
+  /// Whether any task's logits are rows of the model's vocabulary or classifier.
+  bool read_words() const;
   std::filesystem::path file(std::size_t t) const { return folder_ / (name(t) + ".h5"); }
 
   /// The pairs that are measured, in the order (0,1), (0,2), ….

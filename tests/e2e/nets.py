@@ -1,16 +1,19 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The two small models of tests/nets again, in plain PyTorch, each with tasks that it can learn in a few steps."""
+"""Small models beside CLIP's tower, each with tasks that it can learn in a few steps: the text encoder of tests/nets
+again in plain PyTorch, a residual network, a multilayer perceptron."""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from taugrid_analysis.recompute.nets import Mlp, ResNet
 from torch import Tensor, nn
 from torch.nn import functional as F
 from world import EXPERIMENT, ROWS, write_task
@@ -24,8 +27,11 @@ TEXT = {
     "num_attention_heads": 2,
     "num_hidden_layers": 3,
 }
-CONV = {"model_type": "tiny_conv", "image_size": 16, "num_channels": 3, "width": 8, "blocks": 2}
+RESNET = {"model_type": "torchvision_resnet", "image_size": 16, "num_channels": 3, "layers": [1, 1], "widths": [8, 8],
+          "stem": "cifar", "num_classes": 6}
+MLP = {"model_type": "mlp", "image_size": 16, "num_channels": 3, "hidden_sizes": [12, 10, 8], "num_classes": 6}
 HEADS = {"moods": "cosine", "topics": "affine", "intents": "words"}  # a task of each way to read logits
+PICTURE_HEADS = {"stripes": "cosine", "blobs": "affine", "corners": "words"}
 CLASSES = {"moods": 3, "topics": 4, "intents": 5}
 
 
@@ -77,44 +83,14 @@ class TinyText(nn.Module):
         return (self.states(ids, lengths)[-1] * used).sum(1) / lengths[:, None]
 
 
-class Unit(nn.Module):
-    """A convolution of 3 × 3 and its batch norm."""
-
-    def __init__(self, channels: int, width: int, stride: int) -> None:
-        super().__init__()
-        self.conv, self.bn = nn.Conv2d(channels, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.bn(self.conv(x))
-
-
-class TinyConv(nn.Module):
-    def __init__(self, config: dict[str, int]) -> None:
-        super().__init__()
-        width = config["width"]
-        self.stem = Unit(config["num_channels"], width, 1)
-        self.block = nn.ModuleList(
-            nn.ModuleList([Unit(width, width, 2 if second else 1), Unit(width, width, 1)])
-            for second in (number == 1 for number in range(config["blocks"]))
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The mean over places, [n, width]."""
-        h = F.relu(self.stem(x))
-        for number, (first, second) in enumerate(self.block):
-            shortcut = first.conv(h) if number == 1 else h  # a smaller picture by the block's own filter
-            h = F.relu(shortcut + second(F.relu(first(h))))
-        return h.mean((2, 3))
-
-
 @dataclass(frozen=True)
 class NetWorld:
     """A model, its tasks, an experiment."""
 
     folder: Path
     tasks: list[str]
-    make: Callable[[dict[str, int]], nn.Module]
-    config: dict[str, int]
+    make: Callable[[dict[str, Any]], nn.Module]
+    config: dict[str, Any]
 
     @property
     def experiment(self) -> Path:
@@ -208,12 +184,28 @@ def text_world(folder: Path, **writing: int) -> NetWorld:
     return world
 
 
-def conv_world(folder: Path) -> NetWorld:
-    world = NetWorld(folder, ["stripes", "blobs", "corners"], TinyConv, CONV)
+def _picture_world(folder: Path, make: Callable[[dict[str, Any]], nn.Module], config: dict[str, Any]) -> NetWorld:
+    world = NetWorld(folder, list(PICTURE_HEADS), make, config)
     (folder / "data").mkdir(parents=True)
     rng = np.random.default_rng(3)
-    for name in world.tasks:
-        write_task(world.task(name), name, rng, features=CONV["width"])
-    _write_model(world, "TinyConv")
+    for name, kind in PICTURE_HEADS.items():
+        write_task(world.task(name), name, rng, features=8)
+        with h5py.File(world.task(name), "r+") as file:
+            head, classes = file["head"], len(file["head/weight"])
+            head.attrs["kind"] = kind
+            if kind == "affine":
+                head["bias"] = rng.normal(size=classes).astype(np.float32)
+            if kind == "words":  # classes of the model's own classifier
+                del head["weight"]
+                head["tokens"] = rng.permutation(config["num_classes"])[:classes].astype(np.int64)
+    _write_model(world, make.__name__)
     world.experiment.write_text(_experiment(world.tasks))
     return world
+
+
+def resnet_world(folder: Path) -> NetWorld:
+    return _picture_world(folder, ResNet, RESNET)
+
+
+def mlp_world(folder: Path) -> NetWorld:
+    return _picture_world(folder, Mlp, MLP)

@@ -42,8 +42,9 @@ def entries() -> dict[str, dict[str, tuple[str, str, str]]]:
 
 def used(table: dict, name: str = "") -> Iterator[tuple[str, str]]:
     for key, value in table.items():
-        if isinstance(value, dict) and (not name or name == "finetune"):
-            yield from used(value, f"{name}.{key}" if name else key)
+        inner = f"{name}.{key}" if name else key
+        if isinstance(value, dict) and (not name or name == "finetune" or inner in entries()):
+            yield from used(value, inner)
         else:
             yield name, key
 

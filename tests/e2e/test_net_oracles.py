@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The two small models' numbers again, in plain PyTorch and float64: padded texts, tied vocabularies, all readouts,
-batch norm's stored statistics."""
+"""The small models' numbers again, in plain PyTorch and float64: padded texts, tied vocabularies, all readouts, batch
+norm's stored statistics."""
 
 from functools import cached_property
 from pathlib import Path
@@ -60,9 +60,12 @@ class NetOracle:
 
     def output(self, p: Parameters, t: int, x: tuple[Tensor, ...]) -> Tensor:
         z: Tensor = functional_call(self.model, p, x)
-        if self.kinds[t] == "words":
-            z = z @ p["embeddings.word.weight"][torch.tensor(self.files[t]["head/tokens"][()])].T
-        return z
+        if self.kinds[t] != "words":
+            return z
+        rows, own = torch.tensor(self.files[t]["head/tokens"][()]), getattr(self.model, "classifier_name", "")
+        if own:
+            return z @ p[f"{own}.weight"][rows].T + p[f"{own}.bias"][rows]
+        return z @ p["embeddings.word.weight"][rows].T
 
     def logits(self, t: int, z: Tensor) -> Tensor:
         if self.kinds[t] == "words":
@@ -108,7 +111,8 @@ class NetOracle:
         return largest_eigenvalue(theta, product)
 
 
-@pytest.fixture(scope="module", params=[nets.text_world, nets.conv_world], ids=["text", "conv"])
+@pytest.fixture(scope="module", params=[nets.text_world, nets.resnet_world, nets.mlp_world],
+                ids=["text", "resnet", "mlp"])
 def oracle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NetOracle:
     folder = tmp_path_factory.mktemp("net_oracles")
     world = request.param(folder / "world")

@@ -45,20 +45,22 @@ def second_derivative(along: Callable[[Tensor], Tensor]) -> float:
 
 
 def _moved(
-    oracle: Oracle, regime: str, at: Parameters, v: Parameters, x: Tensor, t: int
+    oracle: Oracle, regime: str, at: dict[int, float], v: Parameters, x: Tensor, t: int
 ) -> Callable[[Tensor], Tensor]:
-    """s ↦ the output at θ0 + at + s v, in the regime's function."""
+    """s ↦ the output for task t at θ0 + Σ α τ + s v, in the regime's function; statistics stay."""
+    step = oracle.step(regime, at)
     if is_linear(regime):
-        f, slope = oracle.through(regime, at, x, t), oracle.tangent(v, x, t)[1]
+        f, slope = oracle.through(regime, step, x, t), oracle.tangent(v, x, t)[1]
         return lambda s: f + s * slope
-    theta = {k: p + at[k] for k, p in oracle.theta0.items()}
-    return lambda s: oracle.read({k: p + s * v[k] for k, p in theta.items()}, x, t)
+    theta = {k: p + step[k] for k, p in oracle.theta0.items()}
+    stored = oracle.edited_statistics(regime, tuple(at.items()))
+    return lambda s: oracle.read(stored | {k: p + s * v[k] for k, p in theta.items()}, x, t)
 
 
 def curvature(oracle: Oracle, regime: str, p: int, place: float) -> float:
     """vᵀHv of that loss at θ0 + place · (τᵢ + τⱼ), v = τᵢ − τⱼ: the second derivative along v."""
     pair = pairs(oracle)[p]
-    at = oracle.step(regime, dict.fromkeys(pair, place))
+    at = dict.fromkeys(pair, place)
     v = oracle.step(regime, {pair[0]: 1.0, pair[1]: -1.0})
     total = 0.0
     for t in pair:

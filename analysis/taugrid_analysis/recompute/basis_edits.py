@@ -22,7 +22,13 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.merging import Settings, is_taken
-from taugrid_analysis.recompute.models import SPLITS, accuracies, at_chosen_alpha, prefix_of
+from taugrid_analysis.recompute.models import (
+    SPLITS,
+    accuracies,
+    at_chosen_alpha,
+    output_along,
+    prefix_of,
+)
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.records import Array
 
@@ -72,8 +78,8 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
             tau, where = basis(regime, int(node["nearest"][t])), len(oracle.tasks) if on_control else t
             rows = f"{prefix_of(split)}{'control_' if on_control else ''}sample_index"
             x, y = oracle.points(f"{node.name}/{rows}", where, split)
-            step = {k: -float(node["alpha"][a]) * v for k, v in tau.items()}
-            output = oracle.through(regime, step, x, where)
+            members = [int(i) for i in np.flatnonzero(node["labels"][()] == node["nearest"][t])]
+            output = output_along(oracle, regime, tau, -float(node["alpha"][a]), members, x, where)
             return (oracle.logits(where, output).argmax(1) == y).numpy()
 
         return found
@@ -107,8 +113,9 @@ def _transfer(oracle: Oracle, inside: Settings) -> Iterator[Check]:
             if np.isnan(value):
                 return exact(float(node["labels"][t].max() < c), 1.0)
             x, y = oracle.points(f"{node.name}/{prefix_of(split)}sample_index", t, split)
-            step = {k: float(node["alpha"][a]) * v for k, v in basis(regime, t, c).items()}
-            right = oracle.logits(t, oracle.through(regime, step, x, t)).argmax(1) == y
+            members = [int(i) for i in np.flatnonzero(node["labels"][t] == c)]
+            output = output_along(oracle, regime, basis(regime, t, c), float(node["alpha"][a]), members, x, t)
+            right = oracle.logits(t, output).argmax(1) == y
             return share(value, float(right.double().mean()), len(right))
 
         return measure

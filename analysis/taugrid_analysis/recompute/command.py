@@ -19,6 +19,8 @@ ARCHITECTURES = (
     "RobertaModel",
     "BertForMaskedLM",
     "RobertaForMaskedLM",
+    "MLP",
+    "ResNet",
 )
 
 

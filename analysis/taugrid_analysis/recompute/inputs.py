@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import text
 
 WORD, MIX, SHIFT, MASK = 8, 0x9E3779B97F4A7C15, 32, 2**64 - 1
 BASIS, PRIME = 0xCBF29CE484222325, 0x100000001B3
@@ -128,13 +129,14 @@ def digest_task(path: Path) -> str:
     def parts() -> Iterator[bytes]:
         with h5py.File(path) as file:
             head = file["head"]
-            scale = 1.0
+            scale, of_unit_rows = 1.0, text(head.attrs.get("kind", "cosine")) == "cosine"
             if "weight" in head:
                 yield from array(head["weight"], "<f4")
-                scale = head["weight"].attrs.get("logit_scale", 1)
+                scale = head["weight"].attrs.get("logit_scale", 1) if of_unit_rows else 1
             yield np.float64(scale).tobytes()
-            if "tokens" in head:
-                yield from array(head["tokens"], "<i8")
+            for name, dtype in (("bias", "<f4"), ("tokens", "<i8")):
+                if name in head:
+                    yield from array(head[name], dtype)
             for name in ("mean", "std"):
                 yield np.asarray(file.attrs.get(name, []), dtype="<f4").tobytes()
             for split in ("train", "validation", "test"):

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import jvp
+from torch.func import functional_call, jvp
 
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, pairs, places, stored
 from taugrid_analysis.recompute.oracle import PART, Oracle, Parameters
@@ -22,7 +22,11 @@ SLOW = 12  # numbers of one quantity: each takes passes of whole models
 
 
 def layers(oracle: Oracle, p: Parameters, x: Tensor) -> list[Tensor]:
-    """The embedding's output, every block's [n, tokens, d], and the encoder's [n, width]."""
+    """The embedding's output, every block's [n, …], and the encoder's [n, width]."""
+    if oracle.is_net:
+        known = oracle.stored_statistics | p
+        every: list[Tensor] = functional_call(oracle.model, known, (x,), {"every": True})
+        return every
     tower = oracle.model.vision_model
     found: list[Tensor] = []
 
@@ -39,16 +43,18 @@ def layers(oracle: Oracle, p: Parameters, x: Tensor) -> list[Tensor]:
     return [*found, last]
 
 
-def features(oracle: Oracle, regime: str, step: Parameters, x: Tensor) -> list[Tensor]:
-    """Of every layer at θ0 + step, in the regime's function."""
-    parts = []
+def features(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) -> list[Tensor]:
+    """Of every layer at θ0 + Σ α τ, in the regime's function."""
+    parts, step = [], oracle.step(regime, edits)
+    theta = {k: v + step[k] for k, v in oracle.theta0.items()}
+    theta |= oracle.edited_statistics(regime, tuple(edits.items()))
     for part in x.split(PART):
         if is_linear(regime):
             found = jvp(lambda p, part=part: tuple(layers(oracle, p, part)), (oracle.theta0,), (step,))
             parts.append([(f + d).detach() for f, d in zip(found[0], found[1], strict=True)])
             continue
         with torch.no_grad():
-            parts.append(layers(oracle, {k: v + step[k] for k, v in oracle.theta0.items()}, part))
+            parts.append(layers(oracle, theta, part))
     return [torch.cat(layer) for layer in zip(*parts, strict=True)]
 
 
@@ -84,7 +90,7 @@ def of_pair(oracle: Oracle, regime: str, p: int, alpha: float) -> list[dict[str,
         x, _ = oracle.points(f"{GROUP}/{regime}/sample_index", t)
         mixed = {pair[0]: alpha, pair[1]: 1 - alpha}
         edits: list[dict[int, float]] = [{}, {pair[0]: 1.0}, {pair[1]: 1.0}, mixed]
-        f0, fi, fj, u = (features(oracle, regime, oracle.step(regime, edit), x) for edit in edits)
+        f0, fi, fj, u = (features(oracle, regime, edit, x) for edit in edits)
         side = []
         for layer in zip(f0, fi, fj, u, strict=True):
             whole = of_points([f.flatten(1) for f in layer], alpha)

@@ -86,9 +86,12 @@ def _averages(oracle: Oracle) -> Iterator[Check]:
         yield Check("correct", f"{group}/{kind}", every, correct(kind))
 
 
-def stitched(oracle: Oracle, features_at: Tensor, block: int, x: Tensor) -> Tensor:
+def stitched(oracle: Oracle, features_at: Tensor, block: int, x: Tensor, t: int) -> Tensor:
     """The output of θ0 on x where block `block`, of 1 … L, gives these features instead of its own."""
     found = []
+    if oracle.is_net:
+        with torch.no_grad():
+            return oracle.read(oracle.theta0, features_at, t, begin=block)
     for part, replacement in zip(x.split(PART), features_at.split(PART), strict=True):
 
         def replace(_module: object, _inputs: object, output: object, new: Tensor = replacement) -> object:
@@ -97,7 +100,7 @@ def stitched(oracle: Oracle, features_at: Tensor, block: int, x: Tensor) -> Tens
         handle = oracle.model.vision_model.encoder.layers[block - 1].register_forward_hook(replace)
         try:
             with torch.no_grad():
-                found.append(oracle.encode(oracle.theta0, part))
+                found.append(oracle.read(oracle.theta0, part, t))
         finally:
             handle.remove()
     return torch.cat(found)
@@ -108,11 +111,9 @@ def stitch(
 ) -> Array:
     """Which points are right with Σ weight · f(θ0 + edit) at the block, and θ0 above; t: whose points."""
     x, y = oracle.points(index, t)
-    mixed = sum(
-        weight * features(oracle, regime, oracle.step(regime, edit), x)[block] for weight, edit in edits
-    )
+    mixed = sum(weight * features(oracle, regime, edit, x)[block] for weight, edit in edits)
     assert isinstance(mixed, Tensor)
-    return (oracle.logits(t, stitched(oracle, mixed, block, x)).argmax(1) == y).numpy()
+    return (oracle.logits(t, stitched(oracle, mixed, block, x, t)).argmax(1) == y).numpy()
 
 
 def _stitching(oracle: Oracle) -> Iterator[Check]:

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from torch import Tensor
 
 from taugrid_analysis.recompute.checks import (
     FLOOR,
@@ -68,12 +69,21 @@ def chosen_row(validation: Array, own: Array) -> int:
     return int(np.argmax((validation / own).mean(axis=1)))
 
 
+def output_along(
+    oracle: Oracle, regime: str, tau: Parameters, alpha: float, of: Sequence[int], x: Tensor, t: int
+) -> Tensor:
+    """The output of task t at θ0 + ατ, τ merged of these tasks' vectors, in the regime's function."""
+    step = {k: alpha * v for k, v in tau.items()}
+    edits = {} if alpha == 0 else dict.fromkeys(of, alpha / len(of))
+    return oracle.through(regime, step, x, t, oracle.statistics(regime, edits, step))
+
+
 def right_along(
     oracle: Oracle, regime: str, tau: Parameters, alpha: float, t: int, group: str, split: str
 ) -> Array:
-    """Which points of the group's sample are right at θ0 + ατ, in the regime's function."""
+    """Which points of the group's sample are right at θ0 + ατ, τ merged of all tasks' vectors."""
     x, y = oracle.points(f"{group}/{regime}/{SPLITS[split]}", t, split)
-    output = oracle.through(regime, {k: alpha * v for k, v in tau.items()}, x, t)
+    output = output_along(oracle, regime, tau, alpha, range(len(oracle.tasks)), x, t)
     return (oracle.logits(t, output).argmax(1) == y).numpy()
 
 

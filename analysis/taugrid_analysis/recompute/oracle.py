@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from transformers.utils import logging
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
-from taugrid_analysis.recompute import draws, texts
+from taugrid_analysis.recompute import draws, nets, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs
 from taugrid_analysis.records import Array
 from taugrid_analysis.regimes import VECTORS_OF, is_linear
@@ -39,12 +40,14 @@ KEPT = 256  # outputs that are kept
 def load(folder: Path, of_texts: bool) -> Any:
     """In double precision; the eager attention can be differentiated forward."""
     try:
+        if nets.is_net(folder):
+            return nets.load(folder).double().eval()
         if of_texts:
             return texts.load(folder).double().eval()
         made = CLIPVisionModelWithProjection.from_pretrained(folder, attn_implementation="eager")
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        expected = "a BERT or RoBERTa" if of_texts else "a CLIP image tower"
+        expected = "a BERT or RoBERTa" if of_texts else "a CLIP image tower, a ResNet or an MLP"
         raise InputError(f"cannot be loaded ({first})", folder, expected) from error
     return made.double().eval()
 
@@ -72,17 +75,24 @@ def largest_eigenvalue(theta: Parameters, product: Callable[[Parameters], Tensor
     return float(found[0])
 
 
+@dataclass(frozen=True)
 class Head:
-    """How a task's logits follow from a model: rows of unit length, or label words."""
+    """How a task's logits follow from features: see the kinds of /head in the README."""
 
-    def __init__(self, group: h5py.Group) -> None:
-        self.kind = text(group.attrs.get("kind", "cosine"))
-        self.weight, self.words, self.scale = torch.empty(0), torch.empty(0, dtype=torch.long), 1.0
-        if self.kind == "words":
-            self.words = torch.tensor(group["tokens"][()]).long()
-        else:
-            self.weight = torch.tensor(group["weight"][()]).double()
-            self.scale = float(group["weight"].attrs.get("logit_scale", 1))
+    kind: str
+    weight: Tensor
+    scale: float
+    bias: Tensor
+    words: Tensor
+
+    @classmethod
+    def of(cls, node: h5py.Group) -> Head:
+        kind, none = text(node.attrs.get("kind", "cosine")), torch.zeros(0)
+        if kind == "words":
+            return cls(kind, none, 1.0, none, torch.tensor(node["tokens"][()]).long())
+        scale = float(node["weight"].attrs.get("logit_scale", 1))
+        bias = torch.tensor(node["bias"][()]).double() if kind == "affine" else none
+        return cls(kind, torch.tensor(node["weight"][()]).double(), scale, bias, none)
 
     @property
     def classes(self) -> int:
@@ -100,30 +110,37 @@ class Oracle:
         self.control = text(self.inputs.config.get("data", {}).get("control", ""))
         named = [*self.tasks, *([self.control] if self.control else [])]
         self.files = [h5py.File(self.inputs.task(name)) for name in named]
-        for file in self.files:
-            kind = text(file["head"].attrs.get("kind", "cosine"))
-            if kind not in ("cosine", "words"):
-                raise InputError(f"/head is {kind}", file.filename, "kind cosine or words")
-        self.heads = [Head(file["head"]) for file in self.files]
+        self.heads = [Head.of(file["head"]) for file in self.files]
         told = self.inputs.config.get("model", {})
         self.words_frozen = told.get("label_words", "trained") == "frozen"
         self.of_texts = text(self.files[0].attrs.get("modality", "image")) == "text"
         self.width = max(file["train/inputs"].shape[1] for file in self.files)  # tokens of a packed text
         self.mean_pooled = texts.mean_pooled(self.inputs.model())
         self.model = load(self.inputs.model(), self.of_texts)
+        self.is_net = isinstance(self.model, nets.Net)
+        self.stored_statistics = nets.statistics(self.model) if self.is_net else {}
         self.pretrained = self.inputs.config.get("model", {}).get("init", "pretrained") != "random"
         self.theta0 = parameters(self.model) if self.pretrained else self.random_theta()
+        if not self.pretrained:
+            for name, value in self.stored_statistics.items():
+                value.fill_(float(name.endswith("running_var")))
         self.output = lru_cache(KEPT)(self._output)
 
     def fingerprint(self) -> str:
         """Of θ0, as the run tells its models apart."""
-        names = (texts if self.of_texts else draws).in_order(self.theta0)
-        return fingerprint(b"".join(self.theta0[name].float().numpy().tobytes() for name in names))
+        if self.is_net:
+            every = [*self.theta0.values(), *self.stored_statistics.values()]
+        else:
+            names = (texts if self.of_texts else draws).in_order(self.theta0)
+            every = [self.theta0[name] for name in names]
+        return fingerprint(b"".join(one.float().numpy().tobytes() for one in every))
 
     def random_theta(self) -> Parameters:
         """As the run drew it from its seed."""
         stored = parameters(self.model)
         seed = draws.seed_for(self.inputs.seed(), "theta0")
+        if self.is_net:
+            return {name: v.double() for name, v in nets.random_theta(seed, stored).items()}
         drawn = (texts if self.of_texts else draws).random_theta(seed, self.model.config, stored)
         return {name: drawn[name].double() for name in stored}
 
@@ -198,12 +215,19 @@ class Oracle:
     def points(self, index: str, t: int, split: str = "test") -> tuple[Tensor, Tensor]:
         return self.sample(split, t, self.rows(index, t))
 
-    def encode(self, p: Parameters, x: Tensor) -> Tensor:
-        """The features; of a masked language model its head's at the mask."""
+    def encode(self, p: Parameters, x: Tensor, begin: int = -1) -> Tensor:
+        """The features; of a masked language model its head's at the mask.
+
+        p may hold statistics; without, a model has those that it was stored with. With `begin`, x is what
+        that stage of a net gave.
+        """
         if self.of_texts:
-            return texts.encode(self.model, self.mean_pooled, p, x)
-        found: Tensor = functional_call(self.model, p, (), {"pixel_values": x}).image_embeds
-        return found
+            z: Tensor = texts.encode(self.model, self.mean_pooled, p, x)
+        elif self.is_net:
+            z = functional_call(self.model, self.stored_statistics | p, (x, begin))
+        else:
+            z = functional_call(self.model, p, (), {"pixel_values": x}).image_embeds
+        return z
 
     def reads_words(self, t: int) -> bool:
         """Whether the task's output are logits of label words, the vocabulary being a part of θ."""
@@ -216,12 +240,19 @@ class Oracle:
         masked = self.of_texts and texts.masked(self.inputs.model())
         return "word head's output at the mask" if masked else "encoder output"
 
-    def read(self, p: Parameters, x: Tensor, t: int) -> Tensor:
-        """The task's output, which a linearised model linearises."""
-        z = self.encode(p, x)
+    def word_rows(self, p: Parameters, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows of the vocabulary, or of the classifier that a model of pictures brings, and their biases."""
+        if not self.is_net:
+            return texts.word_rows(self.model, p, words)
+        name = self.model.classifier_name
+        return p[f"{name}.weight"][words], p[f"{name}.bias"][words]
+
+    def read(self, p: Parameters, x: Tensor, t: int, begin: int = -1) -> Tensor:
+        """The task's output, which a linearised model linearises; p, begin as of encode()."""
+        z = self.encode(p, x, begin)
         if not self.reads_words(t):
             return z
-        rows, bias = texts.word_rows(self.model, p, self.heads[t].words)
+        rows, bias = self.word_rows(p, self.heads[t].words)
         return z @ rows.T + bias
 
     def logits(self, t: int, z: Tensor) -> Tensor:
@@ -229,15 +260,50 @@ class Oracle:
         head = self.heads[t]
         if head.kind == "cosine":
             return head.scale * normalize(z, dim=-1) @ head.weight.T
+        if head.kind == "affine":
+            return z @ head.weight.T + head.bias
         if not self.words_frozen:
             return z
-        rows, bias = texts.word_rows(self.model, self.theta0, head.words)
+        rows, bias = self.word_rows(self.theta0, head.words)
         return z @ rows.T + bias
 
     def tangent(self, v: Parameters, x: Tensor, t: int) -> tuple[Tensor, Tensor]:
         """f(x; θ0) and J(x)v, f the output of task t."""
         found = jvp(lambda p: self.read(p, x, t), (self.theta0,), (v,))
         return found[0], found[1]
+
+    def statistics(self, regime: str, edits: dict[int, float], step: Parameters | None = None) -> Parameters:
+        """Of batch norm in θ0 + Σ α τ, or in θ0 + step, merged of these tasks' vectors otherwise."""
+        edits = {t: a for t, a in edits.items() if a != 0}
+        if not self.stored_statistics or is_linear(regime) or not edits:
+            return {}
+        if step is None and list(edits.values()) == [1.0]:
+            return self.tuned_statistics(regime, next(iter(edits)))
+        rule = text(self.results["model"].attrs["buffers"])
+        if rule == "average":
+            found = dict(self.stored_statistics)
+            for t, a in edits.items():
+                for name, v in self.tuned_statistics(regime, t).items():
+                    found[name] = found[name] + a * (v - self.stored_statistics[name])
+            return {k: v.clamp_min(0) if k.endswith("running_var") else v for k, v in found.items()}
+        if rule == "keep":
+            return {}
+        step = self.step(regime, edits) if step is None else step
+        theta = {k: v + step[k] for k, v in self.theta0.items()}
+        wanted = -(-int(self.results["model"].attrs["buffers_points"]) // len(edits))
+        samples = [
+            self.sample("train", t, self.rows("model/buffers_sample_index", t)[:wanted])[0] for t in edits
+        ]
+        count = -(-sum(len(x) for x in samples) // int(self.inputs.need("data", "evaluation_batch")))
+        shares = [[x[k * len(x) // count : (k + 1) * len(x) // count] for x in samples] for k in range(count)]
+        frozen = int(self.inputs.config.get("finetune", {}).get("first_stage", 0))
+        batches = [torch.cat(parts) for parts in shares]
+        return nets.statistics_of(self.model, self.stored_statistics | theta, batches, frozen)
+
+    @cache  # noqa: B019
+    def tuned_statistics(self, regime: str, t: int) -> Parameters:
+        folder = self.inputs.checkpoint(VECTORS_OF.get(regime, regime), self.tasks[t])
+        return nets.statistics(load(folder, self.of_texts))
 
     def step(self, regime: str, edits: dict[int, float]) -> Parameters:
         """Σ α τ."""
@@ -248,22 +314,30 @@ class Oracle:
                 found[k] += a * tau[k]
         return found
 
-    def through(self, regime: str, step: Parameters, x: Tensor, t: int) -> Tensor:
-        """The output of task t at θ0 + step, in the regime's function."""
+    def through(
+        self, regime: str, step: Parameters, x: Tensor, t: int, statistics: Parameters | None = None
+    ) -> Tensor:
+        """The output of task t at θ0 + step with these statistics, in the regime's function."""
         found = []
         for part in x.split(PART):
             if is_linear(regime):
                 f, jv = self.tangent(step, part, t)
                 found.append((f + jv).detach())
                 continue
+            theta = {k: v + step[k] for k, v in self.theta0.items()}
             with torch.no_grad():
-                found.append(self.read({k: v + step[k] for k, v in self.theta0.items()}, part, t))
+                found.append(self.read(theta | (statistics or {}), part, t))
         return torch.cat(found)
 
     def _output(
         self, regime: str, edits: tuple[tuple[int, float], ...], t: int, index: str, split: str
     ) -> Tensor:
-        return self.through(regime, self.step(regime, dict(edits)), self.points(index, t, split)[0], t)
+        x, told = self.points(index, t, split)[0], dict(edits)
+        return self.through(regime, self.step(regime, told), x, t, self.edited_statistics(regime, edits))
+
+    @lru_cache(KEPT)  # noqa: B019
+    def edited_statistics(self, regime: str, edits: tuple[tuple[int, float], ...]) -> Parameters:
+        return self.statistics(regime, dict(edits))
 
     def outcome(
         self, regime: str, edits: dict[int, float], t: int, index: str, split: str = "test"
@@ -283,12 +357,16 @@ class Oracle:
         """The same of one model of all tasks."""
         x, y = self.points(index, t, split)
         step = {k: v - self.theta0[k] for k, v in self.joint(regime).items()}
-        logits = self.logits(t, self.through(regime, step, x, t))
+        own: Parameters = {}
+        if self.stored_statistics and not is_linear(regime):
+            own = nets.statistics(load(self.inputs.checkpoint(regime, "joint"), self.of_texts))
+        logits = self.logits(t, self.through(regime, step, x, t, own))
         return logits.argmax(1) == y, float(cross_entropy(logits, y))
 
     def training_loss(self, regime: str, t: int, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
         if not is_linear(regime):
-            return cross_entropy(self.logits(t, self.read(p, x, t)), y)
+            own = self.tuned_statistics(regime, t) if self.stored_statistics else {}
+            return cross_entropy(self.logits(t, self.read(own | p, x, t)), y)
         f, jv = self.tangent({k: v - self.theta0[k] for k, v in p.items()}, x, t)
         return cross_entropy(self.logits(t, f + jv), y)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
 from taugrid_analysis.files import text
-from taugrid_analysis.recompute import draws, texts
+from taugrid_analysis.recompute import draws, nets, texts
 from taugrid_analysis.recompute.checks import (
     FLOOR,
     ROUNDING,
@@ -28,7 +28,7 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.oracle import Oracle, flat
-from taugrid_analysis.regimes import JOINT, VECTORS_OF
+from taugrid_analysis.regimes import JOINT, VECTORS_OF, is_linear
 
 CUT_OFF = 1e-6  # of the largest singular value, below which eigenfunctions of the NTK are left out
 SLOW = 2  # eigenvalues of a Hessian, and entries of the null: a minute each on a small model
@@ -363,7 +363,11 @@ def _training(oracle: Oracle) -> Iterator[Check]:
         x, y = oracle.batch(t, 0, int(_setting(oracle, regime, "batch")), least)
         edits = {t: 1.0} if regime == "tau_jp_continue" else {}
         start = "linear" if edits else regime
-        z = oracle.through(start, oracle.step(start, edits), x, t)
+        if oracle.stored_statistics and not is_linear(regime):
+            z = nets.by_the_batch(oracle.model, oracle.stored_statistics | oracle.theta0, x)
+            z = oracle.read(oracle.theta0, z, t, begin=oracle.model.last)
+        else:
+            z = oracle.through(start, oracle.step(start, edits), x, t)
         again = float(cross_entropy(oracle.logits(t, z), y))
         return relative(stored(oracle, group, "loss", place), again, 1e-3)
 
@@ -403,9 +407,15 @@ def _cost(oracle: Oracle) -> Iterator[Check]:
         frozen = {name for name in sizes if oracle.words_frozen and texts.is_head(name)}
         sizes = {k: n for k, n in sizes.items() if texts.stage(k, layers) >= first and k not in frozen}
 
+    if oracle.is_net and not any(head.kind == "words" for head in oracle.heads):
+        own = oracle.model.classifier_name  # which no task reads, and so stays as it is
+        read = {name: n for name, n in sizes.items() if not (own and name.startswith(f"{own}."))}
+    else:
+        read = sizes
+
     def trained(regime: str) -> int:
         if not regime.startswith("attention"):
-            return sum(sizes.values())
+            return sum(read.values())
         wanted = f"{ATTENTION}|{MLP}" if "+mlp" in regime else ATTENTION
         kinds = (".weight", ".bias") if regime.endswith("+bias") else (".weight",)
         return sum(n for name, n in sizes.items() if re.search(wanted, name) and name.endswith(kinds))

@@ -31,7 +31,11 @@ def merging(run: Run) -> Table:
             Column("seconds", 2),
         ],
     )
-    seconds = {unit.key: unit.seconds for unit in results.units()}
+    seconds: dict[str, float] = {}  # of the merge, and of what each task's data gave to it
+    for unit in results.units():
+        if unit.key.startswith(("merging/", "merging_data/")):
+            name = "/".join(unit.key.split("/")[1:3])
+            seconds[name] = seconds.get(name, 0.0) + unit.seconds
     methods = results.names("merging")
     for regime in results.regimes:
         known = [name for name in methods if results.data("merging", f"{name}/{regime}") is not None]
@@ -49,7 +53,7 @@ def merging(run: Run) -> Table:
                     Measured(change.mean, change.mean_error) if method != known[0] else None,
                     float(data["density"]),
                     float(data["passes"]),
-                    seconds.get(f"merging/{method}/{regime}"),
+                    seconds.get(f"{method}/{regime}"),
                 ]
             )
     if table.rows:

@@ -80,6 +80,17 @@ struct NormaliseByBatch : Function<NormaliseByBatch> {
   }
 };
 
+/// The same where one rank has the whole batch: ATen's fused kernel, which leaves what it found in the place
+/// of stored statistics that follow it all the way.
+at::Tensor normalised_by_batch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                               double eps, BatchStatistics& batch) {
+  const auto mean = at::zeros({x.size(1)}, x.options().requires_grad(false)), variance = at::zeros_like(mean);
+  auto y = at::batch_norm(x, weight, bias, mean, variance, /*training=*/true, /*momentum=*/1, eps, false);
+  batch.found.push_back(mean);
+  batch.found.push_back(variance);
+  return y;
+}
+
 void only_stored(const BatchStatistics* batch) {
   if (batch != nullptr)
     throw std::logic_error("batch norm by the batch's own statistics is for plain values: samples mix");
@@ -94,7 +105,14 @@ at::Tensor normalised(const at::Tensor& x, const at::Tensor& mean, const at::Ten
 at::Tensor batch_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& mean, const at::Tensor& variance, double eps,
                       BatchStatistics* batch) {
-  if (batch != nullptr) return NormaliseByBatch::apply(x, weight, bias, eps, batch);
+  if (batch != nullptr) {
+    // Of one number a variance is no number; statistics in bfloat16 would be too coarse; and devices whose
+    // operations fall back on the host's leave them where they were.
+    const bool alone =
+        x.is_cpu() && !batch->sum_over_ranks && per_channel(x) > 1 && x.scalar_type() != at::kBFloat16;
+    return alone ? normalised_by_batch(x, weight, bias, eps, *batch)
+                 : NormaliseByBatch::apply(x, weight, bias, eps, batch);
+  }
   return at::batch_norm(x, weight, bias, mean, variance, /*training=*/false, 0, eps, false);
 }
 
@@ -125,13 +143,8 @@ Recorded batch_norm(const Recorded& x, const Recorded& weight, const Recorded& b
 }
 
 Counted batch_norm(const Counted& x, const Counted&, const Counted&, const at::Tensor&, const at::Tensor&,
-                   double, BatchStatistics* batch) {
+                   double, BatchStatistics*) {
   auto y = detail::counted(x.meter, x.shape);
-  if (batch != nullptr) {  // x̂ is kept, and sums are taken in float64 of a copy and of a product beside
-    y.meter->keep(detail::numbers(x));
-    y.meter->pass(3 * detail::numbers(x));
-    return y;
-  }
   detail::keep(x);
   y.meter->pass(0, detail::numbers(x));
   y.meter->record(y.storage);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of pictures, and the mean over their places.
+// Convolutions of pictures, and what is taken of their places without a parameter.
 #include <ATen/ATen.h>
 
 #include "kernels/autodiff/detail/rules.hpp"
@@ -18,6 +18,11 @@ at::Tensor convolved(const at::Tensor& x, const at::Tensor& weight, std::int64_t
 /// [n, places, in·side·side]: what each place of the output is a product with.
 at::Tensor unfolded(const at::Tensor& x, std::int64_t side, std::int64_t stride, std::int64_t padding) {
   return at::im2col(x, {side, side}, {1, 1}, {padding, padding}, {stride, stride}).transpose(1, 2);
+}
+
+/// Of the output, along one side of the picture.
+std::int64_t places_along(std::int64_t extent, std::int64_t side, std::int64_t stride, std::int64_t padding) {
+  return (extent + 2 * padding - side) / stride + 1;
 }
 
 }  // namespace
@@ -51,8 +56,9 @@ Recorded convolve(const Recorded& x, const Recorded& weight, std::int64_t side, 
 
 Counted convolve(const Counted& x, const Counted& weight, std::int64_t side, std::int64_t stride,
                  std::int64_t padding) {
-  const auto places = [&](std::int64_t extent) { return (extent + 2 * padding - side) / stride + 1; };
-  auto y = detail::counted(x.meter, {x.shape[0], weight.shape[0], places(x.shape[2]), places(x.shape[3])});
+  auto y =
+      detail::counted(x.meter, {x.shape[0], weight.shape[0], places_along(x.shape[2], side, stride, padding),
+                                places_along(x.shape[3], side, stride, padding)});
   const double all = static_cast<double>(y.shape[0] * y.shape[2] * y.shape[3]);
   y.meter->multiply(2 * all * detail::numbers(weight), weight.block);
   y.meter->use_matrix({weight.block, all / static_cast<double>(x.shape[0]),
@@ -74,5 +80,52 @@ Dual mean_places(const Dual& x) {
 Recorded mean_places(const Recorded& x) { return {mean_places(x.value), x.tape, -1}; }
 
 Counted mean_places(const Counted& x) { return detail::counted(x.meter, {x.shape[0], x.shape[1]}); }
+
+at::Tensor max_pool(const at::Tensor& x, std::int64_t side, std::int64_t stride, std::int64_t padding) {
+  return at::max_pool2d(x, {side, side}, {stride, stride}, {padding, padding});
+}
+
+Dual max_pool(const Dual& x, std::int64_t side, std::int64_t stride, std::int64_t padding) {
+  const auto [value, places] =
+      at::max_pool2d_with_indices(x.value, {side, side}, {stride, stride}, {padding, padding});
+  Dual y{value, {}};
+  y.tangent = detail::tangent_of([&, at = places] {  // dx at the places that were the largest
+    if (!x.tangent.defined()) return at::Tensor();
+    return x.tangent.flatten(2).gather(2, at.flatten(2)).view(at.sizes());
+  });
+  return y;
+}
+
+Recorded max_pool(const Recorded& x, std::int64_t side, std::int64_t stride, std::int64_t padding) {
+  return {max_pool(x.value, side, stride, padding), x.tape, -1};
+}
+
+Counted max_pool(const Counted& x, std::int64_t side, std::int64_t stride, std::int64_t padding) {
+  auto y = detail::counted(x.meter, {x.shape[0], x.shape[1], places_along(x.shape[2], side, stride, padding),
+                                     places_along(x.shape[3], side, stride, padding)});
+  detail::keep(x);
+  y.meter->keep(2 * detail::numbers(y));  // places, int64
+  return y;
+}
+
+at::Tensor thin_out(const at::Tensor& x, std::int64_t stride, std::int64_t channels) {
+  const auto some = x.slice(2, 0, std::nullopt, stride).slice(3, 0, std::nullopt, stride);
+  return at::constant_pad_nd(some, {0, 0, 0, 0, 0, channels - x.size(1)});
+}
+
+Dual thin_out(const Dual& x, std::int64_t stride, std::int64_t channels) {
+  return {thin_out(x.value, stride, channels), detail::tangent_of([&] {
+            return x.tangent.defined() ? thin_out(x.tangent, stride, channels) : at::Tensor();
+          })};
+}
+
+Recorded thin_out(const Recorded& x, std::int64_t stride, std::int64_t channels) {
+  return {thin_out(x.value, stride, channels), x.tape, -1};
+}
+
+Counted thin_out(const Counted& x, std::int64_t stride, std::int64_t channels) {
+  return detail::counted(x.meter, {x.shape[0], channels, places_along(x.shape[2], 1, stride, 0),
+                                   places_along(x.shape[3], 1, stride, 0)});
+}
 
 }  // namespace taugrid::autodiff

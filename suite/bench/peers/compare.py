@@ -55,6 +55,8 @@ PAIRS = [
     Pair("step/standard", "fused_step", "losses", 1e-3, None, 10),
     Pair("step/standard", "compiled_step", "losses", 1e-3, None, 10, needs="g++"),
     Pair("step/linear", "linear_step", "losses", 1e-3, None, 5),
+    Pair("resnet/step", "resnet_step", "losses", 1e-3, 1.0, 5),
+    Pair("resnet/ntk", "resnet_ntk", "gram", 1e-4, 2.0, 3),
 ]
 
 
@@ -66,7 +68,7 @@ def is_installed(name: str) -> bool:
     return not name or shutil.which(name) is not None
 
 
-OWN = "combine|gram|step"  # measured without a peer in each round
+OWN = "combine|gram|^step"  # measured without a peer in each round
 
 
 def run_bench(program: Path, folder: Path, pattern: str, repetitions: int) -> dict[str, dict]:

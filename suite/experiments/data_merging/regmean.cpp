@@ -3,7 +3,8 @@
 // RegMean (Jin et al. 2023, equation 2): every linear layer's matrix is the one that gives, in the least
 // squares' sense, what the tasks' own matrices give on their own inputs, W = (Σ_t W_t Ĝ_t)(Σ_t Ĝ_t)⁻¹ with Ĝ
 // = G but for the numbers off the diagonal, times `off_diagonal`, and G = XᵀX/rows, X [rows, in] being all
-// tokens that the layer of θ_t takes in. All other parameters are averaged.
+// tokens that the layer of θ_t takes in. All other parameters are averaged, the head of a masked language
+// model among them.
 //
 // Of texts, tokens in use alone: public codes let padding in, and so depend on the batches. Of a linear
 // regime X is what the layers of θ0 take in, with which a change of W is multiplied there.

@@ -226,6 +226,8 @@ Tally LayerProducts::tally(std::size_t t) const {
       linear_ ? "layers/linear" : "layers/standard", n, batch_, passes, flops(),
       std::max(linear_ ? cost.passing_tangent() : cost.passing(), compared),
       [this](const comm::Communicator&, std::int64_t inputs, std::int64_t) { return rehearse(inputs); });
+  for (const auto p : pairs)
+    tally.statistics(regime_, {study_.tasks.pairs()[p].first, study_.tasks.pairs()[p].second}, a);
   const auto held = std::min(a, study_.edits.at_once());
   tally.holds(4 * (static_cast<double>(single + 1) * static_cast<double>(at_once) * layers_.numbers() +
                    static_cast<double>(held * study_.model.layout().size())) +

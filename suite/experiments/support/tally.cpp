@@ -194,7 +194,8 @@ Tally& Tally::edited(const std::string& name, const std::vector<std::size_t>& ta
   logits(b, n, models).sample(b, split, n);
   if (regime(name).linear) return reads(number(1 + static_cast<std::int64_t>(tasks.size())) * features_bytes(*study_, b));
   const auto held = std::min(models, study_->edits.at_once());
-  vectors(name, tasks).forward(b, n, models);
+  // A single task's vector is added once as it is: its own model.
+  vectors(name, tasks).forward(b, n, models).statistics(name, tasks, models - (tasks.size() == 1 ? 1 : 0));
   return holds(number(held) * theta_bytes());
 }
 
@@ -202,7 +203,28 @@ Tally& Tally::edited_sum(const std::string& name, std::size_t b, Split split, st
                          std::int64_t models) {
   n = study_->tasks.sample_size(b, split, n);
   visit(name, study_->tasks.all()).sample(b, split, n).logits(b, n, models).holds(2 * theta_bytes());
-  return regime(name).linear ? reads(features_bytes(*study_, b)).tangent(b, n) : forward(b, n, models);
+  if (regime(name).linear) return reads(features_bytes(*study_, b)).tangent(b, n);
+  return forward(b, n, models).statistics(name, study_->tasks.all(), models);
+}
+
+Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,
+                         std::int64_t models) {
+  const auto& edits = study_->edits;
+  if (!edits.recomputes(name)) return *this;
+  std::int64_t inputs = 0;
+  for (const auto t : tasks) {
+    const auto n = study_->tasks.sample_size(t, Split::train, edits.points_a_task(tasks.size()));
+    sample(t, Split::train, n);
+    inputs += n;
+  }
+  const auto& cost = study_->model.cost();
+  return passes(
+      "statistics", inputs * ranks_, study_->settings.evaluation_batch, models, cost.forward(),
+      cost.passing_by_batch(), [study = study_](const comm::Communicator&, std::int64_t n, std::int64_t) {
+        const auto batch = study->model.random_batch(n);
+        return Rehearsal{[study, batch] { study->edits.statistics_of(study->model.theta0(), batch); },
+                         number(n) * study->model.cost().forward()};
+      });
 }
 
 Tally& Tally::vectors(const std::string& name, const std::vector<std::size_t>& tasks) {

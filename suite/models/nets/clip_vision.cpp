@@ -6,10 +6,10 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/nets.hpp"
+#include "suite/models/nets/patches.hpp"
 
 namespace taugrid::models {
 namespace {
@@ -103,7 +103,8 @@ class ClipVision final : public Net<ClipVision> {
 
   template <class T>
   T embed_of(const Blocks<T>& p, const Given& given) const {
-    T x = autodiff::linear(autodiff::constant(patches(given.batch.inputs), p[patch_]), p[patch_]);
+    T x =
+        autodiff::linear(autodiff::constant(patches_of(given, takes(), config_.patch), p[patch_]), p[patch_]);
     x = autodiff::add_position(autodiff::prepend_token(p[class_token_], x), p[position_]);
     return normed(x, p, before_, config_.epsilon);
   }
@@ -136,17 +137,6 @@ class ClipVision final : public Net<ClipVision> {
   struct Layer {
     Affine norm1, qkv, out, norm2, fc1, fc2;
   };
-
-  /// [n, c, h, w] → [n, patches, c·p·p]: the convolution with stride p as one matrix product.
-  at::Tensor patches(const at::Tensor& pixels) const {
-    const auto n = pixels.size(0), c = config_.channels, p = config_.patch, g = config_.image / config_.patch;
-    if (pixels.dim() != 4 || pixels.size(1) != c || pixels.size(2) != config_.image ||
-        pixels.size(3) != config_.image) {
-      throw std::invalid_argument("pixels: expected [n, " + std::to_string(c) + ", " +
-                                  std::to_string(config_.image) + ", " + std::to_string(config_.image) + "]");
-    }
-    return pixels.view({n, c, g, p, g, p}).permute({0, 2, 4, 1, 3, 5}).reshape({n, g * g, c * p * p});
-  }
 
   Config config_;
   std::string config_json_;

@@ -15,4 +15,16 @@ std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& config, const st
 std::unique_ptr<Encoder> make_bert(const nlohmann::json& config, const std::string& where,
                                    const std::filesystem::path& folder);
 
+/// A multilayer perceptron over a picture's numbers, with torchvision.ops.MLP's names.
+std::unique_ptr<Encoder> make_mlp(const nlohmann::json& config, const std::string& where,
+                                  const std::filesystem::path& folder);
+
+/// Residual networks of basic blocks with batch norm, with torchvision's names.
+std::unique_ptr<Encoder> make_resnet(const nlohmann::json& config, const std::string& where,
+                                     const std::filesystem::path& folder);
+
+/// Vision Transformers (Hugging Face: ViTModel, ViTForImageClassification).
+std::unique_ptr<Encoder> make_vit(const nlohmann::json& config, const std::string& where,
+                                  const std::filesystem::path& folder);
+
 }  // namespace taugrid::models

@@ -67,6 +67,14 @@ T function_of(const std::string& name, const Data& data, const std::vector<T>& p
     const auto h = activate(convolve(x(), p[0], 3, 1, 1), Activation::gelu);
     return mean_places(activate(convolve(h, p[0], 3, 2, 0), Activation::gelu));
   }
+  if (name == "max_pool") {
+    const auto h = activate(convolve(x(), p[0], 3, 1, 1), Activation::gelu);
+    return mean_places(activate(max_pool(h, 3, 2, 1), Activation::gelu));
+  }
+  if (name == "thin_out") {
+    const auto h = activate(convolve(x(), p[0], 3, 1, 1), Activation::gelu);
+    return mean_places(activate(convolve(thin_out(h, 2, 4), p[1], 3, 1, 1), Activation::gelu));
+  }
   if (name == "batch_norm" || name == "batch_norm_used_twice") {
     const auto norm = [&](const T& of) {
       return batch_norm(of, p[1], p[2], data("mean"), data("variance"), 1e-3, nullptr);
@@ -157,8 +165,9 @@ void measure(const std::string& name, const Data& data, store::TensorFile& out) 
   put("flops", at::full({1}, counted.flops(), at::kDouble));
 }
 
-/// Batch norm by the batch's own statistics, of plain values alone: loss, gradient and what was found.
-void measure_batch_statistics(const Data& data, store::TensorFile& out) {
+/// Batch norm by the batch's own statistics, of plain values alone: loss, gradient and what was found; also
+/// as one rank of several does it, the others having no sample.
+void measure_batch_statistics(const Data& data, store::TensorFile& out, bool of_ranks) {
   autodiff::Layout layout;
   std::vector<at::Tensor> values;
   for (const auto* block : {"p0", "p1", "p2"}) {
@@ -166,6 +175,8 @@ void measure_batch_statistics(const Data& data, store::TensorFile& out) {
     layout.add(autodiff::Kind::norm, {block}, data(block).sizes().vec());
   }
   autodiff::BatchStatistics batch;
+  if (of_ranks) batch.sum_over_ranks = [](at::Tensor&) {};
+  const std::string name = of_ranks ? "batch_statistics_of_ranks/" : "batch_statistics/";
   const auto loss = [&](const std::vector<at::Tensor>& p) {
     batch.found.clear();
     const auto h =
@@ -174,10 +185,10 @@ void measure_batch_statistics(const Data& data, store::TensorFile& out) {
   };
   const auto theta = at::cat(values);
   const auto gradient = autodiff::gradient(layout, loss, theta);
-  out.tensors["batch_statistics/loss"] = at::full({1}, gradient.value, at::kDouble);
-  out.tensors["batch_statistics/gradient"] = gradient.gradient;
-  out.tensors["batch_statistics/mean"] = batch.found.at(0).detach().clone();
-  out.tensors["batch_statistics/variance"] = batch.found.at(1).detach().clone();
+  out.tensors[name + "loss"] = at::full({1}, gradient.value, at::kDouble);
+  out.tensors[name + "gradient"] = gradient.gradient;
+  out.tensors[name + "mean"] = batch.found.at(0).detach().clone();
+  out.tensors[name + "variance"] = batch.found.at(1).detach().clone();
 }
 
 }  // namespace
@@ -195,7 +206,7 @@ int main(int argc, char** argv) {
     std::optional<Traps> traps;
     if (!data.has("mask")) traps.emplace();  // ATen's exp() of −∞ is right, and says that it was invalid
     if (which == "batch_statistics") {
-      measure_batch_statistics(data, out);
+      for (const bool of_ranks : {false, true}) measure_batch_statistics(data, out, of_ranks);
     } else {
       measure(which, data, out);
     }

@@ -63,6 +63,11 @@ def norm_by(h: Tensor, p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
     return (h - by_channel[0]) / (by_channel[1] + 1e-3).sqrt() * by_channel[2] + by_channel[3]
 
 
+def thinned(h: Tensor) -> Tensor:
+    """Every second row and column, and a fourth channel of zeros."""
+    return torch.cat([h[:, ::2, ::2], torch.zeros_like(h[:1, ::2, ::2])])
+
+
 def mean_places(h: Tensor) -> Tensor:
     return h.mean((-2, -1))
 
@@ -121,6 +126,12 @@ CASES = {
     "filter_used_twice": Case(
         lambda p, d: mean_places(F.gelu(conv(F.gelu(conv(d["x"], p[0], 3, 1, 1)), p[0], 3, 2, 0))),
         [(2, 18)], {"x": PICTURES}, flops=2 * N * (25 + 4) * 2 * 18),
+    "max_pool": Case(
+        lambda p, d: mean_places(F.gelu(F.max_pool2d(F.gelu(conv(d["x"], p[0], 3, 1, 1))[None], 3, 2, 1)[0])),
+        [(3, 18)], {"x": PICTURES}, flops=2 * N * 25 * 3 * 18),
+    "thin_out": Case(
+        lambda p, d: mean_places(F.gelu(conv(thinned(F.gelu(conv(d["x"], p[0], 3, 1, 1))), p[1], 3, 1, 1))),
+        [(3, 18), (2, 36)], {"x": PICTURES}, flops=2 * N * (25 * 3 * 18 + 9 * 2 * 36)),
     "batch_norm": Case(
         lambda p, d: mean_places(F.gelu(norm_by(conv(d["x"], p[0], 1, 1, 0), p, d))),
         [(3, 2), (3,), (3,)], {"x": PICTURES, **STATISTICS}, flops=2 * N * 25 * 3 * 2),
@@ -243,7 +254,8 @@ def test_products_are_counted(name: str, probed: dict[str, Tensor]) -> None:
     assert float(probed[f"{name}/flops"]) == CASES[name].flops
 
 
-def test_batch_norm_by_the_batch(probed: dict[str, Tensor]) -> None:
+@pytest.mark.parametrize("name", ["batch_statistics", "batch_statistics_of_ranks"])
+def test_batch_norm_by_the_batch(name: str, probed: dict[str, Tensor]) -> None:
     numbers = numbers_of("batch_norm")
 
     def loss(w: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
@@ -251,8 +263,8 @@ def test_batch_norm_by_the_batch(probed: dict[str, Tensor]) -> None:
         return mean_places(F.gelu(F.batch_norm(h, None, None, scale, shift, True, eps=1e-3))).sin().sum()
 
     value, g = loss(*numbers.p), grad(loss, argnums=(0, 1, 2))(*numbers.p)
-    assert close(probed["batch_statistics/loss"][0], value)
-    assert close(probed["batch_statistics/gradient"], flat(g))
+    assert close(probed[f"{name}/loss"][0], value)
+    assert close(probed[f"{name}/gradient"], flat(g))
     h = F.conv2d(PICTURES, numbers.p[0][:, :, None, None])
-    assert close(probed["batch_statistics/mean"], h.mean((0, 2, 3)))
-    assert close(probed["batch_statistics/variance"], vmap(lambda c: c.var())(h.transpose(0, 1).flatten(1)))
+    assert close(probed[f"{name}/mean"], h.mean((0, 2, 3)))
+    assert close(probed[f"{name}/variance"], vmap(lambda c: c.var())(h.transpose(0, 1).flatten(1)))

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // model_probe FOLDER INPUTS.safetensors OUTPUTS.safetensors [WRITE_FOLDER]
 // INPUTS: pixels [n,c,h,w]; or ids [n,tokens], lengths [n] and perhaps types [n,tokens] and mask [n]; and,
-// where products are wanted: tau [P] (by our layout, from tau.NAME tensors), head [classes, features] or
-// words [classes], scale [1], labels [n]. All is computed in the type of `scale`, float32 without it.
+// where products are wanted: tau [P] (by our layout, from tau.NAME tensors), scale [1], labels [n] and how
+// logits are read: head [classes, features], with bias [classes] where it is affine; or words [classes]. All
+// is computed in the type of `scale`, float32 without it.
 #include <cstdio>
 
 #include "kernels/autodiff/products.hpp"
@@ -36,6 +37,14 @@ void scatter(const autodiff::Layout& layout, store::TensorFile& out, const std::
   }
 }
 
+models::Readout readout(const store::TensorFile& in) {
+  using Kind = models::Readout::Kind;
+  if (in.tensors.count("words") != 0) return {.kind = Kind::words, .words = in.tensors.at("words")};
+  if (in.tensors.count("bias") != 0)
+    return {.kind = Kind::affine, .weight = in.tensors.at("head"), .bias = in.tensors.at("bias")};
+  return {.weight = in.tensors.at("head"), .scale = in.tensors.at("scale").item<double>()};
+}
+
 int probe(int argc, char** argv) {
   const auto checkpoint = models::read_checkpoint(argv[1]);
   const auto& encoder = *checkpoint.encoder;
@@ -50,46 +59,55 @@ int probe(int argc, char** argv) {
     if (in.tensors.count("mask") != 0) text.mask = in.tensors.at("mask");
     return text;
   }();
+  models::Given given{batch};
+  const auto& statistics = checkpoint.state.buffers;
+  if (statistics.defined()) given.buffers = encoder.buffers().views(statistics.to(type));
   store::TensorFile out;
   {
     const at::NoGradGuard no_grad;
-    out.tensors["encoded"] = encoder.encode(layout.views(theta), batch);
+    out.tensors["encoded"] = encoder.encode(layout.views(theta), given);
   }
   if (in.tensors.count("labels") != 0) {
-    const bool words = in.tensors.count("words") != 0;
-    const auto head =
-        words ? models::Readout{.kind = models::Readout::Kind::words, .words = in.tensors.at("words")}
-              : models::Readout{.weight = in.tensors.at("head"),
-                                .scale = in.tensors.at("scale").item<double>()};
-    const auto logits = [&]<class T>(const std::vector<T>& p) {
-      return head.logits(head.output(encoder, p, encoder.encode(p, batch)));
+    const auto head = readout(in);
+    const auto output = [&]<class T>(const std::vector<T>& p) {
+      return head.output(encoder, p, encoder.encode(p, given));
     };
     const auto labels = in.tensors.at("labels");
     const auto tau = gather(layout, in, "tau.");
     const auto dual = autodiff::jvp(
-        layout, [&](const std::vector<Dual>& p) { return encoder.encode(p, batch); }, theta, tau);
+        layout, [&](const std::vector<Dual>& p) { return output(p); }, theta, tau);
     out.tensors["jvp"] = dual.tangent;
-    out.tensors["jvp_logits"] = autodiff::jvp(
-                                    layout, [&](const std::vector<Dual>& p) { return logits(p); }, theta, tau)
-                                    .tangent;
+    out.tensors["jvp_logits"] =
+        autodiff::jvp(
+            layout, [&](const std::vector<Dual>& p) { return head.logits(output(p)); }, theta, tau)
+            .tangent;
     const auto loss = [&](const std::vector<at::Tensor>& p) {
-      return at::cross_entropy_loss(logits(p), labels);
+      return at::cross_entropy_loss(head.logits(output(p)), labels);
     };
     const auto gradient = autodiff::gradient(layout, loss, theta);
     out.tensors["loss"] = at::full({1}, gradient.value);
     scatter(layout, out, "gradient.", gradient.gradient);
     scatter(layout, out, "hvp.", autodiff::HessianVectorProduct(layout, loss, theta)(tau));
 
-    const auto recorded = [&](const std::vector<Recorded>& p) { return logits(p); };
+    const auto logits = [&](const std::vector<Recorded>& p) { return head.logits(output(p)); };
     autodiff::Recording recording;
-    autodiff::record(layout, recorded, theta, recording);
+    autodiff::record(layout, logits, theta, recording);
     const auto per_sample =
         autodiff::per_sample_gradients(layout, recording, at::ones_like(recording.output).detach());
     out.tensors["per_sample_norm"] = per_sample.norm(2, 1);
     scatter(layout, out, "per_sample_sum.", per_sample.sum(0));
     const auto n = batch.size();
-    out.tensors["gram"] = tangent::ntk_gram(layout, recorded, theta, {0, 1}, {0, n});
-    out.tensors["gram_factors"] = tangent::ntk_gram(layout, recorded, theta, {0, 1}, {1, n - 1}, 64);
+    out.tensors["gram"] = tangent::ntk_gram(layout, logits, theta, {0, 1}, {0, n});
+    out.tensors["gram_factors"] = tangent::ntk_gram(layout, logits, theta, {0, 1}, {1, n - 1}, 64);
+    if (encoder.mixes_in_training()) {  // as in training: by the batch's own statistics
+      autodiff::BatchStatistics found;
+      given.statistics = &found;
+      const auto trained = autodiff::gradient(layout, loss, theta);
+      out.tensors["training_loss"] = at::full({1}, trained.value);
+      scatter(layout, out, "training_gradient.", trained.gradient);
+      for (std::size_t i = 0; i < found.found.size(); ++i)
+        out.tensors["found." + encoder.buffers().parameters()[i].name] = found.found[i].detach().clone();
+    }
   }
   store::write_safetensors(argv[3], out);
   if (argc > 4) models::write_checkpoint(argv[4], encoder, checkpoint.state);

@@ -72,8 +72,8 @@ const char* const text =
     R"("architectures": ["TinyText"], "model_type": "tiny_text", "vocab_size": 500, "max_tokens": 24,
        "hidden_size": 64, "intermediate_size": 256, "num_attention_heads": 4, "num_hidden_layers": 3)";
 const char* const pictures =
-    R"("architectures": ["TinyConv"], "model_type": "tiny_conv", "image_size": 32, "num_channels": 3,
-       "width": 32, "blocks": 2)";
+    R"("model_type": "torchvision_resnet", "image_size": 32, "num_channels": 3, "layers": [1, 1],
+       "widths": [32, 32], "stem": "cifar")";
 
 std::string every_section() {
   std::string regimes;
@@ -204,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(ConvolutionsWithBatchNorm, MemoryModel,
                                            Case{pictures, "layers/linear", 0},
                                            Case{pictures, "hessian/standard", 5},
                                            Case{pictures, "hessian/linear", 8}, Case{pictures, "gram", 0},
-                                           Case{pictures, "fisher", -1}));
+                                           Case{pictures, "fisher", -1}, Case{pictures, "statistics", 0}));
 
 }  // namespace
 }  // namespace taugrid::plan

@@ -1,0 +1,223 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Models of pictures for which transformers has no class, in plain PyTorch, as their config.json says.
+
+Parameters and statistics have the names of their files: torchvision's.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 (as PyTorch's own documentation)
+
+
+class Net(nn.Module):
+    """states(): the output of the embedding and of every stage. The features are read of the last."""
+
+    classifier_name = ""  # of the linear map that the model brings behind the features
+
+    def states(self, x: Tensor) -> list[Tensor]:
+        raise NotImplementedError
+
+    def stages(self) -> list[nn.Module]:
+        """1 … L."""
+        raise NotImplementedError
+
+    @property
+    def last(self) -> int:
+        """L."""
+        return len(self.stages())
+
+    def features(self, last: Tensor) -> Tensor:
+        return last
+
+    def forward(self, x: Tensor, begin: int = -1, every: bool = False) -> Any:
+        """The features; with `begin` from what stage `begin` gave; or every state, and the features."""
+        found = self.states(x) if begin < 0 else [x]
+        if begin >= 0:
+            for stage in self.stages()[begin:]:
+                found.append(stage(found[-1]))
+        last = self.features(found[-1])
+        return [*found, last] if every else last
+
+
+class Layer(nn.Linear):
+    """A linear map and an activation."""
+
+    def __init__(self, before: int, width: int, gelu: bool) -> None:
+        super().__init__(before, width)
+        self.gelu = gelu
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = super().forward(x)
+        return F.gelu(h) if self.gelu else F.relu(h)
+
+
+class Mlp(Net):
+    """A picture's numbers, linear maps, an activation behind each but the classifier."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
+        width = config.get("num_channels", 1) * config.get("image_size", 28) ** 2
+        sizes = config.get("hidden_sizes", [100, 100])
+        self.layers: list[Layer] = []
+        for i, size in enumerate(sizes):
+            self.layers.append(Layer(width, size, config.get("hidden_act", "relu") == "gelu"))
+            self.add_module(str(3 * i), self.layers[-1])
+            width = size
+        if "num_classes" in config:
+            self.classifier_name = str(3 * len(sizes))
+            self.add_module(self.classifier_name, nn.Linear(width, config["num_classes"]))
+
+    def stages(self) -> list[nn.Module]:
+        return [*self.layers[1:]]
+
+    def states(self, x: Tensor) -> list[Tensor]:
+        found = [self.layers[0](x.flatten(1))]
+        for layer in self.layers[1:]:
+            found.append(layer(found[-1]))
+        return found
+
+
+class Block(nn.Module):
+    """He et al. (2016), figure 2: two convolutions beside a shortcut."""
+
+    def __init__(self, before: int, width: int, stride: int, projects: bool) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(before, width, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.stride, self.more = stride, width - before
+        self.downsample = None
+        if projects and (stride > 1 or before != width):
+            self.downsample = nn.Sequential(
+                nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        inside = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.downsample is not None:
+            return F.relu(inside + self.downsample(x))
+        kept = F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.more))
+        return F.relu(inside + kept)
+
+
+class ResNet(Net):
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__()
+        layers, widths = config.get("layers", [2, 2, 2, 2]), config.get("widths", [64, 128, 256, 512])
+        self.small = config.get("stem", "imagenet") == "cifar"
+        size, stride = (3, 1) if self.small else (7, 2)
+        self.conv1 = nn.Conv2d(config.get("num_channels", 3), widths[0], size, stride, size // 2, bias=False)
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        projects, width = config.get("shortcut", "projection") == "projection", widths[0]
+        self.groups = [f"layer{g + 1}" for g in range(len(layers))]
+        for g, name in enumerate(self.groups):
+            blocks = []
+            for i in range(layers[g]):
+                blocks.append(Block(width, widths[g], 2 if g > 0 and i == 0 else 1, projects))
+                width = widths[g]
+            self.add_module(name, nn.Sequential(*blocks))
+        if "num_classes" in config:
+            self.fc = nn.Linear(width, config["num_classes"])
+            self.classifier_name = "fc"
+
+    def stages(self) -> list[nn.Module]:
+        return [block for name in self.groups for block in self.get_submodule(name).children()]
+
+    def states(self, x: Tensor) -> list[Tensor]:
+        h = F.relu(self.bn1(self.conv1(x)))
+        found = [h if self.small else F.max_pool2d(h, 3, 2, 1)]
+        for block in self.stages():
+            found.append(block(found[-1]))
+        return found
+
+    def features(self, last: Tensor) -> Tensor:
+        return last.mean((2, 3))
+
+
+KINDS: dict[str, type[Net]] = {"mlp": Mlp, "torchvision_resnet": ResNet}
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return found
+
+
+def is_net(folder: Path) -> bool:
+    return (folder / "config.json").is_file() and config_of(folder).get("model_type") in KINDS
+
+
+def load(folder: Path) -> Net:
+    """The folder's model; its counters of batches may be missing."""
+    config = config_of(folder)
+    made = KINDS[config["model_type"]](config)
+    lacking = made.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
+    wrong = [name for name in lacking.missing_keys if not name.endswith("num_batches_tracked")]
+    if wrong or lacking.unexpected_keys:
+        raise ValueError(f"other tensors than config.json's: {', '.join(wrong + lacking.unexpected_keys)}")
+    return made
+
+
+def statistics(model: nn.Module) -> dict[str, Tensor]:
+    """Stored means and variances, in the order in which they are used."""
+    return {name: v.detach().clone() for name, v in model.named_buffers() if v.is_floating_point()}
+
+
+def statistics_of(
+    model: nn.Module, p: dict[str, Tensor], batches: list[Tensor], frozen: int
+) -> dict[str, Tensor]:
+    """Means of the batches' own statistics at parameters p; those of stages before `frozen` stay."""
+    again = copy.deepcopy(model)
+    assert isinstance(again, Net)
+    again.load_state_dict(p, strict=False)
+    moving = again.stages()[frozen - 1 :] if frozen > 0 else [again]
+    for module in (one for stage in moving for one in stage.modules()):
+        if isinstance(module, nn.BatchNorm2d):
+            module.train()
+            module.reset_running_stats()
+            module.momentum = None  # the mean of all batches
+    with torch.no_grad():
+        for batch in batches:
+            again(batch)
+    return statistics(again)
+
+
+def by_the_batch(model: nn.Module, p: dict[str, Tensor], x: Tensor) -> Tensor:
+    """The last state of x as training sees it: by the batch's own statistics."""
+    again = copy.deepcopy(model).train()
+    again.load_state_dict(p, strict=False)
+    assert isinstance(again, Net)
+    with torch.no_grad():
+        return again.states(x)[-1]
+
+
+def random_theta(seed: int, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+    """θ0 as torchvision draws it: filters by their outputs, gains 1, linear maps even in ±1/√inputs."""
+    generator = torch.Generator().manual_seed(seed)
+    found, width = {}, 1
+    for name, p in parameters.items():
+        values = torch.zeros(p.shape, dtype=torch.float32)
+        if p.ndim == 4:
+            values.normal_(0, math.sqrt(2 / (p.numel() / p.shape[1])), generator=generator)
+        elif p.ndim == 2:
+            width = p.shape[1]
+        if p.ndim == 2 or _is_linear(name, parameters):
+            values.uniform_(-1 / math.sqrt(width), 1 / math.sqrt(width), generator=generator)
+        elif p.ndim == 1 and name.endswith("weight"):
+            values.fill_(1)
+        found[name] = values
+    return found
+
+
+def _is_linear(bias: str, parameters: dict[str, Tensor]) -> bool:
+    return bias.endswith("bias") and parameters[bias.removesuffix("bias") + "weight"].ndim == 2

@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A training step and the NTK of a residual network with batch norm: the ResNet-20 of CIFAR, 0.27 M
+// parameters. Flops are counted as in cases_model.cpp.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include "kernels/autodiff/products.hpp"
+#include "kernels/autodiff/tape.hpp"
+#include "kernels/tangent/ntk.hpp"
+#include "suite/bench/case.hpp"
+#include "suite/bench/fixture.hpp"
+#include "suite/models/checkpoint.hpp"
+#include "suite/models/registry.hpp"
+#include "suite/training/adamw.hpp"
+#include "suite/training/loss.hpp"
+
+namespace taugrid::bench {
+namespace {
+
+constexpr const char* resnet20 =
+    R"({"model_type": "torchvision_resnet", "architectures": ["ResNet"], "image_size": 32,
+  "layers": [3, 3, 3], "widths": [16, 32, 64], "stem": "cifar", "shortcut": "identity"})";
+constexpr std::int64_t resnet_ntk_points = 16;
+
+/// The model, a frozen affine head, and what a run of a case leaves behind.
+struct ResNet {
+  explicit ResNet(const Fixture& x) : encoder(models::make_encoder(resnet20, "the bench's ResNet-20")) {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
+    auto start_on_host = encoder->random_state(6);
+    head = {.kind = models::Readout::Kind::affine,
+            .weight = at::randn({classes, encoder->width()}, generator) / 8,
+            .bias = at::zeros({classes})};
+    store::TensorFile file;  // for the peers
+    file.tensors = {{"weight", head.weight}, {"bias", head.bias}};
+    models::write_checkpoint(x.folder() / "resnet", *encoder, start_on_host);
+    store::write_safetensors(x.folder() / "resnet" / "head.safetensors", file);
+    start = start_on_host.to(x.runtime().device());
+    head = head.to(x.runtime().device());
+    theta = start.theta.clone();
+  }
+
+  models::Given given(const at::Tensor& pixels, at::ScalarType type) const {
+    return {models::pictures(pixels.to(type)), encoder->buffers().views(start.buffers.to(type))};
+  }
+
+  std::unique_ptr<models::Encoder> encoder;
+  models::State start;
+  models::Readout head;
+  at::Tensor theta, gradient, gram;
+  std::vector<double> losses;
+};
+
+/// A step by the batch's own statistics: loss and gradient, clipping, AdamW.
+Work resnet_step(const Fixture& x) {
+  struct State : ResNet {
+    explicit State(const Fixture& fixture)
+        : ResNet(fixture),
+          loss(*encoder, study::regime("standard"), start, {}),
+          adamw(theta, encoder->layout(), {}, settings()) {}
+    static training::AdamWSettings settings() {
+      training::AdamWSettings decayed;
+      decayed.weight_decay = weight_decay;
+      return decayed;
+    }
+    training::TrainingLoss loss;
+    training::AdamW adamw;
+  };
+  const auto s = std::make_shared<State>(x);
+  const std::vector<training::Term> in = {{models::pictures(x.pixels()), x.labels(), &s->head, 1.0 / batch}};
+  Work work;
+  work.run = [s, in] {
+    autodiff::BatchStatistics statistics;
+    s->losses.push_back(s->loss(s->theta, in, s->gradient, nullptr, &statistics).sum());
+    training::clip_norm(s->gradient, clip);
+    s->adamw.step(s->gradient, learning_rate);
+  };
+  work.flops = 3 * batch * models::Cost(*s->encoder).forward();
+  work.bytes = 4 * 9 * static_cast<double>(s->encoder->layout().size());
+  work.items = batch;
+  work.unit = "images";
+  work.tolerance = 1e-2;
+  work.error = [&x, s, in] {  // the loss along the gradient, in float64
+    const auto theta = s->theta.to(at::kDouble);
+    autodiff::BatchStatistics statistics;
+    s->loss(s->theta, in, s->gradient, nullptr, &statistics);
+    const auto u = s->gradient.to(at::kDouble) / s->gradient.to(at::kDouble).norm();
+    const auto head = s->head.to(at::kDouble);
+    const auto at = [&](double a) {
+      const at::NoGradGuard no_grad;
+      auto given = s->given(x.pixels(), at::kDouble);
+      autodiff::BatchStatistics of_the_batch;
+      given.statistics = &of_the_batch;
+      const auto z = s->encoder->encode(s->encoder->layout().views(theta + a * u), given);
+      return at::cross_entropy_loss(head.logits(z), x.labels()).item<double>();
+    };
+    const double h = 1e-5, slope = (at(h) - at(-h)) / (2 * h);
+    const double found = s->gradient.to(at::kDouble).norm().item<double>();  // the slope along itself
+    return s->losses.back() < s->losses.front() ? std::abs(found - slope) / slope : 1.0;
+  };
+  work.results = [s] {
+    store::TensorFile file;
+    file.tensors["losses"] = at::tensor(s->losses, at::kDouble);
+    return file;
+  };
+  return work;
+}
+
+/// K of every logit, by stored statistics.
+Work resnet_ntk(const Fixture& x) {
+  const auto s = std::make_shared<ResNet>(x);
+  const auto given = s->given(x.pixels().narrow(0, 0, resnet_ntk_points), at::kFloat);
+  const auto logits = [s, given](const std::vector<autodiff::Recorded>& p) {
+    return s->head.logits(s->encoder->encode(p, given));
+  };
+  std::vector<std::int64_t> which(classes);
+  for (std::int64_t c = 0; c < classes; ++c) which[static_cast<std::size_t>(c)] = c;
+  Work work;
+  work.run = [s, logits, which] {
+    s->gram = tangent::ntk_gram(s->encoder->layout(), logits, s->theta, which, {0, resnet_ntk_points});
+  };
+  // Forward; for each logit back to the outputs, the gradients of the weights, and their inner products.
+  const double n = resnet_ntk_points, f = models::Cost(*s->encoder).forward();
+  work.flops = n * f + classes * (2 * n * f + n * (n + 1) * static_cast<double>(s->encoder->layout().size()));
+  work.bytes = 4 * static_cast<double>(s->encoder->layout().size());
+  work.items = n * n * classes;
+  work.unit = "entries";
+  work.tolerance = 1e-4;
+  work.error = [&x, s] {  // two entries from two whole gradients in float64
+    const auto head = s->head.to(at::kDouble);
+    const auto gradient = [&](std::int64_t i) {
+      const auto one = s->given(x.pixels().narrow(0, i, 1), at::kDouble);
+      return autodiff::gradient(
+                 s->encoder->layout(),
+                 [&](const std::vector<at::Tensor>& p) {
+                   return head.logits(s->encoder->encode(p, one))[0][3];
+                 },
+                 s->theta.to(at::kDouble))
+          .gradient;
+    };
+    const auto a = gradient(0), b = gradient(9);
+    const double scale = a.dot(a).item<double>();
+    return std::max(std::abs(s->gram[3][0][0].item<double>() - scale),
+                    std::abs(s->gram[3][0][9].item<double>() - a.dot(b).item<double>())) /
+           scale;
+  };
+  work.results = [s] {
+    store::TensorFile file;
+    file.tensors["gram"] = s->gram;
+    return file;
+  };
+  return work;
+}
+
+}  // namespace
+
+std::vector<Case> resnet_cases(const Fixture& x) {
+  return {{"resnet/step", [&x] { return resnet_step(x); }}, {"resnet/ntk", [&x] { return resnet_ntk(x); }}};
+}
+
+}  // namespace taugrid::bench

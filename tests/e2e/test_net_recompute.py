@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`recompute` on residual networks and multilayer perceptrons: every group, and what becomes of batch norm's statistics
+in edited models, by every rule of model.buffers."""
+
+from pathlib import Path
+
+import analysis_command
+import h5py
+import nets
+import numpy as np
+import pytest
+import torch
+from launch import measure, run
+from nets import NetWorld
+from taugrid_analysis.recompute.nets import statistics_of
+from torch import nn
+from torch.optim import swa_utils
+
+WORLDS = {"resnet": nets.resnet_world, "mlp": nets.mlp_world}
+FEW = 'finetune.regimes=["standard"]'
+MERGED = "\n[merging]\nmethods = [\"task_arithmetic\", \"ties\"]\nalpha = [0.0, 0.5, 1.0]\n"
+EDITS = ("similarity", "disentanglement", "barrier", "merging", "addition", "single_task")  # groups of edited models
+
+
+def edits_alone(world: NetWorld) -> Path:
+    """The world's experiment with these groups alone."""
+    kept, skip = [], ("linearity", "averages", "stitching", "smoothness", "ntk", "cost", "pair_addition")
+    for section in world.experiment.read_text().split("\n["):
+        if not section.startswith(skip):
+            kept.append(section)
+    path = world.folder / "edits.toml"
+    path.write_text("\n[".join(kept) + MERGED)
+    return path
+
+
+def recomputed(folder: Path, *arguments: str) -> None:
+    done = analysis_command.called("recompute", folder, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "numbers hold" in done.stdout.splitlines()[-1] and "does not know" not in done.stdout
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_group_of_a_run_holds(name: str, tmp_path: Path) -> None:
+    measure(WORLDS[name](tmp_path / "world").experiment, tmp_path / "run")
+    recomputed(tmp_path / "run", "--points", "12")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
+    return nets.resnet_world(tmp_path_factory.mktemp("statistics") / "world")
+
+
+@pytest.fixture(scope="module")
+def edits(world: NetWorld) -> Path:
+    return edits_alone(world)
+
+
+@pytest.fixture(scope="module")
+def gaps(edits: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    """What each rule makes of the loss gap of pairs."""
+    found = {}
+    for rule in ("recompute", "average", "keep"):
+        folder = tmp_path_factory.mktemp(rule) / "run"
+        measure(edits, folder, "--set", f"model.buffers={rule}", "--set", "model.buffers_points=50", "--set", FEW)
+        recomputed(folder, "--points", "40", *(word for group in EDITS for word in ("--only", group)))
+        with h5py.File(folder / "results.h5") as file:
+            found[rule] = file["similarity/standard/loss_gap"][()]
+            found[f"own {rule}"] = file["single_task/standard/loss"][()]
+    return found
+
+
+def test_every_rule_gives_the_models_that_it_says(gaps: dict[str, np.ndarray]) -> None:
+    rules = [gaps[rule] for rule in ("recompute", "average", "keep")]
+    assert all((np.abs(a - b) > 1e-6).all() for a, b in zip(rules, rules[1:] + rules[:1], strict=True))
+
+
+def test_a_tasks_own_model_has_its_own_statistics(gaps: dict[str, np.ndarray]) -> None:
+    assert (gaps["own recompute"] == gaps["own average"]).all() and (gaps["own keep"] == gaps["own average"]).all()
+
+
+@pytest.mark.parametrize("settings", [("finetune.first_stage=2",), ("model.init=random", "finetune.steps=8")])
+def test_frozen_stages_and_a_random_start(edits: Path, tmp_path: Path, settings: tuple[str, ...]) -> None:
+    words = [word for setting in (FEW, *settings) for word in ("--set", setting)]
+    measure(edits, tmp_path / "run", *words)
+    recomputed(tmp_path / "run", "--points", "30", *(word for group in EDITS for word in ("--only", group)))
+
+
+def test_statistics_are_those_of_pytorchs_own_rule(world: NetWorld) -> None:
+    """What recompute takes them by: torch.optim.swa_utils.update_bn."""
+    model = nets.ResNet(world.config).double()
+    x = np.random.default_rng(0).normal(size=(3, 7, 3, 16, 16))
+    batches = [torch.tensor(part) for part in x]
+    found = statistics_of(model, {}, batches, 0)
+    swa_utils.update_bn(batches, model)
+    norms = {name: m for name, m in model.named_modules() if isinstance(m, nn.BatchNorm2d)}
+    for name, norm in norms.items():
+        assert torch.allclose(norm.running_mean, found[f"{name}.running_mean"], rtol=1e-12)
+        assert torch.allclose(norm.running_var, found[f"{name}.running_var"], rtol=1e-12)
+
+
+def test_another_rule_is_refused_in_one_line(edits: Path, tmp_path: Path) -> None:
+    for setting, named in (("model.buffers=combine", "model.buffers"), ("model.buffers_points=0", "buffers_points")):
+        refused = run(1, "run", edits, "--run-dir", tmp_path / "run", "--set", setting)
+        assert refused.returncode == 2 and refused.stderr.count("\n") == 1 and named in refused.stderr
+    assert not (tmp_path / "run").exists()

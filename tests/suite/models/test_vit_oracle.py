@@ -1,0 +1,128 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Vision Transformers against transformers and torch.func, in double precision but for transformers' softmax, which is
+taken in float32: with the classifier that they bring, and with one of a task's own."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from torch.func import functional_call, grad, jacrev, jvp, vmap
+from torch.nn.functional import cross_entropy
+from transformers import ViTConfig, ViTForImageClassification, ViTModel
+
+PROBE = os.environ["MODEL_PROBE"]
+WORDS = torch.tensor([3, 0, 4])  # of five classes
+SMALL = dict(hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3, image_size=16,
+             patch_size=8, num_channels=2, attn_implementation="eager")
+
+
+def relative(ours: Tensor, theirs: Tensor) -> float:
+    return float((ours - theirs).detach().norm() / theirs.detach().norm())
+
+
+class World:
+    def __init__(self, own: bool, folder: Path) -> None:
+        torch.manual_seed(3)
+        self.own, self.folder = own, folder
+        self.kind = ViTForImageClassification if own else ViTModel
+        self.config = ViTConfig(**SMALL, num_labels=5)
+        model = self.kind(self.config)
+        with torch.no_grad():  # away from the initial zeros and ones
+            for p in model.parameters():
+                p.add_((0.1 if p.ndim == 1 else 0.05) * torch.randn_like(p))
+        model.save_pretrained(folder / "theirs")
+        self.stored = load_file(folder / "theirs" / "model.safetensors")
+        self.model = self.loaded("theirs")
+        self.theta = {k: v.detach() for k, v in self.model.named_parameters() if not k.startswith("pooler")}
+        self.pixels = torch.randn(4, 2, 16, 16, dtype=torch.double)
+        self.labels = torch.tensor([0, 1, 2, 1])
+        self.head, self.bias = torch.randn(3, 24, dtype=torch.double), torch.randn(3, dtype=torch.double)
+
+    def loaded(self, name: str) -> torch.nn.Module:
+        more = {} if self.own else {"add_pooling_layer": False}
+        return self.kind.from_pretrained(self.folder / name, attn_implementation="eager", **more).double().eval()
+
+    def features(self, p: dict[str, Tensor], x: Tensor) -> Tensor:
+        inner = {k.removeprefix("vit."): v for k, v in p.items() if not k.startswith("classifier")}
+        tower = self.model.vit if self.own else self.model
+        return functional_call(tower, inner, (), {"pixel_values": x}).last_hidden_state[:, 0]
+
+    def output(self, p: dict[str, Tensor], x: Tensor) -> Tensor:
+        z = self.features(p, x)
+        return z @ p["classifier.weight"][WORDS].T + p["classifier.bias"][WORDS] if self.own else z
+
+    def logits(self, p: dict[str, Tensor], x: Tensor) -> Tensor:
+        z = self.output(p, x)
+        return z if self.own else z @ self.head.T + self.bias
+
+    def names(self) -> dict[str, str]:
+        """transformers' name of each parameter in memory: its name in the file, by equal numbers."""
+        return {k: next(n for n, t in self.stored.items() if t.shape == v.shape and torch.equal(t.double(), v))
+                for k, v in self.theta.items()}
+
+    def measured(self, tau: dict[str, Tensor]) -> dict[str, Tensor]:
+        names = self.names()
+        readout = {"words": WORDS} if self.own else {"head": self.head, "bias": self.bias}
+        inputs = {"pixels": self.pixels, "labels": self.labels, "scale": torch.ones(1, dtype=torch.double), **readout,
+                  **{f"tau.{names[k]}": v for k, v in tau.items()}}
+        save_file({k: v.contiguous() for k, v in inputs.items()}, self.folder / "in.safetensors")
+        subprocess.run([PROBE, self.folder / "theirs", self.folder / "in.safetensors",
+                        self.folder / "out.safetensors", self.folder / "ours"], check=True)
+        return load_file(self.folder / "out.safetensors")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_every_quantity_agrees_and_the_folder_comes_back(own: bool, tmp_path: Path) -> None:
+    world = World(own, tmp_path)
+    tau = {k: 0.05 * torch.randn_like(v) for k, v in world.theta.items()}
+    names, out, x, theta = world.names(), world.measured(tau), world.pixels, world.theta
+
+    def flat(of: dict[str, Tensor], key: str = "") -> Tensor:
+        return torch.cat([of[key + names[k] if key else k].flatten() for k in theta])
+
+    def loss(p: dict[str, Tensor]) -> Tensor:
+        return cross_entropy(world.logits(p, x), world.labels)
+
+    assert relative(out["encoded"], world.features(theta, x)) < 1e-6
+    assert relative(out["jvp"], jvp(lambda p: world.output(p, x), (theta,), (tau,))[1]) < 1e-6
+    assert relative(flat(out, "gradient."), flat(grad(loss)(theta))) < 1e-6
+    assert relative(flat(out, "hvp."), flat(jvp(grad(loss), (theta,), (tau,))[1])) < 1e-6
+    each = vmap(jacrev(lambda p, one: world.logits(p, one[None])[0]), (None, 0))(theta, x)
+    rows = torch.cat([v.flatten(2) for v in each.values()], 2)  # [n, classes, P]
+    assert relative(out["per_sample_norm"], rows.sum(1).norm(dim=1)) < 1e-6
+    assert relative(flat(out, "per_sample_sum."), rows.sum((0, 1))) < 1e-6
+    for c in range(2):
+        assert relative(out["gram"][c], rows[:, c] @ rows[:, c].T) < 1e-6
+    after = load_file(tmp_path / "ours" / "model.safetensors")
+    kept = {k: v for k, v in world.stored.items() if not k.startswith("pooler")}
+    assert after.keys() == kept.keys()
+    assert all(v.numpy().tobytes() == after[k].numpy().tobytes() for k, v in kept.items())
+    told = [json.loads((tmp_path / name / "config.json").read_text()) for name in ("theirs", "ours")]
+    assert told[0] == told[1]
+    again = {k: v for k, v in world.loaded("ours").named_parameters() if k in theta}
+    assert all(torch.equal(again[k], v) for k, v in theta.items())
+
+
+@pytest.mark.parametrize(("change", "named"), [
+    ({"qkv_bias": False}, "qkv_bias is false"),
+    ({"hidden_act": "relu"}, "hidden_act is 'relu'"),
+    ({"architectures": ["ViTForMaskedImageModeling"]}, "architectures names ViTForMaskedImageModeling"),
+    ({"id2label": {}}, "id2label"),
+    ({"id2label": {"0": "a"}}, "classifier.weight has shape [5, 24]; expected [1, 24]"),
+    ({"patch_size": 5}, "image_size is not a multiple of patch_size"),
+])
+def test_what_is_no_such_model_is_refused_in_one_line(tmp_path: Path, change: dict, named: str) -> None:
+    world = World(True, tmp_path)
+    path = tmp_path / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    save_file({"pixels": world.pixels}, tmp_path / "in.safetensors")
+    done = subprocess.run([PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert named in done.stderr, done.stderr
