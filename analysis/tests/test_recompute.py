@@ -215,8 +215,8 @@ def test_a_group_that_is_not_known_is_named(run: Path, capsys: pytest.CaptureFix
             "cannot be loaded",
         ),
         (lambda run: shutil.rmtree(run / "checkpoints" / "standard"), "cannot be loaded"),
-        (lambda run: other_architecture(run), "measures a ResNet"),
-        (lambda run: other_head(run), "/head is affine"),
+        (lambda run: other_architecture(run), "measures a ViTModel"),
+        (lambda run: other_head(run), "/head is quadratic"),
     ],
 )
 def test_what_is_missing_or_broken_is_one_line(
@@ -230,12 +230,12 @@ def test_what_is_missing_or_broken_is_one_line(
 
 def other_architecture(run: Path) -> None:
     with h5py.File(run / "results.h5", "r+") as file:
-        file["model"].attrs["architecture"] = "ResNet"
+        file["model"].attrs["architecture"] = "ViTModel"
 
 
 def other_head(run: Path) -> None:
     with h5py.File(run / "data" / "blobs.h5", "r+") as file:
-        file["head"].attrs["kind"] = "affine"
+        file["head"].attrs["kind"] = "quadratic"
 
 
 def test_arguments(run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ def accuracy(
     parts = torch.tensor(tau).split([v.numel() for v in again.theta0.values()])
     step = {k: alpha * part.view_as(v) for (k, v), part in zip(again.theta0.items(), parts, strict=True)}
     x, y = again.points(rows, t, split)
-    return float((again.logits(t, again.through(regime, step, x)).argmax(1) == y).double().mean()), len(y)
+    return float((again.logits(t, again.through(regime, step, x, t)).argmax(1) == y).double().mean()), len(y)
 
 
 @pytest.mark.parametrize("regime", REGIMES)

@@ -88,6 +88,8 @@ class Head:
     @classmethod
     def of(cls, node: h5py.Group) -> Head:
         kind, none = text(node.attrs.get("kind", "cosine")), torch.zeros(0)
+        if kind not in ("cosine", "affine", "words"):
+            raise InputError(f"/head is {kind}", node.file.filename, "kind cosine, affine or words")
         if kind == "words":
             return cls(kind, none, 1.0, none, torch.tensor(node["tokens"][()]).long())
         scale = float(node["weight"].attrs.get("logit_scale", 1))

@@ -163,12 +163,13 @@ TEST_P(MemoryModel, IsWithinAThirdOfWhatTheAllocatorsCount) {
     methods += ", \"regmean\"";
     linear_layers = "[merging.regmean]\nchunk = 16\n";
   }
-  Subject subject(
-      shape, 1,
-      "[finetune]\nregimes = [\"standard\", \"linear\"]\nbatch = 16\n[smoothness]\npoints = "
-      "16\nmax_basis = 2\n"
-      "[ntk]\npoints = 4\nlogits = 2\nchunk = 12\n[linearity]\nbatch = 16\n[similarity]\n[merging]\nmethods = [" +
-          methods + "]\n[merging.fisher]\nchunk = 16\n[merging.adamerging]\nbatch = 16\n" + linear_layers);
+  Subject subject(shape, 1,
+                  "[finetune]\nregimes = [\"standard\", \"linear\"]\nbatch = 16\n[smoothness]\npoints = "
+                  "16\nmax_basis = 2\n"
+                  "[ntk]\npoints = 4\nlogits = 2\nchunk = 12\n[linearity]\nbatch = "
+                  "16\n[similarity]\n[merging]\nmethods = [" +
+                      methods + "]\n[merging.fisher]\nchunk = 16\n[merging.adamerging]\nbatch = 16\n" +
+                      linear_layers);
   const auto [work, load] = find(subject, kind);
   const double theta = 4.0 * static_cast<double>(subject.study().model.layout().size());
   const double expected = load.working - persistent * theta;
