@@ -35,6 +35,17 @@ def done(net: NetWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+LONGER = ("--set", "finetune.steps=60", "--set", "finetune.checkpoint_seconds=0.01")
+
+
+@pytest.fixture(scope="session")
+def undisturbed(net: NetWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A longer run, which nobody kills."""
+    folder = tmp_path_factory.mktemp("longer") / "whole"
+    measure(net.experiment, folder, *LONGER)
+    return folder
+
+
 def same(a: Path, b: Path) -> None:
     assert differing(numbers(a / "results.h5"), numbers(b / "results.h5")) == []
 
@@ -81,21 +92,19 @@ def test_the_device_gives_the_hosts_numbers(net: NetWorld, done: Path, tmp_path:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_killed_twice_and_finished(net: NetWorld, tmp_path: Path, seed: int) -> None:
-    longer = ("--set", "finetune.steps=60", "--set", "finetune.checkpoint_seconds=0.01")
-    measure(net.experiment, tmp_path / "whole", *longer)
+def test_killed_twice_and_finished(net: NetWorld, undisturbed: Path, tmp_path: Path, seed: int) -> None:
     folder, chance = tmp_path / "run", random.Random(seed)
 
     def states() -> int:
         return len(list(folder.glob("scratch/finetune__*/state.safetensors")))
 
     for moment in (lambda: states() > 0, lambda: units(folder) > 30):
-        job = start(2, "run", net.experiment, "--run-dir", folder, *longer)
+        job = start(2, "run", net.experiment, "--run-dir", folder, *LONGER)
         if wait_until(moment, job):
             time.sleep(chance.uniform(0, 0.05))
         kill_all(job)
-    measure(net.experiment, folder, *longer)
-    same(tmp_path / "whole", folder)
+    measure(net.experiment, folder, *LONGER)
+    same(undisturbed, folder)
     assert leftovers(folder) == []
 
 
