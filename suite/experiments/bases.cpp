@@ -56,8 +56,7 @@ class Bases final : public Experiment {
         tally.edited_sum(name, t, Split::validation, points(), a)
             .edited_sum(name, t, Split::test, points(), 1);
         needs.push_back(key::single_task(name, study_.tasks.name(t)));
-        for (auto& each : EditedOutputs::sum_needs(study_, name, every, t))
-          if (std::find(needs.begin(), needs.end(), each) == needs.end()) needs.push_back(std::move(each));
+        add_missing(needs, EditedOutputs::sum_needs(study_, name, every, t));
       }
       each_partition([&](std::int64_t row, std::int64_t p) {
         units.push_back(
@@ -138,8 +137,7 @@ class Bases final : public Experiment {
       for (std::int64_t p = 1; p < partitions(); ++p) {
         const auto order = at::randperm(chosen.size(0), generator, at::kLong);
         const auto drawn = chosen.index_select(0, order);
-        const auto* values = drawn.const_data_ptr<std::int64_t>();
-        labels[row][p].copy_(at::tensor(spectral::in_order({values, values + drawn.numel()}), at::kLong));
+        labels[row][p].copy_(at::tensor(spectral::in_order(labels_of(drawn)), at::kLong));
       }
     }
     store::TensorFile file;
@@ -154,10 +152,9 @@ class Bases final : public Experiment {
   /// τ of the partition's bases.
   at::Tensor direction(const std::string& name, const at::Tensor& labels,
                        const schedule::UnitContext& context) const {
-    const auto* values = labels.const_data_ptr<std::int64_t>();
     const auto all = study_.tasks.all();
     const auto stop = [&] { context.stop_if_requested(); };
-    const auto bases = bases_of(study_, name, all, {values, values + labels.numel()}, settings_.in, stop);
+    const auto bases = bases_of(study_, name, all, labels_of(labels), settings_.in, stop);
     const merging::StudyVectors vectors(study_, name, all);  // for the tensors' names and shapes
     return merging::merged_vector(*settings_.out.method,
                                   merging::HeldVectors(vectors.tensors(), bases, study_.model.theta0().cpu()),
@@ -181,11 +178,9 @@ class Bases final : public Experiment {
     const auto curves = [&](Split split, const std::vector<double>& alpha) {
       std::vector<at::Tensor> columns;
       for (const auto t : all) {
-        columns.push_back(model
-                              .along(
-                                  tau, [&](double x) { return study_.edits.along(name, all, tau, x); }, alpha,
-                                  t, split, points(), [&](double) { context.stop_if_requested(); })
-                              .accuracy);
+        const auto found = model.merged_outcomes(all, tau, alpha, t, split, points(),
+                                                 [&](double) { context.stop_if_requested(); });
+        columns.push_back(found.accuracy);
         context.progress(static_cast<double>(++seen) / static_cast<double>(2 * all.size()), "tasks");
       }
       return at::stack(columns, 1);

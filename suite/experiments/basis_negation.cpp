@@ -12,7 +12,6 @@
 
 #include <algorithm>
 
-#include "kernels/spectral/clustering.hpp"
 #include "suite/experiments/support/target_and_control.hpp"
 #include "suite/experiments/support/task_bases.hpp"
 
@@ -50,9 +49,7 @@ class BasisNegation final : public Experiment {
           for (const auto b : {t, study_.tasks.control()})
             tally.edited_sum(name, b, split, study_.points(b), a);
         auto of_task = EditedOutputs::sum_needs(study_, name, all, t);
-        for (auto& each : EditedOutputs::sum_needs(study_, name, all, study_.tasks.control()))
-          if (std::find(of_task.begin(), of_task.end(), each) == of_task.end())
-            of_task.push_back(std::move(each));
+        add_missing(of_task, EditedOutputs::sum_needs(study_, name, all, study_.tasks.control()));
         of_task.push_back(key::basis_vectors(name));
         units.push_back(unit(key::basis_negation(name, study_.tasks.name(t)), tally, of_task,
                              [this, name, t, &folder](schedule::UnitContext& context) {
@@ -105,16 +102,12 @@ class BasisNegation final : public Experiment {
     const auto nearest =
         folder.read_tensor(made, "nearest")[static_cast<std::int64_t>(t)].item<std::int64_t>();
     const auto basis = folder.read_tensor(made, basis_name(nearest)).to(study_.device);
-    std::vector<std::size_t> members;
-    for (const auto i : study_.tasks.all())
-      if (labels[static_cast<std::int64_t>(i)].item<std::int64_t>() == nearest) members.push_back(i);
+    const auto members = members_of(study_.tasks.all(), labels_of(labels), nearest);
     std::vector<double> minus;
     for (const double alpha : alpha_) minus.push_back(-alpha);
     const EditedOutputs model(study_, folder, name, context.group);
     return target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
-      return model.along(
-          basis, [&](double x) { return study_.edits.along(name, members, basis, x); }, minus, b, split,
-          study_.points(b), done);
+      return model.merged_outcomes(members, basis, minus, b, split, study_.points(b), done);
     });
   }
 

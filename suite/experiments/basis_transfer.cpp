@@ -143,19 +143,14 @@ class BasisTransfer final : public Experiment {
     for (const auto split : {Split::validation, Split::test}) {
       auto curves = unknown({most(), a});
       for (std::int64_t c = 0; c < found; ++c, ++part) {
-        std::vector<std::size_t> members;
-        for (std::size_t i = 0; i < others.size(); ++i)
-          if (labels[i] == c) members.push_back(others[i]);
         const auto basis = bases[static_cast<std::size_t>(c)].to(study_.device);
-        curves[c].copy_(model
-                            .along(
-                                basis, [&](double x) { return study_.edits.along(name, members, basis, x); },
-                                alpha_, t, split, points(),
-                                [&](double share) {
-                                  stop();
-                                  context.progress((share + part) / static_cast<double>(2 * found), "bases");
-                                })
-                            .accuracy);
+        const auto members = members_of(others, labels, c);
+        const auto curve =
+            model.merged_outcomes(members, basis, alpha_, t, split, points(), [&](double share) {
+              stop();
+              context.progress((share + part) / static_cast<double>(2 * found), "bases");
+            });
+        curves[c].copy_(curve.accuracy);
       }
       tensors[std::string(study::split_name(split)) + "_accuracy"] = curves;
     }

@@ -172,9 +172,7 @@ class Merging final : public Experiment {
     const auto all = study_.tasks.all();
     const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
     return task_curve(context, [&](Split split, const auto& done) {
-      return model.along(
-          tau, [&](double alpha) { return study_.edits.along(name, all, tau, alpha); }, chosen.alpha, t,
-          split, points(), done);
+      return model.merged_outcomes(all, tau, chosen.alpha, t, split, points(), done);
     });
   }
 

@@ -39,8 +39,7 @@ class Negation final : public Experiment {
             tally.edited(name, {t}, b, split, study_.points(b), a);
         }
         auto needs = EditedOutputs::needs(study_, name, {t}, t);
-        for (auto& each : EditedOutputs::needs(study_, name, {t}, study_.tasks.control()))
-          if (std::find(needs.begin(), needs.end(), each) == needs.end()) needs.push_back(std::move(each));
+        add_missing(needs, EditedOutputs::needs(study_, name, {t}, study_.tasks.control()));
         units.push_back(unit(key::negation(name, study_.tasks.name(t)), tally, needs,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return curves(name, t, folder, context);

@@ -65,6 +65,14 @@ Outcome EditedOutputs::sum_outcomes(const std::vector<std::size_t>& tasks, const
       alpha, b, split, n, done);
 }
 
+Outcome EditedOutputs::merged_outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& tau,
+                                       const std::vector<double>& alpha, std::size_t b, Split split,
+                                       std::int64_t n, const std::function<void(double)>& done) const {
+  return along(
+      tau, [&](double each) { return study_.edits.along(regime_, tasks, tau, each); }, alpha, b, split, n,
+      done);
+}
+
 Outcome EditedOutputs::along(const at::Tensor& tau, const std::function<models::State(double)>& state,
                              const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
                              const std::function<void(double)>& done) const {

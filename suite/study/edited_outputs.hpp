@@ -33,11 +33,11 @@ class EditedOutputs {
                        std::size_t b, Split split, std::int64_t n,
                        const std::function<void(double)>& done) const;
 
-  /// Outcomes [A] of θ0 + ατ, on the host, for any direction τ [P]: `state(α)` is that model. A linear regime takes one
+  /// Outcomes [A] of θ0 + ατ, on the host, τ [P] merged of these tasks' vectors. A linear regime takes one
   /// tangent pass in the direction for all α.
-  Outcome along(const at::Tensor& tau, const std::function<models::State(double)>& state,
-                const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
-                const std::function<void(double)>& done) const;
+  Outcome merged_outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& tau,
+                          const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
+                          const std::function<void(double)>& done) const;
 
   /// Outcomes [K], on the host, on the first n points of task b's sample, for K rows of coefficients as in each().
   /// `done(share)` is called on the way.
@@ -50,6 +50,10 @@ class EditedOutputs {
             std::int64_t n, const std::function<void(std::int64_t, const at::Tensor&)>& visit) const;
 
  private:
+  /// Outcomes [A] of θ0 + ατ for any direction τ [P]: `state(α)` is that model.
+  Outcome along(const at::Tensor& tau, const std::function<models::State(double)>& state,
+                const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
+                const std::function<void(double)>& done) const;
   /// f(x; θ0), or J(x)τ of one task, on the first n points of task b's sample.
   at::Tensor features(const std::string& key, std::size_t b, Split split, std::int64_t n) const;
 

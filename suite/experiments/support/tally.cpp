@@ -327,6 +327,11 @@ double features_bytes(const Study& study, std::size_t b) {
   return 4.0 * number(rows * study.tasks.readout(b).width(study.model.encoder()));
 }
 
+void add_missing(std::vector<std::string>& needs, const std::vector<std::string>& more) {
+  for (const auto& each : more)
+    if (std::find(needs.begin(), needs.end(), each) == needs.end()) needs.push_back(each);
+}
+
 schedule::WorkUnit unit(std::string key, const Tally& tally, std::vector<std::string> needs,
                         std::function<store::TensorFile(schedule::UnitContext&)> compute) {
   auto load = tally.load();

@@ -100,6 +100,9 @@ double gram_flops(const Study& study, std::int64_t recorded, std::int64_t rows, 
 /// Bytes of a linear regime's outputs on task b's samples: of one tensor a split.
 double features_bytes(const Study& study, std::size_t b);
 
+/// Adds those of `more` that `needs` does not hold yet.
+void add_missing(std::vector<std::string>& needs, const std::vector<std::string>& more);
+
 /// The unit, with its cost: the flops, and a byte moved counted as one.
 schedule::WorkUnit unit(std::string key, const Tally& tally, std::vector<std::string> needs,
                         std::function<store::TensorFile(schedule::UnitContext&)> compute);

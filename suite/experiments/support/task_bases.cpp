@@ -46,6 +46,19 @@ std::vector<std::int64_t> spectral_labels(const study::Study& study, const at::T
   return spectral::spectral_partition(cosine, k, study::seed_for(study.settings.seed, "bases"));
 }
 
+std::vector<std::int64_t> labels_of(const at::Tensor& stored) {
+  const auto* values = stored.const_data_ptr<std::int64_t>();
+  return {values, values + stored.numel()};
+}
+
+std::vector<std::size_t> members_of(const std::vector<std::size_t>& tasks,
+                                    const std::vector<std::int64_t>& labels, std::int64_t c) {
+  std::vector<std::size_t> members;
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    if (labels[i] == c) members.push_back(tasks[i]);
+  return members;
+}
+
 std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
                                  const std::vector<std::size_t>& tasks,
                                  const std::vector<std::int64_t>& labels, const BasisMerge& merge,
@@ -53,9 +66,7 @@ std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& r
   std::vector<at::Tensor> bases;
   const auto last = *std::max_element(labels.begin(), labels.end());
   for (std::int64_t c = 0; c <= last; ++c) {
-    std::vector<std::size_t> members;
-    for (std::size_t i = 0; i < tasks.size(); ++i)
-      if (labels[i] == c) members.push_back(tasks[i]);
+    const auto members = members_of(tasks, labels, c);
     stop();
     bases.push_back(members.size() == 1
                         ? study.vectors.vector(regime, members.front()).cpu()

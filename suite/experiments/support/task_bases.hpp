@@ -35,6 +35,13 @@ at::Tensor cosines_of(const at::Tensor& gram);
 std::vector<std::int64_t> spectral_labels(const study::Study& study, const at::Tensor& cosine,
                                           std::int64_t k);
 
+/// Labels as a unit's file has them, int64 [T].
+std::vector<std::int64_t> labels_of(const at::Tensor& stored);
+
+/// Those of `tasks` whose label, one a task, is c.
+std::vector<std::size_t> members_of(const std::vector<std::size_t>& tasks,
+                                    const std::vector<std::int64_t>& labels, std::int64_t c);
+
 /// The bases of these tasks' clusters, [P] each, on the host, in the order of `labels` 0, 1, …; one label a
 /// task. A cluster of one is its vector. `stop()` is called on the way.
 std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
