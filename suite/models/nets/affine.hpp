@@ -26,6 +26,16 @@ inline Affine add_linear(autodiff::Layout& layout, autodiff::Kind weight_kind, a
   return {weight, layout.add(bias_kind, {name + ".bias"}, {out})};
 }
 
+/// Queries, keys and values as one map: their matrices [width, width] and biases, of these names, one behind
+/// the other.
+inline Affine add_qkv(autodiff::Layout& layout, const std::string& query, const std::string& key,
+                      const std::string& value, std::int64_t width) {
+  const auto weight = layout.add(autodiff::Kind::attention_weight,
+                                 {query + ".weight", key + ".weight", value + ".weight"}, {width, width});
+  return {weight, layout.add(autodiff::Kind::attention_bias,
+                             {query + ".bias", key + ".bias", value + ".bias"}, {width})};
+}
+
 template <class T>
 T normed(const T& x, const Blocks<T>& p, const Affine& at, double epsilon) {
   return autodiff::layer_norm(x, p[at.weight], p[at.bias], epsilon);

@@ -64,11 +64,7 @@ class Bert final : public Net<Bert> {
       const auto name = config.prefix + "encoder.layer." + std::to_string(i) + ".";
       const auto self = name + "attention.self.";
       Layer layer;
-      layer.qkv.weight =
-          layout_.add(Kind::attention_weight,
-                      {self + "query.weight", self + "key.weight", self + "value.weight"}, {d, d});
-      layer.qkv.bias = layout_.add(Kind::attention_bias,
-                                   {self + "query.bias", self + "key.bias", self + "value.bias"}, {d});
+      layer.qkv = add_qkv(layout_, self + "query", self + "key", self + "value", d);
       layer.out = add_linear(layout_, Kind::attention_weight, Kind::attention_bias,
                              name + "attention.output.dense", d, d);
       layer.norm1 = add_norm(layout_, name + "attention.output.LayerNorm", d);

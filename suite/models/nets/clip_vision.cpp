@@ -18,14 +18,10 @@ using autodiff::Activation;
 using autodiff::Kind;
 using autodiff::Layout;
 
-struct Config {
-  std::int64_t hidden = 768, mlp = 3072, layers = 12, heads = 12, channels = 3, image = 224, patch = 32,
-               projection = 512;
-  double epsilon = 1e-5, initializer_range = 0.02, initializer_factor = 1;
-  Activation activation = Activation::quick_gelu;
-
-  std::int64_t patches() const { return (image / patch) * (image / patch); }
-  std::int64_t tokens() const { return patches() + 1; }
+struct Config : PatchTransformer {
+  Config() : PatchTransformer{.patch = 32, .epsilon = 1e-5, .activation = Activation::quick_gelu} {}
+  std::int64_t projection = 512;
+  double initializer_factor = 1;
 };
 
 class ClipVision final : public Net<ClipVision> {
@@ -47,12 +43,7 @@ class ClipVision final : public Net<ClipVision> {
       const auto attention = name + "self_attn.";
       Layer layer;
       layer.norm1 = add_norm(layout_, name + "layer_norm1", d);
-      layer.qkv.weight = layout_.add(
-          Kind::attention_weight,
-          {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}, {d, d});
-      layer.qkv.bias =
-          layout_.add(Kind::attention_bias,
-                      {attention + "q_proj.bias", attention + "k_proj.bias", attention + "v_proj.bias"}, {d});
+      layer.qkv = add_qkv(layout_, attention + "q_proj", attention + "k_proj", attention + "v_proj", d);
       layer.out =
           add_linear(layout_, Kind::attention_weight, Kind::attention_bias, attention + "out_proj", d, d);
       layer.norm2 = add_norm(layout_, name + "layer_norm2", d);
@@ -162,25 +153,10 @@ std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& given, const std
   }
   const Keys keys(json, where);
   Config config;
-  config.hidden = keys.integer("hidden_size", config.hidden);
-  config.mlp = keys.integer("intermediate_size", config.mlp);
-  config.layers = keys.integer("num_hidden_layers", config.layers, 10'000);
-  config.heads = keys.integer("num_attention_heads", config.heads);
-  config.channels = keys.integer("num_channels", config.channels);
-  config.image = keys.integer("image_size", config.image);
-  config.patch = keys.integer("patch_size", config.patch);
+  read_shape(keys, config);
   config.projection = keys.integer("projection_dim", config.projection);
-  config.epsilon = keys.real("layer_norm_eps", config.epsilon);
-  config.initializer_range = keys.real("initializer_range", config.initializer_range);
   config.initializer_factor = keys.real("initializer_factor", config.initializer_factor);
   keys.require_zero("attention_dropout", "f(x; θ) is a pure function, trained without dropout");
-  const auto activation = keys.word("hidden_act", "quick_gelu");
-  if (activation != "quick_gelu" && activation != "gelu")
-    keys.refuse("hidden_act is '" + activation + "'; expected quick_gelu or gelu");
-  config.activation = activation == "gelu" ? Activation::gelu : Activation::quick_gelu;
-  if (config.hidden % config.heads != 0)
-    keys.refuse("hidden_size is not a multiple of num_attention_heads");
-  if (config.image % config.patch != 0) keys.refuse("image_size is not a multiple of patch_size");
   return std::make_unique<ClipVision>(config, json.dump(2) + "\n");
 }
 

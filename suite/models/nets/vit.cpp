@@ -20,15 +20,11 @@ using autodiff::Activation;
 using autodiff::Kind;
 using autodiff::Layout;
 
-struct Config {
+struct Config : PatchTransformer {
+  Config() : PatchTransformer{.patch = 16, .epsilon = 1e-12, .activation = Activation::gelu} {}
   std::string model = "ViTModel";
   std::string prefix;  // of tensors' names, where the encoder is a part of a larger model
-  std::int64_t hidden = 768, mlp = 3072, layers = 12, heads = 12, channels = 3, image = 224, patch = 16,
-               classes = 0;
-  double epsilon = 1e-12, initializer_range = 0.02;
-  Activation activation = Activation::gelu;
-
-  std::int64_t tokens() const { return (image / patch) * (image / patch) + 1; }
+  std::int64_t classes = 0;
 };
 
 class Vit final : public Net<Vit> {
@@ -51,11 +47,7 @@ class Vit final : public Net<Vit> {
       const auto self = name + "attention.attention.";
       Layer layer;
       layer.norm1 = add_norm(layout_, name + "layernorm_before", d);
-      layer.qkv.weight =
-          layout_.add(Kind::attention_weight,
-                      {self + "query.weight", self + "key.weight", self + "value.weight"}, {d, d});
-      layer.qkv.bias = layout_.add(Kind::attention_bias,
-                                   {self + "query.bias", self + "key.bias", self + "value.bias"}, {d});
+      layer.qkv = add_qkv(layout_, self + "query", self + "key", self + "value", d);
       layer.out = add_linear(layout_, Kind::attention_weight, Kind::attention_bias,
                              name + "attention.output.dense", d, d);
       layer.norm2 = add_norm(layout_, name + "layernorm_after", d);
@@ -170,22 +162,8 @@ std::unique_ptr<Encoder> make_vit(const nlohmann::json& json, const std::string&
   const Keys keys(json, where);
   Config config;
   read_kind(json, keys, config);
-  config.hidden = keys.integer("hidden_size", config.hidden);
-  config.mlp = keys.integer("intermediate_size", config.mlp);
-  config.layers = keys.integer("num_hidden_layers", config.layers, 10'000);
-  config.heads = keys.integer("num_attention_heads", config.heads);
-  config.channels = keys.integer("num_channels", config.channels);
-  config.image = keys.integer("image_size", config.image);
-  config.patch = keys.integer("patch_size", config.patch);
-  config.epsilon = keys.real("layer_norm_eps", config.epsilon);
-  config.initializer_range = keys.real("initializer_range", config.initializer_range);
+  read_shape(keys, config);
   if (!keys.flag("qkv_bias", true)) keys.refuse("qkv_bias is false; expected true");
-  const auto activation = keys.word("hidden_act", "gelu");
-  if (activation != "quick_gelu" && activation != "gelu")
-    keys.refuse("hidden_act is '" + activation + "'; expected gelu or quick_gelu");
-  config.activation = activation == "gelu" ? Activation::gelu : Activation::quick_gelu;
-  if (config.hidden % config.heads != 0) keys.refuse("hidden_size is not a multiple of num_attention_heads");
-  if (config.image % config.patch != 0) keys.refuse("image_size is not a multiple of patch_size");
   return std::make_unique<Vit>(std::move(config), json.dump(2) + "\n");
 }
 
