@@ -16,6 +16,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.func import functional_call, jacrev, vmap
 from transformers import CLIPVisionModelWithProjection
 from transformers.utils import logging
 
@@ -65,6 +66,43 @@ class Classifier(nn.Module):
 
 def alpha_grid(steps: int) -> Tensor:
     return torch.linspace(-3, 3, steps, dtype=torch.float64)
+
+
+def training_step(
+    inputs: Inputs, model: nn.Module, logits: Callable[[Tensor], Tensor] | None = None, fused: bool = False
+) -> Callable[[], dict[str, Tensor]]:
+    """One step of PyTorch's AdamW on the whole batch; `logits`: what is called in the model's place."""
+    settings, forward = inputs.settings, logits or model
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=settings["learning_rate"], weight_decay=settings["weight_decay"], fused=fused
+    )
+    losses: list[float] = []
+
+    def run() -> dict[str, Tensor]:
+        optimiser.zero_grad()
+        loss = nn.functional.cross_entropy(forward(inputs.pixels), inputs.labels)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), settings["clip"])
+        optimiser.step()
+        losses.append(loss.item())
+        return {"losses": torch.tensor(losses, dtype=torch.float64)}
+
+    return run
+
+
+def tangent_kernel(model: nn.Module, pixels: Tensor) -> Callable[[], dict[str, Tensor]]:
+    """NTK by torch.func, as PyTorch's tutorial contracts Jacobians: vmap(jacrev), then a product over parameters."""
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+
+    def logits(p: dict[str, Tensor], x: Tensor) -> Tensor:
+        return functional_call(model, p, (x[None],))[0]
+
+    def run() -> dict[str, Tensor]:
+        jacobians = vmap(jacrev(logits), (None, 0))(parameters, pixels).values()
+        flat = (j.flatten(2) for j in jacobians)  # [points, logits, parameters]
+        return {"gram": sum(torch.einsum("ncf,mcf->cnm", j, j) for j in flat)}
+
+    return run
 
 
 def measure(name: str, prepare: Callable[[Inputs], Callable[[], dict[str, Tensor]]]) -> None:

@@ -1,31 +1,17 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""NTK by torch.func, as PyTorch's tutorial contracts Jacobians: vmap(jacrev), then a product over parameters."""
+"""NTK by torch.func."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
-from common import Inputs, measure
+from common import Inputs, measure, tangent_kernel
 from torch import Tensor
-from torch.func import functional_call, jacrev, vmap
 
 
 def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
-    model = inputs.classifier("ntk_model")
-    pixels = inputs.pixels[: inputs.count("ntk_points")]
-    parameters = {name: p.detach() for name, p in model.named_parameters()}
-
-    def logits(p: dict[str, Tensor], x: Tensor) -> Tensor:
-        return functional_call(model, p, (x[None],))[0]
-
-    def run() -> dict[str, Tensor]:
-        jacobians = vmap(jacrev(logits), (None, 0))(parameters, pixels).values()
-        flat = (j.flatten(2) for j in jacobians)  # [points, logits, parameters]
-        return {"gram": sum(torch.einsum("ncf,mcf->cnm", j, j) for j in flat)}
-
-    return run
+    return tangent_kernel(inputs.classifier("ntk_model"), inputs.pixels[: inputs.count("ntk_points")])
 
 
 measure("ntk", prepare)

@@ -7,29 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from common import Inputs, measure
-from torch import Tensor, nn
+from common import Inputs, measure, training_step
+from torch import Tensor
 
 
 def prepare(inputs: Inputs, fused: bool = False, compiled: bool = False) -> Callable[[], dict[str, Tensor]]:
     model = inputs.classifier(attention="sdpa").train()
-    settings = inputs.settings
-    optimiser = torch.optim.AdamW(
-        model.parameters(), lr=settings["learning_rate"], weight_decay=settings["weight_decay"], fused=fused
-    )
-    logits = torch.compile(model) if compiled else model
-    losses: list[float] = []
-
-    def run() -> dict[str, Tensor]:
-        optimiser.zero_grad()
-        loss = nn.functional.cross_entropy(logits(inputs.pixels), inputs.labels)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), settings["clip"])
-        optimiser.step()
-        losses.append(loss.item())
-        return {"losses": torch.tensor(losses, dtype=torch.float64)}
-
-    return run
+    return training_step(inputs, model, torch.compile(model) if compiled else None, fused)
 
 
 if __name__ == "__main__":
