@@ -3,11 +3,9 @@
 """Texts from end to end: packed by jobs/prepare text, measured by every experiment on a small BERT, computed again."""
 
 import json
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+import analysis_command
 import h5py
 import numpy as np
 import pytest
@@ -17,25 +15,13 @@ from launch import measure, run
 from safetensors.numpy import load_file
 from taugrid_analysis.recompute import data_methods, texts
 from taugrid_analysis.recompute.oracle import Oracle
+from text_worlds import TextWorld, pack, refused_in_one_line
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel
 from world import EXPERIMENT, PAPERS
 
-PROJECT = Path(__file__).parents[2]
 WORDS = [f"w{i}" for i in range(60)]
 TASKS = {"moods": 3, "topics": 4, "pairs": 2, "control": 4}
-
-
-@dataclass(frozen=True)
-class World:
-    folder: Path
-
-    @property
-    def experiment(self) -> Path:
-        return self.folder / "papers.toml"
-
-    def task(self, name: str) -> Path:
-        return self.folder / "data" / f"{name}.h5"
 
 
 def write_model(folder: Path) -> None:
@@ -74,18 +60,16 @@ def write_texts(folder: Path, name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory) -> TextWorld:
     folder = tmp_path_factory.mktemp("language")
-    world, rng = World(folder), np.random.default_rng(3)
+    world, rng = TextWorld(folder), np.random.default_rng(3)
     write_model(folder / "model")
     calls = []
     for name in TASKS:
         write_texts(folder / "texts" / name, name, rng)
         calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", "14", "--model",
                       f"{folder}/model", "--out", f"{folder}/data", *(["--second", "3"] if name == "pairs" else [])])
-    several = f"import sys; sys.path.insert(0, '{PROJECT}/jobs/prepare'); from command import main\n"
-    subprocess.run([sys.executable, "-c", several + f"sys.exit(max(main(call) for call in {calls}))"], check=True,
-                   timeout=300)
+    pack(calls)
     text = PAPERS
     for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]', '"plaids"': '"control"',
                      'name = "papers"': 'name = "language"'}.items():
@@ -96,7 +80,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture(scope="session")
-def done(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(world: TextWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything that is measured of images, on 2 ranks."""
     folder = tmp_path_factory.mktemp("run") / "reference"
     measure(world.experiment, folder)
@@ -112,8 +96,7 @@ def test_training_helps(done: Path) -> None:
 
 
 def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
-    command = [sys.executable, "-m", "taugrid_analysis", "recompute", done, "--points", "25"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    found = analysis_command.started("recompute", done, "--points", "25")
     assert found.returncode == 0, found.stdout + found.stderr
     with h5py.File(done / "results.h5") as file:
         for group in file:
@@ -123,7 +106,7 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
     assert "numbers hold" in found.stdout.splitlines()[-1]
 
 
-def test_merging_with_data_of_texts(world: World, tmp_path: Path) -> None:
+def test_merging_with_data_of_texts(world: TextWorld, tmp_path: Path) -> None:
     """Without padding: hooks on the layers and torch.func leave it out."""
     text = EXPERIMENT.split("[similarity]")[0]
     for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]', "steps = 25": "steps = 8",
@@ -146,9 +129,7 @@ batch = 9
 learning_rate = 0.02
 """)
     measure(experiment, tmp_path / "run")
-    command = [sys.executable, "-m", "taugrid_analysis", "recompute", tmp_path / "run", "--points", "100", "--only",
-               "merging"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    found = analysis_command.started("recompute", tmp_path / "run", "--points", "100", "--only", "merging")
     assert found.returncode == 0, found.stdout + found.stderr
     oracle = Oracle(tmp_path / "run")
     for regime in ("standard", "linear"):
@@ -159,7 +140,7 @@ learning_rate = 0.02
             assert np.abs(ours - expected).max() < 5e-3 * np.sqrt(np.mean(expected**2)), (method, regime)
 
 
-def test_one_rank_gives_the_same_and_frozen_layers_run_once(world: World, done: Path, tmp_path: Path) -> None:
+def test_one_rank_gives_the_same_and_frozen_layers_run_once(world: TextWorld, done: Path, tmp_path: Path) -> None:
     measure(world.experiment, tmp_path / "one", ranks=1)
     assert differing(numbers(done / "results.h5"), numbers(tmp_path / "one" / "results.h5")) == []
     frozen = ("--set", "finetune.first_stage=2")
@@ -168,7 +149,7 @@ def test_one_rank_gives_the_same_and_frozen_layers_run_once(world: World, done: 
     assert [name for name in differing(numbers(kept), numbers(again)) if not name.endswith("peak_memory")] == []
 
 
-def test_checkpoints_are_models_that_transformers_loads(world: World, done: Path) -> None:
+def test_checkpoints_are_models_that_transformers_loads(world: TextWorld, done: Path) -> None:
     folders = (world.folder / "model", done / "checkpoints" / "attention" / "moods")
     before, after = (BertModel.from_pretrained(each, add_pooling_layer=False).state_dict() for each in folders)
     assert before.keys() == after.keys()
@@ -177,7 +158,7 @@ def test_checkpoints_are_models_that_transformers_loads(world: World, done: Path
     assert changed == {name for name in matrices if "attention" in name}
 
 
-def _edit(world: World, name: str, path: str, value: int) -> None:
+def _edit(world: TextWorld, name: str, path: str, value: int) -> None:
     with h5py.File(world.task(name), "r+") as file:
         file[path][0, 0] = value
 
@@ -191,22 +172,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_meant_is_refused_in_one_line(world: World, tmp_path: Path, case: str) -> None:
+def test_what_cannot_be_meant_is_refused_in_one_line(world: TextWorld, tmp_path: Path, case: str) -> None:
     change, expected = REFUSED[case]
-    copy = World(tmp_path / "world")
-    for part in ("model", "data"):
-        (copy.folder / part).mkdir(parents=True)
-        for file in (world.folder / part).iterdir():
-            (copy.folder / part / file.name).write_bytes(file.read_bytes())
-    copy.experiment.write_bytes(world.experiment.read_bytes())
-    change(copy)
-    refused = run(2, "run", copy.experiment, "--run-dir", tmp_path / "run")
-    assert refused.returncode == 2, refused.stderr
-    assert refused.stderr.count("\n") == 1 and expected in refused.stderr, refused.stderr
-    assert not (tmp_path / "run").exists()
+    refused_in_one_line(world, change, expected, tmp_path, ranks=2)
 
 
-def test_one_type_of_tokens_cannot_tell_second_texts(world: World, tmp_path: Path) -> None:
+def test_one_type_of_tokens_cannot_tell_second_texts(world: TextWorld, tmp_path: Path) -> None:
     """A model of one type, whose folder has no tokenizer."""
     config = json.loads((world.folder / "model" / "config.json").read_text())
     (tmp_path / "model").mkdir()

@@ -3,24 +3,22 @@
 """Prompts from end to end: a masked language model that this test trains, label words as a part of θ or frozen, every
 experiment, and all numbers again."""
 
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+import analysis_command
 import h5py
 import numpy as np
 import pytest
 import torch
 from compare import differing, numbers
-from launch import measure, run
+from launch import measure
 from safetensors.torch import load_file
+from text_worlds import TextWorld, pack, refused_in_one_line
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForMaskedLM
 from world import EXPERIMENT, PAPERS
 
-PROJECT = Path(__file__).parents[2]
 WORDS = [f"w{i}" for i in range(40)]
 LABELS = {"moods": ["sad", "plain", "glad"], "topics": ["art", "law", "sea", "war"], "pairs": ["no", "yes"],
           "control": ["hot", "cold", "wet"]}
@@ -91,17 +89,7 @@ def train(folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-@dataclass(frozen=True)
-class World:
-    folder: Path
-
-    @property
-    def experiment(self) -> Path:
-        return self.folder / "papers.toml"
-
-    def task(self, name: str) -> Path:
-        return self.folder / "data" / f"{name}.h5"
-
+class World(TextWorld):
     def elsewhere(self, path: Path, text: str) -> Path:
         for name in ("model", "data"):
             text = text.replace(f'"{name}"', f'"{self.folder / name}"')
@@ -129,9 +117,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
                       "--model", f"{folder}/model", "--out", f"{folder}/data", "--prompt", PROMPTS.get(name, PLAIN),
                       "--words", *(f"c{i}={word}" for i, word in enumerate(words)),
                       *(["--second", "3"] if name == "pairs" else [])])
-    several = f"import sys; sys.path.insert(0, '{PROJECT}/jobs/prepare'); from command import main\n"
-    subprocess.run([sys.executable, "-c", several + f"sys.exit(max(main(call) for call in {calls}))"], check=True,
-                   timeout=300)
+    pack(calls)
     world = World(folder)
     world.experiment.write_text(named(PAPERS))
     return world
@@ -172,8 +158,7 @@ def frozen(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def again(folder: Path) -> None:
-    command = [sys.executable, "-m", "taugrid_analysis", "recompute", folder, "--points", "12"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    found = analysis_command.started("recompute", folder, "--points", "12")
     assert found.returncode == 0, found.stdout + found.stderr
     assert "tasks: space is another than the readout's" in found.stdout
     assert "numbers hold" in found.stdout.splitlines()[-1]
@@ -256,14 +241,4 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_meant_is_refused_in_one_line(world: World, tmp_path: Path, case: str) -> None:
     change, expected = REFUSED[case]
-    copy = World(tmp_path / "world")
-    for part in ("model", "data"):
-        (copy.folder / part).mkdir(parents=True)
-        for file in (world.folder / part).iterdir():
-            (copy.folder / part / file.name).write_bytes(file.read_bytes())
-    copy.experiment.write_bytes(world.experiment.read_bytes())
-    change(copy)
-    refused = run(1, "run", copy.experiment, "--run-dir", tmp_path / "run")
-    assert refused.returncode == 2, refused.stderr
-    assert refused.stderr.count("\n") == 1 and expected in refused.stderr, refused.stderr
-    assert not (tmp_path / "run").exists()
+    refused_in_one_line(world, change, expected, tmp_path, ranks=1)
