@@ -22,9 +22,11 @@ from command import main
 from stopping import Stopped, stoppable
 
 PREPARE = Path(__file__).resolve().parents[2] / "jobs/prepare"
-# Each picture of sun397 takes a while, so that a signal meets its file half written.
+# Each picture of sun397 takes a while, so that a signal meets its file half written. A shell's background jobs, and
+# what they start, ignore SIGINT otherwise.
 SLOWLY = f"""
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {str(PREPARE)!r})
 import command, facts, originals, picture
 for each in ("dtd", "sun397"):
