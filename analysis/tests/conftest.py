@@ -30,3 +30,9 @@ def schema2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("schema2")
     synthetic.write(folder / "results.h5", regimes=synthetic.EVERY, schema=2, bend=True)
     return folder
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of which no picture is looked at have empty ones: drawing takes most of a report's time."""
+    monkeypatch.setattr("taugrid_analysis.report.to_svg", lambda figure, prefix: "<svg></svg>")

@@ -53,6 +53,7 @@ def written(folder: Path, schema: int, pairs: list[tuple[int, int]] | None = Non
     return folder
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("which", ["one", "some"])
 @pytest.mark.parametrize("paper", [None, *PAPERS])
 def test_every_command_reads_it(
@@ -66,7 +67,8 @@ def test_every_command_reads_it(
     run = str(request.getfixturevalue(which))
     if paper is not None:
         said(capsys, "tables", run, "--paper", paper)
-        said(capsys, "figures", run, "--paper", paper, "--out", str(tmp_path))
+        if schema == 2:  # what is drawn of the older one is the same
+            said(capsys, "figures", run, "--paper", paper, "--out", str(tmp_path))
         return
     assert "standard" in said(capsys, "show", run)
     assert "Single-task accuracy" in said(capsys, "tables", run, "--pairs")
@@ -140,6 +142,7 @@ def test_a_pair_the_other_way_round_is_drawn_alike(some: Path, schema: int, tmp_
         assert found[1] == value[[0, 1], [1, 0]].mean()
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("regimes", [("linear",), ("standard", "linear")])
 def test_grids_without_a_number(
     regimes: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]

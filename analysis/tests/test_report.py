@@ -172,6 +172,7 @@ def test_nothing_is_said_of_a_point_off_the_grid(tmp_path: Path) -> None:
     assert "(1,1)" not in text and "nan" not in text
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("groups", "absent"),
     [
@@ -207,6 +208,7 @@ def anchors(html: str) -> set[str]:
     return set(re.findall(r'<section id="(\w+)">', html))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_grids_without_a_number_are_not_said_to_be_unmeasured(tmp_path: Path) -> None:
     path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
     with h5py.File(path, "r+") as file:
