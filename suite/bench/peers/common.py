@@ -72,7 +72,7 @@ def training_step(
     inputs: Inputs, model: nn.Module, logits: Callable[[Tensor], Tensor] | None = None, fused: bool = False
 ) -> Callable[[], dict[str, Tensor]]:
     """One step of PyTorch's AdamW on the whole batch; `logits`: what is called in the model's place."""
-    settings, forward = inputs.settings, logits or model
+    settings, forward = inputs.settings, model if logits is None else logits
     optimiser = torch.optim.AdamW(
         model.parameters(), lr=settings["learning_rate"], weight_decay=settings["weight_decay"], fused=fused
     )
