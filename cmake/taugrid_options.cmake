@@ -4,10 +4,13 @@
 add_library(taugrid_options INTERFACE)
 target_include_directories(taugrid_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
 set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor $<$<BOOL:${TAUGRID_ENABLE_WERROR}>:-Werror>)
+# Where this variable is set, targets are such as are compiled more often than they compute: tests.
+define_property(TARGET PROPERTY TAUGRID_QUICKLY_COMPILED INITIALIZE_FROM_VARIABLE TAUGRID_QUICKLY_COMPILED)
+set(level $<IF:$<BOOL:$<TARGET_PROPERTY:TAUGRID_QUICKLY_COMPILED>>,-O0,-O3>)
 # How others compile their code is theirs to say.
 target_compile_options(taugrid_options INTERFACE
   "$<BUILD_INTERFACE:${warnings}>"
-  "$<BUILD_INTERFACE:$<$<CONFIG:Release>:-O3>>"
+  "$<BUILD_INTERFACE:$<$<CONFIG:Release>:${level}>>"
   "$<BUILD_INTERFACE:$<$<BOOL:${TAUGRID_ENABLE_NATIVE}>:-march=native>>")
 if(TAUGRID_ENABLE_SANITIZERS)
   # The warning is wrong about code that is instrumented.
@@ -24,11 +27,14 @@ if(TAUGRID_ENABLE_FUZZERS)
 endif()
 
 # One precompiled header of what sources use of LibTorch: torch/torch.h is twice as large, and twice as slow.
-add_library(taugrid_pch OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
-target_link_libraries(taugrid_pch PUBLIC taugrid_options taugrid::torch)
-target_precompile_headers(taugrid_pch PRIVATE <ATen/ATen.h> <ATen/CPUGeneratorImpl.h>
-  <ATen/core/grad_mode.h>
-  <torch/csrc/autograd/autograd.h>)
+function(taugrid_precompiled name)
+  add_library(${name} OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
+  target_link_libraries(${name} PUBLIC taugrid_options taugrid::torch)
+  target_precompile_headers(${name} PRIVATE <ATen/ATen.h> <ATen/CPUGeneratorImpl.h>
+    <ATen/core/grad_mode.h>
+    <torch/csrc/autograd/autograd.h>)
+endfunction()
+taugrid_precompiled(taugrid_pch)
 
 # taugrid_library(kernels weights SOURCES … LIBRARIES … [TORCH] [INTERNAL]): the library of one folder.
 # TORCH: its sources see LibTorch, through the precompiled header. INTERNAL: not installed.

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/comm/runtime.hpp"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <torch/torch.h>
 
 #include <chrono>
 #include <cstdlib>

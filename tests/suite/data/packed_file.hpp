@@ -3,7 +3,7 @@
 // Writes packed files, right and wrong, for the tests.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <filesystem>
 #include <map>

@@ -19,10 +19,10 @@ using namespace taugrid::testing;
 PackedFile image_task() {
   PackedFile file;
   for (const std::string split : {"/train", "/validation", "/test"}) {
-    file.tensors[split + "/inputs"] = torch::arange(4 * 2 * 2 * 3).reshape({4, 2, 2, 3}).to(torch::kUInt8);
-    file.tensors[split + "/labels"] = torch::tensor({0, 1, 2, 1}, torch::kInt64);
+    file.tensors[split + "/inputs"] = at::arange(4 * 2 * 2 * 3).reshape({4, 2, 2, 3}).to(at::kByte);
+    file.tensors[split + "/labels"] = at::tensor({0, 1, 2, 1}, at::kLong);
   }
-  file.tensors["/head/weight"] = torch::eye(3, 5);
+  file.tensors["/head/weight"] = at::eye(3, 5);
   file.strings["/class_names"] = {"cat", "dog", "größe"};
   file.texts = {{"task", "pets"}, {"modality", "image"}, {"source", "made up"}, {"license", "CC0"}};
   file.numbers[{"/", "mean"}] = {0.5, 0.25, 0};
@@ -34,8 +34,8 @@ PackedFile image_task() {
 PackedFile text_task() {
   PackedFile file = image_task();
   for (const std::string split : {"/train", "/validation", "/test"}) {
-    file.tensors[split + "/inputs"] = torch::arange(4 * 6).reshape({4, 6}).to(torch::kInt32);
-    file.tensors[split + "/lengths"] = torch::tensor({1, 6, 3, 2}, torch::kInt32);
+    file.tensors[split + "/inputs"] = at::arange(4 * 6).reshape({4, 6}).to(at::kInt);
+    file.tensors[split + "/lengths"] = at::tensor({1, 6, 3, 2}, at::kInt);
   }
   file.texts["modality"] = "text";
   file.numbers.erase({"/", "mean"});
@@ -45,11 +45,11 @@ PackedFile text_task() {
 
 PackedFile pairs() {
   PackedFile file;
-  file.tensors["/images"] = torch::zeros({3, 2, 2, 3}, torch::kUInt8);
-  file.tensors["/caption"] = torch::tensor({0, 1, 1}, torch::kInt32);
-  file.tensors["/text_embedding"] = torch::ones({2, 4});
-  file.tensors["/is_class_picture"] = torch::tensor({0, 1, 0}, torch::kInt8);
-  file.tensors["/class_picture_rank"] = torch::tensor({-1, 0, -1}, torch::kInt32);
+  file.tensors["/images"] = at::zeros({3, 2, 2, 3}, at::kByte);
+  file.tensors["/caption"] = at::tensor({0, 1, 1}, at::kInt);
+  file.tensors["/text_embedding"] = at::ones({2, 4});
+  file.tensors["/is_class_picture"] = at::tensor({0, 1, 0}, at::kChar);
+  file.tensors["/class_picture_rank"] = at::tensor({-1, 0, -1}, at::kInt);
   file.strings["/captions"] = {"a cat", "a dog"};
   return file;
 }
@@ -63,10 +63,10 @@ TEST(Packed, ReadsImages) {
   EXPECT_EQ(task.class_names, (std::vector<std::string>{"cat", "dog", "größe"}));
   EXPECT_EQ(task.head.logit_scale, 100);
   EXPECT_EQ(task.mean, (std::vector<float>{0.5F, 0.25F, 0}));
-  EXPECT_TRUE(torch::equal(task.head.weight, torch::eye(3, 5)));
+  EXPECT_TRUE(at::equal(task.head.weight, at::eye(3, 5)));
   EXPECT_EQ(task.test.inputs.sizes(), (std::vector<std::int64_t>{4, 2, 2, 3}));
-  EXPECT_EQ(task.test.inputs.scalar_type(), torch::kUInt8);
-  EXPECT_TRUE(torch::equal(task.train.labels, torch::tensor({0, 1, 2, 1}, torch::kInt64)));
+  EXPECT_EQ(task.test.inputs.scalar_type(), at::kByte);
+  EXPECT_TRUE(at::equal(task.train.labels, at::tensor({0, 1, 2, 1}, at::kLong)));
   EXPECT_FALSE(task.train.lengths.defined());
 }
 
@@ -87,22 +87,22 @@ TEST(Packed, MapsImagesThatLieInOnePieceAndReadsOthers) {
     const auto of = [&](const Task& task) {
       return name[0] == 't' && name[1] == 'r' ? task.train : name[0] == 'v' ? task.validation : task.test;
     };
-    EXPECT_TRUE(torch::equal(of(mapped).inputs, expected)) << name;
-    EXPECT_TRUE(torch::equal(of(read).inputs, expected)) << name;
+    EXPECT_TRUE(at::equal(of(mapped).inputs, expected)) << name;
+    EXPECT_TRUE(at::equal(of(read).inputs, expected)) << name;
   }
   std::filesystem::remove(scratch / "whole.h5");  // what is mapped stays
-  EXPECT_TRUE(torch::equal(mapped.test.inputs, file.tensors.at("/test/inputs")));
+  EXPECT_TRUE(at::equal(mapped.test.inputs, file.tensors.at("/test/inputs")));
 }
 
 TEST(Packed, ReadsTextAndOtherLabelTypes) {
   const Scratch scratch("packed");
   PackedFile file = text_task();
-  file.tensors["/train/labels"] = file.tensors["/train/labels"].to(torch::kUInt8);
+  file.tensors["/train/labels"] = file.tensors["/train/labels"].to(at::kByte);
   file.write(scratch / "t.h5");
   const Task task = read_task(scratch / "t.h5");
-  EXPECT_TRUE(torch::equal(task.train.lengths, torch::tensor({1, 6, 3, 2}, torch::kInt32)));
-  EXPECT_EQ(task.train.labels.scalar_type(), torch::kInt64);
-  EXPECT_EQ(task.train.inputs.scalar_type(), torch::kInt32);
+  EXPECT_TRUE(at::equal(task.train.lengths, at::tensor({1, 6, 3, 2}, at::kInt)));
+  EXPECT_EQ(task.train.labels.scalar_type(), at::kLong);
+  EXPECT_EQ(task.train.inputs.scalar_type(), at::kInt);
   EXPECT_TRUE(task.mean.empty());
   EXPECT_FALSE(task.train.types.defined());
   EXPECT_EQ(longest_text(scratch / "t.h5"), 6);
@@ -112,11 +112,11 @@ TEST(Packed, ReadsTextAndOtherLabelTypes) {
 TEST(Packed, ReadsTypesOfSecondTextsAndTheTokenizersHash) {
   const Scratch scratch("packed");
   PackedFile file = text_task();
-  file.tensors["/test/types"] = at::arange(24, torch::kInt32).view({4, 6}).remainder(2);
+  file.tensors["/test/types"] = at::arange(24, at::kInt).view({4, 6}).remainder(2);
   file.texts["tokenizer"] = "0123456789abcdef";
   file.write(scratch / "t.h5");
   const Task task = read_task(scratch / "t.h5");
-  EXPECT_TRUE(torch::equal(task.test.types, file.tensors["/test/types"]));
+  EXPECT_TRUE(at::equal(task.test.types, file.tensors["/test/types"]));
   EXPECT_FALSE(task.train.types.defined());
   EXPECT_EQ(task.tokenizer, "0123456789abcdef");
 }
@@ -124,13 +124,13 @@ TEST(Packed, ReadsTypesOfSecondTextsAndTheTokenizersHash) {
 TEST(Packed, ReadsTheMasksOfPrompts) {
   const Scratch scratch("packed");
   PackedFile file = text_task();
-  file.tensors["/test/inputs"] = torch::arange(24, torch::kInt32).view({4, 6}).remainder(7);  // 3 at 3, 4 …
-  file.tensors["/test/lengths"] = torch::full({4}, 6, torch::kInt32);
-  file.tensors["/test/mask"] = torch::tensor({3, 4, 5, 0}, torch::kInt32);
+  file.tensors["/test/inputs"] = at::arange(24, at::kInt).view({4, 6}).remainder(7);  // 3 at 3, 4 …
+  file.tensors["/test/lengths"] = at::full({4}, 6, at::kInt);
+  file.tensors["/test/mask"] = at::tensor({3, 4, 5, 0}, at::kInt);
   file.tensors["/test/inputs"][3][0] = 3;
   file.write(scratch / "t.h5");
   const Task task = read_task(scratch / "t.h5");
-  EXPECT_TRUE(torch::equal(task.test.mask, file.tensors["/test/mask"]));
+  EXPECT_TRUE(at::equal(task.test.mask, file.tensors["/test/mask"]));
   EXPECT_FALSE(task.train.mask.defined());
 }
 
@@ -170,39 +170,39 @@ TEST(Packed, RefusesWrongTasksByName) {
        "logit_scale: expected one"},
       {[](auto& f) { f.texts["modality"] = "sound"; }, "modality: expected image or text"},
       {[](auto& f) {
-         f.tensors["/train/inputs"] = torch::zeros({4, 2, 2, 3});
+         f.tensors["/train/inputs"] = at::zeros({4, 2, 2, 3});
        },
        "/train/inputs: expected uint8 of 4 dimensions"},
       {[](auto& f) {
-         f.tensors["/train/inputs"] = torch::zeros({4, 2, 6}, torch::kUInt8);
+         f.tensors["/train/inputs"] = at::zeros({4, 2, 6}, at::kByte);
        },
        "/train/inputs: expected uint8 of 4 dimensions"},
       {[](auto& f) {
-         f.tensors["/train/inputs"] = torch::zeros({0, 2, 2, 3}, torch::kUInt8);
+         f.tensors["/train/inputs"] = at::zeros({0, 2, 2, 3}, at::kByte);
        },
        "is empty"},
       {[](auto& f) {
-         f.tensors["/test/inputs"] = torch::zeros({4, 2, 3, 3}, torch::kUInt8);
+         f.tensors["/test/inputs"] = at::zeros({4, 2, 3, 3}, at::kByte);
        },
        "/test/inputs: samples differ in shape"},
       {[](auto& f) {
-         f.tensors["/train/labels"] = torch::tensor({0, 1, 3, 1});
+         f.tensors["/train/labels"] = at::tensor({0, 1, 3, 1}, at::kLong);
        },
        "/train/labels: row 2 holds 3; expected 0 … 2"},
       {[](auto& f) {
-         f.tensors["/train/labels"] = torch::tensor({0, 1, 2, -1});
+         f.tensors["/train/labels"] = at::tensor({0, 1, 2, -1}, at::kLong);
        },
        "/train/labels: row 3 holds -1; expected 0 … 2"},
       {[](auto& f) {
-         f.tensors["/train/labels"] = torch::tensor({0, 1});
+         f.tensors["/train/labels"] = at::tensor({0, 1}, at::kLong);
        },
        "has 2 rows; expected 4"},
-      {[](auto& f) { f.tensors["/train/labels"] = torch::ones({4}); }, "/train/labels: expected int64"},
+      {[](auto& f) { f.tensors["/train/labels"] = at::ones({4}); }, "/train/labels: expected int64"},
       {[](auto& f) { f.tensors["/head/weight"][1] *= 2; }, "row 1 has length 2"},
       {[&](auto& f) { f.tensors["/head/weight"][2][0] = nan; }, "row 2 has a NaN"},
-      {[](auto& f) { f.tensors["/head/weight"] = torch::eye(2, 5); }, "has 2 rows; expected 3"},
+      {[](auto& f) { f.tensors["/head/weight"] = at::eye(2, 5); }, "has 2 rows; expected 3"},
       {[](auto& f) { f.strings["/class_names"] = {}; }, "/class_names: is empty"},
-      {[](auto& f) { f.strings.erase("/class_names"), f.tensors["/class_names"] = torch::ones({3}); },
+      {[](auto& f) { f.strings.erase("/class_names"), f.tensors["/class_names"] = at::ones({3}); },
        "/class_names: expected a list of strings"},
   };
   for (const Case& one : images) {
@@ -214,38 +214,38 @@ TEST(Packed, RefusesWrongTasksByName) {
   const std::vector<Case> texts = {
       {[](auto& f) { f.tensors.erase("/test/lengths"); }, "/test/lengths: missing"},
       {[](auto& f) {
-         f.tensors["/test/lengths"] = torch::tensor({1, 7, 1, 1}, torch::kInt32);
+         f.tensors["/test/lengths"] = at::tensor({1, 7, 1, 1}, at::kInt);
        },
        "row 1 holds 7; expected 1 … 6"},
       {[](auto& f) {
-         f.tensors["/test/lengths"] = torch::tensor({0, 1, 1, 1}, torch::kInt32);
+         f.tensors["/test/lengths"] = at::tensor({0, 1, 1, 1}, at::kInt);
        },
        "row 0 holds 0"},
       {[](auto& f) { f.tensors["/test/inputs"][3][5] = -7; }, "/test/inputs: row 3 holds -7"},
       {[](auto& f) {
-         f.tensors["/test/inputs"] = torch::zeros({4, 6}, torch::kInt64);
+         f.tensors["/test/inputs"] = at::zeros({4, 6}, at::kLong);
        },
        "expected int32"},
       {[](auto& f) {
-         f.tensors["/test/types"] = torch::zeros({4, 5}, torch::kInt32);
+         f.tensors["/test/types"] = at::zeros({4, 5}, at::kInt);
        },
        "/test/types: is not of the shape of the inputs"},
       {[](auto& f) {
-         f.tensors["/test/types"] = torch::full({4, 6}, 2, torch::kInt32);
+         f.tensors["/test/types"] = at::full({4, 6}, 2, at::kInt);
        },
        "/test/types: row 0 holds 2; expected 0 … 1"},
-      {[](auto& f) { f.tensors["/test/mask"] = torch::full({4}, 6, torch::kInt32); },
+      {[](auto& f) { f.tensors["/test/mask"] = at::full({4}, 6, at::kInt); },
        "/test/mask: row 0 holds 6; expected 0 … 5"},
-      {[](auto& f) { f.tensors["/test/mask"] = torch::zeros({3}, torch::kInt32); }, "/test/mask: has 3 rows"},
+      {[](auto& f) { f.tensors["/test/mask"] = at::zeros({3}, at::kInt); }, "/test/mask: has 3 rows"},
       {[](auto& f) {
-         f.tensors["/test/lengths"] = torch::tensor({6, 2, 6, 6}, torch::kInt32);
-         f.tensors["/test/mask"] = torch::tensor({0, 2, 0, 0}, torch::kInt32);
+         f.tensors["/test/lengths"] = at::tensor({6, 2, 6, 6}, at::kInt);
+         f.tensors["/test/mask"] = at::tensor({0, 2, 0, 0}, at::kInt);
        },
        "/test/mask: row 1 holds 2; its text has 2 tokens"},
       {[](auto& f) {
-         f.tensors["/test/inputs"] = torch::arange(24, torch::kInt32).view({4, 6});
-         f.tensors["/test/lengths"] = torch::full({4}, 6, torch::kInt32);
-         f.tensors["/test/mask"] = torch::zeros({4}, torch::kInt32);
+         f.tensors["/test/inputs"] = at::arange(24, at::kInt).view({4, 6});
+         f.tensors["/test/lengths"] = at::full({4}, 6, at::kInt);
+         f.tensors["/test/mask"] = at::zeros({4}, at::kInt);
        },
        "/test/mask: row 1 leads to token 6 and row 0 to token 0; expected the mask in both"},
   };
@@ -335,8 +335,7 @@ TEST(Packed, RefusesWhatHdf5WouldTakeOnTrust) {
     H5Pset_fletcher32(creation);
     create_labels(file, H5T_STD_I16BE, creation);
   });
-  EXPECT_TRUE(
-      torch::equal(read_task(scratch / "t.h5").train.labels, torch::tensor({0, 1, 2, 1}, torch::kInt64)));
+  EXPECT_TRUE(at::equal(read_task(scratch / "t.h5").train.labels, at::tensor({0, 1, 2, 1}, at::kLong)));
 }
 
 TEST(Packed, RefusesWhatIsNoHdf5File) {
@@ -369,25 +368,24 @@ TEST(Packed, ReadsPairs) {
   const Pairs read = read_pairs(scratch / "p.h5");
   EXPECT_EQ(read.captions, (std::vector<std::string>{"a cat", "a dog"}));
   EXPECT_EQ(read.text_embedding.sizes(), (std::vector<std::int64_t>{2, 4}));
-  EXPECT_TRUE(torch::equal(read.caption, torch::tensor({0, 1, 1}, torch::kInt32)));
+  EXPECT_TRUE(at::equal(read.caption, at::tensor({0, 1, 1}, at::kInt)));
   EXPECT_TRUE(read.mean.empty());
   PackedFile wrong = pairs();
-  wrong.tensors["/caption"] = torch::tensor({0, 2, 1}, torch::kInt32);
+  wrong.tensors["/caption"] = at::tensor({0, 2, 1}, at::kInt);
   wrong.write(scratch / "p.h5");
   expect_contains(message_of([&] { read_pairs(scratch / "p.h5"); }),
                   "/caption: row 1 holds 2; expected 0 … 1");
   wrong = pairs();
-  wrong.tensors["/is_class_picture"] = torch::tensor({0, 1}, torch::kInt8);
+  wrong.tensors["/is_class_picture"] = at::tensor({0, 1}, at::kChar);
   wrong.write(scratch / "p.h5");
   expect_contains(message_of([&] { read_pairs(scratch / "p.h5"); }), "has 2 rows; expected 3");
 }
 
 TEST(Packed, NormalisesImages) {
-  const auto images = torch::tensor({0, 255, 51, 102}, torch::kUInt8).reshape({1, 1, 2, 2});
+  const auto images = at::tensor({0, 255, 51, 102}, at::kByte).reshape({1, 1, 2, 2});
   const auto out = normalised_images(images, {0.5F, 0.2F}, {0.5F, 0.1F});
   EXPECT_TRUE(out.is_contiguous());
-  EXPECT_TRUE(
-      torch::allclose(out, torch::tensor({-1.0F, -0.6F, 8.0F, 2.0F}).reshape({1, 2, 1, 2}), 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(out, at::tensor({-1.0F, -0.6F, 8.0F, 2.0F}).reshape({1, 2, 1, 2}), 1e-5, 1e-5));
   message_of([&] { normalised_images(images, {0.5F}, {0.5F}); });
 }
 

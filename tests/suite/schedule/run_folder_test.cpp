@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/schedule/run_folder.hpp"
 
+#include <ATen/ATen.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <chrono>

@@ -3,9 +3,9 @@
 // Runs at 1, 2 and 4 ranks; the file must be the same each time.
 #include "suite/store/results.hpp"
 
+#include <ATen/ATen.h>
 #include <hdf5_hl.h>
 #include <sys/mount.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <array>
@@ -58,7 +58,7 @@ class Results : public ::testing::Test {
     writer.attribute("/provenance", "none", std::vector<double>{});
     writer.attribute("/provenance", "nan", std::nan(""));
     writer.scale("/tasks/name", {"a", "bb", "größe", "", "e"}, "task");
-    writer.scale("/d/alpha", torch::tensor({-1.0, 0.0, 1.0}), "alpha");
+    writer.scale("/d/alpha", at::tensor({-1.0, 0.0, 1.0}, at::kFloat), "alpha");
     writer.create("/s/cosine", Element::float64, {tasks, tasks}, {"task", "task"}, "1");
     for (std::int64_t row = 0; row < tasks; ++row) {
       const std::vector<double> numbers(tasks, static_cast<double>(row));
@@ -80,16 +80,16 @@ class Results : public ::testing::Test {
     writer.write_slabs("/ntk/gram", slabs);
     EXPECT_TRUE(writer.last_write_was_collective());
     // A second point count needs a scale of its own.
-    writer.put("/tau/value", torch::arange(4, torch::kInt64), {"point"});
-    writer.put("/tau/flag", torch::tensor({true, false}), {"point"});
-    writer.put("/tau/scalar", torch::tensor(2.5F), {}, "s");
+    writer.put("/tau/value", at::arange(4, at::kLong), {"point"});
+    writer.put("/tau/flag", at::tensor({1, 0}).to(at::kBool), {"point"});
+    writer.put("/tau/scalar", at::scalar_tensor(2.5, at::kFloat), {}, "s");
     EXPECT_TRUE(writer.last_write_was_collective());
     writer.create("/tau/one", Element::int32, {}, {});
     const std::int32_t seven = 7;
     writer.write_slabs("/tau/one", rank == ranks - 1 ? std::vector<Slab>{{{}, {}, &seven}} : std::vector<Slab>{});
     EXPECT_TRUE(writer.last_write_was_collective());
     writer.create("/tau/unmeasured", Element::float64, {2}, {"point"});
-    writer.put("/pairs/empty", torch::empty({0, 2}, torch::kInt64), {"pair", "point"});
+    writer.put("/pairs/empty", at::empty({0, 2}, at::kLong), {"pair", "point"});
     writer.put_text("/tasks/label", {"x", "yy", "", "zzz", "é"}, "task");
     writer.units(rank == 0 ? std::vector<UnitRow>{{"u/0", 0, 0.5, "cpu"}, {"u/1", 1, 1.5, "NVIDIA"}}
                            : std::vector<UnitRow>{});
@@ -170,7 +170,7 @@ TEST_F(Results, ScalesAreAttached) {
 TEST_F(Results, AbsentUnlessCommitted) {
   {
     ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD));
-    writer.put("/x", torch::ones({2}), {"n"});
+    writer.put("/x", at::ones({2}), {"n"});
   }
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "r.h5"));
@@ -180,10 +180,10 @@ TEST_F(Results, AbsentUnlessCommitted) {
 TEST_F(Results, AStopOnOneRankStopsAll) {
   comm::StopRequest stop;
   ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD), &stop);
-  writer.put("/x", torch::ones({2}), {"n"});
+  writer.put("/x", at::ones({2}), {"n"});
   if (rank_ == ranks_ - 1) stop.request(comm::StopRequest::time_limit);
   try {
-    writer.put("/y", torch::ones({2}), {"n"});
+    writer.put("/y", at::ones({2}), {"n"});
     ADD_FAILURE() << "goes on";
   } catch (const taugrid::Interrupted& stopped) {
     expect_contains(stopped.what(), "the time limit came");
@@ -203,7 +203,7 @@ TEST_F(Results, AllRanksLearnOfOneRanksMistake) {
   } catch (const std::logic_error& error) {
     expect_contains(error.what(), "exceeds the shape [2] (rank " + std::to_string(last) + ")");
   }
-  EXPECT_THROW(writer.put("/y", torch::ones({2}), {"n"}), std::logic_error);
+  EXPECT_THROW(writer.put("/y", at::ones({2}), {"n"}), std::logic_error);
   EXPECT_THROW(writer.commit(), std::logic_error);
   MPI_Barrier(MPI_COMM_WORLD);
   EXPECT_FALSE(unfinished(folder_));
@@ -214,7 +214,7 @@ TEST_F(Results, TheCallersOwnExceptionLeavesNoFile) {
   // neither here nor in MPI_Finalize.
   const auto stop = [&] {
     ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD));
-    writer.put("/x", torch::ones({2}), {"n"});
+    writer.put("/x", at::ones({2}), {"n"});
     throw std::runtime_error("stop");
   };
   EXPECT_THROW(stop(), std::runtime_error);
@@ -230,7 +230,7 @@ TEST_F(Results, DifferentCallsAreFoundOut) {
   ResultsWriter writer(folder_ / "r.h5", comm::Communicator(MPI_COMM_WORLD));
   EXPECT_THROW(writer.create(rank_ == 0 ? "/x" : "/y", Element::float64, {2}, {"n"}), std::logic_error);
   ResultsWriter other(folder_ / "s.h5", comm::Communicator(MPI_COMM_WORLD));
-  EXPECT_THROW(other.put("/x", torch::ones({rank_ == 0 ? 2 : 3}), {"n"}), std::logic_error);
+  EXPECT_THROW(other.put("/x", at::ones({rank_ == 0 ? 2 : 3}), {"n"}), std::logic_error);
 }
 
 TEST_F(Results, WrongCallsAreRefused) {
@@ -246,7 +246,7 @@ TEST_F(Results, WrongCallsAreRefused) {
   refused([](auto& w) { w.write_slabs("/z", {}); });
   refused([](auto& w) { w.write_slabs("/x", {{{0, 0}, {1, 3}, nullptr}}); });
   refused([](auto& w) { w.write_slabs("/x", {{{0}, {1}, &w}}); });
-  refused([](auto& w) { w.put("/y", torch::zeros({1}, torch::kComplexFloat), {"n"}); });
+  refused([](auto& w) { w.put("/y", at::zeros({1}, at::kComplexFloat), {"n"}); });
 }
 
 TEST_F(Results, AnUnwritableFolderIsAnInputErrorOnAllRanks) {
@@ -267,8 +267,8 @@ TEST_F(Results, AFullDiskIsAnInputErrorOnAllRanks) {
   }
   {
     ResultsWriter writer(full / "r.h5", comm::Communicator(MPI_COMM_WORLD));
-    writer.put("/small", torch::ones({8}), {"n"});
-    expect_contains(message_of([&] { writer.put("/large", torch::ones({1 << 18}), {"m"}); }),
+    writer.put("/small", at::ones({8}), {"n"});
+    expect_contains(message_of([&] { writer.put("/large", at::ones({1 << 18}), {"m"}); }),
                     "r.h5: No space left on device; free space");
     EXPECT_FALSE(unfinished(full));
   }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/store/safetensors.hpp"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <limits>
 
@@ -17,13 +17,13 @@ using namespace taugrid::testing;
 TensorFile example() {
   TensorFile file;
   file.metadata = {{"format", "pt"}, {"note", "quote \" and ü"}};
-  for (const auto type : {torch::kFloat64, torch::kFloat32, torch::kFloat16, torch::kBFloat16, torch::kInt64,
-                          torch::kInt32, torch::kInt16, torch::kInt8, torch::kUInt8, torch::kBool}) {
-    file.tensors[c10::toString(type)] = torch::arange(6).reshape({2, 3}).to(type);
+  for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
+                          at::kChar, at::kByte, at::kBool}) {
+    file.tensors[c10::toString(type)] = at::arange(6).reshape({2, 3}).to(type);
   }
-  file.tensors["scalar"] = torch::tensor(1.5F);
-  file.tensors["empty"] = torch::empty({0, 4});
-  file.tensors["view"] = torch::arange(6.0).reshape({2, 3}).t();
+  file.tensors["scalar"] = at::scalar_tensor(1.5, at::kFloat);
+  file.tensors["empty"] = at::empty({0, 4});
+  file.tensors["view"] = at::arange(6.0).reshape({2, 3}).t();
   return file;
 }
 
@@ -45,7 +45,7 @@ TEST(Safetensors, RoundTripsEveryType) {
   for (const auto& [name, tensor] : file.tensors) {
     const auto& other = again.tensors.at(name);
     EXPECT_EQ(other.scalar_type(), tensor.scalar_type()) << name;
-    EXPECT_TRUE(torch::equal(other, tensor)) << name;
+    EXPECT_TRUE(at::equal(other, tensor)) << name;
     EXPECT_TRUE(other.is_contiguous()) << name;
   }
   write_safetensors(scratch / "b", again);
@@ -127,14 +127,14 @@ TEST(Safetensors, SurvivesTruncationAndDamage) {
 TEST(Safetensors, NamesTheTensorThatIsNotFinite) {
   TensorFile file = example();
   require_finite(file);
-  file.tensors["bad"] = torch::tensor({1.0, std::numeric_limits<double>::quiet_NaN()});
+  file.tensors["bad"] = at::tensor({1.0, std::numeric_limits<double>::quiet_NaN()}, at::kFloat);
   expect_contains(message_of([&] { require_finite(file, "model"); }), "model: tensor \"bad\" has a NaN");
 }
 
 TEST(Safetensors, RefusesWhatTheFormatLacks) {
   const Scratch scratch("safetensors");
   TensorFile file;
-  file.tensors["complex"] = torch::zeros({1}, torch::kComplexFloat);
+  file.tensors["complex"] = at::zeros({1}, at::kComplexFloat);
   expect_contains(message_of([&] { write_safetensors(scratch / "f", file); }), "\"complex\"");
   EXPECT_FALSE(std::filesystem::exists(scratch / "f"));
 }

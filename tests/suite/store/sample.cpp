@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the files that test_store_python.py reads: FOLDER/results.h5 by all ranks,
 // FOLDER/written.safetensors. Copies FOLDER/python.safetensors, if there, to FOLDER/copied.safetensors.
+#include <ATen/ATen.h>
 #include <mpi.h>
-#include <torch/torch.h>
 
 #include <filesystem>
 
@@ -22,10 +22,10 @@ void write_results(const std::filesystem::path& folder) {
   writer.attribute("/", "schema_version", std::int64_t{1});
   writer.attribute("/", "command_line", std::string("taugrid run ü.toml"));
   writer.attribute("/provenance", "hosts", std::vector<std::string>{"a", "b"});
-  writer.attribute("/correct", "points", torch::arange(6).view({3, 1, 2}));
-  writer.attribute("/correct", "each", torch::tensor(7));
+  writer.attribute("/correct", "points", at::arange(6).view({3, 1, 2}));
+  writer.attribute("/correct", "each", at::scalar_tensor(7, at::kLong));
   writer.scale("/tasks/name", {"mnist", "dtd", "größe"}, "task");
-  writer.scale("/disentanglement/linear/alpha", torch::tensor({-1.0, 0.0, 1.0, 2.0}), "alpha");
+  writer.scale("/disentanglement/linear/alpha", at::tensor({-1.0, 0.0, 1.0, 2.0}, at::kFloat), "alpha");
   writer.create("/similarity/linear/cosine", store::Element::float64, {3, 3}, {"task", "task"}, "1");
   for (std::int64_t row = 0; row < 3; ++row) {
     const std::vector<double> numbers(3, static_cast<double>(row));
@@ -33,7 +33,7 @@ void write_results(const std::filesystem::path& folder) {
     if (row % ranks == rank) mine.push_back({{row, 0}, {1, 3}, numbers.data()});
     writer.write_slabs("/similarity/linear/cosine", mine);
   }
-  writer.put("/addition/linear/absolute", torch::tensor(0.5F), {});
+  writer.put("/addition/linear/absolute", at::scalar_tensor(0.5, at::kFloat), {});
   writer.create("/never/measured", store::Element::float32, {2}, {"pair"}, "s");
   writer.units({{"disentanglement/0", 0, 1.5, "cpu"}, {"ü", 1, 2.5, "H100"}});
   writer.commit();
@@ -47,12 +47,12 @@ int main(int argc, char** argv) {
   write_results(folder);
   taugrid::store::TensorFile file;
   file.metadata = {{"format", "pt"}};
-  for (const auto type : {torch::kFloat64, torch::kFloat32, torch::kFloat16, torch::kBFloat16, torch::kInt64,
-                          torch::kInt32, torch::kInt16, torch::kInt8, torch::kUInt8, torch::kBool}) {
-    file.tensors[c10::toString(type)] = torch::arange(6).reshape({2, 3}).to(type);
+  for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
+                          at::kChar, at::kByte, at::kBool}) {
+    file.tensors[c10::toString(type)] = at::arange(6).reshape({2, 3}).to(type);
   }
-  file.tensors["empty"] = torch::empty({0, 4});
-  file.tensors["scalar"] = torch::tensor(2.5F);
+  file.tensors["empty"] = at::empty({0, 4});
+  file.tensors["scalar"] = at::scalar_tensor(2.5, at::kFloat);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank == 0) {

@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <torch/torch.h>
 
 #include <fstream>
 #include <memory>
@@ -25,14 +24,14 @@ constexpr double picture = 3 * side * side * 4;  // bytes, in float32
 class World {
  public:
   World() {
-    torch::manual_seed(1);
+    at::manual_seed(1);
     for (const std::string name : {"one", "two", "watched"}) {
       testing::PackedFile file;
       for (const std::string split : {"/train", "/validation", "/test"}) {
-        file.tensors[split + "/inputs"] = torch::randint(0, 256, {rows, side, side, 3}, torch::kUInt8);
-        file.tensors[split + "/labels"] = torch::randint(0, 3, {rows}, torch::kInt64);
+        file.tensors[split + "/inputs"] = at::randint(0, 256, {rows, side, side, 3}, at::kByte);
+        file.tensors[split + "/labels"] = at::randint(0, 3, {rows}, at::kLong);
       }
-      file.tensors["/head/weight"] = torch::eye(3, 12);
+      file.tensors["/head/weight"] = at::eye(3, 12);
       file.strings["/class_names"] = {"a", "b", "c"};
       file.texts = {{"task", name}, {"modality", "image"}, {"source", "made up"}, {"license", "CC0"}};
       file.numbers[{"/", "mean"}] = {0.5, 0.25, 0};
@@ -98,7 +97,7 @@ TEST(Points, PartsAreTheWhole) {
 TEST(Points, OutputsAndTangentsAreTheSameBits) {
   const World made;
   const auto small = made.study("memory = 1e-6"), large = made.study("");
-  const auto tau = torch::linspace(-0.1, 0.1, small->model.layout().size());
+  const auto tau = at::linspace(-0.1, 0.1, small->model.layout().size());
   at::Tensor outputs[2], tangents[2];
   int k = 0;
   for (const auto* study : {small.get(), large.get()}) {
