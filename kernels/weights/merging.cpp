@@ -34,44 +34,105 @@ detail::Draw draw_of(const Drop& rule, std::int64_t t) {
 
 }  // namespace
 
-KthMagnitude::KthMagnitude(std::int64_t k) : k_(k), counts_(std::size_t{1} << (31 - trailing_bits)) {
+KthMagnitude::KthMagnitude(std::int64_t k, std::int64_t length) : k_(k), length_(length) {
   require(k > 0, "the k-th largest magnitude, k = " + std::to_string(k) + ", expected at least 1");
+  constexpr std::int64_t is_long = std::int64_t{1} << 20;
+  if (length >= is_long) {
+    pass_ = Pass::sample;
+    counts_.assign(std::size_t{1} << (31 - detail::sample_shift), 0);
+  } else {
+    begin_histograms();
+  }
+}
+
+void KthMagnitude::begin_histograms() {
+  pass_ = Pass::leading;
+  above_ = 0;
+  inside_.clear();
+  counts_.assign(std::size_t{1} << (31 - trailing_bits), 0);
 }
 
 void KthMagnitude::add(const at::Tensor& stretch) {
   check_stretch(stretch, "stretch");
   const auto* x = stretch.const_data_ptr<float>();
-  if (pass_ == 0) {
-    detail::count_leading(x, stretch.numel(), counts_.data());
-  } else if (few_) {
-    detail::collect_trailing(x, stretch.numel(), bin_, inside_);
-  } else {
-    detail::count_trailing(x, stretch.numel(), bin_, counts_.data());
+  const auto n = stretch.numel();
+  switch (pass_) {
+    case Pass::sample:
+      return detail::sample_leading(x, n, counts_.data());
+    case Pass::bracket:
+      return detail::collect_between(x, n, low_, high_, above_, inside_);
+    case Pass::leading:
+      return detail::count_leading(x, n, counts_.data());
+    case Pass::trailing:
+      return few_ ? detail::collect_trailing(x, n, bin_, inside_)
+                  : detail::count_trailing(x, n, bin_, counts_.data());
   }
 }
 
 bool KthMagnitude::next() {
-  if (pass_ == 0) {
+  if (pass_ == Pass::sample) {
+    if (choose_bracket()) {
+      pass_ = Pass::bracket;
+    } else {
+      begin_histograms();
+    }
+    return true;
+  }
+  if (pass_ == Pass::bracket) {
+    if (above_ < k_ && k_ <= above_ + static_cast<std::int64_t>(inside_.size())) {
+      value_ = std::bit_cast<float>(choose_inside());
+      return false;
+    }
+    begin_histograms();  // chance had it outside
+    return true;
+  }
+  if (pass_ == Pass::leading) {
     bin_ = choose_bin();
     constexpr std::int64_t few = std::int64_t{1} << 16;
     few_ = equal_ <= few;
     if (!few_) counts_.assign(std::size_t{1} << trailing_bits, 0);
-    pass_ = 1;
+    pass_ = Pass::trailing;
     return true;
   }
-  std::uint32_t low = 0;
-  if (few_) {
-    const auto kth = inside_.begin() + (k_ - above_ - 1);
-    std::nth_element(inside_.begin(), kth, inside_.end(), std::greater<>());
-    low = *kth;
-    above_ +=
-        std::count_if(inside_.begin(), inside_.end(), [low](std::uint32_t other) { return other > low; });
-    equal_ = std::count(inside_.begin(), inside_.end(), low);
-  } else {
-    low = choose_bin();
-  }
-  value_ = std::bit_cast<float>(bin_ << trailing_bits | low);
+  value_ = std::bit_cast<float>(bin_ << trailing_bits | (few_ ? choose_inside() : choose_bin()));
   return false;
+}
+
+/// Bins of the sample within some deviations of the k-th largest's rank; whether they hold a small part of
+/// it.
+bool KthMagnitude::choose_bracket() {
+  double all = 0;
+  for (const auto count : counts_) all += static_cast<double>(count);
+  const double share = static_cast<double>(k_) / static_cast<double>(length_);
+  // Numbers of one line may be alike: as if eight were one.
+  const double deviation = 4.5 * std::sqrt(8 * all * std::max(share * (1 - share), 1 / all));
+  const double most = share * all + deviation, least = share * all - deviation;
+  double before = 0;
+  std::size_t high = counts_.size(), low = 0;
+  for (auto bin = counts_.size(); bin-- > 0;) {
+    if (before <= least) high = bin + 1;
+    before += static_cast<double>(counts_[bin]);
+    low = bin;
+    if (before >= most) break;
+  }
+  double inside = 0;
+  for (auto bin = low; bin < high; ++bin) inside += static_cast<double>(counts_[bin]);
+  low_ = static_cast<std::uint32_t>(low) << detail::sample_shift;
+  // Above the last bin is nothing.
+  high_ = static_cast<std::uint32_t>(high) << detail::sample_shift;
+  constexpr double few = 1.0 / 16;
+  return all > 0 && inside <= few * all;
+}
+
+/// The k-th largest of inside_, before which `above_` numbers come.
+std::uint32_t KthMagnitude::choose_inside() {
+  const auto kth = inside_.begin() + (k_ - above_ - 1);
+  std::nth_element(inside_.begin(), kth, inside_.end(), std::greater<>());
+  const auto found = *kth;
+  above_ +=
+      std::count_if(inside_.begin(), inside_.end(), [found](std::uint32_t other) { return other > found; });
+  equal_ = std::count(inside_.begin(), inside_.end(), found);
+  return found;
 }
 
 /// The bin that holds the k-th largest; its numbers are `equal_`.

@@ -17,16 +17,19 @@
 
 namespace taugrid::weights {
 
-/// Finds the k-th largest magnitude of a vector without sorting it: by two histograms of the magnitudes'
-/// bits, whose order is theirs (IEEE 754); the second is of one bin of the first, or, where that has few
-/// numbers, these themselves. Exact, whatever the numbers; NaN counts as larger than all.
+/// Finds the k-th largest magnitude of a vector without sorting it, by the magnitudes' bits, whose order is
+/// theirs (IEEE 754). Of a long vector a first pass looks at a sample, which says about where it lies, and
+/// the second counts what is above that and keeps what is inside. Where a sample tells too little (short
+/// vectors, many equal numbers), two histograms of the bits take their place; the second is of one bin of the
+/// first, or, where that has few numbers, these themselves. Exact, whatever the numbers; NaN counts as larger
+/// than all.
 ///
-///   KthMagnitude kth(k);
+///   KthMagnitude kth(k, length);
 ///   do { for each stretch, in any order: kth.add(stretch); } while (kth.next());
 class KthMagnitude {
  public:
   /// k from 1 to the vector's length.
-  explicit KthMagnitude(std::int64_t k);
+  KthMagnitude(std::int64_t k, std::int64_t length);
   void add(const at::Tensor& stretch);
   /// Ends a pass over the whole vector; whether it takes another. \throws std::invalid_argument where the
   /// vector has less than k numbers.
@@ -37,14 +40,18 @@ class KthMagnitude {
   std::int64_t equal() const { return equal_; }  ///< numbers of this magnitude: above + equal ≥ k
 
  private:
+  enum class Pass { sample, bracket, leading, trailing };
+  void begin_histograms();
+  bool choose_bracket();
   std::uint32_t choose_bin();
-  std::int64_t k_, above_ = 0, equal_ = 0;
-  std::uint32_t bin_ = 0;
-  int pass_ = 0;
+  std::uint32_t choose_inside();
+  std::int64_t k_, length_, above_ = 0, equal_ = 0;
+  std::uint32_t bin_ = 0, low_ = 0, high_ = 0;
+  Pass pass_;
   float value_ = 0;
   std::vector<std::uint64_t> counts_;
   bool few_ = false;
-  std::vector<std::uint32_t> inside_;  // of the second pass, where they are few
+  std::vector<std::uint32_t> inside_;  // of the last pass, where they are few
 };
 
 /// The place in the stretch of the n-th number (from 1) of this magnitude. Where it has fewer: −1, and n is

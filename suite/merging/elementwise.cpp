@@ -134,7 +134,7 @@ class Elementwise final : public Method {
     const bool at_least = trim.cut == "at_least";
     // ties-merging's threshold is the (n − ⌊density·n⌋)-th smallest magnitude: one more than the share.
     const auto k = at_least ? std::min(share + 1, range.count) : std::max<std::int64_t>(share, 1);
-    weights::KthMagnitude kth(k);
+    weights::KthMagnitude kth(k, range.count);
     do {
       see_dropped(vectors, t, range, [&](std::int64_t, const at::Tensor& x) { kth.add(x); });
     } while (kth.next());

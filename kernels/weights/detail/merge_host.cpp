@@ -34,18 +34,6 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-void trim(const Term& term, std::int64_t begin, const float* x, int n, float* out) {
-  const auto part = static_cast<int>(std::clamp<std::int64_t>(term.limit - begin, 0, n));
-  const auto keep = [&](int from, int to, std::uint32_t least) {
-    for (int i = from; i < to; ++i) {
-      const auto bits = std::bit_cast<std::uint32_t>(x[i]);
-      out[i] = std::bit_cast<float>((bits & magnitude) >= least ? bits : 0U);
-    }
-  };
-  keep(0, part, term.before);
-  keep(part, n, term.after);
-}
-
 /// Calls see(low bits) for each magnitude whose leading bits are `bin`.
 template <class See>
 void each_in_bin(const float* x, std::int64_t n, std::uint32_t bin, const See& see) {
@@ -71,26 +59,49 @@ struct Sums {
   alignas(64) Tile all, positive, negative, for_positive, for_negative;
 };
 
-void add(const float* x, int n, float weight, Sums& sums) {
-  for (int i = 0; i < n; ++i) sums.all[i] += weight * x[i];
-}
-
-void add_and_count(const float* x, int n, float weight, Sums& sums) {
-  for (int i = 0; i < n; ++i) {
-    sums.all[i] += weight * x[i];
-    sums.for_positive[i] += x[i] != 0.0F ? weight : 0.0F;
+/// Calls see(i, x) for each number as trimming leaves it; loops over neighbours, which compilers vectorise.
+template <class See>
+void each_trimmed(const Term& term, std::int64_t begin, const float* x, int n, const See& see) {
+  if (term.before == 0) {
+    for (int i = 0; i < n; ++i) see(i, x[i]);
+    return;
   }
+  const auto part = static_cast<int>(std::clamp<std::int64_t>(term.limit - begin, 0, n));
+  const auto keep = [&](int from, int to, std::uint32_t least) {
+    for (int i = from; i < to; ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(x[i]);
+      see(i, std::bit_cast<float>((bits & magnitude) >= least ? bits : 0U));
+    }
+  };
+  keep(0, part, term.before);
+  keep(part, n, term.after);
 }
 
-void add_by_sign(const float* x, int n, float weight, Sums& sums) {
-  for (int i = 0; i < n; ++i) {
-    const float y = weight * x[i];
+void add(const Term& term, std::int64_t begin, const float* x, int n, Sums& sums) {
+  const float weight = term.weight;
+  float* all = sums.all.data();
+  each_trimmed(term, begin, x, n, [=](int i, float kept) { all[i] += weight * kept; });
+}
+
+void add_and_count(const Term& term, std::int64_t begin, const float* x, int n, Sums& sums) {
+  const float weight = term.weight;
+  float *all = sums.all.data(), *voters = sums.for_positive.data();
+  each_trimmed(term, begin, x, n, [=](int i, float kept) {
+    all[i] += weight * kept;
+    voters[i] += kept != 0.0F ? weight : 0.0F;
+  });
+}
+
+void add_by_sign(const Term& term, std::int64_t begin, const float* x, int n, Sums& sums) {
+  const float weight = term.weight;
+  each_trimmed(term, begin, x, n, [weight, &sums](int i, float kept) {
+    const float y = weight * kept;
     sums.all[i] += y;
     sums.positive[i] += y > 0.0F ? y : 0.0F;
     sums.negative[i] += y < 0.0F ? y : 0.0F;
     sums.for_positive[i] += y > 0.0F ? weight : 0.0F;
     sums.for_negative[i] += y < 0.0F ? weight : 0.0F;
-  }
+  });
 }
 
 /// The result without an election.
@@ -139,7 +150,14 @@ void claim(const Rule& rule, std::int64_t at, int n, float* out) {
 
 /// Numbers at … at + n of the stretches.
 Count merge_tile(const Rule& rule, std::int64_t begin, std::int64_t at, int n, float* out) {
-  Sums sums{};
+  Sums sums;
+  sums.all.fill(0);
+  if (rule.vote != Vote::none) {
+    sums.positive.fill(0);
+    sums.negative.fill(0);
+    sums.for_negative.fill(0);
+  }
+  if (rule.vote != Vote::none || rule.by_voters) sums.for_positive.fill(0);
   alignas(64) Tile scratch;
   for (const auto& term : rule.terms) {
     const float* x = term.x + at;
@@ -147,16 +165,12 @@ Count merge_tile(const Rule& rule, std::int64_t begin, std::int64_t at, int n, f
       drop(*term.draw, begin + at, x, n, scratch.data());
       x = scratch.data();
     }
-    if (term.before > 0) {
-      trim(term, begin + at, x, n, scratch.data());
-      x = scratch.data();
-    }
     if (rule.vote != Vote::none) {
-      add_by_sign(x, n, term.weight, sums);
+      add_by_sign(term, begin + at, x, n, sums);
     } else if (rule.by_voters) {
-      add_and_count(x, n, term.weight, sums);
+      add_and_count(term, begin + at, x, n, sums);
     } else {
-      add(x, n, term.weight, sums);
+      add(term, begin + at, x, n, sums);
     }
   }
   Count count;
@@ -204,26 +218,77 @@ void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::ve
   each_in_bin(x, n, bin, [&low](std::uint32_t bits) { low.push_back(bits); });
 }
 
-void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, float* out) {
-  constexpr std::int64_t word = std::int64_t{1} << 32;
-  for (std::int64_t from = 0; from < n;) {
-    const auto high = static_cast<std::uint64_t>((begin + from) / word);
-    const auto part = std::min(n - from, word - (begin + from) % word);
-    const auto key = mixed(mixed(draw.seed) ^ mixed((static_cast<std::uint64_t>(draw.vector) << 32) + high));
-    const auto first = static_cast<std::uint32_t>(key), second = static_cast<std::uint32_t>(key >> 32);
-    const auto low = static_cast<std::uint32_t>((begin + from) % word);
-    if (draw.below >= static_cast<std::uint64_t>(word)) {
-      for (std::int64_t i = 0; i < part; ++i) out[from + i] = x[from + i] * draw.scale;
-    } else {
-      const auto below = static_cast<std::uint32_t>(draw.below);
-      for (std::int64_t i = 0; i < part; ++i) {
-        const auto drawn = mixed(mixed((low + static_cast<std::uint32_t>(i)) ^ first) ^ second);
-        // Multiplied always: under a condition, what may trap is not vectorised.
-        const float kept = x[from + i] * draw.scale;
-        out[from + i] = drawn < below ? kept : 0.0F;
+void sample_leading(const float* x, std::int64_t n, std::uint64_t* histogram) {
+  for (std::int64_t from = 0; from < n; from += sample_every) {
+    const auto end = std::min(n, from + line);
+    for (auto i = from; i < end; ++i) ++histogram[bits_of(x[i]) >> sample_shift];
+  }
+}
+
+// Flags of a block are made by a loop that compilers vectorise, and looked through eight at a time: few are
+// set.
+void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
+                     std::int64_t& above, std::vector<std::uint32_t>& inside) {
+  constexpr int block = 1024;
+  alignas(64) std::array<std::uint8_t, block> flags;
+  const auto width = high - low;
+  for (std::int64_t from = 0; from < n; from += block) {
+    const auto m = static_cast<int>(std::min<std::int64_t>(block, n - from));
+    const float* y = x + from;
+    int larger = 0;
+    for (int i = 0; i < m; ++i) larger += bits_of(y[i]) >= high ? 1 : 0;
+    above += larger;
+    for (int i = 0; i < m; ++i) flags[static_cast<std::size_t>(i)] = bits_of(y[i]) - low < width ? 1 : 0;
+    std::fill(flags.begin() + m, flags.end(), std::uint8_t{0});
+    for (int i = 0; i < m; i += 8) {
+      std::uint64_t eight = 0;
+      std::memcpy(&eight, flags.data() + i, sizeof eight);
+      if (eight == 0) continue;
+      for (int j = i; j < std::min(m, i + 8); ++j) {
+        if (flags[static_cast<std::size_t>(j)] != 0) inside.push_back(bits_of(y[j]));
       }
     }
-    from += part;
+  }
+}
+
+// A hash gives four numbers eight bits each. Who draws exactly the leading eight of `below` draws again, of
+// the other 24, so that the probability is below/2³².
+void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, float* out) {
+  static_assert(std::endian::native == std::endian::little, "a word's first byte is its lowest");
+  constexpr std::int64_t word = std::int64_t{1} << 32;
+  if (draw.below >= static_cast<std::uint64_t>(word)) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] = x[i] * draw.scale;
+    return;
+  }
+  const auto leading = static_cast<std::uint8_t>(draw.below >> 24);
+  const auto further = static_cast<std::uint32_t>(draw.below & 0xffffffU);
+  std::array<std::uint32_t, tile / 4 + 1> words{};
+  for (std::int64_t from = 0; from < n;) {
+    const auto place = begin + from, high = place / word;
+    const auto low = static_cast<std::uint32_t>(place % word), first_word = low / 4, skip = low % 4;
+    const auto m = static_cast<int>(std::min({n - from, word - place % word, std::int64_t{tile} - skip}));
+    const auto key = mixed(mixed(draw.seed) ^ mixed((static_cast<std::uint64_t>(draw.vector) << 32) +
+                                                    static_cast<std::uint64_t>(high)));
+    const auto first = static_cast<std::uint32_t>(key), second = static_cast<std::uint32_t>(key >> 32);
+    const auto count = (static_cast<std::uint32_t>(m) + skip + 3) / 4;
+    for (std::uint32_t i = 0; i < count; ++i) words[i] = mixed(mixed((first_word + i) ^ first) ^ second);
+    const auto* drawn = reinterpret_cast<const std::uint8_t*>(words.data()) + skip;
+    const float* y = x + from;
+    float* to = out + from;
+    int equal = 0;
+    for (int i = 0; i < m; ++i) {
+      // Multiplied always: under a condition, what may trap is not vectorised.
+      const float kept = y[i] * draw.scale;
+      to[i] = drawn[i] < leading ? kept : 0.0F;
+    }
+    for (int i = 0; i < m; ++i) equal += drawn[i] == leading ? 1 : 0;
+    for (int i = 0; i < m && equal > 0 && further > 0; ++i) {
+      if (drawn[i] != leading) continue;
+      --equal;
+      const auto again = mixed(mixed((low + static_cast<std::uint32_t>(i)) ^ second) ^ first) >> 8;
+      if (again < further) to[i] = y[i] * draw.scale;
+    }
+    from += m;
   }
 }
 

@@ -25,13 +25,22 @@ Numbers numbers(const at::Tensor& x) {
 }
 
 weights::KthMagnitude kth_of(const at::Tensor& x, std::int64_t k, std::int64_t stretch) {
-  weights::KthMagnitude kth(k);
+  weights::KthMagnitude kth(k, x.numel());
   do {  // from the end: the order does not matter
     const auto cut = std::max(stretch, x.numel() / 300);
     for (auto begin = (x.numel() - 1) / cut * cut; begin >= 0; begin -= cut)
       kth.add(x.narrow(0, begin, std::min(cut, x.numel() - begin)));
   } while (kth.next());
   return kth;
+}
+
+/// Of one stretch.
+int passes_of(const at::Tensor& x, std::int64_t k) {
+  weights::KthMagnitude kth(k, x.numel());
+  for (int passes = 1;; ++passes) {
+    kth.add(x);
+    if (!kth.next()) return passes;
+  }
 }
 
 void expect_as_sorted(const Numbers& x, std::int64_t k) {
@@ -66,9 +75,29 @@ TEST(KthMagnitude, IsThatOfTheSortedVector) {
   expect_as_sorted(Numbers(100'000, 0.0F), 5);
 }
 
+TEST(KthMagnitude, OfALongVectorIsFoundByASampleOrWithoutIt) {
+  constexpr std::int64_t n = (1 << 20) + 77;
+  at::manual_seed(2);
+  const auto normal = at::randn({n});
+  for (const std::int64_t k : {std::int64_t{1}, n / 20, n / 5, n - 1, n}) {
+    EXPECT_EQ(passes_of(normal, k), 2) << k;
+    expect_as_sorted(numbers(normal), k);
+  }
+  auto frozen = normal.clone();  // most are zero: the sample tells of k alone where it is not
+  frozen.narrow(0, 0, n / 2).zero_();
+  EXPECT_EQ(passes_of(frozen, n / 4), 2);
+  EXPECT_EQ(passes_of(frozen, 3 * n / 4), 3);
+  for (const std::int64_t k : {n / 4, 3 * n / 4}) expect_as_sorted(numbers(frozen), k);
+  // The sample looks at a line of 16 in 512 and so is wrong here.
+  auto hidden = normal.clone();
+  hidden.narrow(0, 0, n / 512 * 512).view({-1, 512}).narrow(1, 0, 16).mul_(0.01);
+  EXPECT_EQ(passes_of(hidden, n / 5), 4);
+  expect_as_sorted(numbers(hidden), n / 5);
+}
+
 TEST(KthMagnitude, RefusesWhatIsNotThere) {
-  EXPECT_THROW(weights::KthMagnitude(0), std::invalid_argument);
-  weights::KthMagnitude kth(4);
+  EXPECT_THROW(weights::KthMagnitude(0, 1), std::invalid_argument);
+  weights::KthMagnitude kth(4, 4);
   kth.add(tensor({1, 2, 3}));
   EXPECT_THROW(kth.next(), std::invalid_argument);
   EXPECT_THROW(kth.add(at::zeros({3}, at::kDouble)), std::invalid_argument);
@@ -111,9 +140,20 @@ TEST(Drop, KeepsTheShareAndIsUncorrelatedAmongVectorsAndNeighbours) {
   EXPECT_NEAR(share(kept[0]), 0.2, 5 * deviation);
   EXPECT_NEAR(share(kept[1]), 0.2, 5 * deviation);
   EXPECT_NEAR(share(kept[0] * kept[1]), 0.04, 5 * 0.196 / std::sqrt(static_cast<double>(n)));
-  for (const std::int64_t apart : {1, 2, 16, 256})
+  for (const std::int64_t apart : {1, 2, 3, 4, 16, 256})
     EXPECT_NEAR(share(kept[0].narrow(0, 0, n - apart) * kept[0].narrow(0, apart, n - apart)), 0.04,
                 5 * 0.25 / std::sqrt(static_cast<double>(n)));
+}
+
+TEST(Drop, KeepsSharesThatEightBitsDoNotTellApart) {
+  constexpr std::int64_t n = 1 << 22;
+  const auto ones = at::ones({n});
+  auto kept = at::empty_like(ones);
+  for (const double density : {1e-3, 0.5, 128.3 / 256, 0.999}) {
+    weights::drop({3, density, false}, 0, 5, ones, kept);
+    const auto deviation = std::sqrt(density * (1 - density) / static_cast<double>(n));
+    EXPECT_NEAR(kept.to(at::kDouble).mean().item<double>(), density, 4 * deviation) << density;
+  }
 }
 
 /// The definition, one number at a time.
