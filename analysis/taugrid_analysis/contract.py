@@ -188,11 +188,13 @@ GROUPS: dict[str, Group] = {
         | _all(TASK, "accuracy")
         | _all((), "coefficient", "absolute", "normalized", "density", "passes", "bytes")
         | _all((), "forward_passes", "backward_passes", needed=False)
-        | _all(TASK, "norm", "floored", needed=False)
+        | _all((), "masks", "mask_numbers", needed=False)
+        | _all(TASK, "norm", "floored", "labels", "mask_density", needed=False)
         | {
             "data_sample_index": Variable(("task", "data_point"), needed=False),
             "lambda": Variable(("task", "parameter"), needed=False),
             "entropy": Variable(("merging_step",), needed=False),
+            "mask_loss": Variable(("task", "merging_step"), needed=False),
         }
         | ROWS,
         axes={"alpha": ("alpha",)},
@@ -210,6 +212,24 @@ GROUPS: dict[str, Group] = {
         | ROWS,
         axes={"alpha": ("alpha",), "clusters": ("clusters",)},
         words={"merge_in": "how a cluster's vectors became one", "merge_out": "how the bases became one"},
+    ),
+    "early_similarity": Group(
+        {"cosine": Variable(("mark", "task", "other"))}
+        | _all(("mark", "task"), "updates", "norm", "labels")
+        | _all(("mark", "eigenvalue"), "eigenvalues", "normalised_eigenvalues")
+        | _all(("mark",), "chosen_clusters", "rand_index"),
+        words={"marks": "the models on the way, by name"},
+    ),
+    "low_rank": Group(
+        _all(("method", "bases"), "error")
+        | {"encoder": Variable(("method", "bases", "task", "basis"))}
+        | {"decoder": Variable(("method", "bases", "basis", "task"))}
+        | {"validation_accuracy": Variable(("method", "bases", "sum", "alpha", "task"))}
+        | {"accuracy": Variable(("method", "bases", "sum", "task"))}
+        | _all(("method", "bases", "sum"), "coefficient", "absolute", "normalized")
+        | ROWS,
+        axes={"alpha": ("alpha",), "bases": ("bases",)},
+        words={"methods": "how bases were made"},
     ),
     "basis_negation": Group(
         dict(_NEGATED.variables) | _all(TASK, "labels", "nearest", "nearest_cosine"),

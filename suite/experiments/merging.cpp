@@ -14,8 +14,10 @@
 // by which `taugrid merge` makes it again, where the method needs no data.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/config/canonical.hpp"
@@ -32,7 +34,8 @@ namespace taugrid::experiments {
 namespace {
 
 struct Chosen {
-  std::string name;
+  std::string name;  ///< in [merging] methods: the method's, or one for it with other parameters
+  std::string of;    ///< the method
   std::unique_ptr<const merging::Method> method;  ///< or with_data
   std::unique_ptr<const DataMethod> with_data;
   std::vector<double> alpha;
@@ -46,8 +49,9 @@ class Merging final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
+      std::set<std::string> parts;  // the same masks may be several methods'
       for (const auto& chosen : methods_) {
-        add_merge(units, chosen, name, folder);
+        add_merge(units, chosen, name, folder, parts);
         for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
           auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
           needs.push_back(key::single_task(name, study_.tasks.name(t)));
@@ -85,7 +89,7 @@ class Merging final : public Experiment {
  private:
   /// The units that make τ.
   void add_merge(std::vector<schedule::WorkUnit>& units, const Chosen& chosen, const std::string& name,
-                 const schedule::RunFolder& folder) const {
+                 const schedule::RunFolder& folder, std::set<std::string>& parts) const {
     const auto all = study_.tasks.all();
     const auto length = static_cast<double>(study_.model.layout().size());
     auto needs = study_.vectors.needs(name, all);
@@ -101,12 +105,13 @@ class Merging final : public Experiment {
       chosen.with_data->count(merge, name);
       for (const auto t : all) {
         if (!chosen.with_data->has_parts()) break;
-        const auto data = key::merging_data(chosen.name, name, study_.tasks.name(t));
+        const auto data = part_key(chosen, name, t);
+        needs.push_back(data);
+        if (!parts.insert(data).second) continue;
         units.push_back(unit(data, chosen.with_data->part_work(name, t), study_.vectors.needs(name, {t}),
                              [&chosen, name, t](schedule::UnitContext& context) {
                                return chosen.with_data->part(name, t, context);
                              }));
-        needs.push_back(data);
       }
     }
     units.push_back(unit(key::merging(chosen.name, name), merge, needs,
@@ -122,6 +127,7 @@ class Merging final : public Experiment {
         out, done, study_, group, "alpha_merging_" + chosen.name + "_" + name, name, chosen.alpha,
         [&](const std::string& task) { return key::merged(chosen.name, name, task); });
     out.put(group + "/accuracy", curves.test[curves.chosen].contiguous(), {"task"}, "1");
+    out.attribute(group, "method", chosen.of);
     put_scalar(out, group + "/coefficient", chosen.alpha[static_cast<std::size_t>(curves.chosen)]);
     const auto made = done.folder.read_tensor(key::merging(chosen.name, name), "made");
     const double passes = made[1].item<double>();
@@ -133,6 +139,10 @@ class Merging final : public Experiment {
     put_scalar(out, group + "/forward_passes", made[2].item<double>());
     put_scalar(out, group + "/backward_passes", made[3].item<double>());
     if (chosen.with_data) chosen.with_data->write(out, done, group, name, key::merging(chosen.name, name));
+  }
+
+  std::string part_key(const Chosen& chosen, const std::string& name, std::size_t t) const {
+    return key::merging_data(chosen.with_data->parts_of(chosen.name), name, study_.tasks.name(t));
   }
 
   /// τ [P]; its density, the passes that it took over the vectors, and of inputs forwards and backwards [4].
@@ -160,7 +170,7 @@ class Merging final : public Experiment {
   DataMethod::Made merged_with_data(const Chosen& chosen, const std::string& name,
                                     const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto part = [&](std::size_t t, const std::string& tensor) {
-      return folder.read_tensor(key::merging_data(chosen.name, name, study_.tasks.name(t)), tensor);
+      return folder.read_tensor(part_key(chosen, name, t), tensor);
     };
     return chosen.with_data->merge(name, part, context);
   }
@@ -212,7 +222,7 @@ class Merging final : public Experiment {
       text += "# A linear regime's: f(x; θ0) + J(x)(θ − θ0) was evaluated, not f(x; θ) of these weights.\n";
     if (chosen.with_data)
       text += "# Its data are the run's: taugrid run makes it again, taugrid merge cannot.\n";
-    if (chosen.name.starts_with("dare_"))  // draws depend on a number's place
+    if (chosen.of.starts_with("dare_"))  // draws depend on a number's place
       text +=
           "# Draws follow the order of the tensors, which is that of names in a folder: others are drawn "
           "here.\n";
@@ -221,7 +231,7 @@ class Merging final : public Experiment {
     } else {
       text += "# base_model: drawn at random by the run's seed\n";
     }
-    text += fmt::format("merge_method = {}\nout = \"again\"\n", config::canonical(chosen.name));
+    text += fmt::format("merge_method = {}\nout = \"again\"\n", config::canonical(chosen.of));
     for (const auto t : study_.tasks.all())
       text += fmt::format("[[models]]\nmodel = {}\n", from_here(study_.vectors.checkpoint_folder(name, t)));
     text += fmt::format("[parameters]\nlambda = {}\n", config::canonical(alpha));
@@ -238,6 +248,21 @@ constexpr config::Meaning of_alpha = {
     {.fallback = "0.1, 0.2, … 2; of [merging.METHOD]: as [merging]'s, and 1 alone for linear, slerp and "
                  "methods with data, which have no coefficient"}};
 
+constexpr config::Meaning stands_for = "The method that this name stands for";
+
+/// The section of a name that stands for a method.
+config::Section standing_in(config::Config& config, const config::Section& section, const std::string& name,
+                            const std::vector<std::string>& known) {
+  if (!config.has("merging." + name))
+    section.refuse("methods", fmt::format("holds \"{}\"; expected each to be one of {}, or to have a section "
+                                          "[merging.{}] with `method`, one of these",
+                                          name, fmt::join(known, ", "), name));
+  auto own =
+      config.section("merging." + name, "A method again, under another name and with other parameters");
+  own.required_word("method", stands_for, known);
+  return own;
+}
+
 std::unique_ptr<Experiment> make_merging(config::Config& config, const Study& study) {
   auto section = config.optional_section(
       "merging", "Merges all task vectors, with data or without: accuracy of θ0 + ατ on every task");
@@ -247,26 +272,35 @@ std::unique_ptr<Experiment> make_merging(config::Config& config, const Study& st
   const auto& with_data = merging::names_with_data();
   auto known = merging::names();
   known.insert(known.end(), with_data.begin(), with_data.end());
-  const auto names =
-      section->required_words("methods", "Which methods; each has a section of its own", known);
+  constexpr config::Meaning meaning =
+      "Which methods; each has a section of its own, and another name stands for one where its section says "
+      "`method`";
+  const auto names = describing ? section->required_words("methods", meaning, known)
+                                : section->required_names("methods", meaning);
   std::vector<double> usual;
   for (int k = 1; k <= 20; ++k) usual.push_back(0.1 * k);
   usual = section->alpha_grid("alpha", of_alpha, usual, coefficients);
   std::vector<Chosen> methods;
+  if (describing) standing_in(config, *section, "NAME", known);
   for (const auto& name : describing ? known : names) {
-    auto own = config.section("merging." + name, merging::meaning_of(name));
-    const bool of_data = std::find(with_data.begin(), with_data.end(), name) != with_data.end();
-    const bool plain = of_data || name == "linear" || name == "slerp";
+    const bool by_its_name = std::find(known.begin(), known.end(), name) != known.end();
+    auto own = by_its_name ? config.section("merging." + name, merging::meaning_of(name))
+                           : standing_in(config, *section, name, known);
+    const auto of = by_its_name ? name : own.required_word("method", stands_for, known);
+    const bool of_data = std::find(with_data.begin(), with_data.end(), of) != with_data.end();
+    const bool plain = of_data || of == "linear" || of == "slerp";
     Chosen chosen;
     chosen.name = name;
+    chosen.of = of;
     chosen.alpha = own.alpha_grid("alpha", of_alpha, plain ? std::vector<double>{1} : usual, coefficients);
     if (of_data) {
-      chosen.with_data = make_data_method(name, own, study);
+      chosen.with_data = make_data_method(config, own, name, of, study);
     } else {
-      chosen.method = merging::make(name, own);
+      chosen.method = merging::make(of, own);
     }
     chosen.parameters = own.values();
     chosen.parameters.erase("alpha");
+    chosen.parameters.erase("method");
     if (chosen.method && !describing)
       chosen.method->check("merging." + name, std::vector<double>(study.tasks.size(), 1.0));
     methods.push_back(std::move(chosen));

@@ -54,8 +54,8 @@ struct EntryWithData {
   config::Meaning meaning;
 };
 
-const std::array<EntryWithData, 3>& entries_with_data() {
-  static const std::array<EntryWithData, 3> all = {{
+const std::array<EntryWithData, 6>& entries_with_data() {
+  static const std::array<EntryWithData, 6> all = {{
       {"fisher",
        "Fisher merging (Matena and Raffel 2022): at each number of θ the mean of the models, weighted by "
        "the diagonal Fisher information of each on its own task's inputs"},
@@ -66,6 +66,18 @@ const std::array<EntryWithData, 3>& entries_with_data() {
       {"adamerging",
        "AdaMerging (Yang et al. 2024): task arithmetic with coefficients that minimise the entropy of the "
        "model's predictions on unlabelled inputs"},
+      {"localize_stitch",
+       "Localize-and-Stitch (He et al. 2024): at each number of θ the mean of the vectors whose masks have "
+       "it; "
+       "masks are learnt on labelled points (without data: top_k with cut = \"above\", divide = "
+       "\"overlap\")"},
+      {"mask_sharing",
+       "Task vector bases' mask sharing: Localize-and-Stitch with one mask a cluster of tasks, the rounded "
+       "mean "
+       "of theirs"},
+      {"stitch_twice",
+       "Task vector bases' stitching twice: Localize-and-Stitch with masks that were divided among the tasks "
+       "of a cluster, and rounded, before"},
   }};
   return all;
 }

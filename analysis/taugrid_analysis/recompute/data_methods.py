@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from torch.func import grad, grad_and_value, jacrev, vmap
 from torch.nn.functional import log_softmax
 
 from taugrid_analysis.files import text
-from taugrid_analysis.recompute import draws, texts
+from taugrid_analysis.recompute import draws, masks, texts
 from taugrid_analysis.recompute.checks import Check, Place, Reading, places, relative, stored
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.regimes import is_linear
@@ -29,10 +29,10 @@ def inputs(oracle: Oracle, group: str, t: int) -> Tensor:
     return oracle.sample(split, t, oracle.rows(f"{group}/data_sample_index", t))[0]
 
 
-def fisher_information(oracle: Oracle, regime: str, t: int, classes: str) -> Parameters:
+def fisher_information(oracle: Oracle, name: str, regime: str, t: int, classes: str) -> Parameters:
     """Mean over samples of Σ_c p_c (∂ log p_c)², or of the predicted class; a linear model's J is θ0's."""
     base = oracle.theta0 if is_linear(regime) else oracle.tuned(regime, t)
-    x = inputs(oracle, f"merging/fisher/{regime}", t)
+    x = inputs(oracle, f"merging/{name}/{regime}", t)
     z = oracle.through(regime, oracle.tau(regime, t), x, t)
 
     def log_p(one: Tensor) -> Tensor:
@@ -63,38 +63,38 @@ def fisher_information(oracle: Oracle, regime: str, t: int, classes: str) -> Par
 
 
 @cache
-def informations(oracle: Oracle, regime: str, classes: str) -> list[Parameters]:
-    return [fisher_information(oracle, regime, t, classes) for t in range(len(oracle.tasks))]
+def informations(oracle: Oracle, name: str, regime: str, classes: str) -> list[Parameters]:
+    return [fisher_information(oracle, name, regime, t, classes) for t in range(len(oracle.tasks))]
 
 
-def fisher(oracle: Oracle, regime: str, told: Settings) -> Parameters:
-    every = informations(oracle, regime, told["fisher"])
-    above = {name: torch.zeros_like(v) for name, v in oracle.theta0.items()}
-    below = {name: torch.zeros_like(v) for name, v in oracle.theta0.items()}
+def fisher(oracle: Oracle, name: str, regime: str, told: Settings) -> Parameters:
+    every = informations(oracle, name, regime, told["fisher"])
+    above = {key: torch.zeros_like(v) for key, v in oracle.theta0.items()}
+    below = {key: torch.zeros_like(v) for key, v in oracle.theta0.items()}
     for t, information in enumerate(every):
         weight = 1 / float(flat(information).norm()) if told["normalize"] else 1.0
         tau = oracle.tau(regime, t)
-        for name, f in information.items():
+        for key, f in information.items():
             floored = f.clamp(min=told["floor"]) if t == 0 or told["floor_of"] == "all" else f
-            above[name] += weight * floored * tau[name]
-            below[name] += weight * floored
-    return {name: above[name] / below[name] for name in above}
+            above[key] += weight * floored * tau[key]
+            below[key] += weight * floored
+    return {key: above[key] / below[key] for key in above}
 
 
-def layer_grams(oracle: Oracle, regime: str, t: int) -> Parameters:
+def layer_grams(oracle: Oracle, name: str, regime: str, t: int) -> Parameters:
     """XᵀX / rows of what every linear layer takes in, by its weight's name; padding aside."""
     base = oracle.theta0 if is_linear(regime) else oracle.tuned(regime, t)
-    x = inputs(oracle, f"merging/regmean/{regime}", t)
+    x = inputs(oracle, f"merging/{name}/{regime}", t)
     found: Parameters = {}
     hooks = []
     for module, layer in oracle.model.named_modules():
         if not isinstance(layer, torch.nn.Linear):
             continue
 
-        def see(_: torch.nn.Module, given: tuple[Tensor], name: str = f"{module}.weight") -> None:
+        def see(_: torch.nn.Module, given: tuple[Tensor], key: str = f"{module}.weight") -> None:
             rows = given[0][x[:, :, 2].bool()] if oracle.of_texts and given[0].ndim == 3 else given[0]
             rows = rows.detach().flatten(0, -2)
-            found[name] = rows.T @ rows / len(rows)
+            found[key] = rows.T @ rows / len(rows)
 
         hooks.append(layer.register_forward_pre_hook(see))
     with torch.no_grad():
@@ -104,32 +104,35 @@ def layer_grams(oracle: Oracle, regime: str, t: int) -> Parameters:
     return found
 
 
-def regmean(oracle: Oracle, regime: str, told: Settings) -> Parameters:
+def regmean(oracle: Oracle, name: str, regime: str, told: Settings) -> Parameters:
     tasks = range(len(oracle.tasks))
-    every, grams = [oracle.tau(regime, t) for t in tasks], [layer_grams(oracle, regime, t) for t in tasks]
-    found = {name: torch.stack([tau[name] for tau in every]).mean(0) for name in oracle.theta0}
-    for name in grams[0]:
+    every, grams = (
+        [oracle.tau(regime, t) for t in tasks],
+        [layer_grams(oracle, name, regime, t) for t in tasks],
+    )
+    found = {key: torch.stack([tau[key] for tau in every]).mean(0) for key in oracle.theta0}
+    for key in grams[0]:
         scaled = [
             told["off_diagonal"] * g + (1 - told["off_diagonal"]) * g.diag().diag()
-            for g in (each[name] for each in grams)
+            for g in (each[key] for each in grams)
         ]
         whole = torch.stack(scaled).sum(0)
         scale = whole.diag().clamp(min=1e-300).rsqrt()
         unit = whole * scale * scale[:, None]
-        change = torch.stack(
-            [(tau[name] - found[name]) @ g for tau, g in zip(every, scaled, strict=True)]
-        ).sum(0)
+        change = torch.stack([(tau[key] - found[key]) @ g for tau, g in zip(every, scaled, strict=True)]).sum(
+            0
+        )
         # Directions that no input tells of keep the mean; where there are none, this is (Σ τ Ĝ)(Σ Ĝ)⁻¹.
-        found[name] = (
-            found[name] + (change * scale) @ torch.linalg.pinv(unit, rtol=1e-6, hermitian=True) * scale
+        found[key] = (
+            found[key] + (change * scale) @ torch.linalg.pinv(unit, rtol=1e-6, hermitian=True) * scale
         )
     return found
 
 
 @cache
-def learnt(oracle: Oracle, regime: str) -> tuple[Tensor, list[float]]:
+def learnt(oracle: Oracle, method: str, regime: str) -> tuple[Tensor, list[float]]:
     """Coefficients [T,S] as the merged model has them, and each step's entropy: Adam through the merge."""
-    told = oracle.inputs.config["merging"]["adamerging"]
+    told = oracle.inputs.config["merging"][method]
     names = (texts if oracle.of_texts else draws).in_order(oracle.theta0)
     tasks, split, size = range(len(oracle.tasks)), told["inputs"], told["batch"]
     every = [oracle.tau(regime, t) for t in tasks]
@@ -170,9 +173,9 @@ def learnt(oracle: Oracle, regime: str) -> tuple[Tensor, list[float]]:
     return used(coefficients)[:, :columns].clone(), seen
 
 
-def adamerging(oracle: Oracle, regime: str, told: Settings) -> Parameters:
+def adamerging(oracle: Oracle, method: str, regime: str, told: Settings) -> Parameters:
     names = (texts if oracle.of_texts else draws).in_order(oracle.theta0)
-    factors = learnt(oracle, regime)[0].expand(-1, len(names))
+    factors = learnt(oracle, method, regime)[0].expand(-1, len(names))
     every = [oracle.tau(regime, t) for t in range(len(oracle.tasks))]
     rows = {name: factors[:, i] for i, name in enumerate(names)}
     return {
@@ -181,28 +184,35 @@ def adamerging(oracle: Oracle, regime: str, told: Settings) -> Parameters:
     }
 
 
-METHODS: dict[str, Callable[[Oracle, str, Settings], Parameters]] = {
+def _stitched(method: str, oracle: Oracle, name: str, regime: str, told: Settings) -> Parameters:
+    return masks.stitched(oracle, name, method, regime, told)
+
+
+METHODS: dict[str, Callable[[Oracle, str, str, Settings], Parameters]] = {
     "fisher": fisher,
     "regmean": regmean,
     "adamerging": adamerging,
+    **{method: partial(_stitched, method) for method in masks.METHODS},
 }
 
 
-def checks(oracle: Oracle, method: str, told: Settings) -> Iterator[Check]:
-    """Of what the method's group has of its own."""
+def checks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[Check]:
+    """Of what /merging/NAME has of its own."""
     if method == "fisher":
-        yield from _of_fisher(oracle, told)
+        yield from _of_fisher(oracle, name, told)
     if method == "adamerging":
-        yield from _of_adamerging(oracle)
+        yield from _of_adamerging(oracle, name)
+    if method in masks.METHODS:
+        yield from masks.checks(oracle, name, method, told)
 
 
-def _of_fisher(oracle: Oracle, told: Settings) -> Iterator[Check]:
-    group = "merging/fisher"
+def _of_fisher(oracle: Oracle, method: str, told: Settings) -> Iterator[Check]:
+    group = f"merging/{method}"
 
     def measure(name: str, again: Callable[[Tensor], float], part: float, floor: float) -> Check:
         def one(place: Place) -> Reading:
             regime, t = place
-            found = again(flat(informations(oracle, regime, told["fisher"])[t]))
+            found = again(flat(informations(oracle, method, regime, told["fisher"])[t]))
             return relative(stored(oracle, group, name, place), found, part, floor)
 
         return Check(group, name, places(oracle, group, name), one)
@@ -211,17 +221,19 @@ def _of_fisher(oracle: Oracle, told: Settings) -> Iterator[Check]:
     yield measure("floored", lambda f: float((f < told["floor"]).double().mean()), 0.0, 2e-3)
 
 
-def _of_adamerging(oracle: Oracle) -> Iterator[Check]:
-    group = "merging/adamerging"
+def _of_adamerging(oracle: Oracle, method: str) -> Iterator[Check]:
+    group = f"merging/{method}"
 
     def coefficient(place: Place) -> Reading:
         regime, t, s = place
-        again = float(learnt(oracle, regime)[0][t, s])
+        again = float(learnt(oracle, method, regime)[0][t, s])
         return relative(stored(oracle, group, "lambda", place), again, 0, 2e-3)
 
     def entropy(place: Place) -> Reading:
         regime, step = place
-        return relative(stored(oracle, group, "entropy", place), learnt(oracle, regime)[1][step], 2e-3)
+        return relative(
+            stored(oracle, group, "entropy", place), learnt(oracle, method, regime)[1][step], 2e-3
+        )
 
     yield Check(group, "lambda", places(oracle, group, "lambda"), coefficient)
     yield Check(group, "entropy", places(oracle, group, "entropy"), entropy)

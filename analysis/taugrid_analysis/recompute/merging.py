@@ -71,20 +71,22 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     settings = oracle.inputs.config.get("merging", {})
 
     @lru_cache(2)
-    def vector(method: str, regime: str) -> Parameters:
+    def vector(name: str, regime: str) -> Parameters:
+        method = settings[name].get("method", name)
         if method in data_methods.METHODS:
-            return data_methods.METHODS[method](oracle, regime, settings[method])
+            return data_methods.METHODS[method](oracle, name, regime, settings[name])
         every = [oracle.tau(regime, t) for t in range(len(oracle.tasks))]
-        return merged(method, settings[method], every)
+        return merged(method, settings[name], every)
 
-    for method in names(oracle, "merging"):
-        group = f"merging/{method}"
+    for name in names(oracle, "merging"):
+        group, told = f"merging/{name}", settings.get(name, {})
+        method = told.get("method", name)  # the name is the method's, or stands for it
         yield from _choice(oracle, group)
-        yield from data_methods.checks(oracle, method, settings.get(method, {}))
-        if not is_taken(method, settings.get(method, {})):
+        yield from data_methods.checks(oracle, name, method, told)
+        if not is_taken(method, told):
             continue
         for split in SPLITS:
-            yield from accuracies(oracle, group, f"{split}_accuracy", _right(oracle, method, split, vector))
+            yield from accuracies(oracle, group, f"{split}_accuracy", _right(oracle, name, split, vector))
 
 
 def is_taken(method: str, told: Settings) -> bool:
@@ -94,12 +96,12 @@ def is_taken(method: str, told: Settings) -> bool:
     return method in ELEMENTWISE and told.get("scope", "vector") == "vector"
 
 
-def _right(oracle: Oracle, method: str, split: str, vector: Callable[[str, str], Parameters]) -> Right:
+def _right(oracle: Oracle, name: str, split: str, vector: Callable[[str, str], Parameters]) -> Right:
     def right(place: Place) -> Array:
         regime, a, t = place
-        group = f"merging/{method}"
+        group = f"merging/{name}"
         alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
-        return right_along(oracle, regime, vector(method, regime), alpha, t, group, split)
+        return right_along(oracle, regime, vector(name, regime), alpha, t, group, split)
 
     return right
 

@@ -32,7 +32,7 @@ def trimmed(tau: Array, density: float, cut: str) -> Array:
     if cut == "above":  # Localize-and-Stitch: strictly more than the share-th
         return np.where(np.abs(tau) > order[max(share, 1) - 1], tau, 0)
     kept = np.zeros_like(tau)
-    largest = np.argsort(-np.abs(tau), kind="stable")[:max(share, 1)]
+    largest = np.argsort(-np.abs(tau), kind="stable")[: max(share, 1)]
     kept[largest] = tau[largest]
     return kept
 
@@ -53,8 +53,14 @@ def elected(x: Array, weight: Array, merge: str, zero_sign: str) -> Array:
     return np.divide(total, weights, out=np.zeros_like(total), where=weights != 0)
 
 
-def ties(tau: Array, weight: Array, density: float, cut: str = "at_least", merge: str = "mean",
-         zero_sign: str = "majority") -> Array:
+def ties(
+    tau: Array,
+    weight: Array,
+    density: float,
+    cut: str = "at_least",
+    merge: str = "mean",
+    zero_sign: str = "majority",
+) -> Array:
     return elected(np.stack([trimmed(t, density, cut) for t in tau]), weight, merge, zero_sign)
 
 

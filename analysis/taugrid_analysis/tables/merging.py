@@ -7,9 +7,11 @@ from __future__ import annotations
 import numpy as np
 
 from taugrid_analysis import accuracies, differences, outcomes
+from taugrid_analysis.regimes import JOINT
 from taugrid_analysis.run import Run
-from taugrid_analysis.tables.cells import SAMPLE
-from taugrid_analysis.text_table import Column, Measured, Table
+from taugrid_analysis.tables.bases import members
+from taugrid_analysis.tables.cells import SAMPLE, cells
+from taugrid_analysis.text_table import Column, Measured, Table, Value
 
 FIRST = ("task_arithmetic", "linear")  # the others are compared with
 
@@ -56,6 +58,7 @@ def merging(run: Run) -> Table:
                     seconds.get(f"{method}/{regime}"),
                 ]
             )
+        table.rows += _joint(run, regime) if known else []
     if table.rows:
         table.notes += [
             "alpha: of θ0 + α τ, chosen on validation, where the method has one. − first: than the regime's"
@@ -63,6 +66,61 @@ def merging(run: Run) -> Table:
             " Seconds are this machine's.",
             SAMPLE,
         ]
+    return table
+
+
+def _joint(run: Run, regime: str) -> list[list[Value]]:
+    """One model trained on all tasks, on the function that the regime's vectors are of."""
+    rows: list[list[Value]] = []
+    for joint in run.results.names("multitask"):
+        if JOINT.get(joint) == regime:
+            both = cells(run.summary.loc[joint], "absolute", "normalized")
+            rows.append([regime, joint, None, *both, None, None, None, None])
+    return rows
+
+
+def masks(run: Run) -> Table:
+    """What Localize-and-Stitch and its variants on clusters store (paper 2, table 8)."""
+    results = run.results
+    table = Table(
+        "masks",
+        f"Masks of {len(results.tasks)} task vectors, and what is stored",
+        [
+            Column("regime"),
+            Column("method"),
+            Column("masks"),
+            Column("density", 2, percent=True),
+            Column("stored, MB", 3),
+            Column("of the vectors", 2, percent=True),
+            Column("clusters"),
+            Column("absolute", 1, percent=True),
+            Column("normalized", 1, percent=True),
+        ],
+    )
+    for regime in results.regimes:
+        for method in results.names("merging"):
+            data = results.data("merging", f"{method}/{regime}")
+            if data is None or "masks" not in data:
+                continue
+            count, numbers = int(data["masks"]), float(data["mask_numbers"])
+            whole = float(data["bytes"]) / float(data["passes"])  # of all vectors
+            table.rows.append(
+                [
+                    regime,
+                    method,
+                    f"{count}",
+                    float(data["mask_density"].mean()),
+                    4e-6 * numbers,
+                    4 * numbers / whole,
+                    members(data["labels"].to_numpy().astype(int), results.tasks) if "labels" in data else "",
+                    *_accuracies(run, method, regime),
+                ]
+            )
+    if table.rows:
+        table.notes.append(
+            "density: of the masks that are stitched, mean over tasks, among the numbers that masks are of."
+            " stored: four bytes a number that a mask has, without their places. " + SAMPLE
+        )
     return table
 
 

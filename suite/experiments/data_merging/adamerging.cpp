@@ -33,34 +33,6 @@ struct AdaMergingSettings {
   double learning_rate, start, checkpoint_seconds;
 };
 
-/// One tensor of the model that the regime trains.
-struct Segment {
-  Range range;             // in θ
-  std::int64_t gradient;   // where it begins in the gradient of the trained blocks
-  std::int64_t parameter;  // its number
-};
-
-std::vector<Segment> trained_segments(const Study& study, const std::string& name) {
-  const auto& layout = study.model.layout();
-  const auto trained = study.trained_blocks(name);
-  const auto& parameters = layout.parameters();
-  std::vector<Segment> segments;
-  std::int64_t at = 0;
-  std::size_t p = 0;
-  for (std::size_t b = 0; b < layout.blocks().size(); ++b) {
-    const auto& block = layout.blocks()[b];
-    const bool is_trained = trained.empty() || trained[b];
-    for (; p < parameters.size() && parameters[p].offset < block.offset + block.count; ++p) {
-      if (!is_trained) continue;
-      segments.push_back({{parameters[p].offset, parameters[p].count},
-                          at + parameters[p].offset - block.offset,
-                          static_cast<std::int64_t>(p)});
-    }
-    if (is_trained) at += block.count;
-  }
-  return segments;
-}
-
 /// The coefficients while they are learnt.
 class Coefficients {
  public:

@@ -12,12 +12,20 @@
 
 namespace taugrid::experiments {
 
-std::unique_ptr<const DataMethod> make_data_method(const std::string& name, config::Section parameters,
+std::unique_ptr<const DataMethod> make_data_method(config::Config& config, config::Section own,
+                                                   const std::string& name, const std::string& method,
                                                    const Study& study) {
-  if (name == "fisher") return make_fisher(std::move(parameters), study);
-  if (name == "regmean") return make_regmean(std::move(parameters), study);
-  if (name == "adamerging") return make_adamerging(std::move(parameters), study);
-  throw std::logic_error("no method " + name);
+  if (method == "fisher") return make_fisher(own, study);
+  if (method == "regmean") return make_regmean(own, study);
+  if (method == "adamerging") return make_adamerging(own, study);
+  if (method == "localize_stitch") return make_localize_stitch(own, name, study);
+  if (method == "mask_sharing" || method == "stitch_twice") {
+    constexpr auto* masks = "localize_stitch";
+    return make_clustered_stitch(own,
+                                 config.section(std::string("merging.") + masks, merging::meaning_of(masks)),
+                                 method == "stitch_twice", study);
+  }
+  throw std::logic_error("no method " + method);
 }
 
 Split read_inputs(config::Section& parameters, const char* fallback,
@@ -50,6 +58,27 @@ at::Tensor TaskModel::output(const at::Tensor& recorded, const models::Batch& ba
       },
       study_.model.theta0(), tau_);
   return value + autodiff::tangent_or_zeros(along);
+}
+
+std::vector<Segment> trained_segments(const Study& study, const std::string& name) {
+  const auto& layout = study.model.layout();
+  const auto trained = study.trained_blocks(name);
+  const auto& parameters = layout.parameters();
+  std::vector<Segment> segments;
+  std::int64_t at = 0;
+  std::size_t p = 0;
+  for (std::size_t b = 0; b < layout.blocks().size(); ++b) {
+    const auto& block = layout.blocks()[b];
+    const bool is_trained = trained.empty() || trained[b];
+    for (; p < parameters.size() && parameters[p].offset < block.offset + block.count; ++p) {
+      if (!is_trained) continue;
+      segments.push_back({{parameters[p].offset, parameters[p].count},
+                          at + parameters[p].offset - block.offset,
+                          static_cast<std::int64_t>(p)});
+    }
+    if (is_trained) at += block.count;
+  }
+  return segments;
 }
 
 void each_chunk(std::int64_t n, std::int64_t chunk, schedule::UnitContext& context,

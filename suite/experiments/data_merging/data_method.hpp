@@ -34,6 +34,8 @@ class DataMethod {
   virtual bool has_parts() const { return false; }
   virtual Tally part_work(const std::string&, std::size_t) const { return Tally(study_); }
   virtual store::TensorFile part(const std::string&, std::size_t, schedule::UnitContext&) const { return {}; }
+  /// The method, by its name in [merging] methods, under which the parts' units are: one may use another's.
+  virtual std::string parts_of(const std::string& own) const { return own; }
 
   /// One tensor of part(t).
   using Part = std::function<at::Tensor(std::size_t t, const std::string& tensor)>;
@@ -54,14 +56,21 @@ class DataMethod {
   const Study& study_;
 };
 
-/// Reads the parameters of one of merging::names_with_data(). Throws InputError. The study outlives it.
-std::unique_ptr<const DataMethod> make_data_method(const std::string& name, config::Section parameters,
+/// Reads [merging.NAME], `own`, as that of a method of merging::names_with_data(). Throws InputError. The
+/// study outlives it.
+std::unique_ptr<const DataMethod> make_data_method(config::Config& config, config::Section own,
+                                                   const std::string& name, const std::string& method,
                                                    const Study& study);
 
 // The makers, a file each.
 std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const Study& study);
 std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const Study& study);
 std::unique_ptr<const DataMethod> make_adamerging(config::Section parameters, const Study& study);
+std::unique_ptr<const DataMethod> make_localize_stitch(config::Section parameters, const std::string& name,
+                                                       const Study& study);
+/// Mask sharing, or stitching twice, of the masks of [merging.localize_stitch], `masks`.
+std::unique_ptr<const DataMethod> make_clustered_stitch(config::Section parameters, config::Section masks,
+                                                        bool twice, const Study& study);
 
 // What they share.
 
@@ -90,6 +99,16 @@ class TaskModel {
   models::State state_;
   at::Tensor tau_;  // of a linear regime
 };
+
+/// One tensor of the model that the regime trains.
+struct Segment {
+  Range range;             // in θ
+  std::int64_t gradient;   // where it begins in the gradient of the trained blocks
+  std::int64_t parameter;  // its number
+};
+
+/// All of them, in the order of θ.
+std::vector<Segment> trained_segments(const Study& study, const std::string& regime);
 
 /// Calls `see` for this rank's share of n points, `chunk` at a time; a stop is looked for before each, on all
 /// ranks equally often.

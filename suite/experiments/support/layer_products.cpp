@@ -104,11 +104,10 @@ void LayerProducts::pass(const models::State& state, const at::Tensor& tau, cons
 }
 
 at::Tensor LayerProducts::products(std::size_t layer, const at::Tensor& a, const at::Tensor& b) const {
-  std::vector<at::Tensor> found = {metrics::inner_products(a, b)};
+  const auto all = metrics::inner_products(a, b);
+  if (!layers_.has_class_token()) return all.unsqueeze(1);
   const auto token = layers_.chosen()[layer].class_token;
-  if (layers_.has_class_token())
-    found.push_back(metrics::inner_products(a.narrow(2, 0, token), b.narrow(2, 0, token)));
-  return at::stack(found, 1);
+  return at::stack({all, metrics::inner_products(a.narrow(2, 0, token), b.narrow(2, 0, token))}, 1);
 }
 
 at::Tensor LayerProducts::mixed_products(std::size_t l, const at::Tensor& c, const Seen& seen, std::size_t i,

@@ -83,7 +83,7 @@ std::string every_section() {
          "1.0]\n[smoothness]\npoints = 32\n"
          "[ntk]\npoints = 8\nlogits = "
          "4\n[linearity]\n[averages]\n[stitching]\n[barrier]\n[addition]\n[pair_addition]\n[negation]\n[cost]"
-         "\n[merging]\nmethods = [\"fisher\", \"regmean\", \"adamerging\"]\n";
+         "\n[merging]\nmethods = [\"fisher\", \"regmean\", \"adamerging\", \"stitch_twice\"]\n[bases.low_rank]\n";
 }
 
 TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {
@@ -110,7 +110,7 @@ TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {
   for (const auto* kind :
        {"forward", "tangent", "logits", "divergence", "gram", "hessian/standard", "hessian/linear",
         "layers/standard", "layers/linear", "fisher", "regmean", "entropy/standard", "entropy/linear",
-        "train/standard", "train/tau_jp_strict", "train/multitask"}) {
+        "localize/standard", "localize/linear", "train/standard", "train/tau_jp_strict", "train/multitask"}) {
     EXPECT_TRUE(kinds.contains(kind)) << kind;
   }
 }
@@ -158,7 +158,7 @@ std::pair<schedule::Work, schedule::Load> find(Subject& subject, const std::stri
 TEST_P(MemoryModel, IsWithinAThirdOfWhatTheAllocatorsCount) {
   const auto& [shape, kind, persistent] = GetParam();
   // 16 inputs a call, of a unit whose other work takes less memory.
-  std::string methods = "\"fisher\", \"adamerging\"", linear_layers;
+  std::string methods = "\"fisher\", \"adamerging\", \"localize_stitch\"", linear_layers;
   if (shape != pictures) {
     methods += ", \"regmean\"";
     linear_layers = "[merging.regmean]\nchunk = 16\n";
@@ -168,7 +168,7 @@ TEST_P(MemoryModel, IsWithinAThirdOfWhatTheAllocatorsCount) {
                   "16\nmax_basis = 2\n"
                   "[ntk]\npoints = 4\nlogits = 2\nchunk = 12\n[linearity]\nbatch = "
                   "16\n[similarity]\n[merging]\nmethods = [" +
-                      methods + "]\n[merging.fisher]\nchunk = 16\n[merging.adamerging]\nbatch = 16\n" +
+                      methods + "]\n[merging.fisher]\nchunk = 16\n[merging.adamerging]\nbatch = 16\n[merging.localize_stitch]\nchunk = 16\n" +
                       linear_layers);
   const auto [work, load] = find(subject, kind);
   const double theta = 4.0 * static_cast<double>(subject.study().model.layout().size());
@@ -190,7 +190,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{wide, "gram", 0}, Case{mini, "fisher", -1}, Case{wide, "fisher", -1},
                       Case{mini, "regmean", 0}, Case{wide, "regmean", 0}, Case{mini, "entropy/standard", -1},
                       Case{wide, "entropy/standard", -1}, Case{mini, "entropy/linear", -2},
-                      Case{wide, "entropy/linear", -2}));
+                      Case{wide, "entropy/linear", -2}, Case{mini, "localize/standard", -1},
+                      Case{wide, "localize/linear", -2}));
 INSTANTIATE_TEST_SUITE_P(TextOfUnequalLengths, MemoryModel,
                          ::testing::Values(Case{text, "train/standard", 4}, Case{text, "train/linear", 4},
                                            Case{text, "forward", 0}, Case{text, "tangent", 0},
