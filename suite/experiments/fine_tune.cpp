@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fine-tuning: one unit a regime and task, and one a joint regime. The model lies in
 // RUN/checkpoints/REGIME/TASK (or REGIME/joint) once its unit is finished. A regime that goes on from
-// another's task vectors also keeps its tangent features on the way, for its trace.
+// another's task vectors also keeps its tangent features on the way, for its trace. With `keep`, models on
+// the way lie in RUN/checkpoints/REGIME/TASK/stepN and epochN.
 //
 // /training/R/loss [T, steps], /training/R/penalty [T, steps], /training/R/seconds [T]; joint: without [T]
 #include <ATen/ATen.h>
@@ -30,7 +31,12 @@ class FineTune final : public Experiment {
             unit(key::fine_tune(name, study_.tasks.name(t)), tally(name, t), study_.vectors.start_needs(name, t),
                  [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }));
         units.back().verify = [this, name, t](const auto& header) {
-          return verify(study_.vectors.checkpoint_folder(name, t), header);
+          auto wrong = verify(study_.vectors.checkpoint_folder(name, t), header, "fingerprint");
+          for (const auto& mark : training_.at(name).keep) {
+            if (wrong.empty())
+              wrong = verify(study_.vectors.kept_folder(name, t, mark.name()), header, mark.name());
+          }
+          return wrong;
         };
       }
     }
@@ -39,7 +45,7 @@ class FineTune final : public Experiment {
           unit(key::joint(name), tally(name, 0), {},
                [this, name](schedule::UnitContext& context) { return compute(name, 0, context); }));
       units.back().verify = [this, name](const auto& header) {
-        return verify(study_.vectors.joint_folder(name), header);
+        return verify(study_.vectors.joint_folder(name), header, "fingerprint");
       };
     }
   }
@@ -76,6 +82,8 @@ class FineTune final : public Experiment {
     const auto& how = training_.at(name);
     Tally tally(study_);
     tally.train(name, how, t, how.steps).checkpoint();
+    if (!regime(name).joint)
+      for (std::size_t i = 0; i < how.keep.size(); ++i) tally.checkpoint();
     tally.stores(2 * how.steps, sizeof(float)).publishes(2 * how.steps, sizeof(float));
     if (regime(name).start.empty()) return tally;
     const auto traced = how.traced_until(how.steps);
@@ -88,9 +96,12 @@ class FineTune final : public Experiment {
     return tally;
   }
 
-  /// The checkpoint is the one that the unit made. A file that is there and cannot be read is an error of its own.
-  static std::string verify(const std::filesystem::path& folder, const std::map<std::string, std::string>& header) {
-    const auto expected = header.find("fingerprint");
+  /// The checkpoint is the one that the unit made, whose fingerprint has this name. A file that is there and
+  /// cannot be read is an error of its own.
+  static std::string verify(const std::filesystem::path& folder,
+                            const std::map<std::string, std::string>& header,
+                            const std::string& fingerprint) {
+    const auto expected = header.find(fingerprint);
     if (expected == header.end()) return "";
     for (const auto* part : {"config.json", "model.safetensors"}) {
       if (!store::wait_if_listed(folder / part))
@@ -157,7 +168,18 @@ class FineTune final : public Experiment {
       if (traced) state.tensors["trace"] = trace;
       return state;
     };
-    steps.after = keep_trace;
+    const auto keep_model = [&](std::int64_t done) {
+      if (joint || context.group.rank() != 0) return;
+      for (const auto& mark : how.keep) {
+        if (training::updates_at(study_, how, mark, t) == done)
+          models::write_checkpoint(study_.vectors.kept_folder(name, t, mark.name()), study_.model.encoder(),
+                                   trainer.state(), study_.model.fingerprint());
+      }
+    };
+    steps.after = [&](std::int64_t done) {
+      keep_trace(done);
+      keep_model(done);
+    };
     const double seconds = training::run(steps, context);
 
     if (context.group.rank() == 0) {
@@ -171,6 +193,11 @@ class FineTune final : public Experiment {
     if (traced) result.tensors["trace"] = trace;
     result.tensors["seconds"] = at::full({}, seconds, at::kDouble);
     result.metadata["fingerprint"] = models::fingerprint(trainer.state());
+    if (joint || context.group.rank() != 0) return result;
+    // Read: those before a kill were written by another process.
+    for (const auto& mark : how.keep)
+      result.metadata[mark.name()] = models::fingerprint(
+          models::read_checkpoint(study_.vectors.kept_folder(name, t, mark.name())).state);
     return result;
   }
 
@@ -189,6 +216,20 @@ void require_partners(config::Section& section, const std::string& name, const S
   }
 }
 
+/// Models are kept before the training ends. Throws InputError.
+void require_marks(config::Section& section, const std::string& name, const training::Training& how,
+                   const Study& study) {
+  for (const auto& mark : how.keep) {
+    for (const auto t : study.tasks.all()) {
+      const auto updates = training::updates_at(study, how, mark, t);
+      if (updates <= how.steps) continue;
+      section.refuse(mark.epochs ? "keep_epochs" : "keep",
+                     fmt::format("has {}, of {} on {} after {} steps; expected at most steps, {}", mark.count,
+                                 name, study.tasks.name(t), updates, how.steps));
+    }
+  }
+}
+
 std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& study) {
   auto section = study::finetune_section(config);
   if (!section) return nullptr;
@@ -203,6 +244,8 @@ std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& 
     if (regime(name).joint && training.at(name).batch < tasks)
       section->refuse("batch",
                       name + " needs a sample of each of the " + std::to_string(tasks) + " tasks in it");
+    if (study.settings.trains(name) && !regime(name).joint)
+      require_marks(*section, name, training.at(name), study);
     if (regime(name).penalty == study::Penalty::none || !study.settings.trains(name)) continue;
     if (study.tasks.with_control() < 2)
       section->refuse("regimes", name + " needs another task, or a control in data.control");

@@ -19,6 +19,8 @@ inline Text joint(const Text& regime) { return of("finetune", regime, "joint"); 
 inline Text single_task(const Text& model, const Text& task) { return of("single_task", model, task); }
 inline Text multitask(const Text& regime, const Text& task) { return of("multitask", regime, task); }
 inline Text similarity(const Text& regime) { return of("similarity", regime); }
+/// Of vectors on the way of their training.
+inline Text early_similarity(const Text& regime) { return of("early_similarity", regime); }
 inline Text loss_gap(const Text& regime) { return of("loss_gap", regime); }
 /// f(x; θ0), and J(x)τ of one task's vector.
 inline Text base_features(const Text& task) { return of("features", "base", task); }
@@ -61,6 +63,10 @@ inline Text basis_negation(const Text& regime, const Text& task) {
 }
 inline Text basis_transfer(const Text& regime, const Text& task) {
   return of("basis_transfer", regime, task);
+}
+/// The models merged of m bases that a method made of the Gram matrix.
+inline Text low_rank(const Text& regime, const Text& method, std::size_t m) {
+  return of("low_rank", regime, method + "-" + std::to_string(m));
 }
 inline Text cost(const Text& regime) { return of("cost", regime); }
 

@@ -175,11 +175,26 @@ at::Tensor Vectors::sum(const std::string& regime, const std::vector<std::size_t
 
 at::Tensor Vectors::gram(const comm::Communicator& group, const std::string& regime,
                          const std::vector<std::size_t>& tasks) const {
+  return gram_of(group, tasks.size(), [&](Range range, std::int64_t align, const Visitor& visitor) {
+    visit(regime, tasks, range, align, visitor);
+  });
+}
+
+at::Tensor Vectors::gram_at(const comm::Communicator& group, const std::string& regime,
+                            const std::vector<std::size_t>& tasks, const std::string& mark) const {
+  std::vector<std::filesystem::path> folders;
+  for (const auto t : tasks) folders.push_back(kept_folder(regime, t, mark));
+  return gram_of(group, tasks.size(), [&](Range range, std::int64_t align, const Visitor& visitor) {
+    visit_files(folders, range, align, visitor);
+  });
+}
+
+at::Tensor Vectors::gram_of(const comm::Communicator& group, std::size_t count, const Visit& visit) const {
   const auto length = model_.layout().size();
-  weights::GramSum sum(static_cast<std::int64_t>(tasks.size()), length);
+  weights::GramSum sum(static_cast<std::int64_t>(count), length);
   const auto share = group.share_of((length + sum.step() - 1) / sum.step());
   const auto begin = std::min(length, share.begin * sum.step()), end = std::min(length, share.end() * sum.step());
-  visit(regime, tasks, {begin, end - begin}, sum.step(),
+  visit({begin, end - begin}, sum.step(),
         [&](std::int64_t at, std::span<const at::Tensor> blocks) { sum.add(at, blocks); });
   if (group.size() > 1) group.all_reduce_sum(sum.sums(), "Gram matrix");
   return sum.gram();
@@ -215,10 +230,18 @@ void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& t
     if (range.count > 0) visitor(range.begin, blocks);
     return;
   }
+  std::vector<std::filesystem::path> folders;
+  for (const auto t : tasks) folders.push_back(checkpoint_folder(regime, t));
+  visit_files(folders, range, align, visitor);
+}
+
+void Vectors::visit_files(const std::vector<std::filesystem::path>& folders, Range range, std::int64_t align,
+                          const Visitor& visitor) const {
   std::vector<Source> sources;
-  for (const auto t : tasks) sources.emplace_back(checkpoint_folder(regime, t), model_, settings_.model.string());
-  const auto size = block_of(tasks.size(), align);
-  auto memory = at::empty({static_cast<std::int64_t>(tasks.size()), size}, model_.theta0().options());
+  for (const auto& folder : folders) sources.emplace_back(folder, model_, settings_.model.string());
+  const auto size = block_of(folders.size(), align);
+  std::vector<at::Tensor> blocks(folders.size());
+  auto memory = at::empty({static_cast<std::int64_t>(folders.size()), size}, model_.theta0().options());
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     const auto count = std::min(size, range.end() - begin);
     for (std::size_t i = 0; i < sources.size(); ++i) {

@@ -35,6 +35,10 @@ class Vectors {
   /// The folder where the regime's model of a task is, or will be.
   std::filesystem::path checkpoint_folder(const std::string& regime, std::size_t t) const;
   std::filesystem::path joint_folder(const std::string& regime) const;
+  /// Where a model on the way of its training is kept, by the mark's name ([finetune] keep).
+  std::filesystem::path kept_folder(const std::string& regime, std::size_t t, const std::string& mark) const {
+    return checkpoint_folder(regime, t) / mark;
+  }
 
   /// Keys of the units that make the regime's task vectors: none where its checkpoints are given.
   std::vector<std::string> needs(const std::string& regime, const std::vector<std::size_t>& tasks) const;
@@ -60,6 +64,9 @@ class Vectors {
   /// host the bits do not depend on how many they are.
   at::Tensor gram(const comm::Communicator& group, const std::string& regime,
                   const std::vector<std::size_t>& tasks) const;
+  /// The same of models that were kept at a mark.
+  at::Tensor gram_at(const comm::Communicator& group, const std::string& regime,
+                     const std::vector<std::size_t>& tasks, const std::string& mark) const;
 
   /// How many vectors are kept in memory.
   std::size_t kept() const;
@@ -70,6 +77,11 @@ class Vectors {
   void check_given() const;
   void require_frozen(const at::Tensor& vector, const std::filesystem::path& folder) const;
   class Source;
+  /// As visit(), of the models in these folders.
+  void visit_files(const std::vector<std::filesystem::path>& folders, Range range, std::int64_t align,
+                   const Visitor& visitor) const;
+  using Visit = std::function<void(Range range, std::int64_t align, const Visitor& visitor)>;
+  at::Tensor gram_of(const comm::Communicator& group, std::size_t count, const Visit& visit) const;
   at::Tensor find(const std::string& key) const;
 
   const Settings& settings_;

@@ -3,6 +3,7 @@
 #include "suite/training/training.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "suite/error.hpp"
 #include "suite/training/loss.hpp"
@@ -19,6 +20,21 @@ const char* word(PenaltyForm form) { return form == PenaltyForm::norm ? "norm" :
 const char* others(const Training& training) { return training.penalty_mean ? "mean" : "sum"; }
 
 namespace {
+
+/// Ascending whole numbers above 0.
+void read_marks(config::Section& section, const std::string& key, const config::Meaning& meaning, bool epochs,
+                const std::vector<Mark>& fallback, std::vector<Mark>& marks) {
+  std::vector<double> usual;
+  for (const auto& mark : fallback)
+    if (mark.epochs == epochs) usual.push_back(static_cast<double>(mark.count));
+  std::int64_t before = 0;
+  for (const auto given : section.reals(key, meaning, usual, {1, 1e9})) {
+    const auto count = static_cast<std::int64_t>(given);
+    if (static_cast<double>(count) != given || count <= before)
+      section.refuse(key, "expected whole numbers that ascend");
+    marks.push_back({epochs, before = count});
+  }
+}
 
 /// `d`: what is in force where the section sets nothing.
 Training read(config::Section section, const Training& d) {
@@ -66,6 +82,16 @@ Training read(config::Section section, const Training& d) {
                    d.random_crop, {0.01, 1});
   t.trace_every = section.integer("trace_every", "Steps between two points of tau_jp_continue's curve",
                                   d.trace_every, {1, 1e9});
+  read_marks(
+      section, "keep",
+      {"Models on the way that are kept beside the last, as REGIME/TASK/stepN of the checkpoints, and whose "
+       "vectors' similarity is measured: after so many steps",
+       {.values = "a list of ascending integers from 1 to steps"}},
+      false, d.keep, t.keep);
+  read_marks(section, "keep_epochs",
+             {"The same after so many epochs, as REGIME/TASK/epochN: steps that see each training point once",
+              {.values = "a list of ascending integers from 1"}},
+             true, d.keep, t.keep);
   return t;
 }
 
@@ -96,6 +122,10 @@ std::map<std::string, Training> read_trainings(config::Config& config) {
                                   "What is other for one regime, such as [finetune.linear]");
   for (const auto& [name, part] : own) all.insert_or_assign(name, read(part, common));
   return all;
+}
+
+std::int64_t updates_at(const Study& study, const Training& training, const Mark& mark, std::size_t t) {
+  return mark.updates(study.tasks.data(t).train.labels.size(0), training.batch);
 }
 
 std::int64_t trace_points(const Study& study) {

@@ -14,6 +14,18 @@
 
 namespace taugrid::training {
 
+/// A point of a training at which its model is kept: after so many updates, or epochs.
+struct Mark {
+  bool epochs = false;
+  std::int64_t count = 0;
+  /// "step2", "epoch1": the name of its folder.
+  std::string name() const { return (epochs ? "epoch" : "step") + std::to_string(count); }
+  /// The updates that are done there, of a task with so many training points.
+  std::int64_t updates(std::int64_t points, std::int64_t batch) const {
+    return epochs ? (count * points + batch - 1) / batch : count;
+  }
+};
+
 struct Training {
   std::int64_t steps = 0, batch = 0, warmup = 0;
   double learning_rate = 0, weight_decay = 0, clip = 0, checkpoint_seconds = 0;
@@ -25,6 +37,7 @@ struct Training {
   bool penalty_partner = false;   ///< on the task's partner alone (paper 3, figure 3)
   double random_crop = 1;         ///< the least share of a picture's area that its crop keeps; 1: no crops
   std::int64_t trace_every = 10;  ///< steps between the points of a continuation's trace
+  std::vector<Mark> keep = {};    ///< models on the way that are kept, ascending; steps first
 
   /// Points of the trace: at step 0, each trace_every, and at the end.
   std::int64_t traced_until(std::int64_t step) const {
@@ -41,6 +54,9 @@ std::map<std::string, Training> read_trainings(config::Config& config);
 
 /// The key warmup_steps of a section that trains for so many steps. Throws InputError where it is more.
 std::int64_t warmup_steps(config::Section& section, std::int64_t fallback, std::int64_t steps);
+
+/// The updates that are done at a mark of task t. They may be more than the training has.
+std::int64_t updates_at(const study::Study& study, const Training& training, const Mark& mark, std::size_t t);
 
 /// Test points a task that a continuation's trace is measured on: it holds all tasks' features at each of its
 /// steps.
