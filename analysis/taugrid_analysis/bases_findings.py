@@ -17,7 +17,6 @@ from taugrid_analysis.text_table import Column, Table
 
 UNMEASURED = (
     "figure 4's cosines between two pre-trained models, and figure 5's distance of these",
-    "figure 9: vectors along training",
     "figure 10 of other methods than Mean",
 )
 
@@ -128,6 +127,16 @@ def _clusters(regime: str) -> Callable[[Run], str | None]:
     return of
 
 
+def _early_clusters(run: Run) -> str | None:
+    data = run.data("early_similarity", "standard")
+    if data is None:
+        return None
+    labels, shares = data["labels"].to_numpy().astype(int), data["rand_index"].to_numpy()
+    marks = str(data.attrs["marks"]).split(", ")
+    told = [f"{mark}: Rand index {share:.2f}" for mark, share in zip(marks[:-1], shares, strict=False)]
+    return f"{'; '.join(told)}; end: {members(labels[-1], run.results.tasks)}"
+
+
 def _best_k(run: Run) -> str | None:
     data = run.data("bases", "standard")
     if data is None:
@@ -167,6 +176,7 @@ OURS: dict[str, Callable[[Run], str | None]] = {
     "norms": _norms,
     "gap_by_curvature": _gap_by_curvature,
     "clusters": _clusters("standard"),
+    "early_clusters": _early_clusters,
     "best_k": _best_k,
     "storage": _storage,
     "nearest_basis": _nearest_basis,

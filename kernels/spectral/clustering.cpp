@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 #include <stdexcept>
+#include <utility>
 
 namespace taugrid::spectral {
 namespace {
@@ -173,6 +174,52 @@ std::vector<std::int64_t> spectral_partition(const at::Tensor& similarity, std::
     best = std::move(found);
   }
   return best.labels;
+}
+
+std::vector<std::int64_t> split_by_sign(const at::Tensor& similarity, const std::vector<std::int64_t>& labels,
+                                        double least, std::uint64_t seed) {
+  affinity(similarity);  // for its checks
+  if (static_cast<std::int64_t>(labels.size()) != similarity.size(0))
+    throw std::invalid_argument("labels: expected one a task");
+  auto found = labels;
+  const auto last = *std::max_element(labels.begin(), labels.end());
+  auto next = last + 1;
+  for (std::int64_t c = 0; c <= last; ++c) {
+    std::vector<std::int64_t> members;
+    for (std::size_t t = 0; t < labels.size(); ++t)
+      if (labels[t] == c) members.push_back(static_cast<std::int64_t>(t));
+    if (members.size() < 2) continue;
+    const auto places = at::tensor(members, at::kLong);
+    const auto inside = similarity.index_select(0, places).index_select(1, places);
+    const auto smallest = inside.min().item<double>();
+    if (smallest >= least || smallest >= 0) continue;
+    const auto halves = spectral_partition(inside - smallest, 2, seed);
+    for (std::size_t i = 0; i < members.size(); ++i)
+      if (halves[i] == 1) found[static_cast<std::size_t>(members[i])] = next;
+    ++next;
+  }
+  return in_order(found);
+}
+
+double adjusted_rand_index(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  if (a.size() != b.size() || a.empty())
+    throw std::invalid_argument("partitions of the same tasks are expected");
+  std::map<std::pair<std::int64_t, std::int64_t>, double> both;
+  std::map<std::int64_t, double> of_a, of_b;
+  for (std::size_t t = 0; t < a.size(); ++t) {
+    ++both[{a[t], b[t]}];
+    ++of_a[a[t]];
+    ++of_b[b[t]];
+  }
+  const auto pairs = [](const auto& counts) {
+    double sum = 0;
+    for (const auto& [label, n] : counts) sum += n * (n - 1) / 2;
+    return sum;
+  };
+  const auto n = static_cast<double>(a.size());
+  const double together = pairs(both), in_a = pairs(of_a), in_b = pairs(of_b);
+  const double by_chance = n > 1 ? in_a * in_b / (n * (n - 1) / 2) : 0, most = (in_a + in_b) / 2;
+  return most == by_chance ? 1 : (together - by_chance) / (most - by_chance);
 }
 
 std::vector<std::int64_t> in_order(const std::vector<std::int64_t>& labels) {

@@ -30,6 +30,16 @@ std::int64_t largest_gap(const at::Tensor& eigenvalues);
 std::vector<std::int64_t> spectral_partition(const at::Tensor& similarity, std::int64_t k,
                                              std::uint64_t seed);
 
+/// The partition with each cluster split into two that has a similarity below `least` < 0: by
+/// spectral_partition() of its similarities, from which its smallest is taken, so that they are at least 0
+/// (paper 2, algorithm 1, lines 5 to 12). Labels numbered as they first come.
+std::vector<std::int64_t> split_by_sign(const at::Tensor& similarity, const std::vector<std::int64_t>& labels,
+                                        double least, std::uint64_t seed);
+
+/// The Rand index of two partitions of the same tasks, corrected for chance (Hubert and Arabie 1985, equation
+/// 5): 1 where they are the same, 0 in the mean over partitions with clusters of these sizes.
+double adjusted_rand_index(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b);
+
 /// The same partition with labels numbered as they first come.
 std::vector<std::int64_t> in_order(const std::vector<std::int64_t>& labels);
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // Task vector bases (paper 2, algorithm 1): tasks are clustered by |cos| of their vectors, each cluster's
-// vectors become one basis (merge_in; a cluster of one is its vector), and the bases one model θ0 + ατ
+// vectors become one basis (merge_in; a cluster of one is its vector; with split_below, one that has vectors
+// that point apart is two clusters), and the bases one model θ0 + ατ
 // (merge_out), which is evaluated on every task; α has the largest mean normalised accuracy on validation
 // points. For every number of clusters k: of k vectors instead of T. Beside the spectral partition stand
 // random ones with clusters of the same sizes, so that what clustering gains is told from what k vectors can
@@ -34,6 +35,7 @@ class Bases final : public Experiment {
     std::vector<int> clusters;
     std::int64_t random;
     std::vector<double> alpha;
+    double split_below;
     BasisMerge in, out;
   };
   Bases(const Study& study, Settings settings) : Experiment(study), settings_(std::move(settings)) {}
@@ -98,6 +100,7 @@ class Bases final : public Experiment {
         if (values.dim() > 2) dimensions.emplace_back("task");
         out.put(group + "/" + what, values, dimensions, "1");
       }
+      out.attribute(group, "split_below", settings_.split_below);
       out.attribute(group, "merge_in", settings_.in.name);
       out.attribute(group, "merge_out", settings_.out.name);
       for (const auto split : {Split::test, Split::validation})
@@ -129,7 +132,8 @@ class Bases final : public Experiment {
     auto labels = at::full({k(), partitions(), cosine.size(0)}, -1, at::kLong);
     for (std::int64_t row = 0; row < k(); ++row) {
       const auto clusters = settings_.clusters[static_cast<std::size_t>(row)];
-      const auto chosen = at::tensor(spectral_labels(study_, cosine, clusters), at::kLong);
+      const auto chosen =
+          at::tensor(spectral_labels(study_, cosine, clusters, settings_.split_below), at::kLong);
       labels[row][0].copy_(chosen);
       if (!has_others(row)) continue;
       auto generator = at::make_generator<at::CPUGeneratorImpl>(
@@ -202,8 +206,7 @@ class Bases final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& study) {
-  auto section = config.optional_section(
-      "bases", "Task vector bases: vectors clustered by their cosines, merged in each cluster, then all");
+  auto section = config.optional_section("bases", of_bases);
   if (!section) return nullptr;
   require_vectors(study, "bases");
   const auto tasks = std::max(1, static_cast<int>(study.tasks.size()));
@@ -219,8 +222,10 @@ std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& stud
       "alpha",
       {"Coefficients α of θ0 + ατ; the best on validation is chosen", {.fallback = "0.25, 0.5, … 3"}}, usual,
       coefficients);
-  return std::make_unique<Bases>(study, Bases::Settings{std::move(clusters), random, std::move(alpha),
-                                                        read_merge_in(config), read_merge_out(config)});
+  const auto split_below = read_split(config);
+  return std::make_unique<Bases>(study,
+                                 Bases::Settings{std::move(clusters), random, std::move(alpha), split_below,
+                                                 read_merge_in(config), read_merge_out(config)});
 }
 
 }  // namespace

@@ -23,17 +23,19 @@ std::string basis_name(std::int64_t c) { return "basis_" + std::to_string(c); }
 class BasisNegation final : public Experiment {
  public:
   BasisNegation(const Study& study, BasisMerge in, std::int64_t clusters, std::vector<double> alpha,
-                double threshold)
+                double threshold, double split_below)
       : Experiment(study),
         in_(std::move(in)),
         clusters_(clusters),
         alpha_(std::move(alpha)),
-        threshold_(threshold) {}
+        threshold_(threshold),
+        split_below_(split_below) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto a = static_cast<std::int64_t>(alpha_.size()),
                tasks = static_cast<std::int64_t>(study_.tasks.size());
-    const auto length = study_.model.layout().size(), most = clusters_ > 0 ? clusters_ : tasks;
+    const auto length = study_.model.layout().size(),
+               most = clusters_ > 0 ? std::min(tasks, clusters_ * (split_below_ > -1 ? 2 : 1)) : tasks;
     const auto all = study_.tasks.all();
     for (const auto& name : study_.settings.vector_regimes) {
       auto made = Tally(study_).visit(name, all).vectors(name, all).stores(most * length, 4);
@@ -80,7 +82,7 @@ class BasisNegation final : public Experiment {
                           const schedule::UnitContext& context) const {
     const auto partition = folder.read_unit(key::partitions(name)).tensors;
     const auto k = clusters_ > 0 ? clusters_ : partition.at("chosen_clusters").item<std::int64_t>();
-    const auto labels = spectral_labels(study_, partition.at("cosine"), k);
+    const auto labels = spectral_labels(study_, partition.at("cosine"), k, split_below_);
     const auto all = study_.tasks.all();
     const auto found = bases_of(study_, name, all, labels, in_, [&] { context.stop_if_requested(); });
     store::TensorFile file;
@@ -114,7 +116,7 @@ class BasisNegation final : public Experiment {
   BasisMerge in_;
   std::int64_t clusters_;  // 0: as the largest gap says
   std::vector<double> alpha_;
-  double threshold_;
+  double threshold_, split_below_;
 };
 
 std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const Study& study) {
@@ -133,7 +135,8 @@ std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const St
   auto alpha = section->alpha_grid("alpha", {"Coefficients α of θ0 − αB", {.fallback = "0, 0.1, … 3"}}, usual,
                                    {0, 1e3});
   const auto threshold = control_threshold(*section);
-  return std::make_unique<BasisNegation>(study, read_merge_in(config), clusters, std::move(alpha), threshold);
+  return std::make_unique<BasisNegation>(study, read_merge_in(config), clusters, std::move(alpha), threshold,
+                                         read_split(config));
 }
 
 }  // namespace

@@ -28,12 +28,13 @@ namespace {
 class BasisTransfer final : public Experiment {
  public:
   BasisTransfer(const Study& study, BasisMerge in, std::int64_t clusters, std::vector<double> alpha,
-                double threshold)
+                double threshold, double split_below)
       : Experiment(study),
         in_(std::move(in)),
         clusters_(clusters),
         alpha_(std::move(alpha)),
-        threshold_(threshold) {}
+        threshold_(threshold),
+        split_below_(split_below) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto a = static_cast<std::int64_t>(alpha_.size()),
@@ -108,7 +109,8 @@ class BasisTransfer final : public Experiment {
  private:
   /// Bases of a held-out task, at most.
   std::int64_t most() const {
-    return clusters_ > 0 ? clusters_ : static_cast<std::int64_t>(study_.tasks.size()) - 1;
+    const auto others = static_cast<std::int64_t>(study_.tasks.size()) - 1;
+    return clusters_ > 0 ? std::min(others, clusters_ * (split_below_ > -1 ? 2 : 1)) : others;
   }
   std::vector<std::size_t> others_of(std::size_t t) const {
     auto others = study_.tasks.all();
@@ -125,7 +127,7 @@ class BasisTransfer final : public Experiment {
     const auto k = clusters_ > 0
                        ? clusters_
                        : spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
-    const auto labels = spectral_labels(study_, cosine, k);
+    const auto labels = spectral_labels(study_, cosine, k, split_below_);
     const auto stop = [&] { context.stop_if_requested(); };
     const auto bases = bases_of(study_, name, others, labels, in_, stop);
     const auto a = static_cast<std::int64_t>(alpha_.size()), found = static_cast<std::int64_t>(bases.size());
@@ -160,7 +162,7 @@ class BasisTransfer final : public Experiment {
   BasisMerge in_;
   std::int64_t clusters_;  // 0: as the largest gap says
   std::vector<double> alpha_;
-  double threshold_;
+  double threshold_, split_below_;
 };
 
 std::unique_ptr<Experiment> make_basis_transfer(config::Config& config, const Study& study) {
@@ -180,7 +182,8 @@ std::unique_ptr<Experiment> make_basis_transfer(config::Config& config, const St
   const auto threshold = section->real(
       "threshold", "Cosine from which on a basis is found; others are measured all the same", 0, {-1, 1});
   auto alpha = addition_grid(*section);
-  return std::make_unique<BasisTransfer>(study, read_merge_in(config), clusters, std::move(alpha), threshold);
+  return std::make_unique<BasisTransfer>(study, read_merge_in(config), clusters, std::move(alpha), threshold,
+                                         read_split(config));
 }
 
 }  // namespace

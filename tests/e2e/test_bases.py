@@ -3,6 +3,7 @@
 """[bases]: clusters of task vectors, and what is merged of them, from the run folder alone."""
 
 import csv
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,10 @@ import numpy as np
 import pytest
 import torch
 from compare import differing, numbers
-from taugrid_analysis.recompute import methods
+from safetensors.torch import load_file
+from taugrid_analysis.recompute import draws, methods, similarities
 from taugrid_analysis.recompute.oracle import Oracle, flat
+from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, REGIMES, TASKS, T, World
 
 ALPHA = [0.5, 1.0, 2.0]
@@ -34,8 +37,13 @@ control_threshold = 0.8
 [bases.held_out]
 alpha = {(ADDED := [0.0, 0.5, 1.0])}
 threshold = 0.05
+[bases.low_rank]
+bases = [1, 2]
+alpha = {ADDED}
+steps = 400
 """
 TEXT = TEXT.replace("[data]\n", "[data]\n" + CONTROL)
+TEXT = TEXT.replace("[finetune]\n", "[finetune]\nkeep = [1, 3]\nkeep_epochs = [1, 2]\n")
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +207,8 @@ def test_recompute_takes_bases_again(run: Path) -> None:
         "bases": ("cosine", "eigenvalues", "coefficient", "accuracy", "validation_accuracy"),
         "basis_negation": ("nearest_cosine", "test_target", "test_control", "target"),
         "basis_transfer": ("cosine", "validation_accuracy", "test_accuracy", "accuracy"),
+        "early_similarity": ("cosine", "norm", "eigenvalues", "rand_index"),
+        "low_rank": ("error", "encoder", "decoder", "accuracy", "coefficient"),
     }
     for group, every in told.items():
         done = analysis_command.called("recompute", run, "--points", "80", "--only", group)
@@ -213,7 +223,8 @@ def test_the_table(run: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(" | ") >= 2 * 3 and f" of {RANDOM}" in done.stdout and "2 *" in done.stdout
     assert "merged by ties, bases by task_arithmetic" in " ".join(done.stdout.split())
-    for only, expected in (("basis_negation", "Negation by bases"), ("basis_transfer", "Held-out tasks")):
+    for only, expected in (("basis_negation", "Negation by bases"), ("basis_transfer", "Held-out tasks"),
+                           ("early_similarity", "on the way of their training"), ("low_rank", "without clusters")):
         done = analysis_command.called("tables", run, "--only", only)
         assert done.returncode == 0 and expected in done.stdout, done.stdout + done.stderr
         assert sum(line.split()[0] in REGIMES for line in done.stdout.splitlines() if line.split()) >= 2
@@ -238,7 +249,7 @@ def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
     assert float(lines["TIES"][lines["method"].index("MS target, ours")]) == pytest.approx(100 * np.nanmean(left))
     done = analysis_command.called("figures", run, "--paper", "bases", "--out", tmp_path)
     drawn = {line.split(":")[0] for line in done.stdout.splitlines() if line.endswith(".png")}
-    assert done.returncode == 0 and drawn == {"figure 7", "figure 8"}, done.stdout + done.stderr
+    assert done.returncode == 0 and drawn == {"figure 7", "figure 8", "figure 9"}, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("setting", "expected"), [
@@ -258,3 +269,86 @@ def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected
     lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
     assert done.returncode == 2 and len(lines) == 1, done.stderr
     assert all(text in lines[0] for text in expected), lines[0]
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_vectors_on_the_way_of_training(run: Path, again: Oracle, regime: str) -> None:
+    group = again.results[f"early_similarity/{regime}"]
+    assert group.attrs["marks"].decode().split(", ") == ["step1", "step3", "epoch1", "epoch2", "end"]
+    # 60 points of each task in batches of 16.
+    assert group["updates"][()].tolist() == [[n] * 3 for n in (1, 3, 4, 8, 12)]
+    cosine, norm = group["cosine"][()], group["norm"][()]
+    for place, mark in enumerate(["step1", "step3", "epoch1", "epoch2", ""]):
+        folder = run / "checkpoints" / regime
+        every = [load_file(folder / task / mark / "model.safetensors") for task in TASKS]
+        tau = torch.stack([
+            torch.cat([(one[name] - again.theta0[name]).flatten() for name in again.theta0]) for one in every
+        ]).double()
+        np.testing.assert_allclose(norm[place], tau.norm(dim=1), rtol=1e-5)
+        np.testing.assert_allclose(cosine[place], cosines(tau), atol=2e-5)
+    assert (np.diff(norm, axis=0) > 0).all()  # they grow
+    assert np.array_equal(cosine[-1], again.results[f"bases/{regime}/cosine"][()])
+    assert group["rand_index"][-1] == 1
+    for labels, index in zip(group["labels"][()], group["rand_index"][()], strict=True):
+        same = index == 1
+        assert same == np.array_equal(labels, group["labels"][-1]) and (same or index < 0)  # of three tasks, two alike
+
+
+def cosines(tau: torch.Tensor) -> torch.Tensor:
+    unit = tau / tau.norm(dim=1, keepdim=True)
+    return unit @ unit.T
+
+
+def test_models_that_were_kept_are_whole_and_asked_for(experiment: Path, run: Path, tmp_path: Path) -> None:
+    kept = run / "checkpoints" / "standard" / "blobs" / "epoch1"
+    assert CLIPVisionModelWithProjection.from_pretrained(kept).num_parameters() > 0
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder, symlinks=True)
+    (folder / "results.h5").unlink()
+    for unit in ("early_similarity__standard", "partitions__standard"):
+        (folder / "units" / f"{unit}.safetensors").unlink()
+    shutil.rmtree(folder / "checkpoints" / "standard" / "blobs" / "epoch1")
+    found = launch.measure(experiment, folder)  # trains blobs again
+    assert differing(numbers(run / "results.h5"), numbers(found)) == []
+    again, before = (path / "model.safetensors" for path in (folder / "checkpoints/standard/blobs/epoch1", kept))
+    assert again.read_bytes() == before.read_bytes()
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_bases_without_clusters(again: Oracle, regime: str) -> None:
+    group = again.results[f"low_rank/{regime}"]
+    assert group.attrs["methods"].decode().split(", ") == ["autoencoder", "pca"]
+    error, encoder, decoder = (group[name][()] for name in ("error", "encoder", "decoder"))
+    tau = torch.stack([flat(again.tau(regime, t)) for t in T])
+    gram, told = tau @ tau.T, again.inputs.config["bases"]["low_rank"]
+    for row, m in enumerate([1, 2]):
+        b, w = similarities.autoencoder(gram, m, told, draws.seed_for(5, f"autoencoder/{m}"))
+        np.testing.assert_allclose(encoder[0, row, :, :m], b, atol=1e-4)
+        np.testing.assert_allclose(decoder[0, row, :m], w, atol=1e-4)
+        np.testing.assert_allclose(encoder[0, row, :, :m].sum(0), 1)
+        assert np.isnan(encoder[:, row, :, m:]).all() and np.isnan(decoder[:, row, m:]).all()
+        centred = (tau - tau.mean(0)).numpy()
+        values = np.linalg.svd(centred, compute_uv=False)
+        np.testing.assert_allclose(error[1, row], (values[m:] ** 2).sum() / float(tau.square().sum()), atol=1e-6)
+        basis = encoder[1, row, :, :m].T @ tau.numpy()  # principal components times their singular values
+        np.testing.assert_allclose(np.linalg.norm(basis, axis=1), values[:m], rtol=1e-4)
+    assert (error[0] >= error[1] - 1e-6).all()
+    # Recovered from principal components, the sum is the sum of the vectors.
+    assert group["accuracy"].shape == (2, 2, 2, 3)
+    assert np.array_equal(group["accuracy"][1, 0, 1], group["accuracy"][1, 1, 1])
+
+
+@pytest.mark.parametrize(("settings", "expected"), [
+    (["finetune.keep=[3, 3]"], ["finetune.keep", "ascend"]),
+    (["finetune.keep=[1, 13]"], ["finetune.keep", "13", "at most steps, 12"]),
+    (["finetune.keep_epochs=[4]"], ["finetune.keep_epochs", "after 15 steps"]),
+    (["bases.split_below=0.5"], ["bases.split_below", "-1 to 0"]),
+    (["bases.low_rank.bases=[4]"], ["bases.low_rank.bases", "1 to 3"]),
+    (['bases.low_rank.methods=["svd"]'], ["bases.low_rank.methods", "autoencoder, pca"]),
+])
+def test_wrong_settings_of_vectors(experiment: Path, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", *arguments)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert all(word in lines[0] for word in expected), lines[0]

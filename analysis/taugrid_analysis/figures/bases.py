@@ -154,6 +154,31 @@ def clusters(run: Run) -> Figure | None:
     return figure
 
 
+def early(run: Run) -> Figure | None:
+    """Figure 9: |cosine| on the way of training, tasks in the order of the clusters at the end."""
+    data = run.data("early_similarity", REGIME)
+    if data is None or len(run.results.tasks) < 2:
+        return None
+    cosine, labels = np.abs(data["cosine"].to_numpy().astype(float)), data["labels"].to_numpy().astype(int)
+    marks, shares = str(data.attrs["marks"]).split(", "), data["rand_index"].to_numpy()
+    order = np.argsort(labels[-1], kind="stable")
+    for matrix in cosine:
+        np.fill_diagonal(matrix, np.nan)
+    with style.settings():
+        figure, plots = tasks.matrices(len(marks))
+        for axes, mark, matrix, label, index in zip(plots, marks, cosine, labels, shares, strict=True):
+            top = max(0.05, float(np.nanmax(matrix)))
+            axes.imshow(
+                matrix[np.ix_(order, order)], cmap=style.ERROR_MAP, vmin=0, vmax=top, interpolation="none"
+            )
+            _boxes(axes, label[order])
+            tasks.label(axes, [run.results.tasks[place] for place in order])
+            if len(order) > NUMBERED:
+                axes.tick_params(labelsize=4)
+            axes.set_title(f"{mark}: up to {top:.2f}, Rand index {index:.2f}")
+    return figure
+
+
 def _boxes(axes: Axes, ordered: Floats) -> None:
     for label in np.unique(ordered):
         held = np.flatnonzero(ordered == label)

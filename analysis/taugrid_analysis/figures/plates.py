@@ -254,7 +254,7 @@ BASES = [
     ),
     Plate(7, "clusters", _paths("bases", "standard"), each(bases.clusters), PRE),
     Plate(8, "accuracy_by_clusters", _paths("bases", "standard"), each(bases.accuracy_by_clusters), PRE),
-    *_unmeasured("cosines of task vectors along training", 9),
+    Plate(9, "early_cosine", _paths("early_similarity", "standard"), each(bases.early), PRE),
     Plate(10, "nearest_basis", (*SIMILARITY, *_paths("bases", "standard")), each(bases.nearest), PRE),
     Plate(
         11,

@@ -20,6 +20,7 @@ from taugrid_analysis.recompute import (
     merging,
     mixtures,
     models,
+    similarities,
     vectors,
 )
 from taugrid_analysis.recompute.checks import Check, Place, Reading
@@ -41,7 +42,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     _unchanged(oracle)
     if oracle.inputs.note():
         print(oracle.inputs.note())
-    parts = [models, vectors, barrier, merging, bases, basis_edits]
+    parts = [models, vectors, barrier, merging, bases, basis_edits, similarities]
     if not oracle.of_texts:  # whose layers these look into
         parts += [linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]

@@ -18,6 +18,7 @@ from taugrid_analysis.tables import (
     negation,
     pairs,
     penalty,
+    similarities,
     tasks,
 )
 from taugrid_analysis.text_table import Table
@@ -32,7 +33,9 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         tasks.against_standard(run),
         penalty.penalty([run]),
         merging.merging(run),
+        merging.masks(run),
         bases.bases(run),
+        similarities.low_rank(run),
         bases.negation(run),
         bases.transfer(run),
         edits.pair_addition(run),
@@ -43,6 +46,7 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         tasks.advantage(run),
         tasks.kernel_behaviour(run),
         tasks.similarity(run),
+        similarities.early(run),
         pairs.tau_jp(run),
         pairs.disentanglement(run),
         pairs.representation(run),

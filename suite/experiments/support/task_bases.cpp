@@ -36,14 +36,24 @@ BasisMerge read_merge_out(config::Config& config) {
   return read_merge(config, "merge_out", "How the bases become one", "task_arithmetic");
 }
 
+double read_split(config::Config& config) {
+  return config.section("bases", of_bases)
+      .real("split_below",
+            "A cluster with a cosine below this is split into two by sign, so that a partition may have more "
+            "than k clusters (paper 2, algorithm 1, lines 5 to 12, without a value); -1: none is",
+            -1, {-1, 0});
+}
+
 at::Tensor cosines_of(const at::Tensor& gram) {
   const auto norm = gram.diagonal().sqrt();
   return (gram / norm.outer(norm)).nan_to_num(0);
 }
 
-std::vector<std::int64_t> spectral_labels(const study::Study& study, const at::Tensor& cosine,
-                                          std::int64_t k) {
-  return spectral::spectral_partition(cosine, k, study::seed_for(study.settings.seed, "bases"));
+std::vector<std::int64_t> spectral_labels(const study::Study& study, const at::Tensor& cosine, std::int64_t k,
+                                          double split_below) {
+  const auto seed = study::seed_for(study.settings.seed, "bases");
+  const auto labels = spectral::spectral_partition(cosine, k, seed);
+  return split_below > -1 ? spectral::split_by_sign(cosine, labels, split_below, seed) : labels;
 }
 
 std::vector<std::int64_t> labels_of(const at::Tensor& stored) {

@@ -27,13 +27,21 @@ BasisMerge read_merge_in(config::Config& config);
 /// Reads [bases.merge_out], how the bases become one model.
 BasisMerge read_merge_out(config::Config& config);
 
+/// What [bases] is for.
+constexpr config::Meaning of_bases =
+    "Task vector bases: vectors clustered by their cosines, merged in each cluster, then all";
+
+/// Reads split_below of [bases]: the cosine δ below which a cluster is split by sign; −1: none is.
+double read_split(config::Config& config);
+
 /// cos(τᵢ, τⱼ) [T,T], float64 on the host, of the Gram matrix of T vectors. A vector that is zero resembles
 /// none.
 at::Tensor cosines_of(const at::Tensor& gram);
 
-/// The spectral partition of T tasks into k clusters by their cosines [T,T]: a label a task.
-std::vector<std::int64_t> spectral_labels(const study::Study& study, const at::Tensor& cosine,
-                                          std::int64_t k);
+/// The spectral partition of T tasks into k clusters by their cosines [T,T], clusters with a cosine below
+/// `split_below` split by sign: a label a task.
+std::vector<std::int64_t> spectral_labels(const study::Study& study, const at::Tensor& cosine, std::int64_t k,
+                                          double split_below = -1);
 
 /// Labels as a unit's file has them, int64 [T].
 std::vector<std::int64_t> labels_of(const at::Tensor& stored);

@@ -151,6 +151,40 @@ TEST(Clustering, TasksThatResembleNoneAreTheirOwn) {
   EXPECT_EQ(spectral::spectral_partition(m, 1, 0), (Labels{0, 0, 0, 0}));
 }
 
+TEST(Clustering, IsSplitWhereVectorsPointApart) {
+  // Tasks 0 to 4 resemble each other, 1 and 4 with the other sign; 5 to 7 do, a little below 0.
+  auto m = blocks({0, 0, 0, 0, 0, 1, 1, 1}, 0.6, 0.0, 0.01, 5);
+  for (const std::int64_t t : {1, 4}) {
+    m[t].mul_(-1);
+    m.select(1, t).mul_(-1);
+  }
+  m[6][7] = m[7][6] = -0.05;
+  const Labels both = {0, 0, 0, 0, 0, 1, 1, 1};
+  EXPECT_EQ(spectral::spectral_partition(m, 2, 0), both);
+  EXPECT_EQ(spectral::split_by_sign(m, both, -0.1, 0), (Labels{0, 1, 0, 0, 1, 2, 2, 2}));
+  EXPECT_EQ(spectral::split_by_sign(m, both, -1, 0), both);
+  const auto pair = at::tensor({1.0, -0.3, -0.3, 1.0}, at::kDouble).view({2, 2});
+  EXPECT_EQ(spectral::split_by_sign(pair, {0, 0}, -0.2, 0), (Labels{0, 1}));
+  EXPECT_THROW(spectral::split_by_sign(pair, {0}, -0.2, 0), std::invalid_argument);
+}
+
+TEST(Clustering, TheRandIndexIsCorrectedForChance) {
+  EXPECT_EQ(spectral::adjusted_rand_index({0, 1, 1, 2}, {5, 3, 3, 0}), 1);
+  EXPECT_EQ(spectral::adjusted_rand_index({0, 0, 0}, {1, 1, 1}), 1);
+  // scikit-learn's documentation: 0.57… of these, 0 of one cluster beside single tasks.
+  EXPECT_NEAR(spectral::adjusted_rand_index({0, 0, 1, 1}, {0, 0, 1, 2}), 4.0 / 7, 1e-12);
+  EXPECT_NEAR(spectral::adjusted_rand_index({0, 0, 0, 0}, {0, 1, 2, 3}), 0, 1e-12);
+  double sum = 0;  // over all partitions of the same sizes
+  Labels b = {0, 0, 0, 1, 1};
+  int count = 0;
+  do {
+    sum += spectral::adjusted_rand_index({0, 0, 1, 1, 2}, b);
+    ++count;
+  } while (std::next_permutation(b.begin(), b.end()));
+  EXPECT_NEAR(sum / count, 0, 1e-12);
+  EXPECT_THROW(spectral::adjusted_rand_index({0}, {0, 1}), std::invalid_argument);
+}
+
 TEST(Clustering, RefusesWhatIsNoSimilarity) {
   EXPECT_THROW(spectral::laplacian_eigenvalues(at::zeros({2, 3}, at::kDouble)), std::invalid_argument);
   EXPECT_THROW(spectral::laplacian_eigenvalues(at::zeros({2, 2})), std::invalid_argument);

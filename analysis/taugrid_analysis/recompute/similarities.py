@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Similarities on the way of training, and bases without clusters, again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from taugrid_analysis.files import text
+from taugrid_analysis.recompute import draws
+from taugrid_analysis.recompute.checks import (
+    Check,
+    Place,
+    Reading,
+    exact,
+    names,
+    places,
+    relative,
+    share,
+    stored,
+)
+from taugrid_analysis.recompute.models import chosen_row, right_along
+from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat, load, parameters
+from taugrid_analysis.records import Array
+
+EARLY, LOW = "early_similarity", "low_rank"
+SLOW = 20  # places of one quantity: each is a model
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    if names(oracle, EARLY):
+        yield from _early(oracle)
+    if names(oracle, LOW):
+        yield from _low_rank(oracle)
+
+
+def _marks(oracle: Oracle, regime: str) -> list[str]:
+    return text(oracle.results[f"{EARLY}/{regime}"].attrs["marks"]).split(", ")
+
+
+def _gram(vectors: list[Parameters]) -> Array:
+    flattened = torch.stack([flat(tau) for tau in vectors]).numpy()
+    return np.asarray(flattened @ flattened.T)
+
+
+def _cosine(gram: Array) -> Array:
+    norm = np.sqrt(np.diag(gram))
+    return np.asarray(gram / np.outer(norm, norm))
+
+
+def rand_index(a: Array, b: Array) -> float:
+    """Corrected for chance: over all pairs of tasks, by counting."""
+    i, j = np.triu_indices(len(a), 1)
+    in_a, in_b = a[i] == a[j], b[i] == b[j]
+    if not len(i):
+        return 1.0
+    together, chance = float((in_a & in_b).sum()), float(in_a.sum() * in_b.sum()) / len(i)
+    most = (in_a.sum() + in_b.sum()) / 2
+    return 1.0 if most == chance else float((together - chance) / (most - chance))
+
+
+def _early(oracle: Oracle) -> Iterator[Check]:
+    @lru_cache(8)
+    def gram(regime: str, place: int) -> Array:
+        mark, tasks = _marks(oracle, regime)[place], range(len(oracle.tasks))
+        if mark == "end":
+            return _gram([oracle.tau(regime, t) for t in tasks])
+        vectors = []
+        for t in tasks:
+            kept = parameters(load(oracle.inputs.checkpoint(regime, oracle.tasks[t]) / mark, oracle.of_texts))
+            vectors.append({name: v - oracle.theta0[name] for name, v in kept.items()})
+        return _gram(vectors)
+
+    def cosine(place: Place) -> Reading:
+        again = _cosine(gram(place[0], place[1]))[place[2:]]
+        return relative(stored(oracle, EARLY, "cosine", place), float(again), floor=2e-5)
+
+    def norm(place: Place) -> Reading:
+        again = np.sqrt(gram(place[0], place[1])[place[2], place[2]])
+        return relative(stored(oracle, EARLY, "norm", place), float(again))
+
+    def eigenvalue(place: Place) -> Reading:
+        w = np.abs(oracle.results[f"{EARLY}/{place[0]}/cosine"][place[1]])
+        np.fill_diagonal(w, 0)
+        again = np.linalg.eigvalsh(np.diag(w.sum(1)) - w)[place[2]]
+        return relative(stored(oracle, EARLY, "eigenvalues", place), float(again), floor=1e-9)
+
+    def index(place: Place) -> Reading:
+        labels = oracle.results[f"{EARLY}/{place[0]}/labels"][()]
+        return exact(stored(oracle, EARLY, "rand_index", place), rand_index(labels[place[1]], labels[-1]))
+
+    for name, measure in (
+        ("cosine", cosine),
+        ("norm", norm),
+        ("eigenvalues", eigenvalue),
+        ("rand_index", index),
+    ):
+        yield Check(EARLY, name, places(oracle, EARLY, name), measure)
+
+
+def autoencoder(gram: Tensor, m: int, told: dict[str, float], seed: int) -> tuple[Tensor, Tensor]:
+    """B [T,M] and W [M,T] by torch.optim.Adam."""
+    count = len(gram)
+    a = torch.randn(
+        (count, m), generator=torch.Generator().manual_seed(seed), dtype=torch.double
+    ).requires_grad_()
+    w = torch.zeros((m, count), dtype=torch.double, requires_grad=True)
+    adam = torch.optim.Adam([a, w], lr=told["learning_rate"], weight_decay=told["weight_decay"])
+    for _ in range(int(told["steps"])):
+        error = (a / told["temperature"]).softmax(0) @ w - torch.eye(count, dtype=torch.double)
+        loss = (error * (gram @ error)).sum() / count**2
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return (a / told["temperature"]).softmax(0).detach(), w.detach()
+
+
+def principal(vectors: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    """The same of principal components, by a singular value decomposition of the centred vectors [T,P]."""
+    entries = torch.linalg.svd(vectors - vectors.mean(0), full_matrices=False)[0][:, :m]
+    size = entries.abs()
+    first = (size >= size.amax(0) / 2).byte().argmax(0, keepdim=True)
+    entries = entries * entries.gather(0, first).sign()
+    return entries - entries.mean(0), entries.T
+
+
+def _low_rank(oracle: Oracle) -> Iterator[Check]:
+    told = oracle.inputs.config["bases"]["low_rank"]
+    tasks = range(len(oracle.tasks))
+
+    @cache
+    def vectors(regime: str) -> Tensor:
+        return torch.stack([flat(oracle.tau(regime, t)) for t in tasks])
+
+    @cache
+    def found(regime: str, q: int, row: int) -> tuple[Tensor, Tensor, Tensor]:
+        method, m = told["methods"][q], int(oracle.results[f"{LOW}/{regime}/bases"][row])
+        v = vectors(regime)
+        if method == "pca":
+            return *principal(v, m), torch.full((len(v), len(v)), 1 / len(v), dtype=torch.double)
+        seed = draws.seed_for(oracle.inputs.seed(), f"autoencoder/{m}")
+        return *autoencoder(v @ v.T, m, told, seed), torch.zeros((len(v), len(v)), dtype=torch.double)
+
+    def error(place: Place) -> Reading:
+        b, w, rest = found(*place)
+        v = vectors(place[0])
+        lost = (v - (b @ w + rest).T @ v).square().sum() / v.square().sum()
+        return relative(stored(oracle, LOW, "error", place), float(lost), 1e-3, 1e-6)
+
+    def entry(name: str, part: int) -> Check:
+        def measure(place: Place) -> Reading:
+            regime, q, row, *index = place
+            again = found(regime, q, row)[part][tuple(index)]
+            return relative(stored(oracle, LOW, name, place), float(again), 1e-3, 1e-3)
+
+        known = [
+            place for place in places(oracle, LOW, name) if np.isfinite(stored(oracle, LOW, name, place))
+        ]
+        return Check(LOW, name, known, measure)
+
+    def accuracy(place: Place) -> Reading:
+        regime, q, row, which, t = place
+        b, w, rest = found(regime, q, row)
+        factors = (b if which == 0 else b @ w + rest).sum(1)
+        step = {
+            key: sum(float(factors[s]) * oracle.tau(regime, s)[key] for s in tasks) + torch.zeros_like(v)
+            for key, v in oracle.theta0.items()
+        }
+        alpha = float(oracle.results[f"{LOW}/{regime}/coefficient"][q, row, which])
+        right = right_along(oracle, regime, step, alpha, t, LOW, "test")
+        return share(stored(oracle, LOW, "accuracy", place), float(right.mean()), len(right))
+
+    def coefficient(place: Place) -> Reading:
+        node, single = oracle.results[f"{LOW}/{place[0]}"], oracle.results[f"single_task/{place[0]}"]
+        best = chosen_row(node["validation_accuracy"][tuple(place[1:])], single["validation_accuracy"][()])
+        return exact(node["coefficient"][tuple(place[1:])], node["alpha"][best])
+
+    yield Check(LOW, "error", places(oracle, LOW, "error"), error)
+    yield entry("encoder", 0)
+    yield entry("decoder", 1)
+    yield Check(LOW, "accuracy", places(oracle, LOW, "accuracy"), accuracy, SLOW)
+    yield Check(LOW, "coefficient", places(oracle, LOW, "coefficient"), coefficient)

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Bases without clusters (the later code of paper 2): from the Gram matrix alone, M bases that are
+// combinations of the T vectors, by an autoencoder or by principal components
+// (kernels/spectral/low_rank.hpp). What they keep of the vectors, and the accuracy of θ0 + ατ on every task,
+// α by validation points, with τ
+//   bases      the sum of the bases, as that code adds tasks;
+//   recovered  the sum of the vectors that are made of them again. Of principal components that is Σ τ_t
+//   itself,
+//              whatever M: their entries add up to 0, and the mean is stored beside them.
+//
+// /low_rank/R/method [Q], also in the attribute `methods`; bases int64 [K], alpha [A]; error [Q,K], ‖V − V̂‖²_F / ‖V‖²_F; encoder [Q,K,T,M],
+// decoder [Q,K,M,T], NaN beyond a row's bases; of both sums validation_accuracy [Q,K,2,A,T], accuracy
+// [Q,K,2,T], coefficient, absolute, normalized [Q,K,2]
+#include "kernels/spectral/low_rank.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/support/grids.hpp"
+#include "suite/experiments/support/placement.hpp"
+#include "suite/experiments/support/task_bases.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+const std::vector<std::string> known_methods = {"autoencoder", "pca"};
+
+class LowRank final : public Experiment {
+ public:
+  struct Settings {
+    std::vector<std::string> methods;
+    std::vector<int> bases;
+    std::vector<double> alpha;
+    spectral::AutoencoderSettings autoencoder;
+  };
+  LowRank(const Study& study, Settings settings) : Experiment(study), settings_(std::move(settings)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const auto every = study_.tasks.all();
+    const auto a = static_cast<std::int64_t>(settings_.alpha.size()),
+               tasks = static_cast<std::int64_t>(every.size());
+    for (const auto& name : study_.settings.vector_regimes) {
+      std::vector<std::string> needs = study_.vectors.needs(name, every);
+      Tally tally(study_);
+      for (int i = 0; i < 2; ++i) tally.visit(name, every);
+      tally.holds(8.0 * static_cast<double>(study_.model.layout().size()));
+      for (const auto t : every) {
+        tally.edited_sum(name, t, Split::validation, points(), 2 * a)
+            .edited_sum(name, t, Split::test, points(), 2);
+        add_missing(needs, {key::single_task(name, study_.tasks.name(t))});
+        add_missing(needs, EditedOutputs::sum_needs(study_, name, every, t));
+      }
+      each([&](std::size_t q, std::size_t row) {
+        const auto m = static_cast<std::int64_t>(settings_.bases[row]), numbers = 2 * tasks * (m + a + 1) + 7;
+        auto one = tally;
+        one.stores(numbers).publishes(numbers);
+        const auto& method = settings_.methods[q];
+        units.push_back(unit(key::low_rank(name, method, static_cast<std::size_t>(m)), one, needs,
+                             [this, name, method, m, &folder](schedule::UnitContext& context) {
+                               return compute(name, method, m, folder, context);
+                             }));
+      });
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto q = static_cast<std::int64_t>(settings_.methods.size()),
+               k = static_cast<std::int64_t>(settings_.bases.size()),
+               most = std::int64_t{settings_.bases.back()},
+               a = static_cast<std::int64_t>(settings_.alpha.size()),
+               tasks = static_cast<std::int64_t>(study_.tasks.size());
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto group = "/low_rank/" + name, method = group + "/method", bases = group + "/bases",
+                 alpha = group + "/alpha", sum = group + "/sum";
+      out.scale(method, settings_.methods, "low_rank_method_" + name);
+      out.scale(bases, at::tensor(settings_.bases, at::kInt).to(at::kLong), "low_rank_bases_" + name);
+      out.scale(alpha, at::tensor(settings_.alpha, at::kDouble), "alpha_low_rank_" + name, "1");
+      out.scale(sum, std::vector<std::string>{"bases", "recovered"}, "low_rank_sum_" + name);
+      const auto unknown = [&](std::vector<std::int64_t> more) {
+        more.insert(more.begin(), {q, k});
+        return at::full(more, std::nan(""), at::kDouble);
+      };
+      std::map<std::string, std::pair<at::Tensor, std::vector<std::string>>> all = {
+          {"error", {unknown({}), {}}},
+          {"encoder", {unknown({tasks, most}), {"task", "basis"}}},
+          {"decoder", {unknown({most, tasks}), {"basis", "task"}}},
+          {"validation_accuracy", {unknown({2, a, tasks}), {sum, alpha, "task"}}},
+          {"accuracy", {unknown({2, tasks}), {sum, "task"}}}};
+      for (const auto* what : {"coefficient", "absolute", "normalized"}) all[what] = {unknown({2}), {sum}};
+      each([&](std::size_t i, std::size_t row) {
+        const auto m = static_cast<std::size_t>(settings_.bases[row]);
+        const auto found =
+            done.folder.read_unit(done.world, key::low_rank(name, settings_.methods[i], m)).tensors;
+        for (auto& [what, values] : all) {
+          auto part = values.first[static_cast<std::int64_t>(i)][static_cast<std::int64_t>(row)];
+          if (what == "encoder") part = part.narrow(1, 0, static_cast<std::int64_t>(m));
+          if (what == "decoder") part = part.narrow(0, 0, static_cast<std::int64_t>(m));
+          part.copy_(found.at(what));
+        }
+      });
+      for (auto& [what, values] : all) {
+        auto dimensions = values.second;
+        dimensions.insert(dimensions.begin(), {method, bases});
+        out.put(group + "/" + what, values.first, dimensions, "1");
+      }
+      out.attribute(group, "methods", fmt::format("{}", fmt::join(settings_.methods, ", ")));
+      for (const auto split : {Split::test, Split::validation})
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
+                {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  void each(const std::function<void(std::size_t q, std::size_t row)>& see) const {
+    for (std::size_t q = 0; q < settings_.methods.size(); ++q)
+      for (std::size_t row = 0; row < settings_.bases.size(); ++row) see(q, row);
+  }
+
+  /// Σ c_t τ_t [P].
+  at::Tensor direction(const std::string& name, const at::Tensor& c) const {
+    auto sum = at::zeros_like(study_.model.theta0());
+    const auto* factors = c.const_data_ptr<double>();
+    study_.vectors.visit(name, study_.tasks.all(), {0, sum.numel()}, 1,
+                         [&](std::int64_t begin, std::span<const at::Tensor> parts) {
+                           auto out = sum.narrow(0, begin, parts.front().numel());
+                           for (std::size_t t = 0; t < parts.size(); ++t) out.add_(parts[t], factors[t]);
+                         });
+    return sum;
+  }
+
+  store::TensorFile compute(const std::string& name, const std::string& method, std::int64_t m,
+                            const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const auto all = study_.tasks.all();
+    const auto gram = study_.vectors.gram(context.group, name, all).cpu();
+    const auto seed = study::seed_for(study_.settings.seed, fmt::format("autoencoder/{}", m));
+    const auto found = method == "pca" ? spectral::principal_components(gram, m)
+                                       : spectral::autoencoder(gram, m, settings_.autoencoder, seed);
+    const auto recovered = found.encoder.mm(found.decoder) + found.rest;
+    std::vector<at::Tensor> own, own_test;
+    for (const auto t : all) {
+      const auto single = key::single_task(name, study_.tasks.name(t));
+      own.push_back(folder.read_tensor(single, "validation_accuracy"));
+      own_test.push_back(folder.read_tensor(single, "accuracy"));
+    }
+    const EditedOutputs model(study_, folder, name, context.group);
+    std::map<std::string, std::vector<at::Tensor>> rows;
+    std::size_t seen = 0;
+    for (const auto& coefficients : {found.encoder.sum(1), recovered.sum(1)}) {
+      const auto tau = direction(name, coefficients.contiguous());
+      const auto curves = [&](Split split, const std::vector<double>& alpha) {
+        std::vector<at::Tensor> columns;
+        for (const auto t : all) {
+          columns.push_back(model
+                                .merged_outcomes(all, tau, alpha, t, split, points(),
+                                                 [&](double) { context.stop_if_requested(); })
+                                .accuracy);
+          context.progress(static_cast<double>(++seen) / static_cast<double>(4 * all.size()), "tasks");
+        }
+        return at::stack(columns, 1);
+      };
+      const auto validation = curves(Split::validation, settings_.alpha);
+      const double alpha =
+          settings_.alpha[static_cast<std::size_t>(metrics::chosen_row(validation, at::stack(own)))];
+      const auto test = curves(Split::test, {alpha})[0];
+      rows["validation_accuracy"].push_back(validation);
+      rows["accuracy"].push_back(test);
+      rows["coefficient"].push_back(at::full({}, alpha, at::kDouble));
+      rows["absolute"].push_back(test.mean());
+      rows["normalized"].push_back(metrics::normalised_accuracy(test, at::stack(own_test)));
+    }
+    store::TensorFile file;
+    file.tensors = {{"encoder", found.encoder.contiguous()},
+                    {"decoder", found.decoder.contiguous()},
+                    {"error", at::full({}, spectral::relative_error(gram, found), at::kDouble)}};
+    for (const auto& [what, values] : rows) file.tensors[what] = at::stack(values);
+    return file;
+  }
+
+  Settings settings_;
+};
+
+std::unique_ptr<Experiment> make_low_rank(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "bases.low_rank",
+      "Bases without clusters, of the Gram matrix of the vectors alone: accuracy of their sum");
+  if (!section) return nullptr;
+  require_vectors(study, "bases.low_rank");
+  LowRank::Settings settings;
+  settings.methods =
+      section->words("methods", "How the bases are made of the vectors", known_methods, known_methods);
+  if (settings.methods.empty()) section->refuse("methods", "is empty");
+  const auto tasks = std::max(1, static_cast<int>(study.tasks.size()));
+  settings.bases = numbered(
+      *section, "bases",
+      {"Numbers of bases M", {.fallback = "all", .values = "a list of ascending integers from 1 to T"}}, 1,
+      tasks, false, fmt::format("there are {} tasks, which have 1 to {} bases", tasks, tasks));
+  settings.alpha = addition_grid(*section);
+  settings.autoencoder.steps = section->integer("steps", "Steps of the autoencoder", 6000, {1, 1e7});
+  settings.autoencoder.learning_rate =
+      section->real("learning_rate", "The rate of its Adam, constant", 0.01, {0, 10});
+  settings.autoencoder.temperature = section->real(
+      "temperature", "What its numbers are divided by before the softmax over tasks", 5, {1e-6, 1e6});
+  settings.autoencoder.weight_decay =
+      section->real("weight_decay", "Times which its numbers are added to their gradients", 1e-6, {0, 1});
+  return std::make_unique<LowRank>(study, std::move(settings));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(low_rank, 98, make_low_rank)
