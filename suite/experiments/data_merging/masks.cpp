@@ -26,7 +26,8 @@ at::Tensor Masks::rows(std::size_t t) const {
       study::seed_for(study_.settings.seed, purpose + study_.tasks.name(t)));
   const auto order = at::randperm(labels.size(0), generator, at::kLong);
   // The first of each class, then the second of each, and so on.
-  std::vector<std::vector<std::int64_t>> turns(static_cast<std::size_t>(settings_.points_a_class));
+  std::vector<std::vector<std::int64_t>> turns(
+      static_cast<std::size_t>(std::min(settings_.points_a_class, labels.size(0))));
   std::vector<std::size_t> seen(static_cast<std::size_t>(study_.tasks.readout(t).classes()), 0);
   const auto* label = labels.const_data_ptr<std::int64_t>();
   const auto* place = order.const_data_ptr<std::int64_t>();
