@@ -274,7 +274,7 @@ def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected
 @pytest.mark.parametrize("regime", REGIMES)
 def test_vectors_on_the_way_of_training(run: Path, again: Oracle, regime: str) -> None:
     group = again.results[f"early_similarity/{regime}"]
-    assert group.attrs["marks"].decode().split(", ") == ["step1", "step3", "epoch1", "epoch2", "end"]
+    assert group.attrs["marks"].split(", ") == ["step1", "step3", "epoch1", "epoch2", "end"]
     # 60 points of each task in batches of 16.
     assert group["updates"][()].tolist() == [[n] * 3 for n in (1, 3, 4, 8, 12)]
     cosine, norm = group["cosine"][()], group["norm"][()]
@@ -317,7 +317,7 @@ def test_models_that_were_kept_are_whole_and_asked_for(experiment: Path, run: Pa
 @pytest.mark.parametrize("regime", REGIMES)
 def test_bases_without_clusters(again: Oracle, regime: str) -> None:
     group = again.results[f"low_rank/{regime}"]
-    assert group.attrs["methods"].decode().split(", ") == ["autoencoder", "pca"]
+    assert group.attrs["methods"].split(", ") == ["autoencoder", "pca"]
     error, encoder, decoder = (group[name][()] for name in ("error", "encoder", "decoder"))
     tau = torch.stack([flat(again.tau(regime, t)) for t in T])
     gram, told = tau @ tau.T, again.inputs.config["bases"]["low_rank"]

@@ -262,7 +262,7 @@ void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, 
   }
   const auto leading = static_cast<std::uint8_t>(draw.below >> 24);
   const auto further = static_cast<std::uint32_t>(draw.below & 0xffffffU);
-  std::array<std::uint32_t, tile / 4 + 1> words{};
+  std::array<std::uint32_t, tile / 4 + 1> words;
   for (std::int64_t from = 0; from < n;) {
     const auto place = begin + from, high = place / word;
     const auto low = static_cast<std::uint32_t>(place % word), first_word = low / 4, skip = low % 4;
@@ -275,20 +275,21 @@ void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, 
     const auto* drawn = reinterpret_cast<const std::uint8_t*>(words.data()) + skip;
     const float* y = x + from;
     float* to = out + from;
-    int equal = 0;
     for (int i = 0; i < m; ++i) {
       // Multiplied always: under a condition, what may trap is not vectorised.
       const float kept = y[i] * draw.scale;
       to[i] = drawn[i] < leading ? kept : 0.0F;
     }
+    from += m;
+    if (further == 0) continue;
+    int equal = 0;
     for (int i = 0; i < m; ++i) equal += drawn[i] == leading ? 1 : 0;
-    for (int i = 0; i < m && equal > 0 && further > 0; ++i) {
+    for (int i = 0; i < m && equal > 0; ++i) {
       if (drawn[i] != leading) continue;
       --equal;
       const auto again = mixed(mixed((low + static_cast<std::uint32_t>(i)) ^ second) ^ first) >> 8;
       if (again < further) to[i] = y[i] * draw.scale;
     }
-    from += m;
   }
 }
 
