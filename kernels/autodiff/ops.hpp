@@ -35,6 +35,12 @@ struct BatchStatistics {
   T lookup(const T& table, const at::Tensor& places);                                                      \
   /** W ∗ x of pictures, W [out, in, side, side] as a block [out, in·side·side] */                     \
   T convolve(const T& x, const T& weight, std::int64_t side, std::int64_t stride, std::int64_t padding);   \
+  /** the same + b by channels, b [out] */                                                                 \
+  T convolve(const T& x, const T& weight, const T& bias, std::int64_t side, std::int64_t stride,           \
+             std::int64_t padding);                                                                        \
+  /** Each channel of pictures by a filter of its own, + b: W [channels, side·side], side odd,            \
+   *  b [channels]; with zeros around, so that the places stay. Fast with channels last in memory */       \
+  T convolve_depthwise(const T& x, const T& weight, const T& bias);                                        \
   /** (x − mean)/√(var + eps) ⊙ w + b over the last dimension */                                     \
   T layer_norm(const T& x, const T& weight, const T& bias, double eps);                                    \
   /** (x − mean)/√(var + eps) ⊙ w + b by channels of pictures, by stored mean and var [channels], or \
@@ -56,6 +62,12 @@ struct BatchStatistics {
   T token_at(const T& x, const at::Tensor& places);                                                        \
   /** Σ over tokens of weights [n, tokens] times x [n, tokens, d]: [n, d] */                              \
   T weighted_tokens(const T& x, const at::Tensor& weights);                                                \
+  /** x ⊙ w, w [d] */                                                                                    \
+  T scale(const T& x, const T& weight);                                                                    \
+  /** Pictures [n, channels, h, w] → [n, h, w, channels], whose channels linear maps and norms act on,   \
+   *  and back: views of the same numbers */                                                               \
+  T channels_last(const T& x);                                                                             \
+  T channels_first(const T& x);                                                                            \
   /** Mean over the places of pictures: [n, channels] */                                                   \
   T mean_places(const T& x);                                                                               \
   /** The largest number of each window of side × side places, by channels; what lies outside counts      \

@@ -9,6 +9,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "kernels/autodiff/detail/depthwise.hpp"
+
 namespace taugrid::autodiff {
 namespace {
 
@@ -70,6 +72,8 @@ at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Ten
       const auto f = factors(use, dy);
       return at::bmm(f.left.vectors.transpose(1, 2), f.right.vectors).view({n, -1});
     }
+    case Form::depthwise:
+      return detail::per_sample_filters(use.input, dy, block.shape[1]);
     case Form::lookup:
     case Form::rows: {
       const auto f = factors(use, dy);

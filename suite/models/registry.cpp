@@ -14,10 +14,14 @@ namespace taugrid::models {
 namespace {
 
 std::map<std::string, Factory>& factories() {
-  static std::map<std::string, Factory> all = {
-      {"bert", make_bert}, {"clip", make_clip_vision}, {"clip_vision_model", make_clip_vision},
-      {"mlp", make_mlp},   {"roberta", make_bert},     {"torchvision_resnet", make_resnet},
-      {"vit", make_vit}};
+  static std::map<std::string, Factory> all = {{"bert", make_bert},
+                                               {"clip", make_clip_vision},
+                                               {"clip_vision_model", make_clip_vision},
+                                               {"convnext", make_convnext},
+                                               {"mlp", make_mlp},
+                                               {"roberta", make_bert},
+                                               {"torchvision_resnet", make_resnet},
+                                               {"vit", make_vit}};
   return all;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Functions of each number by itself, and sums of two.
+// Functions of each number by itself, sums of two, and multiples.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -101,6 +101,33 @@ Dual add(const Dual& x, const Dual& y) {
 Recorded add(const Recorded& x, const Recorded& y) { return {x.value + y.value, x.tape, -1}; }
 
 Counted add(const Counted& x, const Counted&) { return detail::counted(x.meter, x.shape); }
+
+at::Tensor scale(const at::Tensor& x, const at::Tensor& weight) { return x * weight; }
+
+Dual scale(const Dual& x, const Dual& weight) {
+  Dual y{scale(x.value, weight.value), {}};
+  y.tangent = detail::tangent_of([&] {  // x ⊙ dw + dx ⊙ w
+    at::Tensor t;
+    if (weight.tangent.defined()) t = x.value * weight.tangent;
+    if (!x.tangent.defined()) return t;
+    return t.defined() ? t.addcmul_(x.tangent, weight.value) : x.tangent * weight.value;
+  });
+  return y;
+}
+
+Recorded scale(const Recorded& x, const Recorded& weight) {
+  Recorded y{scale(x.value, weight.value), x.tape, -1};
+  y.tape->uses.push_back(
+      {Use::Form::scale, weight.block, x.value.detach(), {}, detail::keep(*y.tape, y.value)});
+  return y;
+}
+
+Counted scale(const Counted& x, const Counted&) {
+  auto y = detail::counted(x.meter, x.shape);
+  detail::keep(x);
+  y.meter->record(y.storage);
+  return y;
+}
 
 at::Tensor constant(const at::Tensor& x, const at::Tensor&) { return x; }
 Dual constant(const at::Tensor& x, const Dual&) { return {x, {}}; }

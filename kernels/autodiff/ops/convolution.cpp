@@ -9,9 +9,9 @@
 namespace taugrid::autodiff {
 namespace {
 
-at::Tensor convolved(const at::Tensor& x, const at::Tensor& weight, std::int64_t side, std::int64_t stride,
-                     std::int64_t padding) {
-  return at::conv2d(x, weight.view({weight.size(0), -1, side, side}), {}, at::IntArrayRef{stride},
+at::Tensor convolved(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t side,
+                     std::int64_t stride, std::int64_t padding) {
+  return at::conv2d(x, weight.view({weight.size(0), -1, side, side}), bias, at::IntArrayRef{stride},
                     at::IntArrayRef{padding});
 }
 
@@ -27,35 +27,38 @@ std::int64_t places_along(std::int64_t extent, std::int64_t side, std::int64_t s
 
 }  // namespace
 
-at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, std::int64_t side, std::int64_t stride,
-                    std::int64_t padding) {
-  return convolved(x, weight, side, stride, padding);
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t side,
+                    std::int64_t stride, std::int64_t padding) {
+  return convolved(x, weight, bias, side, stride, padding);
 }
 
-Dual convolve(const Dual& x, const Dual& weight, std::int64_t side, std::int64_t stride,
+Dual convolve(const Dual& x, const Dual& weight, const Dual& bias, std::int64_t side, std::int64_t stride,
               std::int64_t padding) {
-  Dual y{convolved(x.value, weight.value, side, stride, padding), {}};
-  y.tangent = detail::tangent_of([&] {  // dW ∗ x + W ∗ dx
+  Dual y{convolved(x.value, weight.value, bias.value, side, stride, padding), {}};
+  y.tangent = detail::tangent_of([&] {  // dW ∗ x + db + W ∗ dx
     at::Tensor t;
-    if (weight.tangent.defined()) t = convolved(x.value, weight.tangent, side, stride, padding);
-    if (x.tangent.defined())
-      t = detail::sum_of(t, convolved(x.tangent, weight.value, side, stride, padding));
+    if (weight.tangent.defined()) t = convolved(x.value, weight.tangent, bias.tangent, side, stride, padding);
+    if (x.tangent.defined()) {
+      const auto& rest = t.defined() ? at::Tensor() : bias.tangent;
+      t = detail::sum_of(t, convolved(x.tangent, weight.value, rest, side, stride, padding));
+    }
     return t;
   });
   return y;
 }
 
-Recorded convolve(const Recorded& x, const Recorded& weight, std::int64_t side, std::int64_t stride,
-                  std::int64_t padding) {
-  Recorded y{convolved(x.value, weight.value, side, stride, padding), x.tape, -1};
+Recorded convolve(const Recorded& x, const Recorded& weight, const Recorded& bias, std::int64_t side,
+                  std::int64_t stride, std::int64_t padding) {
+  Recorded y{convolved(x.value, weight.value, bias.value, side, stride, padding), x.tape, -1};
   const auto output = detail::keep(*y.tape, y.value);
   y.tape->uses.push_back({Use::Form::convolution, weight.block,
                           unfolded(x.value.detach(), side, stride, padding), {}, output});
+  if (bias.value.defined()) y.tape->uses.push_back({Use::Form::channel_sum, bias.block, {}, {}, output});
   return y;
 }
 
-Counted convolve(const Counted& x, const Counted& weight, std::int64_t side, std::int64_t stride,
-                 std::int64_t padding) {
+Counted convolve(const Counted& x, const Counted& weight, const Counted& bias, std::int64_t side,
+                 std::int64_t stride, std::int64_t padding) {
   auto y =
       detail::counted(x.meter, {x.shape[0], weight.shape[0], places_along(x.shape[2], side, stride, padding),
                                 places_along(x.shape[3], side, stride, padding)});
@@ -66,7 +69,54 @@ Counted convolve(const Counted& x, const Counted& weight, std::int64_t side, std
   detail::keep(x);
   y.meter->record(y.storage);
   y.meter->record(all * static_cast<double>(weight.shape[1]));
+  static_cast<void>(bias);
   return y;
+}
+
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, std::int64_t side, std::int64_t stride,
+                    std::int64_t padding) {
+  return convolve(x, weight, at::Tensor(), side, stride, padding);
+}
+Dual convolve(const Dual& x, const Dual& weight, std::int64_t side, std::int64_t stride,
+              std::int64_t padding) {
+  return convolve(x, weight, Dual{}, side, stride, padding);
+}
+Recorded convolve(const Recorded& x, const Recorded& weight, std::int64_t side, std::int64_t stride,
+                  std::int64_t padding) {
+  return convolve(x, weight, Recorded{}, side, stride, padding);
+}
+Counted convolve(const Counted& x, const Counted& weight, std::int64_t side, std::int64_t stride,
+                 std::int64_t padding) {
+  return convolve(x, weight, Counted{}, side, stride, padding);
+}
+
+at::Tensor channels_last(const at::Tensor& x) { return x.permute({0, 2, 3, 1}); }
+at::Tensor channels_first(const at::Tensor& x) { return x.permute({0, 3, 1, 2}); }
+
+namespace {
+
+template <class View>
+Dual viewed(const Dual& x, View view) {
+  return {view(x.value), x.tangent.defined() ? view(x.tangent) : at::Tensor()};
+}
+
+}  // namespace
+
+Dual channels_last(const Dual& x) {
+  return viewed(x, [](const at::Tensor& of) { return channels_last(of); });
+}
+Dual channels_first(const Dual& x) {
+  return viewed(x, [](const at::Tensor& of) { return channels_first(of); });
+}
+
+Recorded channels_last(const Recorded& x) { return {channels_last(x.value), x.tape, -1}; }
+Recorded channels_first(const Recorded& x) { return {channels_first(x.value), x.tape, -1}; }
+
+Counted channels_last(const Counted& x) {
+  return {{x.shape[0], x.shape[2], x.shape[3], x.shape[1]}, x.storage, x.meter, -1};
+}
+Counted channels_first(const Counted& x) {
+  return {{x.shape[0], x.shape[3], x.shape[1], x.shape[2]}, x.storage, x.meter, -1};
 }
 
 at::Tensor mean_places(const at::Tensor& x) { return x.mean(at::IntArrayRef{2, 3}); }

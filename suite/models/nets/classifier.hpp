@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "suite/models/encoder.hpp"
@@ -35,5 +36,33 @@ inline void start_linear(at::Tensor& view, std::int64_t width, at::Generator& ge
 
 /// num_classes of a config.json; 0 where it says none.
 inline std::int64_t classes_of(const Keys& keys) { return keys.integer("num_classes", 0); }
+
+/// Which of transformers' two classes a folder is of: NAMEModel, or NAMEForImageClassification, which has it
+/// as a part and brings a classifier behind it.
+struct Wrapping {
+  std::string architecture;
+  std::string prefix = {};  ///< of the encoder's tensors, where it is a part
+  std::int64_t classes = 0;
+};
+
+/// As config.json's `architectures` say; with as many classes as id2label names: two where it is not there.
+/// `part`: the encoder's name in the larger class. Throws InputError.
+inline Wrapping wrapping_of(const nlohmann::json& json, const Keys& keys, const std::string& name,
+                            const std::string& part) {
+  const auto alone = name + "Model", whole = name + "ForImageClassification";
+  if (!json.contains("architectures") || json["architectures"].is_null()) return {alone};
+  const auto& named = json["architectures"];
+  if (!named.is_array() || named.size() != 1 || !named[0].is_string())
+    keys.refuse("architectures is " + named.dump() + "; expected a list of one name");
+  const auto given = named[0].get<std::string>();
+  if (given == alone) return {alone};
+  if (given != whole) keys.refuse("architectures names " + given + "; expected " + alone + " or " + whole);
+  Wrapping found{whole, part + ".", 2};
+  if (!json.contains("id2label")) return found;
+  if (!json["id2label"].is_object() || json["id2label"].empty())
+    keys.refuse("id2label is no object of class names");
+  found.classes = static_cast<std::int64_t>(json["id2label"].size());
+  return found;
+}
 
 }  // namespace taugrid::models

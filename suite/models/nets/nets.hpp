@@ -11,6 +11,10 @@ namespace taugrid::models {
 std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& config, const std::string& where,
                                           const std::filesystem::path& folder);
 
+/// ConvNeXt (Hugging Face: ConvNextModel, ConvNextForImageClassification).
+std::unique_ptr<Encoder> make_convnext(const nlohmann::json& config, const std::string& where,
+                                       const std::filesystem::path& folder);
+
 /// BERT and RoBERTa as encoders of texts, pooled as a sentence-transformers folder says.
 std::unique_ptr<Encoder> make_bert(const nlohmann::json& config, const std::string& where,
                                    const std::filesystem::path& folder);

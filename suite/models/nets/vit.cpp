@@ -22,9 +22,7 @@ using autodiff::Layout;
 
 struct Config : PatchTransformer {
   Config() : PatchTransformer{.patch = 16, .epsilon = 1e-12, .activation = Activation::gelu} {}
-  std::string model = "ViTModel";
-  std::string prefix;  // of tensors' names, where the encoder is a part of a larger model
-  std::int64_t classes = 0;
+  Wrapping wrapping;
 };
 
 class Vit final : public Net<Vit> {
@@ -32,7 +30,7 @@ class Vit final : public Net<Vit> {
   Vit(Config config, std::string config_json)
       : config_(std::move(config)), config_json_(std::move(config_json)) {
     const auto d = config_.hidden;
-    const auto top = config_.prefix + "embeddings.";
+    const auto top = config_.wrapping.prefix + "embeddings.";
     class_token_ = layout_.add(Kind::embedding, {top + "cls_token"}, {1, 1, d}, {d});
     const auto patch = top + "patch_embeddings.projection";
     patch_.weight =
@@ -43,7 +41,7 @@ class Vit final : public Net<Vit> {
                             {config_.tokens(), d});
     for (std::int64_t i = 0; i < config_.layers; ++i) {
       layout_.begin_stage(static_cast<int>(i) + 1);
-      const auto name = config_.prefix + "encoder.layer." + std::to_string(i) + ".";
+      const auto name = config_.wrapping.prefix + "encoder.layer." + std::to_string(i) + ".";
       const auto self = name + "attention.attention.";
       Layer layer;
       layer.norm1 = add_norm(layout_, name + "layernorm_before", d);
@@ -58,12 +56,12 @@ class Vit final : public Net<Vit> {
       layers_.push_back(layer);
     }
     layout_.begin_stage(stages() + 1);
-    after_ = add_norm(layout_, config_.prefix + "layernorm", d);
-    classifier_ = add_classifier(layout_, "classifier", config_.classes, d);
+    after_ = add_norm(layout_, config_.wrapping.prefix + "layernorm", d);
+    classifier_ = add_classifier(layout_, "classifier", config_.wrapping.classes, d);
   }
 
   const Layout& layout() const override { return layout_; }
-  std::string architecture() const override { return config_.model; }
+  std::string architecture() const override { return config_.wrapping.architecture; }
   std::string config_json() const override { return config_json_; }
   int stages() const override { return static_cast<int>(config_.layers); }
   std::int64_t width() const override { return config_.hidden; }
@@ -71,8 +69,8 @@ class Vit final : public Net<Vit> {
   int vocabulary_block() const override { return classifier_.weight; }
   int vocabulary_bias() const override { return classifier_.bias; }
   bool passes_over(const std::string& tensor) const override {
-    return tensor.starts_with(config_.prefix + "pooler.") ||
-           tensor == config_.prefix + "embeddings.mask_token";
+    return tensor.starts_with(config_.wrapping.prefix + "pooler.") ||
+           tensor == config_.wrapping.prefix + "embeddings.mask_token";
   }
 
   // Hugging Face's start, whose normal numbers are cut far out, at a distance of 2.
@@ -136,32 +134,13 @@ class Vit final : public Net<Vit> {
   Classifier classifier_;
 };
 
-/// ViTModel, or ViTForImageClassification with as many classes as id2label names: two where it is not there.
-void read_kind(const nlohmann::json& json, const Keys& keys, Config& config) {
-  if (!json.contains("architectures") || json["architectures"].is_null()) return;
-  const auto& named = json["architectures"];
-  if (!named.is_array() || named.size() != 1 || !named[0].is_string())
-    keys.refuse("architectures is " + named.dump() + "; expected a list of one name");
-  const auto name = named[0].get<std::string>();
-  if (name == "ViTModel") return;
-  if (name != "ViTForImageClassification")
-    keys.refuse("architectures names " + name + "; expected ViTModel or ViTForImageClassification");
-  config.model = name;
-  config.prefix = "vit.";
-  config.classes = 2;
-  if (!json.contains("id2label")) return;
-  if (!json["id2label"].is_object() || json["id2label"].empty())
-    keys.refuse("id2label is no object of class names");
-  config.classes = static_cast<std::int64_t>(json["id2label"].size());
-}
-
 }  // namespace
 
 std::unique_ptr<Encoder> make_vit(const nlohmann::json& json, const std::string& where,
                                   const std::filesystem::path&) {
   const Keys keys(json, where);
   Config config;
-  read_kind(json, keys, config);
+  config.wrapping = wrapping_of(json, keys, "ViT", "vit");
   read_shape(keys, config);
   if (!keys.flag("qkv_bias", true)) keys.refuse("qkv_bias is false; expected true");
   return std::make_unique<Vit>(std::move(config), json.dump(2) + "\n");

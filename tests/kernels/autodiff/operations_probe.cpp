@@ -63,6 +63,24 @@ T function_of(const std::string& name, const Data& data, const std::vector<T>& p
     return autodiff::linear(weighted_tokens(lookup(p[0], data("places")), data("weights")), p[0]);
   }
   if (name == "convolve") return mean_places(activate(convolve(x(), p[0], 3, 2, 1), Activation::gelu));
+  if (name == "convolve_with_bias") {
+    const auto h = activate(convolve(x(), p[0], p[1], 2, 2, 0), Activation::gelu);
+    return mean_places(activate(convolve(h, p[2], p[3], 1, 1, 0), Activation::gelu));
+  }
+  if (name == "convolve_depthwise")
+    return mean_places(activate(convolve_depthwise(x(), p[0], p[1]), Activation::gelu));
+  if (name == "convolve_depthwise_used_twice") {
+    const auto once =
+        convolve_depthwise(activate(convolve(x(), p[2], 1, 1, 0), Activation::gelu), p[0], p[1]);
+    return mean_places(convolve_depthwise(activate(once, Activation::gelu), p[0], p[1]));
+  }
+  if (name == "scale")
+    return autodiff::scale(activate(autodiff::scale(autodiff::linear(x(), p[0]), p[1]), Activation::gelu),
+                           p[2]);
+  if (name == "channels") {
+    const auto h = activate(autodiff::linear(channels_last(x()), p[0], p[1]), Activation::gelu);
+    return mean_places(channels_first(autodiff::scale(h, p[2])));
+  }
   if (name == "filter_used_twice") {
     const auto h = activate(convolve(x(), p[0], 3, 1, 1), Activation::gelu);
     return mean_places(activate(convolve(h, p[0], 3, 2, 0), Activation::gelu));

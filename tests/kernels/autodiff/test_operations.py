@@ -58,6 +58,12 @@ def conv(x: Tensor, weight: Tensor, side: int, stride: int, padding: int) -> Ten
     return F.conv2d(x[None], weight.reshape(weight.shape[0], -1, side, side), stride=stride, padding=padding)[0]
 
 
+def depthwise(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Places of a window of 5 × 5 around each place, which is one of zeros beyond the edge, channel by channel."""
+    windows = F.pad(x, (2, 2, 2, 2)).unfold(1, 5, 1).unfold(2, 5, 1)
+    return torch.einsum("chwij,cij->chw", windows, weight.reshape(-1, 5, 5)) + bias[:, None, None]
+
+
 def norm_by(h: Tensor, p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
     by_channel = [t[:, None, None] for t in (d["mean"], d["variance"], p[1], p[2])]
     return (h - by_channel[0]) / (by_channel[1] + 1e-3).sqrt() * by_channel[2] + by_channel[3]
@@ -123,6 +129,20 @@ CASES = {
                             {"places": PLACES, "weights": WEIGHTS}, ("places", "weights"), 2 * N * 6 * 3),
     "convolve": Case(lambda p, d: mean_places(F.gelu(conv(d["x"], p[0], 3, 2, 1))), [(3, 18)], {"x": PICTURES},
                      flops=2 * N * 9 * 3 * 18),
+    "convolve_with_bias": Case(
+        lambda p, d: mean_places(F.gelu(
+            conv(F.gelu(conv(d["x"], p[0], 2, 2, 0) + p[1][:, None, None]), p[2], 1, 1, 0) + p[3][:, None, None])),
+        [(3, 8), (3,), (2, 3), (2,)], {"x": PICTURES}, flops=2 * N * 4 * (3 * 8 + 2 * 3)),
+    "convolve_depthwise": Case(lambda p, d: mean_places(F.gelu(depthwise(d["x"], *p))), [(2, 25), (2,)],
+                               {"x": PICTURES}, flops=2 * N * 25 * 2 * 25),
+    "convolve_depthwise_used_twice": Case(
+        lambda p, d: mean_places(depthwise(F.gelu(depthwise(F.gelu(conv(d["x"], p[2], 1, 1, 0)), *p[:2])), *p[:2])),
+        [(3, 25), (3,), (3, 2)], {"x": PICTURES}, flops=2 * N * 25 * (2 * 3 * 25 + 3 * 2)),
+    "scale": Case(lambda p, d: F.gelu(d["x"] @ p[0].T * p[1]) * p[2], [(3, 4), (3,), (3,)], FLAT,
+                  flops=2 * N * 3 * 4),
+    "channels": Case(
+        lambda p, d: (F.gelu(d["x"].permute(1, 2, 0) @ p[0].T + p[1]) * p[2]).mean((0, 1)), [(3, 2), (3,), (3,)],
+        {"x": PICTURES}, flops=2 * N * 25 * 3 * 2),
     "filter_used_twice": Case(
         lambda p, d: mean_places(F.gelu(conv(F.gelu(conv(d["x"], p[0], 3, 1, 1)), p[0], 3, 2, 0))),
         [(2, 18)], {"x": PICTURES}, flops=2 * N * (25 + 4) * 2 * 18),

@@ -1,12 +1,15 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Vision Transformers against transformers and torch.func, in double precision but for transformers' softmax, which is
-taken in float32: with the classifier that they bring, and with one of a task's own."""
+"""Vision Transformers and ConvNeXt against transformers and torch.func, in double precision but for transformers'
+softmax, which is taken in float32: with the classifier that they bring, and with one of a task's own."""
 
 import json
 import os
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,12 +17,47 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp, vmap
 from torch.nn.functional import cross_entropy
-from transformers import ViTConfig, ViTForImageClassification, ViTModel
+from transformers import (
+    ConvNextConfig,
+    ConvNextForImageClassification,
+    ConvNextModel,
+    PreTrainedConfig,
+    ViTConfig,
+    ViTForImageClassification,
+    ViTModel,
+)
 
 PROBE = os.environ["MODEL_PROBE"]
 WORDS = torch.tensor([3, 0, 4])  # of five classes
-SMALL = dict(hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3, image_size=16,
-             patch_size=8, num_channels=2, attn_implementation="eager")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An architecture: its classes without and with a classifier, how they are made, what the features are."""
+
+    alone: type
+    whole: type
+    part: str  # the former's name in the latter
+    config: Callable[..., PreTrainedConfig]
+    shape: dict[str, Any]
+    features: Callable[[Any], Tensor]
+    loading: dict[str, Any]
+
+
+KINDS = {
+    "vit": Kind(ViTModel, ViTForImageClassification, "vit", ViTConfig,
+                dict(hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3, image_size=16,
+                     patch_size=8, num_channels=2, attn_implementation="eager"),
+                lambda out: out.last_hidden_state[:, 0], {"attn_implementation": "eager"}),
+    "convnext": Kind(ConvNextModel, ConvNextForImageClassification, "convnext", ConvNextConfig,
+                     dict(hidden_sizes=[6, 10, 24], depths=[1, 2, 1], num_stages=3, image_size=16, patch_size=2,
+                          num_channels=2, layer_scale_init_value=0.5, drop_path_rate=0.3, layer_norm_eps=1e-5),
+                     lambda out: out.pooler_output, {}),
+    # Pictures of odd sides, whose last row and column the halving leaves out; and no layer scale.
+    "convnext_of_odd_sides": Kind(ConvNextModel, ConvNextForImageClassification, "convnext", ConvNextConfig,
+                                  dict(hidden_sizes=[8, 24], depths=[1, 1], num_stages=2, image_size=15, patch_size=3,
+                                       num_channels=2, layer_scale_init_value=0.0), lambda out: out.pooler_output, {}),
+}
 
 
 def relative(ours: Tensor, theirs: Tensor) -> float:
@@ -27,12 +65,12 @@ def relative(ours: Tensor, theirs: Tensor) -> float:
 
 
 class World:
-    def __init__(self, own: bool, folder: Path) -> None:
+    def __init__(self, name: str, own: bool, folder: Path) -> None:
         torch.manual_seed(3)
-        self.own, self.folder = own, folder
-        self.kind = ViTForImageClassification if own else ViTModel
-        self.config = ViTConfig(**SMALL, num_labels=5)
-        model = self.kind(self.config)
+        self.kind, self.own, self.folder = KINDS[name], own, folder
+        self.made = self.kind.whole if own else self.kind.alone
+        config = self.kind.config(**self.kind.shape, num_labels=5)
+        model = self.made(config)
         with torch.no_grad():  # away from the initial zeros and ones
             for p in model.parameters():
                 p.add_((0.1 if p.ndim == 1 else 0.05) * torch.randn_like(p))
@@ -40,18 +78,20 @@ class World:
         self.stored = load_file(folder / "theirs" / "model.safetensors")
         self.model = self.loaded("theirs")
         self.theta = {k: v.detach() for k, v in self.model.named_parameters() if not k.startswith("pooler")}
-        self.pixels = torch.randn(4, 2, 16, 16, dtype=torch.double)
+        side = config.image_size
+        self.pixels = torch.randn(4, 2, side, side, dtype=torch.double)
         self.labels = torch.tensor([0, 1, 2, 1])
         self.head, self.bias = torch.randn(3, 24, dtype=torch.double), torch.randn(3, dtype=torch.double)
 
     def loaded(self, name: str) -> torch.nn.Module:
-        more = {} if self.own else {"add_pooling_layer": False}
-        return self.kind.from_pretrained(self.folder / name, attn_implementation="eager", **more).double().eval()
+        more = {"add_pooling_layer": False} if self.made is ViTModel else {}
+        return self.made.from_pretrained(self.folder / name, **self.kind.loading, **more).double().eval()
 
     def features(self, p: dict[str, Tensor], x: Tensor) -> Tensor:
-        inner = {k.removeprefix("vit."): v for k, v in p.items() if not k.startswith("classifier")}
-        tower = self.model.vit if self.own else self.model
-        return functional_call(tower, inner, (), {"pixel_values": x}).last_hidden_state[:, 0]
+        part = self.kind.part
+        inner = {k.removeprefix(f"{part}."): v for k, v in p.items() if not k.startswith("classifier")}
+        tower = getattr(self.model, part) if self.own else self.model
+        return self.kind.features(functional_call(tower, inner, (), {"pixel_values": x}))
 
     def output(self, p: dict[str, Tensor], x: Tensor) -> Tensor:
         z = self.features(p, x)
@@ -77,9 +117,10 @@ class World:
         return load_file(self.folder / "out.safetensors")
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_every_quantity_agrees_and_the_folder_comes_back(own: bool, tmp_path: Path) -> None:
-    world = World(own, tmp_path)
+@pytest.mark.parametrize(("name", "own"), [("vit", True), ("vit", False), ("convnext", True), ("convnext", False),
+                                           ("convnext_of_odd_sides", False)])
+def test_every_quantity_agrees_and_the_folder_comes_back(name: str, own: bool, tmp_path: Path) -> None:
+    world = World(name, own, tmp_path)
     tau = {k: 0.05 * torch.randn_like(v) for k, v in world.theta.items()}
     names, out, x, theta = world.names(), world.measured(tau), world.pixels, world.theta
 
@@ -109,16 +150,22 @@ def test_every_quantity_agrees_and_the_folder_comes_back(own: bool, tmp_path: Pa
     assert all(torch.equal(again[k], v) for k, v in theta.items())
 
 
-@pytest.mark.parametrize(("change", "named"), [
-    ({"qkv_bias": False}, "qkv_bias is false"),
-    ({"hidden_act": "relu"}, "hidden_act is 'relu'"),
-    ({"architectures": ["ViTForMaskedImageModeling"]}, "architectures names ViTForMaskedImageModeling"),
-    ({"id2label": {}}, "id2label"),
-    ({"id2label": {"0": "a"}}, "classifier.weight has shape [5, 24]; expected [1, 24]"),
-    ({"patch_size": 5}, "image_size is not a multiple of patch_size"),
+@pytest.mark.parametrize(("name", "change", "named"), [
+    ("vit", {"qkv_bias": False}, "qkv_bias is false"),
+    ("vit", {"hidden_act": "relu"}, "hidden_act is 'relu'"),
+    ("vit", {"architectures": ["ViTForMaskedImageModeling"]}, "architectures names ViTForMaskedImageModeling"),
+    ("vit", {"id2label": {}}, "id2label"),
+    ("vit", {"id2label": {"0": "a"}}, "classifier.weight has shape [5, 24]; expected [1, 24]"),
+    ("vit", {"patch_size": 5}, "image_size is not a multiple of patch_size"),
+    ("convnext", {"hidden_act": "relu"}, "hidden_act is 'relu'; expected gelu"),
+    ("convnext", {"architectures": ["ConvNextBackbone"]}, "expected ConvNextModel or ConvNextForImageClassification"),
+    ("convnext", {"depths": [1, 2]}, "hidden_sizes has 3 numbers and depths 2"),
+    ("convnext", {"num_stages": 2}, "num_stages is not the number of depths, 3"),
+    ("convnext", {"image_size": 7}, "image_size is 7; expected at least 8"),
+    ("convnext", {"layer_scale_init_value": 0}, "layer_scale_parameter and 3 more: no ConvNext"),
 ])
-def test_what_is_no_such_model_is_refused_in_one_line(tmp_path: Path, change: dict, named: str) -> None:
-    world = World(True, tmp_path)
+def test_what_is_no_such_model_is_refused_in_one_line(tmp_path: Path, name: str, change: dict, named: str) -> None:
+    world = World(name, True, tmp_path)
     path = tmp_path / "theirs" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     save_file({"pixels": world.pixels}, tmp_path / "in.safetensors")
