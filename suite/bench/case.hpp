@@ -42,7 +42,7 @@ struct Case {
 
 std::vector<Case> weight_cases(const Fixture& fixture);
 std::vector<Case> model_cases(const Fixture& fixture);
-std::vector<Case> resnet_cases(const Fixture& fixture);
+std::vector<Case> net_cases(const Fixture& fixture);
 std::vector<Case> experiment_cases(const Fixture& fixture);
 std::vector<Case> unit_cases(const Fixture& fixture);
 /// Cases with more task vectors than the bound on memory holds.

@@ -56,6 +56,7 @@ PAIRS = [
     Pair("step/standard", "compiled_step", "losses", 1e-3, None, 10, needs="g++"),
     Pair("step/linear", "linear_step", "losses", 1e-3, None, 5),
     Pair("resnet/step", "resnet_step", "losses", 1e-3, 1.0, 5),
+    Pair("convnext/step", "convnext_step", "losses", 1e-3, 1.0, 5),
     Pair("resnet/ntk", "resnet_ntk", "gram", 1e-4, 2.0, 3),
 ]
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A training step and the NTK of a residual network with batch norm: the ResNet-20 of CIFAR, 0.27 M
-// parameters. Flops are counted as in cases_model.cpp.
+// Training steps of convolutional networks, the ResNet-20 of CIFAR, 0.27 M parameters with batch norm, and a
+// small ConvNeXt, 1.3 M; and the NTK of the former. Flops are counted as in cases_model.cpp.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -19,14 +19,22 @@
 namespace taugrid::bench {
 namespace {
 
-constexpr const char* resnet20 =
-    R"({"model_type": "torchvision_resnet", "architectures": ["ResNet"], "image_size": 32,
-  "layers": [3, 3, 3], "widths": [16, 32, 64], "stem": "cifar", "shortcut": "identity"})";
+struct Shape {
+  const char *name, *config;
+};
+constexpr Shape resnet20 = {
+    "resnet", R"({"model_type": "torchvision_resnet", "architectures": ["ResNet"], "image_size": 32,
+  "layers": [3, 3, 3], "widths": [16, 32, 64], "stem": "cifar", "shortcut": "identity"})"};
+constexpr Shape convnext = {
+    "convnext",
+    R"({"model_type": "convnext", "architectures": ["ConvNextModel"], "image_size": 32, "patch_size": 2,
+  "num_stages": 3, "depths": [2, 2, 2], "hidden_sizes": [48, 96, 192], "layer_scale_init_value": 0.1})"};
 constexpr std::int64_t resnet_ntk_points = 16;
 
 /// The model, a frozen affine head, and what a run of a case leaves behind.
-struct ResNet {
-  explicit ResNet(const Fixture& x) : encoder(models::make_encoder(resnet20, "the bench's ResNet-20")) {
+struct Classified {
+  Classified(const Fixture& x, const Shape& shape)
+      : encoder(models::make_encoder(shape.config, std::string("the bench's ") + shape.name)) {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(7);
     auto start_on_host = encoder->random_state(6);
     head = {.kind = models::Readout::Kind::affine,
@@ -34,15 +42,17 @@ struct ResNet {
             .bias = at::zeros({classes})};
     store::TensorFile file;  // for the peers
     file.tensors = {{"weight", head.weight}, {"bias", head.bias}};
-    models::write_checkpoint(x.folder() / "resnet", *encoder, start_on_host);
-    store::write_safetensors(x.folder() / "resnet" / "head.safetensors", file);
+    models::write_checkpoint(x.folder() / shape.name, *encoder, start_on_host);
+    store::write_safetensors(x.folder() / shape.name / "head.safetensors", file);
     start = start_on_host.to(x.runtime().device());
     head = head.to(x.runtime().device());
     theta = start.theta.clone();
   }
 
   models::Given given(const at::Tensor& pixels, at::ScalarType type) const {
-    return {models::pictures(pixels.to(type)), encoder->buffers().views(start.buffers.to(type))};
+    models::Given x{models::pictures(pixels.to(type))};
+    if (start.buffers.defined()) x.buffers = encoder->buffers().views(start.buffers.to(type));
+    return x;
   }
 
   std::unique_ptr<models::Encoder> encoder;
@@ -52,11 +62,11 @@ struct ResNet {
   std::vector<double> losses;
 };
 
-/// A step by the batch's own statistics: loss and gradient, clipping, AdamW.
-Work resnet_step(const Fixture& x) {
-  struct State : ResNet {
-    explicit State(const Fixture& fixture)
-        : ResNet(fixture),
+/// A step, by the batch's own statistics where there are any: loss and gradient, clipping, AdamW.
+Work step(const Fixture& x, const Shape& shape) {
+  struct State : Classified {
+    State(const Fixture& fixture, const Shape& of)
+        : Classified(fixture, of),
           loss(*encoder, study::regime("standard"), start, {}),
           adamw(theta, encoder->layout(), {}, settings()) {}
     static training::AdamWSettings settings() {
@@ -67,7 +77,7 @@ Work resnet_step(const Fixture& x) {
     training::TrainingLoss loss;
     training::AdamW adamw;
   };
-  const auto s = std::make_shared<State>(x);
+  const auto s = std::make_shared<State>(x, shape);
   const std::vector<training::Term> in = {{models::pictures(x.pixels()), x.labels(), &s->head, 1.0 / batch}};
   Work work;
   work.run = [s, in] {
@@ -109,7 +119,7 @@ Work resnet_step(const Fixture& x) {
 
 /// K of every logit, by stored statistics.
 Work resnet_ntk(const Fixture& x) {
-  const auto s = std::make_shared<ResNet>(x);
+  const auto s = std::make_shared<Classified>(x, resnet20);
   const auto given = s->given(x.pixels().narrow(0, 0, resnet_ntk_points), at::kFloat);
   const auto logits = [s, given](const std::vector<autodiff::Recorded>& p) {
     return s->head.logits(s->encoder->encode(p, given));
@@ -155,8 +165,10 @@ Work resnet_ntk(const Fixture& x) {
 
 }  // namespace
 
-std::vector<Case> resnet_cases(const Fixture& x) {
-  return {{"resnet/step", [&x] { return resnet_step(x); }}, {"resnet/ntk", [&x] { return resnet_ntk(x); }}};
+std::vector<Case> net_cases(const Fixture& x) {
+  return {{"resnet/step", [&x] { return step(x, resnet20); }},
+          {"resnet/ntk", [&x] { return resnet_ntk(x); }},
+          {"convnext/step", [&x] { return step(x, convnext); }}};
 }
 
 }  // namespace taugrid::bench
