@@ -100,6 +100,9 @@ _NEGATED = Group(
 )
 
 GROUPS: dict[str, Group] = {
+    "heads": Group(
+        {"loss": Variable(("task", "head_step")), "control_loss": Variable(("head_step",), needed=False)}
+    ),
     "single_task": Group(_SINGLE | _all((), "control_accuracy", "control_validation_accuracy", needed=False)),
     "multitask": Group(_SINGLE),
     "similarity": Group(

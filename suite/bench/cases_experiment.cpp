@@ -38,7 +38,7 @@ struct Run {
       add("single_task");
       add("addition");
     }
-    for (const auto& e : experiments) e->add_units(units, folder);
+    units = experiments::units_of(experiments, study, folder);
     // The sweep needs f(x; θ0), its direction's tangents, and nothing of single tasks.
     if (!config.has("disentanglement")) {
       std::erase_if(units, [](const auto& unit) {

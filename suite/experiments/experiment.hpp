@@ -62,6 +62,11 @@ using Experiments = std::vector<std::unique_ptr<Experiment>>;
 /// InputError.
 Experiments make_experiments(config::Config& config, const Study& study);
 
+/// The units of all of them. Where the run trains its tasks' heads, all others wait for these. All arguments
+/// outlive the units.
+std::vector<schedule::WorkUnit> units_of(const Experiments& experiments, const Study& study,
+                                         const schedule::RunFolder& folder);
+
 /// The one of this name, or nullptr: that of its file.
 std::unique_ptr<Experiment> make_experiment(const std::string& name, config::Config& config,
                                             const Study& study);

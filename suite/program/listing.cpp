@@ -18,7 +18,7 @@ Listing::Listing(const std::filesystem::path& experiment, const std::vector<std:
       experiments(experiments::make_experiments(config, study)),
       folder(schedule::RunFolder::none()) {
   config.finish();
-  for (const auto& each : experiments) each->add_units(units, folder);
+  units = experiments::units_of(experiments, study, folder);
 }
 
 void Listing::print_inputs() const {

@@ -178,8 +178,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   runtime.print_warnings();
   const auto started = started_utc(runtime.world(), folder.path());
 
-  std::vector<schedule::WorkUnit> units;
-  for (const auto& experiment : experiments) experiment->add_units(units, folder);
+  const auto units = experiments::units_of(experiments, study, folder);
   schedule::Options how;
   how.ranks_per_unit = study.settings.ranks_per_unit;
   how.header["computed_by"] = computed_by(runtime);

@@ -12,6 +12,8 @@ using Text = std::string;
 inline Text of(const char* kind, const Text& regime) { return Text(kind) + "/" + regime; }
 inline Text of(const char* kind, const Text& regime, const Text& what) { return of(kind, regime) + "/" + what; }
 
+/// A classifier on the features of θ0, by its name.
+inline Text head(const Text& start, const Text& task) { return of("heads", start, task); }
 inline Text pretrain() { return "pretrain"; }
 inline Text fine_tune(const Text& regime, const Text& task) { return of("finetune", regime, task); }
 inline Text joint(const Text& regime) { return of("finetune", regime, "joint"); }

@@ -211,6 +211,8 @@ Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
                  "language model's head stays θ0's",
                  "trained", {"trained", "frozen"}) == "frozen";
 
+  settings.trains_heads = config.has("heads");
+
   auto data = config.section("data", "The tasks, and how many of their points are looked at");
   settings.data = data.required_path("folder", "Where the packed tasks lie, one file TASK.h5 each");
   settings.tasks =

@@ -42,6 +42,10 @@ struct Settings {
   bool words_frozen =
       false;  ///< label words are read by θ0's rows of the vocabulary, and the head is not trained
 
+  /// Each task's logits are read by a classifier that this run trains on θ0's features, in place of the
+  /// data's.
+  bool trains_heads = false;
+
   std::filesystem::path data;
   std::vector<std::string> tasks;
   std::string control;                                      ///< empty: none

@@ -14,6 +14,8 @@
 #include "suite/data/crop.hpp"
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/store/safetensors.hpp"
 
 namespace taugrid::study {
 namespace {
@@ -67,7 +69,7 @@ void require_fit(const data::Task& task, const models::Encoder& encoder, const S
     require_tokenizer(task, settings.model, where);
   }
   const auto& head = task.head;
-  if (head.kind == data::Head::Kind::words) {
+  if (!settings.trains_heads && head.kind == data::Head::Kind::words) {
     if (encoder.vocabulary_block() < 0)
       throw InputError(where + ": /head has label words; the model " + settings.model.string() +
                        " has neither a vocabulary nor a classifier to read them by");
@@ -78,7 +80,7 @@ void require_fit(const data::Task& task, const models::Encoder& encoder, const S
           where + ": /head/tokens holds " + std::to_string(head.tokens.max().item<std::int64_t>()) +
           "; the model " + settings.model.string() +
           (takes.text() ? " has a vocabulary of " : " has a classifier of ") + std::to_string(rows));
-  } else if (head.weight.size(1) != encoder.width()) {
+  } else if (!settings.trains_heads && head.weight.size(1) != encoder.width()) {
     throw InputError(where + ": /head/weight has rows of " + std::to_string(head.weight.size(1)) +
                      " numbers; the model's output has " + std::to_string(encoder.width()));
   }
@@ -100,13 +102,19 @@ models::Readout frozen_words(const data::Head& head, const Model& model, bool co
   return readout;
 }
 
-models::Readout readout_of(const data::Head& head, const Model& model, bool words_frozen, bool counted) {
+models::Readout readout_of(const data::Task& task, const Model& model, const Settings& settings,
+                           bool counted) {
   using Kind = models::Readout::Kind;
+  const auto& head = task.head;
+  if (settings.trains_heads)
+    return {.kind = Kind::affine,
+            .weight = at::zeros({task.classes(), model.encoder().width()}),
+            .bias = at::zeros({task.classes()})};
   switch (head.kind) {
     case data::Head::Kind::affine:
       return {.kind = Kind::affine, .weight = head.weight, .bias = head.bias};
     case data::Head::Kind::words:
-      if (words_frozen) return frozen_words(head, model, counted);
+      if (settings.words_frozen) return frozen_words(head, model, counted);
       return {.kind = Kind::words, .words = head.tokens};
     case data::Head::Kind::cosine:
       break;
@@ -124,14 +132,14 @@ Tasks::Tasks(const Settings& settings, const Model& model, const MemoryBound& bo
       folder_(settings.data),
       has_control_(!settings.control.empty()),
       pairs_(settings.pairs),
+      heads_missing_(settings.trains_heads),
       frozen_(std::make_unique<FrozenStages>(
           model, settings.evaluation_batch, bound.samples,
           [this](std::size_t t, Split split, const at::Tensor& rows) { return raw_batch(t, split, rows); })) {
   for (const auto& name : settings.tasks) read(name, settings, inputs);
   if (has_control_) read(settings.control, settings, inputs);
   for (const auto& task : tasks_) {
-    readouts_.push_back(
-        readout_of(task->head, model, settings.words_frozen, inputs != nullptr).to(model.device()));
+    readouts_.push_back(readout_of(*task, model, settings, inputs != nullptr).to(model.device()));
     channels_.emplace_back(at::tensor(task->mean, at::kFloat).to(model.device()),
                            at::tensor(task->std, at::kFloat).to(model.device()));
   }
@@ -162,6 +170,29 @@ void Tasks::read(const std::string& name, const Settings& settings, std::vector<
     tasks_.push_back(std::make_unique<data::Task>(std::move(task)));
   }
   if (inputs != nullptr) inputs->push_back(std::move(input));
+}
+
+std::filesystem::path Tasks::head_file(const std::filesystem::path& run, std::size_t t) const {
+  return run / "checkpoints" / "heads" / (name(t) + ".safetensors");
+}
+
+void Tasks::take_heads(const std::filesystem::path& run) const {
+  if (!heads_missing_) return;
+  for (std::size_t t = 0; t < with_control(); ++t) {
+    const auto path = head_file(run, t);
+    store::wait_for(path);
+    const auto file = store::read_safetensors(path);
+    auto& readout = readouts_[t];
+    for (const auto& [name, tensor] : {std::pair{"weight", &readout.weight}, {"bias", &readout.bias}}) {
+      const auto found = file.tensors.find(name);
+      if (found == file.tensors.end() || found->second.sizes() != tensor->sizes())
+        throw InputError(path.string() + ": its " + name + " is missing or not of " +
+                         std::to_string(readout.classes()) +
+                         " classes; expected the head that this run trained");
+      *tensor = found->second.to(tensor->options());
+    }
+  }
+  heads_missing_ = false;
 }
 
 std::string Tasks::space() const {

@@ -51,6 +51,11 @@ class Tasks {
   const std::string& name(std::size_t t) const { return names_[t]; }
   const data::Task& data(std::size_t t) const { return *tasks_[t]; }
   const models::Readout& readout(std::size_t t) const { return readouts_[t]; }
+  /// Where the classifier lies that a run with [heads] trains for task t, once its unit is finished.
+  std::filesystem::path head_file(const std::filesystem::path& run, std::size_t t) const;
+  /// Reads these classifiers of the run, where they are wanted and not read yet: readouts have zeros till
+  /// then. Throws InputError where one is missing or does not fit.
+  void take_heads(const std::filesystem::path& run) const;
   /// Which space the tasks' outputs lie in (models::Readout::space()); "by task" where they differ.
   std::string space() const;
   /// Whether any task's logits are rows of the model's vocabulary or classifier.
@@ -101,8 +106,9 @@ class Tasks {
   std::vector<std::string> names_;  // the control last
   bool has_control_;
   std::vector<std::pair<std::size_t, std::size_t>> pairs_;
+  mutable bool heads_missing_;  // until take_heads()
   std::vector<std::unique_ptr<data::Task>> tasks_;
-  std::vector<models::Readout> readouts_;                    // on the device
+  mutable std::vector<models::Readout> readouts_;            // on the device
   std::vector<std::pair<at::Tensor, at::Tensor>> channels_;  // mean and std, on the device
   struct Kept {
     std::size_t task;

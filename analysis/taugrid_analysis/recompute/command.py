@@ -19,6 +19,10 @@ ARCHITECTURES = (
     "RobertaModel",
     "BertForMaskedLM",
     "RobertaForMaskedLM",
+    "ViTModel",
+    "ViTForImageClassification",
+    "ConvNextModel",
+    "ConvNextForImageClassification",
     "MLP",
     "ResNet",
 )

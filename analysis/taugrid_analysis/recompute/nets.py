@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Models of pictures for which transformers has no class, in plain PyTorch, as their config.json says.
+"""Models of pictures in plain PyTorch, as their config.json says.
 
-Parameters and statistics have the names of their files: torchvision's.
+Parameters and statistics have the names of their files: torchvision's, and in hub_nets transformers'.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +19,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 (as PyTorch's own documentation)
 
-
-class Net(nn.Module):
-    """states(): the output of the embedding and of every stage. The features are read of the last."""
-
-    classifier_name = ""  # of the linear map that the model brings behind the features
-
-    def states(self, x: Tensor) -> list[Tensor]:
-        raise NotImplementedError
-
-    def stages(self) -> list[nn.Module]:
-        """1 … L."""
-        raise NotImplementedError
-
-    @property
-    def last(self) -> int:
-        """L."""
-        return len(self.stages())
-
-    def features(self, last: Tensor) -> Tensor:
-        return last
-
-    def forward(self, x: Tensor, begin: int = -1, every: bool = False) -> Any:
-        """The features; with `begin` from what stage `begin` gave; or every state, and the features."""
-        found = self.states(x) if begin < 0 else [x]
-        if begin >= 0:
-            for stage in self.stages()[begin:]:
-                found.append(stage(found[-1]))
-        last = self.features(found[-1])
-        return [*found, last] if every else last
+from taugrid_analysis.recompute.hub_nets import ConvNext, Vit
+from taugrid_analysis.recompute.net import Net
 
 
 class Layer(nn.Linear):
@@ -81,10 +55,7 @@ class Mlp(Net):
         return [*self.layers[1:]]
 
     def states(self, x: Tensor) -> list[Tensor]:
-        found = [self.layers[0](x.flatten(1))]
-        for layer in self.layers[1:]:
-            found.append(layer(found[-1]))
-        return found
+        return self.chain(self.layers[0](x.flatten(1)))
 
 
 class Block(nn.Module):
@@ -136,16 +107,18 @@ class ResNet(Net):
 
     def states(self, x: Tensor) -> list[Tensor]:
         h = F.relu(self.bn1(self.conv1(x)))
-        found = [h if self.small else F.max_pool2d(h, 3, 2, 1)]
-        for block in self.stages():
-            found.append(block(found[-1]))
-        return found
+        return self.chain(h if self.small else F.max_pool2d(h, 3, 2, 1))
 
     def features(self, last: Tensor) -> Tensor:
         return last.mean((2, 3))
 
 
-KINDS: dict[str, type[Net]] = {"mlp": Mlp, "torchvision_resnet": ResNet}
+KINDS: dict[str, Callable[[dict[str, Any]], Net]] = {
+    "convnext": ConvNext,
+    "mlp": Mlp,
+    "torchvision_resnet": ResNet,
+    "vit": Vit,
+}
 
 
 def config_of(folder: Path) -> dict[str, Any]:
@@ -163,8 +136,9 @@ def load(folder: Path) -> Net:
     made = KINDS[config["model_type"]](config)
     lacking = made.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
     wrong = [name for name in lacking.missing_keys if not name.endswith("num_batches_tracked")]
-    if wrong or lacking.unexpected_keys:
-        raise ValueError(f"other tensors than config.json's: {', '.join(wrong + lacking.unexpected_keys)}")
+    wrong += [name for name in lacking.unexpected_keys if not made.passes_over(name)]
+    if wrong:
+        raise ValueError(f"other tensors than config.json's: {', '.join(wrong)}")
     return made
 
 
@@ -201,9 +175,36 @@ def by_the_batch(model: nn.Module, p: dict[str, Tensor], x: Tensor) -> Tensor:
         return again.states(x)[-1]
 
 
-def random_theta(seed: int, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
-    """θ0 as torchvision draws it: filters by their outputs, gains 1, linear maps even in ±1/√inputs."""
+def random_theta(model: Net, seed: int) -> dict[str, Tensor]:
+    """θ0 as the program draws it, each parameter in its order."""
+    parameters = dict(model.named_parameters())
     generator = torch.Generator().manual_seed(seed)
+    draw = _transformers_start if model.spread > 0 else _torchvision_start
+    found = draw({name: parameters[name].detach() for name in model.order()}, model, generator)
+    return {name: found[name] for name in parameters}
+
+
+def _transformers_start(
+    parameters: dict[str, Tensor], model: Net, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """Normal numbers, cut far out; gains 1, biases 0; constants of the model."""
+    found = {}
+    for name, p in parameters.items():
+        values = torch.zeros(p.shape, dtype=torch.float32)
+        if name in model.constants:
+            values.fill_(model.constants[name])
+        elif "norm" in name or "downsampling_layer.0" in name:
+            values.fill_(float(name.endswith("weight")))
+        elif not name.endswith("bias"):
+            values.normal_(0, model.spread, generator=generator).clamp_(-2, 2)
+        found[name] = values
+    return found
+
+
+def _torchvision_start(
+    parameters: dict[str, Tensor], _model: Net, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """Filters by their outputs, gains 1, linear maps even in ±1/√inputs."""
     found, width = {}, 1
     for name, p in parameters.items():
         values = torch.zeros(p.shape, dtype=torch.float32)

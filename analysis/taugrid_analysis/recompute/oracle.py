@@ -17,6 +17,8 @@ from typing import Any
 import h5py
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
@@ -28,6 +30,7 @@ from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
 from taugrid_analysis.recompute import draws, nets, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs
+from taugrid_analysis.recompute.net import Net
 from taugrid_analysis.records import Array
 from taugrid_analysis.regimes import VECTORS_OF, is_linear
 
@@ -47,7 +50,9 @@ def load(folder: Path, of_texts: bool) -> Any:
         made = CLIPVisionModelWithProjection.from_pretrained(folder, attn_implementation="eager")
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        expected = "a BERT or RoBERTa" if of_texts else "a CLIP image tower, a ResNet or an MLP"
+        expected = (
+            "a BERT or RoBERTa" if of_texts else "a CLIP image tower, a ViT, a ConvNeXt, a ResNet or an MLP"
+        )
         raise InputError(f"cannot be loaded ({first})", folder, expected) from error
     return made.double().eval()
 
@@ -96,6 +101,16 @@ class Head:
         bias = torch.tensor(node["bias"][()]).double() if kind == "affine" else none
         return cls(kind, torch.tensor(node["weight"][()]).double(), scale, bias, none)
 
+    @classmethod
+    def trained(cls, path: Path) -> Head:
+        """The classifier that the run trained for a task."""
+        try:
+            found = load_file(path)
+            weight, bias = found["weight"].double(), found["bias"].double()
+        except (OSError, KeyError, SafetensorError) as error:
+            raise InputError(f"cannot be read ({error})", path, "the head that the run trained") from error
+        return cls("affine", weight, 1.0, bias, torch.zeros(0))
+
     @property
     def classes(self) -> int:
         return len(self.words) if self.kind == "words" else len(self.weight)
@@ -112,14 +127,18 @@ class Oracle:
         self.control = text(self.inputs.config.get("data", {}).get("control", ""))
         named = [*self.tasks, *([self.control] if self.control else [])]
         self.files = [h5py.File(self.inputs.task(name)) for name in named]
-        self.heads = [Head.of(file["head"]) for file in self.files]
+        if "heads" in self.inputs.config:
+            folder = run / "checkpoints" / "heads"
+            self.heads = [Head.trained(folder / f"{name}.safetensors") for name in named]
+        else:
+            self.heads = [Head.of(file["head"]) for file in self.files]
         told = self.inputs.config.get("model", {})
         self.words_frozen = told.get("label_words", "trained") == "frozen"
         self.of_texts = text(self.files[0].attrs.get("modality", "image")) == "text"
         self.width = max(file["train/inputs"].shape[1] for file in self.files)  # tokens of a packed text
         self.mean_pooled = texts.mean_pooled(self.inputs.model())
         self.model = load(self.inputs.model(), self.of_texts)
-        self.is_net = isinstance(self.model, nets.Net)
+        self.is_net = isinstance(self.model, Net)
         self.stored_statistics = nets.statistics(self.model) if self.is_net else {}
         self.pretrained = self.inputs.config.get("model", {}).get("init", "pretrained") != "random"
         self.theta0 = parameters(self.model) if self.pretrained else self.random_theta()
@@ -131,7 +150,8 @@ class Oracle:
     def fingerprint(self) -> str:
         """Of θ0, as the run tells its models apart."""
         if self.is_net:
-            every = [*self.theta0.values(), *self.stored_statistics.values()]
+            ordered = [self.theta0[name] for name in self.model.order()]
+            every = [*ordered, *self.stored_statistics.values()]
         else:
             names = (texts if self.of_texts else draws).in_order(self.theta0)
             every = [self.theta0[name] for name in names]
@@ -142,7 +162,7 @@ class Oracle:
         stored = parameters(self.model)
         seed = draws.seed_for(self.inputs.seed(), "theta0")
         if self.is_net:
-            return {name: v.double() for name, v in nets.random_theta(seed, stored).items()}
+            return {name: v.double() for name, v in nets.random_theta(self.model, seed).items()}
         drawn = (texts if self.of_texts else draws).random_theta(seed, self.model.config, stored)
         return {name: drawn[name].double() for name in stored}
 

@@ -16,6 +16,7 @@ from taugrid_analysis.recompute import (
     bases,
     basis_edits,
     checks,
+    heads,
     linearity,
     merging,
     mixtures,
@@ -42,7 +43,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     _unchanged(oracle)
     if oracle.inputs.note():
         print(oracle.inputs.note())
-    parts = [models, vectors, barrier, merging, bases, basis_edits, similarities]
+    parts = [heads, models, vectors, barrier, merging, bases, basis_edits, similarities]
     if not oracle.of_texts:  # whose layers these look into
         parts += [linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]

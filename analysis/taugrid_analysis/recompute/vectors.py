@@ -391,8 +391,8 @@ def _setting(oracle: Oracle, regime: str, key: str, otherwise: float = float("na
     return float(section.get(regime, {}).get(key, section.get(key, otherwise)))
 
 
-# Names of weights, CLIP's and BERT's.
-ATTENTION = r"\bself_attn\.|\battention\.(self|output\.dense)\."
+# Names of weights: CLIP's, BERT's, ViT's.
+ATTENTION = r"\bself_attn\.|\battention\.(self|attention|output\.dense)\."
 MLP = r"\bmlp\.|\d\.(intermediate|output)\.dense\."
 
 

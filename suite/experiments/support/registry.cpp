@@ -28,6 +28,25 @@ Experiments make_experiments(config::Config& config, const Study& study) {
   return made;
 }
 
+std::vector<schedule::WorkUnit> units_of(const Experiments& experiments, const Study& study,
+                                         const schedule::RunFolder& folder) {
+  std::vector<schedule::WorkUnit> units;
+  for (const auto& each : experiments) each->add_units(units, folder);
+  if (!study.settings.trains_heads) return units;
+  std::vector<std::string> heads;
+  for (std::size_t t = 0; t < study.tasks.with_control(); ++t)
+    heads.push_back(key::head(study.model.name(), study.tasks.name(t)));
+  for (auto& unit : units) {
+    if (std::find(heads.begin(), heads.end(), unit.key) != heads.end()) continue;
+    add_missing(unit.needs, heads);
+    unit.compute = [&study, compute = std::move(unit.compute)](schedule::UnitContext& context) {
+      study.tasks.take_heads(study.vectors.folder());
+      return compute(context);
+    };
+  }
+  return units;
+}
+
 std::unique_ptr<Experiment> make_experiment(const std::string& name, config::Config& config,
                                             const Study& study) {
   for (const auto& each : registered()) {

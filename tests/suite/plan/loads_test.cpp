@@ -83,6 +83,7 @@ std::string every_section() {
          "1.0]\n[smoothness]\npoints = 32\n"
          "[ntk]\npoints = 8\nlogits = "
          "4\n[linearity]\n[averages]\n[stitching]\n[barrier]\n[addition]\n[pair_addition]\n[negation]\n[cost]"
+         "\n[heads]"
          "\n[merging]\nmethods = [\"fisher\", \"regmean\", \"adamerging\", \"stitch_twice\"]\n[bases.low_rank]\n";
 }
 
@@ -110,7 +111,8 @@ TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {
   for (const auto* kind :
        {"forward", "tangent", "logits", "divergence", "gram", "hessian/standard", "hessian/linear",
         "layers/standard", "layers/linear", "fisher", "regmean", "entropy/standard", "entropy/linear",
-        "localize/standard", "localize/linear", "train/standard", "train/tau_jp_strict", "train/multitask"}) {
+        "localize/standard", "localize/linear", "train/standard", "train/tau_jp_strict", "train/multitask",
+        "head"}) {
     EXPECT_TRUE(kinds.contains(kind)) << kind;
   }
 }
