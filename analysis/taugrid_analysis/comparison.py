@@ -159,8 +159,10 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
         found.append("The paper's text holds this table as a picture: no printed numbers here.")
     elif source.picture:
         found.append("The paper's text holds this table as a picture: numbers from the authors' repository.")
-    if source.setting:
-        found.append(f"Published for {source.setting}: no run here measures that.")
+    if source.setting and source.setting == published.setting_of(run.results):
+        found.append(f"Published for {source.setting}, and ours is one, but not the paper's: no verdict.")
+    elif source.setting:
+        found.append(f"Published for {source.setting}: this run has none.")
     elif identity.key is None:
         found.append(f"No difference and no verdict: {identity.reason}, so the numbers need not agree.")
     else:
@@ -193,7 +195,8 @@ def _cells(
     other_start = model is not None and model.init != source.init
     other_model = bool(key) and bool(identity.title) and published.title(key) != identity.title
     costs = source.measure == "cost"
-    if (source.setting and not costs) or other_start or (other_model and not costs):
+    other_setting = bool(source.setting) and source.setting != published.setting_of(run.results)
+    if other_start or ((other_setting or other_model) and not costs):
         return [None, None, None, NOT_MEASURED]
     value = measured(run, column, regime)
     if value is None or not math.isfinite(value):

@@ -93,6 +93,17 @@ def _mean_error(percent: float, control: bool = False) -> float:
     return 100 * float(sampling.of_mean(sampling.binomial(percent / 100, np.array(counts))))
 
 
+def setting_of(results: Results) -> str:
+    """The setting of tables that this run measures, beside those of CLIP's ViT with zero-shot heads."""
+    model = results.model()
+    if model is not None and model.architecture.startswith("ConvNext"):
+        return CONVOLUTIONAL
+    return CLOSED if results.names("heads") else ""
+
+
+CONVOLUTIONAL, CLOSED = "a ConvNeXt", "a supervised ViT with trained heads"
+
+
 @dataclass(frozen=True)
 class Identity:
     """Which of the papers' models this run's model is; `key` is None where it is none of them."""

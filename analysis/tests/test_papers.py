@@ -190,6 +190,20 @@ def test_other_settings_are_not_measured(paper: str, name: str, papers_run: Path
     assert rows and all(row["ours"] is None and row["remark"] == NOT_MEASURED for row in rows)
 
 
+def test_a_run_of_the_tables_own_setting_stands_beside_it(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.PAPER_TASKS)
+    with h5py.File(path, "r+") as file:
+        file["heads/pretrained/loss"] = np.zeros((len(synthetic.PAPER_TASKS), 3))
+    rows = records(tables_of(tmp_path, "tangent_space"), "table5")
+    assert all(row["ours"] is not None and row["verdict"] is None for row in rows)
+    assert all(row["ours"] is None for row in records(tables_of(tmp_path, "tangent_space"), "table4"))
+    with h5py.File(path, "r+") as file:
+        file["model"].attrs["architecture"] = "ConvNextModel"
+    found = tables_of(tmp_path, "tangent_space")
+    assert all(row["ours"] is not None for row in records(found, "table4"))
+    assert all(row["ours"] is None for row in records(found, "table5"))
+
+
 def test_a_random_start_is_held_against_table_3_alone(tmp_path: Path) -> None:
     model = (B32[0], B32[1], "random")
     synthetic.write(tmp_path / "results.h5", model=model, tasks=synthetic.PAPER_TASKS)
