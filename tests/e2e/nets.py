@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 """Small models beside CLIP's tower, each with tasks that it can learn in a few steps: the text encoder of tests/nets
-again in plain PyTorch, a residual network, a multilayer perceptron."""
+again in plain PyTorch, a residual network, a multilayer perceptron, a Vision Transformer, a ConvNeXt."""
 
 import json
 from collections.abc import Callable
@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from taugrid_analysis.recompute.hub_nets import ConvNext, Vit
 from taugrid_analysis.recompute.nets import Mlp, ResNet
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -30,6 +31,13 @@ TEXT = {
 RESNET = {"model_type": "torchvision_resnet", "image_size": 16, "num_channels": 3, "layers": [1, 1], "widths": [8, 8],
           "stem": "cifar", "num_classes": 6}
 MLP = {"model_type": "mlp", "image_size": 16, "num_channels": 3, "hidden_sizes": [12, 10, 8], "num_classes": 6}
+LABELS = {"id2label": {str(c): f"class {c}" for c in range(6)}, "image_size": 16, "num_channels": 3}
+VIT = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "patch_size": 8, "hidden_size": 8,
+       "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2} | LABELS
+CONVNEXT = {"model_type": "convnext", "architectures": ["ConvNextForImageClassification"], "patch_size": 4,
+            "num_stages": 2, "depths": [1, 2], "hidden_sizes": [6, 8], "layer_scale_init_value": 0.3} | LABELS
+# Closed vocabulary: classifiers that the run trains, instead of those that the data have.
+TRAINED_HEADS = "\n[heads]\nsteps = 40\nbatch = 16\nwarmup_steps = 4\nlearning_rate = 0.05\n"
 HEADS = {"moods": "cosine", "topics": "affine", "intents": "words"}  # a task of each way to read logits
 PICTURE_HEADS = {"stripes": "cosine", "blobs": "affine", "corners": "words"}
 CLASSES = {"moods": 3, "topics": 4, "intents": 5}
@@ -172,6 +180,14 @@ def _experiment(tasks: list[str]) -> str:
     return text
 
 
+def without(world: NetWorld, sections: tuple[str, ...], more: str = "") -> Path:
+    """The world's experiment without these sections, and with `more`, in a file beside it."""
+    kept = [part for part in world.experiment.read_text().split("\n[") if not part.startswith(sections)]
+    path = world.folder / f"without_{'_'.join(sections)}.toml"
+    path.write_text("\n[".join(kept) + more)
+    return path
+
+
 def text_world(folder: Path, **writing: int) -> NetWorld:
     """`writing`: how write_text_task() fills the places behind a text."""
     world = NetWorld(folder, list(CLASSES), TinyText, TEXT)
@@ -197,7 +213,7 @@ def _picture_world(folder: Path, make: Callable[[dict[str, Any]], nn.Module], co
                 head["bias"] = rng.normal(size=classes).astype(np.float32)
             if kind == "words":  # classes of the model's own classifier
                 del head["weight"]
-                head["tokens"] = rng.permutation(config["num_classes"])[:classes].astype(np.int64)
+                head["tokens"] = rng.permutation(6)[:classes].astype(np.int64)
     _write_model(world, make.__name__)
     world.experiment.write_text(_experiment(world.tasks))
     return world
@@ -205,6 +221,23 @@ def _picture_world(folder: Path, make: Callable[[dict[str, Any]], nn.Module], co
 
 def resnet_world(folder: Path) -> NetWorld:
     return _picture_world(folder, ResNet, RESNET)
+
+
+def vit_world(folder: Path) -> NetWorld:
+    return _picture_world(folder, Vit, VIT)
+
+
+def closed_vocabulary_world(folder: Path) -> NetWorld:
+    """The same with a control, and classifiers of its own for each task."""
+    world = vit_world(folder)
+    write_task(world.task("plaids"), "plaids", np.random.default_rng(8), features=5)  # of another model's width
+    text = world.experiment.read_text().replace('"corners"]\n', '"corners"]\ncontrol = "plaids"\n')
+    world.experiment.write_text(text + TRAINED_HEADS + "\n[negation]\nalpha = [0.0, 1.0]\nwide_alpha = [0.5, 2.0]\n")
+    return world
+
+
+def convnext_world(folder: Path) -> NetWorld:
+    return _picture_world(folder, ConvNext, CONVNEXT)
 
 
 def mlp_world(folder: Path) -> NetWorld:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""`recompute` on residual networks and multilayer perceptrons: every group, and what becomes of batch norm's statistics
-in edited models, by every rule of model.buffers."""
+"""`recompute` on residual networks, multilayer perceptrons, ConvNeXt and a Vision Transformer with trained classifiers:
+every group, and what becomes of batch norm's statistics in edited models, by every rule of model.buffers."""
 
 from pathlib import Path
 
@@ -17,21 +17,18 @@ from taugrid_analysis.recompute.nets import statistics_of
 from torch import nn
 from torch.optim import swa_utils
 
-WORLDS = {"resnet": nets.resnet_world, "mlp": nets.mlp_world}
+WORLDS = {
+    "resnet": nets.resnet_world,
+    "mlp": nets.mlp_world,
+    "convnext": nets.convnext_world,
+    "closed_vocabulary": nets.closed_vocabulary_world,
+}
 FEW = 'finetune.regimes=["standard"]'
 MERGED = "\n[merging]\nmethods = [\"task_arithmetic\", \"ties\"]\nalpha = [0.0, 0.5, 1.0]\n"
 EDITS = ("similarity", "disentanglement", "barrier", "merging", "addition", "single_task")  # groups of edited models
 
 
-def edits_alone(world: NetWorld) -> Path:
-    """The world's experiment with these groups alone."""
-    kept, skip = [], ("linearity", "averages", "stitching", "smoothness", "ntk", "cost", "pair_addition")
-    for section in world.experiment.read_text().split("\n["):
-        if not section.startswith(skip):
-            kept.append(section)
-    path = world.folder / "edits.toml"
-    path.write_text("\n[".join(kept) + MERGED)
-    return path
+OTHERS = ("linearity", "averages", "stitching", "smoothness", "ntk", "cost", "pair_addition")
 
 
 def recomputed(folder: Path, *arguments: str) -> None:
@@ -53,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
 
 @pytest.fixture(scope="module")
 def edits(world: NetWorld) -> Path:
-    return edits_alone(world)
+    return nets.without(world, OTHERS, MERGED)
 
 
 @pytest.fixture(scope="module")
