@@ -14,6 +14,9 @@ Deal::Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done, in
     index[units[i].key] = static_cast<int>(i);
   }
   for (std::size_t i = 0; i < units.size(); ++i) {
+    if (done[i]) {
+      continue;  // also where what it needs is computed again: that will be what it was
+    }
     for (const auto& need : units[i].needs) {
       const auto found = index.find(need);  // others are committed: check_units() saw to that
       if (found != index.end() && !done[found->second]) {
@@ -21,11 +24,9 @@ Deal::Deal(const std::vector<WorkUnit>& units, const std::vector<bool>& done, in
         followers_[found->second].push_back(static_cast<int>(i));
       }
     }
-    if (!done[i]) {
-      left_ += 1;
-      if (missing_[i] == 0) {
-        ready_.push_back(static_cast<int>(i));
-      }
+    left_ += 1;
+    if (missing_[i] == 0) {
+      ready_.push_back(static_cast<int>(i));
     }
   }
 }

@@ -299,19 +299,19 @@ def cosines(tau: torch.Tensor) -> torch.Tensor:
     return unit @ unit.T
 
 
-def test_models_that_were_kept_are_whole_and_asked_for(experiment: Path, run: Path, tmp_path: Path) -> None:
-    kept = run / "checkpoints" / "standard" / "blobs" / "epoch1"
+def test_models_that_were_kept_are_whole_and_asked_for(world: World, tmp_path: Path) -> None:
+    experiment = world.elsewhere(tmp_path / "kept.toml", TEXT.split("[bases]")[0])
+    folder, settings = tmp_path / "run", ["--set", 'finetune.regimes=["standard"]']
+    shutil.copy(launch.measure(experiment, folder, *settings), tmp_path / "before.h5")
+    kept = folder / "checkpoints" / "standard" / "blobs" / "epoch1"
     assert CLIPVisionModelWithProjection.from_pretrained(kept).num_parameters() > 0
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder, symlinks=True)
+    before = (kept / "model.safetensors").read_bytes()
     (folder / "results.h5").unlink()
-    for unit in ("early_similarity__standard", "partitions__standard"):
-        (folder / "units" / f"{unit}.safetensors").unlink()
-    shutil.rmtree(folder / "checkpoints" / "standard" / "blobs" / "epoch1")
-    found = launch.measure(experiment, folder)  # trains blobs again
-    assert differing(numbers(run / "results.h5"), numbers(found)) == []
-    again, before = (path / "model.safetensors" for path in (folder / "checkpoints/standard/blobs/epoch1", kept))
-    assert again.read_bytes() == before.read_bytes()
+    (folder / "units" / "early_similarity__standard.safetensors").unlink()
+    shutil.rmtree(kept)
+    found = launch.measure(experiment, folder, *settings)  # trains blobs again
+    assert differing(numbers(tmp_path / "before.h5"), numbers(found)) == []
+    assert (kept / "model.safetensors").read_bytes() == before
 
 
 @pytest.mark.parametrize("regime", REGIMES)

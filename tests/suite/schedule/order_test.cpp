@@ -61,6 +61,17 @@ TEST(Deal, DearestFirstThenInOrder) {
   EXPECT_FALSE(deal.all_done());
 }
 
+TEST(Deal, WhatIsDoneStaysSoWhenItsNeedIsComputedAgain) {
+  const std::vector<WorkUnit> units{unit("a"), unit("b", 1, {"a"}), unit("c", 1, {"a"})};
+  Deal deal(units, {false, true, false});
+  EXPECT_EQ(deal.next(), 0);
+  deal.finish(0);
+  EXPECT_EQ(deal.next(), 2);
+  EXPECT_EQ(deal.next(), std::nullopt);
+  deal.finish(2);
+  EXPECT_TRUE(deal.all_done());
+}
+
 TEST(Deal, WaitsForNeeds) {
   const std::vector<WorkUnit> units{unit("pair", 9, {"a", "b", "old"}), unit("a", 1), unit("b", 1),
                                     unit("old", 5)};
