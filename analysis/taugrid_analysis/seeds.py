@@ -231,9 +231,9 @@ def predictor_table(runs: Sequence[Run]) -> Table:
     result = Table(
         "predictors",
         "What predicts interference, run by run: Spearman's correlation with the normalised accuracy of a"
-        " pair's sum",
+        " pair's sum, or its loss gap",
         [
-            *[Column(name) for name in ("start", "regime", "α", "predictor")],
+            *[Column(name) for name in ("start", "regime", "outcome", "predictor")],
             *[Column(name, 2) for name in names],
             Column("mean", 2),
             Column("same sign"),
@@ -259,7 +259,7 @@ def predictor_table(runs: Sequence[Run]) -> Table:
 
 
 def _correlations(run: Run) -> dict[tuple[str, str, str, str], Estimate]:
-    """(start, regime, α, predictor): Spearman's."""
+    """(start, regime, outcome, predictor): Spearman's."""
     titles = predictors.TITLES | {key: f"{title} *" for key, title in predictors.SAME_THING.items()}
     return {
         (run.results.start, line.regime, line.outcome, titles[line.predictor]): line.spearman

@@ -170,9 +170,10 @@ def test_cost_without_standard_has_no_ratio(tmp_path: Path) -> None:
 
 
 def test_predictors(tables: dict[str, Table]) -> None:
-    rows = {(row["regime"], row["α"], row["predictor"]): row for row in records(tables["predictors"])}
+    rows = {(row["regime"], row["outcome"], row["predictor"]): row for row in records(tables["predictors"])}
     linearised = 8  # of eleven regimes: those whose τ is in a linearised model too
-    assert len(rows) == 2 * (len(synthetic.EVERY) * 4 + linearised)  # cosine, bound, both ξ; τJp
+    # cosine, bound, both ξ; τJp; of standard, which is not linearised, the linearity error
+    assert len(rows) == 3 * (len(synthetic.EVERY) * 4 + linearised + 1)
     line = rows["linear", "tuned", "τJp"]
     assert (line["pairs"], line["Pearson"], line["Spearman"]) == pytest.approx((28, -1, -1))
     assert line["p"] == pytest.approx(1e-4) and line["points"] == "test"  # only the identity of 10,000

@@ -16,6 +16,8 @@ from scipy import stats
 
 from taugrid_analysis import bounds, measures, outcomes, predictors
 from taugrid_analysis.run import Run
+from taugrid_analysis.tables.interference import predictor_table
+from taugrid_analysis.tables.pairs import pairs
 
 
 def test_tolerant_share_by_hand() -> None:
@@ -175,18 +177,30 @@ def test_predictors_against_numpy_and_scipy(tmp_path: Path) -> None:
     """Each number of a pair worked out from the file alone, then correlated by SciPy."""
     synthetic.write(tmp_path / "results.h5", regimes=("standard", "posthoc", "linear"), bend=True, schema=2)
     rng = np.random.default_rng(3)
+    units = [("similarity/linear", 2.0), ("features/linear/emoji", 3.0), ("features/base/emoji", 7.0)]
+    units += [
+        ("smoothness/linear/emoji", 5.0),
+        ("disentanglement/linear/a+b", 11.0),
+        ("ntk/pretrained/a", 13.0),
+    ]
     with h5py.File(tmp_path / "results.h5", "r+") as file:
         file["ntk/pretrained/local_energy"][...] = rng.random(file["ntk/pretrained/local_energy"].shape)
         file["ntk/pretrained/null_share"][...] = rng.random(file["ntk/pretrained/null_share"].shape)
         file["pair_addition/linear/normalized"][...] = 0.8 + 0.2 * rng.random(28)
         file["tau_jp/linear/validation_value"][...] = rng.random((8, 8))
+        file["similarity/linear/loss_gap"][...] = rng.random((28, 2))
+        layout = file["units"].dtype
+        del file["units"]
+        file["units"] = np.array([(key, 0, seconds, "cpu") for key, seconds in units], dtype=layout)
     with h5py.File(tmp_path / "results.h5") as file:
         value = file["tau_jp/linear/validation_value"][()]
         cosine, norm = file["similarity/linear/cosine"][()], file["similarity/linear/norm"][()]
         error, curvature = file["disentanglement/linear/error"][()], file["smoothness/linear/lambda_max"][()]
         energy, null = file["ntk/pretrained/local_energy"][()], file["ntk/pretrained/null_share"][()]
         normalized = file["pair_addition/linear/normalized"][()]
+        gap = file["similarity/linear/loss_gap"][()].mean(axis=1)
     titles = predictors.TITLES | predictors.SAME_THING
+    titles.pop("linearity")  # exact in a linearised model
     expected: dict[str, list[float]] = {name: [] for name in titles}
     half = energy.shape[-1] // 2
     for pair, (i, j) in enumerate(synthetic.PAIRS):
@@ -212,6 +226,52 @@ def test_predictors_against_numpy_and_scipy(tmp_path: Path) -> None:
         assert line.spearman.value == pytest.approx(stats.spearmanr(x, normalized).statistic)
         assert line.looked == (2 if line.predictor in predictors.SAME_THING else 4)
         assert line.spearman.p <= line.spearman.best
+    seconds = [3, 2, 7, 13, 3 + 7 + 11, 3 + 7 + 11]
+    assert [line.seconds for line in lines[:6]] == seconds
+    gaps = [line for line in lines if line.outcome == "loss gap"]
+    assert len(lines) == 18 and len(gaps) == 6
+    for line in gaps:
+        x = np.array(expected[line.predictor])
+        assert line.spearman.value == pytest.approx(stats.spearmanr(x, gap).statistic)
+
+
+def test_the_cheapest_of_those_that_tell(tmp_path: Path) -> None:
+    """The linearity error and the cosine go with the loss gap, one far cheaper; nothing with accuracy."""
+    synthetic.write(tmp_path / "results.h5", bend=True, leave_out=["similarity/linear"])
+    rng = np.random.default_rng(5)
+    upper = np.triu(rng.random((8, 8)), 1)
+    cosine = upper + upper.T + np.eye(8)
+    of_pair = np.array([cosine[i, j] for i, j in synthetic.PAIRS])
+    with h5py.File(tmp_path / "results.h5", "r+") as file:
+        file["linearity/standard/error"][:, -1, 1, 0] = of_pair**3
+        file["similarity/standard/cosine"][...] = cosine
+        file["similarity/standard/loss_gap"][...] = np.stack([of_pair, 2 * of_pair], axis=1)
+        for name in ("normalized", "one_shot_normalized"):
+            file[f"pair_addition/standard/{name}"][...] = rng.random(28)
+        layout = file["units"].dtype
+        del file["units"]
+        rows = [
+            ("similarity/standard", 0, 0.5, "cpu"),
+            ("layer_products/standard/emoji", 0, 8.0, "cpu"),
+            ("linearity/standard/fashion+emoji", 0, 1.0, "cpu"),
+        ]
+        file["units"] = np.array(rows, dtype=layout)
+    with Run(tmp_path) as run:
+        lines = [line for line in predictors.lines(run) if line.regime == "standard"]
+        notes = predictor_table(run).notes
+        every = pairs(run)
+    gap = {line.predictor: line for line in lines if line.outcome == "loss gap"}
+    for name, seconds in (("cosine", 0.5), ("linearity", 9.0)):
+        assert gap[name].spearman.value == pytest.approx(1) and gap[name].seconds == seconds
+        assert gap[name].spearman.best == pytest.approx(1e-4)  # only the identity of 10,000
+    assert gap["linearity"].points == "test" and np.isnan(gap["bound"].seconds)
+    assert predictors.cheapest(list(gap.values())) is gap["cosine"]
+    by_accuracy = [line for line in lines if line.outcome == "tuned"]
+    assert predictors.cheapest(by_accuracy) is None
+    told = next(note for note in notes if note.startswith("The cheapest"))
+    assert "standard, loss gap: cosine (0.5 s)" in told and "standard, tuned" not in told
+    column = [one.name for one in every.columns].index("standard linearity error")
+    np.testing.assert_allclose([row[column] for row in every.rows], of_pair**3)
 
 
 def test_test_points_are_named_where_the_file_has_no_others(run_folder: Path) -> None:

@@ -177,9 +177,12 @@ def test_nothing_is_said_of_a_point_off_the_grid(tmp_path: Path) -> None:
     ("groups", "absent"),
     [
         (["disentanglement", "ntk", "units", "model"], {"disentanglement", "matched", "ntk", "timings"}),
-        (["similarity", "training", "provenance"], {"cosine", "smoothness", "training"}),
+        (
+            ["similarity", "training", "provenance", "pair_addition"],
+            {"cosine", "smoothness", "training", "predictors"},
+        ),
         (["addition", "single_task", "smoothness"], {"addition", "accuracy", "smoothness"}),
-        (["negation", "pair_addition", "cost"], {"negation", "predictors", "cost"}),
+        (["negation", "cost"], {"negation", "cost"}),
         (["tau_jp", "continuation", "representation"], {"tau_jp", "continuation"}),
     ],
 )

@@ -165,7 +165,9 @@ def test_predictors_of_several_seeds(tmp_path: Path, capsys: pytest.CaptureFixtu
             group[...] = group[()] if seed == 0 else 2 - group[()]
     found = printed(capsys, tmp_path / "0", tmp_path / "1")[-1]
     row = next(
-        row for row in found if (row["regime"], row["α"], row["predictor"]) == ("linear", "tuned", "τJp")
+        row
+        for row in found
+        if (row["regime"], row["outcome"], row["predictor"]) == ("linear", "tuned", "τJp")
     )
     assert (float(row["seed 0"]), float(row["seed 1"]), float(row["mean"])) == pytest.approx((-1, 1, 0))
     assert row["same sign"] == "1 of 2" and float(row["largest p of the best"]) > 0

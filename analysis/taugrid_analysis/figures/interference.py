@@ -66,7 +66,7 @@ def accuracies(run: Run) -> Ordinates:
         return lambda regime: predictors.outcome(run, regime, outcome) if regime in known else None
 
     return [
-        (f"normalised accuracy of the pair, {outcome}", taken(outcome)) for outcome in predictors.OUTCOMES
+        (f"normalised accuracy of the pair, {outcome}", taken(outcome)) for outcome in predictors.ACCURACIES
     ]
 
 
@@ -126,8 +126,9 @@ def forest(run: Run) -> Figure | None:
     step = 0.8 / len(regimes)
     with style.settings():
         figure = Figure(figsize=(style.PAGE, 1.3 + len(names) * max(0.42, 0.11 * len(regimes))))
-        plots = np.asarray(figure.subplots(1, len(predictors.OUTCOMES), sharey=True))
-        for axes, outcome in zip(plots, predictors.OUTCOMES, strict=True):
+        outcomes = [name for name in predictors.OUTCOMES if any(line.outcome == name for line in lines)]
+        plots = np.atleast_1d(np.asarray(figure.subplots(1, len(outcomes), sharey=True)))
+        for axes, outcome in zip(plots, outcomes, strict=True):
             for line in lines:
                 if line.outcome != outcome:
                     continue
@@ -138,7 +139,8 @@ def forest(run: Run) -> Figure | None:
                 face = tint if holds else "none"
                 axes.plot(line.spearman.value, at, "o", color=tint, markerfacecolor=face, markersize=4.5)
             axes.axvline(0, color=style.INK, linewidth=0.7)
-            axes.set(xlim=(-1.02, 1.02), xlabel=f"rank correlation with normalised accuracy, {outcome}")
+            kind = "normalised accuracy,\n" if outcome in predictors.ACCURACIES else ""
+            axes.set(xlim=(-1.02, 1.02), xlabel=f"rank correlation with {kind}{outcome}")
             for place in range(1, len(names)):
                 bold = place == apart
                 tone = style.INK if bold else style.FAINT

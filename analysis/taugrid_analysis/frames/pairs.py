@@ -10,7 +10,7 @@ import xarray as xr
 
 from taugrid_analysis import accuracies, measures, outcomes
 from taugrid_analysis.records import Array, Floats
-from taugrid_analysis.regimes import same_vectors
+from taugrid_analysis.regimes import is_linear, same_vectors
 from taugrid_analysis.results import Results
 
 
@@ -24,7 +24,9 @@ def twin(results: Results, group: str, regime: str) -> xr.Dataset | None:
 def pairs(results: Results) -> pd.DataFrame:
     """Index (regime, pair). What was not measured is NaN.
 
-    task_1, task_2; cosine; loss_gap_1, loss_gap_2 and bound_1, bound_2 of the bases paper; tau_jp and its two
+    task_1, task_2; cosine; loss_gap_1, loss_gap_2 and bound_1, bound_2 of the bases paper, and loss_gap, the
+    mean over both tasks; linearity: ‖u − v‖/‖f₁ − f₂‖ of the last layer at the α nearest ½, NaN of a
+    linearised model, which is exact but for rounding; tau_jp and its two
     directions tau_jp_12 (τ of task 1 on points of task 2), tau_jp_21, on test points, and tau_jp_validation;
     xi_one, xi_box, xi_grid: ξ(1,1), mean over [0,1]², over the grid; kl_… and symmetric_kl_… the same of the
     encoder's outputs; ntk: share of the local energy beyond its null; chosen_alpha, absolute, normalized of
@@ -38,7 +40,10 @@ def pairs(results: Results) -> pd.DataFrame:
     return pd.concat(parts, names=["regime"])
 
 
-GROUPS = ("similarity", "disentanglement", "representation", "tau_jp", "pair_addition", "smoothness")
+GROUPS = (
+    *("similarity", "disentanglement", "representation", "tau_jp", "pair_addition"),
+    *("smoothness", "linearity"),
+)
 
 
 def _any(results: Results, name: str) -> bool:
@@ -49,7 +54,7 @@ def _columns(results: Results, name: str) -> dict[str, Array]:
     chosen = results.pairs
     names = np.array(results.tasks, dtype=object)
     found: dict[str, Array] = {"task_1": names[chosen[:, 0]], "task_2": names[chosen[:, 1]]}
-    found |= _vectors(results, name) | _products(results, name)
+    found |= _vectors(results, name) | _products(results, name) | _mixed(results, name)
     for prefix, group, variable in (
         ("xi", "disentanglement", "error"),
         ("kl", "representation", "error"),
@@ -83,7 +88,16 @@ def _vectors(results: Results, name: str) -> dict[str, Array]:
         gap = own["loss_gap"].to_numpy()[:, side] if own is not None and "loss_gap" in own else nothing
         found[f"loss_gap_{side + 1}"] = gap
         found[f"bound_{side + 1}"] = bounds[:, side] if bounds is not None else nothing
+    found["loss_gap"] = (found["loss_gap_1"] + found["loss_gap_2"]) / 2
     return found
+
+
+def _mixed(results: Results, name: str) -> dict[str, Array]:
+    data = None if is_linear(name) else results.data("linearity", name)
+    if data is None:
+        return {"linearity": _nothing(results)}
+    half = int(np.argmin(np.abs(data["alpha"].to_numpy() - 0.5)))
+    return {"linearity": data["error"].to_numpy()[:, -1, half, 0].astype(float)}  # statistic 0: the mean
 
 
 def _products(results: Results, name: str) -> dict[str, Array]:

@@ -198,16 +198,29 @@ def pairs(run: Run) -> Table:
     for regime in run.results.names("disentanglement"):
         for column, title in (("xi_one", "ξ(1,1)"), ("xi_box", "box"), ("xi_grid", "grid")):
             take(regime, column, title, 3)
+
+    def measured(regime: str, column: str) -> bool:
+        return bool(run.pairs.loc[regime][column].notna().any())
+
     for regime in run.results.names("similarity"):
         take(regime, "cosine", "cosine", 3)
+        for column in ("loss_gap_1", "loss_gap_2"):
+            if measured(regime, column):
+                take(regime, column, column.replace("_", " "), 3)
+    for regime in run.results.names("linearity"):
+        if measured(regime, "linearity"):
+            take(regime, "linearity", "linearity error", 4)
     for regime in run.results.names("tau_jp"):
         take(regime, "tau_jp", "τJp", 4)
     for regime in run.results.names("pair_addition"):
-        for title, column in predictors.OUTCOMES.items():
+        for title, column in predictors.ACCURACIES.items():
             take(regime, column, title, 1, percent=True)
     for regime in run.results.names("smoothness"):
-        for column in ("loss_gap_1", "bound_1", "loss_gap_2", "bound_2"):
-            if run.pairs.loc[regime][column].notna().any():
+        for column in ("bound_1", "bound_2"):
+            if measured(regime, column):
                 take(regime, column, column.replace("_", " "), 3)
+    first = run.pairs.index.get_level_values("regime")[0]
+    if measured(first, "ntk"):  # of θ0, whatever the regime
+        put("NTK share − null", [float(value) for value in run.pairs.loc[first]["ntk"]], 3)
     rows = [[run.results.pair_name(index), *row] for index, row in enumerate(values)]
     return Table("pairs", "Every pair", columns, rows if len(columns) > 1 else [])
