@@ -32,6 +32,12 @@ if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 
   "$venv/bin/python" -m taugrid_analysis tables "${run}_random" --paper "$paper" --only table3
   "$venv/bin/python" -m taugrid_analysis figures "${run}_random" --paper "$paper" | grep -v needs
 fi
+if [ "$paper" = cross_task_linearity ]; then  # figures 4 to 6: fine-tunings of one task
+  measure cross_task_linearity_soups "${run}_soups"
+  "$venv/bin/python" -m taugrid_analysis tables "${run}_soups" --only variants
+  "$venv/bin/python" -m taugrid_analysis tables "${run}_soups" --only averages
+  "$venv/bin/python" -m taugrid_analysis figures "${run}_soups" --paper "$paper" | grep -v needs
+fi
 if [ "$paper" = tau_jp ]; then  # figure 3, of the pairs that interfere most and least
   measure tau_jp_figure3 "${run}_figure3"
   "$venv/bin/python" -m taugrid_analysis figures "${run}_figure3" --paper "$paper" | grep -v needs

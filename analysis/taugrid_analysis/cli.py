@@ -62,6 +62,10 @@ def parser() -> argparse.ArgumentParser:
         "seeds", "runs side by side: means over seeds, what spreads them, predictors, forms of the penalty"
     )
     seeds.add_argument("--format", choices=sorted(RENDERERS), default="text")
+    causes = several(
+        "causes", "cross-task linearity over runs from several θ0: what makes it, and the loss barrier"
+    )
+    causes.add_argument("--format", choices=sorted(RENDERERS), default="text")
     again = command("recompute", "a sample of every number again, in plain PyTorch; exit 1: one deviates")
     again.add_argument("--points", type=int, default=50, help="numbers of each group (default: 50)")
     again.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
@@ -108,6 +112,8 @@ def run(options: argparse.Namespace) -> int:
             print_tables(options, found[0])
         elif options.command == "seeds":
             print_seeds(options, found)
+        elif options.command == "causes":
+            print_causes(options, found)
         elif options.command == "report":
             from taugrid_analysis.report import report
 
@@ -155,6 +161,15 @@ def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
         seeds.predictor_table(runs),
     )
     print("\n\n".join(RENDERERS[options.format](table) for table in made if table.rows))
+
+
+def print_causes(options: argparse.Namespace, runs: list[Run]) -> None:
+    from taugrid_analysis.tables import causes
+
+    made = [table for table in (causes.linearity(runs), causes.barrier(runs)) if table.rows]
+    if not made:
+        raise InputError("holds neither", runs[0].path, "/linearity/standard or /barrier/standard")
+    print("\n\n".join(RENDERERS[options.format](table) for table in made))
 
 
 def draw(out: Path, run: Run) -> None:

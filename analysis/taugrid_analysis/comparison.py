@@ -10,7 +10,7 @@ from taugrid_analysis import bases_comparison, outcomes, published, sampling, tr
 from taugrid_analysis.papers import BASES, PRINTED
 from taugrid_analysis.regimes import is_linear
 from taugrid_analysis.run import Run
-from taugrid_analysis.tables import linearity
+from taugrid_analysis.tables import linearity, transitivity, variants
 from taugrid_analysis.tables.cells import cell
 from taugrid_analysis.text_table import Column, Measured, Table, Value
 
@@ -106,7 +106,14 @@ def paper_tables(run: Run, paper: str) -> list[Table]:
     if paper == BASES:
         return bases_comparison.paper_tables(run)
     if paper not in PRINTED:  # a paper of figures: what is measured of it
-        made = (linearity.linearity, linearity.averages, linearity.stitching, linearity.barrier)
+        made = (
+            linearity.linearity,
+            transitivity.transitivity,
+            variants.variants,
+            linearity.averages,
+            linearity.stitching,
+            linearity.barrier,
+        )
         return [table for make in made if (table := make(run)).rows]
     identity = published.identify(run.results)
     return [_paper_table(run, source, identity) for source in published.tables((paper,))]

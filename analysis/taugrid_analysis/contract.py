@@ -277,6 +277,7 @@ GROUPS: dict[str, Group] = {
             "penalty": Variable(("task", "update"), needed=False),
         }
     ),
+    "variants": Group(_all(TASK, "learning_rate", "steps", "seed")),
     "cost": Group(
         _all(
             (),

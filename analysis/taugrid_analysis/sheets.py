@@ -78,7 +78,7 @@ def training(run: Run) -> pd.DataFrame:
     parts = []
     for name in run.results.names("training"):
         place, smooth = runs.smoothed(run, name)
-        parts.append(pd.DataFrame({"regime": name, "step": place, "loss": smooth.mean(axis=0)}))
+        parts.append(pd.DataFrame({"regime": name, "step": place, "loss": np.nanmean(smooth, axis=0)}))
     return pd.concat(parts) if parts else pd.DataFrame()
 
 

@@ -17,6 +17,7 @@ from taugrid_analysis.figures import linearity, plates
 from taugrid_analysis.report import report
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.linearity import barrier
+from taugrid_analysis.tables.transitivity import transitivity, triples
 
 
 def test_a_row_for_every_regime_pair_layer_and_alpha(small_folder: Path) -> None:
@@ -40,7 +41,7 @@ def test_a_run_without_it_has_an_empty_frame(tmp_path: Path) -> None:
 def test_the_table_has_a_line_a_layer(small_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tables", str(small_folder), "--paper", "cross_task_linearity", "--format", "csv"]) == 0
     lines = [line.split(",") for line in capsys.readouterr().out.splitlines()]
-    mine = [line for line in lines if line[0] == "standard"]
+    mine = [line for line in lines if line[0] == "standard"][:4]
     assert [line[1] for line in mine] == ["embedding", "1", "2", "output"]
     pairs = np.arange(6) + 1
     assert float(mine[2][2]) == pytest.approx(1e-4 * pairs.mean() * 3, rel=1e-3)
@@ -102,3 +103,24 @@ def test_figures_two_and_three_are_drawn(small_folder: Path, capsys: pytest.Capt
     assert len(lines) == 24 and drawn == {2, 3}
     assert "figure 13: needs a run of a MLP" in lines
     assert [plate.number for plate in plates.plates("cross_task_linearity")] == list(range(1, 25))
+
+
+def test_transitivity_of_a_tree_of_errors(tmp_path: Path) -> None:
+    """Errors that grow with the branch where tasks part are transitive; others by chance alone."""
+    path = synthetic.write(tmp_path / "results.h5")
+    rng = np.random.default_rng(0)
+    tree = [0.1 if i // 2 == j // 2 else 0.3 if i // 4 == j // 4 else 0.7 for i, j in synthetic.PAIRS]
+    with h5py.File(path, "r+") as file:
+        file["linearity/standard/error"][:, -1, 1, 0] = tree
+    with Run(path) as run:
+        table = transitivity(run)
+    assert len(table.rows) == 1  # a linearised model has no error but rounding
+    regime, count, mean, most, chance, p = table.rows[0]
+    assert (regime, count, mean, most) == ("standard", 56, 1.0, 1.0) and float(str(chance)) > 1.2
+    assert float(str(p)) == pytest.approx(1e-4)
+    with h5py.File(path, "r+") as file:
+        file["linearity/standard/error"][:, -1, 1, 0] = rng.uniform(0.1, 1, 28)
+    with Run(path) as run:
+        *_, p = transitivity(run).rows[0]
+    assert float(str(p)) > 0.02
+    assert triples(np.array([(0, 1), (2, 1), (0, 2), (0, 3)])).tolist() == [[0, 2, 1]]

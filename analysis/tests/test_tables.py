@@ -186,6 +186,7 @@ TABLES = {  # table: the groups without which it is not there
     "disentanglement": {"disentanglement"},
     "representation": {"representation"},
     "linearity": {"linearity"},
+    "transitivity": {"linearity"},
     "smoothness": {"smoothness"},
     "ntk": {"ntk"},
     "ntk_spectrum": {"ntk"},

@@ -25,6 +25,8 @@ zero-shot head and the class names.
                                                             the twelve with which the field has fourteen and twenty
   python jobs/prepare convert-checkpoints --from checkpoints/ViT-B-32 --out runs/published
                                                             the field's pickled checkpoints, for taugrid to read
+  python jobs/prepare parts data/fashion.h5 --classes 4 3 3 --out data/causes
+                                                            a packed set cut by classes
 
 Files appear whole or not at all. Exit codes: 0 done; 2 wrong input; 75 stopped by a signal, run again to go on.
 """
@@ -278,6 +280,27 @@ def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
     )
 
 
+def add_parts(commands) -> None:  # type: ignore[no-untyped-def]
+    parts = commands.add_parser(
+        "parts",
+        help="a packed set cut by classes, to pre-train on some and fine-tune on others",
+        description="Cut a packed set of pictures by class: start.h5 to pre-train on, d1.h5, d2.h5, … to fine-tune on, "
+        "and with a share of their training pictures replaced by start's, d1-start-25.h5, or by d1's, d2-d1-25.h5. "
+        "Each is read by a classifier that the model brings, with a row for every class of the whole.",
+    )
+    parts.add_argument("input", type=Path, metavar="TASK.h5", help="a packed task of pictures")
+    parts.add_argument(
+        "--classes", type=int, nargs="+", required=True, metavar="N", help="classes of start, of d1, of d2, …"
+    )
+    parts.add_argument(
+        "--pictures", type=int, default=250, metavar="N", help="pictures a class and split, at most (250)"
+    )
+    parts.add_argument(
+        "--replaced", type=int, nargs="*", default=[], metavar="PERCENT", help="of training pictures, a task each"
+    )
+    parts.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
+
+
 def add_checkpoints(commands) -> None:  # type: ignore[no-untyped-def]
     checkpoints = commands.add_parser(
         "convert-checkpoints",
@@ -337,6 +360,7 @@ def parser() -> argparse.ArgumentParser:
         "class_picture_rank lets the trainer take fewer)",
     )
 
+    add_parts(commands)
     add_text(commands)
     add_originals(commands)
     add_checkpoints(commands)

@@ -58,6 +58,10 @@ def run(options: argparse.Namespace) -> None:
         import originals
 
         originals.prepare(options, say)
+    elif options.command == "parts":
+        import parts
+
+        parts.prepare(options, say)
     elif options.command == "convert-checkpoints":
         import checkpoints
 

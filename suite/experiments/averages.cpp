@@ -6,10 +6,11 @@
 //   features   the logits of 1/k Σ f(θₖ), f being the encoder's output,
 // on the test points of each of the set's tasks, over all pairs, triples, and the set of all tasks. Where
 // cross-task linearity holds up to the output, the first and the last are the same model. A single model's
-// outputs are made once a task, for all sets.
+// outputs are made once a task, for all sets. Where tasks are several fine-tunings of one task (paper 5,
+// figure 4), a set is looked at on their common points once, as the first one's.
 //
-// /averages/R/weights, logits, features [S,T]: accuracy; NaN where the task is none of the set's; sets [S,T]:
-// 1 where it is; sample_index
+// /averages/R/weights, logits, features [S,T]: accuracy; NaN where the task is none of the set's, or has the
+// data of an earlier one of the set; sets [S,T]: 1 where it is one; sample_index
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -90,7 +91,7 @@ class Averages final : public Experiment {
  private:
   Tally tally(const std::string& name, std::size_t t) const {
     Tally tally(study_);
-    for (const auto k : study_.tasks.all()) tally.edited(name, {k}, t, Split::test, points(), 1);
+    for (const auto k : members(t)) tally.edited(name, {k}, t, Split::test, points(), 1);
     const auto n = study_.tasks.sample_size(t, Split::test, points());
     for (const auto& set : sets_) {
       if (!holds(set, t)) continue;
@@ -109,8 +110,21 @@ class Averages final : public Experiment {
         .publishes(numbers * study::bytes_of_bits(points()) + points());
   }
 
-  static bool holds(const Set& set, std::size_t t) {
-    return std::find(set.begin(), set.end(), t) != set.end();
+  /// Whether the set is looked at on task t's points: as one of its tasks, the first that has these points.
+  bool holds(const Set& set, std::size_t t) const {
+    const auto alike = [&](std::size_t k) {
+      return study_.tasks.first_alike(k) == study_.tasks.first_alike(t);
+    };
+    const auto first = std::find_if(set.begin(), set.end(), alike);
+    return first != set.end() && *first == t;
+  }
+
+  /// The models of all sets that are looked at on task t's points.
+  Set members(std::size_t t) const {
+    std::set<std::size_t> all;
+    for (const auto& set : sets_)
+      if (holds(set, t)) all.insert(set.begin(), set.end());
+    return {all.begin(), all.end()};
   }
 
   /// Accuracies [S,1] and bits [S,1,bytes] on task t's points, of every kind.
@@ -129,16 +143,16 @@ class Averages final : public Experiment {
                  Split::test, points(), [&](std::int64_t, const at::Tensor& z) { output = z; });
       return output;
     };
-    std::vector<at::Tensor> outputs, logits;  // of single models
-    for (const auto k : study_.tasks.all()) {
+    std::vector<at::Tensor> outputs(study_.tasks.size()), logits(study_.tasks.size());  // of single models
+    for (const auto k : members(t)) {
       context.stop_if_requested();
-      outputs.push_back(at_weights({k}, 1));
-      logits.push_back(readout.logits(outputs.back()));
+      outputs[k] = at_weights({k}, 1);
+      logits[k] = readout.logits(outputs[k]);
     }
     const auto mean_of = [](const std::vector<at::Tensor>& all, const Set& set) {
       auto sum = all[set.front()].to(at::kDouble);
       for (std::size_t k = 1; k < set.size(); ++k) sum.add_(all[set[k]]);
-      return sum.div_(static_cast<double>(set.size())).to(all.front().scalar_type());
+      return sum.div_(static_cast<double>(set.size())).to(all[set.front()].scalar_type());
     };
     const auto s = static_cast<std::int64_t>(sets_.size());
     store::TensorFile file;

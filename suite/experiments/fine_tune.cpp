@@ -5,9 +5,14 @@
 // another's task vectors also keeps its tangent features on the way, for its trace. With `keep`, models on
 // the way lie in RUN/checkpoints/REGIME/TASK/stepN and epochN.
 //
-// /training/R/loss [T, steps], /training/R/penalty [T, steps], /training/R/seconds [T]; joint: without [T]
+// /training/R/loss [T, steps], NaN behind a shorter training's end, /training/R/penalty [T, steps],
+// /training/R/seconds [T]; joint: without [T]. Of several fine-tunings of one task also
+// /variants/R/learning_rate, steps, seed [T]
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "suite/error.hpp"
 #include "suite/experiments/support/placement.hpp"
@@ -57,7 +62,7 @@ class FineTune final : public Experiment {
       std::vector<Box> boxes;
       for (std::int64_t t = 0; t < tasks; ++t) boxes.push_back({key::fine_tune(name, study_.tasks.name(static_cast<std::size_t>(t))), {t}});
       const auto group = "/training/" + name;
-      const auto steps = training_.at(name).steps;
+      const auto steps = most_steps(name);
       const std::vector<std::string> axes = {"task", "step_" + name};
       place(out, done, group + "/loss", store::Element::float32, {tasks, steps}, axes, boxes, "loss", "nat");
       if (regime(name).penalty != study::Penalty::none) {
@@ -68,6 +73,7 @@ class FineTune final : public Experiment {
       }
       out.attribute(group, "random_crop", training_.at(name).random_crop);
       place(out, done, group + "/seconds", store::Element::float64, {tasks}, {"task"}, boxes, "seconds", "s");
+      write_variants(out, name);
     }
     for (const auto& name : study_.settings.joint_regimes) {
       const auto file = done.folder.read_unit(done.world, key::joint(name));
@@ -78,13 +84,39 @@ class FineTune final : public Experiment {
   }
 
  private:
+  training::Training how_of(const std::string& name, std::size_t t) const {
+    return training::of_task(training_.at(name), study_, t);
+  }
+
+  std::int64_t most_steps(const std::string& name) const {
+    std::int64_t most = 0;
+    for (const auto t : study_.tasks.all()) most = std::max(most, how_of(name, t).steps);
+    return most;
+  }
+
+  void write_variants(store::ResultsWriter& out, const std::string& name) const {
+    if (study_.settings.variants.empty()) return;
+    std::vector<double> rates;
+    std::vector<std::int64_t> steps, seeds;
+    for (const auto t : study_.tasks.all()) {
+      const auto how = how_of(name, t);
+      rates.push_back(how.learning_rate);
+      steps.push_back(how.steps);
+      seeds.push_back(study_.settings.variants[t].seed);
+    }
+    const auto group = "/variants/" + name;
+    out.put(group + "/learning_rate", at::tensor(rates, at::kDouble), {"task"});
+    out.put(group + "/steps", at::tensor(steps, at::kLong), {"task"});
+    out.put(group + "/seed", at::tensor(seeds, at::kLong), {"task"});
+  }
+
   Tally tally(const std::string& name, std::size_t t) const {
-    const auto& how = training_.at(name);
+    const auto how = how_of(name, t);
     Tally tally(study_);
     tally.train(name, how, t, how.steps).checkpoint();
     if (!regime(name).joint)
       for (std::size_t i = 0; i < how.keep.size(); ++i) tally.checkpoint();
-    tally.stores(2 * how.steps, sizeof(float)).publishes(2 * how.steps, sizeof(float));
+    tally.stores(2 * most_steps(name), sizeof(float)).publishes(2 * most_steps(name), sizeof(float));
     if (regime(name).start.empty()) return tally;
     const auto traced = how.traced_until(how.steps);
     tally.vectors(regime(name).start, {t});
@@ -135,7 +167,7 @@ class FineTune final : public Experiment {
   }
 
   store::TensorFile compute(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
-    const auto& how = training_.at(name);
+    const auto how = how_of(name, t);
     const bool joint = regime(name).joint, traced = !regime(name).start.empty();
     training::Trainer trainer(study_, name, how, t, context.group);
     auto losses = study_.sums({how.steps}), penalties = losses.clone();
@@ -188,8 +220,12 @@ class FineTune final : public Experiment {
           study_.model.encoder(), trainer.state(), study_.model.fingerprint());
     }
     store::TensorFile result;
-    result.tensors["loss"] = losses.to(at::kFloat);
-    result.tensors["penalty"] = penalties.to(at::kFloat);
+    const auto longest = joint ? how.steps : most_steps(name);
+    for (const auto& [what, values] : {std::pair{"loss", losses}, std::pair{"penalty", penalties}}) {
+      auto padded = at::full({longest}, std::nan(""), values.options().dtype(at::kFloat));
+      padded.narrow(0, 0, how.steps).copy_(values);
+      result.tensors[what] = padded;
+    }
     if (traced) result.tensors["trace"] = trace;
     result.tensors["seconds"] = at::full({}, seconds, at::kDouble);
     result.metadata["fingerprint"] = models::fingerprint(trainer.state());
@@ -222,10 +258,10 @@ void require_marks(config::Section& section, const std::string& name, const trai
   for (const auto& mark : how.keep) {
     for (const auto t : study.tasks.all()) {
       const auto updates = training::updates_at(study, how, mark, t);
-      if (updates <= how.steps) continue;
+      if (updates <= training::of_task(how, study, t).steps) continue;
       section.refuse(mark.epochs ? "keep_epochs" : "keep",
                      fmt::format("has {}, of {} on {} after {} steps; expected at most steps, {}", mark.count,
-                                 name, study.tasks.name(t), updates, how.steps));
+                                 name, study.tasks.name(t), updates, training::of_task(how, study, t).steps));
     }
   }
 }
@@ -238,6 +274,13 @@ std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& 
     if (how.random_crop < 1 && study.model.encoder().takes().text())
       section->refuse("random_crop", "crops pictures, and the model " + study.settings.model.string() +
                                          " takes text; leave it away");
+  }
+  for (const auto& name : study.settings.vector_regimes) {
+    for (const auto& one : study.settings.variants) {
+      if (one.steps.value_or(training.at(name).steps) < training.at(name).warmup)
+        section->refuse("warmup_steps", fmt::format("is {} for {}; expected at most the {} of variants.steps",
+                                                    training.at(name).warmup, name, *one.steps));
+    }
   }
   for (const auto& name : study.settings.regimes) {
     const auto tasks = static_cast<std::int64_t>(study.tasks.size());

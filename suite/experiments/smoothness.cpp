@@ -4,7 +4,8 @@
 // the task addition bound of paper 2), by Lanczos or power iteration. Stops on ‖Hv − λv‖/|λ|, not on the
 // change of λ, which can stop early.
 //
-// /smoothness/R/lambda_max, residual, hvp_count [T]; attribute method; sample_index [T,N] of the train split
+// /smoothness/R/lambda_max, residual, hvp_count [T]; attribute method; sample_index [T,N] of the train split.
+// With `start` also of θ0, under its name: of f(x; θ) itself (theorem 5.1 of paper 5).
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -23,37 +24,41 @@ using autodiff::Dual;
 
 class Smoothness final : public Experiment {
  public:
-  Smoothness(const Study& study, std::int64_t points, std::int64_t chunk, bool lanczos,
+  Smoothness(const Study& study, std::int64_t points, std::int64_t chunk, bool lanczos, bool start,
              spectral::EigenOptions options)
-      : Experiment(study), points_(points), chunk_(chunk), lanczos_(lanczos), options_(options) {}
+      : Experiment(study), points_(points), chunk_(chunk), lanczos_(lanczos), options_(options) {
+    for (const auto& name : study_.settings.vector_regimes) models_.push_back({name, regime(name).linear});
+    if (start) models_.push_back({study_.model.name(), false, true});
+  }
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
-    for (const auto& name : study_.settings.vector_regimes) {
+    for (const auto& model : models_) {
       for (const auto t : study_.tasks.all()) {
+        if (model.start && study_.tasks.first_alike(t) != t) continue;
         const auto n = study_.tasks.sample_size(t, Split::train, points_);
-        auto tally = Tally(study_)
-                         .vectors(name, {t})
-                         .sample(t, Split::train, n, chunk_)
-                         .stores(3)
-                         .publishes(3 + points_);
-        tally.hessian(regime(name).linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
-                      [this, name, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
-                        return rehearse(name, t, inputs);
+        auto tally = Tally(study_).sample(t, Split::train, n, chunk_).stores(3).publishes(3 + points_);
+        if (!model.start) tally.vectors(model.name, {t});
+        tally.hessian(model.linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
+                      [this, &model, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
+                        return rehearse(model, t, inputs);
                       });
         units.push_back(
-            unit(key::smoothness(name, study_.tasks.name(t)), tally, study_.vectors.needs(name, {t}),
-                 [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }));
+            unit(key::smoothness(model.name, study_.tasks.name(t)), tally,
+                 model.start ? std::vector<std::string>{} : study_.vectors.needs(model.name, {t}),
+                 [this, &model, t](schedule::UnitContext& context) { return compute(model, t, context); }));
       }
     }
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
-    for (const auto& name : study_.settings.vector_regimes) {
-      const auto group = "/smoothness/" + name;
+    for (const auto& model : models_) {
+      const auto group = "/smoothness/" + model.name;
       std::vector<Box> boxes;
-      for (std::int64_t t = 0; t < tasks; ++t) {
-        boxes.push_back({key::smoothness(name, study_.tasks.name(static_cast<std::size_t>(t))), {t}});
+      for (const auto t : study_.tasks.all()) {
+        const auto whose = model.start ? study_.tasks.first_alike(t) : t;
+        boxes.push_back(
+            {key::smoothness(model.name, study_.tasks.name(whose)), {static_cast<std::int64_t>(t)}});
       }
       place(out, done, group + "/lambda_max", store::Element::float64, {tasks}, {"task"}, boxes,
             "lambda_max");
@@ -69,6 +74,11 @@ class Smoothness final : public Experiment {
   }
 
  private:
+  struct Model {
+    std::string name;  ///< a regime, or θ0's
+    bool linear, start = false;
+  };
+
   /// How many products the tolerance takes, from experience: Lanczos about 8 for 1e-2, 10 for 1e-3.
   std::int64_t products() const {
     const double wanted = (lanczos_ ? 1 : 3) * (3.2 - 2.2 * std::log10(options_.tolerance));
@@ -76,13 +86,13 @@ class Smoothness final : public Experiment {
                                     std::max<std::int64_t>(2, options_.max_products));
   }
 
-  store::TensorFile compute(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
+  store::TensorFile compute(const Model& model, std::size_t t, schedule::UnitContext& context) const {
     const study::FullProducts full;
     const auto& group = context.group;
     const auto sample = study_.tasks.sample(t, Split::train, points_);
     const auto n = sample.labels.size(0);
-    const auto own = study_.edits.own(name, t);
-    const auto tau = study_.vectors.vector(name, t);
+    const auto own = model.start ? study_.model.start() : study_.edits.own(model.name, t);
+    const auto tau = model.start ? at::Tensor() : study_.vectors.vector(model.name, t);
     const auto& theta = own.theta;
 
     // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each
@@ -91,8 +101,8 @@ class Smoothness final : public Experiment {
     std::vector<spectral::LinearOperator> parts;
     for (auto i = share.begin; i < share.end(); i += chunk_) {
       const auto m = std::min(chunk_, share.end() - i);
-      const auto part = [=, this, &sample, &own] {
-        return product(name, own, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m), n);
+      const auto part = [=, this, &model, &sample, &own] {
+        return product(model.linear, own, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m), n);
       };
       if (share.count <= chunk_) {
         parts.push_back(part());
@@ -121,13 +131,13 @@ class Smoothness final : public Experiment {
     return file;
   }
 
-  /// v ↦ H v of the loss over some points of task t, of `whole`, at a model of this regime.
-  spectral::LinearOperator product(const std::string& name, const models::State& at, const at::Tensor& tau,
-                                   std::size_t t, const models::Batch& batch, const at::Tensor& labels,
+  /// v ↦ H v of the loss over some points of task t, of `whole`, at a model, or of a linear regime's at τ.
+  spectral::LinearOperator product(bool linear, const models::State& at, const at::Tensor& tau, std::size_t t,
+                                   const models::Batch& batch, const at::Tensor& labels,
                                    std::int64_t whole) const {
     const auto& layout = study_.model.layout();
     const PointsLoss loss{study_.tasks.readout(t), labels, whole};
-    if (!regime(name).linear) {
+    if (!linear) {
       const auto product = std::make_shared<autodiff::HessianVectorProduct>(hessian(study_, at, batch, loss));
       return [product](const at::Tensor& v) { return (*product)(v); };
     }
@@ -145,13 +155,13 @@ class Smoothness final : public Experiment {
   }
 
   /// The graph and two products; of a linear regime one product.
-  schedule::Rehearsal rehearse(const std::string& name, std::size_t t, std::int64_t n) const {
+  schedule::Rehearsal rehearse(const Model& model, std::size_t t, std::int64_t n) const {
     const auto term = training::random_term(study_, n);
-    const bool linear = regime(name).linear;
+    const bool linear = model.linear;
     const double f = static_cast<double>(n) * study_.model.cost().forward();
-    const auto operate = [this, name, t, term, n] {
+    const auto operate = [this, linear, t, term, n] {
       const auto& start = study_.model.start();
-      return product(name, start, 1e-3 * start.theta, t, term.batch, term.labels, n);
+      return product(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, n);
     };
     if (!linear) return {[this, operate] {
                            const study::FullProducts full;
@@ -169,6 +179,7 @@ class Smoothness final : public Experiment {
   std::int64_t points_, chunk_;
   bool lanczos_;
   spectral::EigenOptions options_;
+  std::vector<Model> models_;
 };
 
 std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study& study) {
@@ -188,7 +199,9 @@ std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study&
       section->integer("points", "Training points a task that the loss is taken over", 512, {1, 1e9});
   const auto chunk =
       section->integer("chunk", "Points that a product takes at once: fewer take less memory", 256, {1, 1e6});
-  return std::make_unique<Smoothness>(study, points, chunk, lanczos, options);
+  const bool start =
+      section->flag("start", "Whether that of θ0 is taken as well, for each task's loss", false);
+  return std::make_unique<Smoothness>(study, points, chunk, lanczos, start, options);
 }
 
 }  // namespace

@@ -88,6 +88,11 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.scale("/tasks/name", names, "task");
   out.put("/tasks/classes", at::tensor(classes, at::kLong), {"task"});
   out.put_text("/tasks/space", spaces, "task");
+  if (!study.settings.variants.empty()) {
+    std::vector<std::string> data;
+    for (const auto& one : study.settings.variants) data.push_back(one.data);
+    out.put_text("/tasks/data", data, "task");
+  }
   if (!pairs.empty()) out.put("/pairs/tasks", at::tensor(pairs, at::kLong).view({-1, 2}), {"pair", "side"});
 
   out.attribute("/model", "architecture", study.model.encoder().architecture());

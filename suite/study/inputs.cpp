@@ -99,6 +99,7 @@ std::string inputs_of(const Study& study, const std::vector<fs::path>& more, con
   std::vector<fs::path> paths;
   std::vector<std::function<std::uint64_t()>> contents;
   for (std::size_t t = 0; t < study.tasks.with_control(); ++t) {
+    if (study.tasks.first_alike(t) != t) continue;
     paths.push_back(study.tasks.file(t));
     contents.emplace_back([&study, t] { return digest_of(study.tasks.data(t)); });
   }

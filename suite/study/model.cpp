@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <set>
 
 #include "suite/data/packed.hpp"
 #include "suite/error.hpp"
@@ -18,8 +19,8 @@ namespace {
 std::int64_t longest_text(const Settings& settings, const models::Encoder& encoder) {
   if (!encoder.takes().text()) return 0;
   std::int64_t longest = 0;
-  auto names = settings.tasks;
-  names.push_back(settings.control);
+  std::set<std::string> names = {settings.control};
+  for (std::size_t t = 0; t < settings.tasks.size(); ++t) names.insert(settings.data_of(t));
   for (const auto& name : names) {
     try {
       longest = std::max(longest, data::longest_text(settings.data / (name + ".h5")));

@@ -106,12 +106,24 @@ void read_given(config::Section section, std::vector<std::string> needed, Settin
   }
 }
 
+/// Each of several fine-tunings of one task starts at θ0, and has no other task to look at.
+void require_variants(config::Section& section, const Settings& settings) {
+  if (settings.variants.empty()) return;
+  for (const auto& name : settings.regimes) {
+    const auto& r = regime(name);
+    if (r.joint || r.penalty != Penalty::none)
+      section.refuse("regimes",
+                     name + " trains on other tasks, of which [variants] has only copies of the same");
+  }
+}
+
 void read_regimes(config::Section section, Settings& settings, std::vector<InputFile>* inputs) {
   settings.regimes =
       section.words("regimes", "The ways in which every task is trained, each explained in the README",
                     {"standard", "linear"}, regime_names());
   for (const auto& name : settings.regimes)
     (regime(name).joint ? settings.joint_regimes : settings.vector_regimes).push_back(name);
+  require_variants(section, settings);
   settings.first_stage =
       static_cast<int>(section.integer("first_stage",
                                        {"The first stage of the model that is trained, those before are "
@@ -218,6 +230,9 @@ Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
   settings.tasks =
       data.required_names("tasks", "The tasks by name; the order matters to tau_jp_incremental alone");
   if (settings.tasks.empty()) data.refuse("tasks", "names no task");
+  settings.variants = read_variants(config, settings.tasks);
+  if (!settings.variants.empty()) settings.tasks.clear();
+  for (const auto& one : settings.variants) settings.tasks.push_back(one.name);
   settings.evaluation_points = data.integer(
       "evaluation_points",
       "Points of each test and validation split that accuracies and losses are taken over", 256, {1, 1e9});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "suite/config/config.hpp"
+#include "suite/study/variants.hpp"
 
 namespace taugrid::study {
 
@@ -48,6 +49,7 @@ struct Settings {
 
   std::filesystem::path data;
   std::vector<std::string> tasks;
+  std::vector<Variant> variants;  ///< one a task, where a task is one of several fine-tunings; else empty
   std::string control;                                      ///< empty: none
   std::vector<std::pair<std::size_t, std::size_t>> pairs;  ///< those measured, ascending
   std::int64_t evaluation_points = 0;
@@ -61,6 +63,8 @@ struct Settings {
   std::filesystem::path checkpoints;  ///< of regimes that are given; empty: none
   std::vector<std::string> given;     ///< regimes whose models are read from `checkpoints`, not trained
 
+  /// The name of the data that task t has.
+  const std::string& data_of(std::size_t t) const { return variants.empty() ? tasks[t] : variants[t].data; }
   /// Whether this run trains the regime: no other's task vectors, and not given.
   bool trains(const std::string& regime_name) const;
   /// The vector_regimes that are trained and used as linearised models.

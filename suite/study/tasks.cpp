@@ -136,8 +136,12 @@ Tasks::Tasks(const Settings& settings, const Model& model, const MemoryBound& bo
       frozen_(std::make_unique<FrozenStages>(
           model, settings.evaluation_batch, bound.samples,
           [this](std::size_t t, Split split, const at::Tensor& rows) { return raw_batch(t, split, rows); })) {
-  for (const auto& name : settings.tasks) read(name, settings, inputs);
-  if (has_control_) read(settings.control, settings, inputs);
+  for (std::size_t t = 0; t < settings.tasks.size(); ++t) add(t, settings, inputs);
+  if (has_control_) {
+    names_.push_back(settings.control);
+    sources_.push_back({settings.control, settings.control, settings.tasks.size()});
+    read(settings.control, settings, inputs);
+  }
   for (const auto& task : tasks_) {
     readouts_.push_back(readout_of(*task, model, settings, inputs != nullptr).to(model.device()));
     channels_.emplace_back(at::tensor(task->mean, at::kFloat).to(model.device()),
@@ -145,10 +149,23 @@ Tasks::Tasks(const Settings& settings, const Model& model, const MemoryBound& bo
   }
 }
 
+void Tasks::add(std::size_t t, const Settings& settings, std::vector<InputFile>* inputs) {
+  const auto& data = settings.data_of(t);
+  const auto seed = settings.variants.empty() ? 0 : settings.variants[t].seed;
+  std::size_t first = 0;
+  while (first < t && sources_[first].data != data) ++first;
+  names_.push_back(settings.tasks[t]);
+  sources_.push_back({data, seed == 0 ? data : data + "/" + std::to_string(seed), first});
+  if (first == t) {
+    read(data, settings, inputs);
+  } else {
+    tasks_.push_back(tasks_[first]);
+  }
+}
+
 void Tasks::read(const std::string& name, const Settings& settings, std::vector<InputFile>* inputs) {
   InputFile input{name, folder_ / (name + ".h5"), "found"};
   const auto& encoder = model_.encoder();
-  names_.push_back(name);
   try {
     auto task = data::read_task(input.path);
     if (!model_.is_stand_in()) require_fit(task, encoder, settings, input.path.string());
@@ -157,7 +174,7 @@ void Tasks::read(const std::string& name, const Settings& settings, std::vector<
                   std::to_string(task.validation.labels.size(0)) + " + " +
                   std::to_string(task.test.labels.size(0)) +
                   (task.modality == "text" ? " texts" : " images");
-    tasks_.push_back(std::make_unique<data::Task>(std::move(task)));
+    tasks_.push_back(std::make_shared<const data::Task>(std::move(task)));
   } catch (const InputError& error) {
     if (inputs == nullptr) throw;
     input.missing = true;
@@ -167,7 +184,7 @@ void Tasks::read(const std::string& name, const Settings& settings, std::vector<
     task.head.weight = at::zeros({10, encoder.width()});
     for (auto* split : {&task.train, &task.validation, &task.test})
       split->labels = at::zeros({1}, at::kLong).expand({1000000});
-    tasks_.push_back(std::make_unique<data::Task>(std::move(task)));
+    tasks_.push_back(std::make_shared<const data::Task>(std::move(task)));
   }
   if (inputs != nullptr) inputs->push_back(std::move(input));
 }
@@ -247,7 +264,7 @@ models::Batch Tasks::cropped_batch(std::size_t t, Split split, const at::Tensor&
 
 models::Batch Tasks::batch(std::size_t t, Split split, const at::Tensor& rows, int from) const {
   if (from == 0) return raw_batch(t, split, rows);
-  return frozen_->run(t, split, data(t).split(split).labels.size(0), rows, from);
+  return frozen_->run(first_alike(t), split, data(t).split(split).labels.size(0), rows, from);
 }
 
 at::Tensor Tasks::labels(std::size_t t, Split split, const at::Tensor& rows) const {
@@ -257,7 +274,7 @@ at::Tensor Tasks::labels(std::size_t t, Split split, const at::Tensor& rows) con
 at::Tensor Tasks::sample_rows(std::size_t t, Split split, std::int64_t n) const {
   const auto rows = data(t).split(split).labels.size(0);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(
-      seed_for(seed_, std::string("sample/") + split_name(split) + "/" + name(t)));
+      seed_for(seed_, std::string("sample/") + split_name(split) + "/" + sources_[t].data));
   return at::randperm(rows, generator, at::kLong).narrow(0, 0, sample_size(t, split, n)).clone();
 }
 
@@ -275,6 +292,7 @@ std::int64_t Tasks::sample_size(std::size_t t, Split split, std::int64_t n) cons
 }
 
 Sample Tasks::sample(std::size_t t, Split split, std::int64_t n, int from) const {
+  t = first_alike(t);
   n = sample_size(t, split, n);
   const auto same = [&](const Kept& kept) {
     return kept.task == t && kept.split == split && kept.from == from;

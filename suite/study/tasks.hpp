@@ -60,7 +60,12 @@ class Tasks {
   std::string space() const;
   /// Whether any task's logits are rows of the model's vocabulary or classifier.
   bool read_words() const;
-  std::filesystem::path file(std::size_t t) const { return folder_ / (name(t) + ".h5"); }
+  std::filesystem::path file(std::size_t t) const { return folder_ / (sources_[t].data + ".h5"); }
+  /// The first task that has the same data: t itself, but for further fine-tunings of one task.
+  std::size_t first_alike(std::size_t t) const { return sources_[t].first; }
+  /// What the order of task t's training points is drawn by: its name, or, of one of several fine-tunings of
+  /// the same data, the data's and a seed.
+  const std::string& drawn_by(std::size_t t) const { return sources_[t].drawn_by; }
 
   /// The pairs that are measured, in the order (0,1), (0,2), ….
   const std::vector<std::pair<std::size_t, std::size_t>>& pairs() const { return pairs_; }
@@ -95,6 +100,7 @@ class Tasks {
   at::Tensor sample_index(Split split, std::int64_t n) const;
 
  private:
+  void add(std::size_t t, const Settings& settings, std::vector<InputFile>* inputs);
   void read(const std::string& name, const Settings& settings, std::vector<InputFile>* inputs);
   models::Batch raw_batch(std::size_t t, Split split, const at::Tensor& rows) const;
   models::Batch normalised(std::size_t t, const at::Tensor& pictures) const;
@@ -107,7 +113,12 @@ class Tasks {
   bool has_control_;
   std::vector<std::pair<std::size_t, std::size_t>> pairs_;
   mutable bool heads_missing_;  // until take_heads()
-  std::vector<std::unique_ptr<data::Task>> tasks_;
+  std::vector<std::shared_ptr<const data::Task>> tasks_;  // those alike have one
+  struct Source {
+    std::string data, drawn_by;
+    std::size_t first;
+  };
+  std::vector<Source> sources_;
   mutable std::vector<models::Readout> readouts_;            // on the device
   std::vector<std::pair<at::Tensor, at::Tensor>> channels_;  // mean and std, on the device
   struct Kept {

@@ -31,7 +31,7 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
       update_(study, regime_, training, beginning(study, regime_, t), group),
       from_(training.random_crop < 1 ? 0 : study.first_changed_stage(name)) {
   const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
-    const auto seed = study::seed_for(study.settings.seed, purpose + study.tasks.name(u));
+    const auto seed = study::seed_for(study.settings.seed, purpose + study.tasks.drawn_by(u));
     return Source{u, seed, Batches(study.tasks.data(u).train.labels.size(0), batch, seed)};
   };
   if (regime_.joint) {

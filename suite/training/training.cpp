@@ -128,6 +128,14 @@ std::int64_t updates_at(const Study& study, const Training& training, const Mark
   return mark.updates(study.tasks.data(t).train.labels.size(0), training.batch);
 }
 
+Training of_task(Training training, const Study& study, std::size_t t) {
+  if (study.settings.variants.empty()) return training;
+  const auto& variant = study.settings.variants.at(t);
+  training.learning_rate = variant.learning_rate.value_or(training.learning_rate);
+  training.steps = variant.steps.value_or(training.steps);
+  return training;
+}
+
 std::int64_t trace_points(const Study& study) {
   return std::min<std::int64_t>(study.settings.evaluation_points, 256);
 }

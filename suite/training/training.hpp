@@ -52,6 +52,9 @@ const char* others(const Training& training);
 /// [finetune], with single values overridden by [finetune.REGIME], of every regime. Throws InputError.
 std::map<std::string, Training> read_trainings(config::Config& config);
 
+/// How task t is trained, where it may be one of several fine-tunings of one task.
+Training of_task(Training training, const study::Study& study, std::size_t t);
+
 /// The key warmup_steps of a section that trains for so many steps. Throws InputError where it is more.
 std::int64_t warmup_steps(config::Section& section, std::int64_t fallback, std::int64_t steps);
 

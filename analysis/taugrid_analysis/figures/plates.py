@@ -9,7 +9,17 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from taugrid_analysis.figures import bases, drawings, edits, interference, linearity, mixtures, runs, tasks
+from taugrid_analysis.figures import (
+    bases,
+    causes,
+    drawings,
+    edits,
+    interference,
+    linearity,
+    mixtures,
+    runs,
+    tasks,
+)
 from taugrid_analysis.figures.drawings import each
 from taugrid_analysis.run import Run
 
@@ -221,13 +231,13 @@ ATTENTION = [
 ]
 
 
-def _layers(number: int, name: str, architecture: str = "") -> Plate:
+def _layers(number: int, name: str, architecture: str = "", needs: tuple[str, ...] = ()) -> Plate:
     """1 − cosine, or the coefficient, by layer."""
-    drawn = linearity.pairs if name == "cosine" else linearity.coefficients
+    drawn = linearity.pairs if name.startswith("cosine") else linearity.coefficients
     return Plate(
         number,
         f"{name}_{architecture.lower()}" if architecture else name,
-        ("linearity/standard",),
+        ("linearity/standard", *needs),
         each(lambda run: drawn(run, "standard")),
         PRE,
         architecture,
@@ -241,6 +251,7 @@ def _unmeasured(what: str, *numbers: int) -> list[Plate]:
     ]
 
 
+SOUP = ("variants/standard",)  # several fine-tunings of one task
 SIMILARITY = _paths("similarity", "standard")
 BASES = [
     Plate(1, "idea", (IDEA,), None),
@@ -269,7 +280,9 @@ LINEARITY = [
     _layers(2, "cosine"),
     _layers(3, "coefficient"),
     Plate(4, "averages", ("averages/standard",), each(lambda run: mixtures.averages(run, "standard")), PRE),
-    *_unmeasured("averages of fine-tunings of one task", 5, 6),
+    # Of a run with [variants]: pairs, where the paper has five and ten models.
+    _layers(5, "cosine_variants", needs=SOUP),
+    _layers(6, "coefficient_variants", needs=SOUP),
     *_unmeasured("sums and negations by layer", 7, 8),
     Plate(
         9,
@@ -285,12 +298,14 @@ LINEARITY = [
         each(lambda run: mixtures.stitched_negations(run, "standard")),
         PRE,
     ),
-    *_unmeasured("runs over epochs of pre-training", 11),
-    *_unmeasured("runs over replaced samples", 12),
+    # Over runs together, of which jobs/causes.sh makes as many as it takes.
+    Plate(11, "epochs", ("linearity/standard",), causes.epochs),
+    Plate(12, "replaced", ("linearity/standard",), causes.replaced),
     _layers(13, "cosine", "MLP"),
     _layers(14, "coefficient", "MLP"),
     _layers(15, "cosine", "ResNet"),
     _layers(16, "coefficient", "ResNet"),
-    *_unmeasured("averages of fine-tunings of one task", 17, 18),
+    _layers(17, "cosine_variants", needs=SOUP),
+    _layers(18, "coefficient_variants", needs=SOUP),
     *_unmeasured("sums and negations by layer", 19, 20, 21, 22, 23, 24),
 ]

@@ -175,7 +175,9 @@ def changes(found: Inputs, tasks: list[str], model: str) -> Iterator[tuple[str, 
     told = recorded(found.run)
     by_name = {Path(name).name: digest for name, digest in told.items() if name.endswith(".h5")}
     for task in tasks:
-        path, before = found.task(task), by_name.get(f"{task}.h5", "")
+        path = found.task(task)
+        read = path.readlink() if path.is_symlink() else path  # of variants, their task's
+        before = by_name.get(read.name, by_name.get(f"{task}.h5", ""))
         now = digest_task(path) if before else ""
         if now != before:
             yield str(path), before, now

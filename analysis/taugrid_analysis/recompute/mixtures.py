@@ -57,9 +57,10 @@ def _averages(oracle: Oracle) -> Iterator[Check]:
     def right(kind: str, place: Place) -> Array | None:
         regime, s, t = place
         member = oracle.results[f"{group}/{regime}/sets"][s]
-        if not member[t]:
-            return None
         members = [int(k) for k in np.flatnonzero(member)]
+        alike = [k for k in members if oracle.sources[k] == oracle.sources[t]]
+        if not alike or alike[0] != t:  # of several fine-tunings of one task, the first one has the points
+            return None
         return average(oracle, kind, regime, members, t, f"{group}/{regime}/sample_index")
 
     def accuracy(kind: str) -> Callable[[Place], Reading]:

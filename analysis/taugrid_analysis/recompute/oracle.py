@@ -32,7 +32,7 @@ from taugrid_analysis.recompute import draws, nets, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs
 from taugrid_analysis.recompute.net import Net
 from taugrid_analysis.records import Array
-from taugrid_analysis.regimes import VECTORS_OF, is_linear
+from taugrid_analysis.regimes import STARTS, VECTORS_OF, is_linear
 
 Parameters = dict[str, Tensor]
 logging.disable_progress_bar()
@@ -124,6 +124,8 @@ class Oracle:
         self.inputs: Inputs = inputs(run)
         self.results = h5py.File(run / "results.h5")
         self.tasks = [text(name) for name in self.results["tasks/name"][()]]
+        source = self.results["tasks/data" if "tasks/data" in self.results else "tasks/name"]
+        self.sources = [text(name) for name in source[()]]  # the name of each one's data
         self.control = text(self.inputs.config.get("data", {}).get("control", ""))
         named = [*self.tasks, *([self.control] if self.control else [])]
         self.files = [h5py.File(self.inputs.task(name)) for name in named]
@@ -221,7 +223,9 @@ class Oracle:
 
         A crop keeps at least this share of the area and is resized to the whole, bicubic, rounded.
         """
-        seed, purpose = self.inputs.seed(), f"batches/{self.tasks[t]}"
+        variants = int(self.inputs.config.get("variants", {}).get("seeds", 1))
+        order = f"/{t % variants}" if t % variants else ""
+        seed, purpose = self.inputs.seed(), f"batches/{self.sources[t]}{order}"
         count = len(self.files[t]["train/labels"])
         rows = draws.batches(seed, purpose, count, (step + 1) * size)[-size:]
         pictures, labels = self.stored("train", t, rows)
@@ -387,15 +391,16 @@ class Oracle:
 
     def training_loss(self, regime: str, t: int, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
         if not is_linear(regime):
-            own = self.tuned_statistics(regime, t) if self.stored_statistics else {}
+            tuned = self.stored_statistics and regime not in STARTS
+            own = self.tuned_statistics(regime, t) if tuned else {}
             return cross_entropy(self.logits(t, self.read(own | p, x, t)), y)
         f, jv = self.tangent({k: v - self.theta0[k] for k, v in p.items()}, x, t)
         return cross_entropy(self.logits(t, f + jv), y)
 
     def largest_eigenvalue(self, regime: str, t: int) -> float:
-        """Of the Hessian of the training loss at θ*, in absolute value, by ARPACK."""
+        """Of the Hessian of the training loss at θ*, or at θ0, in absolute value, by ARPACK."""
         x, y = self.points(f"smoothness/{regime}/sample_index", t, "train")
-        theta = self.tuned(regime, t)
+        theta = self.theta0 if regime in STARTS else self.tuned(regime, t)
 
         def loss(z: Tensor) -> Tensor:
             return cross_entropy(self.logits(t, z), y)

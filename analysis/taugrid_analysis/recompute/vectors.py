@@ -321,7 +321,7 @@ def _kernel(oracle: Oracle) -> Iterator[Check]:
         node = oracle.results[f"{group}/{name}"]
         draws_, points = node["null_sample_index"].shape[1:]
         count = len(oracle.files[t]["train/labels"])
-        rows = draws.sample(oracle.inputs.seed(), "train", oracle.tasks[t], count, (1 + draws_) * points)
+        rows = draws.sample(oracle.inputs.seed(), "train", oracle.sources[t], count, (1 + draws_) * points)
         return exact(stored(oracle, group, "null_sample_index", place), rows[(1 + d) * points + i])
 
     def eigenvalue(place: Place) -> Reading:
@@ -359,8 +359,8 @@ def _training(oracle: Oracle) -> Iterator[Check]:
 
     def first(place: Place) -> Reading:
         regime, t, _ = place
-        least = _setting(oracle, regime, "random_crop", 1.0)
-        x, y = oracle.batch(t, 0, int(_setting(oracle, regime, "batch")), least)
+        least = setting(oracle, regime, "random_crop", 1.0)
+        x, y = oracle.batch(t, 0, int(setting(oracle, regime, "batch")), least)
         edits = {t: 1.0} if regime == "tau_jp_continue" else {}
         start = "linear" if edits else regime
         if oracle.stored_statistics and not is_linear(regime):
@@ -385,7 +385,7 @@ def _training(oracle: Oracle) -> Iterator[Check]:
         )
 
 
-def _setting(oracle: Oracle, regime: str, key: str, otherwise: float = float("nan")) -> float:
+def setting(oracle: Oracle, regime: str, key: str, otherwise: float = float("nan")) -> float:
     """Of [finetune.REGIME], else of [finetune], else as programs were that did not know the key."""
     section = oracle.inputs.config.get("finetune", {})
     return float(section.get(regime, {}).get(key, section.get(key, otherwise)))
@@ -485,7 +485,7 @@ def _facts(oracle: Oracle) -> Iterator[Check]:
             else _split(oracle, *name.split("/")[:2])
         )
         count = len(oracle.files[t][f"{split}/labels"])
-        drawn = draws.sample(oracle.inputs.seed(), split, oracle.tasks[t], count, len(found))
+        drawn = draws.sample(oracle.inputs.seed(), split, oracle.sources[t], count, len(found))
         return exact(float(sum(a != b for a, b in zip(found, drawn, strict=True))), 0.0)
 
     if told:

@@ -20,6 +20,8 @@ from taugrid_analysis.tables import (
     penalty,
     similarities,
     tasks,
+    transitivity,
+    variants,
 )
 from taugrid_analysis.text_table import Table
 
@@ -43,6 +45,7 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         negation.negation(run),
         negation.intervals(run),
         tasks.single_task(run),
+        variants.variants(run),
         tasks.advantage(run),
         tasks.kernel_behaviour(run),
         tasks.similarity(run),
@@ -51,6 +54,7 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         pairs.disentanglement(run),
         pairs.representation(run),
         linearity.linearity(run),
+        transitivity.transitivity(run),
         linearity.averages(run),
         linearity.stitching(run),
         *([linearity.barrier(run)] if run.results.names("barrier") else []),

@@ -143,7 +143,8 @@ def averages(run: Run) -> Table:
         for count in np.unique(size):
             rows = {kind: np.nanmean(data[kind].to_numpy()[size == count], axis=1) for kind in kinds}
             both = rows["weights"], rows["logits"]
-            related = float(np.corrcoef(*both)[0, 1]) if len(both[0]) > 2 else float("nan")
+            varies = len(both[0]) > 2 and all(values.std() > 0 for values in both)
+            related = float(np.corrcoef(*both)[0, 1]) if varies else float("nan")
             means: list[Value] = [float(values.mean()) for values in rows.values()]
             difference = float((both[0] - both[1]).mean())
             table.rows.append([regime, int(count), len(both[0]), *means, difference, related])

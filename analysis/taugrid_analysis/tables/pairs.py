@@ -200,7 +200,8 @@ def pairs(run: Run) -> Table:
             take(regime, column, title, 3)
 
     def measured(regime: str, column: str) -> bool:
-        return bool(run.pairs.loc[regime][column].notna().any())
+        known = regime in run.pairs.index.get_level_values("regime")
+        return known and bool(run.pairs.loc[regime][column].notna().any())
 
     for regime in run.results.names("similarity"):
         take(regime, "cosine", "cosine", 3)

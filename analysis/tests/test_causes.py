@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Cross-task linearity over runs: numbers with a known answer, gathered into tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import synthetic
+from scipy import stats
+
+from taugrid_analysis import causes, cli
+from taugrid_analysis.figures import causes as pictures
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables import causes as tables
+
+TASKS = ("a-1", "a-2", "a-3", "a-4", "a-5")
+PAIRS = synthetic.pairs_of(5)
+LAMBDA = (3.0, 5.0, 8.0, 20.0, 50.0)  # of θ0 in five runs
+
+
+def made(folder: Path, tasks: tuple[str, ...], epochs: int, regimes: tuple[str, ...] = ("standard",)) -> Path:
+    folder.mkdir()
+    start = (f"epochs-{epochs}", 1000, "pretrained")
+    return synthetic.write(folder / "results.h5", tasks=tasks, regimes=regimes, model=start)
+
+
+@pytest.fixture(scope="module")
+def barriers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """δ is ⅛ vᵀHv of the middle but for 3 %, and of λ_max‖v‖² where all directions are alike."""
+    rng = np.random.default_rng(0)
+    folders = []
+    for place, top in enumerate(LAMBDA):
+        folder = tmp_path_factory.mktemp("runs") / f"barrier-{place}"
+        path = made(folder, TASKS, place)
+        distance = rng.uniform(0.5, 1.5, 10)
+        with h5py.File(path, "r+") as file:
+            group = file.create_group("barrier/standard")
+            middle = 0.5 * top * distance**2
+            group["alpha"] = [0.25, 0.5]
+            group["delta"] = np.stack([0 * middle, middle / 8 * rng.uniform(0.97, 1.03, 10)], axis=1)
+            group["middle_curvature"], group["curvature"] = middle, -middle * rng.uniform(0.2, 2, 10)
+            group["distance"], group["loss"] = distance, np.ones((10, 2))
+            own = file.create_group("smoothness/pretrained")
+            own["lambda_max"], own["residual"] = np.full(5, top), np.full(5, 1e-3)
+            own["hvp_count"] = np.full(5, 9)
+        folders.append(folder)
+    return folders
+
+
+def test_what_explains_the_barrier(barriers: list[Path]) -> None:
+    runs = [Run(folder) for folder in barriers]
+    found = causes.clouds(runs)
+    delta = np.concatenate([cloud.delta for cloud in found])
+    for name in found[0].causes:
+        x = np.concatenate([cloud.causes[name] for cloud in found])
+        one = causes.explained(found, name, signed=True)
+        line = stats.linregress(x, delta)
+        assert (one.value, one.slope) == pytest.approx((line.rvalue**2, line.slope))
+        assert one.low <= one.high and one.low >= 0 and one.high <= 1
+    middle = causes.explained(found, causes.SIGNED[1], signed=True)
+    assert middle.value > 0.99 and middle.low > 0.97 and middle.slope == pytest.approx(1, abs=0.05)
+    both = causes.explained(found, "½α(1−α) λ_max ‖v‖²", signed=False)
+    alone = [causes.explained(found, name, signed=False) for name in ("λ_max", "‖v‖²")]
+    assert both.value > max(one.value for one in alone)
+    rows = tables.barrier(runs).rows
+    assert [row[:3] for row in rows if row[2] is not None] == [
+        ["absolute", name, value] for name, value in causes.PRINTED.items()
+    ]
+    assert [row[0] for row in rows[:2]] == ["signed", "absolute"]
+    start = rows[0]
+    assert start[1] == causes.SIGNED[0] and float(start[6]) < 0  # type: ignore[arg-type]
+
+
+def test_an_interval_covers_runs_as_a_whole() -> None:
+    """Each θ0 shifts x and y of all its pairs alike by chance: many pairs of few θ0 know R² badly."""
+    rng = np.random.default_rng(1)
+    pairs = np.array(PAIRS)
+    covered, widths = 0, []
+    for _ in range(40):
+        clouds = []
+        for _ in range(6):
+            x, y = rng.normal(size=2)[:, None] + 0.1 * rng.normal(size=(2, 10))
+            clouds.append(causes.Cloud("", y, {"x": x}, pairs))
+        one = causes.explained(clouds, "x", signed=True)
+        covered += one.low <= 0.02  # no true relation between the shifts
+        widths.append(one.high - one.low)
+    assert covered >= 32 and np.mean(widths) > 0.4
+
+
+def test_linearity_over_epochs_steps_and_replaced_pictures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = []
+    for epochs in (0, 2, 10):
+        path = made(tmp_path / f"epochs-{epochs}", ("d1", "d2"), epochs)
+        with h5py.File(path, "r+") as file:
+            file["linearity/standard/cosine"][..., 0] = 1 - 0.1 / (1 + epochs)
+        folders.append(path.parent)
+    path = made(tmp_path / "steps", ("d1-1", "d1-2", "d2-1", "d2-2"), 10)
+    with h5py.File(path, "r+") as file:
+        for name, values in {"learning_rate": [1e-3] * 4, "steps": [12, 24, 12, 24], "seed": [0] * 4}.items():
+            file[f"variants/standard/{name}"] = values
+    folders.append(path.parent)
+    names = ("d1", "d2", "d1-start-50", "d2-start-50", "d2-d1-25")
+    folders.append(made(tmp_path / "replaced", names, 10).parent)
+    runs = [Run(folder) for folder in folders]
+    frame = causes.linearity(runs)
+    plain = frame[frame["run"].str.startswith("epochs")]
+    assert plain["epochs"].tolist() == [0, 2, 10] and (plain["steps"] == 150).all()
+    assert plain["cosine"].tolist() == pytest.approx([0.9, 1 - 0.1 / 3, 1 - 0.1 / 11])
+    varied = frame[frame["varied"]].set_index("pair")["steps"]
+    assert varied["d1-1 + d2-1"] == 12 and varied["d1-2 + d2-2"] == 24 and np.isnan(varied["d1-1 + d2-2"])
+    by = frame[frame["run"] == "replaced"].set_index("pair")[["other", "replaced"]]
+    assert tuple(by.loc["d1-start-50 + d2-start-50"]) == ("start", 50)
+    assert tuple(by.loc["d1 + d2-d1-25"]) == ("d1", 25) and tuple(by.loc["d1 + d2"]) == ("", 0)
+    for draw in (pictures.epochs, pictures.replaced):
+        figure = draw(runs)
+        assert figure is not None and len(figure.axes) == 4
+    left = pictures.epochs(runs)
+    assert left is not None
+    np.testing.assert_allclose(left.axes[0].lines[0].get_xdata(), [0, 2, 10])
+    np.testing.assert_allclose(left.axes[0].lines[0].get_ydata(), 1 - plain["cosine"].to_numpy())
+    np.testing.assert_allclose(left.axes[1].lines[0].get_xdata(), [12, 24])
+    assert cli.main(["causes", *map(str, folders), "--format", "csv"]) == 0
+    assert "epochs-2,2,d1 + d2,150,,0," in capsys.readouterr().out
+
+
+def test_a_run_without_either_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic.write(tmp_path / "results.h5", tasks=TASKS[:3], leave_out=["linearity"])
+    assert cli.main(["causes", str(tmp_path)]) == 2
+    assert "holds neither" in capsys.readouterr().err

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+# What makes cross-task linearity (Zhou et al., 2024, section 5 and appendix C.2): epochs of pre-training, steps of
+# fine-tuning, replaced pictures, separate pre-training; and the loss barrier over all θ0s. Small networks on parts of
+# Fashion-MNIST. Ends with two tables, and figures 11 and 12. Run it again to go on after an interruption.
+# MODEL=resnet20 EPOCHS="1 2 … 20" is the paper's grid, as far as these data go (it has ResNet-18 and CIFAR-100).
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source jobs/common.sh
+read -ra epochs <<<"${EPOCHS:-1 2 5 10 20}"
+model="$PWD/models/${MODEL:-resnet8}" run="${RUN:-$PWD/runs/causes}" usual=10
+epoch=16 # steps of pre-training, of a thousand pictures; of fine-tuning 12, of 750
+shares=(25 50 75 100)
+"$venv/bin/python" jobs/prepare parts data/fashion.h5 --classes 4 3 3 --pictures 250 --replaced "${shares[@]}" --out data/causes
+
+# join WORD…: "a", "b" as a list in TOML.
+list() { printf '[%s]' "$(printf '"%s", ' "$@" | sed 's/, $//')"; }
+steps() { printf '[%s]' "$(for n in "${epochs[@]}"; do printf '%d, ' $((n * $1)); done | sed 's/, $//')"; }
+
+# pretrain FOLDER SEED: θ0s from one random start, in FOLDER/epochs-N.
+pretrain() {
+  measure causes_start "$1" --set "model.path=$model" --set "run.seed=$2" --set "variants.steps=$(steps $epoch)"
+  for k in "${!epochs[@]}"; do ln -sfn "checkpoints/standard/start-$((k + 1))" "$1/epochs-${epochs[k]}"; done
+}
+# from N EXPERIMENT FOLDER [OPTION…]: an experiment from the θ0 of N epochs; 0: from a random one.
+from() {
+  local n="$1" experiment="$2" folder="$3"
+  shift 3
+  if [ "$n" = 0 ]; then
+    measure "$experiment" "$folder" --set "model.path=$model" "$@"
+  else
+    measure "$experiment" "$folder" --set "model.path=$run/start/epochs-$n" --set model.init=pretrained "$@"
+  fi
+}
+
+pretrain "$run/start" 0
+linear=() barriers=()
+for n in 0 "${epochs[@]}"; do
+  from "$n" causes "$run/epochs-$n"
+  from "$n" causes_barrier "$run/barrier-$n"
+  linear+=("$run/epochs-$n") barriers+=("$run/barrier-$n")
+done
+
+pairs=() # of equal steps
+for k in "${!epochs[@]}"; do pairs+=("d1-$((k + 1))+d2-$((k + 1))"); done
+from $usual causes "$run/steps" --set "variants.steps=$(steps 12)" --set "data.pairs=$(list "${pairs[@]}")"
+
+tasks=(d1 d2) pairs=(d1+d2)
+for share in "${shares[@]}"; do
+  tasks+=("d1-start-$share" "d2-start-$share" "d2-d1-$share")
+  pairs+=("d1-start-$share+d2-start-$share" "d1+d2-d1-$share")
+done
+from $usual causes "$run/replaced" --set "data.tasks=$(list "${tasks[@]}")" --set "data.pairs=$(list "${pairs[@]}")"
+
+# Separate pre-training: d1's model is of the usual θ0, d2's of another seed's, which the header does not say here.
+pretrain "$run/other_start" 1
+measure causes "$run/other" --set "model.path=$run/other_start/epochs-$usual" --set model.init=pretrained
+"$venv/bin/python" - "$run" "$usual" <<'EOF'
+import shutil
+import sys
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+
+run, usual = Path(sys.argv[1]), sys.argv[2]
+for task, source in (("d1", f"epochs-{usual}"), ("d2", "other")):
+    folder = run / "mixed" / "standard" / task
+    folder.mkdir(parents=True, exist_ok=True)
+    own = run / source / "checkpoints" / "standard" / task
+    shutil.copy(own / "config.json", folder)
+    if not (folder / "model.safetensors").exists():
+        save_file(load_file(own / "model.safetensors"), folder / "model.safetensors")
+EOF
+from $usual causes "$run/separate" --set 'finetune.given=["standard"]' --set "finetune.checkpoints=$run/mixed"
+
+every=("${linear[@]}" "$run/steps" "$run/replaced" "$run/separate")
+"$venv/bin/python" -m taugrid_analysis causes "${every[@]}" "${barriers[@]}"
+"$venv/bin/python" -m taugrid_analysis figures "${every[@]}" --paper cross_task_linearity --out "$run/figures" |
+  grep -E '^figure 1[12]:.*png'

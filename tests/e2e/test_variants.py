@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Several fine-tunings of one task, each measured as a task: they are what they say, and averages of them are right."""
+
+from itertools import combinations, product
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from compare import differing, numbers
+from launch import kill_all, measure, run, start, units, wait_until
+from taugrid_analysis.recompute import mixtures
+from taugrid_analysis.recompute.command import recompute
+from taugrid_analysis.recompute.oracle import Oracle
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables.linearity import averages
+from taugrid_analysis.tables.variants import variants
+from world import EXPERIMENT, World
+
+RATES, STEPS, SEEDS = (1e-3, 2e-3), (20, 25), 2
+EVERY = list(product(RATES, STEPS, range(SEEDS)))  # the seed runs fastest
+SETS = [*combinations(range(8), 2), *combinations(range(8), 3), tuple(range(8))]
+TEXT = EXPERIMENT[: EXPERIMENT.index("[finetune.linear]")].replace('["stripes", "blobs", "corners"]', '["stripes"]')
+TEXT += """
+[variants]
+learning_rate = [1e-3, 2e-3]
+steps = [20, 25]
+seeds = 2
+
+[averages]
+"""
+
+
+@pytest.fixture(scope="module")
+def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world.elsewhere(tmp_path_factory.mktemp("text") / "variants.toml", TEXT)
+
+
+@pytest.fixture(scope="module")
+def folder(experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("variants") / "run"
+    measure(experiment, found)
+    return found
+
+
+def test_each_is_trained_by_its_own_rate_steps_and_seed(folder: Path, run_folder: Path) -> None:
+    names = [f"stripes-{k}" for k in range(1, 9)]
+    with h5py.File(folder / "results.h5") as file:
+        assert [name.decode() for name in file["tasks/name"]] == names
+        assert {name.decode() for name in file["tasks/data"]} == {"stripes"}
+        told = file["variants/standard"]
+        assert [tuple(row) for row in np.stack([told[key] for key in ("learning_rate", "steps", "seed")], axis=1)
+                ] == [tuple(map(float, one)) for one in EVERY]
+        loss = file["training/standard/loss"][()]
+        index = file["averages/standard/sample_index"][()]
+    assert loss.shape == (8, 25)
+    for row, (_, steps, _) in zip(loss, EVERY, strict=True):
+        assert np.isfinite(row[:steps]).all() and np.isnan(row[steps:]).all()
+    first = loss[:, 0]  # the loss of θ0 on the first batch, which the seed alone draws
+    assert len(set(first)) == SEEDS and (first[::2] == first[0]).all() and (first[1::2] == first[1]).all()
+    assert (index == index[0]).all()  # all are seen on the same points
+
+    # The one of rate 1e-3, 25 steps and the first seed is what a run without variants trains.
+    own, other = (path / "checkpoints/standard" / name / "model.safetensors"
+                  for path, name in ((folder, names[EVERY.index((1e-3, 25, 0))]), (run_folder, "stripes")))
+    assert own.read_bytes() == other.read_bytes()
+    models = {(folder / "checkpoints/standard" / name / "model.safetensors").read_bytes() for name in names}
+    assert len(models) == 8
+
+
+@pytest.mark.parametrize("regime", ["standard", "linear"])
+def test_averages_over_pairs_and_all_56_triples(folder: Path, regime: str) -> None:
+    oracle = Oracle(folder)
+    group = oracle.results[f"averages/{regime}"]
+    assert [tuple(np.flatnonzero(row)) for row in group["sets"]] == SETS
+    points = group["sample_index"].shape[1]
+    for kind in mixtures.AVERAGES:
+        value = group[kind][()]
+        seen = np.isfinite(value)
+        assert (seen.sum(axis=1) == 1).all()  # on their common points, once
+        assert [int(row.argmax()) for row in seen] == [min(members) for members in SETS]
+        for s in (0, 27, 28, 60, 83, 84):
+            members = list(SETS[s])
+            right = mixtures.average(oracle, kind, regime, members, members[0], f"{group.name}/sample_index")
+            assert value[s, members[0]] == pytest.approx(right.mean(), abs=1.01 / points)
+
+
+def test_tables_and_recompute(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Run(folder) as found:
+        rows = variants(found).rows
+        sets = [row[:3] for row in averages(found).rows]
+    assert [tuple(row[2:5]) for row in rows[:8]] == [(pytest.approx(rate), steps, seed) for rate, steps, seed in EVERY]
+    assert all(0 <= float(row[5]) <= 1 for row in rows)
+    assert sets[:3] == [["standard", 2, 28], ["standard", 3, 56], ["standard", 8, 1]]
+    assert recompute(folder, 6, 0, ["variants", "averages", "training", "samples"]) == 0, capsys.readouterr().out
+
+
+def test_a_killed_run_ends_with_the_same_numbers(experiment: Path, folder: Path, tmp_path: Path) -> None:
+    again = tmp_path / "run"
+    job = start(2, "run", experiment, "--run-dir", again, "--set", "finetune.checkpoint_seconds=0.01")
+    assert wait_until(lambda: units(again) >= 5, job)
+    kill_all(job)
+    measure(experiment, again, "--set", "finetune.checkpoint_seconds=0.01", ranks=1)
+    assert not differing(numbers(again / "results.h5"), numbers(folder / "results.h5"))
+
+
+@pytest.mark.parametrize(("setting", "words"), [
+    ("variants.steps=[2, 25]", "warmup_steps: is 3 for standard; expected at most the 2 of variants.steps"),
+    ("variants.steps=[20, 20]", "variants.steps: holds 20"),
+    ("variants.steps=[20.5]", "expected integers"),
+    ('finetune.regimes=["tau_jp"]', "tau_jp trains on other tasks"),
+    ('finetune.regimes=["multitask"]', "multitask trains on other tasks"),
+])
+def test_what_makes_no_variants_is_refused(experiment: Path, tmp_path: Path, setting: str, words: str) -> None:
+    done = run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)
+    assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1
