@@ -56,7 +56,8 @@ def linearity(runs: Sequence[Run]) -> pd.DataFrame:
     """One row a run and pair, at α nearest ½, of the last stage that was measured.
 
     Columns: run, start (θ0's name), epochs, pair, steps (of both tasks; NaN where they differ), other and
-    replaced, varied (of a run with variants), and QUANTITIES, X, X_lower and X_upper: means and quartiles.
+    replaced, varied (of a run with variants), alike (of the same data), and QUANTITIES, X, X_lower and
+    X_upper: means and quartiles.
     """
     rows = []
     for run in runs:
@@ -79,6 +80,7 @@ def linearity(runs: Sequence[Run]) -> pd.DataFrame:
                 "other": other,
                 "replaced": percent,
                 "varied": run.data("variants", REGIME) is not None,
+                "alike": run.results.sources[i] == run.results.sources[j],
             }
             for name in QUANTITIES:
                 mean, _, lower, _, upper = data[name].to_numpy()[pair, layer, half]

@@ -47,6 +47,8 @@ class Results:
         self._store = Store(self.path)
         self.schema = self._check_root()
         self.tasks = [text(name) for name in self._store.table("/tasks/name")]
+        of_data = "/tasks/data" if self._store.has("/tasks/data") else "/tasks/name"
+        self.sources = [text(name) for name in self._store.table(of_data)]  # the names of their data
         self.classes = self._store.array("/tasks/classes", (len(self.tasks),)).astype(int)
         self.pairs = self._pairs()
         self._reader = Reader(self._store, self.tasks, [self.pair_name(p) for p in range(len(self.pairs))])

@@ -71,8 +71,8 @@ std::vector<Case> chosen(const std::vector<Case>& all, const std::string& filter
   try {
     const std::regex pattern(filter);
     for (const auto& test : all) {
-      if (std::regex_search(test.name, pattern) && (!test.when_named || test.name == filter))
-        some.push_back(test);
+      const bool named = filter == test.name || filter == "^" + test.name + "$";
+      if (std::regex_search(test.name, pattern) && (!test.when_named || named)) some.push_back(test);
     }
   } catch (const std::regex_error&) {
     throw InputError("--filter: '" + filter + "' is no regular expression");
@@ -106,7 +106,7 @@ int run(int& argc, char**& argv, const Options& options) {
     std::vector<Case> all;
     for (const auto& some :
          {weight_cases(fixture), model_cases(fixture), net_cases(fixture), experiment_cases(fixture),
-          unit_cases(fixture), out_of_core_cases(fixture), device_cases(fixture)}) {
+          linearity_cases(fixture), unit_cases(fixture), out_of_core_cases(fixture), device_cases(fixture)}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     const auto cases = chosen(all, options.filter);

@@ -44,6 +44,7 @@ std::vector<Case> weight_cases(const Fixture& fixture);
 std::vector<Case> model_cases(const Fixture& fixture);
 std::vector<Case> net_cases(const Fixture& fixture);
 std::vector<Case> experiment_cases(const Fixture& fixture);
+std::vector<Case> linearity_cases(const Fixture& fixture);
 std::vector<Case> unit_cases(const Fixture& fixture);
 /// Cases with more task vectors than the bound on memory holds.
 std::vector<Case> out_of_core_cases(const Fixture& fixture);

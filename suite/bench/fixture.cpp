@@ -16,13 +16,13 @@
 namespace taugrid::bench {
 namespace {
 
-/// config.json of a model of this width; MLP four times as wide, 4 layers, images of 32×32.
-std::string config_of(int width, int heads) {
+/// config.json of a model of this width; MLP four times as wide, images of 32×32.
+std::string config_of(int width, int heads, int layers) {
   nlohmann::json config = {{"architectures", {"CLIPVisionModelWithProjection"}},
                            {"model_type", "clip_vision_model"},
                            {"hidden_size", width},
                            {"intermediate_size", 4 * width},
-                           {"num_hidden_layers", 4},
+                           {"num_hidden_layers", layers},
                            {"num_attention_heads", heads},
                            {"num_channels", 3},
                            {"image_size", 32},
@@ -45,8 +45,8 @@ void put_split(store::ResultsWriter& out, const std::string& name, const at::Ten
 
 }  // namespace
 
-std::unique_ptr<models::Encoder> make_encoder(int width, int heads) {
-  return models::make_encoder(config_of(width, heads), "the bench's model");
+std::unique_ptr<models::Encoder> make_encoder(int width, int heads, int layers) {
+  return models::make_encoder(config_of(width, heads, layers), "the bench's model");
 }
 
 Fixture::Fixture(const comm::Runtime& runtime, std::filesystem::path folder, bool keep)
@@ -78,10 +78,17 @@ Fixture::~Fixture() {
 }
 
 void Fixture::write_task(const std::string& name, std::int64_t first) const {
-  std::filesystem::create_directories(folder_ / "data");
+  write_task(folder_ / "data" / (name + ".h5"), images_.narrow(0, first, grid_points),
+             labels_.narrow(0, first, grid_points));
+}
+
+void Fixture::write_task(const std::filesystem::path& path, const at::Tensor& images,
+                         const at::Tensor& labels) const {
+  std::filesystem::create_directories(path.parent_path());
+  const auto name = path.stem().string();
   std::vector<std::string> names;
   for (std::int64_t c = 0; c < classes; ++c) names.push_back("class " + std::to_string(c));
-  store::ResultsWriter out(folder_ / "data" / (name + ".h5"), runtime_.world());
+  store::ResultsWriter out(path, runtime_.world());
   for (const auto* attribute : {"task", "source", "license"}) out.attribute("/", attribute, name);
   out.attribute("/", "modality", std::string("image"));
   out.attribute("/", "mean", std::vector<double>(mean.begin(), mean.end()));
@@ -89,9 +96,9 @@ void Fixture::write_task(const std::string& name, std::int64_t first) const {
   out.put("/head/weight", head_.weight, {"class", "feature"});
   out.attribute("/head/weight", "logit_scale", head_.scale);
   out.put_text("/class_names", names, "class");
-  put_split(out, "test", images_.narrow(0, first, grid_points), labels_.narrow(0, first, grid_points));
-  put_split(out, "train", images_.narrow(0, first, 1), labels_.narrow(0, first, 1));
-  put_split(out, "validation", images_.narrow(0, first, 1), labels_.narrow(0, first, 1));
+  put_split(out, "test", images, labels);
+  put_split(out, "train", images.narrow(0, 0, 1), labels.narrow(0, 0, 1));
+  put_split(out, "validation", images.narrow(0, 0, 1), labels.narrow(0, 0, 1));
   out.commit();
 }
 

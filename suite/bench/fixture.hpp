@@ -20,8 +20,8 @@ inline constexpr std::int64_t batch = 128, classes = 10;
 inline constexpr std::int64_t ntk_points = 32, grid_points = 64, hessian_points = 128;
 inline constexpr double learning_rate = 1e-4, clip = 1.0, weight_decay = 0.1;
 
-/// A ViT of this width: MLP four times as wide, 4 layers, images of 32×32.
-std::unique_ptr<models::Encoder> make_encoder(int width, int heads);
+/// A ViT of this width: MLP four times as wide, images of 32×32.
+std::unique_ptr<models::Encoder> make_encoder(int width, int heads, int layers = 4);
 
 class Fixture {
  public:
@@ -52,6 +52,9 @@ class Fixture {
   void write_inputs() const;
   /// FOLDER/data/NAME.h5, whose test points are grid_points of the images from `first` on.
   void write_task(const std::string& name, std::int64_t first) const;
+  /// A packed task of these images, uint8 [n, 32, 32, 3], and labels as its test points.
+  void write_task(const std::filesystem::path& path, const at::Tensor& images,
+                  const at::Tensor& labels) const;
   /// Fine-tuned models θ0 + τ under FOLDER/RUN/checkpoints/REGIME.
   void write_task_vectors(const std::string& run, const std::string& regime) const;
 

@@ -29,6 +29,12 @@ steps = [20, 25]
 seeds = 2
 
 [averages]
+
+[smoothness]
+points = 24
+chunk = 10
+max_basis = 12
+start = true
 """
 
 
@@ -84,6 +90,14 @@ def test_averages_over_pairs_and_all_56_triples(folder: Path, regime: str) -> No
             members = list(SETS[s])
             right = mixtures.average(oracle, kind, regime, members, members[0], f"{group.name}/sample_index")
             assert value[s, members[0]] == pytest.approx(right.mean(), abs=1.01 / points)
+
+
+def test_curvature_at_theta0_is_one_for_all(folder: Path) -> None:
+    oracle = Oracle(folder)
+    group = oracle.results["smoothness/pretrained"]
+    value, residual = group["lambda_max"][()], group["residual"][()]
+    assert (value == value[0]).all() and set(oracle.results["smoothness"]) == {"linear", "pretrained", "standard"}
+    assert value[0] == pytest.approx(abs(oracle.largest_eigenvalue("pretrained", 0)), rel=residual[0] + 2e-5)
 
 
 def test_tables_and_recompute(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

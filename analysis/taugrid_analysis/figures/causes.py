@@ -24,7 +24,8 @@ def epochs(runs: Sequence[Run]) -> Figure | None:
     if frame.empty:
         return None
     replacing = frame.groupby("run")["replaced"].transform("max") > 0
-    whole = frame[~replacing & frame["steps"].notna()]  # models that were given have other starts
+    known = frame["steps"].notna()  # models that were given have other starts
+    whole = frame[~replacing & ~frame["alike"] & known]
     parts = [
         (whole[~whole["varied"] & whole["epochs"].notna()], "epochs", "epochs of pre-training"),
         (whole[whole["varied"]], "steps", "steps of fine-tuning"),

@@ -38,6 +38,7 @@ class Pair:
     repetitions: int
     reference: str = ""  # whose number counts, where that is not the peer
     needs: str = ""  # what must be installed besides
+    memory: float | None = None  # the most that our peak memory beyond parameters may be of the peer's
     ratios: list[float] = field(default_factory=list)
     difference: float = float("nan")
 
@@ -58,6 +59,8 @@ PAIRS = [
     Pair("resnet/step", "resnet_step", "losses", 1e-3, 1.0, 5),
     Pair("convnext/step", "convnext_step", "losses", 1e-3, 1.0, 5),
     Pair("resnet/ntk", "resnet_ntk", "gram", 1e-4, 2.0, 3),
+    Pair("linearity/vit12_256", "linearity_hooks", "cosine", 1e-5, 1.0, 1, memory=0.1),
+    Pair("linearity/vit12_256", "linearity_anew", "cosine", 1e-5, 1.5, 1, memory=0.1),
 ]
 
 
@@ -69,6 +72,7 @@ def is_installed(name: str) -> bool:
     return not name or shutil.which(name) is not None
 
 
+LONG = ("linear_grid", "linearity_hooks", "linearity_anew")  # a warm-up would take as long again
 OWN = "combine|gram|^step"  # measured without a peer in each round
 
 
@@ -133,13 +137,19 @@ def peak_memory(folder: Path, case: str) -> float:
     return float(load_file(folder / "results" / f"{case.replace('/', '-')}.safetensors")["peak_memory"])
 
 
+def share_of_memory(folder: Path, pair: Pair) -> float:
+    """Ours over the peer's."""
+    theirs = load_file(folder / "peers" / f"{pair.peer}.safetensors")
+    return peak_memory(folder, pair.case) / float(theirs["peak_memory"])
+
+
 def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int, own: bool) -> dict[str, list[float]]:
     """Fills the ratios of pairs and, where `own`, of limits; returns the memory kernels' shares of triad."""
     shares: dict[str, list[float]] = {}
     for turn in range(rounds):
         for pair in pairs:
             ours = run_bench(program, folder, f"^{pair.case}$", pair.repetitions)[pair.case]["cpu_time"] / 1e3
-            cold = ["--cold"] if pair.peer == "linear_grid" else []  # a minute: its warm-up is no part of it
+            cold = ["--cold"] if pair.peer in LONG else []
             theirs = run_peer(
                 folder, pair.peer, "--repetitions", str(pair.repetitions), "--seed", str(turn), *cold
             )
@@ -172,12 +182,14 @@ def main() -> int:
         shares = measure(options.program.resolve(), folder, pairs, options.rounds, own=not options.only)
         for reference in sorted({pair.reference for pair in pairs} - {""}):
             run_peer(folder, reference, "--repetitions", "1", "--cold")
-        notes = []
+        notes, memory = [], []
         for pair in pairs:
             peer, ours = (folder / "peers" / f"{pair.peer}.safetensors",
                           folder / "results" / f"{pair.case.replace('/', '-')}.safetensors")
             expected = folder / "peers" / f"{pair.reference}.safetensors" if pair.reference else peer
             pair.difference = difference(ours, expected, pair.tensor)
+            if pair.memory is not None:
+                memory.append((pair, share_of_memory(folder, pair)))
             if pair.reference:
                 own = difference(peer, expected, pair.tensor)
                 notes.append(f"# {pair.peer}.py's own number is {own:.1e} from {pair.reference}.py's")
@@ -202,6 +214,8 @@ def main() -> int:
         print(note)
     own = [(x.case, x.base + (f" ({x.what})" if x.what != "time" else ""), x.ratios, f"<= {x.target:g}",
             statistics.median(x.ratios) <= x.target) for x in LIMITS if x.ratios]
+    own += [(pair.case, f"{pair.peer}.py (memory)", [part], f"<= {pair.memory:g}", part <= pair.memory)
+            for pair, part in memory]
     own += [(k, "share of triad", v, ">= 0.8", statistics.median(v) >= 0.8) for k, v in shares.items() if "16" not in k]
     for case, against, values, target, met in own:
         missed += not met
