@@ -4,16 +4,17 @@
 # What makes cross-task linearity (Zhou et al., 2024, section 5 and appendix C.2): epochs of pre-training, steps of
 # fine-tuning, replaced pictures, separate pre-training; and the loss barrier over all θ0s. Small networks on parts of
 # Fashion-MNIST. Ends with two tables, and figures 11 and 12. Run it again to go on after an interruption.
-# MODEL=resnet20 EPOCHS="1 2 … 20" is the paper's grid, as far as these data go (it has ResNet-18 and CIFAR-100).
+# MODEL=resnet8 or resnet20 take other networks than a multilayer perceptron, EPOCHS="$(seq -s " " 20)" the paper's grid (it has
+# ResNet-18 and CIFAR-100); USUAL=N, one of these, is that of pre-training where it does not vary.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source jobs/common.sh
 read -ra epochs <<<"${EPOCHS:-1 2 5 10 20}"
-model="$PWD/models/${MODEL:-resnet8}" run="${RUN:-$PWD/runs/causes}" usual=10
+model="$PWD/models/${MODEL:-mlp}" run="${RUN:-$PWD/runs/causes}" usual="${USUAL:-10}"
 epoch=16 # steps of pre-training, of a thousand pictures; of fine-tuning 12, of 750
 shares=(25 50 75 100)
 "$venv/bin/python" jobs/prepare parts data/fashion.h5 --classes 4 3 3 --pictures 250 --replaced "${shares[@]}" --out data/causes
 
-# join WORD…: "a", "b" as a list in TOML.
+# list WORD…: ["WORD", …] in TOML; steps N: [N times each number of epochs].
 list() { printf '[%s]' "$(printf '"%s", ' "$@" | sed 's/, $//')"; }
 steps() { printf '[%s]' "$(for n in "${epochs[@]}"; do printf '%d, ' $((n * $1)); done | sed 's/, $//')"; }
 
