@@ -29,7 +29,8 @@ def linearity(runs: Sequence[Run]) -> Table:
             Column("error", 4),
         ],
     )
-    for _, row in causes.linearity(runs).iterrows():
+    frame = causes.linearity(runs)
+    for _, row in () if frame.empty else frame[~frame["alike"]].iterrows():  # alike: those of the barrier
         whole = (int(row[name]) if row[name] == row[name] else None for name in ("epochs", "steps"))
         epochs, steps = whole
         numbers = [1 - row["cosine"], 1 - row["baseline"], *row[["coefficient", "centred_cosine", "error"]]]
