@@ -40,13 +40,14 @@ struct Use {
     scale,        ///< y = x ⊙ w + …:                Σ_tokens dy ⊙ x
     channel_sum,  ///< as sum, for y [n, channels, h, w]
     channel_scale,
-    whole,  ///< y = x + p[first …], p [places, d]: dy itself, zero at the places that are not used
-    token   ///< p is the first token:         dy's first row
+    whole,    ///< y = x + p[first …], p [places, d]: dy itself, zero at the places that are not used
+    token,    ///< p is the first token:         dy's first row
+    relative  ///< scores + W[i] by heads, W [rows, heads]: Σ over queries and keys e_i ⊗ dy
   };
   Form form;
   int block;
   at::Tensor input;    ///< x, where the form needs it
-  at::Tensor places;   ///< i, int64: [n, tokens] of a lookup, [C] of rows
+  at::Tensor places;   ///< i, int64: [n, tokens] of a lookup, [C] of rows, [queries, keys] of relative
   std::size_t output;  ///< index into Tape::outputs
   std::int64_t first = 0;  ///< of whole: the first place that is used
 };

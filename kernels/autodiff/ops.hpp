@@ -14,7 +14,8 @@
 
 namespace taugrid::autodiff {
 
-enum class Activation { quick_gelu, gelu, relu };
+/// gelu_tanh: GELU by its approximation with tanh, gelu_new of Hugging Face.
+enum class Activation { quick_gelu, gelu, gelu_tanh, relu };
 
 /// Statistics of the batch itself, which batch norm takes in training instead of stored ones. Samples mix
 /// then, so this is for plain values alone.
@@ -27,67 +28,83 @@ struct BatchStatistics {
 };
 
 // Shapes: x [n, tokens, d] or [n, d]; W [out, in]; b [out] or undefined; pictures [n, channels, h, w].
-#define TAUGRID_DECLARE_OPS(T)                                                                             \
-  /** x Wᵀ + b */                                                                                        \
-  T linear(const T& x, const T& weight, const T& bias);                                                    \
-  T linear(const T& x, const T& weight);                                                                   \
-  /** Rows of a table [rows, d] by their places int64 [n, tokens]: [n, tokens, d] */                       \
-  T lookup(const T& table, const at::Tensor& places);                                                      \
-  /** W ∗ x of pictures, W [out, in, side, side] as a block [out, in·side·side] */                     \
-  T convolve(const T& x, const T& weight, std::int64_t side, std::int64_t stride, std::int64_t padding);   \
-  /** the same + b by channels, b [out] */                                                                 \
-  T convolve(const T& x, const T& weight, const T& bias, std::int64_t side, std::int64_t stride,           \
-             std::int64_t padding);                                                                        \
-  /** Each channel of pictures by a filter of its own, + b: W [channels, side·side], side odd,            \
-   *  b [channels]; with zeros around, so that the places stay. Fast with channels last in memory */       \
-  T convolve_depthwise(const T& x, const T& weight, const T& bias);                                        \
-  /** (x − mean)/√(var + eps) ⊙ w + b over the last dimension */                                     \
-  T layer_norm(const T& x, const T& weight, const T& bias, double eps);                                    \
-  /** (x − mean)/√(var + eps) ⊙ w + b by channels of pictures, by stored mean and var [channels], or \
-   *  by those of the batch: std::logic_error for numbers other than plain values */                       \
-  T batch_norm(const T& x, const T& weight, const T& bias, const at::Tensor& mean,                         \
-               const at::Tensor& variance, double eps, BatchStatistics* batch);                            \
-  T activate(const T& x, Activation activation);                                                           \
-  /** softmax(q kᵀ/√d + mask) v by heads; qkv [n, tokens, 3·heads·d] in the order q, k, v; mask      \
-   *  [n, tokens], added to each key's scores (0, or −∞ for a token that is none), or undefined */     \
-  T attention(const T& qkv, std::int64_t heads, const at::Tensor& mask);                                   \
-  T add(const T& x, const T& y);                                                                           \
-  /** [n, tokens, d] → [n, tokens + 1, d] with `token` [d] first */                                      \
-  T prepend_token(const T& token, const T& x);                                                             \
-  /** x [n, tokens, d] + the rows of position [at least first + tokens, d] from `first` on */              \
-  T add_position(const T& x, const T& position, std::int64_t first = 0);                                   \
-  /** [n, tokens, d] → its first token [n, d] */                                                         \
-  T first_token(const T& x);                                                                               \
-  /** [n, tokens, d] → of each sequence the token at its place, int64 [n]: [n, d] */                     \
-  T token_at(const T& x, const at::Tensor& places);                                                        \
-  /** Σ over tokens of weights [n, tokens] times x [n, tokens, d]: [n, d] */                              \
-  T weighted_tokens(const T& x, const at::Tensor& weights);                                                \
-  /** x ⊙ w, w [d] */                                                                                    \
-  T scale(const T& x, const T& weight);                                                                    \
-  /** Pictures [n, channels, h, w] → [n, h, w, channels], whose channels linear maps and norms act on,   \
-   *  and back: views of the same numbers */                                                               \
-  T channels_last(const T& x);                                                                             \
-  T channels_first(const T& x);                                                                            \
-  /** Mean over the places of pictures: [n, channels] */                                                   \
-  T mean_places(const T& x);                                                                               \
-  /** The largest number of each window of side × side places, by channels; what lies outside counts      \
-   *  as −∞ */                                                                                         \
-  T max_pool(const T& x, std::int64_t side, std::int64_t stride, std::int64_t padding);                    \
-  /** Every stride-th row and column of pictures, with zeros as further channels behind */                 \
-  T thin_out(const T& x, std::int64_t stride, std::int64_t channels);                                      \
-  /** rows of z [n, d] at unit length */                                                                   \
-  T normalise_rows(const T& z);                                                                            \
-  /** z [n, d] · headᵀ · scale, the head [classes, d] being constant */                                \
-  T cosine_logits(const T& z, const at::Tensor& head, double scale);                                       \
-  /** z [n, d] · headᵀ + bias, both constant */                                                         \
-  T affine_logits(const T& z, const at::Tensor& head, const at::Tensor& bias);                             \
-  /** z [n, d] · Eᵀ for the rows `words` [C] of a table E [rows, d], a parameter: [n, C] */             \
-  T word_logits(const T& z, const T& table, const at::Tensor& words);                                      \
-  /** the same + b of these words, b [rows, 1] a parameter too */                                          \
-  T word_logits(const T& z, const T& table, const T& bias, const at::Tensor& words);                       \
-  /** a constant input, such as pixels */                                                                  \
-  T constant(const at::Tensor& x, const T& like);                                                          \
-  /** type and device of a number's value, for constants beside it */                                      \
+#define TAUGRID_DECLARE_OPS(T)                                                                              \
+  /** x Wᵀ + b */                                                                                         \
+  T linear(const T& x, const T& weight, const T& bias);                                                     \
+  T linear(const T& x, const T& weight);                                                                    \
+  /** Rows of a table [rows, d] by their places int64 [n, tokens]: [n, tokens, d] */                        \
+  T lookup(const T& table, const at::Tensor& places);                                                       \
+  /** W ∗ x of pictures, W [out, in, side, side] as a block [out, in·side·side] */                      \
+  T convolve(const T& x, const T& weight, std::int64_t side, std::int64_t stride, std::int64_t padding);    \
+  /** the same + b by channels, b [out] */                                                                  \
+  T convolve(const T& x, const T& weight, const T& bias, std::int64_t side, std::int64_t stride,            \
+             std::int64_t padding);                                                                         \
+  /** Each channel of pictures by a filter of its own, + b: W [channels, side·side], side odd,             \
+   *  b [channels]; with zeros around, so that the places stay. Fast with channels last in memory */        \
+  T convolve_depthwise(const T& x, const T& weight, const T& bias);                                         \
+  /** (x − mean)/√(var + eps) ⊙ w + b over the last dimension */                                      \
+  T layer_norm(const T& x, const T& weight, const T& bias, double eps);                                     \
+  /** (x − mean)/√(var + eps) ⊙ w + b by channels of pictures, by stored mean and var [channels], or  \
+   *  by those of the batch: std::logic_error for numbers other than plain values */                        \
+  T batch_norm(const T& x, const T& weight, const T& bias, const at::Tensor& mean,                          \
+               const at::Tensor& variance, double eps, BatchStatistics* batch);                             \
+  /** x/√(mean of squares + eps) ⊙ w over the last dimension */                                         \
+  T rms_norm(const T& x, const T& weight, double eps);                                                      \
+  T activate(const T& x, Activation activation);                                                            \
+  /** softmax(q kᵀ/√d + mask) v by heads; qkv [n, tokens, 3·heads·d] in the order q, k, v; mask       \
+   *  [n, tokens], added to each key's scores (0, or −∞ for a token that is none), or undefined */      \
+  T attention(const T& qkv, std::int64_t heads, const at::Tensor& mask);                                    \
+  /** softmax(q kᵀ + rows of the table + mask) v by heads; qkv and mask as of attention(), the table      \
+   *  [rows, heads] read by places int64 [tokens, tokens], of each query and key */                         \
+  T relative_attention(const T& qkv, const T& table, const at::Tensor& places, std::int64_t heads,          \
+                       const at::Tensor& mask);                                                             \
+  /** softmax(q kᵀ + mask) v by heads; q [n, queries, heads·d], kv [n, tokens, 2·heads·d] in the order \
+   *  k, v, and their mask as of attention() */                                                             \
+  T cross_attention(const T& q, const T& kv, std::int64_t heads, const at::Tensor& mask);                   \
+  T add(const T& x, const T& y);                                                                            \
+  /** x ⊙ y */                                                                                            \
+  T multiply(const T& x, const T& y);                                                                       \
+  /** [n, tokens, d] → [n, tokens + 1, d] with `token` [d] first */                                       \
+  T prepend_token(const T& token, const T& x);                                                              \
+  /** x [n, tokens, d] + the rows of position [at least first + tokens, d] from `first` on */               \
+  T add_position(const T& x, const T& position, std::int64_t first = 0);                                    \
+  /** [n, tokens, d] → its first token [n, d] */                                                          \
+  T first_token(const T& x);                                                                                \
+  /** [n, tokens, d] → its tokens first … first + count: [n, count, d] */                               \
+  T some_tokens(const T& x, std::int64_t first, std::int64_t count);                                        \
+  /** the tokens of x [n, t, d], behind them those of y [n, u, d] */                                        \
+  T join_tokens(const T& x, const T& y);                                                                    \
+  /** [n, tokens, d] → of each sequence the token at its place, int64 [n]: [n, d] */                      \
+  T token_at(const T& x, const at::Tensor& places);                                                         \
+  /** Σ over tokens of weights [n, tokens] times x [n, tokens, d]: [n, d] */                               \
+  T weighted_tokens(const T& x, const at::Tensor& weights);                                                 \
+  /** x ⊙ w, w [d] */                                                                                     \
+  T scale(const T& x, const T& weight);                                                                     \
+  T scale(const T& x, double factor);                                                                       \
+  /** Pictures [n, channels, h, w] → [n, h, w, channels], whose channels linear maps and norms act on,    \
+   *  and back: views of the same numbers */                                                                \
+  T channels_last(const T& x);                                                                              \
+  T channels_first(const T& x);                                                                             \
+  /** Mean over the places of pictures: [n, channels] */                                                    \
+  T mean_places(const T& x);                                                                                \
+  /** The largest number of each window of side × side places, by channels; what lies outside counts       \
+   *  as −∞ */                                                                                          \
+  T max_pool(const T& x, std::int64_t side, std::int64_t stride, std::int64_t padding);                     \
+  /** Every stride-th row and column of pictures, with zeros as further channels behind */                  \
+  T thin_out(const T& x, std::int64_t stride, std::int64_t channels);                                       \
+  /** rows of z [n, d] at unit length */                                                                    \
+  T normalise_rows(const T& z);                                                                             \
+  /** z [n, d] · headᵀ · scale, the head [classes, d] being constant */                                 \
+  T cosine_logits(const T& z, const at::Tensor& head, double scale);                                        \
+  /** z [n, d] · headᵀ + bias, both constant */                                                          \
+  T affine_logits(const T& z, const at::Tensor& head, const at::Tensor& bias);                              \
+  /** z [n, d] · Eᵀ for the rows `words` [C] of a table E [rows, d], a parameter: [n, C] */              \
+  T word_logits(const T& z, const T& table, const at::Tensor& words);                                       \
+  /** the same + b of these words, b [rows, 1] a parameter too */                                           \
+  T word_logits(const T& z, const T& table, const T& bias, const at::Tensor& words);                        \
+  /** a constant input, such as pixels */                                                                   \
+  T constant(const at::Tensor& x, const T& like);                                                           \
+  /** type and device of a number's value, for constants beside it */                                       \
   at::TensorOptions options_of(const T& x);
 
 TAUGRID_DECLARE_OPS(at::Tensor)

@@ -98,6 +98,11 @@ at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Ten
     }
     case Form::token:
       return dy.select(1, 0);
+    case Form::relative: {  // dy [n, heads, queries, keys]
+      const auto by_place = dy.flatten(2).transpose(1, 2);
+      auto gradient = at::zeros({n, block.shape[0], block.shape[1]}, dy.options());
+      return gradient.index_add_(1, use.places.flatten(), by_place).view({n, -1});
+    }
   }
   throw std::logic_error("per_sample_gradient: unknown form");
 }

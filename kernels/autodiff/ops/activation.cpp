@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Functions of each number by itself, sums of two, and multiples.
+// Functions of each number by itself, sums and products of two, and multiples.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -58,6 +58,8 @@ at::Tensor directional(const at::Tensor& x, const at::Tensor& dx, Activation act
   switch (activation) {
     case Activation::gelu:
       return at::gelu_backward(dx, x);
+    case Activation::gelu_tanh:
+      return at::gelu_backward(dx, x, "tanh");
     case Activation::relu:
       return at::threshold_backward(dx, x, 0);
     case Activation::quick_gelu:
@@ -70,6 +72,7 @@ at::Tensor directional(const at::Tensor& x, const at::Tensor& dx, Activation act
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {
   if (activation == Activation::gelu) return at::gelu(x);
+  if (activation == Activation::gelu_tanh) return at::gelu(x, "tanh");
   if (activation == Activation::relu) return at::relu(x);
   return QuickGelu::apply(x);
 }
@@ -128,6 +131,36 @@ Counted scale(const Counted& x, const Counted&) {
   y.meter->record(y.storage);
   return y;
 }
+
+at::Tensor multiply(const at::Tensor& x, const at::Tensor& y) { return x * y; }
+
+Dual multiply(const Dual& x, const Dual& y) {
+  return {x.value * y.value, detail::tangent_of([&] {
+            at::Tensor t;
+            if (x.tangent.defined()) t = x.tangent * y.value;
+            if (y.tangent.defined()) t = t.defined() ? t.addcmul_(x.value, y.tangent) : x.value * y.tangent;
+            return t;
+          })};
+}
+
+Recorded multiply(const Recorded& x, const Recorded& y) { return {x.value * y.value, x.tape, -1}; }
+
+Counted multiply(const Counted& x, const Counted& y) {
+  detail::keep(x);
+  detail::keep(y);
+  return detail::counted(x.meter, x.shape);
+}
+
+at::Tensor scale(const at::Tensor& x, double factor) { return x * factor; }
+
+Dual scale(const Dual& x, double factor) {
+  return {x.value * factor,
+          detail::tangent_of([&] { return x.tangent.defined() ? x.tangent * factor : at::Tensor(); })};
+}
+
+Recorded scale(const Recorded& x, double factor) { return {x.value * factor, x.tape, -1}; }
+
+Counted scale(const Counted& x, double) { return detail::counted(x.meter, x.shape); }
 
 at::Tensor constant(const at::Tensor& x, const at::Tensor&) { return x; }
 Dual constant(const at::Tensor& x, const Dual&) { return {x, {}}; }

@@ -11,52 +11,87 @@ namespace taugrid::autodiff {
 namespace {
 
 struct Heads {
-  at::Tensor q, k, v;  // [n·heads, tokens, d], contiguous
+  at::Tensor q, k, v;  // [n·heads, queries or keys, d], contiguous
   std::int64_t samples;
-  double scale;  // 1/√d, of the scores
+  double scale;  // of the scores
 };
 
-// unbind, not select: its backward is one copy, where each select would fill and add a tensor of all three.
-Heads split_heads(const at::Tensor& qkv, std::int64_t heads) {
-  const auto n = qkv.size(0), tokens = qkv.size(1), d = qkv.size(2) / (3 * heads);
-  const auto parts = qkv.view({n, tokens, 3, heads, d})
-                         .permute({2, 0, 3, 1, 4})
-                         .reshape({3, n * heads, tokens, d})
-                         .unbind(0);
-  return {parts[0], parts[1], parts[2], n, 1.0 / std::sqrt(static_cast<double>(d))};
+/// x [n, tokens, parts·heads·d] → parts tensors [n·heads, tokens, d]. unbind, not select: its backward is one
+/// copy, where each select would fill and add a tensor of all parts.
+std::vector<at::Tensor> by_heads(const at::Tensor& x, std::int64_t parts, std::int64_t heads) {
+  const auto n = x.size(0), tokens = x.size(1), d = x.size(2) / (parts * heads);
+  return x.view({n, tokens, parts, heads, d})
+      .permute({2, 0, 3, 1, 4})
+      .reshape({parts, n * heads, tokens, d})
+      .unbind(0);
+}
+
+Heads split_heads(const at::Tensor& qkv, std::int64_t heads, bool scaled) {
+  const auto parts = by_heads(qkv, 3, heads);
+  const auto d = static_cast<double>(parts[0].size(2));
+  return {parts[0], parts[1], parts[2], qkv.size(0), scaled ? 1.0 / std::sqrt(d) : 1.0};
 }
 
 at::Tensor join_heads(const at::Tensor& x, std::int64_t samples) {  // → [samples, tokens, heads·d]
   return x.view({samples, -1, x.size(1), x.size(2)}).transpose(1, 2).reshape({samples, x.size(1), -1});
 }
 
-/// softmax(q kᵀ/√d + mask) [n·heads, tokens, tokens]
+/// scores [n·heads, queries, keys] + mask [n, keys] of each sample's keys, or where it is undefined the
+/// scores.
+at::Tensor masked(const at::Tensor& scores, const at::Tensor& mask, std::int64_t samples) {
+  if (!mask.defined()) return scores;
+  const auto queries = scores.size(1), keys = scores.size(2);
+  return scores.view({samples, -1, queries, keys}).add(mask.view({samples, 1, 1, keys})).view(scores.sizes());
+}
+
+/// softmax(q kᵀ · scale + mask) [n·heads, queries, keys]
 at::Tensor weights_of(const Heads& p, const at::Tensor& mask) {
-  auto scores = at::bmm(p.q, p.k.transpose(1, 2)).mul_(p.scale);
-  if (mask.defined()) {
-    const auto n = p.samples, tokens = p.k.size(1);
-    scores = scores.view({n, -1, tokens, tokens}).add(mask.view({n, 1, 1, tokens})).view(scores.sizes());
-  }
-  return at::softmax(scores, -1);
+  auto scores = at::bmm(p.q, p.k.transpose(1, 2));
+  if (p.scale != 1) scores.mul_(p.scale);
+  return at::softmax(masked(scores, mask, p.samples), -1);
+}
+
+/// The tangent of weights · v, of scores' and values' tangents, either undefined where it is zero.
+at::Tensor tangent_of_mean(const at::Tensor& weights, const at::Tensor& d_scores, const at::Tensor& v,
+                           const at::Tensor& dv, std::int64_t samples) {
+  at::Tensor t;
+  if (d_scores.defined())
+    t = at::bmm(at::_softmax_backward_data(d_scores, weights, -1, d_scores.scalar_type()), v);
+  if (dv.defined()) t = t.defined() ? t.baddbmm_(weights, dv) : at::bmm(weights, dv);
+  return t.defined() ? join_heads(t, samples) : t;
+}
+
+/// What `queries` queries a sample and `keys` keys take, besides q, k and v, `copy` numbers.
+Counted counted_attention(const Counted& q, std::int64_t keys, std::int64_t width, std::int64_t heads,
+                          double copy) {
+  const auto n = q.shape[0], queries = q.shape[1];
+  const double scores = static_cast<double>(n * heads * queries * keys),
+               out = static_cast<double>(n * queries * width);
+  auto& meter = *q.meter;
+  meter.multiply(4 * static_cast<double>(n * queries * keys * width));  // q kᵀ, and weights times v
+  meter.keep(copy + scores);
+  // Alive together: heads, scores and weights, then heads, weights and the outputs by heads.
+  const double held = copy + scores + std::max(scores, out);
+  meter.pass(held, held);
+  return detail::counted(q.meter, {n, queries, width});
 }
 
 }  // namespace
 
 at::Tensor attention(const at::Tensor& qkv, std::int64_t heads, const at::Tensor& mask) {
-  const auto p = split_heads(qkv, heads);
+  const auto p = split_heads(qkv, heads, true);
   return join_heads(at::bmm(weights_of(p, mask), p.v), p.samples);
 }
 
 Dual attention(const Dual& qkv, std::int64_t heads, const at::Tensor& mask) {
-  const auto p = split_heads(qkv.value, heads);
+  const auto p = split_heads(qkv.value, heads, true);
   const auto weights = weights_of(p, mask);
   Dual y{join_heads(at::bmm(weights, p.v), p.samples), {}};
   y.tangent = detail::tangent_of([&] {
     if (!qkv.tangent.defined()) return at::Tensor();
-    const auto d = split_heads(qkv.tangent, heads);
+    const auto d = split_heads(qkv.tangent, heads, true);
     const auto d_scores = at::bmm(d.q, p.k.transpose(1, 2)).baddbmm_(p.q, d.k.transpose(1, 2)).mul_(p.scale);
-    const auto d_weights = at::_softmax_backward_data(d_scores, weights, -1, d_scores.scalar_type());
-    return join_heads(at::bmm(d_weights, p.v).baddbmm_(weights, d.v), p.samples);
+    return tangent_of_mean(weights, d_scores, p.v, d.v, p.samples);
   });
   return y;
 }
@@ -66,16 +101,114 @@ Recorded attention(const Recorded& qkv, std::int64_t heads, const at::Tensor& ma
 }
 
 Counted attention(const Counted& qkv, std::int64_t heads, const at::Tensor&) {
-  const auto n = qkv.shape[0], tokens = qkv.shape[1], width = qkv.shape[2] / 3;
-  const double copy = detail::numbers(qkv), scores = static_cast<double>(n * heads * tokens * tokens);
-  const double out = copy / 3;
-  auto& meter = *qkv.meter;
-  meter.multiply(4 * static_cast<double>(n * tokens * tokens * width));  // q kᵀ, and weights times v
-  meter.keep(copy + scores);
-  // Alive together: heads, scores and weights, then heads, weights and the outputs by heads.
-  const double held = copy + scores + std::max(scores, out);
-  meter.pass(held, held);
-  return detail::counted(qkv.meter, {n, tokens, width});
+  return counted_attention(qkv, qkv.shape[1], qkv.shape[2] / 3, heads, detail::numbers(qkv));
+}
+
+// softmax(q kᵀ + table[places] + mask) v
+
+namespace {
+
+/// Rows of a table [rows, heads] by places [queries, keys]: [1, heads, queries, keys]
+at::Tensor by_places(const at::Tensor& table, const at::Tensor& places) {
+  return at::embedding(table, places).permute({2, 0, 1}).unsqueeze(0);
+}
+
+/// q kᵀ + table[places] [n, heads, queries, keys]
+at::Tensor relative_scores(const Heads& p, const at::Tensor& table, const at::Tensor& places) {
+  const auto tokens = p.q.size(1);
+  return at::bmm(p.q, p.k.transpose(1, 2)).view({p.samples, -1, tokens, tokens}) + by_places(table, places);
+}
+
+at::Tensor weights_of_scores(const at::Tensor& scores, const at::Tensor& mask) {
+  return at::softmax(masked(scores.flatten(0, 1), mask, scores.size(0)), -1);
+}
+
+}  // namespace
+
+at::Tensor relative_attention(const at::Tensor& qkv, const at::Tensor& table, const at::Tensor& places,
+                              std::int64_t heads, const at::Tensor& mask) {
+  const auto p = split_heads(qkv, heads, false);
+  return join_heads(at::bmm(weights_of_scores(relative_scores(p, table, places), mask), p.v), p.samples);
+}
+
+Dual relative_attention(const Dual& qkv, const Dual& table, const at::Tensor& places, std::int64_t heads,
+                        const at::Tensor& mask) {
+  const auto p = split_heads(qkv.value, heads, false);
+  const auto weights = weights_of_scores(relative_scores(p, table.value, places), mask);
+  Dual y{join_heads(at::bmm(weights, p.v), p.samples), {}};
+  y.tangent = detail::tangent_of([&] {
+    at::Tensor d_scores, dv;
+    if (qkv.tangent.defined()) {
+      const auto d = split_heads(qkv.tangent, heads, false);
+      d_scores = at::bmm(d.q, p.k.transpose(1, 2)).baddbmm_(p.q, d.k.transpose(1, 2));
+      dv = d.v;
+    }
+    if (table.tangent.defined()) {
+      const auto of_table =
+          by_places(table.tangent, places).expand({p.samples, -1, -1, -1}).reshape(weights.sizes());
+      d_scores = detail::sum_of(d_scores, of_table);
+    }
+    return tangent_of_mean(weights, d_scores, p.v, dv, p.samples);
+  });
+  return y;
+}
+
+Recorded relative_attention(const Recorded& qkv, const Recorded& table, const at::Tensor& places,
+                            std::int64_t heads, const at::Tensor& mask) {
+  const auto p = split_heads(qkv.value, heads, false);
+  auto scores = relative_scores(p, table.value, places);
+  qkv.tape->uses.push_back({Use::Form::relative, table.block, {}, places, detail::keep(*qkv.tape, scores)});
+  return {join_heads(at::bmm(weights_of_scores(scores, mask), p.v), p.samples), qkv.tape, -1};
+}
+
+Counted relative_attention(const Counted& qkv, const Counted&, const at::Tensor&, std::int64_t heads,
+                           const at::Tensor&) {
+  const auto tokens = qkv.shape[1];
+  qkv.meter->record(2 * static_cast<double>(qkv.shape[0] * heads * tokens * tokens));  // scores, and gradient
+  return counted_attention(qkv, tokens, qkv.shape[2] / 3, heads, detail::numbers(qkv));
+}
+
+// softmax(q kᵀ + mask) v
+
+namespace {
+
+Heads crossed_heads(const at::Tensor& q, const at::Tensor& kv, std::int64_t heads) {
+  const auto parts = by_heads(kv, 2, heads);
+  return {by_heads(q, 1, heads)[0], parts[0], parts[1], q.size(0), 1.0};
+}
+
+}  // namespace
+
+at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, std::int64_t heads,
+                           const at::Tensor& mask) {
+  const auto p = crossed_heads(q, kv, heads);
+  return join_heads(at::bmm(weights_of(p, mask), p.v), p.samples);
+}
+
+Dual cross_attention(const Dual& q, const Dual& kv, std::int64_t heads, const at::Tensor& mask) {
+  const auto p = crossed_heads(q.value, kv.value, heads);
+  const auto weights = weights_of(p, mask);
+  Dual y{join_heads(at::bmm(weights, p.v), p.samples), {}};
+  y.tangent = detail::tangent_of([&] {
+    at::Tensor d_scores, dv;
+    if (q.tangent.defined()) d_scores = at::bmm(by_heads(q.tangent, 1, heads)[0], p.k.transpose(1, 2));
+    if (kv.tangent.defined()) {
+      const auto parts = by_heads(kv.tangent, 2, heads);
+      d_scores = d_scores.defined() ? d_scores.baddbmm_(p.q, parts[0].transpose(1, 2))
+                                    : at::bmm(p.q, parts[0].transpose(1, 2));
+      dv = parts[1];
+    }
+    return tangent_of_mean(weights, d_scores, p.v, dv, p.samples);
+  });
+  return y;
+}
+
+Recorded cross_attention(const Recorded& q, const Recorded& kv, std::int64_t heads, const at::Tensor& mask) {
+  return {cross_attention(q.value, kv.value, heads, mask), q.tape, -1};
+}
+
+Counted cross_attention(const Counted& q, const Counted& kv, std::int64_t heads, const at::Tensor&) {
+  return counted_attention(q, kv.shape[1], q.shape[2], heads, detail::numbers(q) + detail::numbers(kv));
 }
 
 }  // namespace taugrid::autodiff

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Layer norm, and rows of unit length. The Jacobian of a normalised row is symmetric, so layer norm's tangent
-// is ATen's fused backward kernel applied to the tangent.
+// Layer norm, RMS norm, and rows of unit length. The Jacobian of a normalised row is symmetric, so layer
+// norm's tangent is ATen's fused backward kernel applied to the tangent.
 #include <ATen/ATen.h>
 
 #include "kernels/autodiff/detail/rules.hpp"
@@ -52,6 +52,51 @@ Counted layer_norm(const Counted& x, const Counted&, const Counted&, double) {
   y.meter->pass(0, detail::numbers(x));
   y.meter->record(y.storage);
   y.meter->record(detail::numbers(x));
+  return y;
+}
+
+namespace {
+
+/// x̂ = x/√(mean of squares + eps)
+at::Tensor at_unit_mean_square(const at::Tensor& x, const at::Tensor& rms) { return x / rms; }
+at::Tensor rms_of(const at::Tensor& x, double eps) { return (x.square().mean(-1, true) + eps).sqrt(); }
+
+}  // namespace
+
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  return at_unit_mean_square(x, rms_of(x, eps)) * weight;
+}
+
+Dual rms_norm(const Dual& x, const Dual& weight, double eps) {
+  const auto rms = rms_of(x.value, eps);
+  const auto normed = at_unit_mean_square(x.value, rms);
+  Dual y{normed * weight.value, {}};
+  y.tangent = tangent_of([&] {
+    at::Tensor t;
+    if (weight.tangent.defined()) t = normed * weight.tangent;
+    if (x.tangent.defined()) {  // w ⊙ (dx − x̂ mean(x̂ ⊙ dx))/√(mean of squares + eps)
+      const auto dx_hat = x.tangent.addcmul(normed, (normed * x.tangent).mean(-1, true), -1).div_(rms);
+      t = t.defined() ? t.addcmul_(dx_hat, weight.value) : dx_hat.mul(weight.value);
+    }
+    return t;
+  });
+  return y;
+}
+
+Recorded rms_norm(const Recorded& x, const Recorded& weight, double eps) {
+  const auto normed = at_unit_mean_square(x.value, rms_of(x.value, eps));
+  Recorded y{normed * weight.value, x.tape, -1};
+  y.tape->uses.push_back(
+      {Use::Form::scale, weight.block, normed.detach(), {}, detail::keep(*y.tape, y.value)});
+  return y;
+}
+
+Counted rms_norm(const Counted& x, const Counted&, double) {
+  auto y = detail::counted(x.meter, x.shape);
+  detail::keep(x);
+  y.meter->keep(detail::numbers(x) + detail::rows(x));  // x̂, and its length
+  y.meter->pass(detail::numbers(x), 2 * detail::numbers(x));
+  y.meter->record(y.storage);
   return y;
 }
 

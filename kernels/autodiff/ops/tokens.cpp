@@ -82,6 +82,40 @@ Counted first_token(const Counted& x) {  // a view: all tokens stay where they a
   return {{x.shape[0], x.shape[2]}, x.storage, x.meter, -1};
 }
 
+at::Tensor some_tokens(const at::Tensor& x, std::int64_t first, std::int64_t count) {
+  return x.narrow(1, first, count);
+}
+
+Dual some_tokens(const Dual& x, std::int64_t first, std::int64_t count) {
+  return {some_tokens(x.value, first, count),
+          x.tangent.defined() ? some_tokens(x.tangent, first, count) : at::Tensor()};
+}
+
+Recorded some_tokens(const Recorded& x, std::int64_t first, std::int64_t count) {
+  return {some_tokens(x.value, first, count), x.tape, -1};
+}
+
+Counted some_tokens(const Counted& x, std::int64_t, std::int64_t count) {  // a view
+  return {{x.shape[0], count, x.shape[2]}, x.storage, x.meter, -1};
+}
+
+at::Tensor join_tokens(const at::Tensor& x, const at::Tensor& y) { return at::cat({x, y}, 1); }
+
+Dual join_tokens(const Dual& x, const Dual& y) {
+  return {join_tokens(x.value, y.value), tangent_of([&] {
+            if (!x.tangent.defined() && !y.tangent.defined()) return at::Tensor();
+            return join_tokens(tangent_or_zeros(x), tangent_or_zeros(y));
+          })};
+}
+
+Recorded join_tokens(const Recorded& x, const Recorded& y) {
+  return {join_tokens(x.value, y.value), x.tape, -1};
+}
+
+Counted join_tokens(const Counted& x, const Counted& y) {
+  return detail::counted(x.meter, {x.shape[0], x.shape[1] + y.shape[1], x.shape[2]});
+}
+
 at::Tensor token_at(const at::Tensor& x, const at::Tensor& places) {
   const auto first = at::arange(x.size(0), places.options()) * x.size(1);
   return x.flatten(0, 1).index_select(0, first + places);

@@ -108,6 +108,29 @@ T function_of(const std::string& name, const Data& data, const std::vector<T>& p
                            data("weights"));
   }
   if (name == "quick_gelu") return activate(autodiff::linear(x(), p[0]), Activation::quick_gelu);
+  if (name == "rms_norm") return rms_norm(autodiff::linear(x(), p[0]), p[1], 1e-3);
+  if (name == "rms_norm_used_twice") {
+    const auto h = rms_norm(autodiff::linear(x(), p[0]), p[1], 1e-3);
+    return weighted_tokens(rms_norm(autodiff::add(h, autodiff::linear(h, p[0])), p[1], 1e-3),
+                           data("weights"));
+  }
+  if (name == "gated_gelu") {
+    const auto gate = scale(autodiff::linear(x(), p[1]), 0.7);
+    return autodiff::multiply(activate(autodiff::linear(x(), p[0]), Activation::gelu_tanh), gate);
+  }
+  if (name == "relative_attention" || name == "relative_attention_used_twice") {
+    const auto attend = [&](const T& h) {
+      return relative_attention(autodiff::linear(h, p[0]), p[1], data("buckets"), 2, data("mask"));
+    };
+    const auto h = attend(x());
+    return weighted_tokens(name == "relative_attention" ? h : attend(h), data("weights"));
+  }
+  if (name == "cross_attention") {
+    const auto h = autodiff::linear(x(), p[0]);
+    const auto query = autodiff::linear(some_tokens(h, 0, 1), p[1]);
+    const auto read = cross_attention(query, autodiff::linear(h, p[2]), 2, data("mask"));
+    return weighted_tokens(join_tokens(read, some_tokens(h, 1, 2)), data("weights"));
+  }
   if (name == "gelu") return activate(autodiff::linear(x(), p[0]), Activation::gelu);
   if (name == "relu") return activate(autodiff::linear(x(), p[0]), Activation::relu);
   if (name == "attention")

@@ -44,6 +44,34 @@ MASK = torch.zeros(N, TOKENS, dtype=torch.float64)
 MASK[1, 2] = MASK[3, 1:] = -torch.inf
 
 
+BUCKETS = torch.tensor([[0, 1, 3], [4, 0, 1], [3, 4, 0]])  # of five rows, by query and key; one is not used
+
+
+def relative(qkv: Tensor, p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    """Attention of two heads, unscaled, with biases by query and key."""
+    q, k, v = qkv.reshape(TOKENS, 3, 2, -1).permute(1, 2, 0, 3)
+    scores = q @ k.transpose(1, 2) + p[1][d["buckets"]].permute(2, 0, 1) + d["mask"]
+    return (scores.softmax(-1) @ v).transpose(0, 1).reshape(TOKENS, -1)
+
+
+def crossed(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    """The first token attends to all, the others stay."""
+    h = d["x"] @ p[0].T
+    q = (h[:1] @ p[1].T).reshape(1, 2, -1).transpose(0, 1)
+    k, v = (h @ p[2].T).reshape(TOKENS, 2, 2, -1).permute(1, 2, 0, 3)
+    read = ((q @ k.transpose(1, 2) + d["mask"]).softmax(-1) @ v).transpose(0, 1).reshape(1, -1)
+    return d["weights"] @ torch.cat([read, h[1:]])
+
+
+def rms_norm(h: Tensor, weight: Tensor) -> Tensor:
+    return F.rms_norm(h, h.shape[-1:], weight, 1e-3)
+
+
+def twice_rms_normed(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    h = rms_norm(d["x"] @ p[0].T, p[1])
+    return d["weights"] @ rms_norm(h + h @ p[0].T, p[1])
+
+
 def heads(qkv: Tensor, count: int, mask: Tensor | None = None) -> Tensor:
     """Attention of one sample, qkv [tokens, 3·heads·d], by the textbook."""
     tokens = qkv.shape[0]
@@ -160,6 +188,10 @@ CASES = {
         [(3, 2), (3,), (3,)], {"x": PICTURES, **STATISTICS}, flops=2 * N * 25 * 3 * 2),
     "layer_norm": Case(lambda p, d: layer_norm(d["x"] @ p[0].T, p), [(3, 4), (3,), (3,)], FLAT, flops=2 * N * 3 * 4),
     "layer_norm_used_twice": Case(twice_normed, [(4, 4), (4,), (4,)], OF_TOKENS, NAMES, 2 * 2 * N * TOKENS * 4 * 4),
+    "rms_norm": Case(lambda p, d: rms_norm(d["x"] @ p[0].T, p[1]), [(3, 4), (3,)], FLAT, flops=2 * N * 3 * 4),
+    "rms_norm_used_twice": Case(twice_rms_normed, [(4, 4), (4,)], OF_TOKENS, NAMES, 2 * 2 * N * TOKENS * 4 * 4),
+    "gated_gelu": Case(lambda p, d: F.gelu(d["x"] @ p[0].T, approximate="tanh") * (d["x"] @ p[1].T) * 0.7,
+                       [(3, 4), (3, 4)], FLAT, flops=2 * 2 * N * 3 * 4),
     "quick_gelu": Case(lambda p, d: (h := d["x"] @ p[0].T) * torch.sigmoid(1.702 * h), [(3, 4)], FLAT,
                        flops=2 * N * 3 * 4),
     "gelu": Case(lambda p, d: F.gelu(d["x"] @ p[0].T), [(3, 4)], FLAT, flops=2 * N * 3 * 4),
@@ -169,6 +201,16 @@ CASES = {
     "masked_attention": Case(lambda p, d: d["weights"] @ heads(d["x"] @ p[0].T + p[1], 2, d["mask"]), [(12, 4), (12,)],
                              {**OF_TOKENS, "mask": MASK}, (*NAMES, "mask"),
                              2 * N * TOKENS * 12 * 4 + 2 * 2 * N * TOKENS**2 * 4),
+    "relative_attention": Case(
+        lambda p, d: d["weights"] @ relative(d["x"] @ p[0].T, p, d), [(12, 4), (5, 2)],
+        {**OF_TOKENS, "mask": MASK, "buckets": BUCKETS}, (*NAMES, "mask"),
+        2 * N * TOKENS * 12 * 4 + 2 * 2 * N * TOKENS**2 * 4),
+    "relative_attention_used_twice": Case(
+        lambda p, d: d["weights"] @ relative(relative(d["x"] @ p[0].T, p, d) @ p[0].T, p, d), [(12, 4), (5, 2)],
+        {**OF_TOKENS, "mask": MASK, "buckets": BUCKETS}, (*NAMES, "mask"),
+        2 * (2 * N * TOKENS * 12 * 4 + 2 * 2 * N * TOKENS**2 * 4)),
+    "cross_attention": Case(crossed, [(4, 4), (4, 4), (8, 4)], {**OF_TOKENS, "mask": MASK}, (*NAMES, "mask"),
+                            2 * N * (TOKENS * 4 * 4 + 4 * 4 + TOKENS * 8 * 4 + 2 * TOKENS * 4)),
     "add": Case(lambda p, d: d["x"] @ p[0].T + F.gelu(d["x"] @ p[1].T), [(3, 4), (3, 4)], FLAT,
                 flops=2 * 2 * N * 3 * 4),
     "tokens": Case(tokens, [(4, 4), (4,), (TOKENS + 2, 4), (12, 4)],
