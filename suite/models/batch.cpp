@@ -25,11 +25,6 @@ at::Tensor pad(const at::Tensor& x, std::int64_t tokens) {
   return x.dim() == 2 ? at::constant_pad_nd(x, {0, more}) : at::constant_pad_nd(x, {0, 0, 0, more});
 }
 
-/// Places in use, bool [n, tokens], on the host.
-at::Tensor in_use(const Batch& batch, std::int64_t tokens) {
-  return at::arange(tokens, at::kLong).unsqueeze(0) < batch.lengths.unsqueeze(1);
-}
-
 }  // namespace
 
 Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
@@ -37,10 +32,11 @@ Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
   auto rows = held().narrow(0, begin, count);
   if (text()) {
     some.lengths = lengths.narrow(0, begin, count);
-    rows = cut(rows, longest(some.lengths));
+    rows = cut(rows, before_text + longest(some.lengths));
   }
+  some.before_text = before_text;
   (from > 0 ? some.hidden : some.inputs) = rows;
-  if (types.defined()) some.types = cut(types.narrow(0, begin, count), rows.size(1));
+  if (types.defined()) some.types = cut(types.narrow(0, begin, count), rows.size(1) - before_text);
   if (mask.defined()) some.mask = mask.narrow(0, begin, count);
   return some;
 }
@@ -55,6 +51,7 @@ Batch Batch::to(at::ScalarType type) const {
 Batch joined(const std::vector<Batch>& batches) {
   if (batches.size() == 1) return batches.front();
   Batch all{{}, {}, {}, batches.front().from};
+  all.before_text = batches.front().before_text;
   std::vector<at::Tensor> parts, lengths;
   std::int64_t tokens = 0;
   if (batches.front().text()) {
@@ -80,16 +77,20 @@ Batch joined(const std::vector<Batch>& batches) {
   return all;
 }
 
+at::Tensor tokens_in_use(const Batch& batch) {
+  return at::arange(batch.tokens(), at::kLong).unsqueeze(0) < batch.lengths.unsqueeze(1);
+}
+
 at::Tensor attention_mask(const Batch& batch, const at::TensorOptions& options) {
-  const auto tokens = batch.held().size(1);
+  const auto tokens = batch.tokens();
   if (batch.lengths.ge(tokens).all().item<bool>()) return {};
   return at::zeros({batch.size(), tokens}, options.device(at::kCPU))
-      .masked_fill_(in_use(batch, tokens).logical_not(), -std::numeric_limits<double>::infinity())
+      .masked_fill_(tokens_in_use(batch).logical_not(), -std::numeric_limits<double>::infinity())
       .to(options.device(), /*non_blocking=*/true);
 }
 
 at::Tensor mean_weights(const Batch& batch, const at::TensorOptions& options) {
-  return in_use(batch, batch.held().size(1))
+  return tokens_in_use(batch)
       .to(at::kDouble)
       .div_(batch.lengths.unsqueeze(1))
       .to(options.device(at::kCPU))

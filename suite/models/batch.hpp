@@ -23,11 +23,15 @@ struct Batch {
   int from = 0;
   at::Tensor types = {};  ///< of `inputs` that hold pairs of texts: int64 [n, tokens], 0 first, 1 second text
   at::Tensor mask = {};   ///< of prompts: which token of each is the mask, int64 [n]
+  std::int64_t before_text = 0;  ///< of `hidden`: how many tokens stand before each sequence's own
 
   std::int64_t size() const { return held().size(0); }
   bool text() const { return lengths.defined(); }
   /// inputs, or hidden: whatever the next stage reads.
   const at::Tensor& held() const { return from > 0 ? hidden : inputs; }
+
+  /// Of texts: how many tokens a sequence has room for.
+  std::int64_t tokens() const { return held().size(1) - before_text; }
 
   /// Samples begin … begin + count, sequences cut to the longest of these. Shares memory.
   Batch narrow(std::int64_t begin, std::int64_t count) const;
@@ -40,6 +44,9 @@ inline Batch pictures(at::Tensor pixels) { return {std::move(pixels), {}, {}}; }
 
 /// All samples in one batch, sequences padded with token 0. One kind of batch, not none.
 Batch joined(const std::vector<Batch>& batches);
+
+/// Which tokens are in use, bool [n, tokens], on the host.
+at::Tensor tokens_in_use(const Batch& batch);
 
 /// What the attention of a padded batch needs: 0 for tokens in use and −∞ for the others, [n, tokens]; undefined
 /// where no sequence is padded.

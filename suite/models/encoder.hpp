@@ -89,6 +89,13 @@ class Encoder : public Stages<at::Tensor>,
   virtual int vocabulary_block() const { return -1; }
   /// The block [rows, 1] of their biases; −1 where there is none.
   virtual int vocabulary_bias() const { return -1; }
+  /// Where the features lie, in words.
+  virtual const char* space() const { return "encoder output"; }
+  /// How many tokens stand before the text's own in the output of stage l: a decoder's, its encoder's behind.
+  virtual std::int64_t before_text(int l) const {
+    static_cast<void>(l);
+    return 0;
+  }
   /// Whether a checkpoint's tensor, for which the model has no use, is one that its architecture brings along:
   /// a constant, or a part of another tower.
   virtual bool passes_over(const std::string& tensor) const = 0;

@@ -32,10 +32,7 @@ struct Readout {
     return kind == Kind::words ? classes() : encoder.width();
   }
   /// Which space an output lies in, and so what a linearised model linearises, τJp, and distances of outputs.
-  const char* space(const Encoder& encoder) const {
-    if (kind == Kind::words) return "logits";
-    return encoder.takes().mask ? "word head's output at the mask" : "encoder output";
-  }
+  const char* space(const Encoder& encoder) const { return kind == Kind::words ? "logits" : encoder.space(); }
 
   /// The output [n, width] of features z [n, width of the features] of the model at `p`.
   template <class T>

@@ -20,6 +20,7 @@ std::map<std::string, Factory>& factories() {
                                                {"convnext", make_convnext},
                                                {"mlp", make_mlp},
                                                {"roberta", make_bert},
+                                               {"t5", make_t5},
                                                {"torchvision_resnet", make_resnet},
                                                {"vit", make_vit}};
   return all;

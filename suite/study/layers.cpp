@@ -29,6 +29,7 @@ Shapes shapes_of(const models::Encoder& encoder) {
     const std::function<void(int, const autodiff::Counted&)> see = [&](int l, const autodiff::Counted& h) {
       if (l == encoder.stages() - 1) before = h;
       found.layers.push_back(h.shape);
+      if (const auto decoded = encoder.before_text(l); decoded > 0) found.layers.back()[1] = decoded;
     };
     const auto z = encoder.visit(p, one, see);
     found.layers.push_back(z.shape);
@@ -71,8 +72,11 @@ void Layers::visit(const models::Blocks<T>& blocks, const models::State& state, 
   const auto look = [&](int l, const T& h) {
     if (k == layers_.size() || layers_[k].number != l) return;
     auto feature = part(h);
-    if (batch.text() && feature.dim() == 3)  // [n, tokens, d]
+    if (const auto decoded = model_.encoder().before_text(l); decoded > 0) {
+      feature = feature.narrow(1, 0, decoded);
+    } else if (batch.text() && feature.dim() == 3) {  // [n, tokens, d]
       feature = feature * models::mean_weights(batch, feature.options()).ne(0).unsqueeze(2);
+    }
     see(k++, feature.flatten(1).to(at::kFloat));
   };
   look(last(model_), model_.encoder().visit(blocks, given, std::function<void(int, const T&)>(look)));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // A model's outputs layer by layer: 0 the embedding's, 1 … L the stages' (of a transformer the residual
-// stream, all tokens), L + 1 the encoder's own.
+// stream, all tokens; of a decoder its own), L + 1 the encoder's own.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -205,15 +205,14 @@ class RegMean final : public DataMethod {
         },
         state.theta);
     at::Tensor in_use;
-    if (batch.text())
-      in_use = (at::arange(batch.held().size(1), at::kLong).unsqueeze(0) < batch.lengths.unsqueeze(1))
-                   .to(state.theta.device());
+    if (batch.text()) in_use = models::tokens_in_use(batch).to(state.theta.device());
     const at::NoGradGuard no_grad;
     for (const auto& use : tape.uses) {
       const auto found = grams.find(static_cast<std::size_t>(use.block));
       if (use.form != autodiff::Use::Form::product || found == grams.end()) continue;
       auto rows = use.input;
-      if (in_use.defined() && rows.dim() == 3)
+      // A decoder's own tokens are all in use.
+      if (in_use.defined() && rows.dim() == 3 && rows.size(1) == in_use.size(1))
         rows = rows.masked_select(in_use.unsqueeze(2)).view({-1, rows.size(2)});
       rows = rows.reshape({-1, rows.size(-1)});
       add_gram(found->second.sum, rows);

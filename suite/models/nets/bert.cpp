@@ -99,6 +99,9 @@ class Bert final : public Net<Bert> {
             .types = config_.types,
             .mask = config_.masked_lm};
   }
+  const char* space() const override {
+    return config_.masked_lm ? "word head's output at the mask" : Encoder::space();
+  }
   int vocabulary_block() const override { return config_.masked_lm ? static_cast<int>(read_words_) : -1; }
   int vocabulary_bias() const override { return config_.masked_lm ? static_cast<int>(word_bias_) : -1; }
 

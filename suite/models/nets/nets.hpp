@@ -27,6 +27,10 @@ std::unique_ptr<Encoder> make_mlp(const nlohmann::json& config, const std::strin
 std::unique_ptr<Encoder> make_resnet(const nlohmann::json& config, const std::string& where,
                                      const std::filesystem::path& folder);
 
+/// T5 and Flan-T5 (Hugging Face: T5ForConditionalGeneration), the decoder's first generated step.
+std::unique_ptr<Encoder> make_t5(const nlohmann::json& config, const std::string& where,
+                                 const std::filesystem::path& folder);
+
 /// Vision Transformers (Hugging Face: ViTModel, ViTForImageClassification).
 std::unique_ptr<Encoder> make_vit(const nlohmann::json& config, const std::string& where,
                                   const std::filesystem::path& folder);
