@@ -165,12 +165,17 @@ prompt and label words instead:
 and what stands in [ ] is left out of rows that lack its column. Texts that are too long lose tokens at their ends, the
 longest first; the template's words and the mask stay. A label word has a space before it and must be one token of the
 model's own; with --new-tokens DIR those that are not become tokens of a copy of the model in DIR.
+
+A T5 (T5ForConditionalGeneration, as Flan-T5 is) has prompts without a mask, and its words are what it answers: of a
+word of several tokens the first is read, which no other word may begin with.
 """
 
 
 TEXT_TASKS = """\
-Pack the language tasks of task vector bases from data sets on disk, with their templates and label words, or, for an
-encoder, with label sentences (of the 12). jobs/prepare/text_tasks.toml declares them: source, columns, template, words.
+Pack the papers' language tasks from data sets on disk, with their templates and label words, or, for an encoder, with
+label sentences (of the 12). jobs/prepare/text_tasks.toml declares them: source, columns, template, words. Sets 12 and
+70 are of task vector bases (masked language models, encoders), glue of Flan-T5, t5 of T5-base, as far as these are
+classification.
 
 Each set lies in DIR/TASK: what datasets.save_to_disk writes, or train, validation and test as .parquet, .csv or .jsonl
 with the source's own columns, or as .tsv with the label and then the prompt's columns, without a line of names. What is
@@ -185,7 +190,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     text.add_argument("input", type=Path, help="FILE or DIR")
     text.add_argument("--task", help="name of the task and of its file; without it the input's name")
     text.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
-    text.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT or RoBERTa (the packaged MiniLM)")
+    text.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT, RoBERTa, T5 (the packaged MiniLM)")
     text.add_argument("--text", default="text", metavar="COLUMN", help="the texts (text): a name, or a number from 1")
     text.add_argument("--second", metavar="COLUMN", help="second texts, of pairs")
     text.add_argument("--label", default="label", metavar="COLUMN", help="the labels (label)")
@@ -199,9 +204,9 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
         metavar="TEXT",
         help='label sentence with {} for the class, repeatable ("This text is about {}.")',
     )
-    text.add_argument("--prompt", metavar="TEMPLATE", help="for a masked language model, with {text} and one {mask}")
+    text.add_argument("--prompt", metavar="TEMPLATE", help="with {text}, and for a masked language model one {mask}")
     text.add_argument(
-        "--words", nargs="+", metavar="CLASS=WORD", help="what stands at the mask (each class's own name)"
+        "--words", nargs="+", metavar="CLASS=WORD", help="what stands at the mask, or is answered (the class's name)"
     )
     text.add_argument(
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each label word is a token"
@@ -216,16 +221,16 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
 
     tasks = commands.add_parser(
         "text-tasks",
-        help="the 12 or 70 language tasks of task vector bases",
+        help="the 12 or 70 language tasks of task vector bases, GLUE and others of T5",
         description=TEXT_TASKS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    tasks.add_argument("--set", choices=("12", "70"), default="12", help="which tasks (12)")
+    tasks.add_argument("--set", choices=("12", "70", "glue", "t5"), default="12", help="which tasks (12)")
     tasks.add_argument("--only", metavar="A,B,…", help="these of the table's tasks instead")
     tasks.add_argument(
         "--data-location", type=Path, default=Path("~/data"), metavar="DIR", help="where the sets lie (~/data)"
     )
-    tasks.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT or RoBERTa (the packaged MiniLM)")
+    tasks.add_argument("--model", type=Path, metavar="DIR", help="folder of a BERT, RoBERTa, T5 (the packaged MiniLM)")
     tasks.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
     tasks.add_argument(
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each of the set's words is a token"

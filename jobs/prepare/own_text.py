@@ -73,7 +73,7 @@ def give_words(classes: list[Class], given: list[str]) -> None:
 
 
 def prompt_of(options: argparse.Namespace, model: TextModel) -> Prompt | None:
-    """That of --prompt. A masked language model needs one, and what else a prompt excludes is refused."""
+    """That of --prompt. A masked language model or a T5 needs one, and what else a prompt excludes is refused."""
     if options.prompt is None:
         for name in ("words", "new_tokens"):
             if getattr(options, name):
@@ -83,15 +83,19 @@ def prompt_of(options: argparse.Namespace, model: TextModel) -> Prompt | None:
                 f"{model.folder}: is a masked language model; expected --prompt with a {{mask}}, or a "
                 "modules.json beside it that says how its tokens are pooled"
             )
+        if model.is_t5:
+            raise InputError(f"{model.folder}: is a T5; expected --prompt, and --words that it answers")
         return None
-    if not model.masked_lm:
+    if not model.prompted:
         raise InputError(
             f"{model.folder / 'config.json'}: is no masked language model, which --prompt needs; expected "
             "architectures to name one (BertForMaskedLM, RobertaForMaskedLM) and no modules.json"
         )
     if options.template:
         raise InputError("--template: is of label sentences; expected --words beside --prompt")
-    return parse(options.prompt, "--prompt")
+    if model.is_t5 and options.new_tokens is not None:
+        raise InputError(f"--new-tokens: belongs to a masked language model; {model.folder} is none")
+    return parse(options.prompt, "--prompt", mask=not model.is_t5)
 
 
 def columns_of(options: argparse.Namespace, prompt: Prompt | None) -> Columns:

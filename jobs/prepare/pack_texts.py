@@ -125,8 +125,13 @@ def pack(
         head = head_of(model, classes, f"task {task}")
     else:
         head = word_head(model, [each.word for each in classes], f"task {task}")
-        new = set(new_words(model)) & set(head.words)
-        about = {**about, "prompt": prompt.template, "mask": model.mask, "new_tokens": ", ".join(sorted(new))}
+        about = {**about, "prompt": prompt.template}
+        if model.is_t5:
+            several = [word for word in head.words if len(model.word_tokens(word)) > 1]
+            about["first_tokens"] = ", ".join(several)  # words of which the first token stands for all
+        else:
+            new = set(new_words(model)) & set(head.words)
+            about |= {"mask": model.mask, "new_tokens": ", ".join(sorted(new))}
     number = {match: index for index, each in enumerate(classes) for match in each.matches}
     known = [row for row, label in enumerate(texts.labels) if label in number]
     if not known:

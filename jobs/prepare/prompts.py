@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Prompts for masked language models: a template with columns and a mask, tokens that keep the mask, label words."""
+"""Prompts for masked language models and T5: a template with columns and, but for T5, a mask; tokens that keep it;
+label words."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -61,8 +62,9 @@ class Prompt:
         return text, spans
 
 
-def parse(template: str, where: str) -> Prompt:
-    """Raises InputError for a template without its mask, with two, or with a bracket that lacks its twin."""
+def parse(template: str, where: str, mask: bool = True) -> Prompt:
+    """Raises InputError for a template without its mask, with two, with one where none is wanted, or with a bracket
+    that lacks its twin."""
     pieces: list[Piece] = []
     group, inside = 0, False
     for part in re.split(r"(\{[^{}]*\}|[\[\]])", template):
@@ -82,7 +84,9 @@ def parse(template: str, where: str) -> Prompt:
         raise InputError(f'{where} "{template}": {BRACKET}')
     prompt = Prompt(template, tuple(pieces))
     masks = [piece for piece in pieces if piece.column and piece.text == MASK]
-    if len(masks) != 1 or masks[0].group:
+    if not mask and masks:
+        raise InputError(f'{where} "{template}": has a {{mask}}; expected none, as a T5 answers behind the prompt')
+    if mask and (len(masks) != 1 or masks[0].group):
         raise InputError(f'{where} "{template}": {len(masks)} masks; expected one {{mask}}, outside of brackets')
     if not set(prompt.columns) - prompt.optional:
         raise InputError(f'{where} "{template}": no column; expected {{text}}, say')
@@ -98,14 +102,14 @@ class Encoded:
     """One prompt's tokens, cut to fit."""
 
     ids: list[int]
-    mask: int
+    mask: int | None
     cut: bool
 
 
-def fit(encoding: Any, spans: list[tuple[int, int]], mask_token: int, most: int, where: str) -> Encoded:
+def fit(encoding: Any, spans: list[tuple[int, int]], mask_token: int | None, most: int, where: str) -> Encoded:
     """The mask and the template's own words stay; texts lose tokens at their ends, the longest first."""
     masks = [place for place, token in enumerate(encoding.ids) if token == mask_token]
-    if len(masks) != 1:
+    if mask_token is not None and len(masks) != 1:
         raise InputError(f"{where}: the prompt has {len(masks)} masks; expected one, and texts without the mask's name")
     own = np.array(encoding.special_tokens_mask, bool)
     begins = np.array([begin for begin, _ in encoding.offsets])
@@ -127,7 +131,8 @@ def fit(encoding: Any, spans: list[tuple[int, int]], mask_token: int, most: int,
             )
         dropped.add(longest.pop())
     kept = [place for place in range(len(encoding.ids)) if place not in dropped]
-    return Encoded([encoding.ids[place] for place in kept], kept.index(masks[0]), excess > 0)
+    mask = kept.index(masks[0]) if masks else None
+    return Encoded([encoding.ids[place] for place in kept], mask, excess > 0)
 
 
 @dataclass
@@ -139,21 +144,24 @@ class WordHead:
 
 
 def word_head(model: Any, words: Sequence[str], where: str, how: str = "--new-tokens DIR") -> WordHead:
-    """Raises InputError for a word that is not one token, and for two classes that share one."""
+    """Raises InputError for a word that is not one token, and for two classes that share one. What a T5 generates first
+    is the first token of its answer, which may have others."""
     tokens = []
     for word in words:
         found = model.word_tokens(word)
-        if len(found) != 1 or found[0] == model.unknown:
+        single = len(found) == 1 or (model.is_t5 and len(found) > 1)
+        if not single or model.unknown in found:
             pieces = ", ".join(shown(str(model.tokenizer.id_to_token(one))) for one in found)
             raise InputError(
                 f'{where}: the word "{shown(word)}" is {len(found)} tokens of {model.folder} ({pieces}); '
-                f"expected one that it knows: another word, or {how}"
+                f"expected one that it knows: another word{'' if model.is_t5 else f', or {how}'}"
             )
         tokens.append(found[0])
     for second, token in enumerate(tokens):
         if (first := tokens.index(token)) < second:
+            alike = "begin with" if model.is_t5 else "are"
             raise InputError(
-                f'{where}: the words "{shown(words[first])}" and "{shown(words[second])}" are one token; '
+                f'{where}: the words "{shown(words[first])}" and "{shown(words[second])}" {alike} one token; '
                 "expected a word for each class"
             )
     return WordHead(list(words), np.array(tokens, np.int64))

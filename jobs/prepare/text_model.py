@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from errors import InputError
 from prompts import Prompt, fit, of_parts
 
-TYPES = ("bert", "roberta")
+TYPES = ("bert", "roberta", "t5")
 TOKENS_MOST = 128  # of a label sentence
 BATCH = 128
 MASKS, UNKNOWN = ("[MASK]", "<mask>"), ("[UNK]", "<unk>")
@@ -80,7 +80,9 @@ class TextModel:
         self.folder = folder
         self.config = read_json(folder / "config.json")
         if (kind := self.config.get("model_type")) not in TYPES:
-            raise InputError(f"{folder / 'config.json'}: model_type is {kind}; expected a text model, bert or roberta")
+            raise InputError(
+                f"{folder / 'config.json'}: model_type is {kind}; expected a text model, one of {', '.join(TYPES)}"
+            )
         path = folder / "tokenizer.json"
         try:
             self.fingerprint = fingerprint(path.read_bytes())
@@ -90,12 +92,13 @@ class TextModel:
         except Exception as error:  # tokenizers raises Exception itself
             raise InputError(f"{path}: {error}; expected a tokenizer of Hugging Face's tokenizers") from None
         self.tokenizer.no_padding()
-        words, rows = self.tokenizer.get_vocab_size(), self.config.get("vocab_size", 30522)
+        self.is_t5 = kind == "t5"
+        words, rows = self.tokenizer.get_vocab_size(), self.config.get("vocab_size", 32128 if self.is_t5 else 30522)
         if words > rows:
             raise InputError(f"{path}: has {words} tokens; expected at most the model's vocabulary of {rows}")
-        offset = 0 if kind == "bert" else self.config.get("pad_token_id", 1) + 1
-        self.tokens_most = self.config.get("max_position_embeddings", 512) - offset
-        self.tells_types = self.config.get("type_vocab_size", 2) > 1
+        offset = 0 if kind != "roberta" else self.config.get("pad_token_id", 1) + 1
+        self.tokens_most = self.config.get("n_positions" if self.is_t5 else "max_position_embeddings", 512) - offset
+        self.tells_types = not self.is_t5 and self.config.get("type_vocab_size", 2) > 1
         self.unknown = next((t for w in UNKNOWN if (t := self.tokenizer.token_to_id(w)) is not None), -1)
 
     @property
@@ -104,6 +107,11 @@ class TextModel:
         named = self.config.get("architectures") or [""]
         pooled = (self.folder / "modules.json").is_file()
         return not pooled and str(named[0]).endswith(("ForMaskedLM", "ForPreTraining"))
+
+    @property
+    def prompted(self) -> bool:
+        """Whether it reads prompts and label words."""
+        return self.masked_lm or self.is_t5
 
     @cached_property
     def mask(self) -> str:
@@ -127,10 +135,11 @@ class TextModel:
         template's words stay. Raises InputError for a text without a token, for two masks, and where that cannot be."""
         if not 3 <= most <= self.tokens_most:
             raise InputError(f"--tokens {most}: expected 3 to {self.tokens_most}, which {self.folder} takes")
-        filled = [prompt.fill(of_parts(prompt, row), self.mask) for row in rows]
+        mask = "" if self.is_t5 else self.mask
+        filled = [prompt.fill(of_parts(prompt, row), mask) for row in rows]
         self.tokenizer.no_truncation()
         encodings = self.tokenizer.encode_batch([text for text, _ in filled])
-        token = self.tokenizer.token_to_id(self.mask)
+        token = None if self.is_t5 else self.tokenizer.token_to_id(mask)
         found = [
             fit(encoding, spans, token, most, f'text {row + 1}, "{text[:40]}"')
             for row, (encoding, (text, spans)) in enumerate(zip(encodings, filled, strict=True))
@@ -139,8 +148,8 @@ class TextModel:
         ids = np.zeros((len(found), most), np.int32)
         for row, each in enumerate(found):
             ids[row, : lengths[row]] = each.ids
-        mask = np.array([each.mask for each in found], np.int32)
-        return Tokens(ids, lengths, None, sum(each.cut for each in found), mask)
+        masks = None if token is None else np.array([each.mask for each in found], np.int32)
+        return Tokens(ids, lengths, None, sum(each.cut for each in found), masks)
 
     def encode(self, first: Sequence[str], second: Sequence[str], most: int) -> Tokens:
         """The texts, or pairs of texts where `second` is not empty, cut to `most` tokens. The longer one of a pair is

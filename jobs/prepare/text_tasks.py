@@ -40,8 +40,10 @@ class Task:
     title: str
     source: str
     label: str
-    prompt: Prompt
+    prompt: Prompt | None  # of a masked language model
+    answers: Prompt | None  # of a T5
     classes: list[Class]
+    words: list[str]  # that a T5 answers, a class each
     plain_labels: list[str]
     folders: list[str]
     splits: dict[str, int]
@@ -49,19 +51,37 @@ class Task:
     checked: bool
     note: str
 
-    def columns(self, plain: bool) -> Columns:
-        """By name; or, of a plain TSV, the label, then the prompt's columns."""
-        names = [str(place) for place in range(2, 2 + len(self.prompt.columns))] if plain else self.prompt.columns
-        optional = [name in self.prompt.optional for name in self.prompt.columns]
+    @property
+    def named(self) -> list[str]:
+        """The columns in the order in which a plain TSV has them."""
+        prompt = self.prompt or self.answers
+        assert prompt is not None
+        return prompt.columns
+
+    def prompt_for(self, model: TextModel) -> Prompt | None:
+        """None where the model reads none, or the table has none for it."""
+        return self.answers if model.is_t5 else self.prompt if model.masked_lm else None
+
+    def columns(self, plain: bool, prompt: Prompt | None) -> Columns:
+        """By name; or, of a plain TSV, the label, then the columns. An encoder reads those of any prompt."""
+        wanted = prompt or self.prompt or self.answers
+        assert wanted is not None
+        place = {name: str(2 + at) for at, name in enumerate(self.named)}
+        names = [place[name] for name in wanted.columns] if plain else wanted.columns
+        optional = [name in wanted.optional for name in wanted.columns]
         return Columns(
             names[0], "1" if plain else self.label, parts=tuple(zip(names, optional, strict=True)), unlabelled=True
         )
 
-    def matched(self, plain: bool) -> list[Class]:
+    def matched(self, plain: bool, model: TextModel) -> list[Class]:
         """Classes by what a plain TSV, or the hub's source, calls them."""
+        classes = self.classes
+        if model.is_t5:
+            pairs = zip(classes, self.words, strict=True)
+            classes = [Class(each.name, each.match, each.sentences, word, each.also) for each, word in pairs]
         if not plain or not self.plain_labels:
-            return self.classes
-        pairs = zip(self.classes, self.plain_labels, strict=True)
+            return classes
+        pairs = zip(classes, self.plain_labels, strict=True)
         return [Class(each.name, label, each.sentences, each.word) for each, label in pairs]
 
 
@@ -70,7 +90,7 @@ def read(path: Path = TABLE) -> dict[str, tuple[Task, list[str]]]:
     the program's."""
     found = {}
     for name, told in tomllib.loads(path.read_text("utf-8"))["tasks"].items():
-        sentence = told.get("sentence", "")
+        sentence, t5, where = told.get("sentence", ""), told.get("t5"), f"{path.name}: {name}"
         classes = [
             Class(title, matches[0], [sentence.replace("{}", word)] if sentence else [], word, tuple(matches[1:]))
             for title, word, *matches in told["classes"]
@@ -80,8 +100,10 @@ def read(path: Path = TABLE) -> dict[str, tuple[Task, list[str]]]:
             told["title"],
             told["source"],
             told["label"],
-            parse(told["prompt"], f"{path.name}: {name}"),
+            parse(told["prompt"], where) if "prompt" in told else None,
+            parse(t5["prompt"], where, mask=False) if t5 else None,
             classes,
+            t5["words"] if t5 else [],
             told.get("plain_labels", []),
             [name, *told.get("also", [])],
             {split: SPLITS[stands_for] for split, stands_for in told.get("splits", {}).items()},
@@ -152,6 +174,12 @@ def prepare(options: argparse.Namespace, say: Say) -> None:
             f"{location}: holds none of the {len(tasks)} tasks; expected {tasks[0].name} or others, "
             "folders with train, validation and test"
         )
+    if model.prompted and (without := [task.name for task in there if task.prompt_for(model) is None]):
+        kind = "T5" if model.is_t5 else "masked language model"
+        raise InputError(
+            f"{model.folder}: is a {kind}, for which the table has no prompt of {', '.join(without)}; expected "
+            "--only with others, or --set"
+        )
     if model.masked_lm and options.new_tokens is not None:
         words = [each.word for task in tasks for each in task.classes]  # also of those that may come later
         new = unknown_words(model, words)
@@ -159,7 +187,7 @@ def prepare(options: argparse.Namespace, say: Say) -> None:
         say(f"new tokens in {options.new_tokens}: {', '.join(new)}" if new else "no new token is needed")
     elif options.new_tokens is not None:
         raise InputError(f"--new-tokens: belongs to a masked language model; {model.folder} is none")
-    if not model.masked_lm and (without := [task.name for task in there if not task.sentence]):
+    if not model.prompted and (without := [task.name for task in there if not task.sentence]):
         raise InputError(
             f"{model.folder}: is no masked language model, and the table has no label sentence of "
             f"{', '.join(without)}; expected a masked language model, or --only with others"
@@ -173,7 +201,7 @@ def prepare(options: argparse.Namespace, say: Say) -> None:
         if places[task.name] is None:
             expected = " or ".join(str(location / name) for name in task.folders)
             say(
-                f"{task.name}: missing; expected {expected} ({task.source}: columns {', '.join(task.prompt.columns)}, "
+                f"{task.name}: missing; expected {expected} ({task.source}: columns {', '.join(task.named)}, "
                 f"{task.label}, unverified)"
             )
 
@@ -185,8 +213,9 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
     made_of = built_from(task, place, model, options)
     if already_built(path, made_of):
         return f"{summary(path)} (unchanged)"
-    texts = read_texts(place, task.columns(plain), splits_of(task, place, plain))
-    classes = task.matched(plain)
+    prompt = task.prompt_for(model)
+    texts = read_texts(place, task.columns(plain, prompt), splits_of(task, place, plain))
+    classes = task.matched(plain, model)
     known = {match for each in classes for match in each.matches}
     left_out = sum(label not in known for label in texts.labels)
     if strange := sorted(set(texts.labels) - known - NO_LABEL):
@@ -199,12 +228,12 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
         model,
         Choice(options.tokens, options.per_class, options.validation, options.test),
         seed=f"{task.name}/{options.seed}",
-        prompt=task.prompt if model.masked_lm else None,
+        prompt=prompt,
         source=task.source,
         license="not stated",
         title=task.title,
         verified="a plain copy" if plain and task.checked else "no",
-        note=task.note,
+        note="" if model.is_t5 else task.note,  # which is of the other prompt
         built_from=made_of,
     )
     write(packed, path)

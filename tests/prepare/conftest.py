@@ -102,6 +102,28 @@ def write_roberta(folder: Path, words: list[str]) -> Path:
     return folder
 
 
+def write_t5(folder: Path, words: list[str], **config: object) -> Path:
+    """A random T5ForConditionalGeneration with a tokenizer as T5 has it, of these words and single letters."""
+    import string
+
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    scores = {"<pad>": 0.0, "</s>": 0.0, "<unk>": 0.0} | {f"\u2581{word}": -2.0 for word in words}
+    scores |= {letter: -9.0 for letter in f"\u2581{string.ascii_letters}{string.digits}{string.punctuation}"}
+    tokenizer = Tokenizer(models.Unigram(list(scores.items()), unk_id=2))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>"])
+    torch.manual_seed(0)
+    sizes = {"d_model": 12, "d_kv": 4, "d_ff": 16, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
+    given: dict[str, object] = {"vocab_size": len(scores) + 5} | sizes | config
+    T5ForConditionalGeneration(T5Config(**given)).save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_text_model(tmp_path_factory.mktemp("tiny_bert"), WORDS)
