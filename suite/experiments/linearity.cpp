@@ -124,8 +124,7 @@ class CrossTaskLinearity final : public Experiment {
                 {"pair", layer, alpha, bin}, boxes, path + "_histogram", "1");
         }
       }
-      out.attribute(group, "feature",
-                    std::string("all of a layer's output: every token of the residual stream"));
+      out.attribute(group, "feature", std::string(layers_.feature()));
       out.attribute(group, "last_layer", static_cast<std::int64_t>(study::Layers::last(study_.model)));
       out.attribute(group, "cosine_edges", cosine_edges());
       out.attribute(group, "coefficient_edges", coefficient_edges());

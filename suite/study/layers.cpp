@@ -19,6 +19,8 @@ struct Shapes {
   Shape read;                 // of the last stage, as much as features are read of
 };
 
+bool of_decoder(const models::Encoder& encoder) { return encoder.before_text(encoder.stages()) > 0; }
+
 Shapes shapes_of(const models::Encoder& encoder) {
   models::Given one{models::random_batch(encoder, 1)};
   if (encoder.buffers().size() > 0)
@@ -29,7 +31,7 @@ Shapes shapes_of(const models::Encoder& encoder) {
     const std::function<void(int, const autodiff::Counted&)> see = [&](int l, const autodiff::Counted& h) {
       if (l == encoder.stages() - 1) before = h;
       found.layers.push_back(h.shape);
-      if (const auto decoded = encoder.before_text(l); decoded > 0) found.layers.back()[1] = decoded;
+      if (of_decoder(encoder)) found.layers.back()[1] = std::max(encoder.before_text(l), std::int64_t{1});
     };
     const auto z = encoder.visit(p, one, see);
     found.layers.push_back(z.shape);
@@ -57,6 +59,12 @@ Layers::Layers(const Model& model, const Evaluation& evaluation, std::vector<int
   }
 }
 
+const char* Layers::feature() const {
+  return of_decoder(model_.encoder())
+             ? "of the encoder's residual stream the mean over tokens, of the decoder's its first token"
+             : "all of a layer's output: every token of the residual stream";
+}
+
 double Layers::numbers() const {
   double all = 0;
   for (const auto& layer : layers_) all += static_cast<double>(layer.numbers);
@@ -75,7 +83,8 @@ void Layers::visit(const models::Blocks<T>& blocks, const models::State& state, 
     if (const auto decoded = model_.encoder().before_text(l); decoded > 0) {
       feature = feature.narrow(1, 0, decoded);
     } else if (batch.text() && feature.dim() == 3) {  // [n, tokens, d]
-      feature = feature * models::mean_weights(batch, feature.options()).ne(0).unsqueeze(2);
+      const auto weights = models::mean_weights(batch, feature.options()).unsqueeze(2);
+      feature = of_decoder(model_.encoder()) ? (feature * weights).sum(1) : feature * weights.ne(0);
     }
     see(k++, feature.flatten(1).to(at::kFloat));
   };

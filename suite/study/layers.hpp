@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // A model's outputs layer by layer: 0 the embedding's, 1 … L the stages' (of a transformer the residual
-// stream, all tokens; of a decoder its own), L + 1 the encoder's own.
+// stream, all tokens; where it has a decoder the mean over the encoder's tokens and the decoder's own, as
+// paper 5 has T5), L + 1 the encoder's own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,6 +29,8 @@ class Layers {
   };
   /// The chosen ones. The encoder's output is taken for its class token where features are read of one.
   const std::vector<Layer>& chosen() const { return layers_; }
+  /// Which numbers a feature is of, in words.
+  const char* feature() const;
   bool has_class_token() const { return has_class_token_; }
   /// Numbers of one sample's chosen layers together.
   double numbers() const;

@@ -219,8 +219,8 @@ Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
       256, {1, 1e9});
   settings.words_frozen =
       model.word("label_words",
-                 "What reads label words: the vocabulary as a part of θ; or θ0's rows of it, and a masked "
-                 "language model's head stays θ0's",
+                 "What reads label words: the vocabulary as a part of θ; or θ0's rows of it, and what lies "
+                 "between them and a language model's features stays θ0's",
                  "trained", {"trained", "frozen"}) == "frozen";
 
   settings.trains_heads = config.has("heads");

@@ -5,49 +5,23 @@ experiment, and all numbers again."""
 
 from pathlib import Path
 
-import analysis_command
 import h5py
-import numpy as np
 import pytest
 import torch
 from compare import differing, numbers
 from launch import measure
 from safetensors.torch import load_file
-from text_worlds import TextWorld, pack, refused_in_one_line
+from text_worlds import FEW, LABELS, WORDS, PromptWorld, Source, again, named, pack_prompts, refused_in_one_line
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForMaskedLM
-from world import EXPERIMENT, PAPERS
+from world import PAPERS
 
-WORDS = [f"w{i}" for i in range(40)]
-LABELS = {"moods": ["sad", "plain", "glad"], "topics": ["art", "law", "sea", "war"], "pairs": ["no", "yes"],
-          "control": ["hot", "cold", "wet"]}
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "it", "is", ".", "?",
               *(word for words in LABELS.values() for word in words), *WORDS]
 LONGEST = 18
 PROMPTS = {"pairs": "{text} ? {mask} . {second}"}
 PLAIN = "{text} it is {mask} ."
-
-
-class Source:
-    """A class prefers a few words; texts have any length."""
-
-    def __init__(self, seed: int) -> None:
-        chosen = np.random.default_rng(1)
-        self.preferred = {name: chosen.choice(WORDS, (len(words), 4)) for name, words in LABELS.items()}
-        self.rng = np.random.default_rng(seed)
-
-    def text(self, name: str, label: int, most: int = 11) -> str:
-        words = self.rng.choice(WORDS, self.rng.integers(2, most))
-        chosen = self.rng.random(len(words)) < 0.5
-        words[chosen] = self.rng.choice(self.preferred[name][label], chosen.sum())
-        return " ".join(words)
-
-    def row(self, name: str) -> tuple[int, str, str]:
-        label = int(self.rng.integers(len(LABELS[name])))
-        if name != "pairs":
-            return label, self.text(name, label), ""
-        return label, self.text(name, label, 6), self.text(name, label, 6)
 
 
 def train(folder: Path) -> None:
@@ -89,79 +63,32 @@ def train(folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-class World(TextWorld):
-    def elsewhere(self, path: Path, text: str) -> Path:
-        for name in ("model", "data"):
-            text = text.replace(f'"{name}"', f'"{self.folder / name}"')
-        path.write_text(named(text))
-        return path
-
-
-def named(text: str) -> str:
-    tasks = text.replace('["stripes", "blobs", "corners"]', '["moods", "topics", "pairs"]')
-    return tasks.replace('"plaids"', '"control"')
-
-
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory) -> PromptWorld:
     folder = tmp_path_factory.mktemp("prompts")
     train(folder / "model")
-    source, calls = Source(3), []
-    for name, words in LABELS.items():
-        (folder / "texts" / name).mkdir(parents=True)
-        for split, rows in {"train": 70, "dev": 30, "test": 60}.items():
-            found = [source.row(name) for _ in range(rows)]
-            lines = [f"c{label}\t{first}\t{second}" for label, first, second in found]
-            (folder / "texts" / name / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-        calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", str(LONGEST),
-                      "--model", f"{folder}/model", "--out", f"{folder}/data", "--prompt", PROMPTS.get(name, PLAIN),
-                      "--words", *(f"c{i}={word}" for i, word in enumerate(words)),
-                      *(["--second", "3"] if name == "pairs" else [])])
-    pack(calls)
-    world = World(folder)
+    pack_prompts(folder, PROMPTS, PLAIN, LONGEST)
+    world = PromptWorld(folder)
     world.experiment.write_text(named(PAPERS))
     return world
 
 
 @pytest.fixture(scope="session")
-def done(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(world: PromptWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything that is measured of images, on 2 ranks."""
     folder = tmp_path_factory.mktemp("run") / "reference"
     measure(world.experiment, folder)
     return folder
 
 
-FEW = EXPERIMENT.split("[linearity]")[0] + """
-[smoothness]
-points = 24
-chunk = 10
-max_basis = 12
-tolerance = 1e-3
-
-[ntk]
-points = 6
-logits = 2
-
-[cost]
-steps = 3
-"""
-
-
 @pytest.fixture(scope="session")
-def frozen(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def frozen(world: PromptWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As task vector bases' language runs: the embeddings and the language model's head are frozen."""
     folder = tmp_path_factory.mktemp("frozen")
     few = FEW.replace('path = "model"', 'path = "model"\nlabel_words = "frozen"')
     few = few.replace('"linear"]', '"linear", "tau_jp"]\npenalty_weight = 0.05\npenalty_batch = 5\nfirst_stage = 1', 1)
     measure(world.elsewhere(folder / "few.toml", few), folder / "run")
     return folder / "run"
-
-
-def again(folder: Path) -> None:
-    found = analysis_command.started("recompute", folder, "--points", "12")
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "tasks: space is another than the readout's" in found.stdout
-    assert "numbers hold" in found.stdout.splitlines()[-1]
 
 
 def test_prompts_alone_beat_chance_and_training_helps(done: Path) -> None:
@@ -189,7 +116,7 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
     again(done)
 
 
-def test_a_run_with_a_frozen_head_holds_computed_again(world: World, frozen: Path) -> None:
+def test_a_run_with_a_frozen_head_holds_computed_again(world: PromptWorld, frozen: Path) -> None:
     again(frozen)
     before = load_file(world.folder / "model" / "model.safetensors")
     after = load_file(frozen / "checkpoints" / "standard" / "moods" / "model.safetensors")
@@ -197,13 +124,13 @@ def test_a_run_with_a_frozen_head_holds_computed_again(world: World, frozen: Pat
     assert changed == {name for name in before if ".layer." in name}
 
 
-def test_one_rank_gives_the_same(world: World, done: Path, tmp_path: Path) -> None:
+def test_one_rank_gives_the_same(world: PromptWorld, done: Path, tmp_path: Path) -> None:
     few = world.elsewhere(tmp_path / "few.toml", FEW)
     runs = [measure(few, tmp_path / f"{ranks}", ranks=ranks) for ranks in (1, 4)]
     assert differing(*(numbers(one) for one in runs)) == []
 
 
-def test_checkpoints_are_models_that_transformers_loads(world: World, done: Path) -> None:
+def test_checkpoints_are_models_that_transformers_loads(world: PromptWorld, done: Path) -> None:
     """Their logits at the mask, of whole texts, give the accuracy that the run has."""
     model = BertForMaskedLM.from_pretrained(done / "checkpoints" / "standard" / "topics").eval()
     with h5py.File(world.task("topics")) as task, h5py.File(done / "results.h5") as file:
@@ -217,12 +144,12 @@ def test_checkpoints_are_models_that_transformers_loads(world: World, done: Path
         assert float(right.double().mean()) == pytest.approx(file["single_task/standard/accuracy"][1], abs=1e-12)
 
 
-def _edit(world: World, path: str, row: int, value: int) -> None:
+def _edit(world: PromptWorld, path: str, row: int, value: int) -> None:
     with h5py.File(world.task("moods"), "r+") as file:
         file[path][row] = value
 
 
-def _without(world: World, part: str) -> None:
+def _without(world: PromptWorld, part: str) -> None:
     with h5py.File(world.task("moods"), "r+") as file:
         for split in ("train", "validation", "test"):
             del file[split][part]
@@ -239,6 +166,6 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_meant_is_refused_in_one_line(world: World, tmp_path: Path, case: str) -> None:
+def test_what_cannot_be_meant_is_refused_in_one_line(world: PromptWorld, tmp_path: Path, case: str) -> None:
     change, expected = REFUSED[case]
     refused_in_one_line(world, change, expected, tmp_path, ranks=1)

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What worlds of texts share: their folder, how they are packed, and how a spoilt one is refused."""
+"""What worlds of texts share: their folder, prompts of a few labels, how they are packed, what is measured again, and
+how a spoilt one is refused."""
 
 import shutil
 import subprocess
@@ -10,9 +11,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import analysis_command
+import numpy as np
 from launch import run
+from world import EXPERIMENT
 
 PROJECT = Path(__file__).parents[2]
+WORDS = [f"w{i}" for i in range(40)]
+LABELS = {"moods": ["sad", "plain", "glad"], "topics": ["art", "law", "sea", "war"], "pairs": ["no", "yes"],
+          "control": ["hot", "cold", "wet"]}
+
+FEW = EXPERIMENT.split("[linearity]")[0] + """
+[smoothness]
+points = 24
+chunk = 10
+max_basis = 12
+tolerance = 1e-3
+
+[ntk]
+points = 6
+logits = 2
+
+[cost]
+steps = 3
+"""
+
+
+class Source:
+    """A class prefers a few words; texts have any length."""
+
+    def __init__(self, seed: int) -> None:
+        chosen = np.random.default_rng(1)
+        self.preferred = {name: chosen.choice(WORDS, (len(words), 4)) for name, words in LABELS.items()}
+        self.rng = np.random.default_rng(seed)
+
+    def text(self, name: str, label: int, most: int = 11) -> str:
+        words = self.rng.choice(WORDS, self.rng.integers(2, most))
+        chosen = self.rng.random(len(words)) < 0.5
+        words[chosen] = self.rng.choice(self.preferred[name][label], chosen.sum())
+        return " ".join(words)
+
+    def row(self, name: str) -> tuple[int, str, str]:
+        label = int(self.rng.integers(len(LABELS[name])))
+        if name != "pairs":
+            return label, self.text(name, label), ""
+        return label, self.text(name, label, 6), self.text(name, label, 6)
 
 
 @dataclass(frozen=True)
@@ -32,6 +75,42 @@ def pack(calls: list[list[str]]) -> None:
     several = f"import sys; sys.path.insert(0, '{PROJECT}/jobs/prepare'); from command import main\n"
     subprocess.run([sys.executable, "-c", several + f"sys.exit(max(main(call) for call in {calls}))"], check=True,
                    timeout=300)
+
+
+class PromptWorld(TextWorld):
+    def elsewhere(self, path: Path, text: str) -> Path:
+        for name in ("model", "data"):
+            text = text.replace(f'"{name}"', f'"{self.folder / name}"')
+        path.write_text(named(text))
+        return path
+
+
+def named(text: str) -> str:
+    tasks = text.replace('["stripes", "blobs", "corners"]', '["moods", "topics", "pairs"]')
+    return tasks.replace('"plaids"', '"control"')
+
+
+def pack_prompts(folder: Path, prompts: dict[str, str], plain: str, longest: int) -> None:
+    """Texts of every task, packed for the model that lies in the folder."""
+    source, calls = Source(3), []
+    for name, words in LABELS.items():
+        (folder / "texts" / name).mkdir(parents=True)
+        for split, rows in {"train": 70, "dev": 30, "test": 60}.items():
+            found = [source.row(name) for _ in range(rows)]
+            lines = [f"c{label}\t{first}\t{second}" for label, first, second in found]
+            (folder / "texts" / name / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+        calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", str(longest),
+                      "--model", f"{folder}/model", "--out", f"{folder}/data", "--prompt", prompts.get(name, plain),
+                      "--words", *(f"c{i}={word}" for i, word in enumerate(words)),
+                      *(["--second", "3"] if name == "pairs" else [])])
+    pack(calls)
+
+
+def again(folder: Path) -> None:
+    found = analysis_command.started("recompute", folder, "--points", "12")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "tasks: space is another than the readout's" in found.stdout
+    assert "numbers hold" in found.stdout.splitlines()[-1]
 
 
 def refused_in_one_line(world: TextWorld, change: Callable[[Any], object], expected: str, tmp_path: Path,

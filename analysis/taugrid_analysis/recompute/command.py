@@ -19,6 +19,7 @@ ARCHITECTURES = (
     "RobertaModel",
     "BertForMaskedLM",
     "RobertaForMaskedLM",
+    "T5ForConditionalGeneration",
     "ViTModel",
     "ViTForImageClassification",
     "ConvNextModel",

@@ -92,7 +92,9 @@ def layer_grams(oracle: Oracle, name: str, regime: str, t: int) -> Parameters:
             continue
 
         def see(_: torch.nn.Module, given: tuple[Tensor], key: str = f"{module}.weight") -> None:
-            rows = given[0][x[:, :, 2].bool()] if oracle.of_texts and given[0].ndim == 3 else given[0]
+            rows = given[0]
+            if oracle.of_texts and rows.ndim == 3 and rows.shape[1] == x.shape[1]:  # not a decoder's own
+                rows = rows[x[:, :, 2].bool()]
             rows = rows.detach().flatten(0, -2)
             found[key] = rows.T @ rows / len(rows)
 

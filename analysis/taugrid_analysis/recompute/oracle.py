@@ -51,7 +51,9 @@ def load(folder: Path, of_texts: bool) -> Any:
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         expected = (
-            "a BERT or RoBERTa" if of_texts else "a CLIP image tower, a ViT, a ConvNeXt, a ResNet or an MLP"
+            "a BERT, a RoBERTa or a T5"
+            if of_texts
+            else "a CLIP image tower, a ViT, a ConvNeXt, a ResNet or an MLP"
         )
         raise InputError(f"cannot be loaded ({first})", folder, expected) from error
     return made.double().eval()
@@ -242,7 +244,7 @@ class Oracle:
         return self.sample(split, t, self.rows(index, t))
 
     def encode(self, p: Parameters, x: Tensor, begin: int = -1) -> Tensor:
-        """The features; of a masked language model its head's at the mask.
+        """The features; of a masked language model its head's at the mask, of T5 the decoder's first state.
 
         p may hold statistics; without, a model has those that it was stored with. With `begin`, x is what
         that stage of a net gave.
@@ -263,8 +265,7 @@ class Oracle:
         """Which one the task's output lies in."""
         if self.reads_words(t):
             return "logits"
-        masked = self.of_texts and texts.masked(self.inputs.model())
-        return "word head's output at the mask" if masked else "encoder output"
+        return texts.space(self.inputs.model()) if self.of_texts else "encoder output"
 
     def word_rows(self, p: Parameters, words: Tensor) -> tuple[Tensor, Tensor]:
         """Rows of the vocabulary, or of the classifier that a model of pictures brings, and their biases."""

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""BERT and RoBERTa as `recompute` runs them: transformers' own models, pooled as their folder says.
+"""BERT, RoBERTa and T5 as `recompute` runs them: transformers' own models, pooled as their folder says.
 
-A masked language model is read at the mask, by its head's own formula. A batch of texts is one tensor
-[n, tokens, 4] of ids, types, 1 where a token is in use and 1 where it is the mask, so that it is cut, joined
-and mapped over as pictures are.
+A masked language model is read at the mask, by its head's own formula; for T5 see t5.py. A batch of texts is
+one tensor [n, tokens, 4] of ids, types, 1 where a token is in use and 1 where it is the mask, so that it is
+cut, joined and mapped over as pictures are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 from torch.nn.functional import gelu, layer_norm, linear, relu
-from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedConfig
+from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedConfig, T5ForConditionalGeneration
+
+from taugrid_analysis.recompute import t5
 
 HEADS = {  # of masked language models
     "bert": "cls.predictions.",
@@ -28,17 +30,36 @@ HEADS = {  # of masked language models
 }
 
 
+def config_of(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return told
+
+
+def is_t5(folder: Path) -> bool:
+    return config_of(folder).get("model_type") == "t5"
+
+
+def space(folder: Path) -> str:
+    """Which one the features lie in."""
+    if is_t5(folder):
+        return "decoder's output at the first step"
+    return "word head's output at the mask" if masked(folder) else "encoder output"
+
+
 def masked(folder: Path) -> bool:
     """Whether it is a masked language model: its config.json names one and no module pools its tokens."""
-    if (folder / "modules.json").is_file() or not (folder / "config.json").is_file():
+    if (folder / "modules.json").is_file():
         return False
-    told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    told = config_of(folder)
     return str((told.get("architectures") or [""])[0]).endswith(("ForMaskedLM", "ForPreTraining"))
 
 
 def load(folder: Path) -> torch.nn.Module:
     made: Any
-    if masked(folder):
+    if is_t5(folder):
+        made = T5ForConditionalGeneration.from_pretrained(folder, attn_implementation="eager")
+    elif masked(folder):
         made = AutoModelForMaskedLM.from_pretrained(folder, attn_implementation="eager")
         if not made.config.tie_word_embeddings:  # its decoder has biases of its own
             made.get_submodule(HEADS[made.config.model_type].rstrip(".")).bias = None
@@ -76,6 +97,8 @@ def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) 
     ids, types, used, at_mask = x.unbind(2)
     places = used.cumsum(1) - 1  # where positions count from a text's own tokens
     config: Any = model.config
+    if config.model_type == "t5":
+        return t5.encode(model, p, ids, used)
     offset = config.pad_token_id + 1 if config.model_type == "roberta" else 0
     given = {
         "input_ids": ids,
@@ -102,6 +125,8 @@ def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) 
 def word_rows(model: torch.nn.Module, p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
     """Rows of the vocabulary that read these words, and their biases."""
     config: Any = model.config
+    if config.model_type == "t5":
+        return t5.word_rows(p, words)
     top = HEADS[config.model_type]
     if config.tie_word_embeddings:
         rows, bias = f"{config.model_type}.embeddings.word_embeddings.weight", f"{top}bias"
@@ -120,8 +145,11 @@ def is_head(name: str) -> bool:
     return name.startswith(tuple(HEADS.values()))
 
 
-def stage(name: str, layers: int) -> int:
+def stage(name: str, config: PreTrainedConfig) -> int:
     """The first stage of the model that uses it: 0 embeddings, 1 the first layer, behind all the head."""
+    if config.model_type == "t5":
+        return t5.stage(name, config)
+    layers = int(config.num_hidden_layers)
     layer = re.search(r"layer\.(\d+)\.", name)
     return int(layer[1]) + 1 if layer else (layers + 1) * is_head(name)
 
@@ -131,6 +159,9 @@ def in_order(names: Iterable[str]) -> list[str]:
 
     Embeddings; of each layer all three weights of q, k, v, then their biases, the rest; a head.
     """
+    names = list(names)
+    if "shared.weight" in names:
+        return t5.in_order(names)
 
     def place(name: str) -> tuple[int, int, bool]:
         if is_head(name):
@@ -148,6 +179,8 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
     """θ0 drawn as Hugging Face draws it: normal, biases 0, gains of norms 1, the padding token's rows 0."""
+    if config.model_type == "t5":
+        return t5.random_theta(seed, config, parameters)
     generator = torch.Generator().manual_seed(seed)
     found = {}
     for name in in_order(parameters):

@@ -391,9 +391,10 @@ def setting(oracle: Oracle, regime: str, key: str, otherwise: float = float("nan
     return float(section.get(regime, {}).get(key, section.get(key, otherwise)))
 
 
-# Names of weights: CLIP's, BERT's, ViT's.
-ATTENTION = r"\bself_attn\.|\battention\.(self|attention|output\.dense)\."
-MLP = r"\bmlp\.|\d\.(intermediate|output)\.dense\."
+# Names of weights: CLIP's, BERT's, ViT's, T5's, whose biases of attention are by the distance of tokens.
+ATTENTION = r"\bself_attn\.|\battention\.(self|attention|output\.dense)\.|Attention\.[qkvo]\."
+MLP = r"\bmlp\.|\d\.(intermediate|output)\.dense\.|\bDenseReluDense\."
+RELATIVE = r"\brelative_attention_bias\."
 
 
 def _cost(oracle: Oracle) -> Iterator[Check]:
@@ -403,9 +404,9 @@ def _cost(oracle: Oracle) -> Iterator[Check]:
     every = sum(sizes.values())
     if oracle.of_texts:  # whose lower stages, and whose head, may be frozen
         first = int(oracle.inputs.config.get("finetune", {}).get("first_stage", 0))
-        layers = oracle.model.config.num_hidden_layers
+        config = oracle.model.config
         frozen = {name for name in sizes if oracle.words_frozen and texts.is_head(name)}
-        sizes = {k: n for k, n in sizes.items() if texts.stage(k, layers) >= first and k not in frozen}
+        sizes = {k: n for k, n in sizes.items() if texts.stage(k, config) >= first and k not in frozen}
 
     if oracle.is_net and not any(head.kind == "words" for head in oracle.heads):
         own = oracle.model.classifier_name  # which no task reads, and so stays as it is
@@ -417,6 +418,8 @@ def _cost(oracle: Oracle) -> Iterator[Check]:
         if not regime.startswith("attention"):
             return sum(read.values())
         wanted = f"{ATTENTION}|{MLP}" if "+mlp" in regime else ATTENTION
+        if regime.endswith("+bias"):
+            wanted = f"{wanted}|{RELATIVE}"
         kinds = (".weight", ".bias") if regime.endswith("+bias") else (".weight",)
         return sum(n for name, n in sizes.items() if re.search(wanted, name) and name.endswith(kinds))
 

@@ -59,7 +59,11 @@ namespace {
 
 /// x̂ = x/√(mean of squares + eps)
 at::Tensor at_unit_mean_square(const at::Tensor& x, const at::Tensor& rms) { return x / rms; }
-at::Tensor rms_of(const at::Tensor& x, double eps) { return (x.square().mean(-1, true) + eps).sqrt(); }
+/// √(mean of squares + eps), its sum in float32 at least.
+at::Tensor rms_of(const at::Tensor& x, double eps) {
+  const auto wide = at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x;
+  return (wide.square().mean(-1, true) + eps).sqrt().to(x.scalar_type());
+}
 
 }  // namespace
 

@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""T5 as `recompute` runs it: transformers' own model, read at the decoder's first generated step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from transformers import PreTrainedConfig
+
+STACKS = ("encoder", "decoder")
+INNER = ("q", "k", "v", "o", "relative_attention_bias", "wi", "wi_0", "wi_1", "wo", "layer_norm")
+
+
+def encode(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tensor) -> Tensor:
+    """[n, features]: the decoder's state at its start token, as the head reads it."""
+    config: Any = model.config
+
+    def of(stack: str, **given: object) -> Tensor:
+        own = {name.removeprefix(f"{stack}."): v for name, v in p.items() if name.startswith(f"{stack}.")}
+        own["embed_tokens.weight"] = p["shared.weight"]
+        found: Tensor = functional_call(model.get_submodule(stack), own, (), given).last_hidden_state
+        return found
+
+    memory = of("encoder", input_ids=ids, attention_mask=used)
+    start = torch.full_like(ids[:, :1], config.decoder_start_token_id)
+    states = of(
+        "decoder",
+        input_ids=start,
+        encoder_hidden_states=memory,
+        encoder_attention_mask=used,
+        use_cache=False,
+    )
+    return states[:, 0] * (config.d_model**-0.5 if config.scale_decoder_outputs else 1.0)
+
+
+def word_rows(p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of the head, or of the embeddings where it is them, and no biases."""
+    rows = p.get("lm_head.weight", p["shared.weight"])[words]
+    return rows, rows.new_zeros(len(words))
+
+
+def _place(name: str) -> tuple[int, int, int]:
+    """Stack (−1: neither), block (of a last norm −1) and number of the layer in it."""
+    stack = name.split(".")[0]
+    found = re.search(r"block\.(\d+)\.layer\.(\d+)\.", name)
+    number = STACKS.index(stack) if stack in STACKS else -1
+    return (number, int(found[1]), int(found[2])) if found else (number, -1, 0)
+
+
+def stage(name: str, config: PreTrainedConfig) -> int:
+    """The first stage of the model that uses it: 0 embeddings, the encoder's layers, the decoder's, the head.
+
+    The encoder's last norm is the decoder's beginning.
+    """
+    told: Any = config
+    stack, block, _ = _place(name)
+    if stack < 0:
+        return 0 if name == "shared.weight" else told.num_layers + told.num_decoder_layers + 1
+    end = told.num_layers + (told.num_decoder_layers if stack == 1 else 0)
+    return end + 1 if block < 0 else stack * int(told.num_layers) + block + 1
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """The parameters as θ holds them.
+
+    The embeddings, the encoder's layers, its norm, the decoder's layers, its norm, the head.
+    """
+
+    def place(name: str) -> tuple[int, ...]:
+        stack, block, layer = _place(name)
+        if stack < 0:
+            return (-1 if name == "shared.weight" else len(STACKS),)
+        if block < 0:  # the encoder's norm stands where the decoder's first layer begins
+            return (stack, 1_000_000)
+        inner = next(i for i, part in enumerate(INNER) if f".{part}." in name)
+        return (stack, block, layer, inner)
+
+    return sorted(names, key=place)
+
+
+def random_theta(seed: int, config: PreTrainedConfig, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+    """θ0 drawn as Hugging Face draws it: normal, gains of norms initializer_factor."""
+    told: Any = config
+    generator = torch.Generator().manual_seed(seed)
+    deviations = {
+        ".q.": (told.d_model * told.d_kv) ** -0.5,
+        ".o.": (told.num_heads * told.d_kv) ** -0.5,
+        ".wo.": told.d_ff**-0.5,
+        "shared.": 1.0,
+        "lm_head.": 1.0,
+    }
+    found = {}
+    for name in in_order(parameters):
+        values = torch.zeros(parameters[name].shape, dtype=torch.float32)
+        if "layer_norm" in name:
+            values.fill_(told.initializer_factor)
+        else:
+            deviation = next((v for part, v in deviations.items() if part in name), told.d_model**-0.5)
+            values.normal_(0, told.initializer_factor * deviation, generator=generator)
+        found[name] = values
+    return found

@@ -1,0 +1,169 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""T5 from end to end: a small one that this test trains, its answers as a part of θ or frozen, all numbers again."""
+
+from pathlib import Path
+
+import h5py
+import pytest
+import torch
+from compare import differing, numbers
+from launch import measure
+from safetensors.torch import load_file
+from text_worlds import FEW, LABELS, WORDS, PromptWorld, Source, again, named, pack_prompts, refused_in_one_line
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch.nn.functional import cross_entropy
+from transformers import T5Config, T5ForConditionalGeneration
+from world import EXPERIMENT
+
+VOCABULARY = ["<pad>", "</s>", "<unk>", "it", "is", ".", "?", *(word for words in LABELS.values() for word in words),
+              *WORDS]
+LONGEST = 18
+PROMPTS = {"pairs": "{text} ? {second} ."}
+PLAIN = "{text} . it is"
+
+
+def train(folder: Path) -> None:
+    """On prompts of other texts: some seconds on one core."""
+    torch.set_num_threads(1)  # more would wait for each other
+    torch.manual_seed(11)
+    number = {word: i for i, word in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(number, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    model = T5ForConditionalGeneration(T5Config(
+        vocab_size=len(VOCABULARY), d_model=24, d_kv=7, d_ff=40, num_layers=2, num_decoder_layers=2, num_heads=3,
+        feed_forward_proj="gated-gelu", relative_attention_num_buckets=8, relative_attention_max_distance=10,
+        dropout_rate=0.0, decoder_start_token_id=0, attn_implementation="eager"))
+    source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(200):
+        ids, wanted = torch.zeros(48, LONGEST, dtype=torch.long), torch.zeros(48, dtype=torch.long)
+        for i in range(48):
+            name = list(LABELS)[i % len(LABELS)]
+            label, first, second = source.row(name)
+            filled = PROMPTS.get(name, PLAIN).format(text=first, second=second)
+            tokens = torch.tensor(tokenizer.encode(filled).ids[:LONGEST])
+            ids[i, : len(tokens)] = tokens
+            wanted[i] = number[LABELS[name][label]]
+        start = torch.zeros(48, 1, dtype=torch.long)
+        logits = model(input_ids=ids, attention_mask=(ids != 0).long(), decoder_input_ids=start, use_cache=False).logits
+        loss = cross_entropy(logits[:, 0], wanted)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+EVERY = EXPERIMENT.replace('["standard", "linear"]', '["standard", "linear", "attention", "attention+bias"]').replace(
+    '"corners"]', '"corners"]\ncontrol = "plaids"') + """
+[cost]
+steps = 3
+
+[merging]
+methods = ["fisher", "regmean"]
+[merging.fisher]
+points = 20
+[merging.regmean]
+points = 20
+"""
+# Up to the decoder's first layer, its self-attention's first token and its encoder's output are kept.
+FROZEN = FEW.replace('path = "model"', 'path = "model"\nlabel_words = "frozen"').replace(
+    "steps = 25", "steps = 12\nfirst_stage = 4", 1)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> PromptWorld:
+    folder = tmp_path_factory.mktemp("t5")
+    train(folder / "model")
+    pack_prompts(folder, PROMPTS, PLAIN, LONGEST)
+    world = PromptWorld(folder)
+    world.experiment.write_text(named(EVERY))
+    return world
+
+
+@pytest.fixture(scope="session")
+def done(world: PromptWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "reference"
+    measure(world.experiment, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def frozen(world: PromptWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("frozen")
+    measure(world.elsewhere(folder / "few.toml", FROZEN), folder / "run")
+    return folder / "run"
+
+
+def test_answers_beat_chance_and_training_helps(done: Path) -> None:
+    with h5py.File(done / "results.h5") as file:
+        assert file["model"].attrs["architecture"] == "T5ForConditionalGeneration"
+        assert [one.decode() for one in file["tasks/space"][()]] == ["logits"] * 3
+        chance = 1 / file["tasks/classes"][()]
+        before, after = (file[f"single_task/{name}/accuracy"][()] for name in ("pretrained", "standard"))
+        assert (before - chance).mean() > 0.15, before
+        for regime in ("standard", "linear", "attention"):
+            loss = file[f"training/{regime}/loss"][()]
+            assert loss[:, -5:].mean() < loss[:, :5].mean()
+        assert after.mean() > chance.mean() + 0.15
+        decoder = file["linearity/standard/cosine"][()]
+        assert (abs(decoder[..., 0]) <= 1 + 1e-6).all()
+
+
+def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
+    again(done)
+
+
+def test_attention_is_all_attention_and_nothing_else(world: PromptWorld, done: Path) -> None:
+    before = load_file(world.folder / "model" / "model.safetensors")
+
+    def changed(regime: str) -> set[str]:
+        after = load_file(done / "checkpoints" / regime / "moods" / "model.safetensors")
+        return {name for name in before if not torch.equal(before[name], after[name])}
+
+    # Of the decoder's one token queries and keys have no gradient, which AdamW's decay moves all the same.
+    attention = {name for name in before if "Attention." in name and "relative_attention_bias" not in name}
+    assert changed("attention") == attention
+    assert {name.split(".")[-2] for name in changed("attention+bias") - attention} == {"relative_attention_bias"}
+
+
+def test_a_run_whose_encoder_is_frozen_holds_computed_again(world: PromptWorld, frozen: Path) -> None:
+    again(frozen)
+    before = load_file(world.folder / "model" / "model.safetensors")
+    after = load_file(frozen / "checkpoints" / "standard" / "moods" / "model.safetensors")
+    changed = {name for name in after if not torch.equal(before[name], after[name])}
+    assert changed == {name for name in before if name.startswith(("decoder.block.1.", "decoder.final"))}
+    with h5py.File(frozen / "results.h5") as file:
+        space = "decoder's output at the first step"
+        assert [one.decode() for one in file["tasks/space"][()]] == [space] * 3
+
+
+def test_one_rank_gives_the_same(world: PromptWorld, frozen: Path, tmp_path: Path) -> None:
+    few = world.elsewhere(tmp_path / "few.toml", FROZEN)
+    assert differing(numbers(frozen / "results.h5"), numbers(measure(few, tmp_path / "one", ranks=1))) == []
+
+
+def test_checkpoints_are_models_that_transformers_loads(world: PromptWorld, done: Path) -> None:
+    """Their first generated step gives the accuracy that the run has."""
+    model = T5ForConditionalGeneration.from_pretrained(done / "checkpoints" / "standard" / "topics").eval()
+    with h5py.File(world.task("topics")) as task, h5py.File(done / "results.h5") as file:
+        rows = [row for row in file["single_task/standard/sample_index"][1] if row >= 0]
+        ids, lengths, labels = (torch.tensor(task[f"test/{name}"][()])[rows].long()
+                                for name in ("inputs", "lengths", "labels"))
+        used = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+        with torch.no_grad():
+            start = torch.zeros(len(ids), 1, dtype=torch.long)
+            logits = model(input_ids=ids, attention_mask=used, decoder_input_ids=start).logits[:, 0]
+        right = logits[:, torch.tensor(task["head/tokens"][()])].argmax(1) == labels
+        assert float(right.double().mean()) == pytest.approx(file["single_task/standard/accuracy"][1], abs=1e-12)
+
+
+def _with_masks(world: PromptWorld) -> None:
+    with h5py.File(world.task("moods"), "r+") as file:
+        for split in ("train", "validation", "test"):
+            file[split]["mask"] = file[split]["lengths"][()] - 1
+
+
+def test_prompts_with_masks_are_refused_in_one_line(world: PromptWorld, tmp_path: Path) -> None:
+    refused_in_one_line(world, _with_masks, "holds prompts; the model", tmp_path, ranks=1)
