@@ -99,6 +99,8 @@ def orientation(run: Run, identity: published.Identity) -> list[Table]:
 NOT_MEASURED = "not measured by this run"
 OTHER_MACHINE = "other machine"
 OTHER_START = "other initialisation"
+OTHER_SETTINGS = "settings of ours"
+T5 = "T5ForConditionalGeneration"
 
 
 def paper_tables(run: Run, paper: str) -> list[Table]:
@@ -166,7 +168,13 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
         found.append("The paper's text holds this table as a picture: no printed numbers here.")
     elif source.picture:
         found.append("The paper's text holds this table as a picture: numbers from the authors' repository.")
-    if source.setting and source.setting == published.setting_of(run.results):
+    if source.setting and _of_language(run, source):
+        found.append(
+            f"Published for {source.setting}, settings unsaid: ours is read at the first generated step, α is"
+            " chosen on validation, and the average is over the tasks that both have. No difference, no"
+            " verdict."
+        )
+    elif source.setting and source.setting == published.setting_of(run.results):
         found.append(f"Published for {source.setting}, and ours is one, but not the paper's: no verdict.")
     elif source.setting:
         found.append(f"Published for {source.setting}: this run has none.")
@@ -202,6 +210,9 @@ def _cells(
     other_start = model is not None and model.init != source.init
     other_model = bool(key) and bool(identity.title) and published.title(key) != identity.title
     costs = source.measure == "cost"
+    if _of_language(run, source):
+        summed = _language(run, source, regime, column)
+        return [summed, None, None, NOT_MEASURED if summed is None else OTHER_SETTINGS]
     other_setting = bool(source.setting) and source.setting != published.setting_of(run.results)
     if other_start or ((other_setting or other_model) and not costs):
         return [None, None, None, NOT_MEASURED]
@@ -221,6 +232,25 @@ def _cells(
     if judged is None:
         return [ours, None, None, "our test points are not known"]
     return [ours, judged.difference, str(judged), remark]
+
+
+def _of_language(run: Run, source: published.PublishedTable) -> bool:
+    """Whether the table is of language and the run of a T5 on some of its tasks."""
+    model = run.results.model()
+    named = {task.lower() for task in run.results.tasks} & set(source.columns)
+    return source.measure == "language" and model is not None and model.architecture == T5 and bool(named)
+
+
+def _language(run: Run, source: published.PublishedTable, regime: str, column: str) -> Measured | None:
+    """The sum's accuracy on the task of this column, in percent; or its mean over the table's tasks."""
+    sums = outcomes.added(run.results, regime)
+    tasks = [task.lower() for task in run.results.tasks]
+    wanted = [t for t in range(len(tasks)) if tasks[t] == column]
+    if column == "average":
+        wanted = [t for t in range(len(tasks)) if tasks[t] in source.columns]
+    if sums is None or not wanted:
+        return None
+    return _percent(outcomes.measured_mean(sums.accuracy[wanted], sums.accuracy_error[wanted]))
 
 
 COSTS = ("seconds", "parameters", "trained", "megabytes", "peak_megabytes", "time")

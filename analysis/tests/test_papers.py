@@ -410,3 +410,27 @@ def test_the_two_starts_are_as_the_note_says() -> None:
     assert attention.out_proj.weight.abs().max().item() == pytest.approx(width**-0.5, rel=0.01)
     assert (attention.in_proj_bias == 0).all() and (attention.out_proj.bias == 0).all()
     assert torch.nn.Linear(width, 4 * width).bias.std() > 0
+
+
+def test_a_t5_on_glue_stands_beside_the_printed_numbers(tmp_path: Path) -> None:
+    tasks = ("cola", "mnli", "mrpc", "qqp", "rte", "sst2")
+    model = ("google/flan-t5-base", 247577856, "pretrained")
+    path = synthetic.write(
+        tmp_path / "results.h5", model=model, tasks=tasks, regimes=("standard", "attention")
+    )
+    with h5py.File(path, "r+") as file:
+        file["model"].attrs["architecture"] = "T5ForConditionalGeneration"
+        place = int(
+            np.abs(
+                file["addition/attention/alpha"][()] - file["addition/attention/chosen_alpha"][()]
+            ).argmin()
+        )
+        file["addition/attention/test_accuracy"][place] = np.linspace(0.5, 0.75, 6)
+    found = tables_of(path, "attention_only")
+    rows = {(row["regime"], row["quantity"]): row for row in records(found, "table3")}
+    mrpc = rows["attention", "mrpc"]
+    assert (mrpc["published"], mrpc["remark"]) == ("86.76", "settings of ours")
+    assert mrpc["ours"] == pytest.approx(60) and mrpc["difference"] is None and mrpc["verdict"] is None
+    assert rows["attention", "average"]["ours"] == pytest.approx(62.5)
+    assert (rows["attention", "stsb"]["ours"], rows["attention", "stsb"]["remark"]) == (None, NOT_MEASURED)
+    assert rows["linear", "mrpc"]["remark"] == NOT_MEASURED
