@@ -249,6 +249,14 @@ GROUPS: dict[str, Group] = {
         words={"merge_in": "how a cluster's vectors became one"},
         numbers={"threshold": "the cosine from which on a basis is found"},
     ),
+    "subsets": Group(
+        {"validation_accuracy": Variable(("task_set", "alpha", "task"))}
+        | _all(("task_set", "task"), "sets", "accuracy")
+        | _all(("task_set",), "coefficient", "absolute", "normalized")
+        | ROWS,
+        axes={"alpha": ("alpha",)},
+        words={"merge": "how a subset's vectors became one"},
+    ),
     "pair_addition": Group(
         _all(("pair", "alpha", "side"), "validation_accuracy", "test_accuracy")
         | _all(

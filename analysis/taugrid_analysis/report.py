@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 
 from taugrid_analysis import sheets, tables
 from taugrid_analysis.facts import facts
-from taugrid_analysis.figures import edits, grids, interference, kernel, linearity, runs, tasks
+from taugrid_analysis.figures import edits, grids, interference, kernel, linearity, runs, subsets, tasks
 from taugrid_analysis.figures.inline import to_svg
 from taugrid_analysis.findings import findings
 from taugrid_analysis.heat_maps import heat_maps, packed_bytes
 from taugrid_analysis.run import Run
+from taugrid_analysis.subsets import by_size
 from taugrid_analysis.text_table import as_csv
 
 MOST_CELLS = 130_000  # of all grids that are drawn
@@ -121,6 +122,16 @@ def _parts(run: Run) -> list[Part]:
             " dotted: mean validation accuracy.",
             [runs.addition(run)],
             {"addition.csv": lambda: sheets.sweep(run, "addition")},
+        ),
+        Part(
+            "subsets",
+            "Accuracy over the number of tasks added",
+            "subsets",
+            "θ0 + α τ, τ made of the vectors of a random subset of the tasks, on the subset's tasks: means"
+            " over subsets, lines one standard error over them. α: by each subset's validation points."
+            " Dotted: each task's own model, over the same subsets; dashed: θ0.",
+            [subsets.by_number(run)],
+            {"subsets.csv": lambda: by_size(run)},
         ),
         Part(
             "negation",

@@ -12,44 +12,24 @@
 // /averages/R/weights, logits, features [S,T]: accuracy; NaN where the task is none of the set's, or has the
 // data of an earlier one of the set; sets [S,T]: 1 where it is one; sample_index
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "suite/experiments/support/placement.hpp"
+#include "suite/experiments/support/task_sets.hpp"
 #include "suite/study/correctness.hpp"
 
 namespace taugrid::experiments {
 namespace {
 
-using Set = std::vector<std::size_t>;
-
 const std::vector<std::string> kinds = {"weights", "logits", "features"};
-
-/// All sets of `size` of `tasks` tasks, in lexicographic order.
-std::vector<Set> sets_of(std::size_t size, std::size_t tasks) {
-  std::vector<Set> all;
-  Set set(size);
-  std::iota(set.begin(), set.end(), std::size_t{0});
-  while (size <= tasks) {
-    all.push_back(set);
-    auto at = size;
-    while (at > 0 && set[at - 1] == tasks - size + at - 1) --at;
-    if (at == 0) break;
-    ++set[at - 1];
-    std::iota(set.begin() + static_cast<std::ptrdiff_t>(at), set.end(), set[at - 1] + 1);
-  }
-  return all;
-}
 
 class Averages final : public Experiment {
  public:
-  Averages(const Study& study, std::vector<Set> sets) : Experiment(study), sets_(std::move(sets)) {}
+  Averages(const Study& study, std::vector<TaskSet> sets) : Experiment(study), sets_(std::move(sets)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
@@ -66,10 +46,7 @@ class Averages final : public Experiment {
   void write(store::ResultsWriter& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size()),
                s = static_cast<std::int64_t>(sets_.size());
-    auto member = at::zeros({s, tasks}, at::kByte);
-    for (std::int64_t k = 0; k < s; ++k)
-      for (const auto t : sets_[static_cast<std::size_t>(k)])
-        member[k][static_cast<std::int64_t>(t)].fill_(1);
+    const auto member = memberships(sets_, study_.tasks.size());
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/averages/" + name;
       std::vector<Box> boxes;
@@ -111,7 +88,7 @@ class Averages final : public Experiment {
   }
 
   /// Whether the set is looked at on task t's points: as one of its tasks, the first that has these points.
-  bool holds(const Set& set, std::size_t t) const {
+  bool holds(const TaskSet& set, std::size_t t) const {
     const auto alike = [&](std::size_t k) {
       return study_.tasks.first_alike(k) == study_.tasks.first_alike(t);
     };
@@ -120,7 +97,7 @@ class Averages final : public Experiment {
   }
 
   /// The models of all sets that are looked at on task t's points.
-  Set members(std::size_t t) const {
+  TaskSet members(std::size_t t) const {
     std::set<std::size_t> all;
     for (const auto& set : sets_)
       if (holds(set, t)) all.insert(set.begin(), set.end());
@@ -135,7 +112,7 @@ class Averages final : public Experiment {
     const auto sample = study_.sample(name, t, Split::test, points());
     const auto& labels = sample.labels;
     const auto& readout = study_.tasks.readout(t);
-    const auto at_weights = [&](const Set& set, double weight) {
+    const auto at_weights = [&](const TaskSet& set, double weight) {
       if (!regime(name).linear)  // block by block: the vectors of all tasks need not fit into memory
         return study_.evaluation.output(context.group, study_.edits.sum(name, set, weight), t, sample.points);
       at::Tensor output;
@@ -149,7 +126,7 @@ class Averages final : public Experiment {
       outputs[k] = at_weights({k}, 1);
       logits[k] = readout.logits(outputs[k]);
     }
-    const auto mean_of = [](const std::vector<at::Tensor>& all, const Set& set) {
+    const auto mean_of = [](const std::vector<at::Tensor>& all, const TaskSet& set) {
       auto sum = all[set.front()].to(at::kDouble);
       for (std::size_t k = 1; k < set.size(); ++k) sum.add_(all[set[k]]);
       return sum.div_(static_cast<double>(set.size())).to(all[set.front()].scalar_type());
@@ -177,7 +154,7 @@ class Averages final : public Experiment {
     return file;
   }
 
-  std::vector<Set> sets_;
+  std::vector<TaskSet> sets_;
 };
 
 std::unique_ptr<Experiment> make_averages(config::Config& config, const Study& study) {
@@ -190,22 +167,11 @@ std::unique_ptr<Experiment> make_averages(config::Config& config, const Study& s
                                      "the set of all tasks comes besides",
                                      128, {1, 1e5});
   const auto tasks = study.tasks.size();
-  std::vector<Set> chosen;
-  std::set<std::size_t> sizes = {2, 3, tasks};
-  for (const auto size : sizes) {
+  std::vector<TaskSet> chosen;
+  for (const auto size : std::set<std::size_t>{2, 3, tasks}) {
     if (size < 2) continue;
-    auto all = sets_of(size, tasks);
-    if (static_cast<std::int64_t>(all.size()) > most) {
-      auto generator = at::make_generator<at::CPUGeneratorImpl>(
-          study::seed_for(study.settings.seed, fmt::format("averages/{}", size)));
-      const auto order = at::randperm(static_cast<std::int64_t>(all.size()), generator, at::kLong);
-      const auto first = std::get<0>(order.narrow(0, 0, most).sort());
-      std::vector<Set> drawn;
-      for (std::int64_t k = 0; k < most; ++k)
-        drawn.push_back(all[static_cast<std::size_t>(first[k].item<std::int64_t>())]);
-      all = std::move(drawn);
-    }
-    chosen.insert(chosen.end(), all.begin(), all.end());
+    const auto sets = task_sets(study, "averages", size, most);
+    chosen.insert(chosen.end(), sets.begin(), sets.end());
   }
   if (chosen.empty()) return nullptr;  // one task has nobody to be averaged with
   return std::make_unique<Averages>(study, std::move(chosen));

@@ -35,6 +35,10 @@ inline Text layer_products(const Text& regime, const Text& task) {
 inline Text linearity(const Text& regime) { return of("linearity", regime); }
 inline Text barrier(const Text& regime) { return of("barrier", regime); }
 inline Text averages(const Text& regime, const Text& task) { return of("averages", regime, task); }
+/// The d-th set of so many tasks.
+inline Text subset(const Text& regime, std::size_t size, std::size_t d) {
+  return of("subsets", regime, std::to_string(size) + "-" + std::to_string(d));
+}
 /// `data`: the task, or the control, on whose points models are stitched.
 inline Text stitching(const Text& regime, const Text& data) { return of("stitching", regime, data); }
 inline Text smoothness(const Text& regime, const Text& task) { return of("smoothness", regime, task); }

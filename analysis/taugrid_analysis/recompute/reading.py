@@ -22,6 +22,7 @@ from taugrid_analysis.recompute import (
     mixtures,
     models,
     similarities,
+    subsets,
     variants,
     vectors,
 )
@@ -44,7 +45,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     _unchanged(oracle)
     if oracle.inputs.note():
         print(oracle.inputs.note())
-    parts = [heads, models, vectors, variants, barrier, merging, bases, basis_edits, similarities]
+    parts = [heads, models, vectors, variants, barrier, merging, bases, basis_edits, similarities, subsets]
     if not oracle.of_texts:  # whose layers these look into
         parts += [linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]

@@ -22,11 +22,14 @@ std::vector<double> addition_grid(config::Section& section) {
 }
 
 std::vector<int> numbered(config::Section& section, const std::string& key, const config::Meaning& meaning,
-                          int first, int last, bool stand_in, const std::string& are) {
-  std::vector<double> all(static_cast<std::size_t>(std::max(0, last - first + 1)));
-  std::iota(all.begin(), all.end(), first);
+                          int first, int last, bool stand_in, const std::string& are,
+                          std::vector<double> usual) {
+  if (usual.empty()) {
+    usual.resize(static_cast<std::size_t>(std::max(0, last - first + 1)));
+    std::iota(usual.begin(), usual.end(), first);
+  }
   std::vector<int> chosen;
-  for (const auto given : section.reals(key, meaning, all, {0, 1e6})) {
+  for (const auto given : section.reals(key, meaning, usual, {0, 1e6})) {
     const auto number = static_cast<int>(given);
     if (given != number || number < first || (number > last && !stand_in))
       section.refuse(key, fmt::format("has {}; {}", given, are));

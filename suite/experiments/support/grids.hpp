@@ -16,10 +16,11 @@ constexpr config::Range coefficients = {-1e3, 1e3};
 /// addition. Throws InputError.
 std::vector<double> addition_grid(config::Section& section);
 
-/// Some of a model's parts, ascending, key `key`: whole numbers from `first` to `last`, all unless given. Of
-/// a stand-in for a model that is not there, `last` is unknown: higher numbers pass, and are left out. Throws
-/// InputError, which says which there `are`.
+/// Some of a model's parts, ascending, key `key`: whole numbers from `first` to `last`, unless given
+/// `usual`, or all where that is empty. Of a stand-in for a model that is not there, `last` is unknown:
+/// higher numbers pass, and are left out. Throws InputError, which says which there `are`.
 std::vector<int> numbered(config::Section& section, const std::string& key, const config::Meaning& meaning,
-                          int first, int last, bool stand_in, const std::string& are);
+                          int first, int last, bool stand_in, const std::string& are,
+                          std::vector<double> usual = {});
 
 }  // namespace taugrid::experiments

@@ -201,10 +201,16 @@ Tally& Tally::edited(const std::string& name, const std::vector<std::size_t>& ta
 
 Tally& Tally::edited_sum(const std::string& name, std::size_t b, Split split, std::int64_t n,
                          std::int64_t models) {
+  const auto all = study_->tasks.all();
+  return visit(name, all).edited_along(name, all, b, split, n, models);
+}
+
+Tally& Tally::edited_along(const std::string& name, const std::vector<std::size_t>& tasks, std::size_t b,
+                           Split split, std::int64_t n, std::int64_t models) {
   n = study_->tasks.sample_size(b, split, n);
-  visit(name, study_->tasks.all()).sample(b, split, n).logits(b, n, models).holds(2 * theta_bytes());
+  sample(b, split, n).logits(b, n, models).holds(2 * theta_bytes());
   if (regime(name).linear) return reads(features_bytes(*study_, b)).tangent(b, n);
-  return forward(b, n, models).statistics(name, study_->tasks.all(), models);
+  return forward(b, n, models).statistics(name, tasks, models);
 }
 
 Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,

@@ -52,9 +52,12 @@ class Tally {
                 std::int64_t n, std::int64_t models);
   /// Outputs as edited(), of the models θ0 + α Σ τ over all tasks.
   Tally& edited_sum(const std::string& regime, std::size_t b, Split split, std::int64_t n, std::int64_t models);
+  /// Likewise of θ0 + ατ, τ merged of these tasks' vectors and held already: none is visited.
+  Tally& edited_along(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b,
+                      Split split, std::int64_t n, std::int64_t models);
 
   /// Batch norm's statistics of `models` models edited by these tasks' vectors, where the regime's are
-  /// computed again, by each rank of the group. edited() and edited_sum() count them.
+  /// computed again, by each rank of the group. edited(), edited_sum() and edited_along() count them.
   Tally& statistics(const std::string& regime, const std::vector<std::size_t>& tasks, std::int64_t models);
   /// Task vectors: read once and kept, or, where memory does not hold all of the run, read each time.
   Tally& vectors(const std::string& regime, const std::vector<std::size_t>& tasks);

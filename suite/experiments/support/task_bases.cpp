@@ -12,11 +12,10 @@
 #include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
-namespace {
 
 BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
                       const std::string& fallback) {
-  auto section = config.section("bases." + name, meaning);
+  auto section = config.section(name, meaning);
   std::vector<std::string> methods;
   for (const auto& each : merging::names())
     if (each != "slerp") methods.push_back(each);  // it takes two
@@ -26,14 +25,12 @@ BasisMerge read_merge(config::Config& config, const std::string& name, const con
   return {std::move(method), std::move(made)};
 }
 
-}  // namespace
-
 BasisMerge read_merge_in(config::Config& config) {
-  return read_merge(config, "merge_in", "How a cluster's vectors become one", "linear");
+  return read_merge(config, "bases.merge_in", "How a cluster's vectors become one", "linear");
 }
 
 BasisMerge read_merge_out(config::Config& config) {
-  return read_merge(config, "merge_out", "How the bases become one", "task_arithmetic");
+  return read_merge(config, "bases.merge_out", "How the bases become one", "task_arithmetic");
 }
 
 double read_split(config::Config& config) {

@@ -22,6 +22,10 @@ struct BasisMerge {
   std::shared_ptr<const merging::Method> method;
 };
 
+/// Reads section `name`: a method of any number of vectors, without data, and its parameters. Throws
+/// InputError.
+BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
+                      const std::string& fallback);
 /// Reads [bases.merge_in], how a cluster's vectors become a basis. Throws InputError.
 BasisMerge read_merge_in(config::Config& config);
 /// Reads [bases.merge_out], how the bases become one model.

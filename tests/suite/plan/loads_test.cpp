@@ -82,9 +82,11 @@ std::string every_section() {
          "]\nsteps = 20\nwarmup_steps = 4\nbatch = 12\n[similarity]\n[disentanglement]\nalpha = [0.0, "
          "1.0]\n[smoothness]\npoints = 32\n"
          "[ntk]\npoints = 8\nlogits = "
-         "4\n[linearity]\n[averages]\n[stitching]\n[barrier]\n[addition]\n[pair_addition]\n[negation]\n[cost]"
+         "4\n[linearity]\n[averages]\n[stitching]\n[barrier]\n[addition]\n[subsets]\n[pair_addition]\n["
+         "negation]\n[cost]"
          "\n[heads]"
-         "\n[merging]\nmethods = [\"fisher\", \"regmean\", \"adamerging\", \"stitch_twice\"]\n[bases.low_rank]\n";
+         "\n[merging]\nmethods = [\"fisher\", \"regmean\", \"adamerging\", "
+         "\"stitch_twice\"]\n[bases.low_rank]\n";
 }
 
 TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {

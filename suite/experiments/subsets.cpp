@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// How interference grows with the number of tasks: for each size, random subsets of the tasks are drawn by
+// the run's seed, the subset's vectors become one, τ (their sum, or merged by another method without data),
+// and θ0 + ατ is evaluated on the subset's tasks alone; α has the subset's largest mean normalised accuracy
+// on validation points, as for task addition.
+//
+// /subsets/R/sets uint8 [S,T]: 1 where the task is of the subset, by ascending size; alpha [A];
+// validation_accuracy [S,A,T], accuracy [S,T] on test points at the chosen α, NaN for other tasks;
+// coefficient, absolute, normalized [S]; sample_index, validation_sample_index [T,N];
+// /correct/subsets/R/accuracy [S,T,⌈N/8⌉]
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/support/grids.hpp"
+#include "suite/experiments/support/placement.hpp"
+#include "suite/experiments/support/task_bases.hpp"
+#include "suite/experiments/support/task_sets.hpp"
+#include "suite/merging/study_vectors.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Subsets final : public Experiment {
+ public:
+  Subsets(const Study& study, std::vector<TaskSet> sets, std::vector<double> alpha, BasisMerge merge)
+      : Experiment(study), sets_(std::move(sets)), alpha_(std::move(alpha)), merge_(std::move(merge)) {
+    std::map<std::size_t, std::size_t> drawn;
+    for (const auto& set : sets_) number_.push_back(drawn[set.size()]++);
+  }
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (std::size_t s = 0; s < sets_.size(); ++s) {
+        std::vector<std::string> needs;
+        for (const auto t : sets_[s]) {
+          needs.push_back(key::single_task(name, study_.tasks.name(t)));
+          add_missing(needs, EditedOutputs::sum_needs(study_, name, sets_[s], t));
+        }
+        units.push_back(unit(unit_key(name, s), tally(name, sets_[s]), needs,
+                             [=, this, &folder](schedule::UnitContext& context) {
+                               return compute(name, sets_[s], folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto s = static_cast<std::int64_t>(sets_.size()), a = static_cast<std::int64_t>(alpha_.size());
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto group = "/subsets/" + name, axis = group + "/alpha", accuracy = group + "/accuracy";
+      std::vector<Box> boxes;
+      for (std::int64_t k = 0; k < s; ++k)
+        boxes.push_back({unit_key(name, static_cast<std::size_t>(k)), {k}});
+      const auto put = [&](const std::string& what, const std::vector<std::int64_t>& shape,
+                           const std::vector<std::string>& dimensions) {
+        place(out, done, group + "/" + what, store::Element::float64, shape, dimensions, boxes, what, "1");
+      };
+      out.put(group + "/sets", memberships(sets_, study_.tasks.size()), {"task_set", "task"});
+      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_subsets_" + name, "1");
+      put("validation_accuracy", {s, a, tasks}, {"task_set", axis, "task"});
+      put("accuracy", {s, tasks}, {"task_set", "task"});
+      for (const auto* what : {"coefficient", "absolute", "normalized"}) put(what, {s}, {"task_set"});
+      place(out, done, "/correct" + accuracy, store::Element::uint8,
+            {s, tasks, study::bytes_of_bits(points())}, {"task_set", "task", bits}, boxes, "correct");
+      put_points(out, accuracy, sample_sizes(study_, Split::test, points()));
+      out.attribute(group, "merge", merge_.name);
+      for (const auto split : {Split::test, Split::validation})
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
+                {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  std::string unit_key(const std::string& name, std::size_t s) const {
+    return key::subset(name, sets_[s].size(), number_[s]);
+  }
+
+  Tally tally(const std::string& name, const TaskSet& set) const {
+    Tally tally(study_);
+    const auto a = static_cast<std::int64_t>(alpha_.size()),
+               tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto length = static_cast<double>(study_.model.layout().size());
+    const merging::StudyVectors vectors(study_, name, set);
+    const auto work = merge_.method->work(vectors.tensors(), vectors.count());
+    tally.visit(name, set).computes(work.flops).holds(4 * length + work.bytes);
+    if (set.size() > study_.vectors.kept())  // each pass reads again
+      tally.reads((work.passes - 1) * 4 * length * static_cast<double>(set.size()));
+    for (const auto t : set)
+      tally.edited_along(name, set, t, Split::validation, points(), a)
+          .edited_along(name, set, t, Split::test, points(), 1);
+    const auto numbers = tasks * (a + 1) + 3, bytes = tasks * study::bytes_of_bits(points());
+    return tally.stores(numbers).publishes(numbers).stores(bytes, 1).publishes(bytes + tasks, 1);
+  }
+
+  /// Accuracies and bits of all tasks, NaN and 0 for those that are none of the set's.
+  store::TensorFile compute(const std::string& name, const TaskSet& set, const schedule::RunFolder& folder,
+                            schedule::UnitContext& context) const {
+    const auto stop = [&](double) { context.stop_if_requested(); };
+    const auto tau = merging::merged_vector(*merge_.method, merging::StudyVectors(study_, name, set), stop)
+                         .tau.to(study_.device);
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto index = at::tensor(std::vector<std::int64_t>(set.begin(), set.end()), at::kLong);
+    double seen = 0;
+    const auto outcomes = [&](Split split, const std::vector<double>& alpha) {
+      std::vector<at::Tensor> accuracy, correct;
+      for (const auto t : set) {
+        auto found = model.merged_outcomes(set, tau, alpha, t, split, points(), stop);
+        accuracy.push_back(std::move(found.accuracy));
+        correct.push_back(std::move(found.correct));
+        context.progress(++seen / static_cast<double>(2 * set.size()), "tasks");
+      }
+      return study::Outcome{at::stack(accuracy, 1), at::stack(correct, 1)};
+    };
+    std::vector<at::Tensor> own, own_test;
+    for (const auto t : set) {
+      const auto single = key::single_task(name, study_.tasks.name(t));
+      own.push_back(folder.read_tensor(single, "validation_accuracy"));
+      own_test.push_back(folder.read_tensor(single, "accuracy"));
+    }
+    const auto validation = outcomes(Split::validation, alpha_).accuracy;
+    const double alpha = alpha_[static_cast<std::size_t>(metrics::chosen_row(validation, at::stack(own)))];
+    const auto test = outcomes(Split::test, {alpha});
+    const auto accuracy = test.accuracy[0];
+    const auto among_all = [&](const at::Tensor& of_set, std::int64_t dimension, double other) {
+      auto shape = of_set.sizes().vec();
+      shape[static_cast<std::size_t>(dimension)] = static_cast<std::int64_t>(study_.tasks.size());
+      return at::full(shape, other, of_set.options()).index_copy_(dimension, index, of_set);
+    };
+    store::TensorFile file;
+    file.tensors = {{"validation_accuracy", among_all(validation, 1, std::nan(""))},
+                    {"accuracy", among_all(accuracy, 0, std::nan(""))},
+                    {"correct", among_all(test.correct[0], 0, 0)},
+                    {"coefficient", at::full({}, alpha, at::kDouble)},
+                    {"absolute", accuracy.mean()},
+                    {"normalized", metrics::normalised_accuracy(accuracy, at::stack(own_test))}};
+    return file;
+  }
+
+  std::vector<TaskSet> sets_;        // by ascending size
+  std::vector<std::size_t> number_;  // of each among those of its size
+  std::vector<double> alpha_;
+  BasisMerge merge_;
+};
+
+std::unique_ptr<Experiment> make_subsets(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "subsets", "Adds random subsets of the task vectors: accuracy on the subset's tasks, over its size");
+  if (!section) return nullptr;
+  require_vectors(study, "subsets");
+  const auto tasks = std::max(1, static_cast<int>(study.tasks.size()));
+  std::vector<double> doubled;
+  for (int size = 1; size < tasks; size *= 2) doubled.push_back(size);
+  doubled.push_back(tasks);
+  const auto sizes =
+      numbered(*section, "sizes",
+               {"Numbers of tasks added",
+                {.fallback = "1, 2, 4, 8, … T", .values = "a list of ascending integers from 1 to T"}},
+               1, tasks, false, fmt::format("there are {} tasks", tasks), doubled);
+  const auto draws = section->integer(
+      "draws", "Subsets of each size, drawn by seed; all where there are not so many", 10, {1, 1e4});
+  auto alpha =
+      section->alpha_grid("alpha",
+                          {"Coefficients α of θ0 + ατ; the best on validation is chosen, for each subset",
+                           {.fallback = "0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1"}},
+                          {0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1}, coefficients);
+  auto merge = read_merge(config, "subsets.merge", "How a subset's vectors become one", "task_arithmetic");
+  std::vector<TaskSet> sets;
+  for (const auto size : sizes) {
+    const auto drawn = task_sets(study, "subsets", static_cast<std::size_t>(size), draws);
+    sets.insert(sets.end(), drawn.begin(), drawn.end());
+    merge.method->check("subsets.merge", std::vector<double>(static_cast<std::size_t>(size), 1.0));
+  }
+  return std::make_unique<Subsets>(study, std::move(sets), std::move(alpha), std::move(merge));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(subsets, 92, make_subsets)
