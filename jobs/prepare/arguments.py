@@ -20,6 +20,7 @@ zero-shot head and the class names.
   python jobs/prepare text-tasks --set 12 --data-location ~/data --model roberta-base --out data/prompts
                                                             the papers' language tasks, with their templates
   python jobs/prepare language --out data/language          MiniLM and the twelve default language tasks
+  python jobs/prepare language --all                        … and twelve further ones
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
                                                             the papers' eight tasks and ImageNet, at CLIP's size, and
                                                             the twelve with which the field has fourteen and twenty
@@ -244,13 +245,16 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     language = commands.add_parser(
         "language",
         help="the default language tasks, from packages",
-        description="Build the twelve tasks that jobs/prepare/language.toml declares, and a link to MiniLM beside "
-        "them, from what jobs/setup.sh --language brings. A task whose file is up to date is left alone.",
+        description="Build the twelve tasks that jobs/prepare/language.toml declares, with --all those of "
+        "language_more.toml too, and a link to MiniLM beside them, from what jobs/setup.sh --language, or "
+        "--language-all, brings. A task whose file is up to date is left alone.",
     )
     language.add_argument(
         "--out", type=Path, default=Path("data/language"), metavar="DIR", help="folder for TASK.h5 (data/language)"
     )
-    language.add_argument("--task", action="append", default=[], metavar="NAME", help="only this task, repeatable")
+    which = language.add_mutually_exclusive_group()
+    which.add_argument("--task", action="append", default=[], metavar="NAME", help="only this task, repeatable")
+    which.add_argument("--all", action="store_true", help="the twelve and as many further ones")
     language.add_argument(
         "--packages", type=Path, default=Path("data/packages"), metavar="DIR", help="archives of PyPI (data/packages)"
     )

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     elif options.command == "language":
         import language
 
-        language.prepare(options.out, options.packages, options.task, say)
+        language.prepare(options.out, options.packages, options.task, options.all, say)
     elif options.command == "originals":
         import originals
 

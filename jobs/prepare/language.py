@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The default language: MiniLM and twelve tasks in four groups, from packages, as language.toml declares them."""
+"""The default language: MiniLM and twelve tasks in four groups, from packages, as language.toml declares them; with
+language_more.toml twelve further ones."""
 
 import hashlib
 import os
@@ -12,23 +13,30 @@ from typing import Any
 
 import h5py
 
+import language_more
+import language_sources
 import minilm
 from build import already_built
 from errors import InputError
-from language_sources import SOURCES
 from pack_texts import Choice, Class, pack, write
 from packed import COUNTS_TITLE, counts_line
 from splits import SPLIT_NAMES
 
 Say = Callable[[str], None]
-TABLE = Path(__file__).parent / "language.toml"
+HERE = Path(__file__).parent
+SOURCES = language_sources.SOURCES | language_more.SOURCES
 CODE = ("language.py", "language.toml", "language_sources.py", "pack_texts.py", "packed.py", "splits.py")
 CODE += ("minilm.py", "prompts.py", "text_model.py")
+MORE = ("language_more.py", "language_more.toml")
 CHOICE = Choice(tokens=32, per_class=64, validation=128, test=256)
 
 
 def facts() -> dict[str, Any]:
-    return tomllib.loads(TABLE.read_text("utf-8"))
+    return tomllib.loads((HERE / "language.toml").read_text("utf-8"))
+
+
+def further_tasks() -> dict[str, Any]:
+    return dict(tomllib.loads((HERE / "language_more.toml").read_text("utf-8"))["tasks"])
 
 
 def classes_of(task: dict[str, Any]) -> list[Class]:
@@ -39,8 +47,8 @@ def classes_of(task: dict[str, Any]) -> list[Class]:
 def built_from(name: str) -> str:
     """Equal digests, equal files."""
     digest = hashlib.sha256(name.encode())
-    for each in CODE:
-        digest.update((Path(__file__).parent / each).read_bytes())
+    for each in CODE + (MORE if name in further_tasks() else ()):
+        digest.update((HERE / each).read_bytes())
     digest.update(model_digest())
     return digest.hexdigest()
 
@@ -68,17 +76,18 @@ def link_model(out: Path) -> None:
     os.replace(part, link)
 
 
-def prepare(out: Path, packages: Path, only: list[str], say: Say) -> None:
-    """Builds every declared task (or those in `only`) into `out`/TASK.h5, and links the model there."""
+def prepare(out: Path, packages: Path, only: list[str], every: bool, say: Say) -> None:
+    """Builds the twelve tasks, or those in `only`, or `every` one, into `out`/TASK.h5, and links the model there."""
     table = facts()
+    tasks = table["tasks"] | further_tasks()
     for name in only:
-        if name not in table["tasks"]:
-            raise InputError(f"task {name}: not known; expected some of {', '.join(table['tasks'])}")
+        if name not in tasks:
+            raise InputError(f"task {name}: not known; expected some of {', '.join(tasks)}")
     link_model(out)
     model = minilm.text_model()
     say(COUNTS_TITLE)
-    for name in only or table["tasks"]:
-        path, task = out / f"{name}.h5", dict(table["tasks"][name])
+    for name in only or (tasks if every else table["tasks"]):
+        path, task = out / f"{name}.h5", dict(tasks[name])
         if already_built(path, built_from(name)):
             say(f"{summary(path)} (unchanged)")
             continue

