@@ -35,6 +35,7 @@ def write_groups(file: h5py.File, start: str, regimes: list[str], count: int, ze
     pairs = count * (count - 1) // 2
     for regime in regimes:
         _negation(file, regime, count, zero_shot)
+        _subsets(file, regime, count)
         _pair_addition(file, regime, count)
         _representation(file, regime)
         if regime in LINEAR:
@@ -70,6 +71,20 @@ def kept(regime: str, count: int) -> np.ndarray:
     """[T,A] control accuracy at −α; a later task disturbs it more."""
     harm = 0.02 if regime in LINEAR else 0.05
     return CONTROL * (1 - harm * (1 + np.arange(count) / 4)[:, None] * UNION**2)
+
+
+def _subsets(file: h5py.File, regime: str, count: int) -> None:
+    """Each task alone, then all: 0.9 of what one of them has."""
+    sets = np.concatenate([np.eye(count), np.ones((1, count))]).astype(np.uint8)
+    group = file.create_group(f"subsets/{regime}")
+    group.attrs["merge"] = "task_arithmetic"
+    group["alpha"], group["sets"] = np.array([0.5, 1.0]), sets
+    group["validation_accuracy"] = 0.5 + 0.2 * np.broadcast_to(sets[:, None], (count + 1, 2, count))
+    alone = sets.sum(axis=1) == 1
+    normalized = np.where(alone, 1.0, 0.9)
+    group["coefficient"], group["normalized"] = np.where(alone, 1.0, 0.5), normalized
+    group["accuracy"] = np.where(sets, 0.8 * normalized[:, None], np.nan)
+    group["absolute"] = 0.8 * normalized
 
 
 def _negation(file: h5py.File, regime: str, count: int, zero_shot: np.ndarray) -> None:

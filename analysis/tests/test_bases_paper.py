@@ -231,7 +231,7 @@ def test_what_is_said(default: Path) -> None:
 def test_the_last_line_names_what_nothing_measures(default: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tables", str(default), "--paper", "bases"]) == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
-    for place in ("T3", "T7", "T13", "T15", "figure 9"):
+    for place in ("T3", "T7", "T13", "T15", "figure 10"):
         assert place in last
     assert cli.main(["tables", str(default), "--paper", "bases", "--only", "table9"]) == 0
     out = capsys.readouterr().out
@@ -293,7 +293,7 @@ def test_a_line_a_figure(default: Path, capsys: pytest.CaptureFixture[str]) -> N
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [f"figure {number}" for number in range(1, 12)]
     drawn = {int(line.split()[1][:-1]) for line in lines if line.endswith(".png")}
-    assert drawn == {3, 4, 5, 6, 7, 8, 10, 11} and "no experiment measures yet" in lines[8]
+    assert drawn == {3, 4, 5, 6, 7, 8, 10, 11} and "needs /early_similarity/standard" in lines[8]
     assert len(list(out.iterdir())) == len(drawn)
 
 

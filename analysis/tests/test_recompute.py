@@ -215,7 +215,7 @@ def test_a_group_that_is_not_known_is_named(run: Path, capsys: pytest.CaptureFix
             "cannot be loaded",
         ),
         (lambda run: shutil.rmtree(run / "checkpoints" / "standard"), "cannot be loaded"),
-        (lambda run: other_architecture(run), "measures a ViTModel"),
+        (lambda run: other_architecture(run), "measures a SwinModel"),
         (lambda run: other_head(run), "/head is quadratic"),
     ],
 )
@@ -230,7 +230,7 @@ def test_what_is_missing_or_broken_is_one_line(
 
 def other_architecture(run: Path) -> None:
     with h5py.File(run / "results.h5", "r+") as file:
-        file["model"].attrs["architecture"] = "ViTModel"
+        file["model"].attrs["architecture"] = "SwinModel"
 
 
 def other_head(run: Path) -> None:

@@ -133,8 +133,9 @@ learning_rate = 0.02
     assert found.returncode == 0, found.stdout + found.stderr
     oracle = Oracle(tmp_path / "run")
     for regime in ("standard", "linear"):
-        for method, formula in data_methods.METHODS.items():
-            tau = formula(oracle, regime, oracle.inputs.config["merging"][method])
+        for method in ("fisher", "regmean", "adamerging"):
+            settings = oracle.inputs.config["merging"][method]
+            tau = data_methods.METHODS[method](oracle, method, regime, settings)
             expected = np.concatenate([tau[name].numpy().ravel() for name in texts.in_order(tau)])
             ours = load_file(tmp_path / "run" / "units" / f"merging__{method}__{regime}.safetensors")["tau"]
             assert np.abs(ours - expected).max() < 5e-3 * np.sqrt(np.mean(expected**2)), (method, regime)
