@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "kernels/autodiff/products.hpp"
+#include "suite/error.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/input_file.hpp"
@@ -31,6 +32,9 @@ class Heads final : public Experiment {
   Heads(const Study& study, const HeadTraining& how) : Experiment(study), how_(how) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
+    if (!study_.settings.variants.empty())
+      throw InputError(
+          "sections [heads] and [variants]: fine-tunings of one task have one head; take one of them");
     for (std::size_t t = 0; t < study_.tasks.with_control(); ++t) {
       units.push_back(unit(key::head(study_.model.name(), study_.tasks.name(t)), tally(t), {},
                            [this, t](schedule::UnitContext& context) { return compute(t, context); }));

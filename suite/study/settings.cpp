@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "suite/error.hpp"
 #include "suite/hash.hpp"
 #include "suite/study/regime.hpp"
 
@@ -232,12 +231,7 @@ Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
       data.required_names("tasks", "The tasks by name; the order matters to tau_jp_incremental alone");
   if (settings.tasks.empty()) data.refuse("tasks", "names no task");
   settings.variants = read_variants(config, settings.tasks);
-  if (!settings.variants.empty()) {
-    if (settings.trains_heads)
-      throw InputError(
-          "sections [heads] and [variants]: fine-tunings of one task have one head; take one of them");
-    settings.tasks.clear();
-  }
+  if (!settings.variants.empty()) settings.tasks.clear();
   for (const auto& one : settings.variants) settings.tasks.push_back(one.name);
   settings.evaluation_points = data.integer(
       "evaluation_points",
