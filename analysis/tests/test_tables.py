@@ -169,6 +169,7 @@ def test_show_names_the_start(start: str, tmp_path: Path, capsys: pytest.Capture
 TABLES = {  # table: the groups without which it is not there
     "addition": {"addition"},
     "sensitivity": {"addition"},
+    "subsets": {"subsets"},
     "differences": {"addition", "single_task"},
     "lacking": set(),
     "bound": {"smoothness", "similarity"},
