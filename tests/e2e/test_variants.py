@@ -123,7 +123,7 @@ def test_a_killed_run_ends_with_the_same_numbers(experiment: Path, folder: Path,
     ("variants.steps=[2, 25]", "warmup_steps: is 3 for standard; expected at most the 2 of variants.steps"),
     ("variants.steps=[20, 20]", "variants.steps: holds 20"),
     ("variants.steps=[20.5]", "expected integers"),
-    ("heads.steps=1", "sections [heads] and [variants]"),
+    ("heads.warmup_steps=0", "sections [heads] and [variants]"),
     ('finetune.regimes=["tau_jp"]', "tau_jp trains on other tasks"),
     ('finetune.regimes=["multitask"]', "multitask trains on other tasks"),
 ])
