@@ -416,7 +416,10 @@ bool Monitor::take_over() const {
 // Each rank leaves by itself, with the same code: where one aborted instead, some launchers would show the
 // others' deaths. On rank 0.
 void Monitor::leave_all(const std::string& line, int code) {
-  if (!say(line)) end_all(line, code);  // another speaks, and ends us
+  if (!claim()) end_all(line, code);  // another speaks, and ends us
+  const auto text = line + "\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+  place_.board->said = true;
   wait_until_hushed();
   tell_other_hosts(leave_tag, code);
   place_.board->leave = code;
@@ -433,29 +436,17 @@ void Monitor::leave_if_told() const {
   if (code != 0 && rank_ != 0) std::_Exit(code);
 }
 
-bool Monitor::say(const std::string& line) {
-  if (!claim()) return false;
-  print(line);
-  return true;
-}
-
-// One write: lines of several ranks do not mix.
-void Monitor::print(const std::string& line) const {
-  const auto text = line + "\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
-  place_.board->said = true;
-}
-
 void Monitor::end_all(const std::string& line, int code) {
   bool speaks = claim();
-  int after = 0;  // it has spoken: it ends us soon, unless it waits for us
-  for (int i = 0; !speaks && i < 10000 && after < 3000; ++i) {
+  for (int i = 0; !speaks && i < 10000; ++i) {
     pause(1ms);  // the one who speaks ends us
     speaks = take_over();
-    if (place_.board->said) ++after;
   }
   if (speaks) {
-    print(line);
+    const auto text = line + "\n";
+    // One write: lines of several ranks do not mix.
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+    place_.board->said = true;
     wait_until_hushed();
     pause(50ms);  // time for the launcher to read it
   }

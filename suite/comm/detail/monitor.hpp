@@ -35,8 +35,6 @@ class Monitor {
   /// Whether this rank may print the one failure message: true once a host, and once in all (unless rank 0
   /// gives no answer within 3 s). Any thread.
   bool claim();
-  /// Prints `line`, unless another rank speaks. Returns whether it did.
-  bool say(const std::string& line);
   /// Prints `line` if nobody has yet, and ends all ranks with `code`.
   [[noreturn]] void end_all(const std::string& line, int code);
   /// Requests a stop at `seconds` on the steady clock.
@@ -58,7 +56,6 @@ class Monitor {
   void look_for_hangs();
   void look_for_late_ranks();
   std::string late_ranks();
-  void print(const std::string& line) const;
   [[noreturn]] void leave_all(const std::string& line, int code);
   void leave_if_told() const;
   std::string missing(const Entered& collective);
