@@ -91,6 +91,9 @@ int run_guarded(Runtime& runtime, const std::function<void()>& work) {
       std::this_thread::sleep_for(1ms);
     }
   }
+  // One whose patience ended just before this was complete ends all and never comes here: who speaks below is then
+  // ended before it does, and the line is out once.
+  runtime.world().barrier("agreement on the end");
 
   const auto bad = static_cast<int>(ExitCode::bad_input);
   const auto resumable = static_cast<int>(ExitCode::resumable);

@@ -70,6 +70,10 @@ int main(int argc, char** argv) {
     }
     if (how == "all-bad-input") throw InputError("tasks.toml:3: no such task");
     if (how == "one-bad-input" && second) throw InputError("data of rank 1 are missing");
+    if (how == "bad-input-as-patience-ends") {
+      if (!second) std::this_thread::sleep_for(std::chrono::seconds(1));
+      throw InputError("data were changed");
+    }
     if (how == "one-throws" && second) throw std::runtime_error("loss is NaN at step 3");
     if (how == "all-throw") throw std::runtime_error("no memory");
     if (how == "dies" && second) raise(SIGKILL);

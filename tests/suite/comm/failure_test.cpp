@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <memory>
+
 #include "tests/suite/comm/fail.hpp"
 
 using taugrid::test::command;
@@ -34,6 +36,19 @@ TEST(Failure, BadInputOnOneRankEndsTheOthers) {
   EXPECT_EQ(ended.code, 2);
   EXPECT_TRUE(one_line_with(ended, {"taugrid: error: data of rank 1 are missing"})) << ended.err;
   EXPECT_LT(ended.seconds, seconds);
+}
+
+// One gives up waiting for the other as that comes: both have the same to say.
+TEST(Failure, BadInputAsAnothersPatienceEndsIsOneLine) {
+  std::vector<std::unique_ptr<taugrid::test::Job>> jobs;
+  for (int i = 0; i < 6; ++i)
+    jobs.push_back(std::make_unique<taugrid::test::Job>(
+        taugrid::test::command(2, "bad-input-as-patience-ends", i % 3 == 0 ? 1 : 0)));
+  for (const auto& job : jobs) {
+    const auto ended = job->end();
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_TRUE(one_line_with(ended, {"taugrid: error: data were changed"})) << ended.err;
+  }
 }
 
 TEST(Failure, ARankThatThrowsIsNamed) {
