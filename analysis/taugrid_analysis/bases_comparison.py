@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from taugrid_analysis import bases_findings, outcomes, partitions, published
+from taugrid_analysis import bases_findings, bases_language, outcomes, partitions, published
 from taugrid_analysis.papers import BASES
 from taugrid_analysis.partitions import FOUR, Partition
 from taugrid_analysis.published import PublishedTable, Row
@@ -36,7 +36,7 @@ class Sheet:
     ours: dict[tuple[int, str], Value] = field(default_factory=dict)
     difference: dict[tuple[int, str], Value] = field(default_factory=dict)
 
-    def table(self, name: str, title: str, first: str) -> Table:
+    def table(self, name: str, title: str, first: str, decimals: int) -> Table:
         """Columns of ours and of differences where there is a number in them."""
         table = Table(name, title, [Column(first)])
         rows: list[list[Value]] = [[line] for line in self.lines]
@@ -53,7 +53,7 @@ class Sheet:
             for ending, found in (("ours", self.ours), ("difference", self.difference)):
                 if any(key[1] == group for key in found):
                     add(
-                        Column(f"{group}, {ending}", 2),
+                        Column(f"{group}, {ending}", decimals),
                         lambda line, found=found, group=group: found.get((line, group)),  # type: ignore[misc]
                     )
         table.rows = rows
@@ -70,7 +70,7 @@ def paper_tables(run: Run) -> list[Table]:
     return [*made, said]
 
 
-FIRST = {"mixing": "vectors", "loss_gap": "task", "norms": "task"}
+FIRST = {"mixing": "vectors", "loss_gap": "task", "norms": "task", "language_cosine": "pair"}
 
 
 def _table(run: Run, source: PublishedTable) -> Table:
@@ -96,9 +96,10 @@ def _table(run: Run, source: PublishedTable) -> Table:
     if source.across:
         first = "partition" if source.measure == "partitions" else "quantity"
     else:
-        first = FIRST.get(source.measure, "pair" if source.measure == "language" else "method")
+        first = FIRST.get(source.measure, "method")
     title = f"{source.paper} paper, Table {source.number}. {source.caption}"
-    table = sheet.table(f"table{source.number}", title, first)
+    decimals = 4 if source.measure == "language_cosine" else 2
+    table = sheet.table(f"table{source.number}", title, first, decimals)
     table.notes += _notes(run, source, sheet, keys)
     return table
 
@@ -126,8 +127,10 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
         found.append("Of which CLIP the published numbers are is not said; Mean's suggest ViT-B/32.")
     elif len(keys) == 1 and not source.setting:
         found.append(f"Published for {published.title(keys[0])}; of which checkpoint is not said.")
-    if source.setting:
-        found.append(f"Published for {source.setting}: no run here measures that.")
+    if source.setting and sheet.ours:
+        found.append(bases_language.said(run, source))
+    elif source.setting:
+        found.append(f"Published for {source.setting}: this run is not of that.")
     if source.doubt:
         found.append(f"?: doubtful, {source.doubt}.")
     if source.note:
@@ -140,7 +143,7 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
         found.append(
             "Ours are means over the run's tasks, each with the basis nearest to it; its own control."
         )
-    elif not sheet.difference:
+    elif not sheet.difference and not source.setting:
         found.append("Ours are of another model, or of one that the paper does not name: no difference.")
     return found
 
@@ -258,4 +261,6 @@ MEASURES: dict[str, Callable[[Run, Row, str], float | None]] = {
     "mixing": _mixing,
     "partitions": _partition,
     "basis_negation": _negated,
+    "language": bases_language.accuracy,
+    "language_cosine": bases_language.cosine,
 }

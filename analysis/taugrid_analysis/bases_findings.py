@@ -149,15 +149,18 @@ def _best_k(run: Run) -> str | None:
     text = f"{inside}, then {outside}: best at k = {clusters[best]} ({100 * spectral[best]:.1f})"
     if count in clusters:
         text += f", chosen k = {count} ({100 * spectral[list(clusters).index(count)]:.1f})"
-    start = run.data("single_task", run.results.start)
-    return text if start is None else f"{text}; θ0 {100 * float(start['accuracy'].mean()):.1f}"
+    held = partitions.merged(data)
+    start, majority = run.data("single_task", run.results.start), run.results.majority()
+    if start is not None:
+        text += f"; θ0 {100 * float(start['accuracy'].to_numpy()[held].mean()):.1f}"
+    return text if majority is None else f"{text}, majority {100 * float(majority[held].mean()):.1f}"
 
 
 def _storage(run: Run) -> str | None:
     data = run.data("bases", "standard")
     if data is None:
         return None
-    count, tasks = partitions.chosen(data), len(run.results.tasks)
+    count, tasks = partitions.chosen(data), int(partitions.merged(data).sum())
     return f"{count} of {tasks}: {100 * (1 - count / tasks):.2f} % saved"
 
 

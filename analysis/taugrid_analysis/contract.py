@@ -55,7 +55,9 @@ ROWS = {
     "validation_sample_index": Variable(("task", "validation_point"), needed=False),
 }
 
-_SINGLE = _all(TASK, "accuracy", "loss") | _all(TASK, "validation_accuracy", needed=False) | ROWS
+_SINGLE = (
+    _all(TASK, "accuracy", "loss") | _all(TASK, "validation_accuracy", "beats_majority", needed=False) | ROWS
+)
 _CHOICE = {
     name: Variable(TASK, needed=False, path=f"wide/{name.removeprefix('wide_')}")
     for name in ("wide_chosen_alpha", "wide_target", "wide_control")

@@ -10,7 +10,7 @@ import numpy as np
 
 from taugrid_analysis import accuracies, outcomes, sampling
 from taugrid_analysis.accuracies import Accuracies
-from taugrid_analysis.records import Floats
+from taugrid_analysis.records import Array, Floats
 from taugrid_analysis.results import Results
 
 
@@ -28,11 +28,17 @@ class Difference:
 
     @property
     def mean(self) -> float:
-        return float(self.value.mean())
+        """Of the tasks that both models have."""
+        return float(self.value[self._held].mean())
 
     @property
     def mean_error(self) -> float:
-        return float(sampling.of_mean(self.error))
+        return float(sampling.of_mean(self.error[self._held]))
+
+    @property
+    def _held(self) -> Array:
+        held = np.isfinite(self.value)
+        return held if held.any() else ~held
 
 
 def single(results: Results, first: str, second: str) -> Difference:

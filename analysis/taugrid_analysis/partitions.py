@@ -21,9 +21,10 @@ FOUR = {"M": "mnist", "S": "svhn", "E": "eurosat", "R": "resisc45"}  # of which 
 
 
 def of_labels(labels: Array, tasks: Sequence[str]) -> Partition:
+    """Tasks of label −1 were left out."""
     return frozenset(
         frozenset(task for task, own in zip(tasks, labels, strict=True) if own == label)
-        for label in np.unique(labels)
+        for label in np.unique(labels[labels >= 0])
     )
 
 
@@ -62,16 +63,27 @@ def chosen(data: xr.Dataset) -> int:
 
 
 def spectral(data: xr.Dataset, clusters: int) -> Array | None:
-    """[T]: each task's cluster in the spectral partition into so many; None where that was not measured."""
+    """[T]: each task's cluster in the spectral partition into so many, −1 of tasks that were left out.
+
+    None where that was not measured.
+    """
     rows = np.flatnonzero(data["clusters"].to_numpy() == clusters)
-    return data["labels"].to_numpy()[rows[0], 0].astype(int) if len(rows) else None
+    if not len(rows):
+        return None
+    labels = data["labels"].to_numpy()[rows[0], 0].astype(int)
+    return labels if (labels >= 0).any() else None
+
+
+def merged(data: xr.Dataset) -> Array:
+    """[T] of booleans: which tasks were clustered; others do not beat the majority vote (paper 2, D.3)."""
+    return np.asarray((data["labels"].to_numpy() >= 0).any(axis=(0, 1)))
 
 
 def listed(data: xr.Dataset) -> Iterator[tuple[tuple[int, int], Array]]:
     """(k, partition) and the tasks' labels of all that were measured; places that hold none are left out."""
     labels = data["labels"].to_numpy()
     for place in np.ndindex(*labels.shape[:2]):
-        if (labels[place] >= 0).all():
+        if (labels[place] >= 0).any():
             yield (int(place[0]), int(place[1])), labels[place].astype(int)
 
 
@@ -81,6 +93,9 @@ def measured(results: Results, regime: str, merge_in: str, merge_out: str) -> di
     All tasks in one cluster, merged and scaled, and every task alone are merges without bases too.
     """
     names = [task.lower() for task in results.tasks]
+    data = results.data("bases", regime)
+    if data is not None:
+        names = [name for name, held in zip(names, merged(data), strict=True) if held]
     found: dict[Partition, Measured] = {}
     if merge_out == "task_arithmetic":
         found |= _of("merging", f"{merge_in}/{regime}", results, together(names))
@@ -89,14 +104,13 @@ def measured(results: Results, regime: str, merge_in: str, merge_out: str) -> di
         found |= _of("addition", regime, results, alone(names))
     if alone(names) not in found:
         found |= _of("merging", f"{merge_out}/{regime}", results, alone(names))
-    data = results.data("bases", regime)
     if data is None or merges(data) != (merge_in, merge_out):
         return found
     test = accuracies.accuracies(results, "bases", regime, "accuracy")
     assert test is not None
     for place, labels in listed(data):
         values = test.value.to_numpy()[place].astype(float)
-        found[of_labels(labels, names)] = outcomes.measured_mean(values, test.error[place])
+        found[of_labels(labels[labels >= 0], names)] = outcomes.measured_mean(values, test.error[place])
     return found
 
 

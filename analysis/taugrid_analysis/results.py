@@ -111,6 +111,12 @@ class Results:
         if not self.names(group):
             raise InputError("is missing or empty", f"{self.path}:/{group}", what)
 
+    def majority(self) -> Array | None:
+        """[T]: the share of each task's test points that its most frequent class has, where it is stored."""
+        if not self._store.has("/tasks/majority"):
+            return None
+        return self._store.array("/tasks/majority", (len(self.tasks),)).astype(float)
+
     def has(self, path: str) -> bool:
         return self._store.has(path)
 

@@ -27,7 +27,7 @@ def by_size(run: Run) -> pd.DataFrame:
             continue
         member = data["sets"].to_numpy().astype(bool)
         size = member.sum(axis=1)
-        for count in np.unique(size):
+        for count in np.unique(size[size > 0]):  # a subset may be left without tasks by [data] beat_majority
             here = size == count
             row: dict[str, object] = {
                 "regime": regime,

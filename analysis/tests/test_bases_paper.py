@@ -21,6 +21,8 @@ from taugrid_analysis.bases_findings import OURS
 from taugrid_analysis.figures import plates
 from taugrid_analysis.published import PublishedTable, Row
 from taugrid_analysis.run import Run
+from taugrid_analysis.tables.bases import bases
+from taugrid_analysis.tables.tasks import single_task
 from taugrid_analysis.text_table import Table
 
 PAPERS = os.environ.get("TAUGRID_PAPERS")
@@ -231,8 +233,9 @@ def test_what_is_said(default: Path) -> None:
 def test_the_last_line_names_what_nothing_measures(default: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tables", str(default), "--paper", "bases"]) == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
-    for place in ("T3", "T7", "T13", "T15", "figure 10"):
+    for place in ("T3", "T7", "T13", "figure 10"):
         assert place in last
+    assert "T15" not in last
     assert cli.main(["tables", str(default), "--paper", "bases", "--only", "table9"]) == 0
     out = capsys.readouterr().out
     assert "Table 9" in out and "Table 10" not in out
@@ -316,3 +319,90 @@ def test_figures_of_two_runs(default: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(bars, np.delete(gap[task], task))
         _, lacking = plates.drawn(by_number[8], [first, second])
         assert lacking == [f"{second.name} lacks /bases/standard"]
+
+
+LANGUAGE = ("sst2", "cr", "trec", "babi_01", "mnli", "sst2_adv")
+
+
+@pytest.fixture
+def language(tmp_path: Path) -> Path:
+    """Three merges of six tasks, of which four are among the paper's twelve."""
+    model = ("roberta-base", 124697433, "pretrained")
+    path = synthetic.write(tmp_path / "results.h5", tasks=LANGUAGE, model=model)
+    with h5py.File(path, "r+") as file:
+        file["model"].attrs["architecture"] = "RobertaForMaskedLM"
+        for place, name in enumerate(("task_arithmetic", "localize_stitch", "mask_sharing")):
+            group = file.create_group(f"merging/{name}/standard")
+            group["alpha"] = [0.5, 1.0]
+            test = np.stack([np.full(6, 0.3), np.linspace(0.5, 0.75, 6) + 0.01 * place])
+            group["test_accuracy"], group["validation_accuracy"] = test, test
+            group["accuracy"], group["coefficient"] = test[1], 1.0
+            group["absolute"], group["normalized"], group["density"] = test[1].mean(), 0.9, 0.5
+            group["passes"], group["bytes"] = 2.0, 2.0 * 4 * 6 * 124697433
+            group["sample_index"] = np.tile(np.arange(100), (6, 1))
+            if place > 0:
+                group["masks"], group["mask_numbers"] = 6 - 4 * (place - 1), 9.0e7 / place
+                group["mask_density"] = np.full(6, 0.109)
+    return path
+
+
+def test_language_tasks_stand_beside_the_printed_numbers(language: Path) -> None:
+    found = made(language)
+    for name in ("table8", "table15"):
+        ours, printed = column(found[name], "Task Arithmetic, ours"), column(found[name], "Task Arithmetic")
+        assert (printed["TREC"], printed["mean"]) == ("32.0", "67.5 ?")
+        assert [ours[task] for task in ("SST-2", "CR", "TREC", "MNLI")] == pytest.approx([50, 55, 60, 70])
+        assert ours["mean"] == pytest.approx(58.75) and ours["MR"] is None and ours["QQP"] is None
+        error = np.sqrt(0.6 * 0.4 / 100)
+        assert ours["TREC"].error == pytest.approx(100 * error)  # type: ignore[attr-defined]
+        assert column(found[name], "Mask Sharing, ours")["CR"] == pytest.approx(57)
+        assert "Stitch Twice, ours" not in [one.name for one in found[name].columns]
+        assert any(
+            "roberta-base, a RobertaForMaskedLM, without difference" in note for note in found[name].notes
+        )
+    stored = [column(found["table8"], f"{name}, ours") for name in ("Task Arithmetic", "Mask Sharing")]
+    assert [stored[0][name] for name in ("masks", "density %", "GB")] == pytest.approx([6, 100, 2.992738392])
+    assert [stored[1][name] for name in ("masks", "density %", "GB")] == pytest.approx([2, 10.9, 0.18])
+    cosines = column(found["table16"], "cosine, ours")
+    with h5py.File(language) as file:
+        expected = file["similarity/standard/cosine"][()]
+    assert cosines["MNLI, SST2Adv"] == pytest.approx(expected[4, 5])
+    assert cosines["MNLI, CR"] == pytest.approx(expected[4, 1])
+    assert cosines["CR, SST2Adv"] == pytest.approx(expected[1, 5])
+
+
+def test_tasks_that_do_not_beat_the_majority_vote_are_in_no_cluster(default: Path, tmp_path: Path) -> None:
+    """Figures 7 and 8 of the tasks that are left, and their majority vote."""
+    path = tmp_path / "results.h5"
+    path.write_bytes(default.read_bytes())
+    kept = [0, 1, 3]
+    with h5py.File(path, "r+") as file:
+        group = file["bases/standard"]
+        group["labels"][:, :, 2] = -1
+        group["labels"][3] = -1  # three tasks make no four clusters
+        group["labels"][1, 0] = [0, 0, -1, 1]
+        for name in ("accuracy", "validation_accuracy"):
+            group[name][..., 2] = np.nan
+            group[name][3] = np.nan
+        group["absolute"][:3] = np.nanmean(group["accuracy"][:3], axis=2)
+        group["absolute"][3], group["normalized"][3], group["coefficient"][3] = np.nan, np.nan, np.nan
+        file["tasks/majority"] = [0.2, 0.3, 0.9, 0.4]
+        file["single_task/standard/beats_majority"] = np.array([1, 1, 0, 1], dtype=np.uint8)
+        start = file["single_task/pretrained/accuracy"][()]
+    with Run(path) as run:
+        assert partitions.merged(run.data("bases", "standard")).tolist() == [True, True, False, True]  # type: ignore[arg-type]
+        by_number = {plate.number: plate for plate in plates.plates("bases")}
+        matrix, _ = plates.drawn(by_number[7], [run])
+        lines, _ = plates.drawn(by_number[8], [run])
+        table = bases(run)
+        told = single_task(run).notes
+    assert matrix is not None and matrix.axes[0].images[0].get_array().shape == (3, 3)  # type: ignore[union-attr]
+    assert lines is not None
+    levels = {line.get_label(): line.get_ydata()[0] for line in lines.axes[0].lines}  # type: ignore[index]
+    assert levels["majority vote"] == pytest.approx(0.3) and levels["θ0"] == pytest.approx(start[kept].mean())
+    standard = [row for row in table.rows if row[0] == "standard"]
+    assert [row[1] for row in standard] == ["1", "2 *", "3"] and standard[1][2] == "fashion mnist5k | letters"
+    assert any("Left out of standard" in note and note.endswith(": animals.") for note in table.notes)
+    assert any("45.0 %" in note and "standard does not beat it" in note for note in told)
+    said = column(made(path)["said"], "ours")
+    assert "majority 30.0" in str(said["figure 8"]) and said["section 6.4.1"] == "2 of 3: 33.33 % saved"

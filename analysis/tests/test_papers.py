@@ -434,3 +434,22 @@ def test_a_t5_on_glue_stands_beside_the_printed_numbers(tmp_path: Path) -> None:
     assert rows["attention", "average"]["ours"] == pytest.approx(62.5)
     assert (rows["attention", "stsb"]["ours"], rows["attention", "stsb"]["remark"]) == (None, NOT_MEASURED)
     assert rows["linear", "mrpc"]["remark"] == NOT_MEASURED
+
+
+def test_a_t5_on_its_pair_of_texts_is_the_other_architecture(tmp_path: Path) -> None:
+    """Figure 12 of the tangent-space paper: IMDB and QASC, in whatever order the run has them."""
+    model = ("t5-base", 222903552, "pretrained")
+    path = synthetic.write(tmp_path / "results.h5", model=model, tasks=("race", "qasc", "imdb"))
+    plate = next(one for one in plates.plates("tangent_space") if one.number == 12)
+    with Run(path) as run:
+        picture, lacking = plates.drawn(plate, [run])
+    assert picture is None and lacking == ["a run of a ConvNext or T5For"]
+    with h5py.File(path, "r+") as file:
+        file["model"].attrs["architecture"] = "T5ForConditionalGeneration"
+        expected = file["disentanglement/standard/error"][2].T  # qasc + imdb
+    with Run(path) as run:
+        picture, lacking = plates.drawn(plate, [run])
+    assert picture is not None and lacking == []
+    grids = [axes for axes in picture.axes if axes.images]
+    assert [axes.get_title() for axes in grids if axes.get_title()] == ["qasc + imdb"] and len(grids) == 2
+    np.testing.assert_array_equal(np.asarray(grids[0].images[0].get_array()), expected)

@@ -72,10 +72,20 @@ at::Tensor accuracy(const at::Tensor& logits, const at::Tensor& labels) {
   return correct(logits, labels).to(at::kDouble).div_(labels.size(0));
 }
 
+at::Tensor largest_share(const at::Tensor& labels) {
+  require(labels.dim() == 1 && labels.size(0) > 0, "labels are ", labels.sizes(), ", not [N]");
+  return at::bincount(labels.to(at::kCPU, at::kLong)).max().to(at::kDouble).div_(labels.size(0));
+}
+
+at::Tensor mean_accuracy(const at::Tensor& accuracy) {
+  // nanmean() may add up in another order
+  return accuracy.isnan().any().item<bool>() ? accuracy.nanmean(-1) : accuracy.mean(-1);
+}
+
 at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own) {
   require(own.dim() == 1 && accuracy.dim() >= 1 && accuracy.size(-1) == own.size(0), "accuracies are ",
           accuracy.sizes(), ", those of the own models ", own.sizes());
-  return at::where(own > 0, accuracy / own, 0.0).mean(-1);
+  return mean_accuracy(at::where((own > 0).logical_or(accuracy.isnan()), accuracy / own, 0.0));
 }
 
 std::int64_t chosen_row(const at::Tensor& accuracy, const at::Tensor& own) {

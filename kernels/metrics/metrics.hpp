@@ -31,8 +31,14 @@ at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels);
 /// The share of N examples, N > 0, that are classified rightly. logits [N,C], labels [N].
 at::Tensor accuracy(const at::Tensor& logits, const at::Tensor& labels);
 
-/// Normalised accuracy (papers 1 and 3): mean over the last dimension, the T tasks, of accuracy/own; own [T]
-/// being that of each task's own model. A task that its own model never gets right counts as 0.
+/// The share of N labels, N > 0, that the most frequent of them is: the accuracy of the best constant answer.
+at::Tensor largest_share(const at::Tensor& labels);
+
+/// Mean over the last dimension of the tasks that count: NaN is the accuracy of one that does not.
+at::Tensor mean_accuracy(const at::Tensor& accuracy);
+
+/// Normalised accuracy (papers 1 and 3): mean_accuracy() of accuracy/own over the last dimension, the T tasks;
+/// own [T] being that of each task's own model. A task that its own model never gets right counts as 0.
 at::Tensor normalised_accuracy(const at::Tensor& accuracy, const at::Tensor& own);
 
 /// The coefficient that validation chooses (papers 1 and 3): the row of accuracy [K,T] with the largest

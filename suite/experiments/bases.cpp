@@ -11,7 +11,8 @@
 // /bases/R/cosine [T,T]; eigenvalues, normalised_eigenvalues [T] of both Laplacians, ascending;
 // chosen_clusters, by the largest gap; clusters [K]; alpha [A]; labels int64 [K,1+N,T]: the spectral
 // partition first; accuracy [K,1+N,T] on test points, validation_accuracy [K,1+N,A,T], coefficient, absolute,
-// normalized [K,1+N]; with one cluster or T there is one partition, and the others' places hold −1 and NaN
+// normalized [K,1+N]; with one cluster or T there is one partition, and the others' places hold −1 and NaN, as
+// do those of tasks that [data] beat_majority leaves out, and of more clusters than it leaves tasks
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
@@ -24,6 +25,7 @@
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/task_bases.hpp"
+#include "suite/experiments/support/task_filter.hpp"
 #include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
@@ -46,10 +48,11 @@ class Bases final : public Experiment {
     const auto every = study_.tasks.all();
     for (const auto& name : study_.settings.vector_regimes) {
       const auto numbers = tasks * (tasks + 3) + k() * partitions() * tasks;
-      units.push_back(
-          unit(key::partitions(name), Tally(study_).visit(name, every).stores(numbers).publishes(numbers),
-               study_.vectors.needs(name, every),
-               [this, name](schedule::UnitContext& context) { return partition(name, context); }));
+      auto first = study_.vectors.needs(name, every);
+      add_missing(first, merged_needs(study_, name));
+      units.push_back(unit(
+          key::partitions(name), Tally(study_).visit(name, every).stores(numbers).publishes(numbers), first,
+          [this, name, &folder](schedule::UnitContext& context) { return partition(name, folder, context); }));
       Tally tally(study_);
       tally.visit(name, every).stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
       tally.holds(4.0 * static_cast<double>(study_.model.layout().size() * (tasks + 1)));
@@ -126,40 +129,48 @@ class Bases final : public Experiment {
       for (std::int64_t p = 0; p < (has_others(row) ? partitions() : 1); ++p) see(row, p);
   }
 
-  store::TensorFile partition(const std::string& name, schedule::UnitContext& context) const {
-    const auto cosine = cosines_of(study_.vectors.gram(context.group, name, study_.tasks.all()).cpu());
+  store::TensorFile partition(const std::string& name, const schedule::RunFolder& folder,
+                              schedule::UnitContext& context) const {
+    const auto whole = cosines_of(study_.vectors.gram(context.group, name, study_.tasks.all()).cpu());
+    const auto kept = merged_tasks(study_, folder, name);
+    const auto of = at::tensor(std::vector<std::int64_t>(kept.begin(), kept.end()), at::kLong);
+    const auto cosine = whole.index_select(0, of).index_select(1, of);
+    const auto tasks = static_cast<std::int64_t>(kept.size());
     const auto found = spectral::laplacian_eigenvalues(cosine);
-    auto labels = at::full({k(), partitions(), cosine.size(0)}, -1, at::kLong);
+    auto labels = at::full({k(), partitions(), whole.size(0)}, -1, at::kLong);
     for (std::int64_t row = 0; row < k(); ++row) {
       const auto clusters = settings_.clusters[static_cast<std::size_t>(row)];
+      if (clusters > tasks) continue;
       const auto chosen =
           at::tensor(spectral_labels(study_, cosine, clusters, settings_.split_below), at::kLong);
-      labels[row][0].copy_(chosen);
-      if (!has_others(row)) continue;
+      labels[row][0].index_copy_(0, of, chosen);
+      if (!has_others(row) || clusters == tasks) continue;
       auto generator = at::make_generator<at::CPUGeneratorImpl>(
           study::seed_for(study_.settings.seed, fmt::format("bases/{}", clusters)));
       for (std::int64_t p = 1; p < partitions(); ++p) {
         const auto order = at::randperm(chosen.size(0), generator, at::kLong);
         const auto drawn = chosen.index_select(0, order);
-        labels[row][p].copy_(at::tensor(spectral::in_order(labels_of(drawn)), at::kLong));
+        labels[row][p].index_copy_(0, of, at::tensor(spectral::in_order(labels_of(drawn)), at::kLong));
       }
     }
     store::TensorFile file;
-    file.tensors = {{"cosine", cosine},
-                    {"eigenvalues", found.unnormalised},
-                    {"normalised_eigenvalues", found.normalised},
+    const auto filled = [&](const at::Tensor& values) {
+      return at::constant_pad_nd(values, {0, whole.size(0) - tasks}, std::nan(""));
+    };
+    file.tensors = {{"cosine", whole},
+                    {"eigenvalues", filled(found.unnormalised)},
+                    {"normalised_eigenvalues", filled(found.normalised)},
                     {"chosen_clusters", at::full({}, spectral::largest_gap(found.unnormalised), at::kLong)},
                     {"labels", labels}};
     return file;
   }
 
-  /// τ of the partition's bases.
-  at::Tensor direction(const std::string& name, const at::Tensor& labels,
-                       const schedule::UnitContext& context) const {
-    const auto all = study_.tasks.all();
+  /// τ of the bases of these tasks' partition.
+  at::Tensor direction(const std::string& name, const std::vector<std::size_t>& tasks,
+                       const std::vector<std::int64_t>& labels, const schedule::UnitContext& context) const {
     const auto stop = [&] { context.stop_if_requested(); };
-    const auto bases = bases_of(study_, name, all, labels_of(labels), settings_.in, stop);
-    const merging::StudyVectors vectors(study_, name, all);  // for the tensors' names and shapes
+    const auto bases = bases_of(study_, name, tasks, labels, settings_.in, stop);
+    const merging::StudyVectors vectors(study_, name, tasks);  // for the tensors' names and shapes
     return merging::merged_vector(*settings_.out.method,
                                   merging::HeldVectors(vectors.tensors(), bases, study_.model.theta0().cpu()),
                                   [&](double) { stop(); })
@@ -168,12 +179,19 @@ class Bases final : public Experiment {
 
   store::TensorFile compute(const std::string& name, std::int64_t row, std::int64_t p,
                             const schedule::RunFolder& folder, schedule::UnitContext& context) const {
-    const auto labels = folder.read_tensor(key::partitions(name), "labels")[row][p];
-    const auto tau = direction(name, labels, context).to(study_.device);
-    const auto all = study_.tasks.all();
+    const auto labels = labels_of(folder.read_tensor(key::partitions(name), "labels")[row][p]);
+    std::vector<std::size_t> kept;
+    std::vector<std::int64_t> own_labels;
+    for (const auto t : study_.tasks.all()) {
+      if (labels[t] < 0) continue;
+      kept.push_back(t);
+      own_labels.push_back(labels[t]);
+    }
+    if (kept.empty()) return unmeasured();
+    const auto tau = direction(name, kept, own_labels, context).to(study_.device);
     const EditedOutputs model(study_, folder, name, context.group);
     std::vector<at::Tensor> own, own_test;
-    for (const auto t : all) {
+    for (const auto t : kept) {
       const auto single = key::single_task(name, study_.tasks.name(t));
       own.push_back(folder.read_tensor(single, "validation_accuracy"));
       own_test.push_back(folder.read_tensor(single, "accuracy"));
@@ -181,11 +199,11 @@ class Bases final : public Experiment {
     std::size_t seen = 0;
     const auto curves = [&](Split split, const std::vector<double>& alpha) {
       std::vector<at::Tensor> columns;
-      for (const auto t : all) {
-        const auto found = model.merged_outcomes(all, tau, alpha, t, split, points(),
+      for (const auto t : kept) {
+        const auto found = model.merged_outcomes(kept, tau, alpha, t, split, points(),
                                                  [&](double) { context.stop_if_requested(); });
         columns.push_back(found.accuracy);
-        context.progress(static_cast<double>(++seen) / static_cast<double>(2 * all.size()), "tasks");
+        context.progress(static_cast<double>(++seen) / static_cast<double>(2 * kept.size()), "tasks");
       }
       return at::stack(columns, 1);
     };
@@ -194,11 +212,23 @@ class Bases final : public Experiment {
     const double alpha =
         settings_.alpha[static_cast<std::size_t>(metrics::chosen_row(validation, at::stack(own)))];
     const auto test = curves(Split::test, {alpha})[0];
-    file.tensors = {{"validation_accuracy", validation},
-                    {"accuracy", test.contiguous()},
+    const auto tasks = study_.tasks.size();
+    file.tensors = {{"validation_accuracy", among_all(validation, 1, kept, tasks, std::nan(""))},
+                    {"accuracy", among_all(test, 0, kept, tasks, std::nan(""))},
                     {"coefficient", at::full({}, alpha, at::kDouble)},
                     {"absolute", test.mean()},
                     {"normalized", metrics::normalised_accuracy(test, at::stack(own_test))}};
+    return file;
+  }
+
+  /// Of a place that holds no partition of the tasks that are left.
+  store::TensorFile unmeasured() const {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto nan = [](std::vector<std::int64_t> shape) { return at::full(shape, std::nan(""), at::kDouble); };
+    store::TensorFile file;
+    file.tensors["validation_accuracy"] = nan({static_cast<std::int64_t>(settings_.alpha.size()), tasks});
+    file.tensors["accuracy"] = nan({tasks});
+    for (const auto* what : {"coefficient", "absolute", "normalized"}) file.tensors[what] = nan({});
     return file;
   }
 

@@ -14,6 +14,7 @@
 
 #include "suite/experiments/support/target_and_control.hpp"
 #include "suite/experiments/support/task_bases.hpp"
+#include "suite/experiments/support/task_filter.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -125,6 +126,7 @@ std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const St
       "Subtracts the basis nearest to a task: accuracy of θ0 − αB on the task and on the control");
   if (!section) return nullptr;
   require_vectors(study, "bases.negation");
+  refuse_filter(study, "bases.negation");
   require_control(study, "bases.negation");
   const auto clusters = section->integer(
       "clusters",

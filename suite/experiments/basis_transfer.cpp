@@ -21,6 +21,7 @@
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/task_bases.hpp"
+#include "suite/experiments/support/task_filter.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -171,6 +172,7 @@ std::unique_ptr<Experiment> make_basis_transfer(config::Config& config, const St
       "Holds each task out and adds the others' basis that is nearest to its vector: accuracy on it");
   if (!section) return nullptr;
   require_vectors(study, "bases.held_out");
+  refuse_filter(study, "bases.held_out");
   const auto tasks = static_cast<double>(study.tasks.size());
   if (study.tasks.size() == 1)
     throw InputError("section [bases.held_out] needs two tasks or more; data.tasks has one");

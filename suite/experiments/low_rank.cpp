@@ -24,6 +24,7 @@
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/task_bases.hpp"
+#include "suite/experiments/support/task_filter.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -190,6 +191,7 @@ std::unique_ptr<Experiment> make_low_rank(config::Config& config, const Study& s
       "Bases without clusters, of the Gram matrix of the vectors alone: accuracy of their sum");
   if (!section) return nullptr;
   require_vectors(study, "bases.low_rank");
+  refuse_filter(study, "bases.low_rank");
   LowRank::Settings settings;
   settings.methods =
       section->words("methods", "How the bases are made of the vectors", known_methods, known_methods);

@@ -8,7 +8,8 @@
 // /merging/METHOD/R/alpha [A], validation_accuracy, test_accuracy [A,T]; accuracy [T] at the chosen α;
 // coefficient, absolute, normalized, density (of τ), passes (over all vectors), bytes (read of them),
 // forward_passes, backward_passes (of inputs through a model, before anything is evaluated) scalars
-// /correct/merging/METHOD/R/… [A,T,⌈N/8⌉] beside both curves
+// /correct/merging/METHOD/R/… [A,T,⌈N/8⌉] beside both curves; of tasks that [data] beat_majority leaves out of τ
+// accuracies are NaN
 //
 // With `save`, RUN/merged/METHOD/R is the chosen model, a Hugging Face folder, and its merge.toml the recipe
 // by which `taugrid merge` makes it again, where the method needs no data.
@@ -17,6 +18,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "kernels/metrics/metrics.hpp"
@@ -25,6 +27,7 @@
 #include "suite/experiments/data_merging/data_method.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/task_curves.hpp"
+#include "suite/experiments/support/task_filter.hpp"
 #include "suite/merging/method.hpp"
 #include "suite/merging/study_vectors.hpp"
 #include "suite/models/checkpoint.hpp"
@@ -93,6 +96,7 @@ class Merging final : public Experiment {
     const auto all = study_.tasks.all();
     const auto length = static_cast<double>(study_.model.layout().size());
     auto needs = study_.vectors.needs(name, all);
+    add_missing(needs, merged_needs(study_, name));
     auto merge = Tally(study_).visit(name, all).stores(study_.model.layout().size() + 8, 4);
     merge.holds(4 * length);
     if (chosen.method) {
@@ -131,8 +135,8 @@ class Merging final : public Experiment {
     put_scalar(out, group + "/coefficient", chosen.alpha[static_cast<std::size_t>(curves.chosen)]);
     const auto made = done.folder.read_tensor(key::merging(chosen.name, name), "made");
     const double passes = made[1].item<double>();
-    const auto numbers =
-        static_cast<double>(study_.tasks.size()) * static_cast<double>(study_.model.layout().size());
+    const auto merged = merged_tasks(study_, done.folder, name).size();
+    const auto numbers = static_cast<double>(merged) * static_cast<double>(study_.model.layout().size());
     put_scalar(out, group + "/density", made[0].item<double>());
     put_scalar(out, group + "/passes", passes);
     put_scalar(out, group + "/bytes", passes * 4 * numbers, "B");
@@ -149,7 +153,7 @@ class Merging final : public Experiment {
   store::TensorFile merged(const Chosen& chosen, const std::string& name, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
     auto found = chosen.with_data ? merged_with_data(chosen, name, folder, context)
-                                  : DataMethod::Made{merged_of_vectors(chosen, name, context), {}};
+                                  : DataMethod::Made{merged_of_vectors(chosen, name, folder, context), {}};
     store::TensorFile file{std::move(found.more), {}};
     file.tensors["tau"] = found.merged.tau;
     const auto& made = found.merged.made;
@@ -159,8 +163,11 @@ class Merging final : public Experiment {
   }
 
   merging::MergedVector merged_of_vectors(const Chosen& chosen, const std::string& name,
+                                          const schedule::RunFolder& folder,
                                           schedule::UnitContext& context) const {
-    const merging::StudyVectors vectors(study_, name, study_.tasks.all());
+    const auto kept = merged_tasks(study_, folder, name);
+    chosen.method->check("merging." + chosen.name, std::vector<double>(kept.size(), 1.0));
+    const merging::StudyVectors vectors(study_, name, kept);
     return merging::merged_vector(*chosen.method, vectors, [&](double share) {
       context.stop_if_requested();  // each rank of a group merges all, stretch by stretch
       context.progress(share, chosen.name);
@@ -179,18 +186,28 @@ class Merging final : public Experiment {
   store::TensorFile curve(const Chosen& chosen, const std::string& name, std::size_t t,
                           const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const EditedOutputs model(study_, folder, name, context.group);
-    const auto all = study_.tasks.all();
+    const auto kept = merged_tasks(study_, folder, name);
+    if (std::find(kept.begin(), kept.end(), t) == kept.end())
+      return task_curve(context, [&](Split, const auto&) { return unmeasured(chosen); });
     const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
     return task_curve(context, [&](Split split, const auto& done) {
-      return model.merged_outcomes(all, tau, chosen.alpha, t, split, points(), done);
+      return model.merged_outcomes(kept, tau, chosen.alpha, t, split, points(), done);
     });
+  }
+
+  /// Of a task that is left out.
+  study::Outcome unmeasured(const Chosen& chosen) const {
+    const auto a = static_cast<std::int64_t>(chosen.alpha.size());
+    return {at::full({a}, std::nan(""), at::kDouble),
+            at::zeros({a, study::bytes_of_bits(points())}, at::kByte)};
   }
 
   /// Writes the model at the α that validation points choose; α, for the unit's file.
   store::TensorFile saved(const Chosen& chosen, const std::string& name, const schedule::RunFolder& folder,
                           const schedule::UnitContext& context) const {
+    const auto kept = merged_tasks(study_, folder, name);
     std::vector<at::Tensor> curves, own;
-    for (const auto t : study_.tasks.all()) {
+    for (const auto t : kept) {
       const auto& task = study_.tasks.name(t);
       curves.push_back(folder.read_tensor(key::merged(chosen.name, name, task), "validation"));
       own.push_back(folder.read_tensor(key::single_task(name, task), "validation_accuracy"));
@@ -201,9 +218,9 @@ class Merging final : public Experiment {
       const auto to = study_.vectors.folder() / "merged" / chosen.name / name;
       const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
       store::create_folders(to);
-      store::write_atomically(to / "merge.toml", recipe(chosen, name, alpha, to));
+      store::write_atomically(to / "merge.toml", recipe(chosen, name, kept, alpha, to));
       models::write_checkpoint(to, study_.model.encoder(),
-                               study_.edits.along(name, study_.tasks.all(), tau, alpha),
+                               study_.edits.along(name, kept, tau, alpha),
                                study_.model.fingerprint());
     }
     store::TensorFile file;
@@ -211,8 +228,8 @@ class Merging final : public Experiment {
     return file;
   }
 
-  std::string recipe(const Chosen& chosen, const std::string& name, double alpha,
-                     const std::filesystem::path& to) const {
+  std::string recipe(const Chosen& chosen, const std::string& name, const std::vector<std::size_t>& tasks,
+                     double alpha, const std::filesystem::path& to) const {
     const auto from_here = [&](const std::filesystem::path& path) {
       return config::canonical(path.lexically_relative(to).string());
     };
@@ -232,7 +249,7 @@ class Merging final : public Experiment {
       text += "# base_model: drawn at random by the run's seed\n";
     }
     text += fmt::format("merge_method = {}\nout = \"again\"\n", config::canonical(chosen.of));
-    for (const auto t : study_.tasks.all())
+    for (const auto t : tasks)
       text += fmt::format("[[models]]\nmodel = {}\n", from_here(study_.vectors.checkpoint_folder(name, t)));
     text += fmt::format("[parameters]\nlambda = {}\n", config::canonical(alpha));
     for (const auto& [key, value] : chosen.parameters) text += fmt::format("{} = {}\n", key, value);
@@ -294,6 +311,7 @@ std::unique_ptr<Experiment> make_merging(config::Config& config, const Study& st
     chosen.of = of;
     chosen.alpha = own.alpha_grid("alpha", of_alpha, plain ? std::vector<double>{1} : usual, coefficients);
     if (of_data) {
+      if (!describing) refuse_filter(study, "merging." + name);
       chosen.with_data = make_data_method(config, own, name, of, study);
     } else {
       chosen.method = merging::make(of, own);

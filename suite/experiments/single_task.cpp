@@ -4,7 +4,9 @@
 // and of θ0 on the control task.
 //
 // /single_task/R/accuracy, loss, validation_accuracy [T]; R also the name of θ0, "pretrained" or "random"; of
-// θ0: control_accuracy, control_validation_accuracy
+// θ0: control_accuracy, control_validation_accuracy; beats_majority uint8 [T]: whether more validation points
+// are right than the most frequent class has
+// /tasks/majority, validation_majority [T]: its share of these points, the accuracy of the majority vote
 // /correct/… [T,⌈N/8⌉] beside the accuracies
 // /multitask/R/accuracy, loss, validation_accuracy [T]: the one model of a joint regime (paper 3, table 5)
 #include <ATen/ATen.h>
@@ -74,12 +76,15 @@ class SingleTask final : public Experiment {
               {"task", bits}, boxes, prefix_of(split) + "correct");
         put_points(out, path, sample_sizes(study_, split, points()));
       }
+      place(out, done, group + "/beats_majority", store::Element::uint8, {tasks}, {"task"}, boxes,
+            "beats_majority");
       place(out, done, group + "/loss", store::Element::float64, {tasks}, {"task"}, boxes, "loss", "nat");
       out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
       out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()),
               {"task", "evaluation_point"});
     }
+    put_majority(out, done);
     if (!study_.tasks.has_control()) return;
     const auto group = "/single_task/" + study_.model.name();
     const auto file = done.folder.read_unit(done.world, group.substr(1) + "/" + study_.settings.control);
@@ -94,10 +99,22 @@ class SingleTask final : public Experiment {
   }
 
  private:
-  /// Three numbers, the rows of both samples, and bits.
+  /// Of the samples' labels: the same in each unit of the task.
+  void put_majority(store::ResultsWriter& out, const Finished& done) const {
+    for (const auto split : {Split::test, Split::validation}) {
+      std::vector<at::Tensor> share;
+      for (const auto t : study_.tasks.all()) {
+        const auto unit = key::single_task(study_.model.name(), study_.tasks.name(t));
+        share.push_back(done.folder.read_unit(done.world, unit).tensors.at(prefix_of(split) + "majority"));
+      }
+      out.put("/tasks/" + prefix_of(split) + "majority", at::stack(share), {"task"}, "1");
+    }
+  }
+
+  /// Five numbers, the rows of both samples, and bits.
   Tally measured(std::size_t t) const {
     const auto bytes = 2 * study::bytes_of_bits(study_.points(t));
-    return Tally(study_).stores(3).stores(bytes, 1).publishes(3 + 2 * study_.points(t)).publishes(bytes, 1);
+    return Tally(study_).stores(5).stores(bytes + 1, 1).publishes(3 + 2 * study_.points(t)).publishes(bytes, 1);
   }
   Tally whole_model(std::size_t t, bool linear) const {
     auto tally = measured(t);
@@ -136,9 +153,13 @@ class SingleTask final : public Experiment {
       auto found = study::outcome(logits, labels, study_.points(t));
       file.tensors[prefix_of(split) + "accuracy"] = std::move(found.accuracy);
       file.tensors[prefix_of(split) + "correct"] = std::move(found.correct);
+      file.tensors[prefix_of(split) + "majority"] = metrics::largest_share(labels);
       if (split == Split::test)
         file.tensors["loss"] = metrics::cross_entropy_sum(logits, labels) / static_cast<double>(labels.size(0));
     }
+    file.tensors["beats_majority"] =
+        (file.tensors.at("validation_accuracy").cpu() > file.tensors.at("validation_majority"))
+            .to(at::kByte);
     return file;
   }
 };

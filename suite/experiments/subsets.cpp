@@ -5,19 +5,23 @@
 // and θ0 + ατ is evaluated on the subset's tasks alone; α has the subset's largest mean normalised accuracy
 // on validation points, as for task addition.
 //
-// /subsets/R/sets uint8 [S,T]: 1 where the task is of the subset, by ascending size; alpha [A];
+// /subsets/R/sets uint8 [S,T]: 1 where the task is of the subset, by ascending size as drawn, less those that
+// [data] beat_majority leaves out; alpha [A];
 // validation_accuracy [S,A,T], accuracy [S,T] on test points at the chosen α, NaN for other tasks;
 // coefficient, absolute, normalized [S]; sample_index, validation_sample_index [T,N];
 // /correct/subsets/R/accuracy [S,T,⌈N/8⌉]
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/task_bases.hpp"
+#include "suite/experiments/support/task_filter.hpp"
 #include "suite/experiments/support/task_sets.hpp"
 #include "suite/merging/study_vectors.hpp"
 
@@ -35,14 +39,14 @@ class Subsets final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       for (std::size_t s = 0; s < sets_.size(); ++s) {
-        std::vector<std::string> needs;
+        auto needs = merged_needs(study_, name);
         for (const auto t : sets_[s]) {
-          needs.push_back(key::single_task(name, study_.tasks.name(t)));
+          add_missing(needs, {key::single_task(name, study_.tasks.name(t))});
           add_missing(needs, EditedOutputs::sum_needs(study_, name, sets_[s], t));
         }
         units.push_back(unit(unit_key(name, s), tally(name, sets_[s]), needs,
                              [=, this, &folder](schedule::UnitContext& context) {
-                               return compute(name, sets_[s], folder, context);
+                               return compute(name, kept(name, sets_[s], folder), folder, context);
                              }));
       }
     }
@@ -60,7 +64,9 @@ class Subsets final : public Experiment {
                            const std::vector<std::string>& dimensions) {
         place(out, done, group + "/" + what, store::Element::float64, shape, dimensions, boxes, what, "1");
       };
-      out.put(group + "/sets", memberships(sets_, study_.tasks.size()), {"task_set", "task"});
+      std::vector<TaskSet> sets;
+      for (const auto& set : sets_) sets.push_back(kept(name, set, done.folder));
+      out.put(group + "/sets", memberships(sets, study_.tasks.size()), {"task_set", "task"});
       out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_subsets_" + name, "1");
       put("validation_accuracy", {s, a, tasks}, {"task_set", axis, "task"});
       put("accuracy", {s, tasks}, {"task_set", "task"});
@@ -78,6 +84,15 @@ class Subsets final : public Experiment {
  private:
   std::string unit_key(const std::string& name, std::size_t s) const {
     return key::subset(name, sets_[s].size(), number_[s]);
+  }
+
+  /// Of the set, the tasks that are merged.
+  TaskSet kept(const std::string& name, const TaskSet& set, const schedule::RunFolder& folder) const {
+    if (!study_.settings.beat_majority) return set;
+    const auto passing = merged_tasks(study_, folder, name);
+    TaskSet both;
+    std::set_intersection(set.begin(), set.end(), passing.begin(), passing.end(), std::back_inserter(both));
+    return both;
   }
 
   Tally tally(const std::string& name, const TaskSet& set) const {
@@ -100,11 +115,11 @@ class Subsets final : public Experiment {
   /// Accuracies and bits of all tasks, NaN and 0 for those that are none of the set's.
   store::TensorFile compute(const std::string& name, const TaskSet& set, const schedule::RunFolder& folder,
                             schedule::UnitContext& context) const {
+    if (set.empty()) return unmeasured();
     const auto stop = [&](double) { context.stop_if_requested(); };
     const auto tau = merging::merged_vector(*merge_.method, merging::StudyVectors(study_, name, set), stop)
                          .tau.to(study_.device);
     const EditedOutputs model(study_, folder, name, context.group);
-    const auto index = at::tensor(std::vector<std::int64_t>(set.begin(), set.end()), at::kLong);
     double seen = 0;
     const auto outcomes = [&](Split split, const std::vector<double>& alpha) {
       std::vector<at::Tensor> accuracy, correct;
@@ -126,18 +141,26 @@ class Subsets final : public Experiment {
     const double alpha = alpha_[static_cast<std::size_t>(metrics::chosen_row(validation, at::stack(own)))];
     const auto test = outcomes(Split::test, {alpha});
     const auto accuracy = test.accuracy[0];
-    const auto among_all = [&](const at::Tensor& of_set, std::int64_t dimension, double other) {
-      auto shape = of_set.sizes().vec();
-      shape[static_cast<std::size_t>(dimension)] = static_cast<std::int64_t>(study_.tasks.size());
-      return at::full(shape, other, of_set.options()).index_copy_(dimension, index, of_set);
-    };
+    const auto tasks = study_.tasks.size();
     store::TensorFile file;
-    file.tensors = {{"validation_accuracy", among_all(validation, 1, std::nan(""))},
-                    {"accuracy", among_all(accuracy, 0, std::nan(""))},
-                    {"correct", among_all(test.correct[0], 0, 0)},
+    file.tensors = {{"validation_accuracy", among_all(validation, 1, set, tasks, std::nan(""))},
+                    {"accuracy", among_all(accuracy, 0, set, tasks, std::nan(""))},
+                    {"correct", among_all(test.correct[0], 0, set, tasks, 0)},
                     {"coefficient", at::full({}, alpha, at::kDouble)},
                     {"absolute", accuracy.mean()},
                     {"normalized", metrics::normalised_accuracy(accuracy, at::stack(own_test))}};
+    return file;
+  }
+
+  /// Of a subset of which no task is left.
+  store::TensorFile unmeasured() const {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto nan = [](std::vector<std::int64_t> shape) { return at::full(shape, std::nan(""), at::kDouble); };
+    store::TensorFile file;
+    file.tensors["validation_accuracy"] = nan({static_cast<std::int64_t>(alpha_.size()), tasks});
+    file.tensors["accuracy"] = nan({tasks});
+    file.tensors["correct"] = at::zeros({tasks, study::bytes_of_bits(points())}, at::kByte);
+    for (const auto* what : {"coefficient", "absolute", "normalized"}) file.tensors[what] = nan({});
     return file;
   }
 

@@ -55,6 +55,7 @@ struct Settings {
   std::int64_t evaluation_points = 0;
   std::int64_t control_points = 0;  ///< likewise of the control
   std::int64_t evaluation_batch = 0;
+  bool beat_majority = false;  ///< tasks whose own model does not are left out of merges, bases and subsets
 
   std::vector<std::string> regimes;         ///< all that are asked for
   std::vector<std::string> vector_regimes;  ///< of these, those with a task vector a task

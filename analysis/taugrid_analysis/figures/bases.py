@@ -127,9 +127,10 @@ def clusters(run: Run) -> Figure | None:
     data = run.data("bases", REGIME)
     if data is None or len(run.results.tasks) < 3:
         return None
+    held = np.flatnonzero(partitions.merged(data))
     first = partitions.chosen(data)
     gap = np.diff(data["eigenvalues"].to_numpy().astype(float))
-    further = [k for k in data["clusters"].to_numpy().astype(int) if first < k < len(run.results.tasks)]
+    further = [k for k in data["clusters"].to_numpy().astype(int) if first < k < len(held)]
     shown = [first, *sorted(further, key=lambda k: -gap[k - 1])[:1]]
     known = [(k, labels) for k in shown if (labels := partitions.spectral(data, k)) is not None]
     if not known:
@@ -140,7 +141,7 @@ def clusters(run: Run) -> Figure | None:
     with style.settings():
         figure, plots = tasks.matrices(len(known))
         for axes, (k, labels) in zip(plots, known, strict=True):
-            order = np.argsort(labels, kind="stable")
+            order = held[np.argsort(labels[held], kind="stable")]
             image = axes.imshow(
                 cosine[np.ix_(order, order)], cmap=style.ERROR_MAP, vmin=0, vmax=top, interpolation="none"
             )
@@ -190,7 +191,7 @@ def _boxes(axes: Axes, ordered: Floats) -> None:
 
 
 def accuracy_by_clusters(run: Run) -> Figure | None:
-    """Figure 8: mean accuracy of every k, spectral partitions and each random one, beside θ0."""
+    """Figure 8: mean accuracy of every k, spectral partitions and random ones, θ0, the majority vote."""
     data = run.data("bases", REGIME)
     if data is None:
         return None
@@ -217,12 +218,14 @@ def accuracy_by_clusters(run: Run) -> Figure | None:
         tint = style.colour(REGIME, run.regimes)
         axes.plot(k, absolute[:, 0], "-o", color=tint, label=f"spectral: {inside}, then {outside}")
         axes.axvline(partitions.chosen(data), color=style.FAINT, linewidth=1, label="the largest gap's k")
-        start = run.data("single_task", run.results.start)
+        held = partitions.merged(data)
+        start, majority = run.data("single_task", run.results.start), run.results.majority()
         if start is not None:
-            level = float(start["accuracy"].mean())
-            axes.axhline(
-                level, color=style.REGIME_COLOURS["pretrained"], linestyle="--", label="θ0", linewidth=1
-            )
+            level, tint = float(start["accuracy"].to_numpy()[held].mean()), style.REGIME_COLOURS["pretrained"]
+            axes.axhline(level, color=tint, linestyle="--", label="θ0", linewidth=1)
+        if majority is not None:
+            level = float(majority[held].mean())
+            axes.axhline(level, color=style.FAINT, linestyle=":", label="majority vote", linewidth=1.5)
         axes.set(xlabel="number of bases k", ylabel="accuracy, mean over tasks")
         axes.set_xticks(k if len(k) <= NUMBERED else k[:: len(k) // NUMBERED])
         axes.legend(loc="best", fontsize=8)

@@ -73,6 +73,19 @@ def examples(*regimes: str) -> Draw:
     return each(draw)
 
 
+def examples_or_pair(first: str, second: str, *regimes: str) -> Draw:
+    """The paper's pair of tasks where the run has it, else pairs from the least to the largest ξ."""
+
+    def draw(run: Run) -> Figure | None:
+        pair = _named(run, first, second)
+        if pair is None:
+            return examples(*regimes)([run])
+        rows = [(name, [Cell(run, _grid(run, name), pair)]) for name in regimes]
+        return grids.examples(rows, [run.results.pair_name(pair)])
+
+    return each(draw)
+
+
 def single_pair(first: str, second: str, *regimes: str) -> Draw:
     """One pair, a column a run: models of several sizes in one picture."""
 

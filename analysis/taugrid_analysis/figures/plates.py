@@ -30,8 +30,8 @@ IDEA = "nothing from a run: it illustrates an idea"
 class Plate:
     """`needs`: paths below results.h5's root; a plate without `draw` says why in `needs`.
 
-    start: pretrained or random, where the figure is about one of them; architecture: a part of the model's
-    class name where it is about other models than the paper's main ones.
+    start: pretrained or random, where the figure is about one of them; architectures: parts of the models'
+    class names where it is about other models than the paper's main ones.
     """
 
     number: int
@@ -39,7 +39,7 @@ class Plate:
     needs: tuple[str, ...]
     draw: drawings.Draw | None
     start: str = ""
-    architecture: str = ""
+    architectures: tuple[str, ...] = ()
 
 
 def missing(run: Run, plate: Plate) -> list[str]:
@@ -49,8 +49,9 @@ def missing(run: Run, plate: Plate) -> list[str]:
     if plate.start and plate.start != run.results.start:
         found.append(f"a run from {plate.start} θ0")
     model = run.results.model()
-    if plate.architecture and (model is None or plate.architecture.lower() not in model.architecture.lower()):
-        found.append(f"a run of a {plate.architecture}")
+    known = "" if model is None else model.architecture.lower()
+    if plate.architectures and not any(part.lower() in known for part in plate.architectures):
+        found.append(f"a run of a {' or '.join(plate.architectures)}")
     for need in plate.needs:
         group, _, name = need.partition("/")
         if name not in run.results.names(group):
@@ -122,12 +123,12 @@ TANGENT = [
     Plate(10, "xi_linear", _paths("disentanglement", "linear"), drawings.examples("linear"), PRE),
     Plate(11, "xi_random", _paths("disentanglement", "standard"), drawings.examples("standard"), RANDOM),
     Plate(
-        12,
+        12,  # ConvNeXt on pictures, and T5 on texts
         "other_architecture",
         _paths("disentanglement", "standard", "linear"),
-        drawings.examples("standard", "linear"),
+        drawings.examples_or_pair("imdb", "qasc", "standard", "linear"),
         PRE,
-        "ConvNext",
+        ("ConvNext", "T5For"),
     ),
     Plate(
         13,
@@ -135,7 +136,7 @@ TANGENT = [
         _paths("disentanglement", "standard", "posthoc"),
         drawings.examples("standard", "posthoc"),
         PRE,
-        "ViTForImageClassification",
+        ("ViTForImageClassification",),
     ),
     Plate(14, "local_energy", ("ntk/pretrained",), drawings.energy(PRE, 3)),
     Plate(15, "local_energy_random", ("ntk/random",), drawings.energy(RANDOM, 3)),
@@ -240,7 +241,7 @@ def _layers(number: int, name: str, architecture: str = "", needs: tuple[str, ..
         ("linearity/standard", *needs),
         each(lambda run: drawn(run, "standard")),
         PRE,
-        architecture,
+        (architecture,) if architecture else (),
     )
 
 

@@ -22,7 +22,7 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.merging import Settings, is_taken, merged
-from taugrid_analysis.recompute.models import chosen_row, right_along
+from taugrid_analysis.recompute.models import chosen_row, merged_tasks, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.records import Array
 
@@ -50,14 +50,19 @@ def _similarity(oracle: Oracle) -> Iterator[Check]:
 
     @lru_cache(2)
     def laplacians(regime: str) -> dict[str, Array]:
-        w = np.abs(oracle.results[f"{GROUP}/{regime}/cosine"][()])
+        of = merged_tasks(oracle, regime)
+        w = np.abs(oracle.results[f"{GROUP}/{regime}/cosine"][()])[np.ix_(of, of)]
         np.fill_diagonal(w, 0)
         degree = w.sum(1)
         scaled = np.eye(len(w)) - w / np.sqrt(np.outer(degree, degree))
         return {
-            "eigenvalues": np.linalg.eigvalsh(np.diag(degree) - w),
-            "normalised_eigenvalues": np.linalg.eigvalsh(scaled),
+            "eigenvalues": filled(np.linalg.eigvalsh(np.diag(degree) - w)),
+            "normalised_eigenvalues": filled(np.linalg.eigvalsh(scaled)),
         }
+
+    def filled(values: Array) -> Array:
+        """[T], NaN beyond the tasks that are merged."""
+        return np.pad(values, (0, len(oracle.tasks) - len(values)), constant_values=np.nan)
 
     def similar(place: Place) -> Reading:
         value = stored(oracle, GROUP, "cosine", place)
@@ -80,14 +85,14 @@ def _follows(oracle: Oracle) -> Iterator[Check]:
         def measure(place: Place) -> Reading:
             regime, row, p = place
             node, single = oracle.results[f"{GROUP}/{regime}"], oracle.results[f"single_task/{regime}"]
-            if node["labels"][row, p, 0] < 0:
+            if node["labels"][row, p].max() < 0:
                 return exact(node[name][row, p], float("nan"))
             best = chosen_row(node["validation_accuracy"][row, p], single["validation_accuracy"][()])
             accuracy = node["accuracy"][row, p]
             again = {
                 "coefficient": node["alpha"][best],
-                "absolute": accuracy.mean(),
-                "normalized": (accuracy / single["accuracy"][()]).mean(),
+                "absolute": np.nanmean(accuracy),
+                "normalized": np.nanmean(accuracy / single["accuracy"][()]),
             }[name]
             return exact(node[name][row, p], again)
 
@@ -123,7 +128,7 @@ def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Che
         every = [
             place
             for place in places(oracle, GROUP, name)
-            if oracle.results[f"{GROUP}/{place[0]}/labels"][place[1], place[2], 0] >= 0
+            if oracle.results[f"{GROUP}/{place[0]}/labels"][place[1], place[2], place[-1]] >= 0
         ]
         yield Check(GROUP, name, every, measure, SLOW)
 

@@ -13,7 +13,14 @@ import torch
 
 from taugrid_analysis.recompute import data_methods, methods
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places
-from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row, right_along
+from taugrid_analysis.recompute.models import (
+    SPLITS,
+    Right,
+    accuracies,
+    chosen_row,
+    merged_tasks,
+    right_along,
+)
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.records import Array
 
@@ -75,7 +82,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         method = settings[name].get("method", name)
         if method in data_methods.METHODS:
             return data_methods.METHODS[method](oracle, name, regime, settings[name])
-        every = [oracle.tau(regime, t) for t in range(len(oracle.tasks))]
+        every = [oracle.tau(regime, t) for t in merged_tasks(oracle, regime)]
         return merged(method, settings[name], every)
 
     for name in names(oracle, "merging"):
@@ -86,7 +93,9 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         if not is_taken(method, told):
             continue
         for split in SPLITS:
-            yield from accuracies(oracle, group, f"{split}_accuracy", _right(oracle, name, split, vector))
+            for check in accuracies(oracle, group, f"{split}_accuracy", _right(oracle, name, split, vector)):
+                check.places[:] = [one for one in check.places if one[-1] in merged_tasks(oracle, one[0])]
+                yield check
 
 
 def is_taken(method: str, told: Settings) -> bool:
@@ -117,8 +126,8 @@ def _choice(oracle: Oracle, group: str) -> Iterator[Check]:
             again = {
                 "coefficient": node["alpha"][best],
                 "accuracy": row[place[1]] if len(place) > 1 else np.nan,
-                "absolute": row.mean(),
-                "normalized": (row / single["accuracy"][()]).mean(),
+                "absolute": np.nanmean(row),
+                "normalized": np.nanmean(row / single["accuracy"][()]),
             }[name]
             return exact(node[name][tuple(place[1:])], again)
 

@@ -65,8 +65,18 @@ def accuracies(oracle: Oracle, group: str, variable: str, right: Right, most: in
 
 
 def chosen_row(validation: Array, own: Array) -> int:
-    """The coefficient with the largest mean normalised accuracy, of a curve [A, T] and accuracies [T]."""
-    return int(np.argmax((validation / own).mean(axis=1)))
+    """The coefficient with the largest mean normalised accuracy, of a curve [A, T] and accuracies [T].
+
+    NaN: of tasks that are left out.
+    """
+    return int(np.argmax(np.nanmean(validation / own, axis=1)))
+
+
+def merged_tasks(oracle: Oracle, regime: str) -> list[int]:
+    """Those that [data] beat_majority leaves; what others have of merges is NaN."""
+    if not oracle.inputs.config["data"].get("beat_majority", False):
+        return list(range(len(oracle.tasks)))
+    return [int(t) for t in np.flatnonzero(oracle.results[f"single_task/{regime}/beats_majority"][()])]
 
 
 def output_along(
@@ -81,9 +91,9 @@ def output_along(
 def right_along(
     oracle: Oracle, regime: str, tau: Parameters, alpha: float, t: int, group: str, split: str
 ) -> Array:
-    """Which points of the group's sample are right at θ0 + ατ, τ merged of all tasks' vectors."""
+    """Which points of the group's sample are right at θ0 + ατ, τ merged of the vectors of merged_tasks()."""
     x, y = oracle.points(f"{group}/{regime}/{SPLITS[split]}", t, split)
-    output = output_along(oracle, regime, tau, alpha, range(len(oracle.tasks)), x, t)
+    output = output_along(oracle, regime, tau, alpha, merged_tasks(oracle, regime), x, t)
     return (oracle.logits(t, output).argmax(1) == y).numpy()
 
 
@@ -108,6 +118,18 @@ def _single(oracle: Oracle) -> Iterator[Check]:
         places(oracle, group, "loss"),
         lambda place: relative(stored(oracle, group, "loss", place), outcome(place, "test")[1], floor=FLOOR),
     )
+
+    def beats(place: Place) -> Reading:
+        """By the stored accuracy: a point on the border of two classes is not this check's."""
+        regime, t = place
+        _, y = oracle.points(f"{group}/{regime}/{SPLITS['validation']}", t, "validation")
+        vote = float(y.bincount().max()) / len(y)
+        accuracy = float(oracle.results[f"{group}/{regime}/validation_accuracy"][t])
+        return exact(stored(oracle, group, "beats_majority", place), float(accuracy > vote))
+
+    every = places(oracle, group, "beats_majority")
+    if every:
+        yield Check(group, "beats_majority", every, beats)
     for split, variable in (("test", "control_accuracy"), ("validation", "control_validation_accuracy")):
         every = places(oracle, group, variable)
         if every:

@@ -61,6 +61,8 @@ def _follows(oracle: Oracle, name: str) -> Callable[[Place], Reading]:
         regime, s = place
         node, single = oracle.results[f"{GROUP}/{regime}"], oracle.results[f"single_task/{regime}"]
         of = _members(oracle, regime, s)
+        if not of:  # of its tasks none is merged
+            return exact(node[name][s], float("nan"))
         accuracy = node["accuracy"][s][of]
         again = {
             "coefficient": lambda: node["alpha"][

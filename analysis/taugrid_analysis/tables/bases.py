@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis import accuracies, outcomes, sampling
+from taugrid_analysis import accuracies, outcomes, partitions, sampling
 from taugrid_analysis.records import Array
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.cells import SAMPLE
@@ -31,15 +31,20 @@ def bases(run: Run) -> Table:
             Column("as good"),
         ],
     )
-    methods = set()
+    methods, left_out = set(), {}
     for regime in results.regimes:
         data = results.data("bases", regime)
         if data is None:
             continue
         methods.add((str(data.attrs["merge_in"]), str(data.attrs["merge_out"])))
         chosen = int(data["chosen_clusters"])
+        held = partitions.merged(data)
+        if not held.all():
+            left_out[regime] = [name for name, one in zip(results.tasks, held, strict=True) if not one]
         for row, k in enumerate(data["clusters"].to_numpy().astype(int)):
             every = data["normalized"].to_numpy()[row]
+            if not np.isfinite(every[0]):  # fewer tasks are left than k
+                continue
             random = every[1:][np.isfinite(every[1:])]
             table.rows.append(
                 [
@@ -60,8 +65,18 @@ def bases(run: Run) -> Table:
             " the largest gap of the Laplacian's eigenvalues. random: mean, deviation and best of partitions"
             " into clusters of the same sizes; as good: those that reach the spectral one. One run: its seed"
             " and sample are shared by all rows.",
+            *told_of_filter(left_out),
         ]
     return table
+
+
+def told_of_filter(left_out: dict[str, list[str]]) -> list[str]:
+    """left_out: tasks by regime."""
+    return [
+        f"Left out of {regime}, since their own models do not beat the majority vote on validation points:"
+        f" {', '.join(tasks)}."
+        for regime, tasks in left_out.items()
+    ]
 
 
 def members(labels: Array, tasks: list[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from taugrid_analysis import accuracies, differences, outcomes
 from taugrid_analysis.regimes import JOINT
 from taugrid_analysis.run import Run
-from taugrid_analysis.tables.bases import members
+from taugrid_analysis.tables.bases import members, told_of_filter
 from taugrid_analysis.tables.cells import SAMPLE, cells
 from taugrid_analysis.text_table import Column, Measured, Table, Value
 
@@ -39,12 +39,16 @@ def merging(run: Run) -> Table:
             name = "/".join(unit.key.split("/")[1:3])
             seconds[name] = seconds.get(name, 0.0) + unit.seconds
     methods = results.names("merging")
+    left_out: dict[str, list[str]] = {}
     for regime in results.regimes:
         known = [name for name in methods if results.data("merging", f"{name}/{regime}") is not None]
         known.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), methods.index(name)))
         for method in known:
             data = results.data("merging", f"{method}/{regime}")
             assert data is not None
+            found = zip(results.tasks, data["accuracy"].to_numpy(), strict=True)
+            if none := [task for task, one in found if not np.isfinite(one)]:
+                left_out[regime] = none
             change = differences.merged(results, f"{method}/{regime}", f"{known[0]}/{regime}")
             table.rows.append(
                 [
@@ -65,6 +69,7 @@ def merging(run: Run) -> Table:
             " first row, on the same points. density: share of τ that is not zero. passes: over all vectors."
             " Seconds are this machine's.",
             SAMPLE,
+            *told_of_filter(left_out),
         ]
     return table
 

@@ -44,7 +44,25 @@ def single_task(run: Run) -> Table:
     samples = {int(points) for name in regimes for points in run.tasks.loc[name]["points"] if points > 0}
     if samples:
         table.notes.append(f"{_range(samples)} test points a task. {SAMPLE}")
+    if (majority := run.results.majority()) is not None:
+        table.notes.append(
+            f"The most frequent class of each task has {100 * majority.mean():.1f} % of its test points, mean"
+            f" over tasks: the majority vote.{_not_beaten(run, regimes)}"
+        )
     return table
+
+
+def _not_beaten(run: Run, regimes: list[str]) -> str:
+    told = []
+    for name in regimes:
+        data = run.data("single_task", name)
+        if name == run.results.start or data is None or "beats_majority" not in data:
+            continue
+        beaten = data["beats_majority"].to_numpy().astype(bool)
+        if not beaten.all():
+            tasks = [task for task, one in zip(run.results.tasks, beaten, strict=True) if not one]
+            told.append(f" {name} does not beat it on validation points of {', '.join(tasks)}.")
+    return "".join(told)
 
 
 def _range(numbers: set[int]) -> str:

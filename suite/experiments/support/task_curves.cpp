@@ -63,7 +63,7 @@ TaskCurves put_task_curves(store::ResultsWriter& out, const Finished& done, cons
   TaskCurves found{of("test"), at::stack(own_test), 0};
   found.chosen = metrics::chosen_row(of("validation"), at::stack(own_validation));
   const auto test = found.test[found.chosen];
-  put_scalar(out, group + "/absolute", test.mean().item<double>());
+  put_scalar(out, group + "/absolute", metrics::mean_accuracy(test).item<double>());
   put_scalar(out, group + "/normalized", metrics::normalised_accuracy(test, found.own_test).item<double>());
   return found;
 }

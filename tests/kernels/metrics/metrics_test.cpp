@@ -85,6 +85,22 @@ TEST(Metrics, ChosenRowHasTheLargestMeanOfAccuracyOverOwn) {
   EXPECT_THROW(metrics::chosen_row(accuracy.narrow(0, 0, 0), own), std::invalid_argument);
 }
 
+TEST(Metrics, TasksWithoutAnAccuracyDoNotCount) {
+  const double none = std::nan("");
+  const auto own = at::tensor({0.5, 0.8, 0.0}, at::kDouble);
+  const auto accuracy = at::tensor({0.25, none, none, 0.3, none, none}, at::kDouble).view({2, 3});
+  EXPECT_DOUBLE_EQ(number(metrics::normalised_accuracy(accuracy, own)[0]), 0.5);
+  EXPECT_EQ(metrics::chosen_row(accuracy, own), 1);
+  EXPECT_DOUBLE_EQ(number(metrics::mean_accuracy(accuracy)[1]), 0.3);
+  EXPECT_DOUBLE_EQ(number(metrics::mean_accuracy(own)), 1.3 / 3);
+}
+
+TEST(Metrics, MajorityIsTheMostFrequentLabelsShare) {
+  EXPECT_DOUBLE_EQ(number(metrics::largest_share(at::tensor({2, 0, 2, 5, 2}, at::kLong))), 0.6);
+  EXPECT_DOUBLE_EQ(number(metrics::largest_share(at::tensor({1, 0}, at::kInt))), 0.5);
+  EXPECT_THROW(metrics::largest_share(at::zeros({0}, at::kLong)), std::invalid_argument);
+}
+
 TEST(Metrics, CrossEntropyMatchesItsDefinition) {
   at::manual_seed(1);
   const at::Tensor logits = 5 * at::randn({50, 7});
