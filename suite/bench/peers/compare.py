@@ -59,6 +59,10 @@ PAIRS = [
     Pair("resnet/step", "resnet_step", "losses", 1e-3, 1.0, 5),
     Pair("convnext/step", "convnext_step", "losses", 1e-3, 1.0, 5),
     Pair("resnet/ntk", "resnet_ntk", "gram", 1e-4, 2.0, 3),
+    Pair("text/step", "text_step", "losses", 1e-3, 1.15, 5),
+    Pair("text/forward", "text_forward", "logits", 1e-4, 1.2, 5),
+    Pair("text/ntk", "text_ntk", "gram", 1e-4, 4.0, 1),
+    Pair("text/lambda_max", "text_lambda_max", "lambda_max", 1e-2, 3.0, 1),
     Pair("linearity/vit12_256", "linearity_hooks", "cosine", 1e-5, 1.0, 1, memory=0.1),
     Pair("linearity/vit12_256", "linearity_anew", "cosine", 1e-5, 1.5, 1, memory=0.1),
 ]
@@ -72,8 +76,8 @@ def is_installed(name: str) -> bool:
     return not name or shutil.which(name) is not None
 
 
-LONG = ("linear_grid", "linearity_hooks", "linearity_anew")  # a warm-up would take as long again
-OWN = "combine|gram|^step"  # measured without a peer in each round
+LONG = ("linear_grid", "linearity_hooks", "linearity_anew", "text_lambda_max")  # a warm-up would take as long again
+OWN = "combine|gram|^step|^text/step"  # measured without a peer in each round
 
 
 def run_bench(program: Path, folder: Path, pattern: str, repetitions: int) -> dict[str, dict]:
@@ -126,6 +130,7 @@ class Limit:
 
 LIMITS = [
     Limit("step/linear", "step/standard", 1.8),
+    Limit("text/step_linear", "text/step", 1.8),
     Limit("step/attention", "step/standard", 0.85),
     Limit("step/tau_jp", "step/linear", 1.25),
     Limit("step/tau_jp_strict", "step/linear", 2.2),

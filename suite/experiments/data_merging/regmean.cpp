@@ -17,6 +17,7 @@
 
 #include <algorithm>
 
+#include "kernels/autodiff/tape.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/data_merging/data_method.hpp"
 #include "suite/merging/study_vectors.hpp"

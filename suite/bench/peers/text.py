@@ -1,0 +1,34 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The bench's model of texts in transformers: BERT, the mean over tokens in use, a frozen cosine head."""
+
+from __future__ import annotations
+
+import torch
+from common import Inputs
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import BertModel
+
+STEP_TEXTS, NTK_POINTS, NTK_LOGITS = 16, 8, 2
+SCALE = 30.0
+
+
+class Texts(nn.Module):
+    """Takes tokens and lengths stacked, [n, 1 + tokens], so that both go through vmap as one."""
+
+    def __init__(self, inputs: Inputs, attention: str = "eager") -> None:
+        super().__init__()
+        folder = inputs.folder / "minilm"
+        self.encoder = BertModel.from_pretrained(folder, attn_implementation=attention, add_pooling_layer=False).eval()
+        held = load_file(folder / "inputs.safetensors")
+        self.register_buffer("head", held["head"])
+        self.labels = held["labels"]
+        self.texts = torch.cat([held["lengths"][:, None], held["ids"]], 1)
+
+    def forward(self, texts: Tensor) -> Tensor:
+        lengths, ids = texts[:, 0], texts[:, 1:]
+        mask = (torch.arange(ids.shape[1])[None] < lengths[:, None]).long()
+        states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        z = (states * mask[..., None]).sum(1) / lengths[:, None]
+        return SCALE * nn.functional.normalize(z, dim=-1) @ self.head.T

@@ -1,0 +1,20 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A training step of the bench's MiniLM in PyTorch eager, by torch.optim.AdamW."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from common import Inputs, measure, training_step
+from text import STEP_TEXTS, Texts
+from torch import Tensor
+
+
+def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
+    model = Texts(inputs, "sdpa")
+    inputs.pixels, inputs.labels = model.texts[:STEP_TEXTS], model.labels[:STEP_TEXTS]
+    return training_step(inputs, model)
+
+
+measure("text_step", prepare)
