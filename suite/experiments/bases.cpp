@@ -55,7 +55,6 @@ class Bases final : public Experiment {
           [this, name, &folder](schedule::UnitContext& context) { return partition(name, folder, context); }));
       Tally tally(study_);
       tally.visit(name, every).stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
-      tally.holds(4.0 * static_cast<double>(study_.model.layout().size() * (tasks + 1)));
       std::vector<std::string> needs = {key::partitions(name)};
       for (const auto t : every) {
         tally.edited_sum(name, t, Split::validation, points(), a)
@@ -64,8 +63,12 @@ class Bases final : public Experiment {
         add_missing(needs, EditedOutputs::sum_needs(study_, name, every, t));
       }
       each_partition([&](std::int64_t row, std::int64_t p) {
+        auto whole = tally;  // and the bases, twice as many where each is split, and what they become
+        const std::int64_t bases = settings_.clusters[static_cast<std::size_t>(row)];
+        const auto most = settings_.split_below > -1 ? std::min(2 * bases, tasks) : bases;
+        whole.holds(4.0 * static_cast<double>(study_.model.layout().size() * (most + 1)));
         units.push_back(
-            unit(unit_key(name, row, p), tally, needs, [=, this, &folder](schedule::UnitContext& context) {
+            unit(unit_key(name, row, p), whole, needs, [=, this, &folder](schedule::UnitContext& context) {
               return compute(name, row, p, folder, context);
             }));
       });

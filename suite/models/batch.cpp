@@ -41,6 +41,21 @@ Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
   return some;
 }
 
+Batch Batch::select(const at::Tensor& which) const {
+  const auto there = which.to(held().device());
+  Batch some{{}, {}, {}, from};
+  auto rows = held();
+  if (text()) {
+    some.lengths = lengths.index_select(0, which);
+    rows = cut(rows, before_text + longest(some.lengths));
+  }
+  some.before_text = before_text;
+  (from > 0 ? some.hidden : some.inputs) = rows.index_select(0, there);
+  if (types.defined()) some.types = cut(types, rows.size(1) - before_text).index_select(0, there);
+  if (mask.defined()) some.mask = mask.index_select(0, there);
+  return some;
+}
+
 Batch Batch::to(at::ScalarType type) const {
   auto same = *this;
   auto& tensor = from > 0 ? same.hidden : same.inputs;

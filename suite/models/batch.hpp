@@ -35,6 +35,8 @@ struct Batch {
 
   /// Samples begin … begin + count, sequences cut to the longest of these. Shares memory.
   Batch narrow(std::int64_t begin, std::int64_t count) const;
+  /// Samples of these numbers, int64 on the host, sequences cut to the longest of these.
+  Batch select(const at::Tensor& which) const;
   /// Floating-point inputs in numbers of `type`.
   Batch to(at::ScalarType type) const;
 };

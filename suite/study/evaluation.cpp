@@ -17,9 +17,16 @@ at::Tensor Evaluation::by_shards(const comm::Communicator& group, std::int64_t w
   const auto share = group.share_of(n);
   // As many rows on each rank.
   auto mine = at::zeros({comm::rows_a_rank(n, group.size()), width}, at::TensorOptions(at::kFloat).device(model_.device()));
-  for (auto i = share.begin; i < share.end(); i += settings_.evaluation_batch) {
-    const auto m = std::min(settings_.evaluation_batch, share.end() - i);
-    mine.narrow(0, i - share.begin, m).copy_(f(points.part(i, m).to(compute_type())));
+  const auto order = points.by_length(share.begin, share.count);
+  for (std::int64_t i = 0; i < share.count; i += settings_.evaluation_batch) {
+    const auto m = std::min(settings_.evaluation_batch, share.count - i);
+    if (!order.defined()) {
+      mine.narrow(0, i, m).copy_(f(points.part(share.begin + i, m).to(compute_type())));
+      continue;
+    }
+    const auto which = order.narrow(0, i, m);
+    const auto found = f(points.some(which).to(compute_type())).to(at::kFloat);
+    mine.index_copy_(0, (which - share.begin).to(mine.device()), found);
   }
   if (group.size() == 1) return mine;
   return group.all_gather(mine, what).narrow(0, 0, n).clone();

@@ -14,27 +14,39 @@ namespace taugrid::study {
 
 class Points {
  public:
-  /// `read(begin, count)` gives the same numbers whatever the parts.
-  using Read = std::function<models::Batch(std::int64_t begin, std::int64_t count)>;
+  /// Points of these numbers, int64 on the host: the same whichever come together.
+  using Read = std::function<models::Batch(const at::Tensor& which)>;
 
   Points() = default;
-  Points(models::Batch held) : held_(std::move(held)), size_(held_.size()) {}  // NOLINT: a batch is points
-  Points(std::int64_t size, Read read) : read_(std::move(read)), size_(size) {}
+  Points(models::Batch held)  // NOLINT: a batch is points
+      : held_(std::move(held)), lengths_(held_.lengths), size_(held_.size()) {}
+  /// `lengths` [size] of texts, on the host; undefined for pictures.
+  Points(std::int64_t size, Read read, at::Tensor lengths)
+      : lengths_(std::move(lengths)), read_(std::move(read)), size_(size) {}
 
   std::int64_t size() const { return size_; }
   models::Batch part(std::int64_t begin, std::int64_t count) const {
-    return read_ ? read_(begin, count) : held_.narrow(begin, count);
+    return read_ ? read_(numbers(begin, count)) : held_.narrow(begin, count);
   }
+  /// Points of these numbers, int64 on the host.
+  models::Batch some(const at::Tensor& which) const { return read_ ? read_(which) : held_.select(which); }
+  /// Of texts the numbers begin … begin + count, the shorter ones first: batches of like lengths are padded
+  /// least. Undefined for pictures.
+  at::Tensor by_length(std::int64_t begin, std::int64_t count) const;
   models::Batch whole() const { return part(0, size_); }
   /// The first `count`.
   Points first(std::int64_t count) const {
-    return read_ ? Points(count, read_) : Points(held_.narrow(0, count));
+    if (!read_) return {held_.narrow(0, count)};
+    return {count, read_, lengths_.defined() ? lengths_.narrow(0, 0, count) : lengths_};
   }
   /// Bytes that are held.
   std::size_t bytes() const { return read_ || size_ == 0 ? 0 : held_.held().nbytes(); }
 
  private:
+  static at::Tensor numbers(std::int64_t begin, std::int64_t count);
+
   models::Batch held_;
+  at::Tensor lengths_;
   Read read_;
   std::int64_t size_ = 0;
 };

@@ -309,9 +309,13 @@ Sample Tasks::sample(std::size_t t, Split split, std::int64_t n, int from) const
   sample.index = sample_rows(t, split, n);
   sample.labels = labels(t, split, sample.index);
   if (from == 0 && bytes(n) > bound_.samples) {
-    sample.points = Points(n, [this, t, split, rows = sample.index](std::int64_t begin, std::int64_t count) {
-      return raw_batch(t, split, rows.narrow(0, begin, count));
-    });
+    const auto& lengths = data(t).split(split).lengths;
+    sample.points = Points(
+        n,
+        [this, t, split, rows = sample.index](const at::Tensor& which) {
+          return raw_batch(t, split, rows.index_select(0, which));
+        },
+        lengths.defined() ? lengths.index_select(0, sample.index).to(at::kLong) : at::Tensor());
     return sample;
   }
   sample.points = batch(t, split, sample.index, from);

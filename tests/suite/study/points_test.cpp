@@ -20,24 +20,41 @@ namespace {
 constexpr std::int64_t rows = 500, side = 16, batch = 8;
 constexpr double picture = 3 * side * side * 4;  // bytes, in float32
 
-/// Two tasks and a control of random pictures, and a tiny image tower at random.
+constexpr std::int64_t tokens = 12;
+
+/// Two tasks and a control of random pictures, or of texts, and a tiny model of these at random.
 class World {
  public:
-  World() {
+  explicit World(bool texts = false) {
     at::manual_seed(1);
     for (const std::string name : {"one", "two", "watched"}) {
       testing::PackedFile file;
       for (const std::string split : {"/train", "/validation", "/test"}) {
-        file.tensors[split + "/inputs"] = at::randint(0, 256, {rows, side, side, 3}, at::kByte);
+        if (texts) {
+          file.tensors[split + "/inputs"] = at::randint(1, 60, {rows, tokens}, at::kInt);
+          file.tensors[split + "/lengths"] = at::randint(2, tokens + 1, {rows}, at::kInt);
+        } else {
+          file.tensors[split + "/inputs"] = at::randint(0, 256, {rows, side, side, 3}, at::kByte);
+        }
         file.tensors[split + "/labels"] = at::randint(0, 3, {rows}, at::kLong);
       }
       file.tensors["/head/weight"] = at::eye(3, 12);
       file.strings["/class_names"] = {"a", "b", "c"};
-      file.texts = {{"task", name}, {"modality", "image"}, {"source", "made up"}, {"license", "CC0"}};
-      file.numbers[{"/", "mean"}] = {0.5, 0.25, 0};
-      file.numbers[{"/", "std"}] = {0.5, 0.5, 1};
+      file.texts = {{"task", name}, {"source", "made up"}, {"license", "CC0"}};
+      file.texts["modality"] = texts ? "text" : "image";
+      if (!texts) {
+        file.numbers[{"/", "mean"}] = {0.5, 0.25, 0};
+        file.numbers[{"/", "std"}] = {0.5, 0.5, 1};
+      }
       file.numbers[{"/head/weight", "logit_scale"}] = {10};
       file.write(folder_ / (name + ".h5"));
+    }
+    if (texts) {
+      std::ofstream(folder_ / "config.json")
+          << R"({"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 12,
+                 "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
+                 "vocab_size": 60, "max_position_embeddings": 16})";
+      return;
     }
     std::ofstream(folder_ / "config.json")
         << R"({"model_type": "clip_vision_model", "hidden_size": 16, "intermediate_size": 32,
@@ -109,6 +126,34 @@ TEST(Points, OutputsAndTangentsAreTheSameBits) {
   EXPECT_TRUE(outputs[0].equal(outputs[1]));
   EXPECT_TRUE(tangents[0].equal(tangents[1]));
   EXPECT_GT(tangents[0].abs().max().item<double>(), 0);
+}
+
+/// Batches of like lengths: each is padded to the longest of its own, and outputs stand where their texts do.
+TEST(Points, ShorterTextsComeFirst) {
+  const World made(true);
+  const auto small = made.study("memory = 1e-6"), large = made.study("");
+  at::Tensor outputs[2];
+  int k = 0;
+  for (const auto* study : {small.get(), large.get()}) {
+    const auto points = study->tasks.sample(0, Split::test, 61).points;
+    const auto order = points.by_length(10, 40);
+    EXPECT_TRUE(std::get<0>(order.sort()).equal(at::arange(10, 50, at::kLong)));
+    std::int64_t before = 0;
+    for (std::int64_t i = 0; i < 40; i += batch) {
+      const auto some = points.some(order.narrow(0, i, batch));
+      EXPECT_EQ(some.inputs.size(1), some.lengths.max().item<std::int64_t>());
+      EXPECT_GE(some.lengths.min().item<std::int64_t>(), before);
+      before = some.lengths.max().item<std::int64_t>();
+    }
+    EXPECT_LT(points.some(order.narrow(0, 0, batch)).inputs.size(1), tokens);
+    outputs[k] = study->evaluation.output(world(), study->model.start(), 0, points);
+    for (std::int64_t i = 0; i < 61; i += 7) {
+      const auto alone = study->evaluation.output(world(), study->model.start(), 0, points.part(i, 1));
+      EXPECT_TRUE(outputs[k][i].allclose(alone[0], 1e-4, 1e-6)) << i;
+    }
+    ++k;
+  }
+  EXPECT_TRUE(outputs[0].equal(outputs[1]));
 }
 
 TEST(Points, TheControlHasItsOwnNumber) {
