@@ -18,7 +18,7 @@ from taugrid_analysis.recompute.oracle import Oracle
 from text_worlds import TextWorld, pack, refused_in_one_line
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel
-from world import EXPERIMENT, PAPERS
+from world import EXPERIMENT, PAPERS, write_task
 
 WORDS = [f"w{i}" for i in range(60)]
 TASKS = {"moods": 3, "topics": 4, "pairs": 2, "control": 4}
@@ -164,9 +164,16 @@ def _edit(world: TextWorld, name: str, path: str, value: int) -> None:
         file[path][0, 0] = value
 
 
+def _edit_length(world: TextWorld, name: str, value: int) -> None:
+    with h5py.File(world.task(name), "r+") as file:
+        file["test/lengths"][0] = value
+
+
 REFUSED = {
     "ids beyond the vocabulary": (lambda w: _edit(w, "moods", "test/inputs", 64), "holds token 64; the model"),
     "types beyond the model's": (lambda w: _edit(w, "pairs", "train/types", 2), "row 0 holds 2; expected 0 … 1"),
+    "images": (lambda w: write_task(w.task("moods"), "stripes", np.random.default_rng(0)), "holds images; the model"),
+    "no token": (lambda w: _edit_length(w, "moods", 0), "row 0 holds 0; expected 1 … "),
     "another's tokenizer": (lambda w: (w.folder / "model" / "tokenizer.json").write_text("{}"), "tokenizer.json has "),
     "another's pooling": (lambda w: (w.folder / "model" / "modules.json").write_text("{}"), "is not a JSON list"),
 }
