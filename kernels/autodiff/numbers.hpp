@@ -32,7 +32,7 @@ at::Tensor tangent_or_zeros(const Dual& x);
 struct Use {
   enum class Form {
     product,      ///< y = x Wᵀ, W [out, in]:        Σ_tokens dy ⊗ x
-    convolution,  ///< y = W ∗ x, x unfolded:        Σ_places dy ⊗ x
+    convolution,  ///< y = W ∗ x, x as patches:      Σ_places dy ⊗ x, patches [n, places, side², in]
     depthwise,    ///< y_c = W_c ∗ x_c:              Σ_places dy_c x_c, for each place of the filter
     lookup,       ///< y = W[i], W [rows, width]:    Σ_tokens e_i ⊗ dy
     rows,         ///< y_c = ⟨x, W[i_c]⟩:            Σ_c e_{i_c} ⊗ dy_c x

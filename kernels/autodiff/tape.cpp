@@ -42,7 +42,7 @@ Factors factors(const Use& use, const at::Tensor& dy) {
     case Form::product:
       return {{tokens(dy), {}}, {tokens(use.input), {}}};
     case Form::convolution:
-      return {{places_of(dy), {}}, {use.input, {}}};
+      return {{places_of(dy), {}}, {use.input.flatten(2), {}}};
     case Form::lookup:
       return {{{}, use.places}, {tokens(dy), {}}};
     case Form::rows:
@@ -65,6 +65,13 @@ std::vector<std::vector<const Use*>> uses_by_block(const Tape& tape) {
 }
 
 at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Tensor& dy) {
+  const auto gradient = unordered_gradient(use, block, dy);
+  if (use.form != Form::convolution) return gradient;
+  const auto places = use.input.size(2), in = use.input.size(3);
+  return gradient.view({dy.size(0), -1, places, in}).transpose(2, 3).reshape({dy.size(0), -1});
+}
+
+at::Tensor unordered_gradient(const Use& use, const Block& block, const at::Tensor& dy) {
   const auto n = dy.size(0);
   switch (use.form) {
     case Form::product:
@@ -104,7 +111,7 @@ at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Ten
       return gradient.index_add_(1, use.places.flatten(), by_place).view({n, -1});
     }
   }
-  throw std::logic_error("per_sample_gradient: unknown form");
+  throw std::logic_error("unordered_gradient: unknown form");
 }
 
 void record(const Layout& layout, const Function<Recorded>& f, const at::Tensor& theta,

@@ -37,6 +37,9 @@ std::vector<std::vector<const Use*>> uses_by_block(const Tape& tape);
 /// One use's per-sample gradient [n, block.count].
 at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Tensor& output_gradient);
 
+/// The same, a convolution's filters with their channels last: all that inner products need, and cheaper.
+at::Tensor unordered_gradient(const Use& use, const Block& block, const at::Tensor& output_gradient);
+
 /// Forward pass with a tape of parameter uses; the graph runs through layer outputs only.
 struct Recording {
   Tape tape;

@@ -19,6 +19,7 @@ std::map<std::string, Factory>& factories() {
                                                {"clip_vision_model", make_clip_vision},
                                                {"convnext", make_convnext},
                                                {"mlp", make_mlp},
+                                               {"open_clip", make_open_clip},
                                                {"roberta", make_bert},
                                                {"t5", make_t5},
                                                {"torchvision_resnet", make_resnet},

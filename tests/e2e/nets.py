@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import save_file
 from taugrid_analysis.recompute.hub_nets import ConvNext, Vit
 from taugrid_analysis.recompute.nets import Mlp, ResNet
+from taugrid_analysis.recompute.open_clip import OpenClip
 from torch import Tensor, nn
 from torch.nn import functional as F
 from world import EXPERIMENT, ROWS, write_task
@@ -36,6 +37,8 @@ VIT = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "pat
        "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2} | LABELS
 CONVNEXT = {"model_type": "convnext", "architectures": ["ConvNextForImageClassification"], "patch_size": 4,
             "num_stages": 2, "depths": [1, 2], "hidden_sizes": [6, 8], "layer_scale_init_value": 0.3} | LABELS
+OPEN_CLIP = {"model_type": "open_clip", "embed_dim": 8,
+             "vision_cfg": {"depths": [1, 2], "dims": [6, 10], "ls_init_value": 0.3, "image_size": 16}}
 # Closed vocabulary: classifiers that the run trains, instead of those that the data have.
 TRAINED_HEADS = "\n[heads]\nsteps = 40\nbatch = 16\nwarmup_steps = 4\nlearning_rate = 0.05\n"
 HEADS = {"moods": "cosine", "topics": "affine", "intents": "words"}  # a task of each way to read logits
@@ -238,6 +241,13 @@ def closed_vocabulary_world(folder: Path) -> NetWorld:
 
 def convnext_world(folder: Path) -> NetWorld:
     return _picture_world(folder, ConvNext, CONVNEXT)
+
+
+def open_clip_world(folder: Path) -> NetWorld:
+    """The same with a projection into the space of texts, and so without a classifier of its own."""
+    world = _picture_world(folder, OpenClip, OPEN_CLIP)
+    write_task(world.task("corners"), "corners", np.random.default_rng(5), features=8)
+    return world
 
 
 def mlp_world(folder: Path) -> NetWorld:

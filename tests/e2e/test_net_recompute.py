@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""`recompute` on residual networks, multilayer perceptrons, ConvNeXt and a Vision Transformer with trained classifiers:
-every group, and what becomes of batch norm's statistics in edited models, by every rule of model.buffers."""
+"""`recompute` on residual networks, multilayer perceptrons, ConvNeXt, also open_clip's, and a Vision Transformer with
+trained classifiers: every group, and what becomes of batch norm's statistics in edited models, by every rule of
+model.buffers."""
 
 from pathlib import Path
 
@@ -40,6 +41,15 @@ def recomputed(folder: Path, *arguments: str) -> None:
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_group_of_a_run_holds(name: str, tmp_path: Path) -> None:
     measure(WORLDS[name](tmp_path / "world").experiment, tmp_path / "run")
+    recomputed(tmp_path / "run", "--points", "12")
+
+
+@pytest.mark.parametrize("start", [(), ("model.init=random",)])
+def test_a_projection_into_the_space_of_texts_holds(start: tuple[str, ...], tmp_path: Path) -> None:
+    world = nets.open_clip_world(tmp_path / "world")
+    few = nets.without(world, ("averages", "stitching", "smoothness", "barrier", "cost", "pair_addition"))
+    words = [word for setting in ("finetune.steps=8", *start) for word in ("--set", setting)]
+    measure(few, tmp_path / "run", *words)
     recomputed(tmp_path / "run", "--points", "12")
 
 

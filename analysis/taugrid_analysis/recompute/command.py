@@ -24,6 +24,7 @@ ARCHITECTURES = (
     "ViTForImageClassification",
     "ConvNextModel",
     "ConvNextForImageClassification",
+    "ConvNextWithProjection",
     "MLP",
     "ResNet",
 )

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of pictures in plain PyTorch, as their config.json says.
 
-Parameters and statistics have the names of their files: torchvision's, and in hub_nets transformers'.
+Parameters and statistics have the names of their files: torchvision's, in hub_nets transformers', in
+open_clip those of open_clip and timm.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch.nn import functional as F  # noqa: N812 (as PyTorch's own documentati
 
 from taugrid_analysis.recompute.hub_nets import ConvNext, Vit
 from taugrid_analysis.recompute.net import Net
+from taugrid_analysis.recompute.open_clip import OpenClip
 
 
 class Layer(nn.Linear):
@@ -116,6 +118,7 @@ class ResNet(Net):
 KINDS: dict[str, Callable[[dict[str, Any]], Net]] = {
     "convnext": ConvNext,
     "mlp": Mlp,
+    "open_clip": OpenClip,
     "torchvision_resnet": ResNet,
     "vit": Vit,
 }
@@ -193,7 +196,7 @@ def _transformers_start(
         values = torch.zeros(p.shape, dtype=torch.float32)
         if name in model.constants:
             values.fill_(model.constants[name])
-        elif "norm" in name or "downsampling_layer.0" in name:
+        elif p.ndim == 1:
             values.fill_(float(name.endswith("weight")))
         elif not name.endswith("bias"):
             values.normal_(0, model.spread, generator=generator).clamp_(-2, 2)

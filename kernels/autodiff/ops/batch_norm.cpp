@@ -134,9 +134,11 @@ Dual batch_norm(const Dual& x, const Dual& weight, const Dual& bias, const at::T
 Recorded batch_norm(const Recorded& x, const Recorded& weight, const Recorded& bias, const at::Tensor& mean,
                     const at::Tensor& variance, double eps, BatchStatistics* batch) {
   only_stored(batch);
-  Recorded y{batch_norm(x.value, weight.value, bias.value, mean, variance, eps, nullptr), x.tape, -1};
+  // As a product and a sum: ATen's own derivative would also add up what its parameters need, for each logit.
+  const auto rstd = (variance + eps).rsqrt(), factor = weight.value * rstd;
+  Recorded y{x.value * by_channel(factor) + by_channel(bias.value - mean * factor), x.tape, -1};
   const auto output = detail::keep(*y.tape, y.value);
-  const auto normed = normalised(x.value.detach(), mean, (variance + eps).rsqrt());
+  const auto normed = normalised(x.value.detach(), mean, rstd);
   y.tape->uses.push_back({Use::Form::channel_scale, weight.block, normed, {}, output});
   y.tape->uses.push_back({Use::Form::channel_sum, bias.block, {}, {}, output});
   return y;

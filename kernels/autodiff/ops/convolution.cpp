@@ -11,18 +11,27 @@ namespace {
 
 at::Tensor convolved(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t side,
                      std::int64_t stride, std::int64_t padding) {
-  return at::conv2d(x, weight.view({weight.size(0), -1, side, side}), bias, at::IntArrayRef{stride},
-                    at::IntArrayRef{padding});
-}
-
-/// [n, places, in·side·side]: what each place of the output is a product with.
-at::Tensor unfolded(const at::Tensor& x, std::int64_t side, std::int64_t stride, std::int64_t padding) {
-  return at::im2col(x, {side, side}, {1, 1}, {padding, padding}, {stride, stride}).transpose(1, 2);
+  return at::conv2d(detail::with_channels_last(x), weight.view({weight.size(0), -1, side, side}), bias,
+                    at::IntArrayRef{stride}, at::IntArrayRef{padding});
 }
 
 /// Of the output, along one side of the picture.
 std::int64_t places_along(std::int64_t extent, std::int64_t side, std::int64_t stride, std::int64_t padding) {
   return (extent + 2 * padding - side) / stride + 1;
+}
+
+/// [n, places, side², in]: what each place of the output is a product with. Channels stay together, so that a
+/// row of a filter is one piece of memory.
+at::Tensor patches(const at::Tensor& x, std::int64_t side, std::int64_t stride, std::int64_t padding) {
+  const auto n = x.size(0), in = x.size(1), h = places_along(x.size(2), side, stride, padding),
+             w = places_along(x.size(3), side, stride, padding);
+  const auto padded = at::constant_pad_nd(detail::with_channels_last(x), {padding, padding, padding, padding})
+                          .permute({0, 2, 3, 1})
+                          .contiguous();
+  const auto row = padded.stride(1), place = padded.stride(2);
+  return padded
+      .as_strided({n, h, w, side, side * in}, {padded.stride(0), stride * row, stride * place, row, 1})
+      .reshape({n, h * w, side * side, in});
 }
 
 }  // namespace
@@ -52,7 +61,7 @@ Recorded convolve(const Recorded& x, const Recorded& weight, const Recorded& bia
   Recorded y{convolved(x.value, weight.value, bias.value, side, stride, padding), x.tape, -1};
   const auto output = detail::keep(*y.tape, y.value);
   y.tape->uses.push_back({Use::Form::convolution, weight.block,
-                          unfolded(x.value.detach(), side, stride, padding), {}, output});
+                          patches(x.value.detach(), side, stride, padding), {}, output});
   if (bias.value.defined()) y.tape->uses.push_back({Use::Form::channel_sum, bias.block, {}, {}, output});
   return y;
 }

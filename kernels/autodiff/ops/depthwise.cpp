@@ -47,8 +47,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> gradients_of(const at::Tensor& dy
   return {dx, dw.defined() ? dw.reshape_as(weight) : dw, db};
 }
 
-/// Where channels lie last, the processor's kernels take a quarter of the time.
-at::Tensor with_channels_last(const at::Tensor& x) { return x.contiguous(at::MemoryFormat::ChannelsLast); }
+using detail::with_channels_last;
 
 struct Gradients : Function<Gradients> {
   static Variables forward(AutogradContext* context, const at::Tensor& dy, const at::Tensor& x,

@@ -17,6 +17,7 @@ bool has_fixed_side(const Use& use) { return autodiff::is_factored(use) && use.f
 Side fixed_side(const Use& use) {
   if (use.form == Use::Form::lookup) return {{}, use.places};
   const auto x = use.input.contiguous();
+  if (use.form == Use::Form::convolution) return {x.flatten(2), {}};
   return {x.view({x.size(0), -1, x.size(-1)}), {}};
 }
 
@@ -137,7 +138,7 @@ void GramOfUses::add(at::Tensor& kernel, const std::vector<at::Tensor>& gradient
   for (const auto* use : uses_) {
     const auto& dy = gradients[use->output];
     if (!dy.defined()) continue;
-    const auto one = autodiff::per_sample_gradient(*use, block_, dy);
+    const auto one = autodiff::unordered_gradient(*use, block_, dy);
     sum = sum.defined() ? sum + one : one;
   }
   if (sum.defined()) add_direct(kernel, sum, window_);

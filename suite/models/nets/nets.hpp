@@ -15,6 +15,10 @@ std::unique_ptr<Encoder> make_clip_vision(const nlohmann::json& config, const st
 std::unique_ptr<Encoder> make_convnext(const nlohmann::json& config, const std::string& where,
                                        const std::filesystem::path& folder);
 
+/// The image tower of a CLIP of open_clip whose trunk is timm's ConvNeXt.
+std::unique_ptr<Encoder> make_open_clip(const nlohmann::json& config, const std::string& where,
+                                        const std::filesystem::path& folder);
+
 /// BERT and RoBERTa as encoders of texts, pooled as a sentence-transformers folder says.
 std::unique_ptr<Encoder> make_bert(const nlohmann::json& config, const std::string& where,
                                    const std::filesystem::path& folder);
