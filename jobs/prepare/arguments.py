@@ -79,6 +79,7 @@ that was stopped goes on.
 
 The zero-shot heads need a text tower: --text-model takes a folder or hub name with a whole CLIPModel and tokenizer, or
 open_clip:ARCHITECTURE/WEIGHTS. Or give --heads RUN/heads, what convert-checkpoints made of the field's head_*.pt.
+Models that bring a classifier need none: --no-heads --image-size 32 packs CIFAR for them, which `parts` then splits.
 """
 
 CHECKPOINTS = """\
@@ -274,6 +275,9 @@ def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
     )
     originals.add_argument("--text-model", metavar="NAME", help="CLIP with its text tower, for the zero-shot heads")
     originals.add_argument("--heads", type=Path, metavar="DIR", help="folder with TASK.npz heads instead")
+    originals.add_argument(
+        "--no-heads", action="store_true", help="instead: tasks are read by a classifier that the model brings"
+    )
     originals.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
     originals.add_argument(
         "--only",

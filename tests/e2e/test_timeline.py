@@ -26,7 +26,7 @@ def test_sums_begin_before_the_backward_pass_ends(world: World, tmp_path: Path) 
             "batch",
             "forward and backward",
             "wait for the sums",
-            "clipping and AdamW",
+            "clipping and update",
         ]
         for before, after in pairwise(steps):
             assert abs(before["ts"] + before["dur"] - after["ts"]) < 1  # microseconds: no gap
