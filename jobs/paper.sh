@@ -60,6 +60,12 @@ if [ "$paper" = cross_task_linearity ]; then
   for part in soups rotated split; do
     "$venv/bin/python" -m taugrid_analysis figures "${every}_$part" --paper "$paper" | grep -v needs
   done
+  # Figures 11 and 12: what makes it.
+  RUN="${every}_causes" bash jobs/causes.sh
+  echo "Sizes, the paper's in brackets. Default tasks: 28 pairs, 128 points a task in layers (5,000), 64 in stitching (2,000)."
+  echo "One task's models: 8, all 56 triples (20 models, 1,140). Digits: 3,600 in 17 epochs (60,000 in one), 1,000 test points"
+  echo "(10,000). Splits: five of two classes, 500 pictures, ResNet-20 (20 of five, 2,500, ResNet-18). Theorem 5.1: 50 pairs of"
+  echo "30 steps from five θ0, Fashion-MNIST (CIFAR-10; the paper states neither steps nor θ0s)."
 fi
 if [ "$paper" = tau_jp ]; then  # figure 3, of the pairs that interfere most and least
   measure tau_jp_figure3 "${run}_figure3"

@@ -131,6 +131,25 @@ def test_figures_two_and_three_are_drawn(small_folder: Path, capsys: pytest.Capt
     assert [plate.number for plate in plates.plates("cross_task_linearity")] == list(range(1, 25))
 
 
+@pytest.mark.parametrize(
+    ("architecture", "own"),
+    [("T5ForConditionalGeneration", {21, 24}), ("MLP", {13, 14}), ("ResNet", {15, 16})],
+)
+def test_figures_of_other_models_are_drawn_of_them_alone(
+    architecture: str, own: set[int], tmp_path: Path
+) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    with h5py.File(path, "r+") as file:
+        file["model"].attrs["architecture"] = architecture
+    with Run(path) as run:
+        every = [plate for plate in plates.plates("cross_task_linearity") if plate.architecture]
+        able = {plate.number for plate in every if not plates.missing(run, plate)}
+        assert able == own
+        for plate in every:
+            if plate.number in own:
+                assert plates.drawn(plate, [run])[0] is not None
+
+
 def test_transitivity_of_a_tree_of_errors(tmp_path: Path) -> None:
     """Errors that grow with the branch where tasks part are transitive; others by chance alone."""
     path = synthetic.write(tmp_path / "results.h5")
