@@ -14,9 +14,8 @@ from taugrid_analysis.cli import main
 
 def started(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """As a user starts it, in a process of its own, which loads PyTorch or pandas for seconds."""
-    return subprocess.run(
-        [sys.executable, "-m", "taugrid_analysis", *arguments], capture_output=True, text=True, timeout=600, check=False
-    )
+    return subprocess.run([sys.executable, "-m", "taugrid_analysis", *arguments], capture_output=True, text=True,
+                          timeout=600, check=False)
 
 
 def called(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

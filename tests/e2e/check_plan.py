@@ -45,54 +45,19 @@ def main() -> int:
 
     def predict(name: str) -> dict[int, dict[str, float]]:
         plan = options.folder / f"plan-{name}.json"
-        subprocess.run(
-            [
-                PROGRAM,
-                "plan",
-                options.experiment,
-                "--ranks",
-                options.ranks,
-                "--ranks-per-host",
-                str(max(ranks)),
-                "--json",
-                plan,
-                *changes,
-            ],
-            env=environment(),
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
+        subprocess.run([PROGRAM, "plan", options.experiment, "--ranks", options.ranks, "--ranks-per-host",
+                        str(max(ranks)), "--json", plan, *changes], env=environment(), check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         return {row["ranks"]: row for row in json.loads(plan.read_text())["plan"]}
 
     off = 0.0
-    print(
-        f"{'ranks':>5} {'before':>9} {'after':>9} {'measured':>11} {'off':>7} {'memory a rank':>15} {'measured':>11} "
-        f"{'off':>7}",
-        flush=True,
-    )
+    print(f"{'ranks':>5} {'before':>9} {'after':>9} {'measured':>11} {'off':>7} {'memory a rank':>15} {'measured':>11} "
+          f"{'off':>7}", flush=True)
     before = predict("before")
     for n in ranks:
         note = options.folder / f"memory-{n}"
-        job = [
-            MPIRUN,
-            "-q",
-            "-n",
-            str(n),
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-            sys.executable,
-            __file__,
-            ONE_RANK,
-            str(note),
-            PROGRAM,
-            "run",
-            options.experiment,
-            "--run-dir",
-            str(options.folder / str(n)),
-            *changes,
-        ]
+        job = [MPIRUN, "-q", "-n", str(n), "--oversubscribe", "--bind-to", "none", sys.executable, __file__, ONE_RANK,
+               str(note), PROGRAM, "run", options.experiment, "--run-dir", str(options.folder / str(n)), *changes]
         began = time.monotonic()
         with (options.folder / f"{n}.log").open("w") as log:
             subprocess.run(job, env=environment(), check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -102,12 +67,9 @@ def main() -> int:
         wrong = (before[n]["seconds"] + after[n]["seconds"]) / 2 / seconds - 1
         off = max(off, abs(wrong))
         needed = after[n]["memory_bytes"]
-        print(
-            f"{n:>5} {before[n]['seconds']:>7.1f} s {after[n]['seconds']:>7.1f} s {seconds:>9.1f} s "
-            f"{100 * wrong:>+5.1f} % {needed / 2**20:>11.0f} MiB {memory / 2**20:>7.0f} MiB "
-            f"{100 * (needed / memory - 1):>+5.1f} %",
-            flush=True,
-        )
+        print(f"{n:>5} {before[n]['seconds']:>7.1f} s {after[n]['seconds']:>7.1f} s {seconds:>9.1f} s "
+              f"{100 * wrong:>+5.1f} % {needed / 2**20:>11.0f} MiB {memory / 2**20:>7.0f} MiB "
+              f"{100 * (needed / memory - 1):>+5.1f} %", flush=True)
         before = after
     return 1 if off > 0.25 else 0
 

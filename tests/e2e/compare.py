@@ -23,15 +23,9 @@ def numbers(results: Path) -> dict[str, np.ndarray]:
 
 def differing(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> list[str]:
     """Names of data sets that are not bitwise the same."""
-    return sorted(
-        name
-        for name in a.keys() | b.keys()
-        if name not in a
-        or name not in b
-        or a[name].dtype != b[name].dtype
-        or a[name].shape != b[name].shape
-        or a[name].tobytes() != b[name].tobytes()
-    )
+    return sorted(name for name in a.keys() | b.keys()
+                  if name not in a or name not in b or a[name].dtype != b[name].dtype
+                  or a[name].shape != b[name].shape or a[name].tobytes() != b[name].tobytes())
 
 
 def _same_bins(a: np.ndarray, b: np.ndarray, name: str) -> None:
@@ -69,18 +63,8 @@ def close_to_rounding(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]
                 assert np.array_equal(a, b), name
         elif name.endswith("chosen_alpha") or (name.startswith("negation/") and name.endswith(("/target", "/control"))):
             continue  # may fall on another α where two are as good
-        elif any(
-            part in name
-            for part in (
-                "accuracy",
-                "disentanglement/",
-                "absolute",
-                "normalized",
-                "negation/",
-                "averages/",
-                "stitching/",
-            )
-        ):
+        elif any(part in name for part in ("accuracy", "disentanglement/", "absolute", "normalized", "negation/",
+                                             "averages/", "stitching/")):
             # A picture between two classes may fall to the other.
             assert np.nanmax(np.abs(a - b)) <= 0.15, name
             assert (np.abs(a - b) > 1e-9).mean() <= 0.1 or a.ndim == 0, name

@@ -16,13 +16,8 @@ PATIENCE = 120.0  # seconds; the machine may be busy
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "OMPI_MCA_mpi_yield_when_idle": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "NOT_FOR_OTHERS": "a secret of the shell",
-    }
+    return os.environ | {"OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "NOT_FOR_OTHERS": "a secret of the shell"}
 
 
 def command(ranks: int, *arguments: str | Path) -> list[str]:
@@ -30,26 +25,13 @@ def command(ranks: int, *arguments: str | Path) -> list[str]:
 
 
 def start(ranks: int, *arguments: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(ranks, *arguments),
-        env=environment(),
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    return subprocess.Popen(command(ranks, *arguments), env=environment(), text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def run(ranks: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(ranks, *arguments),
-        env=environment(),
-        text=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return subprocess.run(command(ranks, *arguments), env=environment(), text=True, stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=PATIENCE, check=False)
 
 
 def measure(experiment: Path, folder: Path, *arguments: str | Path, ranks: int = 2) -> Path:
@@ -104,8 +86,5 @@ def kill_all(job: subprocess.Popen[str]) -> None:
 def leftovers(folder: Path) -> list[str]:
     """Files of unfinished writes, and of unfinished units."""
     names = [path for path in folder.rglob("*") if path.is_file()]
-    return [
-        str(p.relative_to(folder))
-        for p in names
-        if ".partial" in p.name or ".tmp" in p.name or p.relative_to(folder).parts[0] == "scratch"
-    ]
+    return [str(p.relative_to(folder)) for p in names if ".partial" in p.name or ".tmp" in p.name
+            or p.relative_to(folder).parts[0] == "scratch"]

@@ -28,35 +28,14 @@ TEXT = {
     "num_attention_heads": 2,
     "num_hidden_layers": 3,
 }
-RESNET = {
-    "model_type": "torchvision_resnet",
-    "image_size": 16,
-    "num_channels": 3,
-    "layers": [1, 1],
-    "widths": [8, 8],
-    "stem": "cifar",
-    "num_classes": 6,
-}
+RESNET = {"model_type": "torchvision_resnet", "image_size": 16, "num_channels": 3, "layers": [1, 1], "widths": [8, 8],
+          "stem": "cifar", "num_classes": 6}
 MLP = {"model_type": "mlp", "image_size": 16, "num_channels": 3, "hidden_sizes": [12, 10, 8], "num_classes": 6}
 LABELS = {"id2label": {str(c): f"class {c}" for c in range(6)}, "image_size": 16, "num_channels": 3}
-VIT = {
-    "model_type": "vit",
-    "architectures": ["ViTForImageClassification"],
-    "patch_size": 8,
-    "hidden_size": 8,
-    "intermediate_size": 12,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-} | LABELS
-CONVNEXT = {
-    "model_type": "convnext",
-    "architectures": ["ConvNextForImageClassification"],
-    "patch_size": 4,
-    "num_stages": 2,
-    "depths": [1, 2],
-    "hidden_sizes": [6, 8],
-    "layer_scale_init_value": 0.3,
-} | LABELS
+VIT = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "patch_size": 8, "hidden_size": 8,
+       "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2} | LABELS
+CONVNEXT = {"model_type": "convnext", "architectures": ["ConvNextForImageClassification"], "patch_size": 4,
+            "num_stages": 2, "depths": [1, 2], "hidden_sizes": [6, 8], "layer_scale_init_value": 0.3} | LABELS
 # Closed vocabulary: classifiers that the run trains, instead of those that the data have.
 TRAINED_HEADS = "\n[heads]\nsteps = 40\nbatch = 16\nwarmup_steps = 4\nlearning_rate = 0.05\n"
 HEADS = {"moods": "cosine", "topics": "affine", "intents": "words"}  # a task of each way to read logits

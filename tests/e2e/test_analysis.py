@@ -31,8 +31,7 @@ def test_a_paper_of_figures(papers_folder: Path, tmp_path: Path) -> None:
     assert "0.903" in tables and tables.count("embedding") >= 9  # regimes with task vectors
     drawn = analyse("figures", papers_folder, "--paper", "cross_task_linearity", "--out", tmp_path)
     assert {line.split(":")[0] for line in drawn.splitlines() if line.endswith(".png")} == {
-        f"figure {number}" for number in (2, 3, 4, 9, 10)
-    }
+        f"figure {number}" for number in (2, 3, 4, 9, 10)}
 
 
 def test_tables_report_and_screen(papers_folder: Path, tmp_path: Path) -> None:
@@ -53,10 +52,6 @@ def test_the_file_has_what_its_schema_promises(papers_folder: Path) -> None:
             assert kernel is not None and kernel.null_share.dims == ("task", "logit", "draw")
             assert (kernel["rank"] > 0).any() and np.isfinite(kernel.null_share).any()
         assert np.isfinite(run.pairs.loc["linear", ["ntk", "tau_jp_validation", "symmetric_kl_one"]]).all(axis=None)
-        for group, name in (
-            ("single_task", "accuracy"),
-            ("addition", "test_accuracy"),
-            ("negation", "test_target"),
-            ("pair_addition", "test_accuracy"),
-        ):
+        for group, name in (("single_task", "accuracy"), ("addition", "test_accuracy"), ("negation", "test_target"),
+                            ("pair_addition", "test_accuracy")):
             assert run.results.correct(f"{group}/linear/{name}") is not None

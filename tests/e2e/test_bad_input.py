@@ -50,54 +50,46 @@ def change_weights(world: World, change: Callable[[dict[str, np.ndarray]], None]
 def change_header(world: World, change: Callable[[dict], None]) -> None:
     whole = world.weights.read_bytes()
     (size,) = struct.unpack("<Q", whole[:8])
-    header = json.loads(whole[8 : 8 + size])
+    header = json.loads(whole[8:8 + size])
     change(header)
     text = json.dumps(header).encode()
-    world.weights.write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + size :])
+    world.weights.write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + size:])
 
 
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [
-        ("linearity.layers=[1, 9]", ["linearity.layers", "has 9", "0 (the embedding), 1 to 2 (its stages) and 3"]),
-        ("linearity.layers=[1.5]", ["has 1.5"]),
+@pytest.mark.parametrize(("setting", "expected"), [
+    ("linearity.layers=[1, 9]", ["linearity.layers", "has 9", "0 (the embedding), 1 to 2 (its stages) and 3"]),
+    ("linearity.layers=[1.5]", ["has 1.5"]),
+    ("stitching.blocks=[1, 3]", ["stitching.blocks", "has 3", "the model's blocks are 1 to 2"]),
+    ("stitching.blocks=[0]", ["has 0"]),
         ("linearity.lambda=[0.4, 0.4]", ["linearity.lambda", "holds 0.4 twice"]),
-        ("stitching.blocks=[1, 3]", ["stitching.blocks", "has 3", "the model's blocks are 1 to 2"]),
-        ("stitching.blocks=[0]", ["has 0"]),
-        ("linearity.layers=[2, 1]", ["does not ascend"]),
-        ('finetune.regimes=["attension"]', ["attension", "did you mean", "attention"]),
-        ('finetune.regimes=["posthoc"]', ["posthoc needs", "standard", 'finetune.regimes=["standard", "posthoc"]']),
-        (
-            'finetune.regimes=["linear", "tau_jp_continue", "attention_posthoc"]',
-            ["attention_posthoc needs", "attention"],
-        ),
-        ('finetune.regimes=["multitask"]\nfinetune.batch=2', ["multitask", "3 tasks"]),
-        ("finetune.penalty_form=cubed", ["penalty_form", "squared", "norm"]),
-        ("finetune.penalty_form=2", ["penalty_form", "squared"]),
-        ("finetune.linear.penalty_others=median", ["penalty_others", "sum", "mean"]),
-        ("finetune.penalty_tasks=all", ["penalty_tasks", "regime", "partner"]),
-        (
-            'finetune.penalty_tasks=partner\nfinetune.regimes=["tau_jp"]',
-            ["penalty_tasks", "tau_jp", "stripes is in 2", "data.pairs"],
-        ),
-        ("finetune.random_crop=0", ["random_crop", "0.01", "1"]),
-        ("finetune.random_crop=1.5", ["random_crop", "0.01", "1"]),
-        ("finetune.random_crop=true", ["random_crop", "number"]),
-        ("finetune.random_crop=[0.9, 1.0]", ["random_crop", "number"]),
-        ("finetune.trace_every=0", ["trace_every", "1"]),
-        ("data.control=blobs", ["control", "blobs", "also one of the tasks"]),
-        ("data.control=nowhere", ["nowhere.h5"]),
-        ("addition.alpha=[]", ["alpha"]),
-        ("addition.alpha=[0.0, 0.5]", ["alpha", "one-shot"]),
-        ("negation.alpha=[0.5]", ["negation", "data.control"]),
-        ('ntk.init=["pretrianed"]', ["pretrianed", "pretrained"]),
-        ("ntk.points=31", ["ntk.points", "31", "60 training images", "disjoint", "at most 30", "null_draws = 0"]),
-        ("ntk.points=61\nntk.null_draws=0", ["ntk.points", "60"]),
-        ("ntk.null_draws=10", ["ntk.null_draws", "11 disjoint samples of 6 points", "60 training images", "at most 9"]),
-        ("ntk.null_draws=-1", ["ntk.null_draws", "-1"]),
-        ("disentanglement.split=train", ["disentanglement.split", "train", "validation"]),
-    ],
-)
+    ("linearity.layers=[2, 1]", ["does not ascend"]),
+    ('finetune.regimes=["attension"]', ["attension", "did you mean", "attention"]),
+    ('finetune.regimes=["posthoc"]', ["posthoc needs", "standard", 'finetune.regimes=["standard", "posthoc"]']),
+    ('finetune.regimes=["linear", "tau_jp_continue", "attention_posthoc"]', ["attention_posthoc needs", "attention"]),
+    ('finetune.regimes=["multitask"]\nfinetune.batch=2', ["multitask", "3 tasks"]),
+    ("finetune.penalty_form=cubed", ["penalty_form", "squared", "norm"]),
+    ("finetune.penalty_form=2", ["penalty_form", "squared"]),
+    ("finetune.linear.penalty_others=median", ["penalty_others", "sum", "mean"]),
+    ("finetune.penalty_tasks=all", ["penalty_tasks", "regime", "partner"]),
+    ('finetune.penalty_tasks=partner\nfinetune.regimes=["tau_jp"]',
+     ["penalty_tasks", "tau_jp", "stripes is in 2", "data.pairs"]),
+    ("finetune.random_crop=0", ["random_crop", "0.01", "1"]),
+    ("finetune.random_crop=1.5", ["random_crop", "0.01", "1"]),
+    ("finetune.random_crop=true", ["random_crop", "number"]),
+    ("finetune.random_crop=[0.9, 1.0]", ["random_crop", "number"]),
+    ("finetune.trace_every=0", ["trace_every", "1"]),
+    ("data.control=blobs", ["control", "blobs", "also one of the tasks"]),
+    ("data.control=nowhere", ["nowhere.h5"]),
+    ("addition.alpha=[]", ["alpha"]),
+    ("addition.alpha=[0.0, 0.5]", ["alpha", "one-shot"]),
+    ("negation.alpha=[0.5]", ["negation", "data.control"]),
+    ('ntk.init=["pretrianed"]', ["pretrianed", "pretrained"]),
+    ("ntk.points=31", ["ntk.points", "31", "60 training images", "disjoint", "at most 30", "null_draws = 0"]),
+    ("ntk.points=61\nntk.null_draws=0", ["ntk.points", "60"]),
+    ("ntk.null_draws=10", ["ntk.null_draws", "11 disjoint samples of 6 points", "60 training images", "at most 9"]),
+    ("ntk.null_draws=-1", ["ntk.null_draws", "-1"]),
+    ("disentanglement.split=train", ["disentanglement.split", "train", "validation"]),
+])
 def test_a_wrong_setting(world: World, tmp_path: Path, setting: str, expected: list[str]) -> None:
     arguments = [word for one in setting.split("\n") for word in ("--set", one)]
     refused(world, tmp_path / "run", *expected, arguments=tuple(arguments))
@@ -126,20 +118,13 @@ def test_given_checkpoints(own: World, run_folder: Path, tmp_path: Path) -> None
     expect("standard/blobs", "is not there", settings=('finetune.given=["standard"]',))
     shutil.copytree(given / "linear" / "blobs", given / "pretrained")
     expect(given / "pretrained", settings=('finetune.given=["linear"]',))
-    complaint(
-        run(2, "run", own.experiment, "--run-dir", tmp_path / "run", "--set", 'finetune.given=["linear"]'),
-        "finetune.checkpoints",
-    )
+    complaint(run(2, "run", own.experiment, "--run-dir", tmp_path / "run", "--set", 'finetune.given=["linear"]'),
+              "finetune.checkpoints")
 
 
 def test_what_needs_task_vectors(world: World, tmp_path: Path) -> None:
-    refused(
-        world,
-        tmp_path / "run",
-        "[similarity]",
-        "standard or linear",
-        arguments=("--set", 'finetune.regimes=["multitask"]'),
-    )
+    refused(world, tmp_path / "run", "[similarity]", "standard or linear",
+            arguments=("--set", 'finetune.regimes=["multitask"]'))
 
 
 def test_truncated_weights(own: World, tmp_path: Path) -> None:
@@ -184,38 +169,24 @@ def test_a_model_larger_than_its_file(own: World, tmp_path: Path) -> None:
     refused(own, tmp_path / "run", own.weights, "class_embedding", "[24]", "expected [1000000]")
 
 
-@pytest.mark.parametrize(
-    ("shape", "expected"),
-    [
-        ({"hidden_size": 1_000_000, "num_attention_heads": 1}, ["GiB; this host has"]),
-        (
-            {
-                "hidden_size": 10**6,
-                "num_channels": 10**6,
-                "image_size": 10**6,
-                "patch_size": 10**6,
-                "num_attention_heads": 1,
-            },
-            ["patch_embedding.weight is too large"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("shape", "expected"), [
+    ({"hidden_size": 1_000_000, "num_attention_heads": 1}, ["GiB; this host has"]),
+    ({"hidden_size": 10**6, "num_channels": 10**6, "image_size": 10**6, "patch_size": 10**6, "num_attention_heads": 1},
+     ["patch_embedding.weight is too large"]),
+])
 def test_a_random_start_beyond_all_memory(own: World, tmp_path: Path, shape: dict, expected: list[str]) -> None:
     change_shape(own, **shape)
     refused(own, tmp_path / "run", own.model / "config.json", *expected, arguments=("--set", "model.init=random"))
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "expected"),
-    [
-        ("num_hidden_layers", 10**6, "an integer from 1 to 10000"),  # half a minute for their names alone
-        ("hidden_act", 3, "expected text"),
-        ("layer_norm_eps", 1e300, "a positive number of at most"),
-        ("attention_dropout", 0.1, "expected 0: f(x; θ) is a pure function"),
-        ("hidden_size", "24", "an integer from 1 to 1000000"),
-        ("num_attention_heads", 5, "not a multiple"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "expected"), [
+    ("num_hidden_layers", 10**6, "an integer from 1 to 10000"),  # half a minute for their names alone
+    ("hidden_act", 3, "expected text"),
+    ("layer_norm_eps", 1e300, "a positive number of at most"),
+    ("attention_dropout", 0.1, "expected 0: f(x; θ) is a pure function"),
+    ("hidden_size", "24", "an integer from 1 to 1000000"),
+    ("num_attention_heads", 5, "not a multiple"),
+])
 def test_a_wrong_key_of_the_model(own: World, tmp_path: Path, key: str, value: object, expected: str) -> None:
     change_shape(own, **{key: value})
     refused(own, tmp_path / "run", own.model / "config.json", key, expected)
@@ -276,32 +247,29 @@ def test_a_file_that_is_no_hdf5(own: World, tmp_path: Path) -> None:
     refused(own, tmp_path / "run", own.task("corners"))
 
 
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [
-        ('data.tasks=["blobs", "stripes", "blobs"]', ["data.tasks", "blobs"]),
-        ("finetune.learing_rate=1e-3", ["finetune.learing_rate", "learning_rate"]),
-        ("disentangelment.points=4", ["disentangelment", "disentanglement"]),
-        ("disentanglement.alpha=[]", ["disentanglement.alpha"]),
-        ("disentanglement.alpha={ from = -3, to = 3, count = 0 }", ["disentanglement.alpha", "count"]),
-        ("run.ranks_per_unit=3", ["run.ranks_per_unit", "3", "2 ranks"]),
-        ("finetune.steps=-1", ["finetune.steps", "-1"]),
-        ('finetune.steps="many"', ["finetune.steps", "many"]),
-        ('finetune.regimes=["lazy"]', ["finetune.regimes", "lazy", "standard", "linear"]),
-        ("finetune.steps", ["finetune.steps", "key=value"]),
-        ('data.pairs="some"', ["data.pairs", "some", '"all"', "TASK+TASK"]),
-        ("addition.alpha=[0, 1, 1e38]", ["addition.alpha", "from -1000 to 1000"]),
-        ("disentanglement.alpha=[0, 1e38]", ["disentanglement.alpha", "from -1000 to 1000"]),
-        ("similarity.loss_gap_alpha=1e300", ["similarity.loss_gap_alpha", "from -1000 to 1000"]),
-        # Names become folders: one that leads elsewhere would have all regimes write into the same.
-        ('data.tasks=["../data/blobs", "stripes"]', ["data.tasks", "../data/blobs", "plain name"]),
-        ('data.control="../data/plaids"', ["data.control", "../data/plaids", "plain name"]),
-        ("run.name=../elsewhere", ["run.name", "../elsewhere", "plain name"]),
-        ("finetune.warmup_steps=26", ["finetune.warmup_steps", "26", "at most steps, 25"]),
-        ("finetune.steps=2", ["finetune.warmup_steps", "3", "at most steps, 2"]),
-        ("finetune.linear.steps=2", ["finetune.linear.warmup_steps", "3, where it is not set", "at most steps, 2"]),
-    ],
-)
+@pytest.mark.parametrize(("setting", "expected"), [
+    ('data.tasks=["blobs", "stripes", "blobs"]', ["data.tasks", "blobs"]),
+    ("finetune.learing_rate=1e-3", ["finetune.learing_rate", "learning_rate"]),
+    ("disentangelment.points=4", ["disentangelment", "disentanglement"]),
+    ("disentanglement.alpha=[]", ["disentanglement.alpha"]),
+    ("disentanglement.alpha={ from = -3, to = 3, count = 0 }", ["disentanglement.alpha", "count"]),
+    ("run.ranks_per_unit=3", ["run.ranks_per_unit", "3", "2 ranks"]),
+    ("finetune.steps=-1", ["finetune.steps", "-1"]),
+    ('finetune.steps="many"', ["finetune.steps", "many"]),
+    ('finetune.regimes=["lazy"]', ["finetune.regimes", "lazy", "standard", "linear"]),
+    ("finetune.steps", ["finetune.steps", "key=value"]),
+    ('data.pairs="some"', ["data.pairs", "some", '"all"', "TASK+TASK"]),
+    ("addition.alpha=[0, 1, 1e38]", ["addition.alpha", "from -1000 to 1000"]),
+    ("disentanglement.alpha=[0, 1e38]", ["disentanglement.alpha", "from -1000 to 1000"]),
+    ("similarity.loss_gap_alpha=1e300", ["similarity.loss_gap_alpha", "from -1000 to 1000"]),
+    # Names become folders: one that leads elsewhere would have all regimes write into the same.
+    ('data.tasks=["../data/blobs", "stripes"]', ["data.tasks", "../data/blobs", "plain name"]),
+    ('data.control="../data/plaids"', ["data.control", "../data/plaids", "plain name"]),
+    ("run.name=../elsewhere", ["run.name", "../elsewhere", "plain name"]),
+    ("finetune.warmup_steps=26", ["finetune.warmup_steps", "26", "at most steps, 25"]),
+    ("finetune.steps=2", ["finetune.warmup_steps", "3", "at most steps, 2"]),
+    ("finetune.linear.steps=2", ["finetune.linear.warmup_steps", "3, where it is not set", "at most steps, 2"]),
+])
 def test_a_wrong_configuration(world: World, tmp_path: Path, setting: str, expected: list[str]) -> None:
     refused(world, tmp_path / "run", *expected, arguments=("--set", setting))
     assert not (tmp_path / "run").exists()
@@ -309,16 +277,8 @@ def test_a_wrong_configuration(world: World, tmp_path: Path, setting: str, expec
 
 def test_an_unknown_section(own: World, tmp_path: Path) -> None:
     own.experiment.write_text(own.experiment.read_text() + "\n[smothness]\npoints = 4\n")
-    refused(
-        own,
-        tmp_path / "run",
-        "[smothness]",
-        "did you mean [smoothness]?",
-        "There are [addition], ",
-        "[finetune]",
-        "[run]",
-        "[similarity]",
-    )
+    refused(own, tmp_path / "run", "[smothness]", "did you mean [smoothness]?", "There are [addition], ",
+            "[finetune]", "[run]", "[similarity]")
 
 
 def test_an_experiment_that_is_no_toml(own: World, tmp_path: Path) -> None:

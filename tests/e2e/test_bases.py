@@ -24,9 +24,7 @@ from world import EXPERIMENT, REGIMES, TASKS, T, World
 ALPHA = [0.5, 1.0, 2.0]
 RANDOM = 4
 CONTROL = 'control = "plaids"\ncontrol_points = 28\n'
-TEXT = (
-    EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12")
-    + f"""
+TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
 [bases]
 random = {RANDOM}
 alpha = {ALPHA}
@@ -44,7 +42,6 @@ bases = [1, 2]
 alpha = {ADDED}
 steps = 400
 """
-)
 TEXT = TEXT.replace("[data]\n", "[data]\n" + CONTROL)
 TEXT = TEXT.replace("[finetune]\n", "[finetune]\nkeep = [1, 3]\nkeep_epochs = [1, 2]\n")
 
@@ -132,11 +129,8 @@ def test_models_of_bases(again: Oracle, regime: str) -> None:
                     alphas = ALPHA if split == "validation" else [group["coefficient"][row, p]]
                     for a, alpha in enumerate(alphas):
                         right, n = accuracy(again, regime, merged, alpha, t, f"{group.name}/{name}", split)
-                        stored = (
-                            group["validation_accuracy"][row, p, a, t]
-                            if split == "validation"
-                            else group["accuracy"][row, p, t]
-                        )
+                        stored = (group["validation_accuracy"][row, p, a, t] if split == "validation"
+                                  else group["accuracy"][row, p, t])
                         assert stored == pytest.approx(right, abs=1.01 / n)
             shares = (group["validation_accuracy"][row, p] / own["validation_accuracy"][()]).mean(1)
             assert group["coefficient"][row, p] == ALPHA[int(np.argmax(shares))]
@@ -229,12 +223,8 @@ def test_the_table(run: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(" | ") >= 2 * 3 and f" of {RANDOM}" in done.stdout and "2 *" in done.stdout
     assert "merged by ties, bases by task_arithmetic" in " ".join(done.stdout.split())
-    for only, expected in (
-        ("basis_negation", "Negation by bases"),
-        ("basis_transfer", "Held-out tasks"),
-        ("early_similarity", "on the way of their training"),
-        ("low_rank", "without clusters"),
-    ):
+    for only, expected in (("basis_negation", "Negation by bases"), ("basis_transfer", "Held-out tasks"),
+                           ("early_similarity", "on the way of their training"), ("low_rank", "without clusters")):
         done = analysis_command.called("tables", run, "--only", only)
         assert done.returncode == 0 and expected in done.stdout, done.stdout + done.stderr
         assert sum(line.split()[0] in REGIMES for line in done.stdout.splitlines() if line.split()) >= 2
@@ -262,21 +252,18 @@ def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
     assert done.returncode == 0 and drawn == {"figure 7", "figure 8", "figure 9"}, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [
-        ("bases.clusters=[2, 4]", ["bases.clusters", "4", "1 to 3 clusters"]),
-        ("bases.clusters=[3, 2]", ["bases.clusters", "ascend"]),
-        ("bases.random=-1", ["bases.random", "-1"]),
-        ('bases.merge_in.method="slerp"', ["bases.merge_in.method", "slerp", "ties"]),
-        ("bases.merge_out.density=0.5", ["bases.merge_out.density"]),
-        ("bases.merge_in.density=0", ["bases.merge_in.density", "above 0"]),
-        ("bases.negation.clusters=4", ["bases.negation.clusters", "4", "3"]),
-        ("bases.held_out.clusters=3", ["bases.held_out.clusters", "3", "2"]),
-        ("bases.held_out.alpha=[0.5]", ["bases.held_out.alpha", "1"]),
-        ('data.control=""', ["bases.negation", "data.control"]),
-    ],
-)
+@pytest.mark.parametrize(("setting", "expected"), [
+    ("bases.clusters=[2, 4]", ["bases.clusters", "4", "1 to 3 clusters"]),
+    ("bases.clusters=[3, 2]", ["bases.clusters", "ascend"]),
+    ("bases.random=-1", ["bases.random", "-1"]),
+    ('bases.merge_in.method="slerp"', ["bases.merge_in.method", "slerp", "ties"]),
+    ("bases.merge_out.density=0.5", ["bases.merge_out.density"]),
+    ("bases.merge_in.density=0", ["bases.merge_in.density", "above 0"]),
+    ("bases.negation.clusters=4", ["bases.negation.clusters", "4", "3"]),
+    ("bases.held_out.clusters=3", ["bases.held_out.clusters", "3", "2"]),
+    ("bases.held_out.alpha=[0.5]", ["bases.held_out.alpha", "1"]),
+    ('data.control=""', ["bases.negation", "data.control"]),
+])
 def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected: list[str]) -> None:
     done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)
     lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
@@ -294,9 +281,9 @@ def test_vectors_on_the_way_of_training(run: Path, again: Oracle, regime: str) -
     for place, mark in enumerate(["step1", "step3", "epoch1", "epoch2", ""]):
         folder = run / "checkpoints" / regime
         every = [load_file(folder / task / mark / "model.safetensors") for task in TASKS]
-        tau = torch.stack(
-            [torch.cat([(one[name] - again.theta0[name]).flatten() for name in again.theta0]) for one in every]
-        ).double()
+        tau = torch.stack([
+            torch.cat([(one[name] - again.theta0[name]).flatten() for name in again.theta0]) for one in every
+        ]).double()
         np.testing.assert_allclose(norm[place], tau.norm(dim=1), rtol=1e-5)
         np.testing.assert_allclose(cosine[place], cosines(tau), atol=2e-5)
     assert (np.diff(norm, axis=0) > 0).all()  # they grow
@@ -351,17 +338,14 @@ def test_bases_without_clusters(again: Oracle, regime: str) -> None:
     assert np.array_equal(group["accuracy"][1, 0, 1], group["accuracy"][1, 1, 1])
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        (["finetune.keep=[3, 3]"], ["finetune.keep", "ascend"]),
-        (["finetune.keep=[1, 13]"], ["finetune.keep", "13", "at most steps, 12"]),
-        (["finetune.keep_epochs=[4]"], ["finetune.keep_epochs", "after 15 steps"]),
-        (["bases.split_below=0.5"], ["bases.split_below", "-1 to 0"]),
-        (["bases.low_rank.bases=[4]"], ["bases.low_rank.bases", "1 to 3"]),
-        (['bases.low_rank.methods=["svd"]'], ["bases.low_rank.methods", "autoencoder, pca"]),
-    ],
-)
+@pytest.mark.parametrize(("settings", "expected"), [
+    (["finetune.keep=[3, 3]"], ["finetune.keep", "ascend"]),
+    (["finetune.keep=[1, 13]"], ["finetune.keep", "13", "at most steps, 12"]),
+    (["finetune.keep_epochs=[4]"], ["finetune.keep_epochs", "after 15 steps"]),
+    (["bases.split_below=0.5"], ["bases.split_below", "-1 to 0"]),
+    (["bases.low_rank.bases=[4]"], ["bases.low_rank.bases", "1 to 3"]),
+    (['bases.low_rank.methods=["svd"]'], ["bases.low_rank.methods", "autoencoder, pca"]),
+])
 def test_wrong_settings_of_vectors(experiment: Path, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
     arguments = [word for setting in settings for word in ("--set", setting)]
     done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", *arguments)

@@ -48,10 +48,8 @@ def torchvisions(oracle: Oracle, t: int, step: int) -> Tensor:
     """The oracle's boxes, cut and resized by torchvision."""
     rows = draws.batches(SEED, f"batches/{TASKS[t]}", ROWS["train"], (step + 1) * BATCH)[-BATCH:]
     whole, _ = oracle.stored("train", t, rows)
-    parts = [
-        resized_crop(one, *box, [SIDE, SIDE], InterpolationMode.BICUBIC, antialias=True)
-        for one, box in zip(whole, boxes(TASKS[t], step), strict=True)
-    ]
+    parts = [resized_crop(one, *box, [SIDE, SIDE], InterpolationMode.BICUBIC, antialias=True)
+             for one, box in zip(whole, boxes(TASKS[t], step), strict=True)]
     return oracle.normalised(t, torch.stack(parts))
 
 
@@ -77,7 +75,6 @@ def test_the_first_loss_is_that_of_the_oracles_crops(cropped: Path, regime: str)
 
 def test_recompute_repeats_the_crops(cropped: Path, tmp_path: Path) -> None:
     """The command itself; a run that says of its crops what they were not is found out."""
-
     def recompute(folder: Path) -> subprocess.CompletedProcess[str]:
         command = (sys.executable, "-m", "taugrid_analysis", "recompute", folder, "--only", "training")
         return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
@@ -95,14 +92,8 @@ def test_recompute_repeats_the_crops(cropped: Path, tmp_path: Path) -> None:
 
 def test_crops_change_the_training_and_each_step_has_its_own(cropped: Path, plain: Path, tmp_path: Path) -> None:
     """At a learning rate of 0 the loss of a batch is the same again, unless its crops are others."""
-    still = (
-        "--set",
-        "finetune.learning_rate=0",
-        "--set",
-        "finetune.linear.learning_rate=0",
-        "--set",
-        f"finetune.batch={ROWS['train']}",
-    )
+    still = ("--set", "finetune.learning_rate=0", "--set", "finetune.linear.learning_rate=0",
+             "--set", f"finetune.batch={ROWS['train']}")
     losses = {}
     for name, settings in {"whole": SETTINGS[2:], "crops": SETTINGS}.items():
         with h5py.File(measure(plain, tmp_path / name, *settings, *still)) as file:
@@ -127,15 +118,8 @@ def test_two_ranks_a_unit_agree_to_rounding(cropped: Path, plain: Path, tmp_path
 
 
 def test_a_killed_training_goes_on_with_the_same_crops(plain: Path, tmp_path: Path) -> None:
-    long = (
-        *CROPS,
-        "--set",
-        "finetune.steps=60",
-        "--set",
-        "finetune.checkpoint_seconds=0.02",
-        "--set",
-        'finetune.regimes=["standard"]',
-    )
+    long = (*CROPS, "--set", "finetune.steps=60", "--set", "finetune.checkpoint_seconds=0.02",
+            "--set", 'finetune.regimes=["standard"]')
     reference = measure(plain, tmp_path / "reference", *long)
     folder = tmp_path / "run"
     job = start(2, "run", plain, "--run-dir", folder, *long)

@@ -25,48 +25,30 @@ METHODS = ["fisher", "regmean", "adamerging", *MASKS]
 STANDS_FOR = {"mask_sharing_even": "mask_sharing", "stitch_twice_up": "stitch_twice"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "fisher": {},
-    "fisher_of_the_predicted": {
-        "fisher": "predicted",
-        "floor_of": "first",
-        "normalize": False,
-        "floor": 1e-3,
-        "inputs": "validation",
-    },
+    "fisher_of_the_predicted": {"fisher": "predicted", "floor_of": "first", "normalize": False, "floor": 1e-3,
+                                "inputs": "validation"},
     "regmean": {},
     "regmean_of_few": {"off_diagonal": 1, "points": 1, "inputs": "validation"},  # too few to invert by
     "adamerging": {},
     "adamerging_of_tasks": {"granularity": "task", "clamp": False, "inputs": "validation", "start": 0.9},
     "adamerging_of_clamped": {"start": 0.97, "learning_rate": 0.03},  # which reaches 1, and stays or comes back
     **{name: {} for name in MASKS},
-    "localize_stitch_of_few": {
-        "inputs": "validation",
-        "regulariser": "l1",
-        "l1": 0.3,
-        "points_per_class": 4,
-        "points": 9,
-        "tensors": ["encoder.layers"],
-        "bias": 1,
-        "start_density": 0,
-    },
+    "localize_stitch_of_few": {"inputs": "validation", "regulariser": "l1", "l1": 0.3, "points_per_class": 4,
+                               "points": 9, "tensors": ["encoder.layers"], "bias": 1, "start_density": 0},
 }
-SECTIONS = {
-    "fisher": "points = 30\nchunk = 7\n",
-    "regmean": "points = 30\nchunk = 7\n",
-    "adamerging": "steps = 12\nbatch = 11\nlearning_rate = 0.02\n",
-    "localize_stitch": "points_per_class = 9\npoints = 30\nchunk = 7\nsteps = 5\nbias = 2\n"
-    "learning_rate = 3e4\nl1 = 0.3\nstart_density = 0.1\n",
-    "mask_sharing": "clusters = 2\n",
-    "stitch_twice": "clusters = 2\n",
-    "mask_sharing_even": 'method = "mask_sharing"\nclusters = 2\nrounding = "half_even"\n',
-    "stitch_twice_up": 'method = "stitch_twice"\nclusters = 2\nrounding = "half_up"\n',
-}
+SECTIONS = {"fisher": "points = 30\nchunk = 7\n", "regmean": "points = 30\nchunk = 7\n",
+            "adamerging": "steps = 12\nbatch = 11\nlearning_rate = 0.02\n",
+            "localize_stitch": "points_per_class = 9\npoints = 30\nchunk = 7\nsteps = 5\nbias = 2\n"
+                               "learning_rate = 3e4\nl1 = 0.3\nstart_density = 0.1\n",
+            "mask_sharing": "clusters = 2\n", "stitch_twice": "clusters = 2\n",
+            "mask_sharing_even": 'method = "mask_sharing"\nclusters = 2\nrounding = "half_even"\n',
+            "stitch_twice_up": 'method = "stitch_twice"\nclusters = 2\nrounding = "half_up"\n'}
 
 
 def text(methods: list[str]) -> str:
     short = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12")
     return f"{short}\n[merging]\nmethods = {methods}\nsave = true\n" + "".join(
-        f"[merging.{name}]\n{SECTIONS[name]}" for name in methods
-    )
+        f"[merging.{name}]\n{SECTIONS[name]}" for name in methods)
 
 
 def given_by(run: Path) -> list[str]:
@@ -266,15 +248,8 @@ def test_recompute_takes_them_again(run: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for method in METHODS:
         assert f"\nmerging/{method}: test_accuracy " in done.stdout
-    for name in (
-        "fisher: norm",
-        "fisher: floored",
-        "adamerging: lambda",
-        "adamerging: entropy",
-        "localize_stitch: mask_loss",
-        "stitch_twice_up: mask_density",
-        "mask_sharing: data_sample_index",
-    ):
+    for name in ("fisher: norm", "fisher: floored", "adamerging: lambda", "adamerging: entropy",
+                 "localize_stitch: mask_loss", "stitch_twice_up: mask_density", "mask_sharing: data_sample_index"):
         assert f"\nmerging/{name} " in done.stdout
 
 
@@ -282,14 +257,8 @@ def test_recompute_takes_them_again(run: Path) -> None:
 def test_a_saved_model_says_that_it_needs_data(run: Path, method: str) -> None:
     recipe = run / "merged" / method / "standard" / "merge.toml"
     before = sorted(recipe.parent.iterdir())
-    done = subprocess.run(
-        [launch.PROGRAM, "merge", str(recipe)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=launch.environment(),
-        timeout=launch.PATIENCE,
-    )
+    done = subprocess.run([launch.PROGRAM, "merge", str(recipe)], capture_output=True, text=True, check=False,
+                          env=launch.environment(), timeout=launch.PATIENCE)
     lines = done.stderr.splitlines()
     assert done.returncode == 2 and len(lines) == 1, done.stderr
     told = f'"{STANDS_FOR.get(method, method)}", which needs data; use [merging] in an experiment'
@@ -297,23 +266,20 @@ def test_a_saved_model_says_that_it_needs_data(run: Path, method: str) -> None:
     assert sorted(recipe.parent.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        (["merging.fisher.fisher=some"], ["merging.fisher.fisher", "all, predicted"]),
-        (["merging.fisher.inputs=test"], ["merging.fisher.inputs", "train, validation"]),
-        (["merging.fisher.floor=0"], ["merging.fisher.floor", "1e-30"]),
-        (["merging.fisher.points=0"], ["merging.fisher.points"]),
-        (["merging.regmean.off_diagonal=1.5"], ["merging.regmean.off_diagonal", "0 to 1"]),
-        (["merging.adamerging.inputs=train"], ["merging.adamerging.inputs", "validation, test"]),
-        (["merging.adamerging.steps=0"], ["merging.adamerging.steps", "1"]),
-        (["merging.localize_stitch.inputs=test"], ["merging.localize_stitch.inputs", "train, validation"]),
-        (["merging.stitch_twice.clusters=4"], ["merging.stitch_twice.clusters", "0 to 3"]),
-        (["merging.stitch_twice_up.rounding=up"], ["merging.stitch_twice_up.rounding", "half_up, half_even"]),
-        (["merging.stitch_twice_up.method=stitch"], ["merging.stitch_twice_up.method", "stitch_twice"]),
-        (['merging.methods=["stitch"]'], ["merging.methods", "stitch_twice", "[merging.stitch]"]),
-    ],
-)
+@pytest.mark.parametrize(("settings", "expected"), [
+    (["merging.fisher.fisher=some"], ["merging.fisher.fisher", "all, predicted"]),
+    (["merging.fisher.inputs=test"], ["merging.fisher.inputs", "train, validation"]),
+    (["merging.fisher.floor=0"], ["merging.fisher.floor", "1e-30"]),
+    (["merging.fisher.points=0"], ["merging.fisher.points"]),
+    (["merging.regmean.off_diagonal=1.5"], ["merging.regmean.off_diagonal", "0 to 1"]),
+    (["merging.adamerging.inputs=train"], ["merging.adamerging.inputs", "validation, test"]),
+    (["merging.adamerging.steps=0"], ["merging.adamerging.steps", "1"]),
+    (["merging.localize_stitch.inputs=test"], ["merging.localize_stitch.inputs", "train, validation"]),
+    (["merging.stitch_twice.clusters=4"], ["merging.stitch_twice.clusters", "0 to 3"]),
+    (["merging.stitch_twice_up.rounding=up"], ["merging.stitch_twice_up.rounding", "half_up, half_even"]),
+    (["merging.stitch_twice_up.method=stitch"], ["merging.stitch_twice_up.method", "stitch_twice"]),
+    (['merging.methods=["stitch"]'], ["merging.methods", "stitch_twice", "[merging.stitch]"]),
+])
 def test_wrong_settings(experiment: Path, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
     arguments = [word for setting in settings for word in ("--set", setting)]
     done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", *arguments)

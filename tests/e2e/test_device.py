@@ -33,14 +33,11 @@ def test_groups_of_ranks_on_devices_give_the_same(world: World, run_folder: Path
         assert ("nccl_loaded" in file["provenance"].attrs) == bool(nccl)
 
 
-@pytest.mark.parametrize(
-    ("longer", "iterations"),
-    [
-        (["finetune.steps=140"], 6 * 120),  # Lanczos takes a few products more at another θ
-        (["disentanglement.alpha={ from = -2.0, to = 2.0, count = 17 }"], 2 * 3 * (17 * 17 - 25)),
-        (["addition.alpha={ from = 0.0, to = 1.0, count = 41 }"], 6 * 35),
-    ],
-)
+@pytest.mark.parametrize(("longer", "iterations"), [
+    (["finetune.steps=140"], 6 * 120),  # Lanczos takes a few products more at another θ
+    (["disentanglement.alpha={ from = -2.0, to = 2.0, count = 17 }"], 2 * 3 * (17 * 17 - 25)),
+    (["addition.alpha={ from = 0.0, to = 1.0, count = 41 }"], 6 * 35),
+])
 def test_loops_do_not_wait_for_the_device(world: World, tmp_path: Path, longer: list[str], iterations: int) -> None:
     rehearsal.run(world.experiment, tmp_path / "short", "--set", "finetune.steps=20")
     extra = [argument for key in longer for argument in ("--set", key)]
@@ -75,15 +72,8 @@ def test_ranks_that_compute_on_different_devices_are_refused(world: World, tmp_p
     both = launch.command(1, "run", world.experiment, "--run-dir", tmp_path / "run", "--device", "rehearsal")
     both[1:1] = ["-x", f"LD_PRELOAD={rehearsal.LIBRARY}"]
     both += [":", "-n", "1", launch.PROGRAM, "run", str(world.experiment), "--run-dir", str(tmp_path / "run")]
-    done = subprocess.run(
-        both,
-        env=launch.environment(),
-        text=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=launch.PATIENCE,
-        check=False,
-    )
+    done = subprocess.run(both, env=launch.environment(), text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                          timeout=launch.PATIENCE, check=False)
     assert done.returncode == 2
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("taugrid")]
     assert line.startswith("taugrid: error: rank 1 (") and "this rank has none; start with --device cpu" in line

@@ -27,14 +27,8 @@ def on_crops(experiment: Path) -> bool:
 
 
 def dry_run(experiment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, "run", experiment, "--dry-run", *arguments],
-        env=environment(),
-        text=True,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    return subprocess.run([PROGRAM, "run", experiment, "--dry-run", *arguments], env=environment(), text=True,
+                          capture_output=True, timeout=60, check=False)
 
 
 def test_inputs_and_work(world: World, tmp_path: Path) -> None:
@@ -60,15 +54,8 @@ def test_missing_inputs_are_all_listed(world: World) -> None:
 
 
 def test_a_missing_model_makes_no_data_wrong(world: World) -> None:
-    done = dry_run(
-        world.papers,
-        "--set",
-        "model.path=/nowhere",
-        "--set",
-        "finetune.checkpoints=/elsewhere",
-        "--set",
-        'finetune.given=["standard"]',
-    )
+    done = dry_run(world.papers, "--set", "model.path=/nowhere", "--set", "finetune.checkpoints=/elsewhere",
+                   "--set", 'finetune.given=["standard"]')
     assert done.returncode == 2 and "2 of 6 inputs are missing" in done.stderr, done.stdout
     assert "work is counted as for CLIP ViT-B/32" in done.stdout
     assert "/elsewhere/standard/stripes/model.safetensors is not there" in done.stdout
@@ -95,11 +82,8 @@ def test_the_papers_settings_alone_train_on_random_crops(experiment: Path) -> No
     assert finetune.get("random_crop") == expected
 
 
-@pytest.mark.parametrize(
-    "experiment",
-    [path for path in EXPERIMENTS if path.parent.name == "papers" and path.stem != "language_70"],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("experiment", [path for path in EXPERIMENTS if path.parent.name == "papers"
+                                        and path.stem != "language_70"], ids=lambda path: path.stem)
 def test_the_papers_settings_take_whole_test_splits(experiment: Path) -> None:
     """Verdicts are of 0.1 points: 5,000 points have a standard error of 0.7. Of 70 tasks only means are published."""
     largest = LARGEST.get(folder_of(experiment), 26032)
@@ -108,11 +92,10 @@ def test_the_papers_settings_take_whole_test_splits(experiment: Path) -> None:
     assert "control" not in data or data["control_points"] >= 50000  # ImageNet's
 
 
-@pytest.mark.parametrize(
-    "experiment", [path for path in EXPERIMENTS if path.parent.name == "papers"], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("experiment", [path for path in EXPERIMENTS if path.parent.name == "papers"],
+                         ids=lambda path: path.stem)
 def test_the_papers_settings_take_all_logits_or_say_why_not(experiment: Path) -> None:
     lines = experiment.read_text().splitlines()
     for number, line in enumerate(lines):
         if line.startswith("logits ="):
-            assert "All 758" in " ".join(lines[number - 2 : number]), "a reason stands above it"
+            assert "All 758" in " ".join(lines[number - 2:number]), "a reason stands above it"

@@ -94,15 +94,8 @@ def test_a_limit_on_the_size_of_files(world: World, run_folder: Path, tmp_path: 
     folder, most = tmp_path / "run", kilobytes * 1024
     launcher = command(1)
     limited = [*launcher[:-1], "prlimit", f"--fsize={most}", launcher[-1], "run", world.experiment, "--run-dir", folder]
-    done = subprocess.run(
-        limited,
-        env=environment() | {"OMPI_MCA_btl": "self"},
-        text=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = subprocess.run(limited, env=environment() | {"OMPI_MCA_btl": "self"}, text=True, stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=PATIENCE, check=False)
     complaint(done, folder, "File too large", "ulimit -f")
     assert not (folder / "results.h5").exists() and (kilobytes < 100 or units(folder) == units(run_folder))
     goes_on(world, folder, run_folder)
@@ -195,21 +188,11 @@ def test_files_from_the_future(world: World, run_folder: Path, tmp_path: Path) -
 def test_a_clock_that_jumps(world: World, run_folder: Path, tmp_path: Path) -> None:
     folder, clock = tmp_path / "run", tmp_path / "clock"
     clock.write_text("+0")
-    faked = environment() | {
-        "LD_PRELOAD": str(FAKETIME),
-        "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "NO_FAKE_STAT": "1",
-    }  # clocks jump, the times in files do not
-    job = subprocess.Popen(
-        command(2, "run", world.experiment, "--run-dir", folder, "--time-limit", "60"),
-        env=faked,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    faked = environment() | {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(clock),
+                             "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                             "NO_FAKE_STAT": "1"}  # clocks jump, the times in files do not
+    job = subprocess.Popen(command(2, "run", world.experiment, "--run-dir", folder, "--time-limit", "60"), env=faked,
+                           text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     for enough, jump in ((1, "-3d"), (3, "+400d"), (5, "-5h")):  # neither is the time limit's end
         assert wait_until(lambda enough=enough: units(folder) >= enough, job)
         clock.write_text(jump)

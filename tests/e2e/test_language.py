@@ -31,18 +31,9 @@ def write_model(folder: Path) -> None:
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    model = BertModel(
-        BertConfig(
-            vocab_size=len(vocabulary),
-            hidden_size=24,
-            intermediate_size=40,
-            num_hidden_layers=3,
-            num_attention_heads=3,
-            max_position_embeddings=14,
-        )
-    )
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    model = BertModel(BertConfig(vocab_size=len(vocabulary), hidden_size=24, intermediate_size=40, num_hidden_layers=3,
+                                 num_attention_heads=3, max_position_embeddings=14))
     with torch.no_grad():  # away from the initial zeros and ones, and from a nearly linear network
         for p in model.parameters():
             p.add_(0.1 * torch.randn_like(p))
@@ -76,30 +67,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> TextWorld:
     calls = []
     for name in TASKS:
         write_texts(folder / "texts" / name, name, rng)
-        calls.append(
-            [
-                "text",
-                f"{folder}/texts/{name}",
-                "--label",
-                "1",
-                "--text",
-                "2",
-                "--tokens",
-                "14",
-                "--model",
-                f"{folder}/model",
-                "--out",
-                f"{folder}/data",
-                *(["--second", "3"] if name == "pairs" else []),
-            ]
-        )
+        calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", "14", "--model",
+                      f"{folder}/model", "--out", f"{folder}/data", *(["--second", "3"] if name == "pairs" else [])])
     pack(calls)
     text = PAPERS
-    for old, new in {
-        '["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]',
-        '"plaids"': '"control"',
-        'name = "papers"': 'name = "language"',
-    }.items():
+    for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]', '"plaids"': '"control"',
+                     'name = "papers"': 'name = "language"'}.items():
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     world.experiment.write_text(text)
@@ -129,31 +102,19 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
         for group in file:
             assert f"\n{group}: " in found.stdout, group
     unknown = {line.split(":")[0] for line in found.stdout.splitlines() if "does not know" in line}
-    assert unknown <= {
-        "linearity",
-        "layer_addition",
-        "layer_negation",
-        "averages",
-        "stitching",
-    }  # which look into layers
+    assert unknown <= {"linearity", "layer_addition", "layer_negation", "averages", "stitching"}  # which look into layers
     assert "numbers hold" in found.stdout.splitlines()[-1]
 
 
 def test_merging_with_data_of_texts(world: TextWorld, tmp_path: Path) -> None:
     """Without padding: hooks on the layers and torch.func leave it out."""
     text = EXPERIMENT.split("[similarity]")[0]
-    for old, new in {
-        '["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]',
-        "steps = 25": "steps = 8",
-        '"model"': f'"{world.folder}/model"',
-        '"data"': f'"{world.folder}/data"',
-    }.items():
+    for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]', "steps = 25": "steps = 8",
+                     '"model"': f'"{world.folder}/model"', '"data"': f'"{world.folder}/data"'}.items():
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     experiment = tmp_path / "merging.toml"
-    experiment.write_text(
-        text
-        + """
+    experiment.write_text(text + """
 [merging]
 methods = ["fisher", "regmean", "adamerging"]
 [merging.fisher]
@@ -166,8 +127,7 @@ chunk = 9
 steps = 4
 batch = 9
 learning_rate = 0.02
-"""
-    )
+""")
     measure(experiment, tmp_path / "run")
     found = analysis_command.started("recompute", tmp_path / "run", "--points", "100", "--only", "merging")
     assert found.returncode == 0, found.stdout + found.stderr

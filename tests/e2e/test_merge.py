@@ -20,26 +20,13 @@ from safetensors.torch import save_file as save_torch
 from taugrid_analysis.recompute import methods as oracle
 
 PROJECT = Path(__file__).parents[2]
-SHAPES = {
-    "layer.weight": (24, 20),
-    "layer.bias": (24,),
-    "conv": (3, 2, 3, 3),
-    "embedding": (30, 12),
-    "scale": (),
-    "text_projection": (6, 6),
-    "nothing": (0, 4),
-}
+SHAPES = {"layer.weight": (24, 20), "layer.bias": (24,), "conv": (3, 2, 3, 3), "embedding": (30, 12), "scale": (),
+          "text_projection": (6, 6), "nothing": (0, 4)}
 
 
 def call(recipe: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [launch.PROGRAM, "merge", str(recipe)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=launch.environment(),
-        timeout=launch.PATIENCE,
-    )
+    return subprocess.run([launch.PROGRAM, "merge", str(recipe)], capture_output=True, text=True, check=False,
+                          env=launch.environment(), timeout=launch.PATIENCE)
 
 
 def write_model(folder: Path, tensors: oracle.Tensors) -> None:
@@ -58,16 +45,12 @@ class Models:
         def draw(shape: tuple[int, ...]) -> np.ndarray:
             return random.standard_normal(shape).astype(np.float32)
 
-        self.base = {
-            name: np.asarray(np.round(draw(shape) * 8) / 8 if exact else draw(shape), np.float32)
-            for name, shape in SHAPES.items()
-        }
+        self.base = {name: np.asarray(np.round(draw(shape) * 8) / 8 if exact else draw(shape), np.float32)
+                     for name, shape in SHAPES.items()}
         self.tau = []
         for _ in range(count):
-            tau = {
-                name: np.asarray(np.round(draw(shape) * 2) / 8 if exact else 0.3 * draw(shape), np.float32)
-                for name, shape in SHAPES.items()
-            }
+            tau = {name: np.asarray(np.round(draw(shape) * 2) / 8 if exact else 0.3 * draw(shape), np.float32)
+                   for name, shape in SHAPES.items()}
             tau["embedding"][:10] = 0  # frozen
             self.tau.append(tau)
         write_model(folder / "base", self.base)
@@ -78,27 +61,17 @@ class Models:
         for t, tau in enumerate(self.tau):
             write_model(folder / f"m{t}", {name: self.base[name] + tau[name] for name in SHAPES})
         # What float32 has left of the vectors.
-        self.tau = [
-            {
-                name: load_file(folder / f"m{t}" / "model.safetensors")[name].astype(np.float64) - self.base[name]
-                for name in SHAPES
-            }
-            for t in range(count)
-        ]
+        self.tau = [{name: load_file(folder / f"m{t}" / "model.safetensors")[name].astype(np.float64) - self.base[name]
+                     for name in SHAPES} for t in range(count)]
 
     def vectors(self) -> np.ndarray:
         return np.stack([oracle.flat(tau) for tau in self.tau])
 
     def recipe(self, method: str, parameters: str = "", weights: list[float] | None = None, **other: str) -> Path:
-        keys = {
-            "merge_method": f'"{method}"',
-            "base_model": '"base"',
-            "out": '"out"',
-            "parameters": "{ " + parameters + " }",
-        } | other
-        entries = [
-            f'{{ model = "m{t}"' + (f", weight = {weights[t]}" if weights else "") + " }" for t in range(self.count)
-        ]
+        keys = {"merge_method": f'"{method}"', "base_model": '"base"', "out": '"out"',
+                "parameters": "{ " + parameters + " }"} | other
+        entries = [f'{{ model = "m{t}"' + (f", weight = {weights[t]}" if weights else "") + " }"
+                   for t in range(self.count)]
         keys.setdefault("models", "[" + ", ".join(entries) + "]")
         path = self.folder / "recipe.toml"
         path.write_text("".join(f"{key} = {value}\n" for key, value in keys.items() if value))
@@ -157,21 +130,13 @@ def test_linear_needs_no_base(four: Models) -> None:
 
 
 @pytest.mark.parametrize("models", ["single", "pair", "many"])
-@pytest.mark.parametrize(
-    ("parameters", "options"),
-    [
-        ("", {}),
-        (
-            'merge = "sum", zero_sign = "positive", cut = "above", density = 0.3',
-            {"merge": "sum", "zero_sign": "positive", "cut": "above", "density": 0.3},
-        ),
-        (
-            'zero_sign = "nobody", cut = "exact", density = 0.35',
-            {"zero_sign": "nobody", "cut": "exact", "density": 0.35},
-        ),
-        ("density = 1.0", {"density": 1.0}),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "options"), [
+    ("", {}),
+    ('merge = "sum", zero_sign = "positive", cut = "above", density = 0.3',
+     {"merge": "sum", "zero_sign": "positive", "cut": "above", "density": 0.3}),
+    ('zero_sign = "nobody", cut = "exact", density = 0.35', {"zero_sign": "nobody", "cut": "exact", "density": 0.35}),
+    ("density = 1.0", {"density": 1.0}),
+])
 def test_ties(models: str, parameters: str, options: dict, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
     found = world.merged("ties", parameters)
@@ -282,10 +247,8 @@ def test_slerp(of: str, pair: Models) -> None:
         close(pair.merged("slerp", "t = 0.3", base_model=""), expected)
 
 
-@pytest.mark.parametrize(
-    ("method", "formula"),
-    [("tsv_m", oracle.tsv_m), ("iso_c", oracle.iso_c), ("iso_cts", lambda d: oracle.iso_cts(d, 0.8))],
-)
+@pytest.mark.parametrize(("method", "formula"), [
+    ("tsv_m", oracle.tsv_m), ("iso_c", oracle.iso_c), ("iso_cts", lambda d: oracle.iso_cts(d, 0.8))])
 @pytest.mark.parametrize("models", ["four", "single"])
 def test_matrices(method: str, formula: Callable, models: str, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
@@ -315,24 +278,14 @@ def test_the_folder(four: Models) -> None:
     first = four.merged("ties", "lambda = 0.4", W)
     out = four.folder / "out"
     assert sorted(path.name for path in out.iterdir()) == [
-        "config.json",
-        "merge.toml",
-        "model.safetensors",
-        "vocab.txt",
-    ]
+        "config.json", "merge.toml", "model.safetensors", "vocab.txt"]
     assert (out / "config.json").read_bytes() == (four.folder / "base" / "config.json").read_bytes()
     with safe_open(out / "model.safetensors", "np") as file:
         assert file.metadata() == {"format": "pt"}
     made = tomllib.loads((out / "merge.toml").read_text())
     assert made["merge_method"] == "ties" and [m["weight"] for m in made["models"]] == W
-    assert made["parameters"] == {
-        "density": 0.2,
-        "scope": "vector",
-        "cut": "at_least",
-        "merge": "mean",
-        "zero_sign": "majority",
-        "lambda": 0.4,
-    }
+    assert made["parameters"] == {"density": 0.2, "scope": "vector", "cut": "at_least", "merge": "mean",
+                                  "zero_sign": "majority", "lambda": 0.4}
     # It is a recipe that makes the same folder.
     again = four.folder / "again.toml"
     shutil.copy(out / "merge.toml", again)
@@ -368,10 +321,8 @@ def test_more_than_nine_models_keep_their_order(many: Models) -> None:
 def test_half_precision_and_parts(dtype: torch.dtype, tmp_path: Path) -> None:
     torch.manual_seed(0)
     base = {"a": torch.randn(300, 20).to(dtype), "b": torch.randn(50), "n": torch.arange(3)}
-    models = [
-        {name: x + torch.randn(x.shape).to(x.dtype) / 8 if x.is_floating_point() else x for name, x in base.items()}
-        for _ in range(3)
-    ]
+    models = [{name: x + torch.randn(x.shape).to(x.dtype) / 8 if x.is_floating_point() else x
+               for name, x in base.items()} for _ in range(3)]
     for folder, tensors in (("base", base), *((f"m{t}", model) for t, model in enumerate(models))):
         (tmp_path / folder).mkdir()
         if folder == "m1":  # parts of one are another's whole
@@ -383,19 +334,15 @@ def test_half_precision_and_parts(dtype: torch.dtype, tmp_path: Path) -> None:
         index = {"weight_map": {name: file for file, inside in names.items() for name in inside}}
         (tmp_path / folder / "model.safetensors.index.json").write_text(json.dumps(index))
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        'merge_method = "linear"\nout = "deep/out"\n' + "".join(f'[[models]]\nmodel = "m{t}"\n' for t in range(3))
-    )
+    recipe.write_text('merge_method = "linear"\nout = "deep/out"\n' +
+                      "".join(f'[[models]]\nmodel = "m{t}"\n' for t in range(3)))
     done = call(recipe)
     assert done.returncode == 0, done.stderr
     # The base is the first model; its parts are the result's.
     out = tmp_path / "deep" / "out"
     assert sorted(path.name for path in out.iterdir()) == [
-        "merge.toml",
-        "model-00001-of-00002.safetensors",
-        "model-00002-of-00002.safetensors",
-        "model.safetensors.index.json",
-    ]
+        "merge.toml", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json"]
     found = load_torch(out / "model-00001-of-00002.safetensors") | load_torch(out / "model-00002-of-00002.safetensors")
     for name in ("a", "b"):
         mean = torch.stack([model[name].double() for model in models]).mean(0)
@@ -414,37 +361,32 @@ def refused(done: subprocess.CompletedProcess[str], folder: Path, *expected: str
     assert not (folder / "out").exists() and not [p for p in folder.rglob("*") if ".partial" in p.name]
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"method": "tise"}, ["merge_method", "tise", "did you mean ties"]),
-        ({"method": "ties", "parameters": "density = 0"}, ["parameters.density", "above 0 and at most 1"]),
-        ({"method": "ties", "parameters": "density = 1.5"}, ["parameters.density", "1.5"]),
-        ({"method": "dare_linear", "parameters": "density = 0.0"}, ["parameters.density", "above 0"]),
-        ({"method": "ties", "parameters": "denisty = 0.5"}, ["denisty", "did you mean parameters.density"]),
-        ({"method": "linear", "parameters": "density = 0.5"}, ["unknown key parameters.density"]),
-        ({"method": "ties", "wieght": "1"}, ["unknown key wieght"]),
-        (
-            {"method": "ties", "models": '[{ model = "m0", wieght = 1.0 }]'},
-            ["models.#1.wieght", "did you mean models.#1.weight"],
-        ),
-        ({"method": "ties", "models": "[]"}, ["models", "list of tables"]),
-        ({"method": "ties", "models": ""}, ["models", "list of tables"]),
-        ({"method": "ties", "models": '["m0"]'}, ["models.#1"]),
-        ({"method": "ties", "models": '[{ model = "m0" }, { model = "nowhere" }]'}, ["nowhere", "no folder"]),
-        ({"method": "ties", "base_model": '"empty"'}, ["empty", "neither model.safetensors"]),
-        ({"method": "ties", "base_model": ""}, ["base_model", "ties"]),
-        ({"method": "ties", "weights": [1, 1, -1, 1]}, ["weights above 0"]),
-        ({"method": "linear", "weights": [1, -1, 1, -1]}, ["add up to 0"]),
-        ({"method": "linear", "weights": [0.1, 0.2, -0.2, -0.1]}, ["add up to 0"]),  # but for rounding
-        ({"method": "linear", "base_model": "", "parameters": "lambda = 0.5"}, ["base_model", "linear with lambda"]),
-        ({"method": "linear", "parameters": "normalize = false"}, ["unknown key parameters.normalize"]),
-        ({"method": "slerp"}, ["slerp", "two models", "4"]),
-        ({"method": "ties", "out": '"m2"'}, ["m2", "input of this merge"]),
-        ({"method": "ties", "out": '"full"'}, ["full", "there already"]),
-        ({"method": "ties", "out": ""}, ["out", "missing"]),
-    ],
-)
+@pytest.mark.parametrize(("change", "expected"), [
+    ({"method": "tise"}, ["merge_method", "tise", "did you mean ties"]),
+    ({"method": "ties", "parameters": "density = 0"}, ["parameters.density", "above 0 and at most 1"]),
+    ({"method": "ties", "parameters": "density = 1.5"}, ["parameters.density", "1.5"]),
+    ({"method": "dare_linear", "parameters": "density = 0.0"}, ["parameters.density", "above 0"]),
+    ({"method": "ties", "parameters": "denisty = 0.5"}, ["denisty", "did you mean parameters.density"]),
+    ({"method": "linear", "parameters": "density = 0.5"}, ["unknown key parameters.density"]),
+    ({"method": "ties", "wieght": "1"}, ["unknown key wieght"]),
+    ({"method": "ties", "models": '[{ model = "m0", wieght = 1.0 }]'},
+     ["models.#1.wieght", "did you mean models.#1.weight"]),
+    ({"method": "ties", "models": "[]"}, ["models", "list of tables"]),
+    ({"method": "ties", "models": ""}, ["models", "list of tables"]),
+    ({"method": "ties", "models": '["m0"]'}, ["models.#1"]),
+    ({"method": "ties", "models": '[{ model = "m0" }, { model = "nowhere" }]'}, ["nowhere", "no folder"]),
+    ({"method": "ties", "base_model": '"empty"'}, ["empty", "neither model.safetensors"]),
+    ({"method": "ties", "base_model": ""}, ["base_model", "ties"]),
+    ({"method": "ties", "weights": [1, 1, -1, 1]}, ["weights above 0"]),
+    ({"method": "linear", "weights": [1, -1, 1, -1]}, ["add up to 0"]),
+    ({"method": "linear", "weights": [0.1, 0.2, -0.2, -0.1]}, ["add up to 0"]),  # but for rounding
+    ({"method": "linear", "base_model": "", "parameters": "lambda = 0.5"}, ["base_model", "linear with lambda"]),
+    ({"method": "linear", "parameters": "normalize = false"}, ["unknown key parameters.normalize"]),
+    ({"method": "slerp"}, ["slerp", "two models", "4"]),
+    ({"method": "ties", "out": '"m2"'}, ["m2", "input of this merge"]),
+    ({"method": "ties", "out": '"full"'}, ["full", "there already"]),
+    ({"method": "ties", "out": ""}, ["out", "missing"]),
+])
 def test_wrong_recipes(four: Models, change: dict, expected: list[str]) -> None:
     shutil.rmtree(four.folder / "out", ignore_errors=True)
     (four.folder / "empty").mkdir(exist_ok=True)
@@ -469,16 +411,10 @@ def spoil(folder: Path, how: str) -> None:
     save_file(tensors, folder / "model.safetensors")
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [
-        ("shape", ["m1", "base", '"layer.bias" is Float [23]', "Float [24]"]),
-        ("dtype", ["m1", "base", "Half", "Float"]),
-        ("missing", ["m1", "base", 'no tensor "layer.bias"']),
-        ("more", ["m1", "base", 'has a tensor "more"']),
-        ("nan", ["m1", "layer.bias", "NaN"]),
-    ],
-)
+@pytest.mark.parametrize(("how", "expected"), [
+    ("shape", ["m1", "base", '"layer.bias" is Float [23]', "Float [24]"]), ("dtype", ["m1", "base", "Half", "Float"]),
+    ("missing", ["m1", "base", 'no tensor "layer.bias"']), ("more", ["m1", "base", 'has a tensor "more"']),
+    ("nan", ["m1", "layer.bias", "NaN"])])
 def test_models_that_do_not_fit(tmp_path: Path, how: str, expected: list[str]) -> None:
     models = Models(tmp_path / "models", 2)
     spoil(models.folder / "m1", how)
@@ -517,9 +453,8 @@ def test_slerp_of_vectors_needs_their_base(pair: Models) -> None:
 def test_the_document_is_what_the_program_prints() -> None:
     command = [launch.PROGRAM, "keys", "--recipe", "--markdown"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (PROJECT / "docs" / "merge.md").read_text() == done.stdout, (
+    assert (PROJECT / "docs" / "merge.md").read_text() == done.stdout, \
         "renew it with: taugrid keys --recipe --markdown > docs/merge.md"
-    )
     for key in ("merge_method", "base_model", "weight", "density", "tall_lambda", "common_space", "zero_sign"):
         assert f"| `{key}` |" in done.stdout
 
@@ -532,7 +467,8 @@ def test_memory_does_not_grow_with_the_models(tmp_path: Path) -> None:
         random = np.random.default_rng(0)
         for name in ("base", *(f"m{t}" for t in range(count))):
             (folder / name).mkdir(parents=True)
-            save_file({"w": random.standard_normal(16_000_000, np.float32)}, folder / name / "model.safetensors")
+            save_file({"w": random.standard_normal(16_000_000, np.float32)},
+                      folder / name / "model.safetensors")
         models = object.__new__(Models)
         models.folder, models.count = folder, count
         done = call(models.recipe("ties"))

@@ -20,23 +20,10 @@ from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, TASKS, World
 
 REGIMES = ("standard", "linear")
-METHODS = [
-    "linear",
-    "task_arithmetic",
-    "ties",
-    "dare_linear",
-    "dare_ties",
-    "top_k",
-    "consensus_ta",
-    "consensus_ties",
-    "tsv_m",
-    "iso_c",
-    "iso_cts",
-]
+METHODS = ["linear", "task_arithmetic", "ties", "dare_linear", "dare_ties", "top_k", "consensus_ta", "consensus_ties",
+           "tsv_m", "iso_c", "iso_cts"]
 ALPHA = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-TEXT = (
-    EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12")
-    + f"""
+TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
 [addition]
 alpha = {ALPHA}
 [merging]
@@ -48,7 +35,6 @@ alpha = {ALPHA}
 [merging.ties]
 density = 0.3
 """
-)
 
 
 @pytest.fixture(scope="module")
@@ -110,23 +96,12 @@ def test_what_is_chosen(file: h5py.File, method: str, regime: str) -> None:
 def test_the_vector_is_merged_of_the_checkpoints(world: World, run: Path, file: h5py.File, regime: str) -> None:
     start = load_file(world.weights)
     models = [load_file(run / "checkpoints" / regime / task / "model.safetensors") for task in TASKS]
-    tau = np.stack(
-        [
-            oracle.flat(
-                {name: x.astype(np.float64) - start[name] for name, x in model.items() if x.dtype == np.float32}
-            )
-            for model in models
-        ]
-    )
+    tau = np.stack([oracle.flat({name: x.astype(np.float64) - start[name] for name, x in model.items()
+                                 if x.dtype == np.float32}) for model in models])
     expected = oracle.ties(tau, np.ones(3), 0.3)
-    unit = next(
-        path
-        for path in (run / "units").iterdir()
-        if path.name.startswith("merging")
-        and "ties" in path.name
-        and regime in path.name
-        and not any(other in path.name for other in ("dare", "consensus"))
-    )
+    unit = next(path for path in (run / "units").iterdir()
+                if path.name.startswith("merging") and "ties" in path.name and regime in path.name
+                and not any(other in path.name for other in ("dare", "consensus")))
     found = load_file(unit)["tau"]
     # Its numbers lie in the order of the model.
     assert np.abs(np.sort(found) - np.sort(expected)).max() < 1e-6
@@ -135,19 +110,14 @@ def test_the_vector_is_merged_of_the_checkpoints(world: World, run: Path, file: 
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("method", ["task_arithmetic", "ties", "dare_linear", "iso_cts"])
-def test_the_chosen_model_is_saved_with_its_recipe(run: Path, file: h5py.File, method: str, regime: str) -> None:
+def test_the_chosen_model_is_saved_with_its_recipe(run: Path, file: h5py.File, method: str,
+                                                   regime: str) -> None:
     folder = run / "merged" / method / regime
     told = tomllib.loads((folder / "merge.toml").read_text())
     assert told["parameters"]["lambda"] == file[f"merging/{method}/{regime}/coefficient"][()]
     assert ("A linear regime's" in (folder / "merge.toml").read_text()) == (regime == "linear")
-    done = subprocess.run(
-        [launch.PROGRAM, "merge", str(folder / "merge.toml")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=launch.environment(),
-        timeout=launch.PATIENCE,
-    )
+    done = subprocess.run([launch.PROGRAM, "merge", str(folder / "merge.toml")], capture_output=True, text=True,
+                          check=False, env=launch.environment(), timeout=launch.PATIENCE)
     assert done.returncode == 0, done.stderr
     ours, again = (load_file(path / "model.safetensors") for path in (folder, folder / "again"))
     shutil.rmtree(folder / "again")
@@ -180,17 +150,14 @@ def test_the_table(run: Path) -> None:
     assert sum("±" in line for line in lines) == len(lines)
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        (['merging.methods=["slerp"]'], ["slerp", "two models", "3"]),
-        (['merging.methods=["tise"]'], ["merging.methods", "ties"]),
-        (["merging.ties.density=0"], ["merging.ties.density", "above 0"]),
-        (["merging.ties.scope=layer"], ["scope", "vector, tensor"]),
-        (['merging.methods=["linear"]'], ["merging.t"]),  # the file's sections of methods that were not asked for
-        (["merging.alpha=[]"], ["merging.alpha", "empty"]),
-    ],
-)
+@pytest.mark.parametrize(("settings", "expected"), [
+    (['merging.methods=["slerp"]'], ["slerp", "two models", "3"]),
+    (['merging.methods=["tise"]'], ["merging.methods", "ties"]),
+    (["merging.ties.density=0"], ["merging.ties.density", "above 0"]),
+    (["merging.ties.scope=layer"], ["scope", "vector, tensor"]),
+    (['merging.methods=["linear"]'], ["merging.t"]),  # the file's sections of methods that were not asked for
+    (["merging.alpha=[]"], ["merging.alpha", "empty"]),
+])
 def test_wrong_settings(experiment: Path, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
     arguments = [word for setting in settings for word in ("--set", setting)]
     done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", *arguments)

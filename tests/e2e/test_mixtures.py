@@ -40,9 +40,8 @@ def test_averages_of_weights_logits_and_features(oracle: Oracle, regime: str) ->
 
 
 def test_few_sets_are_drawn_and_keep_their_order(world: World, oracle: Oracle, tmp_path: Path) -> None:
-    path = measure(
-        world.experiment, tmp_path / "run", "--set", "averages.sets=2", "--set", 'finetune.regimes=["standard"]'
-    )
+    path = measure(world.experiment, tmp_path / "run", "--set", "averages.sets=2", "--set",
+                   'finetune.regimes=["standard"]')
     with h5py.File(path) as file:
         few, whole = (group["averages/standard"] for group in (file, oracle.results))
         kept = [next(s for s, other in enumerate(whole["sets"]) if (row == other).all()) for row in few["sets"]]
@@ -61,7 +60,6 @@ def test_stitched_models(oracle: Oracle, regime: str) -> None:
     negated, edited = np.full((2, len(TASKS), *shape), np.nan)
     for a, x in enumerate(coefficients):
         for b, block in enumerate(blocks):
-
             def of(edits: list, t: int, block: int = int(block)) -> float:
                 return mixtures.stitch(oracle, regime, edits, t, block, index).mean()
 
@@ -89,12 +87,8 @@ def test_the_control_has_every_pair(world: World, papers_folder: Path) -> None:
     group = oracle.results["stitching/attention_posthoc"]
     assert group["pair_control"].shape == (len(PAIRS), 2, 2) and group["single_control"].shape == (len(TASKS), 2, 2)
     index, points = f"{group.name}/control_sample_index", len(group["control_sample_index"])
-    for name, edits in {
-        "pair_control": [(0.5, {0: 1.0}), (0.5, {1: 1.0})],
-        "single_control": [(1.0, {0: 1.0})],
-        "negated_control": [(2.0, {}), (-1.0, {0: 1.0})],
-        "edited_control": [(1.0, {0: -1.0})],
-    }.items():
+    for name, edits in {"pair_control": [(0.5, {0: 1.0}), (0.5, {1: 1.0})], "single_control": [(1.0, {0: 1.0})],
+                        "negated_control": [(2.0, {}), (-1.0, {0: 1.0})], "edited_control": [(1.0, {0: -1.0})]}.items():
         again = mixtures.stitch(oracle, "attention_posthoc", edits, len(TASKS), 2, index).mean()
         assert group[name][0, 1, 1] == pytest.approx(again, abs=1.01 / points)
 

@@ -111,9 +111,8 @@ class NetOracle:
         return largest_eigenvalue(theta, product)
 
 
-@pytest.fixture(
-    scope="module", params=[nets.text_world, nets.resnet_world, nets.mlp_world], ids=["text", "resnet", "mlp"]
-)
+@pytest.fixture(scope="module", params=[nets.text_world, nets.resnet_world, nets.mlp_world],
+                ids=["text", "resnet", "mlp"])
 def oracle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NetOracle:
     folder = tmp_path_factory.mktemp("net_oracles")
     world = request.param(folder / "world")
@@ -178,11 +177,8 @@ def test_penalty_of_a_first_step(oracle: NetOracle, tmp_path: Path, form: str) -
     settings = ['finetune.regimes=["linear", "tau_jp_continue"]', "finetune.steps=4", f"finetune.penalty_form={form}"]
     experiment = tmp_path / "first_step.toml"
     text = oracle.world.experiment.read_text().split("[similarity]")[0]
-    experiment.write_text(
-        text.replace('"model"', f'"{oracle.world.weights.parent}"').replace(
-            '"data"', f'"{oracle.world.task("x").parent}"'
-        )
-    )
+    experiment.write_text(text.replace('"model"', f'"{oracle.world.weights.parent}"').replace(
+        '"data"', f'"{oracle.world.task("x").parent}"'))
     measure(experiment, tmp_path / "run", *(word for setting in settings for word in ("--set", setting)))
     mine = NetOracle(oracle.world, tmp_path / "run")
     for t in T:
@@ -193,5 +189,4 @@ def test_penalty_of_a_first_step(oracle: NetOracle, tmp_path: Path, form: str) -
         norms = mine.tangent(other, x, {name: tuned[name] - mine.start[name] for name in mine.trained})[1].norm(dim=1)
         expected = norms.mean() if form == "norm" else norms.square().mean()
         assert mine.results["training/tau_jp_continue/penalty"][t, 0] == pytest.approx(
-            weight * float(expected), rel=1e-4
-        )
+            weight * float(expected), rel=1e-4)

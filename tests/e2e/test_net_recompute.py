@@ -24,7 +24,7 @@ WORLDS = {
     "closed_vocabulary": nets.closed_vocabulary_world,
 }
 FEW = 'finetune.regimes=["standard"]'
-MERGED = '\n[merging]\nmethods = ["task_arithmetic", "ties"]\nalpha = [0.0, 0.5, 1.0]\n'
+MERGED = "\n[merging]\nmethods = [\"task_arithmetic\", \"ties\"]\nalpha = [0.0, 0.5, 1.0]\n"
 EDITS = ("similarity", "disentanglement", "barrier", "merging", "addition", "single_task")  # groups of edited models
 
 

@@ -63,9 +63,8 @@ def test_disentanglement_grid(oracle: Oracle, regime: str) -> None:
     for p, pair in enumerate(PAIRS):
         for side, t in enumerate(pair):
             x, _ = oracle.points(f"{group.name}/sample_index", t)
-            alone = {
-                a: oracle.logits(t, oracle.through(regime, oracle.step(regime, {t: a}), x, t)).argmax(1) for a in alpha
-            }
+            alone = {a: oracle.logits(t, oracle.through(regime, oracle.step(regime, {t: a}), x, t)).argmax(1)
+                     for a in alpha}
             for r, first in enumerate(alpha):
                 for c, second in enumerate(alpha):
                     z = oracle.through(regime, oracle.step(regime, {pair[0]: first, pair[1]: second}), x, t)
@@ -129,10 +128,8 @@ def test_null_of_local_energy(oracle: Oracle) -> None:
         points, others = (oracle.sample("train", t, [int(i) for i in each])[0] for each in (rows, further.flatten()))
         logits = min(gram.shape[1], oracle.heads[t].classes)
         for c in range(logits):
-            first, second = (
-                torch.stack([oracle.gradient_of_logit(oracle.theta0, t, c, x[None]) for x in each])
-                for each in (points, others)
-            )
+            first, second = (torch.stack([oracle.gradient_of_logit(oracle.theta0, t, c, x[None]) for x in each])
+                             for each in (points, others))
             expected = (first @ second.T).numpy().reshape(n, -1, n)
             np.testing.assert_allclose(null_gram[t, c], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
             for d in range(len(further)):
@@ -148,18 +145,9 @@ def test_null_of_local_energy(oracle: Oracle) -> None:
 
 def test_a_task_with_one_draw_or_none(world: World, tmp_path: Path) -> None:
     for draws in (0, 1):
-        done = measure(
-            world.experiment,
-            tmp_path / str(draws),
-            "--set",
-            'finetune.regimes=["standard"]',
-            "--set",
-            f"ntk.null_draws={draws}",
-            "--set",
-            f"ntk.points={60 // (draws + 1)}",
-            "--set",
-            "ntk.logits=1",
-        )
+        done = measure(world.experiment, tmp_path / str(draws), "--set", 'finetune.regimes=["standard"]',
+                       "--set", f"ntk.null_draws={draws}", "--set", f"ntk.points={60 // (draws + 1)}",
+                       "--set", "ntk.logits=1")
         with h5py.File(done) as file:
             group = file["ntk/pretrained"]
             assert np.isfinite(group["local_energy"][0, 1]).all()
@@ -174,9 +162,8 @@ def test_the_kernel_by_chunks_is_the_same(world: World, oracle: Oracle, tmp_path
     with h5py.File(done) as file:
         for name in ("gram", "local_energy", "null_gram", "null_energy"):
             ours = oracle.results[f"ntk/pretrained/{name}"][()]
-            np.testing.assert_allclose(
-                file[f"ntk/pretrained/{name}"][()], ours, rtol=1e-4, atol=1e-5 * np.nanmax(np.abs(ours))
-            )
+            np.testing.assert_allclose(file[f"ntk/pretrained/{name}"][()], ours, rtol=1e-4,
+                                       atol=1e-5 * np.nanmax(np.abs(ours)))
 
 
 def test_tau_jp(oracle: Oracle) -> None:
@@ -195,9 +182,8 @@ def test_task_addition(oracle: Oracle, regime: str) -> None:
     alpha = group["alpha"][()]
     for split, index in (("test", "sample_index"), ("validation", "validation_sample_index")):
         rows = f"{group.name}/{index}"
-        expected = np.array(
-            [[oracle.accuracy_and_loss(regime, dict.fromkeys(T, a), t, rows, split)[0] for t in T] for a in alpha]
-        )
+        expected = np.array([[oracle.accuracy_and_loss(regime, dict.fromkeys(T, a), t, rows, split)[0] for t in T]
+                             for a in alpha])
         wrong = np.abs(group[f"{split}_accuracy"] - expected)
         assert wrong.max() <= 1.01 / 20 and (wrong > 1e-12).mean() <= 0.02
 
@@ -217,13 +203,9 @@ def layered(oracle: Oracle) -> dict[tuple[str, str, int, int], list[dict[str, np
     kinds = [("linearity", linearity.of_pair, len(PAIRS), alpha)]
     kinds += [("layer_addition", linearity.of_sum, len(PAIRS), [LAMBDA])]
     kinds += [("layer_negation", linearity.of_negation, len(TASKS), [LAMBDA])]
-    return {
-        (group, regime, first, k): of_one(oracle, regime, first, float(value))
-        for group, of_one, count, values in kinds
-        for regime in REGIMES
-        for first in range(count)
-        for k, value in enumerate(values)
-    }
+    return {(group, regime, first, k): of_one(oracle, regime, first, float(value))
+            for group, of_one, count, values in kinds
+            for regime in REGIMES for first in range(count) for k, value in enumerate(values)}
 
 
 @pytest.mark.parametrize("kind", ["linearity", "layer_addition", "layer_negation"])
@@ -240,15 +222,8 @@ def test_linearity_by_layer_from_whole_features(oracle: Oracle, layered: dict, r
     for name in found:
         ours = group[name][()]
         count, _, weights = ours.shape[:3]
-        expected = np.array(
-            [
-                [
-                    [linearity.summary(layered[kind, regime, p, a][layer][name]) for a in range(weights)]
-                    for layer in range(4)
-                ]
-                for p in range(count)
-            ]
-        )
+        expected = np.array([[[linearity.summary(layered[kind, regime, p, a][layer][name]) for a in range(weights)]
+                              for layer in range(4)] for p in range(count)])
         assert np.isfinite(expected).all(), name
         # Single precision: of a difference of two models less is left than of what they share.
         far = "centred" in name or "error" in name
@@ -289,13 +264,8 @@ def test_passes_of_linearity_are_counted(oracle: Oracle, regime: str) -> None:
 
 
 def test_some_layers_and_points_of_linearity(world: World, oracle: Oracle, tmp_path: Path) -> None:
-    few = (
-        "linearity.layers=[1, 3]",
-        "linearity.lambda=[]",
-        "linearity.points=8",
-        "linearity.alpha=[0.5]",
-        'linearity.regimes=["standard"]',
-    )
+    few = ("linearity.layers=[1, 3]", "linearity.lambda=[]", "linearity.points=8", "linearity.alpha=[0.5]",
+           'linearity.regimes=["standard"]')
     path = measure(world.experiment, tmp_path / "run", *(word for each in few for word in ("--set", each)))
     with h5py.File(path) as file:
         group, whole = file["linearity/standard"], oracle.results["linearity/standard"]

@@ -16,17 +16,8 @@ from torch.nn.functional import kl_div, log_softmax
 from transformers import CLIPVisionModelWithProjection
 from world import TASKS, World
 
-REGIMES = [
-    "standard",
-    "linear",
-    "posthoc",
-    "attention",
-    "attention_posthoc",
-    "tau_jp",
-    "tau_jp_strict",
-    "tau_jp_incremental",
-    "tau_jp_continue",
-]
+REGIMES = ["standard", "linear", "posthoc", "attention", "attention_posthoc", "tau_jp", "tau_jp_strict",
+           "tau_jp_incremental", "tau_jp_continue"]
 PAIRS = list(combinations(range(len(TASKS)), 2))
 T = range(len(TASKS))
 CONTROL = len(TASKS)
@@ -62,11 +53,8 @@ def test_posthoc_is_the_standard_vector_in_the_linearised_model(oracle: Oracle) 
 
 def test_task_vectors_of_another_run(world: World, papers_folder: Path, tmp_path: Path, oracle: Oracle) -> None:
     given = papers_folder / "checkpoints"
-    settings = (
-        'finetune.regimes=["posthoc", "linear", "attention"]',
-        f"finetune.checkpoints={given}",
-        'finetune.given=["linear", "attention"]',
-    )
+    settings = ('finetune.regimes=["posthoc", "linear", "attention"]', f"finetune.checkpoints={given}",
+                'finetune.given=["linear", "attention"]')
     arguments = [word for setting in settings for word in ("--set", setting)]
     with h5py.File(measure(world.papers, tmp_path / "run", *arguments)) as file:
         # Nothing is trained: the folder leads to what was read.
@@ -149,11 +137,8 @@ def test_representation_level_error(oracle: Oracle, regime: str) -> None:
 
 def test_xi_on_validation_points(world: World, tmp_path: Path) -> None:
     """Both distances, of both kinds of regime, on the points that the group says."""
-    chosen = (
-        'finetune.regimes=["standard", "linear"]',
-        "disentanglement.split=validation",
-        "disentanglement.alpha=[0.0, 1.0]",
-    )
+    chosen = ('finetune.regimes=["standard", "linear"]', "disentanglement.split=validation",
+              "disentanglement.alpha=[0.0, 1.0]")
     measure(world.papers, tmp_path / "run", *(word for setting in chosen for word in ("--set", setting)))
     oracle = Oracle(tmp_path / "run")
     for regime in ("standard", "linear"):
@@ -179,10 +164,8 @@ def test_pair_addition(oracle: Oracle, regime: str) -> None:
     for p, pair in enumerate(PAIRS):
         for split, index in (("test", "sample_index"), ("validation", "validation_sample_index")):
             rows = f"{group.name}/{index}"
-            expected = [
-                [oracle.accuracy_and_loss(regime, dict.fromkeys(pair, a), t, rows, split)[0] for t in pair]
-                for a in alpha
-            ]
+            expected = [[oracle.accuracy_and_loss(regime, dict.fromkeys(pair, a), t, rows, split)[0] for t in pair]
+                        for a in alpha]
             close(group[f"{split}_accuracy"][p], expected, 20)
         chosen = int(np.argmax((group["validation_accuracy"][p] / single["validation_accuracy"][list(pair)]).mean(1)))
         assert group["chosen_alpha"][p] == alpha[chosen]
@@ -212,18 +195,16 @@ def test_negation(oracle: Oracle, regime: str) -> None:
         assert len(control) == {"test": 28, "validation": 20}[split]
         for t in T:
             x, y = oracle.sample(split, CONTROL, control)
-            outputs = [
-                oracle.logits(CONTROL, oracle.through(regime, oracle.step(regime, {t: -a}), x, CONTROL)) for a in alpha
-            ]
+            outputs = [oracle.logits(CONTROL, oracle.through(regime, oracle.step(regime, {t: -a}), x, CONTROL))
+                       for a in alpha]
             close(group[f"{split}_control"][t], [float((o.argmax(1) == y).double().mean()) for o in outputs], 20)
             rows = f"{group.name}/{prefix}sample_index"
             expected = [oracle.accuracy_and_loss(regime, {t: -a}, t, rows, split)[0] for a in alpha]
             close(group[f"{split}_target"][t], expected, 20)
     for where, allowed in ((group, [0, 0.5, 1]), (group["wide"], [0.5, 2, 3])):
         for t in T:
-            kept = [
-                k for k, a in enumerate(alpha) if a in allowed and group["validation_control"][t, k] >= 0.9 * zero_shot
-            ]
+            kept = [k for k, a in enumerate(alpha) if a in allowed
+                    and group["validation_control"][t, k] >= 0.9 * zero_shot]
             if not kept:
                 assert np.isnan([where[name][t] for name in ("chosen_alpha", "target", "control")]).all()
                 continue
@@ -242,9 +223,8 @@ def test_continuation(oracle: Oracle) -> None:
         np.testing.assert_allclose(group["tau_jp"][row], results[f"tau_jp/{regime}/value"], rtol=1e-4)
         np.testing.assert_array_equal(group["accuracy"][row], results[f"single_task/{regime}/accuracy"])
         np.testing.assert_allclose(group["normalized"][row], results[f"addition/{regime}/one_shot_normalized"][()])
-        np.testing.assert_allclose(
-            group["pair_normalized"][row], results[f"pair_addition/{regime}/one_shot_normalized"]
-        )
+        np.testing.assert_allclose(group["pair_normalized"][row],
+                                   results[f"pair_addition/{regime}/one_shot_normalized"])
 
 
 def test_kernel_of_a_random_start_and_its_spectrum(oracle: Oracle) -> None:
@@ -252,9 +232,8 @@ def test_kernel_of_a_random_start_and_its_spectrum(oracle: Oracle) -> None:
         group = oracle.results[f"ntk/{start}"]
         for t in T:
             own = group["gram"][t, :, :, t].astype(np.float64)
-            np.testing.assert_allclose(
-                group["eigenvalues"][t], np.linalg.eigvalsh(own)[:, ::-1], atol=1e-9 * np.abs(own).max()
-            )
+            np.testing.assert_allclose(group["eigenvalues"][t], np.linalg.eigvalsh(own)[:, ::-1],
+                                       atol=1e-9 * np.abs(own).max())
     pretrained, random = (oracle.results[f"ntk/{start}/gram"][()] for start in ("pretrained", "random"))
     assert np.linalg.norm(pretrained - random) > 0.1 * np.linalg.norm(random)
 

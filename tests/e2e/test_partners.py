@@ -31,9 +31,8 @@ def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_penalty_is_on_the_partner_alone(experiment: Path, tmp_path: Path, form: str) -> None:
     """The first step's, of the linear task vectors themselves, in plain PyTorch and float64."""
     own = "finetune.tau_jp_continue"
-    measure(
-        experiment, tmp_path / "run", "--set", f"{own}.penalty_form={form}", "--set", f"{own}.penalty_tasks=partner"
-    )
+    measure(experiment, tmp_path / "run", "--set", f"{own}.penalty_form={form}",
+            "--set", f"{own}.penalty_tasks=partner")
     oracle = Oracle(tmp_path / "run")
     found = oracle.results["training/tau_jp_continue/penalty"]
     for t, other in enumerate(PARTNER):
@@ -55,31 +54,15 @@ def test_fewer_inputs_are_counted(experiment: Path) -> None:
     work = {}
     for tasks in ("regime", "partner"):
         done = subprocess.run(
-            [
-                PROGRAM,
-                "run",
-                experiment,
-                "--dry-run",
-                "--set",
-                'finetune.regimes=["tau_jp_strict"]',
-                "--set",
-                f"finetune.penalty_tasks={tasks}",
-                "--set",
-                f"finetune.penalty_batch={POINTS}",
-            ],
-            env=environment(),
-            text=True,
-            capture_output=True,
-            timeout=60,
-            check=True,
-        )
+            [PROGRAM, "run", experiment, "--dry-run", "--set", 'finetune.regimes=["tau_jp_strict"]', "--set",
+             f"finetune.penalty_tasks={tasks}", "--set", f"finetune.penalty_batch={POINTS}"],
+            env=environment(), text=True, capture_output=True, timeout=60, check=True)
         row = next(line.split() for line in done.stdout.splitlines() if "finetune/tau_jp_strict" in line)
         work[tasks] = float(row[2])
     assert work["partner"] / work["regime"] == pytest.approx(21 / 31, rel=0.02)
 
 
 def test_the_trace_may_be_finer(experiment: Path, tmp_path: Path) -> None:
-    with h5py.File(
-        measure(experiment, tmp_path / "run", "--set", "finetune.trace_every=5", "--set", "finetune.steps=12")
-    ) as file:
+    with h5py.File(measure(experiment, tmp_path / "run", "--set", "finetune.trace_every=5",
+                           "--set", "finetune.steps=12")) as file:
         assert list(file["continuation/tau_jp_continue/step"]) == [0, 5, 10, 12]

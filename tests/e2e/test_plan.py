@@ -21,15 +21,8 @@ QUICKSTART = Path(__file__).parents[2] / "jobs" / "experiments" / "quickstart.to
 
 
 def plan(experiment: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, "plan", experiment, *map(str, arguments)],
-        env=environment(),
-        text=True,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    return subprocess.run([PROGRAM, "plan", experiment, *map(str, arguments)], env=environment(), text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
 
 
 def planned(tmp_path: Path, experiment: Path, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> Any:
@@ -51,27 +44,14 @@ def units_of(made: Any) -> list[Unit]:
     return [Unit(u["key"], u["cost"], tuple(u["needs"]), u["seconds"]) for u in made["units"]]
 
 
-@pytest.mark.parametrize(
-    ("crowding", "ranks_per_unit", "ranks_per_host"), [(1.0, 1, 2), (1.3, 1, 2), (1.3, 1, 5), (1.3, 2, 3), (1.3, 4, 8)]
-)
-def test_a_recorded_trace_on_up_to_512_ranks(
-    tmp_path: Path, crowding: float, ranks_per_unit: int, ranks_per_host: int
-) -> None:
+@pytest.mark.parametrize(("crowding", "ranks_per_unit", "ranks_per_host"),
+                         [(1.0, 1, 2), (1.3, 1, 2), (1.3, 1, 5), (1.3, 2, 3), (1.3, 4, 8)])
+def test_a_recorded_trace_on_up_to_512_ranks(tmp_path: Path, crowding: float, ranks_per_unit: int,
+                                             ranks_per_host: int) -> None:
     profile = spoilt(tmp_path, crowding=crowding, units_config="")
     # Without the data, work is counted with stand-ins: the seconds are the trace's all the same.
-    made = planned(
-        tmp_path,
-        QUICKSTART,
-        "--profile",
-        profile,
-        "--ranks",
-        "4,8,64,512",
-        "--ranks-per-host",
-        str(ranks_per_host),
-        "--set",
-        f"run.ranks_per_unit={ranks_per_unit}",
-        codes=(0, 2),
-    )
+    made = planned(tmp_path, QUICKSTART, "--profile", profile, "--ranks", "4,8,64,512", "--ranks-per-host",
+                   str(ranks_per_host), "--set", f"run.ranks_per_unit={ranks_per_unit}", codes=(0, 2))
     assert len(made["units"]) == len(json.loads(TRACE.read_text())["units"])
     machine = Machine(made["host"]["cores"], made["host"]["threads_per_rank"], crowding, ranks_per_host, ranks_per_unit)
     for row in made["plan"]:
@@ -115,22 +95,18 @@ def test_no_rank_is_of_use_beyond_the_longest_chain(tmp_path: Path) -> None:
     assert simulate(list(units.values()), machine, useful - 1) > 1.05 * best
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "expected"),
-    [
-        ("missing", {"crowding": ...}, "crowding is missing"),
-        ("negative", {"unit_seconds": -1}, "unit_seconds is -1; expected a number of at least 0"),
-        ("type", {"rates": [1]}, "rates: is [1]; expected an object"),
-        ("nan", {"crowding": float("nan")}, "is not JSON"),
-        ("threads", {"threads_per_rank": 4}, "threads_per_rank is 4; this experiment has run.threads_per_rank = 1"),
-        ("model", {"model_parameters": 5}, "a model of 5 parameters"),
-        ("kinds", {"rates": {}, "units": {}}, "rates has no divergence, forward, gram"),
-        ("other", {"units_config": "[finetune]\nsteps = 7\n"}, "finetune.steps: 7 -> 150"),
-    ],
-)
-def test_a_wrong_profile_is_refused_in_one_line(
-    tmp_path: Path, name: str, changes: dict[str, Any], expected: str
-) -> None:
+@pytest.mark.parametrize(("name", "changes", "expected"), [
+    ("missing", {"crowding": ...}, "crowding is missing"),
+    ("negative", {"unit_seconds": -1}, "unit_seconds is -1; expected a number of at least 0"),
+    ("type", {"rates": [1]}, "rates: is [1]; expected an object"),
+    ("nan", {"crowding": float("nan")}, "is not JSON"),
+    ("threads", {"threads_per_rank": 4}, "threads_per_rank is 4; this experiment has run.threads_per_rank = 1"),
+    ("model", {"model_parameters": 5}, "a model of 5 parameters"),
+    ("kinds", {"rates": {}, "units": {}}, "rates has no divergence, forward, gram"),
+    ("other", {"units_config": "[finetune]\nsteps = 7\n"}, "finetune.steps: 7 -> 150"),
+])
+def test_a_wrong_profile_is_refused_in_one_line(tmp_path: Path, name: str, changes: dict[str, Any],
+                                                expected: str) -> None:
     profile = json.loads(TRACE.read_text()) | changes
     path = tmp_path / f"{name}.json"
     path.write_text(json.dumps({k: v for k, v in profile.items() if v is not ...}))
@@ -140,15 +116,12 @@ def test_a_wrong_profile_is_refused_in_one_line(
 
 
 def test_wrong_options_are_refused(world: World, tmp_path: Path) -> None:
-    for arguments, expected in [
-        (["--ranks", "0"], "--ranks"),
-        ([], "--ranks is required"),
-        (["--ranks", "two"], "--ranks"),
-        (["--ranks", "1", "--profile", "/nowhere"], "/nowhere"),
-        (["--ranks", "1", "--profile", TRACE.with_suffix(".h5")], "no such file"),
-        (["--ranks", "1", "--set", "run.ranks_per_unit=2"], "run.ranks_per_unit is 2"),
-        (["--ranks", "1", "--set", "smoothness.toleranse=1"], "smoothness.tolerance?"),
-    ]:
+    for arguments, expected in [(["--ranks", "0"], "--ranks"), ([], "--ranks is required"),
+                                (["--ranks", "two"], "--ranks"),
+                                (["--ranks", "1", "--profile", "/nowhere"], "/nowhere"),
+                                (["--ranks", "1", "--profile", TRACE.with_suffix(".h5")], "no such file"),
+                                (["--ranks", "1", "--set", "run.ranks_per_unit=2"], "run.ranks_per_unit is 2"),
+                                (["--ranks", "1", "--set", "smoothness.toleranse=1"], "smoothness.tolerance?")]:
         done = plan(world.experiment, *arguments)
         assert done.returncode == 2 and done.stderr.count("\n") == 1 and expected in done.stderr, done.stderr
     done = run(2, "plan", world.experiment, "--ranks", "2")
@@ -180,9 +153,8 @@ def test_warnings_of_idle_ranks_and_full_hosts(world: World, tmp_path: Path) -> 
 
 def test_a_finished_run_plans_larger_ones(world: World, run_folder: Path, tmp_path: Path) -> None:
     saved = tmp_path / "profile.json"
-    made = planned(
-        tmp_path, world.experiment, "--profile", run_folder / "results.h5", "--ranks", "2,16", "--save-profile", saved
-    )
+    made = planned(tmp_path, world.experiment, "--profile", run_folder / "results.h5", "--ranks", "2,16",
+                   "--save-profile", saved)
     with h5py.File(run_folder / "results.h5") as file:
         recorded = {row["key"].decode(): float(row["seconds"]) for row in file["units"][()]}
     kept = json.loads(saved.read_text())
@@ -212,11 +184,8 @@ def test_of_a_sample_larger_than_the_bound_a_batch_is_counted(tmp_path: Path) ->
     profile = spoilt(tmp_path, units_config="")
     memory = {}
     for bound in (1, 100):
-        large = [
-            word
-            for one in ("data.evaluation_points=1000000", "data.folder=/nowhere", f"run.memory={bound}")
-            for word in ("--set", one)
-        ]
+        large = [word for one in ("data.evaluation_points=1000000", "data.folder=/nowhere", f"run.memory={bound}")
+                 for word in ("--set", one)]
         made = planned(tmp_path, QUICKSTART, "--profile", profile, "--ranks", "1", *large, codes=(2,))
         memory[bound] = made["plan"][0]["memory_bytes"]
     assert memory[1] < memory[100] - 0.9 * 1e6 * 3 * 32 * 32 * 4
@@ -226,23 +195,8 @@ def test_of_a_sample_larger_than_the_bound_a_batch_is_counted(tmp_path: Path) ->
 def test_memory_of_a_real_rank(world: World, tmp_path: Path) -> None:
     made = planned(tmp_path, world.experiment, "--ranks", "1")
     # Through a small process: a child begins with what its parent holds.
-    subprocess.run(
-        [
-            sys.executable,
-            check_plan.__file__,
-            check_plan.ONE_RANK,
-            tmp_path / "memory",
-            PROGRAM,
-            "run",
-            world.experiment,
-            "--run-dir",
-            tmp_path / "run",
-        ],
-        env=environment(),
-        check=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
+    subprocess.run([sys.executable, check_plan.__file__, check_plan.ONE_RANK, tmp_path / "memory", PROGRAM, "run",
+                    world.experiment, "--run-dir", tmp_path / "run"], env=environment(), check=True, timeout=120,
+                   stdin=subprocess.DEVNULL, capture_output=True)
     measured = float((tmp_path / "memory.0").read_text())
     assert made["plan"][0]["memory_bytes"] == pytest.approx(measured, rel=0.25)

@@ -88,9 +88,8 @@ def test_is_what_pytorch_computes(world: World, experiment: Path, tmp_path: Path
         adamw.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
-        part = (
-            (step + 1) / WARMUP if step < WARMUP else (1 + math.cos(math.pi * (step - WARMUP) / (steps - WARMUP))) / 2
-        )
+        part = (step + 1) / WARMUP if step < WARMUP else \
+            (1 + math.cos(math.pi * (step - WARMUP) / (steps - WARMUP))) / 2
         for group, factor in zip(adamw.param_groups, (1, 10), strict=True):
             group["lr"] = RATE * part * factor
         adamw.step()
@@ -99,16 +98,8 @@ def test_is_what_pytorch_computes(world: World, experiment: Path, tmp_path: Path
 
 
 def test_killed_it_goes_on_bitwise(experiment: Path, tmp_path: Path) -> None:
-    settings = [
-        word
-        for setting in (
-            "pretrain.steps=400",
-            "pretrain.batch=8",
-            "pretrain.shift=2",
-            "pretrain.checkpoint_seconds=0.01",
-        )
-        for word in ("--set", setting)
-    ]
+    settings = [word for setting in ("pretrain.steps=400", "pretrain.batch=8", "pretrain.shift=2",
+                                     "pretrain.checkpoint_seconds=0.01") for word in ("--set", setting)]
     expected = numbers(launch.measure(experiment, tmp_path / "reference", *settings, ranks=1))
     folder = tmp_path / "run"
     job = launch.start(1, "run", experiment, "--run-dir", folder, *settings)

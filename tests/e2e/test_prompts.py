@@ -17,19 +17,8 @@ from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForMaskedLM
 from world import PAPERS
 
-VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "it",
-    "is",
-    ".",
-    "?",
-    *(word for words in LABELS.values() for word in words),
-    *WORDS,
-]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "it", "is", ".", "?",
+              *(word for words in LABELS.values() for word in words), *WORDS]
 LONGEST = 18
 PROMPTS = {"pairs": "{text} ? {mask} . {second}"}
 PLAIN = "{text} it is {mask} ."
@@ -43,23 +32,12 @@ def train(folder: Path) -> None:
     tokenizer = Tokenizer(models.WordPiece(number, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
     tokenizer.add_special_tokens(["[MASK]"])
-    model = BertForMaskedLM(
-        BertConfig(
-            vocab_size=len(VOCABULARY),
-            hidden_size=24,
-            intermediate_size=40,
-            num_hidden_layers=3,
-            num_attention_heads=3,
-            max_position_embeddings=LONGEST,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-            initializer_range=0.1,
-            attn_implementation="eager",
-        )
-    )
+    model = BertForMaskedLM(BertConfig(
+        vocab_size=len(VOCABULARY), hidden_size=24, intermediate_size=40, num_hidden_layers=3, num_attention_heads=3,
+        max_position_embeddings=LONGEST, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        initializer_range=0.1, attn_implementation="eager"))
     source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(250):
         ids = torch.zeros(48, LONGEST, dtype=torch.long)
@@ -157,9 +135,8 @@ def test_checkpoints_are_models_that_transformers_loads(world: PromptWorld, done
     model = BertForMaskedLM.from_pretrained(done / "checkpoints" / "standard" / "topics").eval()
     with h5py.File(world.task("topics")) as task, h5py.File(done / "results.h5") as file:
         rows = [row for row in file["single_task/standard/sample_index"][1] if row >= 0]
-        ids, lengths, mask, labels = (
-            torch.tensor(task[f"test/{name}"][()])[rows].long() for name in ("inputs", "lengths", "mask", "labels")
-        )
+        ids, lengths, mask, labels = (torch.tensor(task[f"test/{name}"][()])[rows].long()
+                                      for name in ("inputs", "lengths", "mask", "labels"))
         used = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
         with torch.no_grad():
             logits = model(input_ids=ids, attention_mask=used).logits[torch.arange(len(ids)), mask]

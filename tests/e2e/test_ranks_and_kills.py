@@ -47,9 +47,8 @@ def finish(world: World, folder: Path, reference: Path, before: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 4])
-def test_numbers_do_not_depend_on_the_number_of_ranks(
-    world: World, run_folder: Path, tmp_path: Path, ranks: int
-) -> None:
+def test_numbers_do_not_depend_on_the_number_of_ranks(world: World, run_folder: Path, tmp_path: Path,
+                                                      ranks: int) -> None:
     same(run_folder / "results.h5", measure(world.experiment, tmp_path / "run", ranks=ranks))
 
 
@@ -70,16 +69,8 @@ def test_two_ranks_a_unit_agree_to_rounding(world: World, run_folder: Path, tmp_
 
 def test_a_rank_without_a_share_of_the_batch(world: World, tmp_path: Path) -> None:
     """Three samples, one a task, on a group of two: one rank's part of each is empty."""
-    few = [
-        word
-        for setting in (
-            "finetune.batch=3",
-            "finetune.penalty_batch=1",
-            "finetune.steps=4",
-            'finetune.regimes=["multitask", "linear", "tau_jp"]',
-        )
-        for word in ("--set", setting)
-    ]
+    few = [word for setting in ("finetune.batch=3", "finetune.penalty_batch=1", "finetune.steps=4",
+                                'finetune.regimes=["multitask", "linear", "tau_jp"]') for word in ("--set", setting)]
     ours = numbers(measure(world.papers, tmp_path / "one", *few))
     theirs = numbers(measure(world.papers, tmp_path / "two", *few, "--set", "run.ranks_per_unit=2"))
     for regime in ("multitask", "linear", "tau_jp"):
@@ -108,9 +99,8 @@ def test_the_time_limit_stops_at_a_safe_point(world: World, long_run: Path, tmp_
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("victims", ["one rank", "the whole job"])
-def test_a_kill_loses_nothing_that_was_committed(
-    world: World, long_run: Path, tmp_path: Path, victims: str, seed: int
-) -> None:
+def test_a_kill_loses_nothing_that_was_committed(world: World, long_run: Path, tmp_path: Path, victims: str,
+                                                 seed: int) -> None:
     chance = random.Random(f"{victims}{seed}")
     folder = tmp_path / "run"
     # The moment: so many units done, and a little more; the last units are quick.
@@ -145,28 +135,17 @@ def test_a_killed_continuation_keeps_its_trace(world: World, papers_folder: Path
     given = tmp_path / "given"  # the linear task vectors, from which to go on
     given.mkdir()
     (given / "linear").symlink_to(papers_folder / "checkpoints" / "linear")
-    chosen = (
-        'finetune.regimes=["linear", "tau_jp_continue"]',
-        'finetune.given=["linear"]',
-        f"finetune.checkpoints={given}",
-        "finetune.tau_jp_continue.steps=90",
-        "finetune.checkpoint_seconds=0.01",
-    )
+    chosen = ('finetune.regimes=["linear", "tau_jp_continue"]', 'finetune.given=["linear"]',
+              f"finetune.checkpoints={given}", "finetune.tau_jp_continue.steps=90", "finetune.checkpoint_seconds=0.01")
     settings = [word for setting in chosen for word in ("--set", setting)]
 
     def finish(folder: Path) -> Path:
-        return (
-            measure(world.papers, folder, *settings)
-            if device == "cpu"
-            else rehearsal.run(world.papers, folder, *settings, ranks=2)
-        )
+        return measure(world.papers, folder, *settings) if device == "cpu" else \
+            rehearsal.run(world.papers, folder, *settings, ranks=2)
 
     finish(reference)
-    job = (
-        start(2, "run", world.papers, "--run-dir", folder, *settings)
-        if device == "cpu"
-        else rehearsal.start(world.papers, folder, *settings, ranks=2)
-    )
+    job = start(2, "run", world.papers, "--run-dir", folder, *settings) if device == "cpu" else \
+        rehearsal.start(world.papers, folder, *settings, ranks=2)
     assert wait_until(lambda: any(folder.glob("scratch/finetune__tau_jp_continue__*/state.safetensors")), job)
     kill_all(job)
     assert any(folder.glob("scratch/finetune__tau_jp_continue__*/state.safetensors"))
@@ -176,11 +155,8 @@ def test_a_killed_continuation_keeps_its_trace(world: World, papers_folder: Path
 
 def test_a_finished_run_is_left_alone(world: World, run_folder: Path) -> None:
     def state() -> dict[str, int]:
-        return {
-            str(p): p.stat().st_mtime_ns
-            for p in run_folder.rglob("*")
-            if p.is_file() and p.parent.name != "log" and p.name != ".lock"
-        }
+        return {str(p): p.stat().st_mtime_ns for p in run_folder.rglob("*")
+                if p.is_file() and p.parent.name != "log" and p.name != ".lock"}
 
     before = state()
     done = run(2, "run", world.experiment, "--run-dir", run_folder)

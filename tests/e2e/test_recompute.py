@@ -20,11 +20,8 @@ def recompute(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def copy(papers_folder: Path, tmp_path: Path) -> Path:
-    return Path(
-        shutil.copytree(
-            papers_folder, tmp_path / "run", symlinks=True, ignore=shutil.ignore_patterns("units", "scratch", "log")
-        )
-    )
+    return Path(shutil.copytree(papers_folder, tmp_path / "run", symlinks=True,
+                                ignore=shutil.ignore_patterns("units", "scratch", "log")))
 
 
 def test_every_group_of_a_run_holds(papers_folder: Path) -> None:
@@ -45,19 +42,11 @@ def test_the_same_seed_draws_the_same_sample(papers_folder: Path) -> None:
     assert places("1") == places("1") != places("2")
 
 
-@pytest.mark.parametrize(
-    ("path", "change"),
-    [
-        ("tau_jp/linear/value", 1.01),
-        ("similarity/attention/loss_gap", 1.1),
-        ("smoothness/*/lambda_max", 1.02),
-        ("ntk/random/gram", 1.1),
-        ("representation/tau_jp/error_by_task", 1.1),
-        ("multitask/multitask/loss", 1.01),
-        ("addition/posthoc/absolute", 1.001),
-        ("continuation/tau_jp_continue/tau_jp", 1.01),
-    ],
-)
+@pytest.mark.parametrize(("path", "change"), [
+    ("tau_jp/linear/value", 1.01), ("similarity/attention/loss_gap", 1.1), ("smoothness/*/lambda_max", 1.02),
+    ("ntk/random/gram", 1.1), ("representation/tau_jp/error_by_task", 1.1), ("multitask/multitask/loss", 1.01),
+    ("addition/posthoc/absolute", 1.001), ("continuation/tau_jp_continue/tau_jp", 1.01),
+])
 def test_a_number_that_is_wrong_is_found(copy: Path, path: str, change: float) -> None:
     group, regime, name = path.split("/")
     with h5py.File(copy / "results.h5", "r+") as file:

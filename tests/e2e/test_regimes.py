@@ -42,11 +42,6 @@ def test_training_helps_and_all_is_measured(run: Path, regime: str) -> None:
     with h5py.File(run / "results.h5") as file:
         loss = file[f"training/{regime}/loss"][()]
         assert (loss[:, -5:].mean(1) < 0.9 * loss[:, :5].mean(1)).all()
-        for path in (
-            "single_task/{}/accuracy",
-            "similarity/{}/norm",
-            "disentanglement/{}/error",
-            "smoothness/{}/lambda_max",
-            "addition/{}/absolute",
-        ):
+        for path in ("single_task/{}/accuracy", "similarity/{}/norm", "disentanglement/{}/error",
+                     "smoothness/{}/lambda_max", "addition/{}/absolute"):
             assert np.isfinite(file[path.format(regime)][()]).all(), path

@@ -43,14 +43,8 @@ def launch(*parts: list[str | Path], **variables: str) -> subprocess.Popen[str]:
     words = [MPIRUN, "-q", "--oversubscribe", "--bind-to", "none"]
     for i, part in enumerate(parts):
         words += [*([":"] if i else []), *map(str, part)]
-    return subprocess.Popen(
-        words,
-        env=environment() | variables,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    return subprocess.Popen(words, env=environment() | variables, text=True, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def ended(job: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
@@ -69,19 +63,8 @@ def on_host(name: str, folder: Path, more: str = "") -> list[str | Path]:
 def test_files_that_others_see_late(world: World, run_folder: Path, tmp_path: Path, width: int) -> None:
     """A unit of another host is waited for; a group goes on from what its first rank reads, or begins anew."""
     folder = tmp_path / "run"
-    words = [
-        "-n",
-        "2",
-        PROGRAM,
-        "run",
-        world.experiment,
-        "--run-dir",
-        folder,
-        "--set",
-        "finetune.checkpoint_seconds=0.01",
-        "--set",
-        f"run.ranks_per_unit={width}",
-    ]
+    words = ["-n", "2", PROGRAM, "run", world.experiment, "--run-dir", folder,
+             "--set", "finetune.checkpoint_seconds=0.01", "--set", f"run.ranks_per_unit={width}"]
     for _ in range(2):
         before = units(folder)
         job = launch(words, **stale(folder, 0.5))
@@ -102,16 +85,8 @@ def test_files_that_others_see_late(world: World, run_folder: Path, tmp_path: Pa
 def test_a_saved_state_that_one_rank_of_a_group_never_sees(world: World, tmp_path: Path) -> None:
     """The ranks of a group go on from the step that their first rank read."""
     folder, words = tmp_path / "run", [PROGRAM, "run", world.experiment, "--run-dir", tmp_path / "run"]
-    settings = [
-        "--set",
-        "run.ranks_per_unit=2",
-        "--set",
-        "finetune.checkpoint_seconds=0.01",
-        "--set",
-        "finetune.steps=60",
-        "--set",
-        "finetune.linear.steps=60",
-    ]
+    settings = ["--set", "run.ranks_per_unit=2", "--set", "finetune.checkpoint_seconds=0.01", "--set",
+                "finetune.steps=60", "--set", "finetune.linear.steps=60"]
     reference = measure(world.experiment, tmp_path / "reference", *settings)
     job = launch(["-n", "2", *words, *settings])
     assert wait_until(lambda: any(folder.glob("scratch/finetune__*/state.safetensors")), job)
@@ -168,15 +143,8 @@ def test_a_restart_on_another_device(world: World, tmp_path: Path) -> None:
     assert wait_until(lambda: units(folder) >= 2, first)
     kill_all(first)
     before = units(folder)
-    complaint(
-        run(1, "run", world.experiment, "--run-dir", folder),
-        folder,
-        "was computed by taugrid",
-        "rehearsal:0",
-        "; this is taugrid",
-        "cpu",
-        "--mixed",
-    )
+    complaint(run(1, "run", world.experiment, "--run-dir", folder), folder, "was computed by taugrid",
+              "rehearsal:0", "; this is taugrid", "cpu", "--mixed")
     assert units(folder) == before
     measure(world.experiment, folder, "--mixed", ranks=1)
     with h5py.File(folder / "results.h5") as file:
@@ -227,9 +195,8 @@ def test_a_checkpoint_that_is_seen_late(world: World, run_folder: Path, tmp_path
 
 
 @pytest.mark.parametrize(("error", "seconds"), [("ESTALE", 2), ("EIO", 2), ("EIO", 1e6), ("EACCES", 1e6)])
-def test_units_that_cannot_be_opened(
-    world: World, run_folder: Path, tmp_path: Path, error: str, seconds: float
-) -> None:
+def test_units_that_cannot_be_opened(world: World, run_folder: Path, tmp_path: Path, error: str,
+                                     seconds: float) -> None:
     """What may pass is tried again; what does not is said, and no unit is taken for a broken one."""
     folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
     (folder / "results.h5").unlink()

@@ -21,9 +21,7 @@ from test_bases import accuracy
 from world import EXPERIMENT, REGIMES, T, World
 
 ALPHA = [0.5, 1.0, 2.0]
-TEXT = (
-    EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12")
-    + f"""
+TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
 [subsets]
 draws = 2
 alpha = {ALPHA}
@@ -31,7 +29,6 @@ alpha = {ALPHA}
 method = "ties"
 density = 0.6
 """
-)
 
 
 @pytest.fixture(scope="module")
@@ -126,15 +123,12 @@ def test_recompute_takes_subsets_again(run: Path) -> None:
         assert f"\nsubsets: {what} " in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [
-        ("subsets.sizes=[0, 2]", ["subsets.sizes", "3 tasks"]),
-        ("subsets.sizes=[4]", ["subsets.sizes", "4", "3 tasks"]),
-        ("subsets.draws=0", ["subsets.draws", "0"]),
-        ('subsets.merge.method="slerp"', ["subsets.merge.method", "slerp"]),
-    ],
-)
+@pytest.mark.parametrize(("setting", "expected"), [
+    ("subsets.sizes=[0, 2]", ["subsets.sizes", "3 tasks"]),
+    ("subsets.sizes=[4]", ["subsets.sizes", "4", "3 tasks"]),
+    ("subsets.draws=0", ["subsets.draws", "0"]),
+    ('subsets.merge.method="slerp"', ["subsets.merge.method", "slerp"]),
+])
 def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected: list[str]) -> None:
     done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)
     lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]

@@ -16,17 +16,8 @@ from torch.nn.functional import cross_entropy
 from transformers import T5Config, T5ForConditionalGeneration
 from world import EXPERIMENT
 
-VOCABULARY = [
-    "<pad>",
-    "</s>",
-    "<unk>",
-    "it",
-    "is",
-    ".",
-    "?",
-    *(word for words in LABELS.values() for word in words),
-    *WORDS,
-]
+VOCABULARY = ["<pad>", "</s>", "<unk>", "it", "is", ".", "?", *(word for words in LABELS.values() for word in words),
+              *WORDS]
 LONGEST = 18
 PROMPTS = {"pairs": "{text} ? {second} ."}
 PLAIN = "{text} . it is"
@@ -40,23 +31,10 @@ def train(folder: Path) -> None:
     tokenizer = Tokenizer(models.WordLevel(number, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    model = T5ForConditionalGeneration(
-        T5Config(
-            vocab_size=len(VOCABULARY),
-            d_model=24,
-            d_kv=7,
-            d_ff=40,
-            num_layers=2,
-            num_decoder_layers=2,
-            num_heads=3,
-            feed_forward_proj="gated-gelu",
-            relative_attention_num_buckets=8,
-            relative_attention_max_distance=10,
-            dropout_rate=0.0,
-            decoder_start_token_id=0,
-            attn_implementation="eager",
-        )
-    )
+    model = T5ForConditionalGeneration(T5Config(
+        vocab_size=len(VOCABULARY), d_model=24, d_kv=7, d_ff=40, num_layers=2, num_decoder_layers=2, num_heads=3,
+        feed_forward_proj="gated-gelu", relative_attention_num_buckets=8, relative_attention_max_distance=10,
+        dropout_rate=0.0, decoder_start_token_id=0, attn_implementation="eager"))
     source, optimiser = Source(2), torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(200):
         ids, wanted = torch.zeros(48, LONGEST, dtype=torch.long), torch.zeros(48, dtype=torch.long)
@@ -77,11 +55,8 @@ def train(folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-EVERY = (
-    EXPERIMENT.replace('["standard", "linear"]', '["standard", "linear", "attention", "attention+bias"]').replace(
-        '"corners"]', '"corners"]\ncontrol = "plaids"'
-    )
-    + """
+EVERY = EXPERIMENT.replace('["standard", "linear"]', '["standard", "linear", "attention", "attention+bias"]').replace(
+    '"corners"]', '"corners"]\ncontrol = "plaids"') + """
 [cost]
 steps = 3
 
@@ -92,11 +67,9 @@ points = 20
 [merging.regmean]
 points = 20
 """
-)
 # Up to the decoder's first layer, its self-attention's first token and its encoder's output are kept.
 FROZEN = FEW.replace('path = "model"', 'path = "model"\nlabel_words = "frozen"').replace(
-    "steps = 25", "steps = 12\nfirst_stage = 4", 1
-)
+    "steps = 25", "steps = 12\nfirst_stage = 4", 1)
 
 
 @pytest.fixture(scope="session")
@@ -176,9 +149,8 @@ def test_checkpoints_are_models_that_transformers_loads(world: PromptWorld, done
     model = T5ForConditionalGeneration.from_pretrained(done / "checkpoints" / "standard" / "topics").eval()
     with h5py.File(world.task("topics")) as task, h5py.File(done / "results.h5") as file:
         rows = [row for row in file["single_task/standard/sample_index"][1] if row >= 0]
-        ids, lengths, labels = (
-            torch.tensor(task[f"test/{name}"][()])[rows].long() for name in ("inputs", "lengths", "labels")
-        )
+        ids, lengths, labels = (torch.tensor(task[f"test/{name}"][()])[rows].long()
+                                for name in ("inputs", "lengths", "labels"))
         used = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
         with torch.no_grad():
             start = torch.zeros(len(ids), 1, dtype=torch.long)

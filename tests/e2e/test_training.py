@@ -26,14 +26,9 @@ def order(purpose: str, count: int) -> list[int]:
     return draws.batches(SEED, purpose, ROWS["train"], count)
 
 
-def train(
-    oracle: Oracle,
-    regime: str,
-    t: int,
-    rate: float,
-    penalty: Callable[[dict[str, Tensor], int], Tensor],
-    sgd: bool = False,
-) -> tuple[dict[str, Tensor], list[float], list[float]]:
+def train(oracle: Oracle, regime: str, t: int, rate: float,
+          penalty: Callable[[dict[str, Tensor], int], Tensor],
+          sgd: bool = False) -> tuple[dict[str, Tensor], list[float], list[float]]:
     """θ*, and each step's loss and penalty."""
     theta = {k: v.clone().requires_grad_() for k, v in oracle.theta0.items()}
     rule = torch.optim.SGD if sgd else torch.optim.AdamW
@@ -43,7 +38,7 @@ def train(
         done = (step - WARMUP) / (STEPS - WARMUP)
         factor = (step + 1) / WARMUP if step < WARMUP else 1.0 if sgd else 0.5 * (1 + math.cos(math.pi * done))
         optimiser.param_groups[0]["lr"] = rate * factor
-        x, y = oracle.sample("train", t, rows[step * BATCH : (step + 1) * BATCH])
+        x, y = oracle.sample("train", t, rows[step * BATCH:(step + 1) * BATCH])
         loss, penalised = oracle.training_loss(regime, t, theta, x, y), penalty(theta, step)
         optimiser.zero_grad()
         (loss + penalised).backward()
@@ -92,7 +87,7 @@ def test_the_tau_jp_penalty(request: pytest.FixtureRequest, regime: str, form: s
         each = []
         for u in others if strict else [others[step % len(others)]]:
             turn = step if strict else step // len(others)
-            x, _ = oracle.sample("train", u, rows[u][turn * PENALISED : (turn + 1) * PENALISED])
+            x, _ = oracle.sample("train", u, rows[u][turn * PENALISED:(turn + 1) * PENALISED])
             tangent = oracle.tangent({k: v - oracle.theta0[k] for k, v in theta.items()}, x, u)[1]
             each.append(tangent.norm(dim=1).mean() if norm else tangent.square().sum(1).mean())
         return WEIGHT * (torch.stack(each).mean() if norm else torch.stack(each).sum())

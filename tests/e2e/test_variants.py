@@ -56,9 +56,8 @@ def test_each_is_trained_by_its_own_rate_steps_and_seed(folder: Path, run_folder
         assert [name.decode() for name in file["tasks/name"]] == names
         assert {name.decode() for name in file["tasks/data"]} == {"stripes"}
         told = file["variants/standard"]
-        assert [tuple(row) for row in np.stack([told[key] for key in ("learning_rate", "steps", "seed")], axis=1)] == [
-            tuple(map(float, one)) for one in EVERY
-        ]
+        assert [tuple(row) for row in np.stack([told[key] for key in ("learning_rate", "steps", "seed")], axis=1)
+                ] == [tuple(map(float, one)) for one in EVERY]
         loss = file["training/standard/loss"][()]
         index = file["averages/standard/sample_index"][()]
     assert loss.shape == (8, 25)
@@ -69,10 +68,8 @@ def test_each_is_trained_by_its_own_rate_steps_and_seed(folder: Path, run_folder
     assert (index == index[0]).all()  # all are seen on the same points
 
     # The one of rate 1e-3, 25 steps and the first seed is what a run without variants trains.
-    own, other = (
-        path / "checkpoints/standard" / name / "model.safetensors"
-        for path, name in ((folder, names[EVERY.index((1e-3, 25, 0))]), (run_folder, "stripes"))
-    )
+    own, other = (path / "checkpoints/standard" / name / "model.safetensors"
+                  for path, name in ((folder, names[EVERY.index((1e-3, 25, 0))]), (run_folder, "stripes")))
     assert own.read_bytes() == other.read_bytes()
     models = {(folder / "checkpoints/standard" / name / "model.safetensors").read_bytes() for name in names}
     assert len(models) == 8
@@ -122,17 +119,14 @@ def test_a_killed_run_ends_with_the_same_numbers(experiment: Path, folder: Path,
     assert not differing(numbers(again / "results.h5"), numbers(folder / "results.h5"))
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ("variants.steps=[2, 25]", "warmup_steps: is 3 for standard; expected at most the 2 of variants.steps"),
-        ("variants.steps=[20, 20]", "variants.steps: holds 20"),
-        ("variants.steps=[20.5]", "expected integers"),
-        ("heads.warmup_steps=0", "sections [heads] and [variants]"),
-        ('finetune.regimes=["tau_jp"]', "tau_jp trains on other tasks"),
-        ('finetune.regimes=["multitask"]', "multitask trains on other tasks"),
-    ],
-)
+@pytest.mark.parametrize(("setting", "words"), [
+    ("variants.steps=[2, 25]", "warmup_steps: is 3 for standard; expected at most the 2 of variants.steps"),
+    ("variants.steps=[20, 20]", "variants.steps: holds 20"),
+    ("variants.steps=[20.5]", "expected integers"),
+    ("heads.warmup_steps=0", "sections [heads] and [variants]"),
+    ('finetune.regimes=["tau_jp"]', "tau_jp trains on other tasks"),
+    ('finetune.regimes=["multitask"]', "multitask trains on other tasks"),
+])
 def test_what_makes_no_variants_is_refused(experiment: Path, tmp_path: Path, setting: str, words: str) -> None:
     done = run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)
     assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1

@@ -18,16 +18,10 @@ from world import EXPERIMENT
 
 PROJECT = Path(__file__).parents[2]
 WORDS = [f"w{i}" for i in range(40)]
-LABELS = {
-    "moods": ["sad", "plain", "glad"],
-    "topics": ["art", "law", "sea", "war"],
-    "pairs": ["no", "yes"],
-    "control": ["hot", "cold", "wet"],
-}
+LABELS = {"moods": ["sad", "plain", "glad"], "topics": ["art", "law", "sea", "war"], "pairs": ["no", "yes"],
+          "control": ["hot", "cold", "wet"]}
 
-FEW = (
-    EXPERIMENT.split("[linearity]")[0]
-    + """
+FEW = EXPERIMENT.split("[linearity]")[0] + """
 [smoothness]
 points = 24
 chunk = 10
@@ -41,7 +35,6 @@ logits = 2
 [cost]
 steps = 3
 """
-)
 
 
 class Source:
@@ -80,9 +73,8 @@ class TextWorld:
 def pack(calls: list[list[str]]) -> None:
     """Calls of jobs/prepare, in one process."""
     several = f"import sys; sys.path.insert(0, '{PROJECT}/jobs/prepare'); from command import main\n"
-    subprocess.run(
-        [sys.executable, "-c", several + f"sys.exit(max(main(call) for call in {calls}))"], check=True, timeout=300
-    )
+    subprocess.run([sys.executable, "-c", several + f"sys.exit(max(main(call) for call in {calls}))"], check=True,
+                   timeout=300)
 
 
 class PromptWorld(TextWorld):
@@ -107,27 +99,10 @@ def pack_prompts(folder: Path, prompts: dict[str, str], plain: str, longest: int
             found = [source.row(name) for _ in range(rows)]
             lines = [f"c{label}\t{first}\t{second}" for label, first, second in found]
             (folder / "texts" / name / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-        calls.append(
-            [
-                "text",
-                f"{folder}/texts/{name}",
-                "--label",
-                "1",
-                "--text",
-                "2",
-                "--tokens",
-                str(longest),
-                "--model",
-                f"{folder}/model",
-                "--out",
-                f"{folder}/data",
-                "--prompt",
-                prompts.get(name, plain),
-                "--words",
-                *(f"c{i}={word}" for i, word in enumerate(words)),
-                *(["--second", "3"] if name == "pairs" else []),
-            ]
-        )
+        calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", str(longest),
+                      "--model", f"{folder}/model", "--out", f"{folder}/data", "--prompt", prompts.get(name, plain),
+                      "--words", *(f"c{i}={word}" for i, word in enumerate(words)),
+                      *(["--second", "3"] if name == "pairs" else [])])
     pack(calls)
 
 
@@ -138,9 +113,8 @@ def again(folder: Path) -> None:
     assert "numbers hold" in found.stdout.splitlines()[-1]
 
 
-def refused_in_one_line(
-    world: TextWorld, change: Callable[[Any], object], expected: str, tmp_path: Path, ranks: int
-) -> None:
+def refused_in_one_line(world: TextWorld, change: Callable[[Any], object], expected: str, tmp_path: Path,
+                        ranks: int) -> None:
     """A copy of the world, changed so, ends a run with 2 and one line, before there is a run folder."""
     copy = type(world)(tmp_path / "world")
     for part in ("model", "data"):

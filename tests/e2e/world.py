@@ -82,9 +82,7 @@ alpha = { from = 0.0, to = 1.0, count = 6 }
 
 
 # All that the tangent-space papers measure, over the same tasks.
-PAPERS = (
-    EXPERIMENT
-    + """
+PAPERS = EXPERIMENT + """
 [finetune.tau_jp_continue]
 steps = 7
 trace_every = 3
@@ -100,7 +98,6 @@ control_threshold = 0.9
 [cost]
 steps = 3
 """
-)
 for _old, _new in {
     "tiny": "papers",
     '"corners"]': '"corners"]\ncontrol = "plaids"\ncontrol_points = 28 # of 20 and 30',
@@ -179,15 +176,8 @@ def make(folder: Path) -> World:
     for name in CLASSES:
         write_task(world.task(name), name, rng)
     torch.manual_seed(11)
-    shape = CLIPVisionConfig(
-        hidden_size=24,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=3,
-        image_size=16,
-        patch_size=8,
-        projection_dim=FEATURES,
-    )
+    shape = CLIPVisionConfig(hidden_size=24, intermediate_size=48, num_hidden_layers=2, num_attention_heads=3,
+                             image_size=16, patch_size=8, projection_dim=FEATURES)
     model = CLIPVisionModelWithProjection(shape)
     with torch.no_grad():  # Away from the initial zeros and ones, and from a nearly linear network.
         for parameter in model.parameters():

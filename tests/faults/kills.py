@@ -31,14 +31,8 @@ from compare import differing, numbers
 from launch import MPIRUN, PROGRAM, environment, kill_all, leftovers, measure, ranks_of, units
 
 # Fine-tuning's state is saved a hundred times a second.
-SETTINGS = (
-    "--set",
-    "finetune.steps=60",
-    "--set",
-    "finetune.linear.steps=60",
-    "--set",
-    "finetune.checkpoint_seconds=0.01",
-)
+SETTINGS = ("--set", "finetune.steps=60", "--set", "finetune.linear.steps=60", "--set",
+            "finetune.checkpoint_seconds=0.01")
 PHASES = ("start-up", "training", "saving a training's state", "measuring", "commit", "between units", "consolidation")
 # A process that believes it runs on a host of the first argument's name, whose boot's number is in the second's file.
 ON_HOST = 'hostname "$1"; mount --bind "$2" /proc/sys/kernel/random/boot_id; shift 2; exec "$@"'
@@ -89,35 +83,12 @@ class Session:
             parts = [(ranks // hosts + (i < ranks % hosts), self.on_host(first + i)) for i in range(hosts)]
         words = [MPIRUN, "-q", "--oversubscribe", "--bind-to", "none"]
         for i, (here, there) in enumerate(parts):
-            words += [
-                *([":"] if i else []),
-                "-n",
-                str(here),
-                *there,
-                PROGRAM,
-                "run",
-                str(self.world.experiment),
-                "--run-dir",
-                str(folder),
-                *self.settings,
-            ]
-        stale = (
-            {
-                "LD_PRELOAD": os.environ["TAUGRID_STALE_FILES"],
-                "STALE_FOLDER": str(folder),
-                "STALE_SECONDS": str(self.how.stale),
-            }
-            if self.how.stale
-            else {}
-        )
-        return subprocess.Popen(
-            words,
-            env=environment() | stale,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+            words += [*([":"] if i else []), "-n", str(here), *there, PROGRAM, "run", str(self.world.experiment),
+                      "--run-dir", str(folder), *self.settings]
+        stale = {"LD_PRELOAD": os.environ["TAUGRID_STALE_FILES"], "STALE_FOLDER": str(folder),
+                 "STALE_SECONDS": str(self.how.stale)} if self.how.stale else {}
+        return subprocess.Popen(words, env=environment() | stale, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def on_host(self, number: int) -> list[str]:
         boot = self.base / f"boot-{number}"
@@ -229,10 +200,8 @@ def main() -> None:
         session = Session(Path(base), random.Random(arguments.seed), arguments)
         while session.kills() < arguments.kills or session.finished == 0:
             session.life(Path(base) / f"run-{session.finished}", arguments.kills)
-            print(
-                f"{session.kills()} kills, {session.finished} runs finished, {time.monotonic() - begin:.0f} s",
-                flush=True,
-            )
+            print(f"{session.kills()} kills, {session.finished} runs finished, "
+                  f"{time.monotonic() - begin:.0f} s", flush=True)
         print(session.table())
 
 

@@ -44,11 +44,8 @@ def test_every_experiment_gives_the_hosts_numbers(world: worlds.World, host: Pat
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_other_precisions_are_near(world: worlds.World, host: Path, tmp_path: Path, precision: str) -> None:
-    ours = numbers(
-        launch.measure(
-            world.papers, tmp_path / "run", "--device", "cuda", "--set", f'run.precision="{precision}"', ranks=1
-        )
-    )
+    ours = numbers(launch.measure(world.papers, tmp_path / "run", "--device", "cuda", "--set",
+                                  f'run.precision="{precision}"', ranks=1))
     expected = numbers(host)
     for regime in ("standard", "linear"):
         name = f"training/{regime}/loss"
@@ -57,9 +54,8 @@ def test_other_precisions_are_near(world: worlds.World, host: Path, tmp_path: Pa
 
 def test_a_group_of_ranks_sums_over_devices(world: worlds.World, tmp_path: Path) -> None:
     one = launch.measure(world.experiment, tmp_path / "one", "--device", "cuda", ranks=1)
-    two = launch.run(
-        2, "run", world.experiment, "--run-dir", tmp_path / "two", "--device", "cuda", "--set", "run.ranks_per_unit=2"
-    )
+    two = launch.run(2, "run", world.experiment, "--run-dir", tmp_path / "two", "--device", "cuda",
+                     "--set", "run.ranks_per_unit=2")
     assert two.returncode == 0, two.stderr
     # Ranks that share a GPU go through the host, and are told.
     assert ("NCCL cannot be used among them" in two.stderr) == (gpus() == 1)
@@ -67,12 +63,7 @@ def test_a_group_of_ranks_sums_over_devices(world: worlds.World, tmp_path: Path)
 
 
 def test_bench_is_valid() -> None:
-    done = subprocess.run(
-        [launch.PROGRAM, "bench", "--device", "cuda", "--repetitions", "1"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = subprocess.run([launch.PROGRAM, "bench", "--device", "cuda", "--repetitions", "1"], capture_output=True,
+                          text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "gpu/nonlinear_grid_b32_bf16" in done.stdout

@@ -87,8 +87,7 @@ def test_the_control_s_splits_share_no_pixel(patterns, monkeypatch):
         for image, split in zip(made.images[of_class], made.fixed[of_class], strict=True):
             tops, lefts = np.nonzero((whole[: -sources.CROP + 1, : -sources.CROP + 1] == image[0, 0]).all(-1))
             top, left = next(
-                (t, s)
-                for t, s in zip(tops, lefts, strict=True)
+                (t, s) for t, s in zip(tops, lefts, strict=True)
                 if (whole[t : t + sources.CROP, s : s + sources.CROP] == image).all()
             )
             part = owner[top : top + sources.CROP, left : left + sources.CROP]

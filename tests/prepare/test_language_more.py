@@ -125,34 +125,14 @@ def r_database(vectors: list[list[str]]) -> bytes:
 def test_novels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "Rdata.rdb"
     long = ["It is a truth universally acknowledged, that a single man in", "possession of a good fortune, " * 3]
-    path.write_bytes(
-        r_database(
-            [
-                [
-                    "EMMA",
-                    "",
-                    "A foreword " * 30,
-                    "",
-                    "VOLUME I",
-                    "",
-                    "CHAPTER I",
-                    *long,
-                    "",
-                    "Short.",
-                    "",
-                    "Chapter 2",
-                    *long,
-                ],
-                ["Persuasion", "", "Chapter 1", "", "Sir Walter Elliot, « of Kellynch » " * 20],
-            ]
-        )
-    )
+    path.write_bytes(r_database([
+        ["EMMA", "", "A foreword " * 30, "", "VOLUME I", "", "CHAPTER I", *long, "", "Short.", "", "Chapter 2", *long],
+        ["Persuasion", "", "Chapter 1", "", "Sir Walter Elliot, « of Kellynch » " * 20],
+    ]))
     monkeypatch.setattr(more, "NOVELS", path)
     found = more.austen_novel(tmp_path, {})
     assert list(zip(found.labels, found.keys, strict=True)) == [
-        ("Emma", "Emma 1"),
-        ("Emma", "Emma 2"),
-        ("Persuasion", "Persuasion 1"),
+        ("Emma", "Emma 1"), ("Emma", "Emma 2"), ("Persuasion", "Persuasion 1")
     ]
     assert found.first[0] == found.first[1] == " ".join(long).strip()
     assert len(found.first[2].split()) == sources.WORDS_MOST and "«" in found.first[2]

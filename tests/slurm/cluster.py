@@ -63,20 +63,11 @@ class Cluster:
         for name in ("state", "spool"):
             (folder / name).mkdir()
         self.environment = os.environ | {
-            "SLURM_CONF": str(folder / "slurm.conf"),
-            "PATH": os.environ["PATH"] + ":/usr/sbin",
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        }
-        (folder / "slurm.conf").write_text(
-            CONFIGURATION.format(
-                folder=folder,
-                host=socket.gethostname().split(".")[0],
-                port=_free_port(),
-                port_of_node=_free_port(),
-                cores=os.cpu_count(),
-            )
-        )
+            "SLURM_CONF": str(folder / "slurm.conf"), "PATH": os.environ["PATH"] + ":/usr/sbin",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        (folder / "slurm.conf").write_text(CONFIGURATION.format(
+            folder=folder, host=socket.gethostname().split(".")[0], port=_free_port(), port_of_node=_free_port(),
+            cores=os.cpu_count()))
         self.daemons: list[subprocess.Popen[bytes]] = []
         try:
             self._start()
@@ -89,19 +80,10 @@ class Cluster:
         key.write_bytes(os.urandom(1024))
         key.chmod(0o600)
         for name, *arguments in (
-            (
-                "munged",
-                "--foreground",
-                "--force",
-                f"--socket={self.folder}/munge.socket",
-                f"--key-file={key}",
-                f"--pid-file={self.folder}/munged.pid",
-                f"--seed-file={self.folder}/munged.seed",
-                f"--log-file={self.folder}/munged.log",
-            ),
-            ("slurmctld", "-D"),
-            ("slurmd", "-D"),
-        ):
+                ("munged", "--foreground", "--force", f"--socket={self.folder}/munge.socket", f"--key-file={key}",
+                 f"--pid-file={self.folder}/munged.pid", f"--seed-file={self.folder}/munged.seed",
+                 f"--log-file={self.folder}/munged.log"),
+                ("slurmctld", "-D"), ("slurmd", "-D")):
             with (self.folder / f"{name}.out").open("wb") as out:
                 self.daemons.append(subprocess.Popen([name, *arguments], env=self.environment, stdout=out, stderr=out))
             time.sleep(0.5)
@@ -121,14 +103,8 @@ class Cluster:
         return " | ".join(line for log in logs if log.exists() for line in log.read_text().splitlines()[-2:])
 
     def run(self, *command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*map(str, command)],
-            env=self.environment | variables,
-            text=True,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        return subprocess.run([*map(str, command)], env=self.environment | variables, text=True, capture_output=True,
+                              timeout=PATIENCE, check=False)
 
     def job(self, number: str) -> dict[str, str]:
         """What Slurm says of a job."""

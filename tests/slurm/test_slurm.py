@@ -29,9 +29,8 @@ SITE = {"PROGRAM": os.environ["TAUGRID"], "BIND": "", "VENV": str(Path(os.enviro
 SMALL = ("--ntasks=2", "--cpus-per-task=1", "--time=10", f"--chdir={ROOT}")
 
 
-def submit(
-    cluster: Cluster, output: Path, *arguments: str | Path, options: tuple[str, ...] = (), **variables: str
-) -> str:
+def submit(cluster: Cluster, output: Path, *arguments: str | Path, options: tuple[str, ...] = (),
+           **variables: str) -> str:
     done = cluster.run("sbatch", "--parsable", f"--output={output}", *SMALL, *options, *arguments, **SITE | variables)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -45,9 +44,8 @@ def first_unit(cluster: Cluster, job: str, run: Path) -> None:
         time.sleep(0.02)
 
 
-def test_a_signal_before_the_limit_requeues_and_loses_nothing(
-    cluster: Cluster, world: World, reference: Path, tmp_path: Path
-) -> None:
+def test_a_signal_before_the_limit_requeues_and_loses_nothing(cluster: Cluster, world: World, reference: Path,
+                                                              tmp_path: Path) -> None:
     run, output = tmp_path / "run", tmp_path / "out"
     job = submit(cluster, output, SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run, *LONG)
     first_unit(cluster, job, run)
@@ -61,22 +59,11 @@ def test_a_signal_before_the_limit_requeues_and_loses_nothing(
     assert (run / "report.html").exists()
 
 
-def test_a_chain_goes_on_where_requeueing_is_forbidden(
-    cluster: Cluster, world: World, reference: Path, tmp_path: Path
-) -> None:
+def test_a_chain_goes_on_where_requeueing_is_forbidden(cluster: Cluster, world: World, reference: Path,
+                                                       tmp_path: Path) -> None:
     run = tmp_path / "run"
-    done = cluster.run(
-        "bash",
-        SCRIPTS / "chain.sh",
-        "3",
-        f"--output={tmp_path}/out-%j",
-        *SMALL,
-        SCRIPTS / "finetune-and-measure.sbatch",
-        world.experiment,
-        run,
-        *LONG,
-        **SITE,
-    )
+    done = cluster.run("bash", SCRIPTS / "chain.sh", "3", f"--output={tmp_path}/out-%j", *SMALL,
+                       SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run, *LONG, **SITE)
     assert done.returncode == 0, done.stderr
     first, second, third = done.stdout.split()
     first_unit(cluster, first, run)
@@ -89,18 +76,11 @@ def test_a_chain_goes_on_where_requeueing_is_forbidden(
 
 def test_an_array_is_a_run_a_seed(cluster: Cluster, world: World, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    job = submit(
-        cluster,
-        tmp_path / "out-%a",
-        SCRIPTS / "finetune-and-measure.sbatch",
-        world.experiment,
-        run,
-        options=("--array=5,6",),
-    )
+    job = submit(cluster, tmp_path / "out-%a", SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run,
+                 options=("--array=5,6",))
     for seed in ("5", "6"):
-        assert cluster.wait(f"{job}_{seed}", "COMPLETED", "FAILED")["JobState"] == "COMPLETED", (
-            tmp_path / f"out-{seed}"
-        ).read_text()
+        assert cluster.wait(f"{job}_{seed}", "COMPLETED", "FAILED")["JobState"] == "COMPLETED", \
+            (tmp_path / f"out-{seed}").read_text()
     assert differing(numbers(run / "seed5" / "results.h5"), numbers(run / "seed6" / "results.h5"))
     own = measure(world.experiment, tmp_path / "own", "--set", "run.seed=5")
     assert differing(numbers(own), numbers(run / "seed5" / "results.h5")) == []
@@ -108,15 +88,8 @@ def test_an_array_is_a_run_a_seed(cluster: Cluster, world: World, tmp_path: Path
 
 def test_an_array_is_a_run_a_value(cluster: Cluster, world: World, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    job = submit(
-        cluster,
-        tmp_path / "out-%a",
-        SCRIPTS / "finetune-and-measure.sbatch",
-        world.experiment,
-        run,
-        options=("--array=1,2",),
-        SWEEP="finetune.weight_decay 0.1 0.3",
-    )
+    job = submit(cluster, tmp_path / "out-%a", SCRIPTS / "finetune-and-measure.sbatch", world.experiment, run,
+                 options=("--array=1,2",), SWEEP="finetune.weight_decay 0.1 0.3")
     assert cluster.wait(f"{job}_1", "COMPLETED", "FAILED")["JobState"] == "COMPLETED", (tmp_path / "out-1").read_text()
     own = measure(world.experiment, tmp_path / "own", "--set", "finetune.weight_decay=0.3")
     assert differing(numbers(own), numbers(run / "finetune.weight_decay=0.3" / "results.h5")) == []
@@ -126,18 +99,16 @@ def test_an_array_is_a_run_a_value(cluster: Cluster, world: World, tmp_path: Pat
 
 def test_paper_tables(cluster: Cluster, world: World, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    job = submit(
-        cluster, output, SCRIPTS / "paper-tables.sbatch", "tau_jp", tmp_path / "run", SETTING=str(world.papers)
-    )
+    job = submit(cluster, output, SCRIPTS / "paper-tables.sbatch", "tau_jp", tmp_path / "run",
+                 SETTING=str(world.papers))
     assert cluster.wait(job, "COMPLETED", "FAILED")["JobState"] == "COMPLETED", output.read_text()
     assert "Table 1" in output.read_text() and "figure 2: " in output.read_text()
 
 
 def test_bench(cluster: Cluster, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    job = submit(
-        cluster, output, SCRIPTS / "bench.sbatch", tmp_path / "bench", "--filter", "^forward$", options=("--ntasks=1",)
-    )
+    job = submit(cluster, output, SCRIPTS / "bench.sbatch", tmp_path / "bench", "--filter", "^forward$",
+                 options=("--ntasks=1",))
     assert cluster.wait(job, "COMPLETED", "FAILED")["JobState"] == "COMPLETED", output.read_text()
     (record,) = (tmp_path / "bench").glob("*.json")
     assert json.loads(record.read_text())["benchmarks"]
@@ -145,26 +116,12 @@ def test_bench(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_scaling(cluster: Cluster, world: World, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    job = submit(
-        cluster,
-        output,
-        SCRIPTS / "scaling.sbatch",
-        world.experiment,
-        tmp_path / "scaling",
-        "8",
-        "24",
-        "--set",
-        "finetune.warmup_steps=25",  # more than the smaller run's steps
-        "--set",
-        "ntk.null_draws=0",
-    )  # its points do not grow with the ranks
+    job = submit(cluster, output, SCRIPTS / "scaling.sbatch", world.experiment, tmp_path / "scaling", "8", "24",
+                 "--set", "finetune.warmup_steps=25",  # more than the smaller run's steps
+                 "--set", "ntk.null_draws=0")  # its points do not grow with the ranks
     assert cluster.wait(job, "COMPLETED", "FAILED")["JobState"] == "COMPLETED", output.read_text()
     assert sorted(p.parent.name + "/" + p.name for p in (tmp_path / "scaling").glob("*/*")) == [
-        "strong/1",
-        "strong/2",
-        "weak/1",
-        "weak/2",
-    ]
+        "strong/1", "strong/2", "weak/1", "weak/2"]
     said = output.read_text()
     assert "Strong scaling" in said and "Weak scaling" in said
     flops = []
@@ -175,16 +132,8 @@ def test_scaling(cluster: Cluster, world: World, tmp_path: Path) -> None:
 
 
 def test_ranks_that_do_not_find_each_other_are_refused(cluster: Cluster, world: World, tmp_path: Path) -> None:
-    done = cluster.run(
-        "srun",
-        "--ntasks=2",
-        "--mpi=none",
-        os.environ["TAUGRID"],
-        "run",
-        world.experiment,
-        "--run-dir",
-        tmp_path / "run",
-    )
+    done = cluster.run("srun", "--ntasks=2", "--mpi=none", os.environ["TAUGRID"], "run", world.experiment, "--run-dir",
+                       tmp_path / "run")
     assert done.returncode == 2
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
     assert "2" in line and "--mpi" in line
@@ -193,50 +142,28 @@ def test_ranks_that_do_not_find_each_other_are_refused(cluster: Cluster, world: 
 def test_a_rank_that_dies_alone_on_its_host_ends_the_step(cluster: Cluster) -> None:
     """Nobody of taugrid's sees it there: srun does, as the scripts start it."""
     began = time.monotonic()
-    done = cluster.run(
-        "srun",
-        "--mpi=pmix",
-        "--ntasks=2",
-        "--kill-on-bad-exit=0",
-        os.environ["TAUGRID_FAILING"],
-        "dies all-reduce",
-        "1",
-    )
+    done = cluster.run("srun", "--mpi=pmix", "--ntasks=2", "--kill-on-bad-exit=0", os.environ["TAUGRID_FAILING"],
+                       "dies all-reduce", "1")
     assert done.returncode == 137 and "task 1: Killed" in done.stderr
     assert time.monotonic() - began < 30  # srun's own start among them, on a busy machine
 
 
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        ({"PROGRAM": "nowhere"}, "no program nowhere"),
-        ({"VENV": "nowhere"}, "no taugrid_analysis in nowhere"),
-        ({"MPI": "telepathy"}, "no --mpi=telepathy"),
-    ],
-)
-def test_the_preflight_says_what_is_missing(
-    cluster: Cluster, world: World, tmp_path: Path, variables: dict[str, str], expected: str
-) -> None:
+@pytest.mark.parametrize(("variables", "expected"), [({"PROGRAM": "nowhere"}, "no program nowhere"),
+                                                     ({"VENV": "nowhere"}, "no taugrid_analysis in nowhere"),
+                                                     ({"MPI": "telepathy"}, "no --mpi=telepathy")])
+def test_the_preflight_says_what_is_missing(cluster: Cluster, world: World, tmp_path: Path, variables: dict[str, str],
+                                            expected: str) -> None:
     output = tmp_path / "out"
-    job = submit(
-        cluster, output, SCRIPTS / "finetune-and-measure.sbatch", world.experiment, tmp_path / "run", **variables
-    )
+    job = submit(cluster, output, SCRIPTS / "finetune-and-measure.sbatch", world.experiment, tmp_path / "run",
+                 **variables)
     ended = cluster.wait(job, "FAILED", "COMPLETED")
     assert ended["ExitCode"] == "2:0" and expected in output.read_text()
 
 
-def test_an_experiment_that_lacks_its_data_ends_before_the_hours_are_spent(
-    cluster: Cluster, world: World, tmp_path: Path
-) -> None:
+def test_an_experiment_that_lacks_its_data_ends_before_the_hours_are_spent(cluster: Cluster, world: World,
+                                                                           tmp_path: Path) -> None:
     output = tmp_path / "out"
-    job = submit(
-        cluster,
-        output,
-        SCRIPTS / "finetune-and-measure.sbatch",
-        world.experiment,
-        tmp_path / "run",
-        "--set",
-        "data.folder=/nowhere",
-    )
+    job = submit(cluster, output, SCRIPTS / "finetune-and-measure.sbatch", world.experiment, tmp_path / "run",
+                 "--set", "data.folder=/nowhere")
     assert cluster.wait(job, "FAILED", "COMPLETED")["ExitCode"] == "2:0"
     assert "inputs are missing" in output.read_text() and not (tmp_path / "run").exists()

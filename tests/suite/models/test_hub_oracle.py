@@ -45,61 +45,18 @@ class Kind:
 
 
 KINDS = {
-    "vit": Kind(
-        ViTModel,
-        ViTForImageClassification,
-        "vit",
-        ViTConfig,
-        dict(
-            hidden_size=24,
-            intermediate_size=40,
-            num_hidden_layers=2,
-            num_attention_heads=3,
-            image_size=16,
-            patch_size=8,
-            num_channels=2,
-            attn_implementation="eager",
-        ),
-        lambda out: out.last_hidden_state[:, 0],
-        {"attn_implementation": "eager"},
-    ),
-    "convnext": Kind(
-        ConvNextModel,
-        ConvNextForImageClassification,
-        "convnext",
-        ConvNextConfig,
-        dict(
-            hidden_sizes=[6, 10, 24],
-            depths=[1, 2, 1],
-            num_stages=3,
-            image_size=16,
-            patch_size=2,
-            num_channels=2,
-            layer_scale_init_value=0.5,
-            drop_path_rate=0.3,
-            layer_norm_eps=1e-5,
-        ),
-        lambda out: out.pooler_output,
-        {},
-    ),
+    "vit": Kind(ViTModel, ViTForImageClassification, "vit", ViTConfig,
+                dict(hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3, image_size=16,
+                     patch_size=8, num_channels=2, attn_implementation="eager"),
+                lambda out: out.last_hidden_state[:, 0], {"attn_implementation": "eager"}),
+    "convnext": Kind(ConvNextModel, ConvNextForImageClassification, "convnext", ConvNextConfig,
+                     dict(hidden_sizes=[6, 10, 24], depths=[1, 2, 1], num_stages=3, image_size=16, patch_size=2,
+                          num_channels=2, layer_scale_init_value=0.5, drop_path_rate=0.3, layer_norm_eps=1e-5),
+                     lambda out: out.pooler_output, {}),
     # Pictures of odd sides, whose last row and column the halving leaves out; and no layer scale.
-    "convnext_of_odd_sides": Kind(
-        ConvNextModel,
-        ConvNextForImageClassification,
-        "convnext",
-        ConvNextConfig,
-        dict(
-            hidden_sizes=[8, 24],
-            depths=[1, 1],
-            num_stages=2,
-            image_size=15,
-            patch_size=3,
-            num_channels=2,
-            layer_scale_init_value=0.0,
-        ),
-        lambda out: out.pooler_output,
-        {},
-    ),
+    "convnext_of_odd_sides": Kind(ConvNextModel, ConvNextForImageClassification, "convnext", ConvNextConfig,
+                                  dict(hidden_sizes=[8, 24], depths=[1, 1], num_stages=2, image_size=15, patch_size=3,
+                                       num_channels=2, layer_scale_init_value=0.0), lambda out: out.pooler_output, {}),
 }
 
 
@@ -146,39 +103,22 @@ class World:
 
     def names(self) -> dict[str, str]:
         """transformers' name of each parameter in memory: its name in the file, by equal numbers."""
-        return {
-            k: next(n for n, t in self.stored.items() if t.shape == v.shape and torch.equal(t.double(), v))
-            for k, v in self.theta.items()
-        }
+        return {k: next(n for n, t in self.stored.items() if t.shape == v.shape and torch.equal(t.double(), v))
+                for k, v in self.theta.items()}
 
     def measured(self, tau: dict[str, Tensor]) -> dict[str, Tensor]:
         names = self.names()
         readout = {"words": WORDS} if self.own else {"head": self.head, "bias": self.bias}
-        inputs = {
-            "pixels": self.pixels,
-            "labels": self.labels,
-            "scale": torch.ones(1, dtype=torch.double),
-            **readout,
-            **{f"tau.{names[k]}": v for k, v in tau.items()},
-        }
+        inputs = {"pixels": self.pixels, "labels": self.labels, "scale": torch.ones(1, dtype=torch.double), **readout,
+                  **{f"tau.{names[k]}": v for k, v in tau.items()}}
         save_file({k: v.contiguous() for k, v in inputs.items()}, self.folder / "in.safetensors")
-        subprocess.run(
-            [
-                PROBE,
-                self.folder / "theirs",
-                self.folder / "in.safetensors",
-                self.folder / "out.safetensors",
-                self.folder / "ours",
-            ],
-            check=True,
-        )
+        subprocess.run([PROBE, self.folder / "theirs", self.folder / "in.safetensors",
+                        self.folder / "out.safetensors", self.folder / "ours"], check=True)
         return load_file(self.folder / "out.safetensors")
 
 
-@pytest.mark.parametrize(
-    ("name", "own"),
-    [("vit", True), ("vit", False), ("convnext", True), ("convnext", False), ("convnext_of_odd_sides", False)],
-)
+@pytest.mark.parametrize(("name", "own"), [("vit", True), ("vit", False), ("convnext", True), ("convnext", False),
+                                           ("convnext_of_odd_sides", False)])
 def test_every_quantity_agrees_and_the_folder_comes_back(name: str, own: bool, tmp_path: Path) -> None:
     world = World(name, own, tmp_path)
     tau = {k: 0.05 * torch.randn_like(v) for k, v in world.theta.items()}
@@ -210,37 +150,26 @@ def test_every_quantity_agrees_and_the_folder_comes_back(name: str, own: bool, t
     assert all(torch.equal(again[k], v) for k, v in theta.items())
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "named"),
-    [
-        ("vit", {"qkv_bias": False}, "qkv_bias is false"),
-        ("vit", {"hidden_act": "relu"}, "hidden_act is 'relu'"),
-        ("vit", {"architectures": ["ViTForMaskedImageModeling"]}, "architectures names ViTForMaskedImageModeling"),
-        ("vit", {"id2label": {}}, "id2label"),
-        ("vit", {"id2label": {"0": "a"}}, "classifier.weight has shape [5, 24]; expected [1, 24]"),
-        ("vit", {"patch_size": 5}, "image_size is not a multiple of patch_size"),
-        ("convnext", {"hidden_act": "relu"}, "hidden_act is 'relu'; expected gelu"),
-        (
-            "convnext",
-            {"architectures": ["ConvNextBackbone"]},
-            "expected ConvNextModel or ConvNextForImageClassification",
-        ),
-        ("convnext", {"depths": [1, 2]}, "hidden_sizes has 3 numbers and depths 2"),
-        ("convnext", {"num_stages": 2}, "num_stages is not the number of depths, 3"),
-        ("convnext", {"image_size": 7}, "image_size is 7; expected at least 8"),
-        ("convnext", {"layer_scale_init_value": 0}, "layer_scale_parameter and 3 more: no ConvNext"),
-    ],
-)
+@pytest.mark.parametrize(("name", "change", "named"), [
+    ("vit", {"qkv_bias": False}, "qkv_bias is false"),
+    ("vit", {"hidden_act": "relu"}, "hidden_act is 'relu'"),
+    ("vit", {"architectures": ["ViTForMaskedImageModeling"]}, "architectures names ViTForMaskedImageModeling"),
+    ("vit", {"id2label": {}}, "id2label"),
+    ("vit", {"id2label": {"0": "a"}}, "classifier.weight has shape [5, 24]; expected [1, 24]"),
+    ("vit", {"patch_size": 5}, "image_size is not a multiple of patch_size"),
+    ("convnext", {"hidden_act": "relu"}, "hidden_act is 'relu'; expected gelu"),
+    ("convnext", {"architectures": ["ConvNextBackbone"]}, "expected ConvNextModel or ConvNextForImageClassification"),
+    ("convnext", {"depths": [1, 2]}, "hidden_sizes has 3 numbers and depths 2"),
+    ("convnext", {"num_stages": 2}, "num_stages is not the number of depths, 3"),
+    ("convnext", {"image_size": 7}, "image_size is 7; expected at least 8"),
+    ("convnext", {"layer_scale_init_value": 0}, "layer_scale_parameter and 3 more: no ConvNext"),
+])
 def test_what_is_no_such_model_is_refused_in_one_line(tmp_path: Path, name: str, change: dict, named: str) -> None:
     world = World(name, True, tmp_path)
     path = tmp_path / "theirs" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     save_file({"pixels": world.pixels}, tmp_path / "in.safetensors")
-    done = subprocess.run(
-        [PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run([PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert named in done.stderr, done.stderr

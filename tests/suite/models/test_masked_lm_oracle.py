@@ -74,16 +74,8 @@ class World:
     def probe(self, **more: Tensor) -> dict[str, Tensor]:
         inputs = {"ids": self.ids, "lengths": self.lengths, "mask": self.mask, **more}
         save_file({k: v.contiguous() for k, v in inputs.items()}, self.folder / "in.safetensors")
-        subprocess.run(
-            [
-                PROBE,
-                self.folder / "theirs",
-                self.folder / "in.safetensors",
-                self.folder / "out.safetensors",
-                self.folder / "ours",
-            ],
-            check=True,
-        )
+        subprocess.run([PROBE, self.folder / "theirs", self.folder / "in.safetensors",
+                        self.folder / "out.safetensors", self.folder / "ours"], check=True)
         return load_file(self.folder / "out.safetensors")
 
     def logits(self, p: dict[str, Tensor], rows: slice = slice(None)) -> Tensor:
@@ -99,12 +91,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 
 def test_every_quantity_agrees_and_the_folder_comes_back(world: World) -> None:
     tau = {k: 0.05 * torch.randn_like(v) for k, v in world.theta.items()}
-    out = world.probe(
-        words=world.words,
-        labels=world.labels,
-        scale=torch.ones(1, dtype=torch.double),
-        **{f"tau.{k}": v for k, v in tau.items()},
-    )
+    out = world.probe(words=world.words, labels=world.labels, scale=torch.ones(1, dtype=torch.double),
+                      **{f"tau.{k}": v for k, v in tau.items()})
 
     def flat(of: dict[str, Tensor], key: str = "") -> Tensor:
         assert not key or {k for k in of if k.startswith(key)} == {key + k for k in world.theta}
@@ -155,11 +143,7 @@ def test_a_folder_without_its_head_is_refused_in_one_line(tmp_path: Path) -> Non
     kept = {k: v for k, v in load_file(path).items() if "transform.dense" not in k}
     save_file(kept, path, metadata={"format": "pt"})
     save_file({"ids": world.ids, "lengths": world.lengths, "mask": world.mask}, tmp_path / "in.safetensors")
-    done = subprocess.run(
-        [PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run([PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "cls.predictions.transform.dense.weight is missing" in done.stderr

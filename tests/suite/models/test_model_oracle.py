@@ -16,52 +16,16 @@ PROBE = os.environ["MODEL_PROBE"]
 
 # Shapes of B/32, B/16 and L/14 with fewer and narrower layers; one full B/32.
 SHAPES = {
-    "b32": dict(
-        hidden_size=96,
-        intermediate_size=384,
-        num_hidden_layers=3,
-        num_attention_heads=12,
-        image_size=224,
-        patch_size=32,
-        projection_dim=64,
-    ),
-    "b16": dict(
-        hidden_size=48,
-        intermediate_size=192,
-        num_hidden_layers=2,
-        num_attention_heads=12,
-        image_size=224,
-        patch_size=16,
-        projection_dim=64,
-    ),
-    "l14": dict(
-        hidden_size=64,
-        intermediate_size=256,
-        num_hidden_layers=3,
-        num_attention_heads=16,
-        image_size=224,
-        patch_size=14,
-        projection_dim=96,
-    ),
-    "gelu": dict(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        image_size=32,
-        patch_size=8,
-        projection_dim=16,
-        hidden_act="gelu",
-    ),
-    "full_b32": dict(
-        hidden_size=768,
-        intermediate_size=3072,
-        num_hidden_layers=12,
-        num_attention_heads=12,
-        image_size=224,
-        patch_size=32,
-        projection_dim=512,
-    ),
+    "b32": dict(hidden_size=96, intermediate_size=384, num_hidden_layers=3, num_attention_heads=12,
+                image_size=224, patch_size=32, projection_dim=64),
+    "b16": dict(hidden_size=48, intermediate_size=192, num_hidden_layers=2, num_attention_heads=12,
+                image_size=224, patch_size=16, projection_dim=64),
+    "l14": dict(hidden_size=64, intermediate_size=256, num_hidden_layers=3, num_attention_heads=16,
+                image_size=224, patch_size=14, projection_dim=96),
+    "gelu": dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+                 image_size=32, patch_size=8, projection_dim=16, hidden_act="gelu"),
+    "full_b32": dict(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12,
+                     image_size=224, patch_size=32, projection_dim=512),
 }
 
 
@@ -100,16 +64,8 @@ def test_forward_agrees_with_transformers_both_ways(name: str, tmp_path: Path) -
 
 
 def test_products_agree_with_torch_func(tmp_path: Path) -> None:
-    shape = dict(
-        hidden_size=24,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=3,
-        image_size=16,
-        patch_size=8,
-        projection_dim=12,
-        attn_implementation="eager",
-    )
+    shape = dict(hidden_size=24, intermediate_size=48, num_hidden_layers=2, num_attention_heads=3, image_size=16,
+                 patch_size=8, projection_dim=12, attn_implementation="eager")
     model = make_model(shape, tmp_path)
     n, classes = 5, 4
     pixels = torch.randn(n, 3, 16, 16)
@@ -117,16 +73,8 @@ def test_products_agree_with_torch_func(tmp_path: Path) -> None:
     scale, labels = 20.0, torch.tensor([0, 1, 2, 3, 1])
     theta = {k: v.detach() for k, v in model.named_parameters()}
     tau = {k: 0.05 * torch.randn_like(v) for k, v in theta.items()}
-    out = probe(
-        tmp_path,
-        {
-            "pixels": pixels,
-            "head": head,
-            "scale": torch.tensor([scale]),
-            "labels": labels,
-            **{f"tau.{k}": v for k, v in tau.items()},
-        },
-    )
+    out = probe(tmp_path, {"pixels": pixels, "head": head, "scale": torch.tensor([scale]), "labels": labels,
+                           **{f"tau.{k}": v for k, v in tau.items()}})
 
     model.double()
     theta = {k: v.double() for k, v in theta.items()}

@@ -22,15 +22,8 @@ PROBE = os.environ["MODEL_PROBE"]
 SCALE = 12.0
 WORDS = torch.tensor([3, 0, 4])  # of five classes
 MLP = {"model_type": "mlp", "architectures": ["MLP"], "image_size": 5, "num_channels": 2, "hidden_sizes": [7, 6]}
-RESNET = {
-    "model_type": "torchvision_resnet",
-    "architectures": ["ResNet"],
-    "image_size": 8,
-    "num_channels": 2,
-    "layers": [1, 2],
-    "widths": [3, 5],
-    "stem": "cifar",
-}
+RESNET = {"model_type": "torchvision_resnet", "architectures": ["ResNet"], "image_size": 8, "num_channels": 2,
+          "layers": [1, 2], "widths": [3, 5], "stem": "cifar"}
 
 
 @dataclass(frozen=True)
@@ -76,9 +69,8 @@ def write(folder: Path, config: dict, model: torch.nn.Module) -> None:
 
 def probe(folder: Path, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     save_file({k: v.contiguous() for k, v in inputs.items()}, folder / "in.safetensors")
-    subprocess.run(
-        [PROBE, folder / "theirs", folder / "in.safetensors", folder / "out.safetensors", folder / "ours"], check=True
-    )
+    subprocess.run([PROBE, folder / "theirs", folder / "in.safetensors", folder / "out.safetensors", folder / "ours"],
+                   check=True)
     return load_file(folder / "out.safetensors")
 
 
@@ -99,21 +91,11 @@ class World:
             self.head = normalize(self.head, dim=1)
 
     def measured(self) -> dict[str, Tensor]:
-        readout = {
-            "words": {"words": WORDS},
-            "affine": {"head": self.head, "bias": self.bias},
-            "cosine": {"head": self.head},
-        }[self.case.readout]
-        return probe(
-            self.folder,
-            {
-                "pixels": self.pixels,
-                "labels": self.labels,
-                **readout,
-                "scale": torch.tensor([SCALE], dtype=torch.double),
-                **{f"tau.{k}": v for k, v in self.tau.items()},
-            },
-        )
+        readout = {"words": {"words": WORDS}, "affine": {"head": self.head, "bias": self.bias},
+                   "cosine": {"head": self.head}}[self.case.readout]
+        return probe(self.folder, {"pixels": self.pixels, "labels": self.labels, **readout,
+                                   "scale": torch.tensor([SCALE], dtype=torch.double),
+                                   **{f"tau.{k}": v for k, v in self.tau.items()}})
 
     def output(self, p: dict[str, Tensor], x: Tensor) -> Tensor:
         """What is linearised."""
@@ -218,33 +200,26 @@ def test_torchvision_mlp_has_the_same_names(tmp_path: Path) -> None:
         assert relative(theirs[6](encoded), theirs(pixels.flatten(1))) < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("case", "change", "named"),
-    [
-        ("mlp", {"hidden_sizes": []}, "hidden_sizes is []; expected a list of 1 to"),
-        ("mlp", {"hidden_sizes": [7, 0]}, "hidden_sizes is [7,0]"),
-        ("mlp", {"hidden_sizes": 7}, "hidden_sizes is 7"),
-        ("mlp", {"hidden_act": "tanh"}, "hidden_act is 'tanh'; expected relu or gelu"),
-        ("mlp", {"num_classes": 0}, "num_classes is 0"),
-        ("mlp", {"num_classes": 9}, "6.weight is missing"),
-        ("resnet", {"widths": [3, 5, 7]}, "widths has 3 numbers and layers 2"),
-        ("resnet", {"widths": [5, 3], "shortcut": "identity"}, "widths become smaller"),
-        ("resnet", {"stem": "large"}, "stem is 'large'; expected cifar or imagenet"),
-        ("resnet", {"shortcut": "A"}, "shortcut is 'A'; expected projection or identity"),
-        ("resnet", {"shortcut": "identity"}, "downsample.0.weight and"),
-        ("resnet", {"layers": [1, 3]}, "layer2.2.conv1.weight is missing"),
-        ("resnet", {"model_type": "resnet"}, "model_type is 'resnet'"),
-    ],
-)
+@pytest.mark.parametrize(("case", "change", "named"), [
+    ("mlp", {"hidden_sizes": []}, "hidden_sizes is []; expected a list of 1 to"),
+    ("mlp", {"hidden_sizes": [7, 0]}, "hidden_sizes is [7,0]"),
+    ("mlp", {"hidden_sizes": 7}, "hidden_sizes is 7"),
+    ("mlp", {"hidden_act": "tanh"}, "hidden_act is 'tanh'; expected relu or gelu"),
+    ("mlp", {"num_classes": 0}, "num_classes is 0"),
+    ("mlp", {"num_classes": 9}, "6.weight is missing"),
+    ("resnet", {"widths": [3, 5, 7]}, "widths has 3 numbers and layers 2"),
+    ("resnet", {"widths": [5, 3], "shortcut": "identity"}, "widths become smaller"),
+    ("resnet", {"stem": "large"}, "stem is 'large'; expected cifar or imagenet"),
+    ("resnet", {"shortcut": "A"}, "shortcut is 'A'; expected projection or identity"),
+    ("resnet", {"shortcut": "identity"}, "downsample.0.weight and"),
+    ("resnet", {"layers": [1, 3]}, "layer2.2.conv1.weight is missing"),
+    ("resnet", {"model_type": "resnet"}, "model_type is 'resnet'"),
+])
 def test_what_is_no_such_model_is_refused_in_one_line(tmp_path: Path, case: str, change: dict, named: str) -> None:
     world = World(CASES[case], tmp_path)
     (tmp_path / "theirs" / "config.json").write_text(json.dumps(CASES[case].config | change))
     save_file({"pixels": world.pixels}, tmp_path / "in.safetensors")
-    done = subprocess.run(
-        [PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run([PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert named in done.stderr, done.stderr

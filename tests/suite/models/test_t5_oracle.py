@@ -19,18 +19,8 @@ from transformers import T5Config, T5ForConditionalGeneration
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 MOST = 12
-SMALL = dict(
-    vocab_size=40,
-    d_model=16,
-    d_kv=5,
-    d_ff=24,
-    num_layers=2,
-    num_heads=3,
-    relative_attention_num_buckets=8,
-    relative_attention_max_distance=7,
-    decoder_start_token_id=0,
-    attn_implementation="eager",
-)
+SMALL = dict(vocab_size=40, d_model=16, d_kv=5, d_ff=24, num_layers=2, num_heads=3, relative_attention_num_buckets=8,
+             relative_attention_max_distance=7, decoder_start_token_id=0, attn_implementation="eager")
 
 
 @pytest.fixture(autouse=True)
@@ -56,19 +46,10 @@ CASES = {
     "t5": Switches(),
     "flan": Switches(FLAN, own_head=True),
     "flan_on_the_hub": Switches(FLAN, own_head=True, as_on_the_hub=True),
-    "gated_and_scaled_of_one_length": Switches(
-        {"feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-3}, padded=False
-    ),
-    "longer_decoder_and_another_start": Switches(
-        {
-            "num_layers": 1,
-            "num_decoder_layers": 3,
-            "pad_token_id": 2,
-            "decoder_start_token_id": 5,
-            "d_kv": 7,
-            "num_heads": 1,
-        }
-    ),
+    "gated_and_scaled_of_one_length": Switches({"feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-3},
+                                               padded=False),
+    "longer_decoder_and_another_start": Switches({"num_layers": 1, "num_decoder_layers": 3, "pad_token_id": 2,
+                                                  "decoder_start_token_id": 5, "d_kv": 7, "num_heads": 1}),
     "unscaled": Switches({"tie_word_embeddings": False, "relative_attention_max_distance": 128}),
 }
 
@@ -109,26 +90,14 @@ class World:
     def probe(self, **more: Tensor) -> dict[str, Tensor]:
         inputs = {"ids": self.ids, "lengths": self.lengths, **more}
         save_file({k: v.contiguous() for k, v in inputs.items()}, self.folder / "in.safetensors")
-        subprocess.run(
-            [
-                PROBE,
-                self.folder / "theirs",
-                self.folder / "in.safetensors",
-                self.folder / "out.safetensors",
-                self.folder / "ours",
-            ],
-            check=True,
-        )
+        subprocess.run([PROBE, self.folder / "theirs", self.folder / "in.safetensors",
+                        self.folder / "out.safetensors", self.folder / "ours"], check=True)
         return load_file(self.folder / "out.safetensors")
 
     def logits(self, p: dict[str, Tensor], rows: slice = slice(None)) -> Tensor:
         ids = self.ids[rows]
-        given = {
-            "input_ids": ids,
-            "attention_mask": self.used[rows].long(),
-            "use_cache": False,
-            "decoder_input_ids": torch.full((len(ids), 1), self.config.decoder_start_token_id),
-        }
+        given = {"input_ids": ids, "attention_mask": self.used[rows].long(), "use_cache": False,
+                 "decoder_input_ids": torch.full((len(ids), 1), self.config.decoder_start_token_id)}
         return functional_call(self.model, p, (), given).logits[:, 0, self.words]
 
 
@@ -136,12 +105,8 @@ class World:
 def test_every_quantity_agrees_and_the_folder_comes_back(name: str, tmp_path: Path) -> None:
     world = World(CASES[name], tmp_path)
     tau = {k: 0.05 * torch.randn_like(v) for k, v in world.theta.items()}
-    out = world.probe(
-        words=world.words,
-        labels=world.labels,
-        scale=torch.ones(1, dtype=torch.double),
-        **{f"tau.{k}": v for k, v in tau.items()},
-    )
+    out = world.probe(words=world.words, labels=world.labels, scale=torch.ones(1, dtype=torch.double),
+                      **{f"tau.{k}": v for k, v in tau.items()})
 
     def flat(of: dict[str, Tensor], key: str = "") -> Tensor:
         assert not key or {k for k in of if k.startswith(key)} == {key + k for k in world.theta}
@@ -189,30 +154,23 @@ def test_what_stands_behind_a_prompt_is_never_read(tmp_path: Path) -> None:
     assert torch.equal(world.probe()["encoded"], before)
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"feed_forward_proj": "gated-silu"}, "feed_forward_proj is 'gated-silu'"),
-        ({"dense_act_fn": "gelu_new"}, "dense_act_fn is 'gelu_new'; expected relu"),
-        ({"architectures": ["T5EncoderModel"]}, 'architectures is ["T5EncoderModel"]'),
-        ({"relative_attention_num_buckets": 3}, "relative_attention_num_buckets is 3"),
-        ({"relative_attention_max_distance": 4}, "relative_attention_max_distance is 4"),
-        ({"decoder_start_token_id": 40}, "decoder_start_token_id is 40"),
-        ({"is_decoder": True}, "is_decoder is true"),
-        ({"tie_word_embeddings": False, "scale_decoder_outputs": None}, "lm_head.weight is missing"),
-    ],
-)
+@pytest.mark.parametrize(("change", "named"), [
+    ({"feed_forward_proj": "gated-silu"}, "feed_forward_proj is 'gated-silu'"),
+    ({"dense_act_fn": "gelu_new"}, "dense_act_fn is 'gelu_new'; expected relu"),
+    ({"architectures": ["T5EncoderModel"]}, 'architectures is ["T5EncoderModel"]'),
+    ({"relative_attention_num_buckets": 3}, "relative_attention_num_buckets is 3"),
+    ({"relative_attention_max_distance": 4}, "relative_attention_max_distance is 4"),
+    ({"decoder_start_token_id": 40}, "decoder_start_token_id is 40"),
+    ({"is_decoder": True}, "is_decoder is true"),
+    ({"tie_word_embeddings": False, "scale_decoder_outputs": None}, "lm_head.weight is missing"),
+])
 def test_what_is_no_such_model_is_refused_in_one_line(tmp_path: Path, change: dict, named: str) -> None:
     world = World(CASES["t5"], tmp_path)
     path = tmp_path / "theirs" / "config.json"
     told = json.loads(path.read_text()) | change
     path.write_text(json.dumps({k: v for k, v in told.items() if v is not None}))
     save_file({"ids": world.ids, "lengths": world.lengths}, tmp_path / "in.safetensors")
-    done = subprocess.run(
-        [PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run([PROBE, tmp_path / "theirs", tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert named in done.stderr, done.stderr

@@ -19,15 +19,8 @@ from transformers import BertConfig, BertForMaskedLM, BertModel, RobertaConfig, 
 
 PROBE = os.environ["MODEL_PROBE"]
 MOST, CLASSES, SCALE = 8, 4, 20.0
-SMALL = dict(
-    vocab_size=40,
-    hidden_size=24,
-    intermediate_size=40,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    max_position_embeddings=16,
-    attn_implementation="eager",
-)
+SMALL = dict(vocab_size=40, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
+             max_position_embeddings=16, attn_implementation="eager")
 
 
 @dataclass(frozen=True)
@@ -77,16 +70,11 @@ class World:
             for p in whole.parameters():
                 p.add_((0.1 if p.ndim == 1 else 0.05) * torch.randn_like(p))
         whole.save_pretrained(folder / "theirs")
-        pooling = {
-            "pooling_mode_cls_token": not switches.mean,
-            "pooling_mode_mean_tokens": switches.mean,
-            "pooling_mode_max_tokens": False,
-        }
-        modules = [
-            {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
-            {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-            {"idx": 2, "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
-        ]
+        pooling = {"pooling_mode_cls_token": not switches.mean, "pooling_mode_mean_tokens": switches.mean,
+                   "pooling_mode_max_tokens": False}
+        modules = [{"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+                   {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+                   {"idx": 2, "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]
         (folder / "theirs" / "modules.json").write_text(json.dumps(modules))
         (folder / "theirs" / "1_Pooling").mkdir()
         (folder / "theirs" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
@@ -113,16 +101,8 @@ class World:
         if self.switches.pairs:
             inputs["types"] = self.types
         save_file({k: v.contiguous() for k, v in inputs.items()}, self.folder / "in.safetensors")
-        subprocess.run(
-            [
-                PROBE,
-                self.folder / "theirs",
-                self.folder / "in.safetensors",
-                self.folder / "out.safetensors",
-                self.folder / "ours",
-            ],
-            check=True,
-        )
+        subprocess.run([PROBE, self.folder / "theirs", self.folder / "in.safetensors",
+                        self.folder / "out.safetensors", self.folder / "ours"], check=True)
         return load_file(self.folder / "out.safetensors")
 
     def encode(self, p: dict[str, Tensor], ids: Tensor, types: Tensor, used: Tensor) -> Tensor:
@@ -146,12 +126,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 
 def test_every_quantity_agrees_and_the_folder_comes_back(world: World) -> None:
     tau = {k: 0.05 * torch.randn_like(v) for k, v in world.theta.items()}
-    out = world.probe(
-        head=world.head,
-        labels=world.labels,
-        scale=torch.tensor([SCALE], dtype=torch.double),
-        **{f"tau.{world.prefix}{k}": v for k, v in tau.items()},
-    )
+    out = world.probe(head=world.head, labels=world.labels, scale=torch.tensor([SCALE], dtype=torch.double),
+                      **{f"tau.{world.prefix}{k}": v for k, v in tau.items()})
 
     def flat(of: dict[str, Tensor], key: str = "") -> Tensor:
         return torch.cat([of[key + (world.prefix if key else "") + k].flatten() for k in world.theta])
@@ -213,25 +189,21 @@ def test_minilm_gives_the_similarities_that_its_card_publishes(tmp_path: Path) -
     for row, each in enumerate(found):
         ids[row, : len(each)] = torch.tensor(each)
     save_file({"ids": ids, "lengths": torch.tensor([len(each) for each in found])}, tmp_path / "in.safetensors")
-    subprocess.run(
-        [PROBE, minilm.model_folder(), tmp_path / "in.safetensors", tmp_path / "out.safetensors"], check=True
-    )
+    subprocess.run([PROBE, minilm.model_folder(), tmp_path / "in.safetensors", tmp_path / "out.safetensors"],
+                   check=True)
     unit = torch.nn.functional.normalize(load_file(tmp_path / "out.safetensors")["encoded"], dim=1)
     cosines = (unit @ unit.T)[[0, 0, 1], [1, 2, 2]]
     assert torch.allclose(cosines, torch.tensor([0.6660, 0.1046, 0.1411]), atol=5e-5)
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
-        ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
-        ({"is_decoder": True}, "is_decoder is true"),
-        ({"num_attention_heads": 5}, "hidden_size is not a multiple"),
-        ({"architectures": ["BertForQuestionAnswering"]}, "BertForQuestionAnswering"),
-        ({"pad_token_id": "none"}, "pad_token_id is"),
-    ],
-)
+@pytest.mark.parametrize(("change", "named"), [
+    ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
+    ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
+    ({"is_decoder": True}, "is_decoder is true"),
+    ({"num_attention_heads": 5}, "hidden_size is not a multiple"),
+    ({"architectures": ["BertForQuestionAnswering"]}, "BertForQuestionAnswering"),
+    ({"pad_token_id": "none"}, "pad_token_id is"),
+])
 def test_another_architecture_is_refused_in_one_line(tmp_path: Path, change: dict, named: str) -> None:
     world = World(CASES["bert"], tmp_path)
     path = tmp_path / "theirs" / "config.json"
@@ -239,22 +211,15 @@ def test_another_architecture_is_refused_in_one_line(tmp_path: Path, change: dic
     refuse(world, "config.json", named)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "named"),
-    [
-        ("modules.json", "{", "is not a JSON list"),
-        ("modules.json", '[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]', "models.Dense"),
-        ("modules.json", '[{"path": "../x", "type": "sentence_transformers.models.Pooling"}]', "path is '../x'"),
-        (
-            "modules.json",
-            '[{"path": "3_P", "type": "sentence_transformers.models.Pooling"}]',
-            "3_P/config.json: cannot",
-        ),
-        ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}', "pooling_mode_max_tokens is true"),
-        ("1_Pooling/config.json", "{}", "expected one of"),
-        ("1_Pooling/config.json", '{"pooling_mode": "lasttoken"}', "pooling_mode is 'lasttoken'"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "named"), [
+    ("modules.json", "{", "is not a JSON list"),
+    ("modules.json", '[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]', "models.Dense"),
+    ("modules.json", '[{"path": "../x", "type": "sentence_transformers.models.Pooling"}]', "path is '../x'"),
+    ("modules.json", '[{"path": "3_P", "type": "sentence_transformers.models.Pooling"}]', "3_P/config.json: cannot"),
+    ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}', "pooling_mode_max_tokens is true"),
+    ("1_Pooling/config.json", "{}", "expected one of"),
+    ("1_Pooling/config.json", '{"pooling_mode": "lasttoken"}', "pooling_mode is 'lasttoken'"),
+])
 def test_another_pooling_is_refused_in_one_line(tmp_path: Path, name: str, text: str, named: str) -> None:
     world = World(CASES["bert"], tmp_path)
     (tmp_path / "theirs" / name).write_text(text)
@@ -263,11 +228,7 @@ def test_another_pooling_is_refused_in_one_line(tmp_path: Path, name: str, text:
 
 def refuse(world: World, where: str, named: str) -> None:
     save_file({"ids": world.ids, "lengths": world.lengths}, world.folder / "in.safetensors")
-    done = subprocess.run(
-        [PROBE, world.folder / "theirs", world.folder / "in.safetensors", world.folder / "out.safetensors"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run([PROBE, world.folder / "theirs", world.folder / "in.safetensors",
+                           world.folder / "out.safetensors"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert where in done.stderr and named in done.stderr, done.stderr
