@@ -78,3 +78,4 @@ every=("${linear[@]}" "$run/steps" "$run/replaced" "$run/separate")
 "$venv/bin/python" -m taugrid_analysis causes "${every[@]}" "${barriers[@]}"
 "$venv/bin/python" -m taugrid_analysis figures "${every[@]}" --paper cross_task_linearity --out "$run/figures" |
   grep -E '^figure 1[12]:.*png'
+echo "of ${model##*/}, 250 pictures a class, pre-trained for 0 ${epochs[*]} epochs; the paper has ResNet-18, CIFAR-100 and 0 to 20"

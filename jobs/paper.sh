@@ -2,9 +2,8 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # What one paper measures, on the default tasks: bash jobs/paper.sh tangent_space, tau_jp, attention_only, bases or
-# cross_task_linearity (of the last two not all is measured yet). Ends by printing each of its tables, published numbers
-# beside ours, and where its figures are. Five to fifteen minutes on two cores (cross_task_linearity: not timed yet). Run it
-# again to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder and number of ranks. bases prints the
+# cross_task_linearity. Ends by printing each of its tables, published numbers beside ours, and where its figures are. Five to
+# twenty minutes on two cores. Run it again to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder and number of ranks. bases prints the
 # run's own tables too, of merging and of every number of clusters, and makes a report.
 # And the default language tasks, of no paper's own: bash jobs/paper.sh language, likewise.
 paper="${1:-}"
@@ -32,11 +31,41 @@ if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 
   "$venv/bin/python" -m taugrid_analysis tables "${run}_random" --paper "$paper" --only table3
   "$venv/bin/python" -m taugrid_analysis figures "${run}_random" --paper "$paper" | grep -v needs
 fi
-if [ "$paper" = cross_task_linearity ]; then  # figures 4 to 6: fine-tunings of one task
-  measure cross_task_linearity_soups "${run}_soups"
-  "$venv/bin/python" -m taugrid_analysis tables "${run}_soups" --only variants
-  "$venv/bin/python" -m taugrid_analysis tables "${run}_soups" --only averages
-  "$venv/bin/python" -m taugrid_analysis figures "${run}_soups" --paper "$paper" | grep -v needs
+if [ "$paper" = cross_task_linearity ]; then
+  every="$(realpath -m "$run")"
+  # Figures 4 to 6, 17 and 18: fine-tunings of one task.
+  measure cross_task_linearity_soups "${every}_soups"
+  "$venv/bin/python" -m taugrid_analysis tables "${every}_soups" --only variants
+  "$venv/bin/python" -m taugrid_analysis tables "${every}_soups" --only averages
+  # Figures 13 and 14: multilayer perceptrons on rotated digits, pre-trained on upright ones.
+  "$venv/bin/python" jobs/prepare rotated data/mnist5k.h5 --angles 0 22.5 45 67.5 90 --out data/rotated
+  "$venv/bin/python" jobs/prepare rotated data/fashion.h5 --angles 0 --out data/rotated
+  measure rotated_start "${every}_rotated_start"
+  measure rotated "${every}_rotated" --set "model.path=${every}_rotated_start/checkpoints/standard/mnist5k-0"
+  # Figures 15 and 16: ResNet-20 on splits of Fashion-MNIST, pre-trained on the first one; and theorem 5.1 over five θ0s.
+  "$venv/bin/python" jobs/prepare parts data/fashion.h5 --classes 2 2 2 2 2 --out data/split
+  measure split_start "${every}_split_start"
+  measure split "${every}_split" --set "model.path=${every}_split_start/checkpoints/standard/start-4"
+  measure fashion_barrier "${every}_barrier_0"
+  barriers=("${every}_barrier_0")
+  for k in 1 2 3 4; do
+    measure fashion_barrier "${every}_barrier_$k" --set model.init=pretrained \
+      --set "model.path=${every}_split_start/checkpoints/standard/start-$k"
+    barriers+=("${every}_barrier_$k")
+  done
+  for part in rotated split; do
+    "$venv/bin/python" -m taugrid_analysis tables "${every}_$part" --paper "$paper"
+  done
+  "$venv/bin/python" -m taugrid_analysis causes "${barriers[@]}"
+  for part in soups rotated split; do
+    "$venv/bin/python" -m taugrid_analysis figures "${every}_$part" --paper "$paper" | grep -v needs
+  done
+  # Figures 11 and 12: what makes it.
+  RUN="${every}_causes" bash jobs/causes.sh
+  echo "Sizes, the paper's in brackets. Default tasks: 28 pairs, 128 points a task in layers (5,000), 64 in stitching (2,000)."
+  echo "One task's models: 8, all 56 triples (20 models, 1,140). Digits: 3,600 in 17 epochs (60,000 in one), 1,000 test points"
+  echo "(10,000). Splits: five of two classes, 500 pictures, ResNet-20 (20 of five, 2,500, ResNet-18). Theorem 5.1: 50 pairs of"
+  echo "30 steps from five θ0, Fashion-MNIST (CIFAR-10; the paper states neither steps nor θ0s)."
 fi
 if [ "$paper" = tau_jp ]; then  # figure 3, of the pairs that interfere most and least
   measure tau_jp_figure3 "${run}_figure3"

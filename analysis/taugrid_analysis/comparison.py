@@ -110,6 +110,7 @@ def paper_tables(run: Run, paper: str) -> list[Table]:
     if paper not in PRINTED:  # a paper of figures: what is measured of it
         made = (
             linearity.linearity,
+            linearity.edits,
             transitivity.transitivity,
             variants.variants,
             linearity.averages,

@@ -72,14 +72,19 @@ LINEARITY = tuple(
 )
 
 
-def _layered(name: str) -> dict[str, Variable]:
-    """Statistics and histogram of one quantity, by layer and α."""
-    dims, needed = ("pair", "layer", "alpha"), not name.startswith("class_")
-    bins = "cosine_bin" if name.endswith(("cosine", "baseline")) else "coefficient_bin"
-    return {
-        name: Variable((*dims, "statistic"), needed),
-        f"{name}_histogram": Variable((*dims, bins), needed),
-    }
+# Where u is f(θ0), what is centred of it is nothing.
+NEGATED_LINEARITY = tuple(n for n in LINEARITY if not n.endswith(("centred_cosine", "centred_coefficient")))
+
+
+def _layered(names: tuple[str, ...], first: str, axis: str) -> dict[str, Variable]:
+    """Statistics and histogram of each quantity, by layer and coefficient."""
+    dims, found = (first, "layer", axis), {}
+    for name in names:
+        needed = not name.startswith("class_")
+        bins = "cosine_bin" if name.endswith(("cosine", "baseline")) else "coefficient_bin"
+        found[name] = Variable((*dims, "statistic"), needed)
+        found[f"{name}_histogram"] = Variable((*dims, bins), needed)
+    return found
 
 
 _GRID = Group(
@@ -123,10 +128,16 @@ GROUPS: dict[str, Group] = {
         _GRID.least,
     ),
     "linearity": Group(
-        {key: variable for name in LINEARITY for key, variable in _layered(name).items()}
-        | _all(TASK, "passes")
-        | ROWS,
+        _layered(LINEARITY, "pair", "alpha") | _all(TASK, "passes") | ROWS,
         axes={"alpha": ("alpha",), "layer": ("layer",)},
+    ),
+    "layer_addition": Group(
+        _layered(LINEARITY, "pair", "lambda") | ROWS,
+        axes={"lambda": ("lambda",), "layer": ("layer",)},
+    ),
+    "layer_negation": Group(
+        _layered(NEGATED_LINEARITY, "task", "lambda") | _all(TASK, "passes") | ROWS,
+        axes={"lambda": ("lambda",), "layer": ("layer",)},
     ),
     "barrier": Group(
         {"delta": Variable(("pair", "alpha")), "loss": Variable(("pair", "side"))}

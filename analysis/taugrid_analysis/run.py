@@ -79,6 +79,16 @@ class Run:
         return layers.layers(self.results)
 
     @cached_property
+    def layer_additions(self) -> pd.DataFrame:
+        """One row a regime, pair, layer and λ of sums of task vectors; frames/layers.py lists the columns."""
+        return layers.additions(self.results)
+
+    @cached_property
+    def layer_negations(self) -> pd.DataFrame:
+        """One row a regime, task, layer and λ of negated task vectors."""
+        return layers.negations(self.results)
+
+    @cached_property
     def sweeps(self) -> pd.DataFrame:
         """One row a point of every curve over α; frames/sweeps.py lists the columns."""
         return sweeps.sweeps(self.results)

@@ -147,10 +147,11 @@ def _keep(file: h5py.File, pairs: list[tuple[int, int]], count: int) -> None:
                 if name in file[f"{group}/{regime}"]:
                     replace(f"{group}/{regime}/{name}", 0, grid=True)
                     replace(f"{group}/{regime}/{name}_by_task", 0, sides=1, grid=True)
-    for regime in file["linearity"]:
-        for name, values in file[f"linearity/{regime}"].items():
-            if values.ndim > 1:
-                replace(f"linearity/{regime}/{name}", 0)
+    for group in ("linearity", "layer_addition"):
+        for regime in file[group]:
+            for name, values in file[f"{group}/{regime}"].items():
+                if values.ndim > 1:
+                    replace(f"{group}/{regime}/{name}", 0)
     for regime in file["similarity"]:
         replace(f"similarity/{regime}/loss_gap", 0, sides=1)
     for group in ("pair_addition", "correct/pair_addition"):

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 import h5py
 import numpy as np
 
-from taugrid_analysis.contract import LINEARITY
+from taugrid_analysis.contract import LINEARITY, NEGATED_LINEARITY
 
 ALPHA, LAYERS, POINTS = (0.25, 0.5, 0.75), (0, 1, 2, 4), 60
+LAMBDA = (0.4, 1.0)  # as α, which at 0.4 and ½ bends nearly alike
 COSINE_EDGES = [1 - 2 * 10 ** (-k / 8) for k in range(57)] + [1.0]
 COEFFICIENT_EDGES = [0.025 * k for k in range(81)]
 
@@ -28,22 +29,31 @@ def mean_of(name: str, pair: int, layer: int, alpha: float) -> float:
 
 
 def write(file: h5py.File, regimes: Iterable[str]) -> None:
-    pairs = len(file["pairs/tasks"])
+    pairs, tasks = len(file["pairs/tasks"]), len(file["tasks/name"])
     for regime in set(regimes) & {"standard", "linear"}:
-        group = file.create_group(f"linearity/{regime}")
-        group["alpha"], group["layer"] = np.array(ALPHA), np.array(LAYERS)
-        group["passes"] = np.full(len(file["tasks/name"]), 3)
-        group.attrs["last_layer"] = LAYERS[-1]
-        group.attrs["cosine_edges"], group.attrs["coefficient_edges"] = COSINE_EDGES, COEFFICIENT_EDGES
-        for name in LINEARITY:
-            if not name.startswith("class_"):
-                _quantity(group, name, pairs)
+        _group(file, f"linearity/{regime}", ("alpha", ALPHA), pairs, LINEARITY)
+        _group(file, f"layer_addition/{regime}", ("lambda", LAMBDA), pairs, LINEARITY)
+        _group(file, f"layer_negation/{regime}", ("lambda", LAMBDA), tasks, NEGATED_LINEARITY)
+        for kind in ("linearity", "layer_negation"):
+            file[f"{kind}/{regime}/passes"] = np.full(tasks, 3)
 
 
-def _quantity(group: h5py.Group, name: str, pairs: int) -> None:
+def _group(
+    file: h5py.File, path: str, axis: tuple[str, tuple[float, ...]], count: int, names: Iterable[str]
+) -> None:
+    group = file.create_group(path)
+    group[axis[0]], group["layer"] = np.array(axis[1]), np.array(LAYERS)
+    group.attrs["last_layer"] = LAYERS[-1]
+    group.attrs["cosine_edges"], group.attrs["coefficient_edges"] = COSINE_EDGES, COEFFICIENT_EDGES
+    for name in names:
+        if not name.startswith("class_"):
+            _quantity(group, name, count, axis[1])
+
+
+def _quantity(group: h5py.Group, name: str, count: int, weights: tuple[float, ...]) -> None:
     far = 0.1 if group.name.endswith("linear") and "baseline" not in name else 1.0
-    places = [(p, layer, a) for p in range(pairs) for layer in range(len(LAYERS)) for a in ALPHA]
-    means = np.array([mean_of(name, *place) for place in places]).reshape(pairs, len(LAYERS), len(ALPHA))
+    places = [(p, layer, a) for p in range(count) for layer in range(len(LAYERS)) for a in weights]
+    means = np.array([mean_of(name, *place) for place in places]).reshape(count, len(LAYERS), len(weights))
     means = means * far if name.endswith("error") else 1 - far * (1 - means)
     width = 0.1 * np.abs(1 - means)
     edges = COSINE_EDGES if name.endswith(("cosine", "baseline")) else COEFFICIENT_EDGES

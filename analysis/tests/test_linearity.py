@@ -10,13 +10,13 @@ import h5py
 import numpy as np
 import pytest
 import synthetic
-from synthetic_layers import ALPHA, LAYERS, mean_of
+from synthetic_layers import ALPHA, LAMBDA, LAYERS, mean_of
 
 from taugrid_analysis import cli
-from taugrid_analysis.figures import linearity, plates
+from taugrid_analysis.figures import layer_edits, linearity, plates
 from taugrid_analysis.report import report
 from taugrid_analysis.run import Run
-from taugrid_analysis.tables.linearity import barrier
+from taugrid_analysis.tables.linearity import barrier, edits
 from taugrid_analysis.tables.transitivity import transitivity, triples
 
 
@@ -96,13 +96,58 @@ def test_pairs_from_the_least_to_the_largest_error(small_folder: Path) -> None:
         assert linearity.coefficients(run, "standard") is not None
 
 
+def test_sums_and_negations_by_layer(small_folder: Path) -> None:
+    with Run(small_folder) as run:
+        names, tasks = [run.results.pair_name(pair) for pair in range(6)], run.results.tasks
+        added, negated = run.layer_additions, run.layer_negations
+        table = edits(run)
+        curves = layer_edits.curves(run, "standard", tuple(layer_edits.KINDS), 5)
+        both = layer_edits.both(run, "standard", layer_edits.NEGATION, 1)
+    assert len(added) == 2 * len(names) * len(LAYERS) * len(LAMBDA)
+    assert len(negated) == 2 * len(tasks) * len(LAYERS) * len(LAMBDA) and "centred_cosine" not in negated
+    one = added.set_index(["regime", "pair", "layer", "lambda"]).loc[("standard", names[4], 2, 0.4)]
+    assert one["cosine"] == pytest.approx(mean_of("cosine", 4, 2, 0.4))
+    one = negated.set_index(["regime", "task", "layer", "lambda"]).loc[("standard", tasks[3], 1, 1.0)]
+    assert one["coefficient"] == pytest.approx(mean_of("coefficient", 3, 1, 1.0))
+    kinds = [(row[0], row[1], row[3]) for row in table.rows]
+    assert kinds[:4] == [("standard", "sum", name) for name in ("embedding", "1", "2", "output")]
+    assert len(kinds) == 16 and all(row[2] == 0.4 for row in table.rows)
+    assert table.rows[1][4] == pytest.approx(1 - np.mean([mean_of("cosine", p, 1, 0.4) for p in range(6)]))
+    assert curves is not None and [axes.get_title() for axes in curves.axes[::3]] == [
+        f"{names[0]}, added",
+        f"{tasks[0]}, negated",
+    ]
+    line = curves.axes[2].lines[0]  # the pair of the largest error, stages alone
+    np.testing.assert_allclose(line.get_ydata(), [1 - mean_of("cosine", 5, layer, 0.4) for layer in (1, 2)])
+    assert both is not None and len(both.axes) == 6 and list(both.axes[0].lines[0].get_xdata()) == [2]
+
+
 def test_figures_two_and_three_are_drawn(small_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["figures", str(small_folder), "--paper", "cross_task_linearity"]) == 0
     lines = capsys.readouterr().out.splitlines()
     drawn = {int(line.split()[1][:-1]) for line in lines if line.endswith(".png")}
-    assert len(lines) == 24 and drawn == {2, 3}
+    assert len(lines) == 24 and drawn == {2, 3, 7, 8, *range(19, 24)} - {21}
     assert "figure 13: needs a run of a MLP" in lines
     assert [plate.number for plate in plates.plates("cross_task_linearity")] == list(range(1, 25))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "own"),
+    [("T5ForConditionalGeneration", {21, 24}), ("MLP", {13, 14}), ("ResNet", {15, 16})],
+)
+def test_figures_of_other_models_are_drawn_of_them_alone(
+    architecture: str, own: set[int], tmp_path: Path
+) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    with h5py.File(path, "r+") as file:
+        file["model"].attrs["architecture"] = architecture
+    with Run(path) as run:
+        every = [plate for plate in plates.plates("cross_task_linearity") if plate.architecture]
+        able = {plate.number for plate in every if not plates.missing(run, plate)}
+        assert able == own
+        for plate in every:
+            if plate.number in own:
+                assert plates.drawn(plate, [run])[0] is not None
 
 
 def test_transitivity_of_a_tree_of_errors(tmp_path: Path) -> None:

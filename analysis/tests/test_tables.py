@@ -188,6 +188,7 @@ TABLES = {  # table: the groups without which it is not there
     "representation": {"representation"},
     "linearity": {"linearity"},
     "transitivity": {"linearity"},
+    "layer_edits": set(),
     "smoothness": {"smoothness"},
     "ntk": {"ntk"},
     "ntk_spectrum": {"ntk"},

@@ -28,6 +28,8 @@ zero-shot head and the class names.
                                                             the field's pickled checkpoints, for taugrid to read
   python jobs/prepare parts data/fashion.h5 --classes 4 3 3 --out data/causes
                                                             a packed set cut by classes
+  python jobs/prepare rotated data/mnist5k.h5 --angles 22.5 45 --out data/rotated
+                                                            a packed set rotated, a task an angle
 
 Files appear whole or not at all. Exit codes: 0 done; 2 wrong input; 75 stopped by a signal, run again to go on.
 """
@@ -77,6 +79,7 @@ that was stopped goes on.
 
 The zero-shot heads need a text tower: --text-model takes a folder or hub name with a whole CLIPModel and tokenizer, or
 open_clip:ARCHITECTURE/WEIGHTS. Or give --heads RUN/heads, what convert-checkpoints made of the field's head_*.pt.
+Models that bring a classifier need none: --no-heads --image-size 32 packs CIFAR for them, which `parts` then splits.
 """
 
 CHECKPOINTS = """\
@@ -272,6 +275,9 @@ def add_originals(commands) -> None:  # type: ignore[no-untyped-def]
     )
     originals.add_argument("--text-model", metavar="NAME", help="CLIP with its text tower, for the zero-shot heads")
     originals.add_argument("--heads", type=Path, metavar="DIR", help="folder with TASK.npz heads instead")
+    originals.add_argument(
+        "--no-heads", action="store_true", help="instead: tasks are read by a classifier that the model brings"
+    )
     originals.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
     originals.add_argument(
         "--only",
@@ -308,6 +314,20 @@ def add_parts(commands) -> None:  # type: ignore[no-untyped-def]
         "--replaced", type=int, nargs="*", default=[], metavar="PERCENT", help="of training pictures, a task each"
     )
     parts.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
+
+
+def add_rotated(commands) -> None:  # type: ignore[no-untyped-def]
+    rotated = commands.add_parser(
+        "rotated",
+        help="a packed set of pictures rotated, a task an angle",
+        description="Rotate the pictures of a packed set about their middle, on black: TASK-22.5.h5 for 22.5 degrees "
+        "against the clock. Each is read by a classifier that the model brings, with a row a class.",
+    )
+    rotated.add_argument("input", type=Path, metavar="TASK.h5", help="a packed task of square pictures")
+    rotated.add_argument(
+        "--angles", type=float, nargs="+", required=True, metavar="DEGREES", help="from 0 to below 360"
+    )
+    rotated.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
 
 
 def add_checkpoints(commands) -> None:  # type: ignore[no-untyped-def]
@@ -370,6 +390,7 @@ def parser() -> argparse.ArgumentParser:
     )
 
     add_parts(commands)
+    add_rotated(commands)
     add_text(commands)
     add_originals(commands)
     add_checkpoints(commands)

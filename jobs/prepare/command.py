@@ -62,6 +62,10 @@ def run(options: argparse.Namespace) -> None:
         import parts
 
         parts.prepare(options, say)
+    elif options.command == "rotated":
+        import rotated
+
+        rotated.prepare(options, say)
     elif options.command == "convert-checkpoints":
         import checkpoints
 

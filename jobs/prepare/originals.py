@@ -126,17 +126,19 @@ def origin(layout: Layout, splits: dict[str, Rows], root: Path, head: list[str],
 
 
 class Heads:
-    """Zero-shot heads, from a text tower or from the files of `convert-checkpoints`."""
+    """Zero-shot heads, from a text tower or from the files of `convert-checkpoints`; or none."""
 
-    def __init__(self, text_model: str | None, folder: Path | None) -> None:
-        if (text_model is None) == (folder is None):
+    def __init__(self, text_model: str | None, folder: Path | None, none: bool = False) -> None:
+        if (text_model is not None) + (folder is not None) + none != 1:
             raise InputError(
-                "--text-model, --heads: expected one of them: a CLIP model (a folder or openai/clip-vit-base-patch32) "
-                "or the folder RUN/heads that convert-checkpoints writes"
+                "--text-model, --heads, --no-heads: expected one of them: a CLIP model (a folder or "
+                "openai/clip-vit-base-patch32), the folder RUN/heads that convert-checkpoints writes, or none, for "
+                "models that bring a classifier"
             )
+        self.none = none
         self.folder = folder
-        given = text_model or str(folder)
-        self.source = Path(given).resolve().name if Path(given).exists() else given
+        given = "none" if none else text_model or str(folder)
+        self.source = Path(given).resolve().name if Path(given).exists() and not none else given
         self.text_model = text_model
 
     @cached_property
@@ -146,6 +148,8 @@ class Heads:
 
     def stamps(self, task: str) -> list[str]:
         """Of what a task's head is made from: the file, or the model's name and, where it is a folder, its files."""
+        if self.none:
+            return [self.source]
         if self.folder is not None:
             path = self.folder / f"{task}.npz"
             return [self.source, hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""]
@@ -153,7 +157,9 @@ class Heads:
         inside = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else []
         return [self.source, *(f"{path.name} {stamp(path)}" for path in inside)]
 
-    def __call__(self, task: str, names: list[str]) -> tuple[NDArray[np.float32], float]:
+    def __call__(self, task: str, names: list[str]) -> tuple[NDArray[np.float32] | None, float]:
+        if self.none:
+            return None, 1.0
         facts = FACTS[task]
         if self.tower:
             more = facts.get("further_names", {})
@@ -202,7 +208,7 @@ def prepare(options: argparse.Namespace, say: Say) -> None:
     if not root.is_dir():
         raise InputError(f"{root}: not a folder; expected --data-location with {', '.join(PLACES.values())}")
     tasks = chosen(options.only, root, options.imagenet_classes, say)
-    heads = Heads(options.text_model, options.heads)
+    heads = Heads(options.text_model, options.heads, options.no_heads)
     for task in tasks:
         say(pack(task, root, heads, options))
 

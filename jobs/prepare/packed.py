@@ -41,7 +41,8 @@ class Stream:
 
 @dataclass
 class Packed:
-    """One task, ready to be written. `keys`, if known, holds each row's split key."""
+    """One task, ready to be written. `keys`, if known, holds each row's split key; without `head` it is read by a
+    classifier that the model brings, a row a class."""
 
     task: str
     source: str
@@ -49,7 +50,7 @@ class Packed:
     class_names: list[str]
     inputs: Mapping[str, NDArray[np.uint8] | Stream]
     labels: dict[str, NDArray[np.int64]]
-    head: NDArray[np.float32]
+    head: NDArray[np.float32] | None
     keys: dict[str, list[str]] | None = None
     logit_scale: float = LOGIT_SCALE
     mean: Sequence[float] = MEAN
@@ -58,7 +59,7 @@ class Packed:
 
     def check(self) -> None:
         classes = len(self.class_names)
-        if self.head.ndim != 2 or self.head.shape[0] != classes:
+        if self.head is not None and (self.head.ndim != 2 or self.head.shape[0] != classes):
             raise InputError(
                 f"head of {self.task}: shape {self.head.shape}; expected one row for each of {classes} classes"
             )
@@ -181,7 +182,10 @@ def write(packed: Packed, path: Path) -> None:
             group.create_dataset("labels", data=packed.labels[split].astype(np.int64))
             if packed.keys:
                 write_keys(group, packed.keys[split])
-        write_head(file, packed.head, packed.logit_scale, packed.class_names)
+        if packed.head is None:
+            write_words(file, packed.class_names, np.arange(len(packed.class_names)), packed.class_names)
+        else:
+            write_head(file, packed.head, packed.logit_scale, packed.class_names)
 
     write_whole(path, fill)
 

@@ -2,7 +2,8 @@
 its training pictures replaced by others (cross-task linearity paper, section 5)."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from splits import SPLIT_NAMES, stable_hash
 
 START = "start"  # the part for pre-training; the others are d1, d2, …
 Say = Callable[[str], None]
+Pictures = NDArray[np.uint8]  # [n,h,w,c]
 
 
 @dataclass
@@ -34,7 +36,12 @@ class Source:
         found = [np.flatnonzero(labels == one)[:most] for one in classes]
         return np.sort(np.concatenate(found))
 
-    def write(self, path: Path, rows: dict[str, NDArray[np.int64]]) -> str:
+    def write(
+        self,
+        path: Path,
+        rows: dict[str, NDArray[np.int64]],
+        changed: Callable[[Pictures], Pictures] = lambda pictures: pictures,
+    ) -> str:
         """A task of these rows, read by the rows of a model's classifier: a class keeps its number."""
         names = self.class_names
 
@@ -43,12 +50,23 @@ class Source:
                 file.attrs[key] = value
             file.attrs["task"] = path.stem
             for split in SPLIT_NAMES:
-                for name in ("inputs", "labels"):
-                    file[f"{split}/{name}"] = self.file[f"{split}/{name}"][()][rows[split]]
+                file[f"{split}/inputs"] = changed(self.file[f"{split}/inputs"][()][rows[split]])
+                file[f"{split}/labels"] = self.file[f"{split}/labels"][()][rows[split]]
             write_words(file, names, np.arange(len(names)), names)
 
         write_whole(path, fill)
         return counts_line(path.stem, [len(rows[split]) for split in SPLIT_NAMES], len(names))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[h5py.File]:
+    """A packed task of pictures. Raises InputError where it is none."""
+    if not path.is_file():
+        raise InputError(f"{path}: not found; expected a packed task of pictures")
+    with h5py.File(path) as file:
+        if file.attrs.get("modality") != "image":
+            raise InputError(f"{path}: is no packed task of pictures")
+        yield file
 
 
 def groups(sizes: list[int], classes: int) -> list[range]:
@@ -75,11 +93,7 @@ def replaced(own: NDArray[np.int64], other: NDArray[np.int64], percent: int, nam
 def prepare(options: argparse.Namespace, say: Say) -> None:
     if any(not 0 < percent <= 100 for percent in options.replaced):
         raise InputError(f"--replaced {' '.join(map(str, options.replaced))}: expected percents from 1 to 100")
-    if not options.input.is_file():
-        raise InputError(f"{options.input}: not found; expected a packed task of pictures")
-    with h5py.File(options.input) as file:
-        if file.attrs.get("modality") != "image":
-            raise InputError(f"{options.input}: is no packed task of pictures")
+    with opened(options.input) as file:
         source = Source(file)
         parts = groups(options.classes, len(source.class_names))
         names = [START, *(f"d{number}" for number in range(1, len(parts)))]

@@ -45,7 +45,8 @@ struct Vit {
         path / "bench.toml",
         fmt::format(
             "[run]\nname = \"bench\"\n[model]\npath = \"model\"\n[data]\nfolder = \"data\"\ntasks = [{}]\n"
-            "evaluation_points = {}\n[finetune]\n[linearity]\nregimes = [\"standard\"]\nbatch = {}\n",
+            "evaluation_points = {}\n[finetune]\n[linearity]\nregimes = [\"standard\"]\nlambda = []\nbatch = "
+            "{}\n",
             names, n, at_once));
   }
 

@@ -63,13 +63,20 @@ class Barrier final : public Experiment {
  private:
   PairUnits pairs(const std::string& name) const { return {study_, key::barrier(name)}; }
 
+  /// The tasks on whose points pair p is measured: one, where both are fine-tunings of one task.
+  std::vector<std::size_t> data(std::size_t p) const {
+    const auto [i, j] = study_.tasks.pairs()[p];
+    if (study_.tasks.first_alike(i) == study_.tasks.first_alike(j)) return {i};
+    return {i, j};
+  }
+
   Tally tally(const std::string& name, std::size_t p) const {
     const auto [i, j] = study_.tasks.pairs()[p];
     const auto a = static_cast<std::int64_t>(alpha_.size());
     const bool linear = regime(name).linear;
     Tally tally(study_);
     tally.vectors(name, {i, j});
-    for (const auto t : {i, j}) {
+    for (const auto t : data(p)) {
       const auto n = study_.tasks.sample_size(t, Split::train, points_);
       tally.sample(t, Split::train, n, std::max(chunk_, study_.settings.evaluation_batch))
           .logits(t, n, 2 + a);
@@ -149,11 +156,13 @@ class Barrier final : public Experiment {
     const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
     const auto v = study_.vectors.vector(name, i) - study_.vectors.vector(name, j);
     auto loss = study_.sums({2 + static_cast<std::int64_t>(alpha_.size())}), curved = study_.sums({2});
-    for (const auto t : {i, j}) {
+    const auto tasks = data(p);
+    const double part = 1 / static_cast<double>(tasks.size());
+    for (const auto t : tasks) {
       context.stop_if_requested();
       const auto found = side(name, p, t, context.group);
-      loss.add_(found.loss, 0.5);
-      curved.add_(found.curvature, 0.5);
+      loss.add_(found.loss, part);
+      curved.add_(found.curvature, part);
       if (regime(name).linear) continue;
       const auto share = context.group.share_of(study_.tasks.sample_size(t, Split::train, points_));
       auto mine = study_.sums({2});
@@ -163,7 +172,7 @@ class Barrier final : public Experiment {
                           mine[1] = curvature(middle, v, t, share, context);
                         });
       if (context.group.size() > 1) context.group.all_reduce_sum(mine, "curvature of a pair");
-      curved.add_(mine, 0.5);
+      curved.add_(mine, part);
     }
     const auto weight = at::tensor(alpha_, at::kDouble).to(loss.device());
     store::TensorFile file;

@@ -96,14 +96,15 @@ class Cost final : public Experiment {
     // A linear step keeps θ0 beside θ.
     const auto base = r.linear ? static_cast<std::int64_t>(study_.model.theta0().nbytes()) : 0;
     store::TensorFile file;
-    file.tensors = {{"parameters", whole(layout.size())},
-                    {"trainable_parameters", whole(trainable)},
-                    {"optimiser_memory", whole(2 * trainable * study_.model.theta0().element_size())},
-                    {"peak_memory", whole(memory.bytes() + base)},
-                    {"seconds_per_step", scalar(seconds[seconds.size() / 2])},
-                    {"step_flops", scalar(training::step_flops(study_, name, how, last()))},
-                    {"forward_flops", scalar(static_cast<double>(how.batch) * forward)},
-                    {"jvp_flops", scalar(3 * static_cast<double>(how.batch) * forward)}};
+    file.tensors = {
+        {"parameters", whole(layout.size())},
+        {"trainable_parameters", whole(trainable)},
+        {"optimiser_memory", whole((how.sgd ? 0 : 2) * trainable * study_.model.theta0().element_size())},
+        {"peak_memory", whole(memory.bytes() + base)},
+        {"seconds_per_step", scalar(seconds[seconds.size() / 2])},
+        {"step_flops", scalar(training::step_flops(study_, name, how, last()))},
+        {"forward_flops", scalar(static_cast<double>(how.batch) * forward)},
+        {"jvp_flops", scalar(3 * static_cast<double>(how.batch) * forward)}};
     return file;
   }
 

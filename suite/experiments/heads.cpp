@@ -73,8 +73,9 @@ class Heads final : public Experiment {
     const auto features = points(t) * study_.model.encoder().width();
     Tally tally(study_);
     tally.forward(t, points(t)).holds(4.0 * static_cast<double>(features + 5 * numbers));
-    tally.passes("head", how_.batch, how_.batch, how_.steps, 4.0 * static_cast<double>(numbers),
-                 static_cast<double>(study_.model.encoder().width()),
+    // Each rank of a group takes every step, whole: the features are shared out, the head is not.
+    tally.passes("head", how_.batch * study_.settings.ranks_per_unit, how_.batch, how_.steps,
+                 4.0 * static_cast<double>(numbers), static_cast<double>(study_.model.encoder().width()),
                  [this, t, numbers](const comm::Communicator&, std::int64_t n, std::int64_t) {
                    const auto z = at::randn({n, study_.model.encoder().width()}).to(study_.device);
                    const auto labels = at::zeros({n}, at::kLong).to(study_.device);

@@ -4,23 +4,30 @@
 // f(αθᵢ + (1−α)θⱼ) is αf(θᵢ) + (1−α)f(θⱼ), point by point over both tasks' points
 // (kernels/metrics/linearity.hpp). Layers: 0 the embedding, 1 … L the stages (of a transformer the residual
 // stream, all tokens), L + 1 the encoder's output. A linearised model is linear in its weights at each of
-// them, so that there the error is rounding alone.
+// them, so that there the error is rounding alone. Task arithmetic is the same of edited models, at α = ½,
+// for each λ: addition of θ0 + 2λτᵢ and θ0 + 2λτⱼ, whose mixed model is θ0 + λ(τᵢ + τⱼ) (equation 2), and
+// negation of θ0 + λτᵢ and θ0 − λτᵢ, whose mixed model is θ0 (equation 3), on its own task's points.
 //
 // A unit layer_products/R/TASK is one task's points with all its pairs, so that a single model's features are
 // computed once a task: T + 2P + 2PA passes of fine-tuned and mixed models over a task's points (of all pairs
-// T² + 2PA), and one of θ0 a task. A unit linearity/R/PAIR makes the statistics of both tasks' points.
+// T² + 2PA), and one of θ0 a task; of edits, for each λ, T + 2P + 2P + 2T. A unit linearity/R/PAIR makes the
+// statistics of both tasks' points, layer_negation/R/TASK those of one task's.
 //
 // /linearity/R/cosine, coefficient, baseline; centred_cosine, …: of differences from θ0's features; error
 // [P,L,A,S]: mean, standard deviation, quartiles; the baselines do not depend on α, and stand for every α all
 // the same. …_histogram [P,L,A,B]; attributes cosine_edges, coefficient_edges. class_…: the same of the class
 // token alone, where features are read of one. layer [L], alpha [A], passes [T], sample_index [T,N]
+// /layer_addition/R: the same for lambda [Λ] in place of alpha; /layer_negation/R [T,L,Λ,…], without what is
+// centred of u, which is f0; its passes [T] are those of all edits
 #include "kernels/metrics/linearity.hpp"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "suite/config/canonical.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/layer_products.hpp"
 #include "suite/experiments/support/pair_units.hpp"
@@ -31,17 +38,27 @@ namespace {
 struct Measure {
   const char* name;
   at::Tensor metrics::Linearity::*value;
-  bool cosine;
+  bool cosine, of_negations = true;
 };
 constexpr Measure measures[] = {
     {"cosine", &metrics::Linearity::cosine, true},
     {"coefficient", &metrics::Linearity::coefficient, false},
     {"baseline", &metrics::Linearity::baseline, true},
-    {"centred_cosine", &metrics::Linearity::centred_cosine, true},
-    {"centred_coefficient", &metrics::Linearity::centred_coefficient, false},
+    {"centred_cosine", &metrics::Linearity::centred_cosine, true, false},
+    {"centred_coefficient", &metrics::Linearity::centred_coefficient, false, false},
     {"centred_baseline", &metrics::Linearity::centred_baseline, true},
     {"error", &metrics::Linearity::error, false},
 };
+
+/// What is mixed: its group of results, what its tensors' names begin with in a unit's file, the axis of
+/// coefficients.
+struct Mixture {
+  std::string group, prefix, axis;
+  bool of_pairs = true;
+  bool has(const Measure& measure) const { return of_pairs || measure.of_negations; }
+};
+const Mixture mixed_pairs = {"linearity", "", "alpha"}, mixed_sums = {"layer_addition", "sum_", "lambda"},
+              mixed_negations = {"layer_negation", "", "lambda", false};
 
 const std::vector<std::string> statistics = {"mean", "standard_deviation", "lower_quartile", "median",
                                              "upper_quartile"};
@@ -66,7 +83,7 @@ class CrossTaskLinearity final : public Experiment {
  public:
   struct Settings {
     std::vector<std::string> regimes;
-    std::vector<double> alpha;
+    std::vector<double> alpha, lambda;
     std::vector<int> layers;
     std::int64_t points, batch;
   };
@@ -75,19 +92,23 @@ class CrossTaskLinearity final : public Experiment {
         settings_(std::move(settings)),
         layers_(study.model, study.evaluation, settings_.layers) {
     for (const auto& name : settings_.regimes)
-      products_.try_emplace(name, study_, layers_, name, settings_.alpha, settings_.points, settings_.batch);
+      products_.try_emplace(name, study_, layers_, name, settings_.alpha, settings_.lambda, settings_.points,
+                            settings_.batch);
   }
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : settings_.regimes) {
       const auto& products = products_.at(name);
       for (const auto t : study_.tasks.all()) {
-        const auto models = products.models_of(t);
-        if (models.size() == 1) continue;
+        if (!products.sees(t)) continue;
+        const auto seen = key::layer_products(name, study_.tasks.name(t));
         units.push_back(
-            unit(key::layer_products(name, study_.tasks.name(t)), products.tally(t),
-                 study_.vectors.needs(name, models),
+            unit(seen, products.tally(t), study_.vectors.needs(name, products.models_of(t)),
                  [&products, t](schedule::UnitContext& context) { return products.compute(t, context); }));
+        if (settings_.lambda.empty()) continue;
+        units.push_back(
+            unit(key::layer_negation(name, study_.tasks.name(t)), negation_tally(products, t), {seen},
+                 [this, seen, &folder](schedule::UnitContext&) { return negation(seen, folder); }));
       }
       pairs(name).add(
           units, [&](std::size_t p) { return pair_tally(products, p); },
@@ -101,59 +122,86 @@ class CrossTaskLinearity final : public Experiment {
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto p = static_cast<std::int64_t>(study_.tasks.pairs().size());
-    const auto a = static_cast<std::int64_t>(settings_.alpha.size()),
-               l = static_cast<std::int64_t>(settings_.layers.size()),
-               s = static_cast<std::int64_t>(statistics.size());
-    if (p == 0) return;
     for (const auto& name : settings_.regimes) {
-      const auto group = "/linearity/" + name, alpha = group + "/alpha", layer = group + "/layer",
-                 statistic = group + "/statistic";
-      out.scale(alpha, at::tensor(settings_.alpha, at::kDouble), "alpha_linearity_" + name, "1");
-      out.scale(layer, at::tensor(settings_.layers, at::kInt).to(at::kLong), "layer_linearity_" + name);
-      out.scale(statistic, statistics, "statistic_linearity_" + name);
-      const auto boxes = pairs(name).boxes();
-      for (const auto& prefix : prefixes()) {
-        for (const auto& measure : measures) {
-          const auto path = prefix + measure.name;
-          place(out, done, group + "/" + path, store::Element::float64, {p, l, a, s},
-                {"pair", layer, alpha, statistic}, boxes, path, "1");
-          const std::string bin = measure.cosine ? "cosine_bin" : "coefficient_bin";
-          const auto bins = static_cast<std::int64_t>(edges(measure).size()) - 1;
-          place(out, done, group + "/" + path + "_histogram", store::Element::int64, {p, l, a, bins},
-                {"pair", layer, alpha, bin}, boxes, path + "_histogram", "1");
-        }
-      }
-      out.attribute(group, "feature", std::string(layers_.feature()));
-      out.attribute(group, "last_layer", static_cast<std::int64_t>(study::Layers::last(study_.model)));
-      out.attribute(group, "cosine_edges", cosine_edges());
-      out.attribute(group, "coefficient_edges", coefficient_edges());
-      std::vector<Box> tasks;
+      std::vector<Box> tasks, negated;
       for (const auto t : study_.tasks.all()) {
-        if (!study_.tasks.pairs_of(t).empty())
-          tasks.push_back({key::layer_products(name, study_.tasks.name(t)), {static_cast<std::int64_t>(t)}});
+        const std::vector<std::int64_t> at = {static_cast<std::int64_t>(t)};
+        const auto& task = study_.tasks.name(t);
+        if (products_.at(name).sees(t)) tasks.push_back({key::layer_products(name, task), at});
+        negated.push_back({key::layer_negation(name, task), at});
       }
-      place(out, done, group + "/passes", store::Element::int64,
-            {static_cast<std::int64_t>(study_.tasks.size())}, {"task"}, tasks, "passes", "1");
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, settings_.points),
-              {"task", "linearity_point"});
+      if (!study_.tasks.pairs().empty()) {
+        const auto boxes = pairs(name).boxes();
+        write(out, done, mixed_pairs, name, settings_.alpha, boxes);
+        write_passes(out, done, mixed_pairs, name, "passes", tasks);
+        if (!settings_.lambda.empty()) write(out, done, mixed_sums, name, settings_.lambda, boxes);
+      }
+      if (settings_.lambda.empty()) continue;
+      write(out, done, mixed_negations, name, settings_.lambda, negated);
+      write_passes(out, done, mixed_negations, name, "edit_passes", tasks);
     }
   }
 
  private:
   PairUnits pairs(const std::string& name) const { return {study_, key::linearity(name)}; }
-  std::vector<std::string> prefixes() const {
+  std::vector<std::string> variants() const {
     return layers_.has_class_token() ? std::vector<std::string>{"", "class_"} : std::vector<std::string>{""};
   }
   static std::vector<double> edges(const Measure& measure) {
     return measure.cosine ? cosine_edges() : coefficient_edges();
   }
 
+  void write(store::ResultsWriter& out, const Finished& done, const Mixture& mixture, const std::string& name,
+             const std::vector<double>& along, const std::vector<Box>& boxes) const {
+    const auto group = "/" + mixture.group + "/" + name, axis = group + "/" + mixture.axis,
+               layer = group + "/layer", statistic = group + "/statistic",
+               of = "_" + mixture.group + "_" + name;
+    const auto first = static_cast<std::int64_t>(mixture.of_pairs ? study_.tasks.pairs().size()
+                                                                  : study_.tasks.size()),
+               c = static_cast<std::int64_t>(along.size()),
+               l = static_cast<std::int64_t>(settings_.layers.size()),
+               s = static_cast<std::int64_t>(statistics.size());
+    const std::string each = mixture.of_pairs ? "pair" : "task";
+    out.scale(axis, at::tensor(along, at::kDouble), mixture.axis + of, "1");
+    out.scale(layer, at::tensor(settings_.layers, at::kInt).to(at::kLong), "layer" + of);
+    out.scale(statistic, statistics, "statistic" + of);
+    for (const auto& variant : variants()) {
+      for (const auto& measure : measures) {
+        if (!mixture.has(measure)) continue;
+        const auto path = variant + measure.name, tensor = mixture.prefix + path;
+        place(out, done, group + "/" + path, store::Element::float64, {first, l, c, s},
+              {each, layer, axis, statistic}, boxes, tensor, "1");
+        const std::string bin = measure.cosine ? "cosine_bin" : "coefficient_bin";
+        const auto bins = static_cast<std::int64_t>(edges(measure).size()) - 1;
+        place(out, done, group + "/" + path + "_histogram", store::Element::int64, {first, l, c, bins},
+              {each, layer, axis, bin}, boxes, tensor + "_histogram", "1");
+      }
+    }
+    out.attribute(group, "feature", std::string(layers_.feature()));
+    out.attribute(group, "last_layer", static_cast<std::int64_t>(study::Layers::last(study_.model)));
+    out.attribute(group, "cosine_edges", cosine_edges());
+    out.attribute(group, "coefficient_edges", coefficient_edges());
+    out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, settings_.points),
+            {"task", "linearity_point"});
+  }
+
+  void write_passes(store::ResultsWriter& out, const Finished& done, const Mixture& mixture,
+                    const std::string& name, const std::string& tensor, const std::vector<Box>& tasks) const {
+    place(out, done, "/" + mixture.group + "/" + name + "/passes", store::Element::int64,
+          {static_cast<std::int64_t>(study_.tasks.size())}, {"task"}, tasks, tensor, "1");
+  }
+
+  /// Numbers of a mixture's statistics, for so many coefficients.
+  std::int64_t numbers(const Mixture& mixture, std::size_t along) const {
+    std::size_t all = 0;
+    for (const auto& measure : measures)
+      if (mixture.has(measure)) all += statistics.size() + edges(measure).size() - 1;
+    return static_cast<std::int64_t>(all * along * settings_.layers.size() * variants().size());
+  }
+
   Tally pair_tally(const LayerProducts& products, std::size_t p) const {
-    std::size_t numbers = 0;
-    for (const auto& measure : measures) numbers += statistics.size() + edges(measure).size() - 1;
-    const auto all = static_cast<std::int64_t>(numbers * settings_.alpha.size() * settings_.layers.size() *
-                                               prefixes().size());
+    const auto all =
+        numbers(mixed_pairs, settings_.alpha.size()) + numbers(mixed_sums, settings_.lambda.size());
     const auto [i, j] = study_.tasks.pairs()[p];
     return Tally(study_)
         .reads(products.pair_bytes(i))
@@ -162,7 +210,12 @@ class CrossTaskLinearity final : public Experiment {
         .publishes(all);
   }
 
-  /// Statistics over the points of both tasks: [L,A,S], and [L,A,B].
+  Tally negation_tally(const LayerProducts& products, std::size_t t) const {
+    const auto all = numbers(mixed_negations, settings_.lambda.size());
+    return Tally(study_).reads(products.negation_bytes(t)).stores(all).publishes(all);
+  }
+
+  /// Statistics over the points of both tasks.
   store::TensorFile pair(const std::string& name, std::size_t p, const schedule::RunFolder& folder) const {
     const auto [i, j] = study_.tasks.pairs()[p];
     const auto of_both = [&, i = i, j = j](const std::string& tensor) {
@@ -172,24 +225,48 @@ class CrossTaskLinearity final : public Experiment {
                                            tensor + "/" + study_.tasks.pair_name(p)));
       return at::cat(sides);
     };
-    const auto mixed = of_both("mixed"), frame = of_both("frame");  // [2N,V,L,A,4], [2N,V,L,3,3]
-    std::map<std::string, std::vector<at::Tensor>> found;           // by α
-    const auto names = prefixes();
+    const auto sets = settings_.lambda.size();
+    store::TensorFile file;
+    tell(file, mixed_pairs, of_both("mixed"), of_both("frame").unsqueeze(3), settings_.alpha);
+    if (sets > 0)
+      tell(file, mixed_sums, of_both("sum"), of_both("sum_frame"), std::vector<double>(sets, 0.5));
+    return file;
+  }
+
+  /// Of one task's points, where the mixed model is θ0: all of its products are 0.
+  store::TensorFile negation(const std::string& seen, const schedule::RunFolder& folder) const {
+    const auto frame = folder.read_tensor(seen, "negation_frame");  // [N,V,L,Λ,3,3]
+    store::TensorFile file;
+    auto shape = frame.sizes().vec();
+    shape.pop_back();
+    shape.back() = 4;
+    tell(file, mixed_negations, at::zeros(shape, frame.options()), frame,
+         std::vector<double>(settings_.lambda.size(), 0.5));
+    return file;
+  }
+
+  /// Adds statistics [L,C,S] and histograms [L,C,B] of mixed models [N,V,L,C,4] and of what they are mixed of
+  /// [N,V,L,C or 1,3,3], with these weights of the first.
+  void tell(store::TensorFile& file, const Mixture& mixture, const at::Tensor& mixed, const at::Tensor& frame,
+            const std::vector<double>& weights) const {
+    const auto names = variants();
     for (std::size_t v = 0; v < names.size(); ++v) {
-      const auto variant = static_cast<std::int64_t>(v);
-      for (std::size_t k = 0; k < settings_.alpha.size(); ++k) {
-        const auto each = metrics::linearity(mixed.select(1, variant).select(2, static_cast<std::int64_t>(k)),
-                                             frame.select(1, variant), settings_.alpha[k]);
+      std::map<std::string, std::vector<at::Tensor>> found;  // by coefficient
+      for (std::size_t k = 0; k < weights.size(); ++k) {
+        const auto variant = static_cast<std::int64_t>(v), c = static_cast<std::int64_t>(k);
+        const auto each =
+            metrics::linearity(mixed.select(1, variant).select(2, c),
+                               frame.select(1, variant).select(2, frame.size(3) > 1 ? c : 0), weights[k]);
         for (const auto& measure : measures) {
-          const auto values = (each.*measure.value).t();  // [L,2N]
-          found[names[v] + measure.name].push_back(metrics::summary(values));
-          found[names[v] + measure.name + "_histogram"].push_back(metrics::histogram(values, edges(measure)));
+          if (!mixture.has(measure)) continue;
+          const auto values = (each.*measure.value).t();  // [L,N]
+          const auto name = mixture.prefix + names[v] + measure.name;
+          found[name].push_back(metrics::summary(values));
+          found[name + "_histogram"].push_back(metrics::histogram(values, edges(measure)));
         }
       }
+      for (const auto& [tensor, all] : found) file.tensors[tensor] = at::stack(all, 1);
     }
-    store::TensorFile file;
-    for (const auto& [tensor, by_alpha] : found) file.tensors[tensor] = at::stack(by_alpha, 1);
-    return file;
   }
 
   Settings settings_;
@@ -222,6 +299,14 @@ std::unique_ptr<Experiment> make_linearity(config::Config& config, const Study& 
   auto alpha = section->alpha_grid(
       "alpha", {"Weights α of a pair's first model in the mixed one, 1 − α of the second"}, {0.25, 0.5, 0.75},
       coefficients);
+  const auto lambda = section->reals("lambda",
+                                     {"λ of sums θ0 + λ(τ₁ + τ₂) against θ0 + 2λτ₁ and θ0 + 2λτ₂, and of "
+                                      "negations θ0 ± λτ against θ0, each apart",
+                                      {.values = "a list of numbers, each from -1000 to 1000; [] for none"}},
+                                     {0.4}, coefficients);
+  for (auto it = lambda.begin(); it != lambda.end(); ++it)
+    if (std::find(lambda.begin(), it, *it) != it)
+      section->refuse("lambda", "holds " + config::canonical(*it) + " twice");
   const auto points =
       section->integer("points",
                        {"Test points a task",
@@ -233,8 +318,8 @@ std::unique_ptr<Experiment> make_linearity(config::Config& config, const Study& 
                        "that one task's pairs need",
                        64, {1, 1e6});
   return std::make_unique<CrossTaskLinearity>(
-      study,
-      CrossTaskLinearity::Settings{regimes, std::move(alpha), read_layers(*section, study), points, batch});
+      study, CrossTaskLinearity::Settings{regimes, std::move(alpha), lambda, read_layers(*section, study),
+                                          points, batch});
 }
 
 }  // namespace

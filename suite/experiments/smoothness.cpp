@@ -24,10 +24,10 @@ using autodiff::Dual;
 
 class Smoothness final : public Experiment {
  public:
-  Smoothness(const Study& study, std::int64_t points, std::int64_t chunk, bool lanczos, bool start,
-             spectral::EigenOptions options)
+  Smoothness(const Study& study, const std::vector<std::string>& regimes, std::int64_t points,
+             std::int64_t chunk, bool lanczos, bool start, spectral::EigenOptions options)
       : Experiment(study), points_(points), chunk_(chunk), lanczos_(lanczos), options_(options) {
-    for (const auto& name : study_.settings.vector_regimes) models_.push_back({name, regime(name).linear});
+    for (const auto& name : regimes) models_.push_back({name, regime(name).linear});
     if (start) models_.push_back({study_.model.name(), false, true});
   }
 
@@ -187,6 +187,11 @@ std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study&
       "smoothness", "The largest eigenvalue of the Hessian of each task's training loss at θ*");
   if (!section) return nullptr;
   require_vectors(study, "smoothness");
+  const auto regimes = section->words("regimes",
+                                      {"Regimes at whose θ* it is taken; [] for none, with start",
+                                       {.fallback = "all of finetune.regimes that have task vectors",
+                                        .values = "a list of some of finetune.regimes"}},
+                                      study.settings.vector_regimes, study.settings.vector_regimes);
   spectral::EigenOptions options;
   options.tolerance = section->real(
       "tolerance", "Residual ‖Hv − λv‖ / |λ| at which an eigenvalue counts as found", 1e-3, {1e-12, 1});
@@ -201,7 +206,8 @@ std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study&
       section->integer("chunk", "Points that a product takes at once: fewer take less memory", 256, {1, 1e6});
   const bool start =
       section->flag("start", "Whether that of θ0 is taken as well, for each task's loss", false);
-  return std::make_unique<Smoothness>(study, points, chunk, lanczos, start, options);
+  if (regimes.empty() && !start) section->refuse("regimes", "is empty; expected one, or start = true");
+  return std::make_unique<Smoothness>(study, regimes, points, chunk, lanczos, start, options);
 }
 
 }  // namespace

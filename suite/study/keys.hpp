@@ -33,6 +33,9 @@ inline Text layer_products(const Text& regime, const Text& task) {
   return of("layer_products", regime, task);
 }
 inline Text linearity(const Text& regime) { return of("linearity", regime); }
+inline Text layer_negation(const Text& regime, const Text& task) {
+  return of("layer_negation", regime, task);
+}
 inline Text barrier(const Text& regime) { return of("barrier", regime); }
 inline Text averages(const Text& regime, const Text& task) { return of("averages", regime, task); }
 /// The d-th set of so many tasks.

@@ -35,10 +35,11 @@ std::vector<Variant> read_variants(config::Config& config, const std::vector<std
              {"Highest learning rates",
               {.fallback = "finetune.learning_rate", .values = "a list of numbers, each from 0 to 1000"}},
              {0, 1e3});
-  const auto steps = others(
-      *section, "steps",
-      {"Steps of AdamW", {.fallback = "finetune.steps", .values = "a list of integers, each from 1 to 1e9"}},
-      {1, 1e9});
+  const auto steps =
+      others(*section, "steps",
+             {"Steps of training",
+              {.fallback = "finetune.steps", .values = "a list of integers, each from 1 to 1e9"}},
+             {1, 1e9});
   for (const auto& each : steps)
     if (each && *each != std::floor(*each))
       section->refuse("steps", "holds " + config::canonical(*each) + "; expected integers");

@@ -9,26 +9,38 @@
 #include <numbers>
 #include <stdexcept>
 
+#include "kernels/range.hpp"
 #include "kernels/weights/weights.hpp"
 
 namespace taugrid::training {
+namespace {
+
+/// The trained numbers of θ: neighbours are one stretch, for one pass over memory.
+std::vector<Range> stretches(const autodiff::Layout& layout, const std::vector<bool>& trained) {
+  const auto& blocks = layout.blocks();
+  std::vector<Range> all;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (!trained.empty() && !trained[i]) continue;
+    if (!all.empty() && all.back().end() == blocks[i].offset) {
+      all.back().count += blocks[i].count;
+    } else {
+      all.push_back({blocks[i].offset, blocks[i].count});
+    }
+  }
+  return all;
+}
+
+}  // namespace
 
 AdamW::AdamW(const at::Tensor& theta, const autodiff::Layout& layout, const std::vector<bool>& trained,
              const AdamWSettings& settings)
     : settings_(settings) {
-  const auto& blocks = layout.blocks();
   std::int64_t from = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (!trained.empty() && !trained[i]) continue;
-    if (!segments_.empty() && segments_.back().offset + segments_.back().count == blocks[i].offset) {
-      segments_.back().count += blocks[i].count;  // neighbours are one segment: one pass over memory
-    } else {
-      segments_.push_back({blocks[i].offset, from, blocks[i].count, {}, {}, {}, {}});
-    }
-    from += blocks[i].count;
+  for (const auto& part : stretches(layout, trained)) {
+    segments_.push_back({from, part.count, theta.detach().narrow(0, part.begin, part.count), {}, {}, {}});
+    from += part.count;
   }
   for (auto& s : segments_) {
-    s.theta = theta.detach().narrow(0, s.offset, s.count);
     s.first = at::zeros_like(s.theta);
     s.second = at::zeros_like(s.theta);
     s.steps = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(theta.device()));
@@ -69,8 +81,29 @@ void AdamW::load(const store::TensorFile& file, const std::string& name) {
   }
 }
 
+GradientDescent::GradientDescent(const at::Tensor& theta, const autodiff::Layout& layout,
+                                 const std::vector<bool>& trained, double weight_decay)
+    : weight_decay_(weight_decay) {
+  for (const auto& part : stretches(layout, trained))
+    theta_.push_back(theta.detach().narrow(0, part.begin, part.count));
+}
+
+void GradientDescent::step(const at::Tensor& gradient, double learning_rate) {
+  const at::NoGradGuard no_grad;
+  std::int64_t from = 0;
+  for (auto& part : theta_) {
+    const auto count = part.size(0);
+    part.mul_(1 - learning_rate * weight_decay_).sub_(gradient.narrow(0, from, count), learning_rate);
+    from += count;
+  }
+}
+
+double constant_schedule(std::int64_t step, std::int64_t warmup) {
+  return step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup) : 1;
+}
+
 double cosine_schedule(std::int64_t step, std::int64_t warmup, std::int64_t steps) {
-  if (step < warmup) return static_cast<double>(step + 1) / static_cast<double>(warmup);
+  if (step < warmup) return constant_schedule(step, warmup);
   const double done =
       static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, steps - warmup));
   return 0.5 * (1 + std::cos(std::numbers::pi * done));

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// AdamW (decoupled weight decay) on one flat vector, and the papers' learning-rate schedule.
+// AdamW (decoupled weight decay) and plain gradient descent on one flat vector, and the learning-rate
+// schedules.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,13 +33,29 @@ class AdamW {
 
  private:
   struct Segment {
-    std::int64_t offset, from, count;  // in θ; in the gradient
+    std::int64_t from, count;  // in the gradient
     at::Tensor theta, first, second, steps;
   };
   AdamWSettings settings_;
   std::vector<Segment> segments_;
 };
 
+/// θ − rate (∇L + decay θ), without momentum.
+class GradientDescent {
+ public:
+  /// Updates θ [P] in place, its trained blocks alone (empty: all).
+  GradientDescent(const at::Tensor& theta, const autodiff::Layout& layout, const std::vector<bool>& trained,
+                  double weight_decay);
+  /// One step with the gradient of the trained blocks, end to end.
+  void step(const at::Tensor& gradient, double learning_rate);
+
+ private:
+  double weight_decay_;
+  std::vector<at::Tensor> theta_;  // segments
+};
+
+/// Linear warm-up from 0, then the base learning rate, as a factor of it.
+double constant_schedule(std::int64_t step, std::int64_t warmup);
 /// Linear warm-up from 0, then half a cosine to 0, as a factor of the base learning rate.
 double cosine_schedule(std::int64_t step, std::int64_t warmup, std::int64_t steps);
 

@@ -112,8 +112,7 @@ LossValue Trainer::step(std::int64_t number) {
   const auto batch = take(number);
   prepare(number + 1);
   update_.note("batch");
-  return update_(batch,
-                 training_.learning_rate * cosine_schedule(number, training_.warmup, training_.steps));
+  return update_(batch, training_.rate(number));
 }
 
 }  // namespace taugrid::training

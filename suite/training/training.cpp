@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "suite/error.hpp"
+#include "suite/training/adamw.hpp"
 #include "suite/training/loss.hpp"
 
 namespace taugrid::training {
@@ -39,15 +40,21 @@ void read_marks(config::Section& section, const std::string& key, const config::
 /// `d`: what is in force where the section sets nothing.
 Training read(config::Section section, const Training& d) {
   Training t{};
-  t.steps = section.integer("steps", "Steps of AdamW for each model", d.steps, {1, 1e9});
+  t.sgd =
+      section.word("optimiser",
+                   "AdamW, or gradient descent without momentum, as some papers train networks from scratch",
+                   d.sgd ? "sgd" : "adamw", {"adamw", "sgd"}) == "sgd";
+  t.constant =
+      section.word("schedule", "How the learning rate goes on behind warm-up: by a cosine to 0, or it stays",
+                   d.constant ? "constant" : "cosine", {"cosine", "constant"}) == "constant";
+  t.steps = section.integer("steps", "Steps of training for each model", d.steps, {1, 1e9});
   t.batch = section.integer("batch", "Training points a step; joint training draws equally many of each task",
                             d.batch, {1, 1e6});
   t.warmup = warmup_steps(section, d.warmup, t.steps);
-  t.learning_rate = section.real(
-      "learning_rate", "The highest rate, reached after warm-up; from there it falls by a cosine to 0",
-      d.learning_rate, {0, 1e3});
-  t.weight_decay =
-      section.real("weight_decay", "AdamW's decoupled decay of weights", d.weight_decay, {0, 1e3});
+  t.learning_rate =
+      section.real("learning_rate", "The highest rate, reached after warm-up", d.learning_rate, {0, 1e3});
+  t.weight_decay = section.real("weight_decay", "Decay of weights, decoupled from AdamW's moments",
+                                d.weight_decay, {0, 1e3});
   t.clip =
       section.real("clip_norm", "A gradient that is longer is shortened to this norm", d.clip, {1e-12, 1e12});
   t.checkpoint_seconds = section.real("checkpoint_seconds",
@@ -96,6 +103,10 @@ Training read(config::Section section, const Training& d) {
 }
 
 }  // namespace
+
+double Training::rate(std::int64_t step) const {
+  return learning_rate * (constant ? constant_schedule(step, warmup) : cosine_schedule(step, warmup, steps));
+}
 
 std::int64_t warmup_steps(config::Section& section, std::int64_t fallback, std::int64_t steps) {
   const auto warmup = section.integer(

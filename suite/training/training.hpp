@@ -38,6 +38,11 @@ struct Training {
   double random_crop = 1;         ///< the least share of a picture's area that its crop keeps; 1: no crops
   std::int64_t trace_every = 10;  ///< steps between the points of a continuation's trace
   std::vector<Mark> keep = {};    ///< models on the way that are kept, ascending; steps first
+  bool sgd = false;               ///< gradient descent without momentum, in place of AdamW
+  bool constant = false;          ///< the rate stays where warm-up ends, in place of a cosine's fall
+
+  /// The learning rate of a step.
+  double rate(std::int64_t step) const;
 
   /// Points of the trace: at step 0, each trace_every, and at the end.
   std::int64_t traced_until(std::int64_t step) const {

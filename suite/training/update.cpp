@@ -17,10 +17,11 @@ constexpr std::int64_t smallest_sum = std::int64_t{1} << 16, largest_sum = std::
 
 constexpr double momentum = 0.1;  // with which stored statistics follow the batches': PyTorch's default
 
-AdamWSettings adamw(const Training& training) {
-  AdamWSettings settings;
-  settings.weight_decay = training.weight_decay;
-  return settings;
+std::variant<AdamW, GradientDescent> optimiser(const Training& training, const at::Tensor& theta,
+                                               const autodiff::Layout& layout,
+                                               const std::vector<bool>& trained) {
+  if (training.sgd) return GradientDescent(theta, layout, trained, training.weight_decay);
+  return AdamW(theta, layout, trained, {.weight_decay = training.weight_decay});
 }
 
 models::State copy_of(const models::State& state) {
@@ -38,7 +39,7 @@ Update::Update(const study::Study& study, const study::Regime& regime, const Tra
       mixes_(!regime.linear && study.model.encoder().mixes_in_training()),
       loss_(study.model.encoder(), regime, study.model.start(), study.trained_blocks(regime.name),
             study.evaluation.compute_type()),
-      optimiser_(state_.theta, study.model.layout(), study.trained_blocks(regime.name), adamw(training)) {
+      optimiser_(optimiser(training, state_.theta, study.model.layout(), study.trained_blocks(regime.name))) {
   if (group.size() == 1) return;
   const auto& layout = study.model.layout();
   const auto trained = study.trained_blocks(regime.name);
@@ -77,9 +78,9 @@ LossValue Update::operator()(const std::vector<Term>& terms, double learning_rat
     sums_.clear();
   }
   clip_norm(gradient_, training_.clip);
-  optimiser_.step(gradient_, learning_rate);
+  std::visit([&](auto& rule) { rule.step(gradient_, learning_rate); }, optimiser_);
   if (mixes_) follow(statistics);
-  note("clipping and AdamW");
+  note("clipping and update");
   return value;
 }
 
@@ -95,7 +96,7 @@ void Update::follow(const autodiff::BatchStatistics& statistics) {
 void Update::save(store::TensorFile& file) const {
   file.tensors["theta"] = state_.theta;
   if (state_.buffers.defined()) file.tensors["buffers"] = state_.buffers;
-  optimiser_.save(file);
+  if (const auto* adamw = std::get_if<AdamW>(&optimiser_)) adamw->save(file);
 }
 
 }  // namespace taugrid::training

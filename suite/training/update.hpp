@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// One training step's computation, wherever its batch came from: loss, gradient, sums over ranks, clipping, AdamW.
+// One training step's computation, wherever its batch came from: loss, gradient, sums over ranks, clipping,
+// the optimiser.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "suite/training/adamw.hpp"
@@ -54,7 +56,7 @@ class Update {
   std::optional<autodiff::Buckets> buckets_;
   bool mixes_;
   TrainingLoss loss_;
-  AdamW optimiser_;
+  std::variant<AdamW, GradientDescent> optimiser_;
   std::vector<Span>* spans_ = nullptr;
   double noted_ = 0;
 };

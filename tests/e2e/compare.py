@@ -41,7 +41,7 @@ def assert_close(expected: dict[str, np.ndarray], ours: dict[str, np.ndarray], t
             assert np.array_equal(value, ours[name]), name
         elif name.endswith("_histogram"):
             _same_bins(value, ours[name], name)
-        elif name.startswith("linearity/"):  # a linear model's errors are rounding alone
+        elif name.startswith(("linearity/", "layer_")):  # a linear model's errors are rounding alone
             np.testing.assert_allclose(value, ours[name], rtol=tolerance, atol=tolerance, err_msg=name)
         elif not name.startswith("cost/"):
             scale = np.nanmax(np.abs(value), initial=1e-30)

@@ -61,6 +61,7 @@ def change_header(world: World, change: Callable[[dict], None]) -> None:
     ("linearity.layers=[1.5]", ["has 1.5"]),
     ("stitching.blocks=[1, 3]", ["stitching.blocks", "has 3", "the model's blocks are 1 to 2"]),
     ("stitching.blocks=[0]", ["has 0"]),
+        ("linearity.lambda=[0.4, 0.4]", ["linearity.lambda", "holds 0.4 twice"]),
     ("linearity.layers=[2, 1]", ["does not ascend"]),
     ('finetune.regimes=["attension"]', ["attension", "did you mean", "attention"]),
     ('finetune.regimes=["posthoc"]', ["posthoc needs", "standard", 'finetune.regimes=["standard", "posthoc"]']),

@@ -13,6 +13,8 @@ from taugrid_analysis.recompute import linearity
 from taugrid_analysis.recompute.oracle import Oracle, flat
 from world import PAIRS, REGIMES, TASKS, T, World
 
+LAMBDA = 0.4  # of sums and negations by layer
+
 
 @pytest.mark.parametrize("regime", ["pretrained", *REGIMES])
 def test_accuracy_and_loss_of_single_tasks(oracle: Oracle, regime: str) -> None:
@@ -195,32 +197,41 @@ def test_task_addition(oracle: Oracle, regime: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def layered(oracle: Oracle) -> dict[tuple[str, int, int], list[dict[str, np.ndarray]]]:
-    """Every quantity of every point again, by regime, pair and α: a dictionary a layer."""
+def layered(oracle: Oracle) -> dict[tuple[str, str, int, int], list[dict[str, np.ndarray]]]:
+    """Every quantity of every point again, by group, regime, pair or task, and coefficient: a dictionary a layer."""
     alpha = oracle.results["linearity/standard/alpha"][()]
-    return {(regime, p, a): linearity.of_pair(oracle, regime, p, float(value))
-            for regime in REGIMES for p in range(len(PAIRS)) for a, value in enumerate(alpha)}
+    kinds = [("linearity", linearity.of_pair, len(PAIRS), alpha)]
+    kinds += [("layer_addition", linearity.of_sum, len(PAIRS), [LAMBDA])]
+    kinds += [("layer_negation", linearity.of_negation, len(TASKS), [LAMBDA])]
+    return {(group, regime, first, k): of_one(oracle, regime, first, float(value))
+            for group, of_one, count, values in kinds
+            for regime in REGIMES for first in range(count) for k, value in enumerate(values)}
 
 
+@pytest.mark.parametrize("kind", ["linearity", "layer_addition", "layer_negation"])
 @pytest.mark.parametrize("regime", REGIMES)
-def test_linearity_by_layer_from_whole_features(oracle: Oracle, layered: dict, regime: str) -> None:
-    group = oracle.results[f"linearity/{regime}"]
+def test_linearity_by_layer_from_whole_features(oracle: Oracle, layered: dict, regime: str, kind: str) -> None:
+    group = oracle.results[f"{kind}/{regime}"]
     edges = {True: group.attrs["cosine_edges"], False: group.attrs["coefficient_edges"]}
     assert list(group["layer"]) == [0, 1, 2, 3] and group.attrs["last_layer"] == 3
+    if kind != "linearity":
+        assert list(group["lambda"]) == [LAMBDA]
     found = [name.removesuffix("_histogram") for name in group if name.endswith("_histogram")]
-    assert len(found) == 14
+    assert len(found) == (10 if kind == "layer_negation" else 14)
+    sides = 1 if kind == "layer_negation" else 2
     for name in found:
         ours = group[name][()]
-        expected = np.array([[[linearity.summary(layered[regime, p, a][layer][name]) for a in range(2)]
-                              for layer in range(4)] for p in range(len(PAIRS))])
+        count, _, weights = ours.shape[:3]
+        expected = np.array([[[linearity.summary(layered[kind, regime, p, a][layer][name]) for a in range(weights)]
+                              for layer in range(4)] for p in range(count)])
         assert np.isfinite(expected).all(), name
         # Single precision: of a difference of two models less is left than of what they share.
         far = "centred" in name or "error" in name
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=3e-4 if far else 1e-6, err_msg=name)
         counts = group[f"{name}_histogram"][()]
-        assert (counts.sum(3) == 2 * 24).all()
+        assert (counts.sum(3) == sides * 24).all()
         for place in np.ndindex(*counts.shape[:3]):
-            values = layered[regime, place[0], place[2]][place[1]][name]
+            values = layered[kind, regime, place[0], place[2]][place[1]][name]
             inner = edges[name.endswith(("cosine", "baseline"))][1:-1]
             again = np.bincount(np.searchsorted(inner, values, side="right"), minlength=len(inner) + 1)
             near = np.abs(values[:, None] - inner).min(axis=1) < (3e-4 if far else 1e-6)
@@ -237,6 +248,9 @@ def test_a_linearised_model_is_linear_at_every_layer(oracle: Oracle) -> None:
         assert exact[f"{token}centred_baseline"][..., 0].max() < 0.95
         assert curved[f"{token}error"][:, 1:, :, 0].min() > 0.003
     assert curved["error"][:, 0].max() < 1  # the embedding is followed by a norm
+    for kind in ("layer_addition", "layer_negation"):
+        exact, curved = (oracle.results[f"{kind}/{regime}/error"] for regime in ("linear", "standard"))
+        assert exact[..., 0].max() < 1e-4 and curved[:, 1:, :, 0].min() > 0.003
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -245,14 +259,17 @@ def test_passes_of_linearity_are_counted(oracle: Oracle, regime: str) -> None:
     group = oracle.results[f"linearity/{regime}"]
     passes, alphas = group["passes"][()], len(group["alpha"])
     assert passes.sum() == len(TASKS) ** 2 + 2 * len(PAIRS) * alphas
+    edited = oracle.results[f"layer_negation/{regime}/passes"][()]  # of one λ: 2λτ, sums, and ±λτ
+    assert edited.sum() == len(TASKS) ** 2 + 2 * len(PAIRS) + 2 * len(TASKS)
 
 
 def test_some_layers_and_points_of_linearity(world: World, oracle: Oracle, tmp_path: Path) -> None:
-    few = ('linearity.layers=[1, 3]', "linearity.points=8", "linearity.alpha=[0.5]", 'linearity.regimes=["standard"]')
+    few = ("linearity.layers=[1, 3]", "linearity.lambda=[]", "linearity.points=8", "linearity.alpha=[0.5]",
+           'linearity.regimes=["standard"]')
     path = measure(world.experiment, tmp_path / "run", *(word for each in few for word in ("--set", each)))
     with h5py.File(path) as file:
         group, whole = file["linearity/standard"], oracle.results["linearity/standard"]
         assert group["cosine"].shape == (3, 2, 1, 5) and list(group["layer"]) == [1, 3]
         assert (group["sample_index"][()] == whole["sample_index"][:, :8]).all()
-        assert "linear" not in file["linearity"]
+        assert "linear" not in file["linearity"] and "layer_addition" not in file and "layer_negation" not in file
         np.testing.assert_allclose(group["cosine"][..., 0], whole["cosine"][:, [1, 3]][:, :, [1], 0], atol=0.02)

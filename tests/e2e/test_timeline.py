@@ -23,7 +23,7 @@ def test_sums_begin_before_the_backward_pass_ends(world: World, tmp_path: Path) 
         steps = [event for event in mine if event["tid"] == "step"]
         sums = [event for event in mine if event["tid"] == "sums"]
         assert [event["name"] for event in steps] == [
-            "batch", "forward and backward", "wait for the sums", "clipping and AdamW"]
+            "batch", "forward and backward", "wait for the sums", "clipping and update"]
         for before, after in pairwise(steps):
             assert abs(before["ts"] + before["dur"] - after["ts"]) < 1  # microseconds: no gap
         assert sums

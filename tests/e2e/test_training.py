@@ -18,6 +18,7 @@ SEED, STEPS, BATCH, WARMUP = 5, 25, 16, 3  # as in world.EXPERIMENT
 PENALISED, WEIGHT = 5, 0.05  # as in world.PAPERS
 FORM = 'penalty_form = "norm"\npenalty_others = "mean"\npenalty_weight = 0.05\npenalty_batch = 5\n'
 RATE = {"standard": 1e-3, "linear": 2e-3}
+SGD = 'optimiser = "sgd"\nschedule = "constant"\nlearning_rate = 0.05\n'
 
 
 def order(purpose: str, count: int) -> list[int]:
@@ -26,14 +27,16 @@ def order(purpose: str, count: int) -> list[int]:
 
 
 def train(oracle: Oracle, regime: str, t: int, rate: float,
-          penalty: Callable[[dict[str, Tensor], int], Tensor]) -> tuple[dict[str, Tensor], list[float], list[float]]:
+          penalty: Callable[[dict[str, Tensor], int], Tensor],
+          sgd: bool = False) -> tuple[dict[str, Tensor], list[float], list[float]]:
     """θ*, and each step's loss and penalty."""
     theta = {k: v.clone().requires_grad_() for k, v in oracle.theta0.items()}
-    optimiser = torch.optim.AdamW(theta.values(), lr=rate, weight_decay=0.1)
+    rule = torch.optim.SGD if sgd else torch.optim.AdamW
+    optimiser = rule(theta.values(), lr=rate, weight_decay=0.1)
     rows, losses, penalties = order(f"batches/{TASKS[t]}", STEPS * BATCH), [], []
     for step in range(STEPS):
         done = (step - WARMUP) / (STEPS - WARMUP)
-        factor = (step + 1) / WARMUP if step < WARMUP else 0.5 * (1 + math.cos(math.pi * done))
+        factor = (step + 1) / WARMUP if step < WARMUP else 1.0 if sgd else 0.5 * (1 + math.cos(math.pi * done))
         optimiser.param_groups[0]["lr"] = rate * factor
         x, y = oracle.sample("train", t, rows[step * BATCH:(step + 1) * BATCH])
         loss, penalised = oracle.training_loss(regime, t, theta, x, y), penalty(theta, step)
@@ -57,11 +60,11 @@ def test_fine_tuning_is_adamw_on_the_regimes_loss(run_folder: Path, regime: str)
 
 @pytest.fixture(scope="module")
 def as_the_code(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The penalty as the authors' code has it: norms, and of several tasks the mean."""
+    """The penalty as the authors' code has it: norms, and of several tasks the mean; one regime by plain descent."""
     folder = tmp_path_factory.mktemp("as_the_code") / "run"
     text = world.experiment.read_text().split("[similarity]")[0].replace('"corners"]', '"corners"]\ncontrol = "plaids"')
     text = text.replace('["standard", "linear"]', '["tau_jp", "tau_jp_strict"]') + "[finetune.tau_jp]\n" + FORM
-    text += "[finetune.tau_jp_strict]\n" + FORM
+    text += "[finetune.tau_jp_strict]\n" + FORM + SGD
     measure(world.elsewhere(folder.parent / "as_the_code.toml", text), folder)
     return folder
 
@@ -89,7 +92,8 @@ def test_the_tau_jp_penalty(request: pytest.FixtureRequest, regime: str, form: s
             each.append(tangent.norm(dim=1).mean() if norm else tangent.square().sum(1).mean())
         return WEIGHT * (torch.stack(each).mean() if norm else torch.stack(each).sum())
 
-    theta, losses, penalties = train(oracle, regime, t, 1e-3, penalty)
+    sgd = norm and regime == "tau_jp_strict"
+    theta, losses, penalties = train(oracle, regime, t, 0.05 if sgd else 1e-3, penalty, sgd)
     assert list(oracle.results[f"training/{regime}/loss"][t]) == pytest.approx(losses, rel=1e-3)
     assert list(oracle.results[f"training/{regime}/penalty"][t]) == pytest.approx(penalties, rel=1e-3)
     ours, theirs = flat(oracle.tau(regime, t)), flat(theta).detach() - flat(oracle.theta0)

@@ -613,3 +613,16 @@ def test_all_names_of_a_class_make_its_head(tiny_clip):
     expected = rows.mean(axis=0) / np.linalg.norm(rows.mean(axis=0))
     assert np.allclose(head[1], expected, atol=1e-6) and both.shape == head.shape
     assert set(facts.FACTS["fer2013"]["further_names"]) <= set(facts.FACTS["fer2013"]["classes"])
+
+
+def test_cifar_for_models_that_bring_a_classifier_is_split_by_class(tmp_path):
+    """Cross-task linearity has splits of CIFAR-100: no text model, the pictures' own size."""
+    make_cifar100(tmp_path)
+    out, given = tmp_path / "out", ["originals", "--data-location", str(tmp_path), "--only", "cifar100"]
+    assert main([*given, "--no-heads", "--image-size", "32", "--out", str(out)]) == 0
+    with h5py.File(out / "cifar100.h5") as file:
+        assert file["head"].attrs["kind"] == "words" and file["head/tokens"][()].tolist() == [0, 1, 2]
+        assert file["train/inputs"].shape[1:] == (32, 32, 3) and "head/weight" not in file
+    cut = ["parts", str(out / "cifar100.h5"), "--classes", "1", "1", "1", "--out", str(tmp_path / "splits")]
+    assert main(cut) == 0 and len(list((tmp_path / "splits").iterdir())) == 3
+    assert main([*given, "--no-heads", "--heads", str(tmp_path), "--out", str(out)]) == 2

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -41,12 +42,13 @@ def curves(run: Run) -> Figure | None:
     return figure
 
 
-def by_layer(axes: Axes, frame: pd.DataFrame, name: str, baseline: str) -> None:
-    """1 − cosine of every α, and of the baseline, over layers."""
-    for place, (alpha, rows) in enumerate(frame.groupby("alpha")):
+def by_layer(axes: Axes, frame: pd.DataFrame, name: str, baseline: str, axis: str = "alpha") -> None:
+    """1 − cosine of every α, and of the baseline, over layers; of rows of one λ where that is the axis."""
+    sign, start = ("α", near_half(frame)) if axis == "alpha" else ("λ", frame)
+    for place, (weight, rows) in enumerate(frame.groupby(axis)):
         colour = ALPHA_COLOURS[place % len(ALPHA_COLOURS)]
-        _curve(axes, rows, name, colour, f"α = {alpha:g}")
-    _curve(axes, near_half(frame), baseline, BASELINE, "f(θ₁) against f(θ₂)", "--")
+        _curve(axes, rows, name, colour, f"{sign} = {weight:g}")
+    _curve(axes, start, baseline, BASELINE, "f(θ₁) against f(θ₂)", "--")
     axes.set_yscale("log")
     style.grid(axes)
 
@@ -108,31 +110,37 @@ def coefficients(run: Run, regime: str, last: int = SHOWN) -> Figure | None:
     chosen = chosen_pairs(frame)
     names = [run.results.pair_name(pair) for pair in range(len(run.results.pairs))]
     alpha = int(np.argmin(np.abs(data["alpha"].to_numpy() - 0.5)))
-    edges = np.asarray(data.attrs["coefficient_edges"], dtype=float)
-    stages = range(1, int(data.attrs["last_layer"]))
-    shown = [row for row, layer in enumerate(data["layer"].to_numpy()) if int(layer) in stages][-last:]
-    if not shown:
-        return None
     with style.settings():
         figure = Figure(figsize=(style.PAGE, 3.4))
         for axes, pair in zip(
             np.atleast_1d(figure.subplots(1, len(chosen), sharey=True)), chosen, strict=True
         ):
-            counts = data["coefficient_histogram"].to_numpy()[names.index(pair), :, alpha]
-            for place, row in enumerate(shown):
-                part = counts[row] / max(1, counts[row].sum())
-                label = f"layer {int(data['layer'][row])}"
-                axes.stairs(
-                    part, edges, color=style.KIND_COLOURS[place % 8], fill=True, alpha=0.35, label=label
-                )
-            used = np.flatnonzero(counts[shown].sum(axis=0))
-            low, high = (edges[used[0]], edges[used[-1] + 1]) if len(used) else (1, 1)
-            axes.set(title=pair, xlabel="coefficient", xlim=(min(0.9, low), max(1.1, high)))
-            axes.axvline(1, color=style.INK, linewidth=0.7)
-            style.grid(axes)
+            if not distribution(axes, data, names.index(pair), alpha, last):
+                return None
+            axes.set_title(pair)
         figure.axes[0].set_ylabel("part of the points")
         figure.axes[-1].legend(loc="best", fontsize=7)
     return figure
+
+
+def distribution(axes: Axes, data: xr.Dataset, row: int, weight: int, last: int) -> bool:
+    """The coefficient's histogram in the last stages that were measured; whether there is one."""
+    edges = np.asarray(data.attrs["coefficient_edges"], dtype=float)
+    stages = range(1, int(data.attrs["last_layer"]))
+    shown = [place for place, layer in enumerate(data["layer"].to_numpy()) if int(layer) in stages][-last:]
+    if not shown:
+        return False
+    counts = data["coefficient_histogram"].to_numpy()[row, :, weight]
+    for place, layer in enumerate(shown):
+        part = counts[layer] / max(1, counts[layer].sum())
+        label = f"layer {int(data['layer'][layer])}"
+        axes.stairs(part, edges, color=style.KIND_COLOURS[place % 8], fill=True, alpha=0.35, label=label)
+    used = np.flatnonzero(counts[shown].sum(axis=0))
+    low, high = (edges[used[0]], edges[used[-1] + 1]) if len(used) else (1, 1)
+    axes.set(xlabel="coefficient", xlim=(min(0.9, low), max(1.1, high)))
+    axes.axvline(1, color=style.INK, linewidth=0.7)
+    style.grid(axes)
+    return True
 
 
 def _of(run: Run, regime: str) -> pd.DataFrame:

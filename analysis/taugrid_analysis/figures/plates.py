@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
@@ -15,6 +15,7 @@ from taugrid_analysis.figures import (
     drawings,
     edits,
     interference,
+    layer_edits,
     linearity,
     mixtures,
     runs,
@@ -245,13 +246,21 @@ def _layers(number: int, name: str, architecture: str = "", needs: tuple[str, ..
     )
 
 
-def _unmeasured(what: str, *numbers: int) -> list[Plate]:
-    return [
-        Plate(number, "unmeasured", (f"{what}, which no experiment measures yet",), None)
-        for number in numbers
-    ]
+def _edits(number: int, name: str, draw: Callable[[Run], Figure | None], architecture: str = "") -> Plate:
+    """Sums or negations by layer."""
+    needs = tuple(f"layer_{kind}/standard" for kind in ("addition", "negation") if kind in name or number < 9)
+    return Plate(number, name, needs, each(draw), PRE, architecture)
 
 
+def _edited(number: int, kind: str, last: int, architecture: str) -> Plate:
+    """1 − cosine, and the coefficient, of one kind."""
+    name = f"{kind}_by_layer" + ("_t5" if architecture == "T5" else "")
+    return _edits(
+        number, name, lambda run: layer_edits.both(run, "standard", f"layer_{kind}", last), architecture
+    )
+
+
+KINDS = (layer_edits.ADDITION, layer_edits.NEGATION)
 SOUP = ("variants/standard",)  # several fine-tunings of one task
 SIMILARITY = _paths("similarity", "standard")
 BASES = [
@@ -284,7 +293,8 @@ LINEARITY = [
     # Of a run with [variants]: pairs, where the paper has five and ten models.
     _layers(5, "cosine_variants", needs=SOUP),
     _layers(6, "coefficient_variants", needs=SOUP),
-    *_unmeasured("sums and negations by layer", 7, 8),
+    _edits(7, "edits_cosine", lambda run: layer_edits.curves(run, "standard", KINDS, 5)),
+    _edits(8, "edits_coefficient", lambda run: layer_edits.distributions(run, "standard", KINDS, 5)),
     Plate(
         9,
         "stitched_pairs",
@@ -308,5 +318,11 @@ LINEARITY = [
     _layers(16, "coefficient", "ResNet"),
     _layers(17, "cosine_variants", needs=SOUP),
     _layers(18, "coefficient_variants", needs=SOUP),
-    *_unmeasured("sums and negations by layer", 19, 20, 21, 22, 23, 24),
+    # All blocks of ViT-B/32, the last twelve of ViT-L/14, the last six of T5's encoder and decoder.
+    _edited(19, "addition", 12, "CLIP"),
+    _edited(20, "addition", 12, "CLIP"),
+    _edited(21, "addition", 24, "T5"),
+    _edited(22, "negation", 12, "CLIP"),
+    _edited(23, "negation", 12, "CLIP"),
+    _edited(24, "negation", 24, "T5"),
 ]

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -17,7 +17,7 @@ from taugrid_analysis.recompute.oracle import PART, Oracle, Parameters
 from taugrid_analysis.records import Array
 from taugrid_analysis.regimes import is_linear
 
-GROUP = "linearity"
+GROUP, ADDITION, NEGATION = "linearity", "layer_addition", "layer_negation"
 SLOW = 12  # numbers of one quantity: each takes passes of whole models
 
 
@@ -82,23 +82,48 @@ def of_points(features_of: list[Tensor], alpha: float) -> dict[str, Array]:
     return {name: value.numpy() for name, value in found.items()}
 
 
-def of_pair(oracle: Oracle, regime: str, p: int, alpha: float) -> list[dict[str, Array]]:
-    """Every quantity of each layer, 0 … L + 1, at the points of both tasks; the class token's as class_…."""
-    pair = pairs(oracle)[p]
+Edits = dict[int, float]
+
+
+def of_mixture(
+    oracle: Oracle, group: str, regime: str, tasks: Sequence[int], edits: Sequence[Edits], alpha: float
+) -> list[dict[str, Array]]:
+    """Every quantity of each layer, 0 … L + 1, at the points of all tasks; the class token's as class_….
+
+    edits: of θᵢ, θⱼ and the mixed model.
+    """
     sides: list[list[dict[str, Array]]] = []
-    for t in pair:
-        x, _ = oracle.points(f"{GROUP}/{regime}/sample_index", t)
-        mixed = {pair[0]: alpha, pair[1]: 1 - alpha}
-        edits: list[dict[int, float]] = [{}, {pair[0]: 1.0}, {pair[1]: 1.0}, mixed]
-        f0, fi, fj, u = (features(oracle, regime, edit, x) for edit in edits)
+    for t in tasks:
+        x, _ = oracle.points(f"{group}/{regime}/sample_index", t)
+        f0, fi, fj, u = (features(oracle, regime, edit, x) for edit in ({}, *edits))
         side = []
         for layer in zip(f0, fi, fj, u, strict=True):
             whole = of_points([f.flatten(1) for f in layer], alpha)
             token = of_points([f[:, 0] if f.ndim == 3 else f for f in layer], alpha)
             side.append(whole | {f"class_{name}": value for name, value in token.items()})
         sides.append(side)
-    both = zip(*sides, strict=True)
-    return [{name: np.concatenate([a[name], b[name]]) for name in a} for a, b in both]
+    every = zip(*sides, strict=True)
+    return [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in every]
+
+
+def of_pair(oracle: Oracle, regime: str, p: int, alpha: float) -> list[dict[str, Array]]:
+    i, j = pairs(oracle)[p]
+    return of_mixture(oracle, GROUP, regime, (i, j), ({i: 1.0}, {j: 1.0}, {i: alpha, j: 1 - alpha}), alpha)
+
+
+def of_sum(oracle: Oracle, regime: str, p: int, scale: float) -> list[dict[str, Array]]:
+    """θ0 + λ(τᵢ + τⱼ) against θ0 + 2λτᵢ and θ0 + 2λτⱼ."""
+    i, j = pairs(oracle)[p]
+    edits = ({i: 2 * scale}, {j: 2 * scale}, {i: scale, j: scale})
+    return of_mixture(oracle, ADDITION, regime, (i, j), edits, 0.5)
+
+
+def of_negation(oracle: Oracle, regime: str, t: int, scale: float) -> list[dict[str, Array]]:
+    """θ0 against θ0 ± λτ."""
+    return of_mixture(oracle, NEGATION, regime, (t,), ({t: scale}, {t: -scale}, {}), 0.5)
+
+
+MIXTURES = {GROUP: (of_pair, "alpha"), ADDITION: (of_sum, "lambda"), NEGATION: (of_negation, "lambda")}
 
 
 def summary(values: Array) -> Array:
@@ -109,14 +134,21 @@ def summary(values: Array) -> Array:
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
+    for group in MIXTURES:
+        yield from _checks(oracle, group)
+
+
+def _checks(oracle: Oracle, group: str) -> Iterator[Check]:
+    of_one, axis = MIXTURES[group]
+
     @cache
-    def again(regime: str, p: int, a: int) -> list[dict[str, Array]]:
-        return of_pair(oracle, regime, p, float(oracle.results[f"{GROUP}/{regime}/alpha"][a]))
+    def again(regime: str, first: int, weight: int) -> list[dict[str, Array]]:
+        return of_one(oracle, regime, first, float(oracle.results[f"{group}/{regime}/{axis}"][weight]))
 
     def values(place: Place, name: str) -> Array:
-        regime, p, row, a, _ = place
-        layer = int(oracle.results[f"{GROUP}/{regime}/layer"][row])
-        return again(regime, p, a)[layer][name]
+        regime, first, row, weight, _ = place
+        layer = int(oracle.results[f"{group}/{regime}/layer"][row])
+        return again(regime, first, weight)[layer][name]
 
     def statistic(name: str) -> Callable[[Place], Reading]:
         """In single precision, of a difference from what all models share less is left."""
@@ -125,7 +157,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         def measure(place: Place) -> Reading:
             found = float(summary(values(place, name))[place[4]])
             spread = abs(1 - found) if place[4] != 1 else abs(found)
-            return Reading(stored(oracle, GROUP, name, place), found, part * spread + floor)
+            return Reading(stored(oracle, group, name, place), found, part * spread + floor)
 
         return measure
 
@@ -134,32 +166,34 @@ def checks(oracle: Oracle) -> Iterator[Check]:
             """Points near an edge may fall to either side."""
             found = values(place, name)
             kind = "cosine" if name.endswith(("cosine", "baseline")) else "coefficient"
-            edges = oracle.results[f"{GROUP}/{place[0]}"].attrs[f"{kind}_edges"]
+            edges = oracle.results[f"{group}/{place[0]}"].attrs[f"{kind}_edges"]
             inner = np.searchsorted(edges[1:-1], found[np.isfinite(found)], side="right")
-            value = stored(oracle, GROUP, f"{name}_histogram", place)
+            value = stored(oracle, group, f"{name}_histogram", place)
             return Reading(value, float((inner == place[4]).sum()), 1 + 0.1 * len(found))
 
         return measure
 
     def passes(place: Place) -> Reading:
-        """The task's own model and its partners', and of each pair a mixed model an α."""
+        """The task's own model and its partners', and of each pair a mixed model; of edits the same for each
+        λ, and two of its own negations."""
         regime, t = place
         partners = sum(t in pair for pair in pairs(oracle))
-        alphas = len(oracle.results[f"{GROUP}/{regime}/alpha"])
-        models = 1 + partners + partners * alphas if partners else 0
-        return exact(stored(oracle, GROUP, "passes", place), models)
+        weights = len(oracle.results[f"{group}/{regime}/{axis}"])
+        seen = 1 + partners if partners else 0
+        models = seen + partners * weights if group == GROUP else weights * (seen + partners + 2)
+        return exact(stored(oracle, group, "passes", place), models)
 
-    regimes = names(oracle, GROUP)
+    regimes = names(oracle, group)
     if not regimes:
         return
     quantities = [
         name.removesuffix("_histogram")
-        for name in oracle.results[f"{GROUP}/{regimes[0]}"]
+        for name in oracle.results[f"{group}/{regimes[0]}"]
         if name.endswith("_histogram")
     ]
     for name in quantities:
-        yield Check(GROUP, name, places(oracle, GROUP, name), statistic(name), SLOW)
+        yield Check(group, name, places(oracle, group, name), statistic(name), SLOW)
     for name in quantities[:2]:
         bins = f"{name}_histogram"
-        yield Check(GROUP, bins, places(oracle, GROUP, bins), counts(name), SLOW)
-    yield Check(GROUP, "passes", places(oracle, GROUP, "passes"), passes)
+        yield Check(group, bins, places(oracle, group, bins), counts(name), SLOW)
+    yield Check(group, "passes", places(oracle, group, "passes"), passes)

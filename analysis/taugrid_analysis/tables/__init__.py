@@ -56,6 +56,7 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         pairs.disentanglement(run),
         pairs.representation(run),
         linearity.linearity(run),
+        linearity.edits(run),
         transitivity.transitivity(run),
         linearity.averages(run),
         linearity.stitching(run),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis.frames.layers import near_half
+from taugrid_analysis.frames.layers import near_half, near_papers
 from taugrid_analysis.records import Array
 from taugrid_analysis.run import Run
 from taugrid_analysis.text_table import Column, Table, Value
@@ -49,6 +49,47 @@ def linearity(run: Run) -> Table:
         "Baseline: the cosine of f(θ₁) and f(θ₂), near 1 wherever fine-tuning changed little. Centred:"
         " differences from θ0's features. Error: ‖u − v‖/‖f(θ₁) − f(θ₂)‖.",
     ]
+    return table
+
+
+def edits(run: Run) -> Table:
+    """Sums and negations of task vectors by layer, at the λ nearest to the paper's 0.4."""
+    table = Table(
+        "layer_edits",
+        "Task arithmetic by layer: edited weights against mixed features",
+        [
+            Column("regime"),
+            Column("edit"),
+            Column("λ", 2),
+            Column("layer"),
+            Column("1 − cosine", 2, scientific=True),
+            Column("1 − baseline", 2, scientific=True),
+            Column("of it", 4),
+            Column("coefficient", 4),
+            Column("error", 4),
+        ],
+    )
+    for edit, group, frame in (
+        ("sum", "layer_addition", run.layer_additions),
+        ("negation", "layer_negation", run.layer_negations),
+    ):
+        if frame.empty:
+            continue
+        frame = near_papers(frame)
+        for (regime, layer), rows in frame.groupby(["regime", "layer"], sort=False):
+            last = run.results.attributes(f"{group}/{regime}").get("last_layer")
+            name = "embedding" if layer == 0 else "output" if layer == last else str(layer)
+            far, base = 1 - rows["cosine"].mean(), 1 - rows["baseline"].mean()
+            share = far / base if base > 0 else float("nan")
+            means = [float(rows[column].mean()) for column in ("coefficient", "error")]
+            table.rows.append([regime, edit, float(rows["lambda"].iloc[0]), name, far, base, share, *means])
+    if table.rows:
+        table.notes.append(
+            "Sum: u = f(θ0 + λ(τ₁ + τ₂)), v = ½f(θ0 + 2λτ₁) + ½f(θ0 + 2λτ₂), points of both tasks; negation:"
+            " u = f(θ0), v = ½f(θ0 + λτ) + ½f(θ0 − λτ), its own task's points. Means over points, then over"
+            " pairs or tasks. Baseline: cosine of the two that v is the mean of; error: ‖u − v‖ as a part of"
+            " their distance."
+        )
     return table
 
 
