@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import xarray as xr
@@ -34,7 +35,7 @@ class Accuracies:
     rows: Array | None
     correct: Correct | None
 
-    @property
+    @cached_property
     def error(self) -> Floats:
         return sampling.binomial(self.value.to_numpy(), self.points)
 

@@ -53,6 +53,7 @@ class Results:
         self.pairs = self._pairs()
         self._reader = Reader(self._store, self.tasks, [self.pair_name(p) for p in range(len(self.pairs))])
         self._read: dict[tuple[str, ...], xr.Dataset] = {}
+        self._correct: dict[str, Correct | None] = {}
         self.start = self._start()
         self.regimes = self._regimes()
 
@@ -88,7 +89,9 @@ class Results:
         key = "_".join(rest)  # of wide/target: wide_target
         if data is None or key not in data:
             return None
-        return correctness.read(self._store, path, data[key].to_numpy())
+        if path not in self._correct:
+            self._correct[path] = correctness.read(self._store, path, data[key].to_numpy())
+        return self._correct[path]
 
     def positive(self, data: xr.Dataset, name: str) -> float:
         """A number of a group that cannot be negative."""

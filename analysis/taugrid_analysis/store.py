@@ -18,10 +18,12 @@ Shape = tuple[int | None, ...]  # None stands for any length
 
 
 class Store:
-    """One file, open for reading until `close`."""
+    """One file, open for reading until `close`; nobody writes to it, so that what was asked once is kept."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._nodes: dict[str, h5py.Group | h5py.Dataset | None] = {}
+        self._attributes: dict[str, dict[str, Any]] = {}
         try:
             self._file = h5py.File(path, "r")
         except OSError as error:
@@ -32,29 +34,36 @@ class Store:
     def close(self) -> None:
         self._file.close()
 
+    def _at(self, path: str) -> h5py.Group | h5py.Dataset | None:
+        if path not in self._nodes:
+            self._nodes[path] = self._file.get(path)
+        return self._nodes[path]
+
     def has(self, path: str) -> bool:
-        return path in self._file
+        return self._at(path) is not None
 
     def names(self, group: str) -> list[str]:
         """What stands below a group, or nothing."""
-        node = self._file.get(group)
+        node = self._at(group)
         return [str(name) for name in node] if isinstance(node, h5py.Group) else []
 
     def is_array(self, path: str) -> bool:
-        return isinstance(self._file.get(path), h5py.Dataset)
+        return isinstance(self._at(path), h5py.Dataset)
 
     def where(self, path: str) -> str:
         return f"{self.path}:{path}"
 
     def attributes(self, path: str) -> dict[str, Any]:
         """Of a group or data set: texts as str, everything else as it is stored."""
-        if path not in self._file:
-            return {}
-        found = {}
-        for name, value in self._file[path].attrs.items():
-            textual = isinstance(value, bytes | str) or getattr(value, "dtype", np.dtype(float)).kind in "OSU"
-            found[str(name)] = text(value) if textual else value
-        return found
+        node = self._at(path)
+        if path not in self._attributes:
+            found = {}
+            for name, value in node.attrs.items() if node is not None else ():
+                kind = getattr(value, "dtype", np.dtype(float)).kind
+                textual = isinstance(value, bytes | str) or kind in "OSU"
+                found[str(name)] = text(value) if textual else value
+            self._attributes[path] = found
+        return dict(self._attributes[path])
 
     def attribute(self, path: str, name: str, expected: str) -> Any:
         found = self.attributes(path)
@@ -63,9 +72,9 @@ class Store:
         return found[name]
 
     def _node(self, path: str) -> h5py.Dataset:
-        if path not in self._file:
+        node = self._at(path)
+        if node is None:
             raise InputError("is missing", self.where(path), "a data set")
-        node = self._file[path]
         if not isinstance(node, h5py.Dataset):
             raise InputError("is a group", self.where(path), "a data set")
         return node

@@ -34,5 +34,6 @@ def schema2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of which no picture is looked at have empty ones: drawing takes most of a report's time."""
+    """Pages and files of which no picture is looked at have empty ones: drawing takes most of their time."""
     monkeypatch.setattr("taugrid_analysis.report.to_svg", lambda figure, prefix: "<svg></svg>")
+    monkeypatch.setattr("taugrid_analysis.figures.style.to_bytes", lambda figure, kind, dots_per_inch=0: b"")

@@ -3,7 +3,6 @@
 // Training losses of all regimes, and their gradients.
 #pragma once
 
-#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 
 #include <functional>
@@ -36,7 +35,7 @@ struct LossValue {
   at::Tensor loss;     ///< cross-entropy, and entropy
   at::Tensor penalty;  ///< weighted
 
-  double sum() const { return (loss + penalty).item<double>(); }
+  double sum() const { return loss.add(penalty).item<double>(); }
 };
 
 /// One training loss and its gradient, in one pass over the joined terms.

@@ -7,13 +7,14 @@ import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from launch import measure, run
+from launch import run
 from safetensors.numpy import load_file, save_file
 from world import World
 
@@ -56,7 +57,7 @@ def change_header(world: World, change: Callable[[dict], None]) -> None:
     world.weights.write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + size:])
 
 
-@pytest.mark.parametrize(("setting", "expected"), [
+SETTINGS = [
     ("linearity.layers=[1, 9]", ["linearity.layers", "has 9", "0 (the embedding), 1 to 2 (its stages) and 3"]),
     ("linearity.layers=[1.5]", ["has 1.5"]),
     ("stitching.blocks=[1, 3]", ["stitching.blocks", "has 3", "the model's blocks are 1 to 2"]),
@@ -89,10 +90,51 @@ def change_header(world: World, change: Callable[[dict], None]) -> None:
     ("ntk.null_draws=10", ["ntk.null_draws", "11 disjoint samples of 6 points", "60 training images", "at most 9"]),
     ("ntk.null_draws=-1", ["ntk.null_draws", "-1"]),
     ("disentanglement.split=train", ["disentanglement.split", "train", "validation"]),
-])
-def test_a_wrong_setting(world: World, tmp_path: Path, setting: str, expected: list[str]) -> None:
-    arguments = [word for one in setting.split("\n") for word in ("--set", one)]
-    refused(world, tmp_path / "run", *expected, arguments=tuple(arguments))
+]
+CONFIGURATIONS = [
+    ('data.tasks=["blobs", "stripes", "blobs"]', ["data.tasks", "blobs"]),
+    ("finetune.learing_rate=1e-3", ["finetune.learing_rate", "learning_rate"]),
+    ("disentangelment.points=4", ["disentangelment", "disentanglement"]),
+    ("disentanglement.alpha=[]", ["disentanglement.alpha"]),
+    ("disentanglement.alpha={ from = -3, to = 3, count = 0 }", ["disentanglement.alpha", "count"]),
+    ("run.ranks_per_unit=3", ["run.ranks_per_unit", "3", "2 ranks"]),
+    ("finetune.steps=-1", ["finetune.steps", "-1"]),
+    ('finetune.steps="many"', ["finetune.steps", "many"]),
+    ('finetune.regimes=["lazy"]', ["finetune.regimes", "lazy", "standard", "linear"]),
+    ("finetune.steps", ["finetune.steps", "key=value"]),
+    ('data.pairs="some"', ["data.pairs", "some", '"all"', "TASK+TASK"]),
+    ("addition.alpha=[0, 1, 1e38]", ["addition.alpha", "from -1000 to 1000"]),
+    ("disentanglement.alpha=[0, 1e38]", ["disentanglement.alpha", "from -1000 to 1000"]),
+    ("similarity.loss_gap_alpha=1e300", ["similarity.loss_gap_alpha", "from -1000 to 1000"]),
+    # Names become folders: one that leads elsewhere would have all regimes write into the same.
+    ('data.tasks=["../data/blobs", "stripes"]', ["data.tasks", "../data/blobs", "plain name"]),
+    ('data.control="../data/plaids"', ["data.control", "../data/plaids", "plain name"]),
+    ("run.name=../elsewhere", ["run.name", "../elsewhere", "plain name"]),
+    ("finetune.warmup_steps=26", ["finetune.warmup_steps", "26", "at most steps, 25"]),
+    ("finetune.steps=2", ["finetune.warmup_steps", "3", "at most steps, 2"]),
+    ("finetune.linear.steps=2", ["finetune.linear.warmup_steps", "3, where it is not set", "at most steps, 2"]),
+]
+
+
+@pytest.fixture(scope="module")
+def answers(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future]]:
+    """To each wrong setting, several asked at once: the launcher waits for a second after a start that failed."""
+    base = tmp_path_factory.mktemp("settings")
+
+    def ask(place: int, setting: str) -> tuple[Path, subprocess.CompletedProcess[str]]:
+        arguments = [word for one in setting.split("\n") for word in ("--set", one)]
+        return base / str(place), run(2, "run", world.experiment, "--run-dir", base / str(place), *arguments)
+
+    with ThreadPoolExecutor(4) as several:
+        asked = enumerate(setting for setting, _ in (*SETTINGS, *CONFIGURATIONS))
+        yield {setting: several.submit(ask, place, setting) for place, setting in asked}
+
+
+@pytest.mark.parametrize(("setting", "expected"), SETTINGS)
+def test_a_wrong_setting(answers: dict[str, Future], setting: str, expected: list[str]) -> None:
+    folder, said = answers[setting].result()
+    complaint(said, *expected)
+    assert not (folder / "results.h5").exists()
 
 
 def test_a_task_without_a_validation_split(own: World, tmp_path: Path) -> None:
@@ -247,32 +289,11 @@ def test_a_file_that_is_no_hdf5(own: World, tmp_path: Path) -> None:
     refused(own, tmp_path / "run", own.task("corners"))
 
 
-@pytest.mark.parametrize(("setting", "expected"), [
-    ('data.tasks=["blobs", "stripes", "blobs"]', ["data.tasks", "blobs"]),
-    ("finetune.learing_rate=1e-3", ["finetune.learing_rate", "learning_rate"]),
-    ("disentangelment.points=4", ["disentangelment", "disentanglement"]),
-    ("disentanglement.alpha=[]", ["disentanglement.alpha"]),
-    ("disentanglement.alpha={ from = -3, to = 3, count = 0 }", ["disentanglement.alpha", "count"]),
-    ("run.ranks_per_unit=3", ["run.ranks_per_unit", "3", "2 ranks"]),
-    ("finetune.steps=-1", ["finetune.steps", "-1"]),
-    ('finetune.steps="many"', ["finetune.steps", "many"]),
-    ('finetune.regimes=["lazy"]', ["finetune.regimes", "lazy", "standard", "linear"]),
-    ("finetune.steps", ["finetune.steps", "key=value"]),
-    ('data.pairs="some"', ["data.pairs", "some", '"all"', "TASK+TASK"]),
-    ("addition.alpha=[0, 1, 1e38]", ["addition.alpha", "from -1000 to 1000"]),
-    ("disentanglement.alpha=[0, 1e38]", ["disentanglement.alpha", "from -1000 to 1000"]),
-    ("similarity.loss_gap_alpha=1e300", ["similarity.loss_gap_alpha", "from -1000 to 1000"]),
-    # Names become folders: one that leads elsewhere would have all regimes write into the same.
-    ('data.tasks=["../data/blobs", "stripes"]', ["data.tasks", "../data/blobs", "plain name"]),
-    ('data.control="../data/plaids"', ["data.control", "../data/plaids", "plain name"]),
-    ("run.name=../elsewhere", ["run.name", "../elsewhere", "plain name"]),
-    ("finetune.warmup_steps=26", ["finetune.warmup_steps", "26", "at most steps, 25"]),
-    ("finetune.steps=2", ["finetune.warmup_steps", "3", "at most steps, 2"]),
-    ("finetune.linear.steps=2", ["finetune.linear.warmup_steps", "3, where it is not set", "at most steps, 2"]),
-])
-def test_a_wrong_configuration(world: World, tmp_path: Path, setting: str, expected: list[str]) -> None:
-    refused(world, tmp_path / "run", *expected, arguments=("--set", setting))
-    assert not (tmp_path / "run").exists()
+@pytest.mark.parametrize(("setting", "expected"), CONFIGURATIONS)
+def test_a_wrong_configuration(answers: dict[str, Future], setting: str, expected: list[str]) -> None:
+    folder, said = answers[setting].result()
+    complaint(said, *expected)
+    assert not folder.exists()
 
 
 def test_an_unknown_section(own: World, tmp_path: Path) -> None:
@@ -291,9 +312,9 @@ def test_an_unknown_option(world: World) -> None:
     complaint(run(2, "run", world.experiment, "--run-folder", "x"), "--run-folder", "--help")
 
 
-def test_another_configuration_in_the_same_folder(world: World, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    results = measure(world.experiment, folder)
+def test_another_configuration_in_the_same_folder(world: World, run_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    results = folder / "results.h5"
     before = results.read_bytes(), (folder / "config.toml").read_text()
     done = run(2, "run", world.experiment, "--run-dir", folder, "--set", "finetune.steps=26")
     complaint(done, folder, "finetune.steps", "25", "26", "--run-dir")

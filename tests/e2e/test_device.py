@@ -17,10 +17,10 @@ from world import World
 NCCL = os.environ.get("TAUGRID_NCCL_STUB", "")  # empty: built without NCCL's headers
 
 
-def test_every_experiment_stays_on_the_device_and_gives_the_hosts_numbers(world: World, tmp_path: Path) -> None:
-    host = numbers(launch.measure(world.papers, tmp_path / "host", ranks=1))
+def test_every_experiment_stays_on_the_device_and_gives_the_hosts_numbers(world: World, papers_folder: Path,
+                                                                          tmp_path: Path) -> None:
     device = rehearsal.run(world.papers, tmp_path / "device")
-    assert_close(host, numbers(device))
+    assert_close(numbers(papers_folder / "results.h5"), numbers(device))
     with h5py.File(device) as file:
         assert {row["device"].decode() for row in file["units"][()]} == {"rehearsal:0"}
 
@@ -33,25 +33,34 @@ def test_groups_of_ranks_on_devices_give_the_same(world: World, run_folder: Path
         assert ("nccl_loaded" in file["provenance"].attrs) == bool(nccl)
 
 
-@pytest.mark.parametrize(("longer", "iterations"), [
-    (["finetune.steps=140"], 6 * 120),  # Lanczos takes a few products more at another θ
-    (["disentanglement.alpha={ from = -2.0, to = 2.0, count = 17 }"], 2 * 3 * (17 * 17 - 25)),
-    (["addition.alpha={ from = 0.0, to = 1.0, count = 41 }"], 6 * 35),
-])
-def test_loops_do_not_wait_for_the_device(world: World, tmp_path: Path, longer: list[str], iterations: int) -> None:
-    rehearsal.run(world.experiment, tmp_path / "short", "--set", "finetune.steps=20")
-    extra = [argument for key in longer for argument in ("--set", key)]
-    rehearsal.run(world.experiment, tmp_path / "long", "--set", "finetune.steps=20", *extra)
-    # Waits that come with time, such as a look at the loss each second, are few.
-    assert rehearsal.waits(tmp_path / "long") - rehearsal.waits(tmp_path / "short") < iterations / 2
+SHORT, LONG = 20, 80  # steps
+LONGER = {  # setting: iterations more, of a loop that must not wait in each
+    f"finetune.steps={LONG}": 6 * (LONG - SHORT),
+    "disentanglement.alpha={ from = -2.0, to = 2.0, count = 17 }": 2 * 3 * (17 * 17 - 25),
+    "addition.alpha={ from = 0.0, to = 1.0, count = 41 }": 6 * 35,
+}
 
 
-def test_batches_travel_beside_the_step_before(world: World, tmp_path: Path) -> None:
-    for steps in (20, 30):
-        rehearsal.run(world.experiment, tmp_path / str(steps), "--set", f"finetune.steps={steps}")
-    # Pictures and labels of ten steps of six trainings.
+@pytest.fixture(scope="module")
+def short_and_long(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("loops")
+    for name, settings in (("short", [f"finetune.steps={SHORT}"]), ("long", LONGER)):
+        rehearsal.run(world.experiment, folder / name, *(word for setting in settings for word in ("--set", setting)))
+    return folder / "short", folder / "long"
+
+
+def test_loops_do_not_wait_for_the_device(short_and_long: tuple[Path, Path]) -> None:
+    """Lanczos takes a few products more at another θ; waits that come with time, such as a look at the loss each
+    second, are few."""
+    short, long = short_and_long
+    assert rehearsal.waits(long) - rehearsal.waits(short) < min(LONGER.values()) / 2
+
+
+def test_batches_travel_beside_the_step_before(short_and_long: tuple[Path, Path]) -> None:
+    short, long = short_and_long
+    # Pictures and labels of the further steps of six trainings.
     for count in (rehearsal.sent_beside, rehearsal.kept):
-        assert count(tmp_path / "30") - count(tmp_path / "20") == 2 * 10 * 6
+        assert count(long) - count(short) == 2 * (LONG - SHORT) * 6
 
 
 def test_bfloat16_evaluates_and_trains_and_no_more(world: World, run_folder: Path, tmp_path: Path) -> None:

@@ -60,6 +60,18 @@ def interrupted(world: World, folder: Path, at_least: int = 3) -> None:
     assert not (folder / "results.h5").exists()
 
 
+@pytest.fixture(scope="session")
+def killed(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was killed on its way, for tests that begin with a copy of it."""
+    folder = tmp_path_factory.mktemp("killed") / "run"
+    interrupted(world, folder, at_least=7)
+    return folder
+
+
+def copied(killed: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(killed, folder, symlinks=True))
+
+
 def mounted(*arguments: str | Path) -> bool:
     return subprocess.run(["mount", *map(str, arguments)], check=False, capture_output=True).returncode == 0
 
@@ -88,22 +100,21 @@ def test_a_disk_that_is_full_at_any_moment(world: World, run_folder: Path, tmp_p
         subprocess.run(["umount", disk], check=True)
 
 
-@pytest.mark.parametrize("kilobytes", [8, 20, 100])
-def test_a_limit_on_the_size_of_files(world: World, run_folder: Path, tmp_path: Path, kilobytes: int) -> None:
+def test_a_limit_on_the_size_of_files(world: World, run_folder: Path, tmp_path: Path) -> None:
     """Of one rank, without the launcher's own files of megabytes."""
-    folder, most = tmp_path / "run", kilobytes * 1024
-    launcher = command(1)
-    limited = [*launcher[:-1], "prlimit", f"--fsize={most}", launcher[-1], "run", world.experiment, "--run-dir", folder]
-    done = subprocess.run(limited, env=environment() | {"OMPI_MCA_btl": "self"}, text=True, stdin=subprocess.DEVNULL,
-                          capture_output=True, timeout=PATIENCE, check=False)
-    complaint(done, folder, "File too large", "ulimit -f")
-    assert not (folder / "results.h5").exists() and (kilobytes < 100 or units(folder) == units(run_folder))
+    folder, launcher = tmp_path / "run", command(1)
+    for kilobytes in (8, 20, 100):
+        limited = [*launcher[:-1], "prlimit", f"--fsize={kilobytes * 1024}", launcher[-1], "run", world.experiment,
+                   "--run-dir", folder]
+        done = subprocess.run(limited, env=environment() | {"OMPI_MCA_btl": "self"}, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
+        complaint(done, folder, "File too large", "ulimit -f")
+        assert not (folder / "results.h5").exists() and (units(folder) == units(run_folder)) == (kilobytes == 100)
     goes_on(world, folder, run_folder)
 
 
-def test_a_folder_that_became_read_only(world: World, run_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    interrupted(world, folder)
+def test_a_folder_that_became_read_only(world: World, run_folder: Path, killed: Path, tmp_path: Path) -> None:
+    folder = copied(killed, tmp_path / "run")
     if mounted("--bind", folder, folder):
         try:
             assert mounted("-o", "remount,ro,bind", folder)
@@ -125,29 +136,23 @@ def test_a_folder_that_became_read_only(world: World, run_folder: Path, tmp_path
     goes_on(world, folder, run_folder)
 
 
-@pytest.mark.parametrize("victim", ["data", "model"])
-def test_an_input_that_is_gone_at_the_restart(own: World, run_folder: Path, tmp_path: Path, victim: str) -> None:
-    folder, path = tmp_path / "run", own.task("blobs") if victim == "data" else own.weights
-    interrupted(own, folder)
-    path.rename(tmp_path / "aside")
-    complaint(run(2, "run", own.experiment, "--run-dir", folder), path)
-    (tmp_path / "aside").rename(path)
-    goes_on(own, folder, run_folder)
-
-
-@pytest.mark.parametrize("victim", ["data", "model"])
-def test_an_input_that_changed_before_the_restart(own: World, run_folder: Path, tmp_path: Path, victim: str) -> None:
-    folder, path = tmp_path / "run", own.task("blobs") if victim == "data" else own.weights
-    interrupted(own, folder)
-    before = path.read_bytes()
-    if victim == "data":
-        with h5py.File(path, "a") as file:
-            file["train/labels"][3] = (file["train/labels"][3] + 1) % 4
-    else:
-        path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
-    named = path if victim == "data" else own.model
-    complaint(run(2, "run", own.experiment, "--run-dir", folder), folder, named, "other contents", "--run-dir")
-    path.write_bytes(before)
+def test_inputs_that_are_gone_or_changed_at_the_restart(own: World, run_folder: Path, tmp_path: Path) -> None:
+    """Each in turn: nothing is computed of another one."""
+    folder = tmp_path / "run"
+    interrupted(own, folder, at_least=30)
+    for path in (own.task("blobs"), own.weights):
+        before = path.read_bytes()
+        path.rename(tmp_path / "aside")
+        complaint(run(2, "run", own.experiment, "--run-dir", folder), path)
+        (tmp_path / "aside").rename(path)
+        if path == own.weights:
+            path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        else:
+            with h5py.File(path, "a") as file:
+                file["train/labels"][3] = (file["train/labels"][3] + 1) % 4
+        named = own.model if path == own.weights else path
+        complaint(run(2, "run", own.experiment, "--run-dir", folder), folder, named, "other contents", "--run-dir")
+        path.write_bytes(before)
     goes_on(own, folder, run_folder)
 
 
@@ -173,10 +178,9 @@ def test_given_checkpoints_that_changed(world: World, run_folder: Path, tmp_path
     complaint(run(2, "run", world.experiment, "--run-dir", tmp_path / "run", *settings), path, "other contents")
 
 
-def test_files_from_the_future(world: World, run_folder: Path, tmp_path: Path) -> None:
+def test_files_from_the_future(world: World, run_folder: Path, killed: Path, tmp_path: Path) -> None:
     """The clock was ahead at the first start, or is behind now."""
-    folder = tmp_path / "run"
-    interrupted(world, folder)
+    folder = copied(killed, tmp_path / "run")
     later = time.time() + 3e7
     for path in folder.rglob("*"):
         os.utime(path, (later, later), follow_symlinks=False)  # links lead to the inputs, which others are reading
@@ -217,10 +221,9 @@ def test_two_jobs_on_one_folder(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("holder", ["killed here", "elsewhere"])
-def test_a_stale_lock(world: World, run_folder: Path, tmp_path: Path, holder: str) -> None:
+def test_a_stale_lock(world: World, run_folder: Path, killed: Path, tmp_path: Path, holder: str) -> None:
     """The system lets go of a lock with its process; what the file says is only for people to read."""
-    folder = tmp_path / "run"
-    interrupted(world, folder)
+    folder = copied(killed, tmp_path / "run")
     assert socket.gethostname() in (folder / ".lock").read_text()
     if holder == "elsewhere":
         (folder / ".lock").write_text("process 1 on another-host, Slurm job 17, since 2026-01-01T00:00:00Z")

@@ -42,17 +42,6 @@ def done(net: NetWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-LONGER = ("--set", "finetune.steps=60", "--set", "finetune.checkpoint_seconds=0.01")
-
-
-@pytest.fixture(scope="session")
-def undisturbed(net: NetWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A longer run, which nobody kills."""
-    folder = tmp_path_factory.mktemp("longer") / "whole"
-    measure(net.experiment, folder, *LONGER)
-    return folder
-
-
 def same(a: Path, b: Path) -> None:
     assert differing(numbers(a / "results.h5"), numbers(b / "results.h5")) == []
 
@@ -100,19 +89,20 @@ def test_the_device_gives_the_hosts_numbers(kind: str, net: NetWorld, done: Path
     close_to_rounding(numbers(done / "results.h5"), numbers(found))
 
 
-def test_killed_twice_and_finished(kind: str, net: NetWorld, undisturbed: Path, tmp_path: Path) -> None:
+def test_killed_twice_and_finished(kind: str, net: NetWorld, done: Path, tmp_path: Path) -> None:
     folder, chance = tmp_path / "run", random.Random(kind)
+    often = ("--set", "finetune.checkpoint_seconds=0.01")  # which does not change a number
 
     def states() -> int:
         return len(list(folder.glob("scratch/finetune__*/state.safetensors")))
 
     for moment in (lambda: states() > 0, lambda: units(folder) > 30):
-        job = start(2, "run", net.experiment, "--run-dir", folder, *LONGER)
+        job = start(2, "run", net.experiment, "--run-dir", folder, *often)
         if wait_until(moment, job):
             time.sleep(chance.uniform(0, 0.05))
         kill_all(job)
-    measure(net.experiment, folder, *LONGER)
-    same(undisturbed, folder)
+    measure(net.experiment, folder, *often)
+    same(done, folder)
     assert leftovers(folder) == []
 
 

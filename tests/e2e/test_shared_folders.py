@@ -17,7 +17,7 @@ import rehearsal
 from compare import close_to_rounding, differing, numbers
 from launch import MPIRUN, PATIENCE, PROGRAM, environment, kill_all, measure, run, start, units, wait_until
 from test_bad_input import complaint
-from test_faults import LONG, goes_on, interrupted
+from test_faults import LONG, copied, goes_on, killed  # noqa: F401
 from test_pretrain import experiment  # noqa: F401
 from world import World
 
@@ -30,6 +30,10 @@ HOST = 'hostname "$1"; echo "$1" > "$2/boot-$1"; mount --bind "$2/boot-$1" /proc
 def own(world: World, tmp_path: Path) -> World:
     """A copy of the world that a test may spoil."""
     return World(Path(shutil.copytree(world.folder, tmp_path / "world")))
+
+
+# A short run: all that is trained, and hardly anything that is measured of it.
+TWO = ("--set", 'finetune.regimes=["standard", "linear"]')
 
 
 def stale(folder: Path, seconds: float, locks: str = "") -> dict[str, str]:
@@ -84,10 +88,10 @@ def test_files_that_others_see_late(world: World, run_folder: Path, tmp_path: Pa
 
 def test_a_saved_state_that_one_rank_of_a_group_never_sees(world: World, tmp_path: Path) -> None:
     """The ranks of a group go on from the step that their first rank read."""
-    folder, words = tmp_path / "run", [PROGRAM, "run", world.experiment, "--run-dir", tmp_path / "run"]
-    settings = ["--set", "run.ranks_per_unit=2", "--set", "finetune.checkpoint_seconds=0.01", "--set",
-                "finetune.steps=60", "--set", "finetune.linear.steps=60"]
-    reference = measure(world.experiment, tmp_path / "reference", *settings)
+    folder, words = tmp_path / "run", [PROGRAM, "run", world.training, "--run-dir", tmp_path / "run"]
+    settings = [*TWO, "--set", "run.ranks_per_unit=2", "--set", "finetune.checkpoint_seconds=0.01", "--set",
+                "finetune.steps=60"]
+    reference = measure(world.training, tmp_path / "reference", *settings)
     job = launch(["-n", "2", *words, *settings])
     assert wait_until(lambda: any(folder.glob("scratch/finetune__*/state.safetensors")), job)
     kill_all(job)
@@ -108,10 +112,10 @@ def test_variables_that_one_rank_alone_has(world: World, run_folder: Path, tmp_p
         assert file["provenance"].attrs["SLURM_JOB_NAME"] == "mine"
 
 
-def test_old_results_of_other_units_do_not_stay(world: World, tmp_path: Path) -> None:
+def test_old_results_of_other_units_do_not_stay(world: World, run_folder: Path, tmp_path: Path) -> None:
     """As after a kill between the last unit's commit and the new results.h5."""
-    folder = tmp_path / "run"
-    results = measure(world.experiment, folder)
+    folder = copied(run_folder, tmp_path / "run")
+    results = folder / "results.h5"
     old = results.read_bytes()
     (folder / "units" / "similarity__linear.safetensors").unlink()
     measure(world.experiment, folder)
@@ -124,7 +128,7 @@ def test_old_results_of_other_units_do_not_stay(world: World, tmp_path: Path) ->
 
 def test_a_restart_on_another_processor(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    words = ["-n", "1", PROGRAM, "run", world.experiment, "--run-dir", folder]
+    words = ["-n", "1", PROGRAM, "run", world.training, "--run-dir", folder, *TWO]
     first = launch(words, **OTHER_PROCESSOR)
     assert wait_until(lambda: units(folder) >= 2, first)
     kill_all(first)
@@ -139,14 +143,14 @@ def test_a_restart_on_another_processor(world: World, tmp_path: Path) -> None:
 def test_a_restart_on_another_device(world: World, tmp_path: Path) -> None:
     """As where no GPU is found at the restart, and --device auto takes the processor."""
     folder = tmp_path / "run"
-    first = rehearsal.start(world.experiment, folder, ranks=1)
+    first = rehearsal.start(world.training, folder, *TWO, ranks=1)
     assert wait_until(lambda: units(folder) >= 2, first)
     kill_all(first)
     before = units(folder)
-    complaint(run(1, "run", world.experiment, "--run-dir", folder), folder, "was computed by taugrid",
+    complaint(run(1, "run", world.training, "--run-dir", folder, *TWO), folder, "was computed by taugrid",
               "rehearsal:0", "; this is taugrid", "cpu", "--mixed")
     assert units(folder) == before
-    measure(world.experiment, folder, "--mixed", ranks=1)
+    measure(world.training, folder, *TWO, "--mixed", ranks=1)
     with h5py.File(folder / "results.h5") as file:
         assert file["provenance"].attrs["mixed"] == 1
         assert {row["device"].decode().split(":")[0] for row in file["units"][()]} == {"rehearsal", "cpu"}
@@ -159,9 +163,9 @@ def test_ranks_on_different_processors(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fate", ["gone", "another one"])
-def test_a_checkpoint_that_is_no_longer_what_it_was(world: World, run_folder: Path, tmp_path: Path, fate: str) -> None:
-    folder = tmp_path / "run"
-    interrupted(world, folder, at_least=7)
+def test_a_checkpoint_that_is_no_longer_what_it_was(world: World, run_folder: Path, killed: Path,  # noqa: F811
+                                                    tmp_path: Path, fate: str) -> None:
+    folder = copied(killed, tmp_path / "run")
     made = sorted(folder.glob("units/finetune__linear__*.safetensors"))
     assert made and not (folder / "units" / "similarity__linear.safetensors").exists()
     task = made[0].stem.split("__")[2]
@@ -178,10 +182,9 @@ def test_a_checkpoint_that_is_no_longer_what_it_was(world: World, run_folder: Pa
     assert differing(numbers(run_folder / "results.h5"), numbers(folder / "results.h5")) == []
 
 
-def test_a_checkpoint_that_is_seen_late(world: World, run_folder: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_seen_late(world: World, run_folder: Path, killed: Path, tmp_path: Path) -> None:  # noqa: F811
     """Its folder lists it, and it cannot be opened yet: it is not trained again."""
-    folder = tmp_path / "run"
-    interrupted(world, folder, at_least=7)
+    folder = copied(killed, tmp_path / "run")
     made = sorted(folder.glob("checkpoints/linear/*/model.safetensors"))
     assert made and not (folder / "units" / "similarity__linear.safetensors").exists()
     made[0].rename(tmp_path / "aside")
@@ -264,9 +267,9 @@ def test_a_second_job_where_locks_do_not_help(world: World, tmp_path: Path, lock
     assert not (folder / ".owner").exists()
 
 
-def test_an_owner_that_died_here_is_not_waited_for(world: World, run_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    interrupted(world, folder)
+def test_an_owner_that_died_here_is_not_waited_for(world: World, run_folder: Path, killed: Path,  # noqa: F811
+                                                   tmp_path: Path) -> None:
+    folder = copied(killed, tmp_path / "run")
     assert (folder / ".owner").exists()
     begin = time.monotonic()
     goes_on(world, folder, run_folder)

@@ -64,11 +64,11 @@ points = 20
 [barrier]
 alpha = [0.25, 0.5]
 points = 20
-chunk = 8
+chunk = 11 # two a rank, one where two ranks share them
 
 [smoothness]
 points = 24
-chunk = 10
+chunk = 13 # as above
 max_basis = 12
 tolerance = 1e-3
 
@@ -115,6 +115,11 @@ penalty_batch = 5""",
     PAPERS = PAPERS.replace(_old, _new)
 
 
+# All regimes of the papers, of which nothing is measured but accuracies.
+_CONTINUED = "[finetune.tau_jp_continue]\n"
+TRAINING = PAPERS.split("[similarity]")[0] + _CONTINUED + PAPERS.split(_CONTINUED)[1].split("[pair_addition]")[0]
+
+
 @dataclass(frozen=True)
 class World:
     folder: Path
@@ -126,6 +131,10 @@ class World:
     @property
     def papers(self) -> Path:
         return self.folder / "papers.toml"
+
+    @property
+    def training(self) -> Path:
+        return self.folder / "training.toml"
 
     @property
     def model(self) -> Path:
@@ -185,4 +194,5 @@ def make(folder: Path) -> World:
     model.save_pretrained(world.model)
     world.experiment.write_text(EXPERIMENT)
     world.papers.write_text(PAPERS)
+    world.training.write_text(TRAINING)
     return world
