@@ -108,8 +108,8 @@ void read_all(const std::vector<std::filesystem::path>& files) {
   }
 }
 
-struct State {
-  State(const Fixture& fixture, const Size& size)
+struct GramState {
+  GramState(const Fixture& fixture, const Size& size)
       : many(fixture, size),
         config(config::Config::load(many.experiment)),
         study(config, nullptr, fixture.runtime().device()),
@@ -126,7 +126,7 @@ struct State {
 };
 
 Work gram(const Fixture& x, const Size& size) {
-  const auto state = std::make_shared<State>(x, size);
+  const auto state = std::make_shared<GramState>(x, size);
   Work work;
   const auto length = state->study.model.layout().size();
   const auto count = static_cast<std::int64_t>(state->all.size());

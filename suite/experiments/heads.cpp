@@ -99,9 +99,9 @@ class Heads final : public Experiment {
 
   /// θ0's features of task t's training split, in its order.
   at::Tensor features(std::size_t t, const comm::Communicator& group) const {
-    const study::Points all(points(t), [&](std::int64_t begin, std::int64_t count) {
-      return study_.tasks.batch(t, Split::train, at::arange(begin, begin + count, at::kLong));
-    });
+    const study::Points all(
+        points(t), [&](const at::Tensor& which) { return study_.tasks.batch(t, Split::train, which); },
+        study_.tasks.data(t).split(Split::train).lengths);
     return study_.evaluation.output(group, study_.model.start(), t, all);
   }
 
