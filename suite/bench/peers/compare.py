@@ -58,7 +58,7 @@ PAIRS = [
     Pair("step/linear", "linear_step", "losses", 1e-3, None, 5),
     Pair("resnet/step", "resnet_step", "losses", 1e-3, 1.0, 5),
     Pair("convnext/step", "convnext_step", "losses", 1e-3, 1.0, 5),
-    Pair("resnet/ntk", "resnet_ntk", "gram", 1e-4, 2.0, 3),
+    Pair("resnet/ntk", "resnet_ntk", "gram", 1e-4, 2.0, 3, reference="resnet_ntk_double"),
     Pair("linearity/vit12_256", "linearity_hooks", "cosine", 1e-5, 1.0, 1, memory=0.1),
     Pair("linearity/vit12_256", "linearity_anew", "cosine", 1e-5, 1.5, 1, memory=0.1),
 ]
