@@ -70,6 +70,7 @@ def test_the_barrier_on_its_causes(tmp_path: Path) -> None:
     assert theta0[5] <= theta0[4] <= theta0[6] and rows["λ_max"][3] == "0.782"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_curves_have_a_line_an_alpha_and_the_baseline(small_folder: Path) -> None:
     with Run(small_folder) as run:
         figure = linearity.curves(run)

@@ -150,6 +150,7 @@ def test_a_group_of_a_later_experiment_has_the_files_own_names(tmp_path: Path) -
     assert known is not None and known.more.sel(task="letters") == 3
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_chosen_pairs(tmp_path: Path) -> None:
     """A run may measure some pairs alone; the frames and tables follow from those, in the file's order."""
     chosen = [(0, 1), (3, 0), (2, 3)]

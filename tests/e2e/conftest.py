@@ -28,7 +28,7 @@ def run_folder(world: worlds.World, tmp_path_factory: pytest.TempPathFactory) ->
     return shared.run(tmp_path_factory.mktemp("run"), "run", world.experiment)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def oracle(run_folder: Path) -> "Oracle":
     """All numbers of that run again, from its folder alone."""
     from taugrid_analysis.recompute.oracle import Oracle  # brings PyTorch, which most tests do without

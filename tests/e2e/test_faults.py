@@ -170,12 +170,13 @@ def test_inputs_that_vanish_while_they_are_used(own: World, run_folder: Path, tm
 
 def test_given_checkpoints_that_changed(world: World, run_folder: Path, tmp_path: Path) -> None:
     given = Path(shutil.copytree(run_folder / "checkpoints", tmp_path / "given"))
-    settings = ("--set", f"finetune.checkpoints={given}", "--set", 'finetune.given=["standard", "linear"]')
-    measure(world.experiment, tmp_path / "run", *settings)
+    settings = ("--set", f"finetune.checkpoints={given}", "--set", 'finetune.given=["standard", "linear"]', "--set",
+                'finetune.regimes=["standard", "linear"]')
+    measure(world.training, tmp_path / "run", *settings)
     path = given / "linear" / "blobs" / "model.safetensors"
     text = path.read_bytes()
     path.write_bytes(text[:-1] + bytes([text[-1] ^ 1]))
-    complaint(run(2, "run", world.experiment, "--run-dir", tmp_path / "run", *settings), path, "other contents")
+    complaint(run(2, "run", world.training, "--run-dir", tmp_path / "run", *settings), path, "other contents")
 
 
 def test_files_from_the_future(world: World, run_folder: Path, killed: Path, tmp_path: Path) -> None:

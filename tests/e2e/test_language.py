@@ -96,7 +96,7 @@ def test_training_helps(done: Path) -> None:
 
 
 def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
-    found = analysis_command.started("recompute", done, "--points", "25")
+    found = analysis_command.called("recompute", done, "--points", "25")
     assert found.returncode == 0, found.stdout + found.stderr
     with h5py.File(done / "results.h5") as file:
         for group in file:
@@ -129,7 +129,7 @@ batch = 9
 learning_rate = 0.02
 """)
     measure(experiment, tmp_path / "run")
-    found = analysis_command.started("recompute", tmp_path / "run", "--points", "100", "--only", "merging")
+    found = analysis_command.called("recompute", tmp_path / "run", "--points", "100", "--only", "merging")
     assert found.returncode == 0, found.stdout + found.stderr
     oracle = Oracle(tmp_path / "run")
     for regime in ("standard", "linear"):

@@ -141,7 +141,7 @@ def test_a_killed_continuation_keeps_its_trace(world: World, papers_folder: Path
     given.mkdir()
     (given / "linear").symlink_to(papers_folder / "checkpoints" / "linear")
     chosen = ('finetune.regimes=["linear", "tau_jp_continue"]', 'finetune.given=["linear"]',
-              f"finetune.checkpoints={given}", "finetune.tau_jp_continue.steps=90", "finetune.checkpoint_seconds=0.01")
+              f"finetune.checkpoints={given}", "finetune.tau_jp_continue.steps=50", "finetune.checkpoint_seconds=0.01")
     settings = [word for setting in chosen for word in ("--set", setting)]
 
     def finish(folder: Path) -> Path:

@@ -90,7 +90,7 @@ def test_a_saved_state_that_one_rank_of_a_group_never_sees(world: World, tmp_pat
     """The ranks of a group go on from the step that their first rank read."""
     folder, words = tmp_path / "run", [PROGRAM, "run", world.training, "--run-dir", tmp_path / "run"]
     settings = [*TWO, "--set", "run.ranks_per_unit=2", "--set", "finetune.checkpoint_seconds=0.01", "--set",
-                "finetune.steps=60"]
+                "finetune.steps=40"]
     reference = measure(world.training, tmp_path / "reference", *settings)
     job = launch(["-n", "2", *words, *settings])
     assert wait_until(lambda: any(folder.glob("scratch/finetune__*/state.safetensors")), job)
@@ -230,7 +230,7 @@ def test_pairs_that_changed_before_the_restart(experiment: Path, tmp_path: Path)
 @pytest.mark.parametrize("fate", ["rewritten", "cut"])
 def test_an_input_that_changes_while_it_is_used(own: World, tmp_path: Path, fate: str) -> None:
     folder, path = tmp_path / "run", own.task("blobs")
-    job = start(2, "run", own.experiment, "--run-dir", folder, *LONG)
+    job = start(2, "run", own.experiment, "--run-dir", folder, "--set", "finetune.steps=800")
     assert wait_until(lambda: any(folder.glob("log/rank-*.log")), job)
     time.sleep(0.5)
     if fate == "cut":
@@ -276,14 +276,14 @@ def test_an_owner_that_died_here_is_not_waited_for(world: World, run_folder: Pat
     assert time.monotonic() - begin < 50
 
 
-def test_opened_units_do_not_grow_with_the_ranks(world: World, papers_folder: Path, tmp_path: Path) -> None:
+def test_opened_units_do_not_grow_with_the_ranks(world: World, run_folder: Path, tmp_path: Path) -> None:
     """Of 10,000 units on 512 ranks, five million openings were made for what rank 0 alone needs."""
-    folder = Path(shutil.copytree(papers_folder, tmp_path / "run", symlinks=True))
+    folder = copied(run_folder, tmp_path / "run")
     opened = {}
     for ranks in (1, 4):
         (folder / "results.h5").unlink()
         counter = tmp_path / f"opened-{ranks}"
-        words = ["-n", str(ranks), PROGRAM, "run", world.papers, "--run-dir", folder]
+        words = ["-n", str(ranks), PROGRAM, "run", world.experiment, "--run-dir", folder]
         done = ended(launch(words, **stale(folder, 0), STALE_COUNT=str(counter)))
         assert done.returncode == 0 and "0 units computed" in done.stderr, done.stderr
         opened[ranks] = counter.stat().st_size

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
-import world as worlds
+import shared
 from compare import differing, numbers
 from launch import MPIRUN, PROGRAM, environment, kill_all, leftovers, measure, ranks_of, units
 
@@ -62,7 +62,7 @@ def phase(folder: Path) -> str:
 class Session:
     def __init__(self, base: Path, chance: random.Random, how: argparse.Namespace) -> None:
         self.base, self.chance, self.how = base, chance, how
-        self.world = worlds.make(base / "world")
+        self.world = shared.world(base)
         self.settings = (*SETTINGS, "--set", f"run.ranks_per_unit={how.width}")
         begin = time.monotonic()
         self.expected = numbers(measure(self.world.experiment, base / "reference", *self.settings))

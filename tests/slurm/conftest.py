@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "e2e"))
+import shared
 import world as worlds
 from cluster import Cluster, NoSlurm
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> worlds.World:
-    return worlds.make(tmp_path_factory.mktemp("world") / "tiny")
+    return shared.world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture(scope="session")
