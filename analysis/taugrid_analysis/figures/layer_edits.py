@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from taugrid_analysis.figures import style
-from taugrid_analysis.figures.linearity import SHOWN, by_layer, distribution
+from taugrid_analysis.figures.linearity import SHOWN, by_layer, distribution, stages
 from taugrid_analysis.frames.layers import PAPERS_LAMBDA, near_papers
 from taugrid_analysis.run import Run
 
@@ -27,11 +27,10 @@ def _rows(run: Run, kind: str, regime: str, last: int) -> tuple[pd.DataFrame, li
     if data is None or frame.empty:
         return pd.DataFrame(), []
     frame = near_papers(frame[frame["regime"] == regime])
-    stages = frame[(frame["layer"] > 0) & (frame["layer"] < int(data.attrs["last_layer"]))]
-    kept = sorted(stages["layer"].unique())[-last:]
-    order = stages.groupby(KINDS[kind], sort=False)["error"].mean().sort_values(kind="stable")
+    frame = frame[frame["layer"].isin(data["layer"].to_numpy()[stages(run, data, last)])]
+    order = frame.groupby(KINDS[kind], sort=False)["error"].mean().sort_values(kind="stable")
     places = np.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().astype(int)
-    return stages[stages["layer"].isin(kept)], [str(order.index[place]) for place in places]
+    return frame, [str(order.index[place]) for place in places]
 
 
 def curves(run: Run, regime: str, kinds: Sequence[str], last: int) -> Figure | None:
@@ -80,4 +79,4 @@ def _distribution(run: Run, regime: str, kind: str, name: str, last: int, axes: 
     pairs = [run.results.pair_name(p) for p in range(len(run.results.pairs))]
     row = (pairs if kind == ADDITION else run.results.tasks).index(name)
     weight = int(np.argmin(np.abs(data["lambda"].to_numpy() - PAPERS_LAMBDA)))
-    distribution(axes, data, row, weight, last)
+    distribution(axes, data, row, weight, stages(run, data, last))

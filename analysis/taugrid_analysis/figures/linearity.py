@@ -115,7 +115,7 @@ def coefficients(run: Run, regime: str, last: int = SHOWN) -> Figure | None:
         for axes, pair in zip(
             np.atleast_1d(figure.subplots(1, len(chosen), sharey=True)), chosen, strict=True
         ):
-            if not distribution(axes, data, names.index(pair), alpha, last):
+            if not distribution(axes, data, names.index(pair), alpha, stages(run, data, last)):
                 return None
             axes.set_title(pair)
         figure.axes[0].set_ylabel("part of the points")
@@ -123,11 +123,17 @@ def coefficients(run: Run, regime: str, last: int = SHOWN) -> Figure | None:
     return figure
 
 
-def distribution(axes: Axes, data: xr.Dataset, row: int, weight: int, last: int) -> bool:
-    """The coefficient's histogram in the last stages that were measured; whether there is one."""
+def stages(run: Run, data: xr.Dataset, last: int) -> list[int]:
+    """Rows of the last stages that were measured; of a perceptron the first layer is one of them."""
+    model = run.results.model()
+    first = 0 if model is not None and model.architecture == "MLP" else 1
+    of_stages = range(first, int(data.attrs["last_layer"]))
+    return [row for row, layer in enumerate(data["layer"].to_numpy()) if int(layer) in of_stages][-last:]
+
+
+def distribution(axes: Axes, data: xr.Dataset, row: int, weight: int, shown: list[int]) -> bool:
+    """The coefficient's histogram in these rows of layers; whether there is one."""
     edges = np.asarray(data.attrs["coefficient_edges"], dtype=float)
-    stages = range(1, int(data.attrs["last_layer"]))
-    shown = [place for place, layer in enumerate(data["layer"].to_numpy()) if int(layer) in stages][-last:]
     if not shown:
         return False
     counts = data["coefficient_histogram"].to_numpy()[row, :, weight]
