@@ -47,7 +47,8 @@ struct Use {
   Form form;
   int block;
   at::Tensor input;    ///< x, where the form needs it
-  at::Tensor places;   ///< i, int64: [n, tokens] of a lookup, [C] of rows, [queries, keys] of relative
+  at::Tensor places;   ///< i, int64: [n, tokens] of a lookup, [C] of rows, [queries, keys] of relative, or so
+                       ///< for each sample
   std::size_t output;  ///< index into Tape::outputs
   std::int64_t first = 0;  ///< of whole: the first place that is used
 };

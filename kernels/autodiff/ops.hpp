@@ -27,6 +27,14 @@ struct BatchStatistics {
   std::vector<at::Tensor> found;
 };
 
+/// Sequences of tokens, each behind its own beginning, as a tree over places that have a softmax each: edge e
+/// is token[e] behind the place node[e], int64 [E], and the edges of sequence c are those with member [E, C]
+/// 1, others having 0.
+struct Paths {
+  at::Tensor node, token, member;
+  std::int64_t nodes = 0;  ///< places
+};
+
 // Shapes: x [n, tokens, d] or [n, d]; W [out, in]; b [out] or undefined; pictures [n, channels, h, w].
 #define TAUGRID_DECLARE_OPS(T)                                                                              \
   /** x Wᵀ + b */                                                                                         \
@@ -55,7 +63,8 @@ struct BatchStatistics {
    *  [n, tokens], added to each key's scores (0, or −∞ for a token that is none), or undefined */      \
   T attention(const T& qkv, std::int64_t heads, const at::Tensor& mask);                                    \
   /** softmax(q kᵀ + rows of the table + mask) v by heads; qkv and mask as of attention(), the table      \
-   *  [rows, heads] read by places int64 [tokens, tokens], of each query and key */                         \
+   *  [rows, heads] read by places int64 [tokens, tokens] or [n, tokens, tokens], of each query and key;    \
+   *  the mask may be [n, tokens, tokens] */                                                                \
   T relative_attention(const T& qkv, const T& table, const at::Tensor& places, std::int64_t heads,          \
                        const at::Tensor& mask);                                                             \
   /** softmax(q kᵀ + mask) v by heads; q [n, queries, heads·d], kv [n, tokens, 2·heads·d] in the order \
@@ -72,6 +81,8 @@ struct BatchStatistics {
   T first_token(const T& x);                                                                                \
   /** [n, tokens, d] → its tokens first … first + count: [n, count, d] */                               \
   T some_tokens(const T& x, std::int64_t first, std::int64_t count);                                        \
+  /** [n, tokens, d] → [n, tokens·d] */                                                                  \
+  T flatten_tokens(const T& x);                                                                             \
   /** the tokens of x [n, t, d], behind them those of y [n, u, d] */                                        \
   T join_tokens(const T& x, const T& y);                                                                    \
   /** [n, tokens, d] → of each sequence the token at its place, int64 [n]: [n, d] */                      \
@@ -102,6 +113,9 @@ struct BatchStatistics {
   T word_logits(const T& z, const T& table, const at::Tensor& words);                                       \
   /** the same + b of these words, b [rows, 1] a parameter too */                                           \
   T word_logits(const T& z, const T& table, const T& bias, const at::Tensor& words);                        \
+  /** log-probabilities of whole sequences [n, C], Σ over their edges of log softmax: of the logits x      \
+   *  [n, places·rows], or, with a constant head [rows, d], of states x [n, places·d] times headᵀ */    \
+  T sequence_scores(const T& x, const at::Tensor& head, const Paths& paths);                                \
   /** a constant input, such as pixels */                                                                   \
   T constant(const at::Tensor& x, const T& like);                                                           \
   /** type and device of a number's value, for constants beside it */                                       \

@@ -108,6 +108,9 @@ at::Tensor unordered_gradient(const Use& use, const Block& block, const at::Tens
     case Form::relative: {  // dy [n, heads, queries, keys]
       const auto by_place = dy.flatten(2).transpose(1, 2);
       auto gradient = at::zeros({n, block.shape[0], block.shape[1]}, dy.options());
+      if (use.places.dim() == 3)
+        return gradient.scatter_add_(1, use.places.flatten(1).unsqueeze(2).expand_as(by_place), by_place)
+            .view({n, -1});
       return gradient.index_add_(1, use.places.flatten(), by_place).view({n, -1});
     }
   }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
+#include <sstream>
 
 #include "suite/error.hpp"
 #include "suite/store/hdf5.hpp"
@@ -138,6 +140,19 @@ at::Tensor read_mask(const Hdf5File& file, const std::string& name, const Sample
   return mask;
 }
 
+/// Texts as labels: tokens, and −100 behind each one's end.
+at::Tensor read_targets(const Hdf5File& file, const std::string& group, std::int64_t rows) {
+  const std::string name = group + "/targets", of_lengths = group + "/target_lengths";
+  const auto targets = read(file, name, Element::int32, 2),
+             lengths = read(file, of_lengths, Element::int32, 1);
+  require_rows(file, name, targets, rows);
+  require_rows(file, of_lengths, lengths, rows);
+  require_range(file, of_lengths, lengths, 1, targets.size(1));
+  require_range(file, name, targets, 0, std::numeric_limits<std::int32_t>::max());
+  const auto behind = at::arange(targets.size(1), at::kInt).unsqueeze(0).ge(lengths.unsqueeze(1));
+  return targets.to(at::kLong).masked_fill_(behind, -100);
+}
+
 Samples read_split(const Hdf5File& file, const std::string& group, const Task& task) {
   Samples split;
   const bool images = task.modality == "image";
@@ -147,10 +162,18 @@ Samples read_split(const Hdf5File& file, const std::string& group, const Task& t
   if (split.inputs.numel() == 0) {
     file.refuse(inputs, "is empty; expected at least one sample");
   }
-  const std::string labels = group + "/labels";
-  split.labels = read(file, labels, Element::int64, 1);
-  require_rows(file, labels, split.labels, rows);
-  require_range(file, labels, split.labels, 0, task.classes() - 1);
+  if (task.head.kind == Head::Kind::text) {
+    split.labels = read_targets(file, group, rows);
+    split.references = file.strings(group + "/references");
+    if (static_cast<std::int64_t>(split.references.size()) != rows)
+      file.refuse(group + "/references", "has " + std::to_string(split.references.size()) +
+                                             " rows; expected " + std::to_string(rows));
+  } else {
+    const std::string labels = group + "/labels";
+    split.labels = read(file, labels, Element::int64, 1);
+    require_rows(file, labels, split.labels, rows);
+    require_range(file, labels, split.labels, 0, task.classes() - 1);
+  }
   if (!images) {
     require_range(file, inputs, split.inputs, 0, std::numeric_limits<std::int32_t>::max());
     const std::string lengths = group + "/lengths";
@@ -172,7 +195,9 @@ Head::Kind head_kind(const Hdf5File& file) {
   if (kind == "cosine") return Head::Kind::cosine;
   if (kind == "affine") return Head::Kind::affine;
   if (kind == "words") return Head::Kind::words;
-  file.refuse("/head", "attribute kind: expected cosine, affine or words");
+  if (kind == "sequences") return Head::Kind::sequences;
+  if (kind == "text") return Head::Kind::text;
+  file.refuse("/head", "attribute kind: expected cosine, affine, words, sequences or text");
 }
 
 void require_unit_rows(const Hdf5File& file, const std::string& name, const at::Tensor& rows) {
@@ -185,9 +210,38 @@ void require_unit_rows(const Hdf5File& file, const std::string& name, const at::
   }
 }
 
+/// Every class has a sequence of its own.
+void read_sequences(const Hdf5File& file, std::int64_t classes, Head& head) {
+  const std::string name = "/head/tokens", of_lengths = "/head/lengths";
+  head.tokens = read(file, name, Element::int64, 2);
+  head.lengths = read(file, of_lengths, Element::int64, 1);
+  require_rows(file, name, head.tokens, classes);
+  require_rows(file, of_lengths, head.lengths, classes);
+  require_range(file, of_lengths, head.lengths, 1, head.tokens.size(1));
+  require_range(file, name, head.tokens, 0, std::numeric_limits<std::int32_t>::max());
+  std::set<std::vector<std::int64_t>> seen;
+  for (std::int64_t c = 0; c < classes; ++c) {
+    const auto* row = head.tokens.const_data_ptr<std::int64_t>() + c * head.tokens.size(1);
+    if (!seen.emplace(row, row + head.lengths[c].item<std::int64_t>()).second)
+      file.refuse(name, "class " + std::to_string(c) + " has the tokens of one before it; expected its own");
+  }
+}
+
+void read_text_head(const Hdf5File& file, Head& head) {
+  head.metric = file.text_attribute("/head", "metric").value_or("");
+  const auto& known = text_metrics();
+  if (std::find(known.begin(), known.end(), head.metric) == known.end())
+    file.refuse("/head", "attribute metric is \"" + head.metric +
+                             "\"; expected spearman, exact_match, f1 or token_accuracy");
+  head.pieces = file.strings("/head/pieces");
+}
+
 Head read_head(const Hdf5File& file, std::int64_t classes) {
   Head head;
   head.kind = head_kind(file);
+  if (head.kind == Head::Kind::sequences) read_sequences(file, classes, head);
+  if (head.kind == Head::Kind::text) read_text_head(file, head);
+  if (head.kind == Head::Kind::sequences || head.kind == Head::Kind::text) return head;
   if (head.kind == Head::Kind::words) {
     const std::string name = "/head/tokens";
     head.tokens = read(file, name, Element::int64, 1);
@@ -223,6 +277,14 @@ const char* split_name(Split split) {
   return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
 }
 
+std::vector<std::string> Samples::answers(std::int64_t row) const {
+  std::istringstream lines(references.at(static_cast<std::size_t>(row)));
+  std::vector<std::string> found;
+  for (std::string line; std::getline(lines, line);) found.push_back(line);
+  if (found.empty()) found.emplace_back();
+  return found;
+}
+
 const Samples& Task::split(Split which) const {
   return which == Split::train ? train : which == Split::validation ? validation : test;
 }
@@ -238,8 +300,10 @@ Task read_task(const std::filesystem::path& path) {
   if (task.modality != "image" && task.modality != "text") {
     file.refuse("/", "attribute modality: expected image or text");
   }
-  task.class_names = file.strings("/class_names");
-  if (task.class_names.empty()) file.refuse("/class_names", "is empty; expected at least one class");
+  if (head_kind(file) != Head::Kind::text) {
+    task.class_names = file.strings("/class_names");
+    if (task.class_names.empty()) file.refuse("/class_names", "is empty; expected at least one class");
+  }
   task.head = read_head(file, task.classes());
   task.train = read_split(file, "/train", task);
   task.validation = read_split(file, "/validation", task);
@@ -267,6 +331,28 @@ std::int64_t longest_text(const std::filesystem::path& path) {
     if (lengths.numel() > 0) longest = std::max(longest, lengths.max().item<std::int64_t>());
   }
   return longest;
+}
+
+const std::vector<std::string>& text_metrics() {
+  static const std::vector<std::string> all = {"spearman", "exact_match", "f1", "token_accuracy"};
+  return all;
+}
+
+std::int64_t places_to_decode(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return 0;
+  const Hdf5File file(path);
+  if (!file.has("/head")) return 0;
+  const auto kind = head_kind(file);
+  if (kind == Head::Kind::text) return file.info("/train/targets").shape.back();
+  if (kind != Head::Kind::sequences) return 0;
+  Head head;
+  read_sequences(file, static_cast<std::int64_t>(file.strings("/class_names").size()), head);
+  std::set<std::vector<std::int64_t>> beginnings;
+  for (std::int64_t c = 0; c < head.tokens.size(0); ++c) {
+    const auto* row = head.tokens.const_data_ptr<std::int64_t>() + c * head.tokens.size(1);
+    for (std::int64_t l = 0; l < head.lengths[c].item<std::int64_t>(); ++l) beginnings.emplace(row, row + l);
+  }
+  return static_cast<std::int64_t>(beginnings.size());
 }
 
 Pairs read_pairs(const std::filesystem::path& path) {

@@ -21,20 +21,31 @@ const char* split_name(Split split);
 struct Samples {
   /// uint8 [n,h,w,c] or int32 [n,t]; pictures are mapped from the file where they lie in one piece.
   at::Tensor inputs;
-  at::Tensor labels;   ///< int64 [n], 0 <= label < classes
+  at::Tensor
+      labels;  ///< int64 [n], 0 <= label < classes; of a head of texts tokens [n,l], −100 behind the end
+  /// Of a head of texts [n]: all right answers of a sample, a line each.
+  std::vector<std::string> references;
   at::Tensor lengths;  ///< int32 [n], tokens in use, 1 … t; undefined for pictures
   at::Tensor types;    ///< int32 [n,t], 0 first, 1 second text; undefined where there are no pairs
   at::Tensor mask;  ///< int32 [n], which token of a prompt is the mask; undefined where there are no prompts
+
+  /// The right answers of a sample, one at least.
+  std::vector<std::string> answers(std::int64_t row) const;
 };
 
 /// How features become logits, as the file has it: see models::Readout.
 struct Head {
-  enum class Kind { cosine, affine, words };
+  enum class Kind { cosine, affine, words, sequences, text };
   Kind kind = Kind::cosine;
   at::Tensor weight;       ///< float32 [classes, features], of cosine with rows of unit length; none of words
   double logit_scale = 1;  ///< of cosine
   at::Tensor bias;         ///< float32 [classes], of affine
-  at::Tensor tokens;       ///< int64 [classes], of words: each class's row of the vocabulary
+  /// int64, of words [classes]: each class's row of the vocabulary; of sequences [classes, l]: its label's
+  /// rows
+  at::Tensor tokens;
+  at::Tensor lengths;               ///< int64 [classes], of sequences: tokens in use, 1 … l
+  std::string metric;               ///< of texts: what tells how good they are, one of metrics()
+  std::vector<std::string> pieces;  ///< of texts: what each row of the vocabulary adds to a text
 };
 
 struct Task {
@@ -52,8 +63,15 @@ struct Task {
 /// Throws InputError (one line: file, data set, what was expected) where the file is not such a data set.
 Task read_task(const std::filesystem::path& path);
 
+/// Metrics of tasks that are answered by texts.
+const std::vector<std::string>& text_metrics();
+
 /// Tokens of the longest text in a packed file; 0 where there is none, or no such file.
 std::int64_t longest_text(const std::filesystem::path& path);
+
+/// How many places a decoder is given for the labels of a packed file: each beginning that its labels'
+/// sequences have, or the tokens of the longest text; 0 where it holds neither, or there is no such file.
+std::int64_t places_to_decode(const std::filesystem::path& path);
 
 /// Pictures with captions; n pictures, k captions.
 struct Pairs {

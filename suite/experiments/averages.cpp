@@ -145,7 +145,7 @@ class Averages final : public Experiment {
           readout.logits(at_weights(set, 1.0 / static_cast<double>(set.size()))), mean_of(logits, set),
           readout.logits(mean_of(outputs, set))};
       for (std::size_t i = 0; i < kinds.size(); ++i) {
-        const auto one = study::outcome(found[i], labels, points());
+        const auto one = study::outcome(readout, found[i], labels, points());
         file.tensors[kinds[i]][k][0].copy_(one.accuracy);
         file.tensors[kinds[i] + "_correct"][k][0].copy_(one.correct);
       }
@@ -162,6 +162,7 @@ std::unique_ptr<Experiment> make_averages(config::Config& config, const Study& s
       "averages", "Averages of weights against ensembles of logits and of features, over sets of tasks");
   if (!section) return nullptr;
   require_vectors(study, "averages");
+  require_classes(study, "averages");
   const auto most = section->integer("sets",
                                      "At most so many pairs of tasks, and so many triples, drawn by seed; "
                                      "the set of all tasks comes besides",

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 
-#include "kernels/metrics/metrics.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/support/curvature.hpp"
 #include "suite/experiments/support/grids.hpp"
@@ -106,13 +105,12 @@ class Barrier final : public Experiment {
     const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
     const auto sample = study_.tasks.sample(t, Split::train, points_);
     const auto& readout = study_.tasks.readout(t);
-    const auto n = static_cast<double>(sample.labels.size(0));
     std::vector<double> rows = {1, 0, 0, 1};
     for (const auto a : alpha_) rows.insert(rows.end(), {a, 1 - a});
     const auto grid = at::tensor(rows, at::kDouble).view({-1, 2});
     Side found{study_.sums({grid.size(0)}), study_.sums({2})};
     const auto put = [&](std::int64_t k, const at::Tensor& z) {
-      found.loss[k] = metrics::cross_entropy_sum(readout.logits(z), sample.labels) / n;
+      found.loss[k] = study::mean_loss(readout, readout.logits(z), sample.labels);
     };
     if (!regime(name).linear) {
       study_.edits.each(name, {i, j}, grid, [&](std::int64_t k, const models::State& state) {
@@ -127,7 +125,7 @@ class Barrier final : public Experiment {
       put(k, at::add(base, first, grid[k][0].item<double>()).add_(second, grid[k][1].item<double>()));
     const auto jv = (first - second).to(at::kDouble);
     const auto exact = readout.to(at::kDouble);
-    const PointsLoss loss{exact, sample.labels, sample.labels.size(0)};
+    const PointsLoss loss{exact, sample.labels, readout.loss_items(sample.labels)};
     const at::AutoGradMode recorded(true);
     for (const int middle : {0, 1}) {
       const auto z = (base.to(at::kDouble) + 0.5 * middle * (first + second)).requires_grad_(true);
@@ -142,10 +140,12 @@ class Barrier final : public Experiment {
     const study::FullProducts full;
     const auto sample = study_.tasks.sample(t, Split::train, points_);
     auto sum = study_.sums({});
+    const auto& readout = study_.tasks.readout(t);
+    const auto items = readout.loss_items(sample.labels);
     for (auto k = share.begin; k < share.end(); k += chunk_) {
       if (context.group.size() == 1) context.stop_if_requested();
       const auto m = std::min(chunk_, share.end() - k);
-      const PointsLoss loss{study_.tasks.readout(t), sample.labels.narrow(0, k, m), sample.labels.size(0)};
+      const PointsLoss loss{readout, sample.labels.narrow(0, k, m), items};
       const auto product = hessian(study_, state, sample.points.part(k, m), loss)(v);
       sum.add_(weights::inner_product(v, product));
     }
@@ -190,7 +190,7 @@ class Barrier final : public Experiment {
     return {[this, t, term, n] {
               const study::FullProducts full;
               hessian(study_, study_.model.start(), term.batch,
-                      {study_.tasks.readout(t), term.labels, n})(study_.model.theta0());
+                      {study_.tasks.readout(t), term.labels, static_cast<double>(n)})(study_.model.theta0());
             },
             9 * static_cast<double>(n) * study_.model.cost().forward()};
   }

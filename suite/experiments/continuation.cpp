@@ -107,7 +107,8 @@ class Continuation final : public Experiment {
         const auto column = static_cast<std::int64_t>(b);
         const auto labels = study_.tasks.sample(b, Split::test, points).labels;
         const auto accuracy = [&, b = b](const at::Tensor& z) {
-          return metrics::accuracy(study_.tasks.readout(b).logits(z), labels);
+          const auto& readout = study_.tasks.readout(b);
+          return readout.correct(readout.logits(z), labels).sum().to(at::kDouble).div_(labels.size(0));
         };
         auto sum = f0[b].clone();
         for (std::size_t a = 0; a < tasks; ++a) {

@@ -196,6 +196,7 @@ std::unique_ptr<Experiment> make_disentanglement(config::Config& config, const S
       "ξ(α₁, α₂) of every pair: how far adding one task's vector changes the other's predictions");
   if (!section) return nullptr;
   require_vectors(study, "disentanglement");
+  require_classes(study, "disentanglement");
   const auto limit = static_cast<double>(study.settings.evaluation_points);
   constexpr config::InWords up_to_evaluation = {.fallback = "data.evaluation_points",
                                                 .values = "an integer from 1 to data.evaluation_points"};

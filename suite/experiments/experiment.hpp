@@ -73,6 +73,8 @@ std::unique_ptr<Experiment> make_experiment(const std::string& name, config::Con
 
 /// Throws InputError where no regime makes task vectors, for an experiment that needs them.
 void require_vectors(const Study& study, const std::string& section);
+/// Throws InputError where a task is answered by texts, for an experiment on classes.
+void require_classes(const Study& study, const std::string& section);
 
 }  // namespace taugrid::experiments
 

@@ -215,6 +215,7 @@ std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study)
   auto section = config.optional_section(
       "ntk", "Gram matrices of the neural tangent kernel at θ0, and the local energy of task vectors");
   if (!section) return nullptr;
+  require_classes(study, "ntk");
   std::int64_t most = 0, least = 1000000000;
   for (std::size_t t = 0; t < study.tasks.size(); ++t) {
     most = std::max(most, study.tasks.readout(t).classes());

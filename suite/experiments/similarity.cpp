@@ -6,7 +6,6 @@
 // /similarity/R/cosine [T,T], norm [T], norm_ratio [T] (to ‖θ0‖), loss_gap [P,2]
 #include <ATen/ATen.h>
 
-#include "kernels/metrics/metrics.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/pair_units.hpp"
@@ -89,8 +88,8 @@ class Similarity final : public Experiment {
       const auto labels = study_.tasks.sample(t, Split::test, points()).labels;
       model.each({i, j}, at::full({1, 2}, alpha_, at::kDouble), t, Split::test, points(),
                  [&, t = t](std::int64_t, const at::Tensor& z) {
-                   gaps[side] = metrics::cross_entropy_sum(study_.tasks.readout(t).logits(z), labels) /
-                                static_cast<double>(labels.size(0));
+                   const auto& readout = study_.tasks.readout(t);
+                   gaps[side] = study::mean_loss(readout, readout.logits(z), labels);
                  });
       const auto alone = folder.read_tensor(key::single_task(name, study_.tasks.name(t)), "loss");
       gaps[side] -= alone.to(study_.device);

@@ -148,14 +148,16 @@ class SingleTask final : public Experiment {
     store::TensorFile file;
     for (const auto split : {Split::test, Split::validation}) {
       context.stop_if_requested();
-      const auto logits = study_.tasks.readout(t).logits(encoded(split));
+      const auto& readout = study_.tasks.readout(t);
+      const auto logits = readout.logits(encoded(split));
       const auto labels = study_.tasks.sample(t, split, study_.points(t)).labels;
-      auto found = study::outcome(logits, labels, study_.points(t));
+      auto found = study::outcome(readout, logits, labels, study_.points(t));
       file.tensors[prefix_of(split) + "accuracy"] = std::move(found.accuracy);
       file.tensors[prefix_of(split) + "correct"] = std::move(found.correct);
-      file.tensors[prefix_of(split) + "majority"] = metrics::largest_share(labels);
-      if (split == Split::test)
-        file.tensors["loss"] = metrics::cross_entropy_sum(logits, labels) / static_cast<double>(labels.size(0));
+      const bool classes = readout.kind != models::Readout::Kind::text;  // texts have no majority
+      file.tensors[prefix_of(split) + "majority"] =
+          classes ? metrics::largest_share(labels) : at::full({}, -1, at::kDouble);
+      if (split == Split::test) file.tensors["loss"] = study::mean_loss(readout, logits, labels);
     }
     file.tensors["beats_majority"] =
         (file.tensors.at("validation_accuracy").cpu() > file.tensors.at("validation_majority"))

@@ -98,11 +98,13 @@ class Smoothness final : public Experiment {
     // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each
     // product otherwise: half as dear again, and never more than one in memory.
     const auto share = group.share_of(n);
+    const auto items = study_.tasks.readout(t).loss_items(sample.labels);
     std::vector<spectral::LinearOperator> parts;
     for (auto i = share.begin; i < share.end(); i += chunk_) {
       const auto m = std::min(chunk_, share.end() - i);
       const auto part = [=, this, &model, &sample, &own] {
-        return product(model.linear, own, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m), n);
+        return product(model.linear, own, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m),
+                       items);
       };
       if (share.count <= chunk_) {
         parts.push_back(part());
@@ -133,8 +135,7 @@ class Smoothness final : public Experiment {
 
   /// v ↦ H v of the loss over some points of task t, of `whole`, at a model, or of a linear regime's at τ.
   spectral::LinearOperator product(bool linear, const models::State& at, const at::Tensor& tau, std::size_t t,
-                                   const models::Batch& batch, const at::Tensor& labels,
-                                   std::int64_t whole) const {
+                                   const models::Batch& batch, const at::Tensor& labels, double whole) const {
     const auto& layout = study_.model.layout();
     const PointsLoss loss{study_.tasks.readout(t), labels, whole};
     if (!linear) {
@@ -161,7 +162,7 @@ class Smoothness final : public Experiment {
     const double f = static_cast<double>(n) * study_.model.cost().forward();
     const auto operate = [this, linear, t, term, n] {
       const auto& start = study_.model.start();
-      return product(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, n);
+      return product(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, static_cast<double>(n));
     };
     if (!linear) return {[this, operate] {
                            const study::FullProducts full;

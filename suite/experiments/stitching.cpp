@@ -273,6 +273,7 @@ std::unique_ptr<Experiment> make_stitching(config::Config& config, const Study& 
       "stitching", "Features of edited models averaged, or negated, at a block, with θ0 above it");
   if (!section) return nullptr;
   require_vectors(study, "stitching");
+  require_classes(study, "stitching");
   std::vector<double> papers;  // paper 5, figures 9 and 10
   for (int k = 1; k <= 20; ++k) papers.push_back(0.05 * k);
   auto lambda =

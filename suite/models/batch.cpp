@@ -25,6 +25,28 @@ at::Tensor pad(const at::Tensor& x, std::int64_t tokens) {
   return x.dim() == 2 ? at::constant_pad_nd(x, {0, more}) : at::constant_pad_nd(x, {0, 0, 0, more});
 }
 
+/// What a batch of texts holds, with room for so many of the decoder's places and of tokens.
+at::Tensor widened(const Batch& b, std::int64_t before, std::int64_t tokens) {
+  if (b.before_text == before) return pad(b.held(), before + tokens);
+  const auto places = b.held().narrow(1, 0, b.before_text),
+             text = b.held().narrow(1, b.before_text, b.tokens());
+  return at::cat({pad(places, before), pad(text, tokens)}, 1);
+}
+
+/// Places that are only there for others' sake see themselves.
+void join_decoders(const std::vector<Batch>& batches, Batch& all) {
+  std::int64_t places = 0;
+  for (const auto& b : batches) places = std::max(places, b.decoded());
+  std::vector<at::Tensor> tokens, sees;
+  for (const auto& b : batches) {
+    const auto more = places - b.decoded();
+    tokens.push_back(pad(b.decoder, places));
+    sees.push_back(at::constant_pad_nd(b.sees, {0, more, 0, more}));
+  }
+  all.decoder = at::cat(tokens);
+  all.sees = at::cat(sees).logical_or(at::eye(places, all.decoder.options()).to(at::kBool));
+}
+
 }  // namespace
 
 Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
@@ -38,6 +60,10 @@ Batch Batch::narrow(std::int64_t begin, std::int64_t count) const {
   (from > 0 ? some.hidden : some.inputs) = rows;
   if (types.defined()) some.types = cut(types.narrow(0, begin, count), rows.size(1) - before_text);
   if (mask.defined()) some.mask = mask.narrow(0, begin, count);
+  if (decoder.defined()) {
+    some.decoder = decoder.narrow(0, begin, count);
+    some.sees = sees.narrow(0, begin, count);
+  }
   return some;
 }
 
@@ -53,6 +79,10 @@ Batch Batch::select(const at::Tensor& which) const {
   (from > 0 ? some.hidden : some.inputs) = rows.index_select(0, there);
   if (types.defined()) some.types = cut(types, rows.size(1) - before_text).index_select(0, there);
   if (mask.defined()) some.mask = mask.index_select(0, there);
+  if (decoder.defined()) {
+    some.decoder = decoder.index_select(0, there);
+    some.sees = sees.index_select(0, there);
+  }
   return some;
 }
 
@@ -72,11 +102,12 @@ Batch joined(const std::vector<Batch>& batches) {
   if (batches.front().text()) {
     for (const auto& b : batches) {
       lengths.push_back(b.lengths);
-      tokens = std::max(tokens, b.held().size(1));
+      tokens = std::max(tokens, b.tokens());
+      all.before_text = std::max(all.before_text, b.before_text);
     }
     all.lengths = at::cat(lengths);
   }
-  for (const auto& b : batches) parts.push_back(b.text() ? pad(b.held(), tokens) : b.held());
+  for (const auto& b : batches) parts.push_back(b.text() ? widened(b, all.before_text, tokens) : b.held());
   (all.from > 0 ? all.hidden : all.inputs) = at::cat(parts);
   if (std::any_of(batches.begin(), batches.end(), [](const Batch& b) { return b.types.defined(); })) {
     parts.clear();
@@ -89,6 +120,7 @@ Batch joined(const std::vector<Batch>& batches) {
     for (const auto& b : batches) parts.push_back(b.mask);
     all.mask = at::cat(parts);
   }
+  if (batches.front().decoder.defined()) join_decoders(batches, all);
   return all;
 }
 

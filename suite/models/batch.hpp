@@ -23,12 +23,18 @@ struct Batch {
   int from = 0;
   at::Tensor types = {};  ///< of `inputs` that hold pairs of texts: int64 [n, tokens], 0 first, 1 second text
   at::Tensor mask = {};   ///< of prompts: which token of each is the mask, int64 [n]
+  /// Of an encoder and decoder: the tokens that the decoder is given, int64 [n, places], and which places
+  /// each of them sees, itself among them, bool [n, places, places]: of one sequence those before it, of
+  /// several with shared beginnings those on the way to it. Undefined: the decoder's start alone.
+  at::Tensor decoder = {}, sees = {};
   std::int64_t before_text = 0;  ///< of `hidden`: how many tokens stand before each sequence's own
 
   std::int64_t size() const { return held().size(0); }
   bool text() const { return lengths.defined(); }
   /// inputs, or hidden: whatever the next stage reads.
   const at::Tensor& held() const { return from > 0 ? hidden : inputs; }
+
+  std::int64_t decoded() const { return decoder.defined() ? decoder.size(1) : 1; }  ///< places of the decoder
 
   /// Of texts: how many tokens a sequence has room for.
   std::int64_t tokens() const { return held().size(1) - before_text; }

@@ -9,13 +9,19 @@ namespace taugrid::models {
 using autodiff::Counted;
 using autodiff::Meter;
 
-Cost::Cost(const Encoder& encoder, std::int64_t tokens) {
-  Given one{random_batch(encoder, 1, tokens)};
+Cost::Cost(const Encoder& encoder, std::int64_t tokens, std::int64_t decoded) {
+  Given one{random_batch(encoder, 1, tokens, decoded)};
   if (encoder.buffers().size() > 0)
     one.buffers = encoder.buffers().views(at::zeros({encoder.buffers().size()}));
   const auto count = [&](Meter::Pass pass) {
     return autodiff::count(
-        encoder.layout(), [&](const Blocks<Counted>& p) { return encoder.encode(p, one); }, pass);
+        encoder.layout(),
+        [&](const Blocks<Counted>& p) {
+          auto z = encoder.encode(p, one);
+          return decoded == 0 ? z
+                              : autodiff::linear(z, p[static_cast<std::size_t>(encoder.vocabulary_block())]);
+        },
+        pass);
   };
   const auto value = count(Meter::Pass::value);
   forward_ = value.flops();

@@ -10,12 +10,13 @@
 
 namespace taugrid::models {
 
-/// The cost of one input, sequences of `tokens` (0: of full length). F is one forward pass. Model flops count each product of
-/// it once again for each factor that a further pass asks for: a tangent pass takes 3 F with the value, a
-/// backward pass F for the activations and F for the weights.
+/// The cost of one input, sequences of `tokens` (0: of full length), of which the decoder is given `decoded`
+/// tokens and the vocabulary's logits are read at each (0: its start, and none). F is one forward pass. Model
+/// flops count each product of it once again for each factor that a further pass asks for: a tangent pass
+/// takes 3 F with the value, a backward pass F for the activations and F for the weights.
 class Cost {
  public:
-  explicit Cost(const Encoder& encoder, std::int64_t tokens = 0);
+  explicit Cost(const Encoder& encoder, std::int64_t tokens = 0, std::int64_t decoded = 0);
 
   double forward() const { return forward_; }  ///< F
   /// Flops of the gradient in the weights: of products with trained blocks (a flag a block, empty: all), and of

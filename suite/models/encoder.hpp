@@ -91,11 +91,17 @@ class Encoder : public Stages<at::Tensor>,
   virtual int vocabulary_bias() const { return -1; }
   /// Where the features lie, in words.
   virtual const char* space() const { return "encoder output"; }
-  /// How many tokens stand before the text's own in the output of stage l: a decoder's, its encoder's behind.
-  virtual std::int64_t before_text(int l) const {
+  /// Whether the output of stage l begins with a decoder's states, Batch::decoded() of them, its encoder's
+  /// output behind.
+  virtual bool decodes(int l) const {
     static_cast<void>(l);
-    return 0;
+    return false;
   }
+  /// The token that a decoder begins with; −1 where there is no decoder. With Batch::decoder its features are
+  /// [n, places, width()].
+  virtual std::int64_t decoder_start() const { return -1; }
+  /// The token that ends what a decoder says.
+  virtual std::int64_t decoder_end() const { return -1; }
   /// Whether a checkpoint's tensor, for which the model has no use, is one that its architecture brings along:
   /// a constant, or a part of another tower.
   virtual bool passes_over(const std::string& tensor) const = 0;
@@ -183,7 +189,8 @@ using Net = Staged<Mine, at::Tensor, autodiff::Dual, autodiff::Recorded, autodif
 /// the same output for every θ that training can reach.
 int first_trained_stage(const autodiff::Layout& layout, const std::vector<bool>& trained);
 
-/// A batch of n random samples of the right shape, sequences of `tokens` (0: of full length).
-Batch random_batch(const Encoder& encoder, std::int64_t n, std::int64_t tokens = 0);
+/// A batch of n random samples of the right shape, sequences of `tokens` (0: of full length), the decoder
+/// being given `decoded` tokens (0: its start).
+Batch random_batch(const Encoder& encoder, std::int64_t n, std::int64_t tokens = 0, std::int64_t decoded = 0);
 
 }  // namespace taugrid::models

@@ -8,7 +8,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "suite/models/encoder.hpp"
 
@@ -18,27 +21,59 @@ struct Readout {
   enum class Kind {
     cosine,  ///< output: the features z; logits: scale · cos(z, row) (papers 1 to 4: a frozen head)
     affine,  ///< output: z; logits: z · rowᵀ + bias, both frozen (paper 1: closed vocabulary)
-    words  ///< output: the logits z · E[words]ᵀ + b[words], vocabulary E and its biases b being parts of θ
+    words,  ///< output: the logits z · E[words]ᵀ + b[words], vocabulary E and its biases b being parts of θ
+    /// output: the logits z · Eᵀ of the whole vocabulary behind each beginning of a label's tokens, or, where
+    /// rows are frozen, these states z; logits: the log-probability of each label's whole sequence, Σ over
+    /// its tokens
+    sequences,
+    /// output: as of sequences, behind each beginning of a sample's own text; logits: those of the
+    /// vocabulary, [n, places·rows]
+    text
   };
   Kind kind = Kind::cosine;
-  at::Tensor weight = {};  ///< rows [classes, width of the features], of cosine at unit length
+  /// Rows [classes, width of the features], of cosine at unit length; of sequences those of the whole
+  /// vocabulary where they are frozen, else undefined.
+  at::Tensor weight = {};
   double scale = 1;        ///< of cosine: exp of CLIP's logit scale
   at::Tensor bias = {};    ///< of affine [classes]
   at::Tensor words = {};   ///< int64 [classes], rows of the vocabulary
+  autodiff::Paths paths = {};              ///< of sequences
+  std::vector<std::int64_t> lengths = {};  ///< of sequences: tokens of each class's
+  std::int64_t vocabulary = 0;             ///< of sequences and texts: rows of E
+  static constexpr std::int64_t no_token =
+      -100;  ///< in the labels of texts: behind the end, as transformers has it
 
-  std::int64_t classes() const { return kind == Kind::words ? words.size(0) : weight.size(0); }
+  std::int64_t classes() const {
+    if (kind == Kind::sequences) return static_cast<std::int64_t>(lengths.size());
+    if (kind == Kind::text) return 0;
+    return kind == Kind::words ? words.size(0) : weight.size(0);
+  }
   /// Width of the output.
   std::int64_t width(const Encoder& encoder) const {
+    if (reads_places()) return paths.nodes * (weight.defined() ? encoder.width() : vocabulary);
     return kind == Kind::words ? classes() : encoder.width();
   }
   /// Which space an output lies in, and so what a linearised model linearises, τJp, and distances of outputs.
-  const char* space(const Encoder& encoder) const { return kind == Kind::words ? "logits" : encoder.space(); }
+  const char* space(const Encoder& encoder) const {
+    if (reads_places())
+      return weight.defined() ? "decoder's output at each token of the answers"
+                              : "logits of the vocabulary at each token of the answers";
+    return kind == Kind::words ? "logits" : encoder.space();
+  }
+  /// Whether the output is the features themselves, [n, width of the features].
+  bool is_features() const { return kind == Kind::cosine || kind == Kind::affine; }
+  /// Whether it reads the decoder at the places Paths::nodes, from Batch::decoder.
+  bool reads_places() const { return kind == Kind::sequences || kind == Kind::text; }
 
   /// The output [n, width] of features z [n, width of the features] of the model at `p`.
   template <class T>
   T output(const Encoder& encoder, const Blocks<T>& p, const T& z) const {
-    if (kind != Kind::words) return z;
+    if (is_features()) return z;
     const auto& table = p[static_cast<std::size_t>(encoder.vocabulary_block())];
+    if (reads_places()) {
+      const T states = autodiff::some_tokens(z, 0, paths.nodes);
+      return autodiff::flatten_tokens(weight.defined() ? states : autodiff::linear(states, table));
+    }
     const auto biases = encoder.vocabulary_bias();
     if (biases < 0) return autodiff::word_logits(z, table, words);
     return autodiff::word_logits(z, table, p[static_cast<std::size_t>(biases)], words);
@@ -53,10 +88,30 @@ struct Readout {
         return autodiff::affine_logits(output, weight, bias);
       case Kind::words:
         return output;
+      case Kind::sequences:
+        return autodiff::sequence_scores(output, weight, paths);
+      case Kind::text:
+        if constexpr (std::is_same_v<T, at::Tensor>) return logits_of_text(output);
+        throw std::logic_error("logits of a text are asked for of values alone");
     }
     return output;
   }
 
+  /// The sum of the training loss over samples: cross-entropy; of sequences and texts −log p of the right
+  /// one's tokens (T5ForConditionalGeneration's loss), other labels being no part of it. Labels int64 [n]; of
+  /// texts [n, places], no_token behind each one's end.
+  at::Tensor loss(const at::Tensor& logits, const at::Tensor& labels) const;
+  /// What the sum of losses is divided by for their mean: samples; of sequences and texts the right ones'
+  /// tokens.
+  double loss_items(const at::Tensor& labels) const;
+  /// Which samples are right, bool [n]: the largest logit is the label's, of equal ones the first class's; of
+  /// texts each token's, which is what greedy decoding gives exactly then.
+  at::Tensor correct(const at::Tensor& logits, const at::Tensor& labels) const;
+
+ private:
+  at::Tensor logits_of_text(const at::Tensor& output) const;
+
+ public:
   Readout to(at::Device device) const;
   /// The same readout in numbers of `type`.
   Readout to(at::ScalarType type) const;

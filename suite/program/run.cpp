@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "suite/comm/failure.hpp"
@@ -74,12 +75,14 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.attribute("/", "finished_utc", utc_now());
   out.attribute("/", "units_digest", finish.digest);
 
-  std::vector<std::string> names, spaces;
+  std::vector<std::string> names, spaces, metrics;
   std::vector<std::int64_t> classes, pairs;
   for (std::size_t t = 0; t < study.tasks.size(); ++t) {
     names.push_back(study.tasks.name(t));
     classes.push_back(study.tasks.data(t).classes());
     spaces.emplace_back(study.tasks.readout(t).space(study.model.encoder()));
+    const auto& metric = study.tasks.data(t).head.metric;
+    metrics.push_back(metric.empty() ? "accuracy" : metric);
   }
   for (const auto& [i, j] : study.tasks.pairs()) {
     pairs.push_back(static_cast<std::int64_t>(i));
@@ -88,6 +91,8 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.scale("/tasks/name", names, "task");
   out.put("/tasks/classes", at::tensor(classes, at::kLong), {"task"});
   out.put_text("/tasks/space", spaces, "task");
+  if (std::any_of(metrics.begin(), metrics.end(), [](const std::string& each) { return each != "accuracy"; }))
+    out.put_text("/tasks/metric", metrics, "task");
   if (!study.settings.variants.empty()) {
     std::vector<std::string> data;
     for (const auto& one : study.settings.variants) data.push_back(one.data);

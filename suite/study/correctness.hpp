@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "suite/models/readout.hpp"
+
 namespace taugrid::study {
 
 /// Bytes of the bits of n points.
@@ -20,7 +22,12 @@ struct Outcome {
       correct;  ///< uint8 [bytes_of_bits(points asked for)], as metrics::packed_bits; further bits are 0
 };
 
-/// logits [n,C] and labels [n] of the first n of `points` points, n being less where the split is smaller.
-Outcome outcome(const at::Tensor& logits, const at::Tensor& labels, std::int64_t points);
+/// The readout's logits and the labels of the first n of `points` points, n being less where the split is
+/// smaller.
+Outcome outcome(const models::Readout& readout, const at::Tensor& logits, const at::Tensor& labels,
+                std::int64_t points);
+
+/// The mean training loss (Readout::loss()), float64 [], on the logits' device.
+at::Tensor mean_loss(const models::Readout& readout, const at::Tensor& logits, const at::Tensor& labels);
 
 }  // namespace taugrid::study

@@ -89,7 +89,7 @@ Outcome EditedOutputs::along(const at::Tensor& tau, const std::function<models::
   for (std::size_t k = 0; k < alpha.size(); ++k) {
     const auto z = linear ? at::add(base, tangent, alpha[k])
                           : study_.evaluation.output(group_, state(alpha[k]), b, sample.points);
-    all.add(outcome(readout.logits(z), sample.labels, n));
+    all.add(outcome(readout, readout.logits(z), sample.labels, n));
     done(static_cast<double>(k + 1) / static_cast<double>(alpha.size()));
   }
   return all.on_host();
@@ -102,10 +102,19 @@ Outcome EditedOutputs::outcomes(const std::vector<std::size_t>& tasks, const at:
   const auto labels = study_.sample(regime_, b, split, n).labels;
   const auto& readout = study_.tasks.readout(b);
   each(tasks, alpha, b, split, n, [&](std::int64_t k, const at::Tensor& z) {
-    all.add(outcome(readout.logits(z), labels, n));
+    all.add(outcome(readout, readout.logits(z), labels, n));
     done(static_cast<double>(k + 1) / static_cast<double>(alpha.size(0)));
   });
   return all.on_host();
+}
+
+Said EditedOutputs::said(const std::vector<std::size_t>& tasks, double alpha, std::size_t b, Split split,
+                         std::int64_t n, std::int64_t most) const {
+  const auto sample = study_.tasks.sample(b, split, n);
+  const bool linear = regime(regime_).linear;
+  const auto state = linear ? study_.model.start() : study_.edits.sum(regime_, tasks, alpha);
+  const auto tau = linear ? alpha * study_.vectors.sum(regime_, tasks) : at::Tensor();
+  return study_.evaluation.said(group_, state, tau, b, sample.points, sample.labels, most);
 }
 
 void EditedOutputs::each(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,

@@ -44,6 +44,11 @@ class EditedOutputs {
   Outcome outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b, Split split,
                    std::int64_t n, const std::function<void(double)>& done) const;
 
+  /// What θ0 + α Σ τ over these tasks says on the first n points of task b's sample, which is answered by
+  /// texts.
+  Said said(const std::vector<std::size_t>& tasks, double alpha, std::size_t b, Split split, std::int64_t n,
+            std::int64_t most) const;
+
   /// `visit(k, z)` for K rows of coefficients `alpha` [K, |tasks|] of the task vectors `tasks`: z [n, width] is
   /// the output on the first n points of task b's sample. Outputs are never held together.
   void each(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b, Split split,

@@ -11,6 +11,13 @@
 
 namespace taugrid::study {
 
+/// What a model says on a task that is answered by texts.
+struct Said {
+  at::Tensor tokens;  ///< int64 [n, most], decoded greedily; −1 behind the end, which stands there
+  at::Tensor
+      right;  ///< int64 [n]: tokens of the right text that are ranked first behind the right ones before them
+};
+
 class Evaluation {
  public:
   /// All arguments outlive this object.
@@ -28,7 +35,15 @@ class Evaluation {
   at::Tensor tangent(const comm::Communicator& group, const at::Tensor& tau, std::size_t t,
                      const Points& points) const;
 
+  /// What f(x; θ) says on points of task t, `most` tokens at most; with τ [P] what f(x; θ) + J(x)τ says, J at
+  /// θ. On the host, on all ranks.
+  Said said(const comm::Communicator& group, const models::State& state, const at::Tensor& tau, std::size_t t,
+            const Points& points, const at::Tensor& labels, std::int64_t most) const;
+
  private:
+  template <class T>
+  at::Tensor say(const models::Blocks<T>& p, const models::Given& x, std::size_t t, const at::Tensor& labels,
+                 std::int64_t most) const;
   template <class F>
   at::Tensor by_shards(const comm::Communicator& group, std::int64_t width, const Points& points,
                        const char* what, F&& f) const;

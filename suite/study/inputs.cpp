@@ -57,11 +57,15 @@ std::uint64_t digest_of(const data::Task& task) {
   digest.add(&task.head.logit_scale, sizeof task.head.logit_scale);
   digest.add(task.head.bias);
   digest.add(task.head.tokens);
+  digest.add(task.head.lengths);
+  digest.add(task.head.metric.data(), task.head.metric.size());
+  for (const auto& piece : task.head.pieces) digest.add(piece.data(), piece.size());
   for (const auto* values : {&task.mean, &task.std})
     digest.add(values->data(), values->size() * sizeof(float));
   for (const auto* split : {&task.train, &task.validation, &task.test}) {
     for (const auto* tensor : {&split->inputs, &split->labels, &split->lengths, &split->types, &split->mask})
       digest.add(*tensor);
+    for (const auto& answers : split->references) digest.add(answers.data(), answers.size());
   }
   return digest.value();
 }

@@ -44,6 +44,8 @@ inline Text subset(const Text& regime, std::size_t size, std::size_t d) {
 }
 /// `data`: the task, or the control, on whose points models are stitched.
 inline Text stitching(const Text& regime, const Text& data) { return of("stitching", regime, data); }
+/// `model`: a regime, or the name of θ0.
+inline Text generation(const Text& model, const Text& task) { return of("generation", model, task); }
 inline Text smoothness(const Text& regime, const Text& task) { return of("smoothness", regime, task); }
 inline Text ntk(const Text& start, const Text& task) { return of("ntk", start, task); }
 inline Text addition(const Text& regime, const Text& task) { return of("addition", regime, task); }

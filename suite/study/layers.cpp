@@ -19,7 +19,7 @@ struct Shapes {
   Shape read;                 // of the last stage, as much as features are read of
 };
 
-bool of_decoder(const models::Encoder& encoder) { return encoder.before_text(encoder.stages()) > 0; }
+bool of_decoder(const models::Encoder& encoder) { return encoder.decodes(encoder.stages()); }
 
 Shapes shapes_of(const models::Encoder& encoder) {
   models::Given one{models::random_batch(encoder, 1)};
@@ -31,7 +31,7 @@ Shapes shapes_of(const models::Encoder& encoder) {
     const std::function<void(int, const autodiff::Counted&)> see = [&](int l, const autodiff::Counted& h) {
       if (l == encoder.stages() - 1) before = h;
       found.layers.push_back(h.shape);
-      if (of_decoder(encoder)) found.layers.back()[1] = std::max(encoder.before_text(l), std::int64_t{1});
+      if (of_decoder(encoder)) found.layers.back()[1] = 1;
     };
     const auto z = encoder.visit(p, one, see);
     found.layers.push_back(z.shape);
@@ -80,11 +80,12 @@ void Layers::visit(const models::Blocks<T>& blocks, const models::State& state, 
   const auto look = [&](int l, const T& h) {
     if (k == layers_.size() || layers_[k].number != l) return;
     auto feature = part(h);
-    if (const auto decoded = model_.encoder().before_text(l); decoded > 0) {
-      feature = feature.narrow(1, 0, decoded);
+    const auto& encoder = model_.encoder();
+    if (of_decoder(encoder) && (encoder.decodes(l) || l > encoder.stages())) {
+      if (feature.dim() == 3) feature = feature.narrow(1, 0, 1);
     } else if (batch.text() && feature.dim() == 3) {  // [n, tokens, d]
       const auto weights = models::mean_weights(batch, feature.options()).unsqueeze(2);
-      feature = of_decoder(model_.encoder()) ? (feature * weights).sum(1) : feature * weights.ne(0);
+      feature = of_decoder(encoder) ? (feature * weights).sum(1) : feature * weights.ne(0);
     }
     see(k++, feature.flatten(1).to(at::kFloat));
   };

@@ -16,18 +16,27 @@ namespace taugrid::study {
 
 namespace {
 
-std::int64_t longest_text(const Settings& settings, const models::Encoder& encoder) {
-  if (!encoder.takes().text()) return 0;
+std::int64_t longest_of_tasks(const Settings& settings, std::int64_t (*of)(const std::filesystem::path&)) {
   std::int64_t longest = 0;
   std::set<std::string> names = {settings.control};
   for (std::size_t t = 0; t < settings.tasks.size(); ++t) names.insert(settings.data_of(t));
   for (const auto& name : names) {
     try {
-      longest = std::max(longest, data::longest_text(settings.data / (name + ".h5")));
+      longest = std::max(longest, of(settings.data / (name + ".h5")));
     } catch (const InputError&) {  // the tasks say what is wrong with it
     }
   }
-  return std::min(longest, encoder.takes().tokens);
+  return longest;
+}
+
+std::int64_t tokens_of(const Settings& settings, const models::Encoder& encoder) {
+  if (!encoder.takes().text()) return 0;
+  return std::min(longest_of_tasks(settings, data::longest_text), encoder.takes().tokens);
+}
+
+std::int64_t decoded_of(const Settings& settings, const models::Encoder& encoder) {
+  if (encoder.decoder_start() < 0 || settings.trains_heads) return 0;
+  return longest_of_tasks(settings, data::places_to_decode);
 }
 
 }  // namespace
@@ -56,8 +65,9 @@ Model::Model(const Settings& settings, std::vector<InputFile>* inputs, at::Devic
       device_(device),
       checkpoint_(read(settings, inputs, stand_in_)),
       name_(settings.random_init ? "random" : "pretrained"),
-      tokens_(longest_text(settings, encoder())),
-      cost_(encoder(), tokens_) {
+      decoded_(decoded_of(settings, encoder())),
+      tokens_(tokens_of(settings, encoder())),
+      cost_(encoder(), tokens_, decoded_) {
   if (settings.first_stage > encoder().stages() + 1)
     throw InputError("finetune.first_stage is " + std::to_string(settings.first_stage) + "; the model " +
                      settings.model.string() + " has stages 0 to " + std::to_string(encoder().stages() + 1));
@@ -80,9 +90,10 @@ const models::State& Model::start() const {
 }
 
 models::Batch Model::random_batch(std::int64_t n) const {
-  auto batch = models::random_batch(encoder(), n, tokens_);
+  auto batch = models::random_batch(encoder(), n, tokens_, decoded_);
   batch.inputs = batch.inputs.to(device_);
-  if (batch.mask.defined()) batch.mask = batch.mask.to(device_);
+  for (auto* given : {&batch.mask, &batch.decoder, &batch.sees})
+    if (given->defined()) *given = given->to(device_);
   return batch;
 }
 

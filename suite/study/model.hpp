@@ -34,6 +34,8 @@ class Model {
   models::State random_state() const;
   /// The cost of one input; of texts, of one as long as the tasks' longest.
   const models::Cost& cost() const { return cost_; }
+  /// How many places the decoder is given for the tasks' labels; 0: its start alone.
+  std::int64_t decoded() const { return decoded_; }
   /// A batch of n such inputs, drawn at random, on the device.
   models::Batch random_batch(std::int64_t n) const;
   bool is_stand_in() const { return stand_in_; }
@@ -45,6 +47,7 @@ class Model {
   bool stand_in_ = false;
   mutable models::Checkpoint checkpoint_;
   std::string name_, fingerprint_;
+  std::int64_t decoded_;
   std::int64_t tokens_;  ///< of the tasks' longest text, at most what the model takes; 0 without texts
   models::Cost cost_;
 

@@ -32,6 +32,32 @@ void require_tokenizer(const data::Task& task, const std::filesystem::path& mode
                      file.string() + " has " + own);
 }
 
+bool has_answers(const data::Task& task) {
+  return task.head.kind == data::Head::Kind::sequences || task.head.kind == data::Head::Kind::text;
+}
+
+/// The task's answers are tokens of a model that has a decoder.
+void require_answers(const data::Task& task, const models::Encoder& encoder, const Settings& settings,
+                     const std::string& where) {
+  const bool text = task.head.kind == data::Head::Kind::text;
+  if (settings.trains_heads && !text) return;
+  if (encoder.decoder_start() < 0 || settings.trains_heads)
+    throw InputError(where + ": is answered by whole sequences of tokens; " +
+                     (settings.trains_heads ? "[heads] trains classifiers of classes"
+                                            : "the model " + settings.model.string() + " has no decoder"));
+  const auto rows =
+      encoder.layout().blocks()[static_cast<std::size_t>(encoder.vocabulary_block())].shape.front();
+  const auto check = [&](const char* name, const at::Tensor& tokens) {
+    if (const auto largest = tokens.max().item<std::int64_t>(); largest >= rows)
+      throw InputError(where + ": " + name + " holds token " + std::to_string(largest) + "; the model " +
+                       settings.model.string() + " has a vocabulary of " + std::to_string(rows));
+  };
+  if (!text) return check("/head/tokens", task.head.tokens);
+  check("/train/targets", task.train.labels);
+  check("/validation/targets", task.validation.labels);
+  check("/test/targets", task.test.labels);
+}
+
 /// The task's inputs are what the model takes, and its head fits the model's features.
 void require_fit(const data::Task& task, const models::Encoder& encoder, const Settings& settings,
                  const std::string& where) {
@@ -69,7 +95,9 @@ void require_fit(const data::Task& task, const models::Encoder& encoder, const S
     require_tokenizer(task, settings.model, where);
   }
   const auto& head = task.head;
-  if (!settings.trains_heads && head.kind == data::Head::Kind::words) {
+  if (has_answers(task)) {
+    require_answers(task, encoder, settings, where);
+  } else if (!settings.trains_heads && head.kind == data::Head::Kind::words) {
     if (encoder.vocabulary_block() < 0)
       throw InputError(where + ": /head has label words; the model " + settings.model.string() +
                        " has neither a vocabulary nor a classifier to read them by");
@@ -102,6 +130,26 @@ models::Readout frozen_words(const data::Head& head, const Model& model, bool co
   return readout;
 }
 
+/// A T5 answers by sequences of tokens. Of a model that is only counted with, frozen rows are zeros.
+models::Readout readout_of_answers(const data::Task& task, const Model& model, bool frozen, bool counted) {
+  using Kind = models::Readout::Kind;
+  const auto& encoder = model.encoder();
+  const auto block = static_cast<std::size_t>(encoder.vocabulary_block());
+  models::Readout readout{.kind = Kind::text, .vocabulary = model.layout().blocks()[block].shape.front()};
+  if (task.head.kind == data::Head::Kind::sequences) {
+    auto tree = models::label_tree(task.head.tokens, task.head.lengths, encoder.decoder_start());
+    readout.kind = Kind::sequences;
+    readout.paths = std::move(tree.paths);
+    readout.lengths = std::move(tree.lengths);
+  } else {
+    readout.paths.nodes = task.train.labels.size(1);
+  }
+  if (frozen)
+    readout.weight = counted ? at::zeros({1, 1}).expand({readout.vocabulary, encoder.width()})
+                             : model.layout().views(model.theta0())[block].clone();
+  return readout;
+}
+
 models::Readout readout_of(const data::Task& task, const Model& model, const Settings& settings,
                            bool counted) {
   using Kind = models::Readout::Kind;
@@ -111,6 +159,9 @@ models::Readout readout_of(const data::Task& task, const Model& model, const Set
             .weight = at::zeros({task.classes(), model.encoder().width()}),
             .bias = at::zeros({task.classes()})};
   switch (head.kind) {
+    case data::Head::Kind::sequences:
+    case data::Head::Kind::text:
+      return readout_of_answers(task, model, settings.words_frozen, counted);
     case data::Head::Kind::affine:
       return {.kind = Kind::affine, .weight = head.weight, .bias = head.bias};
     case data::Head::Kind::words:
@@ -120,6 +171,15 @@ models::Readout readout_of(const data::Task& task, const Model& model, const Set
       break;
   }
   return {.weight = head.weight, .scale = head.logit_scale};
+}
+
+/// What the decoder is given, and what each of its places sees; of texts the former is by sample.
+Tasks::Decoder decoder_of(const data::Task& task, const models::Readout& readout, const Model& model) {
+  if (!readout.reads_places()) return {};
+  if (readout.kind == models::Readout::Kind::text)
+    return {{}, models::sees_before(readout.paths.nodes).to(model.device())};
+  const auto tree = models::label_tree(task.head.tokens, task.head.lengths, model.encoder().decoder_start());
+  return {tree.decoder.to(model.device()), tree.sees.to(model.device())};
 }
 
 }  // namespace
@@ -142,11 +202,34 @@ Tasks::Tasks(const Settings& settings, const Model& model, const MemoryBound& bo
     sources_.push_back({settings.control, settings.control, settings.tasks.size()});
     read(settings.control, settings, inputs);
   }
+  if (inputs == nullptr) require_one_way_to_answer();
   for (const auto& task : tasks_) {
     readouts_.push_back(readout_of(*task, model, settings, inputs != nullptr).to(model.device()));
     channels_.emplace_back(at::tensor(task->mean, at::kFloat).to(model.device()),
                            at::tensor(task->std, at::kFloat).to(model.device()));
+    decoders_.push_back(decoder_of(*task, readouts_.back(), model));
   }
+}
+
+void Tasks::require_one_way_to_answer() const {
+  if (model_.decoded() == 0) return;
+  for (std::size_t t = 0; t < tasks_.size(); ++t) {
+    if (!has_answers(*tasks_[t]))
+      throw InputError(file(t).string() +
+                       ": has no answers of whole sequences of tokens; other tasks of this run have");
+  }
+}
+
+void Tasks::give_decoder(std::size_t t, Split split, const at::Tensor& rows, models::Batch& batch) const {
+  const auto& decoder = decoders_[t];
+  if (!decoder.sees.defined()) return;
+  const auto n = rows.size(0), places = decoder.sees.size(0);
+  batch.sees = decoder.sees.expand({n, places, places});
+  batch.decoder = decoder.tokens.defined()
+                      ? decoder.tokens.expand({n, places})
+                      : data::send(model_.device(),
+                                   models::shifted_right(data(t).split(split).labels.index_select(0, rows),
+                                                         model_.encoder().decoder_start()));
 }
 
 void Tasks::add(std::size_t t, const Settings& settings, std::vector<InputFile>* inputs) {
@@ -169,11 +252,12 @@ void Tasks::read(const std::string& name, const Settings& settings, std::vector<
   try {
     auto task = data::read_task(input.path);
     if (!model_.is_stand_in()) require_fit(task, encoder, settings, input.path.string());
-    input.state = "found: " + std::to_string(task.classes()) + " classes, " +
+    input.state = "found: " +
+                  (task.head.kind == data::Head::Kind::text ? "answered by texts (" + task.head.metric + "), "
+                                                            : std::to_string(task.classes()) + " classes, ") +
                   std::to_string(task.train.labels.size(0)) + " + " +
                   std::to_string(task.validation.labels.size(0)) + " + " +
-                  std::to_string(task.test.labels.size(0)) +
-                  (task.modality == "text" ? " texts" : " images");
+                  std::to_string(task.test.labels.size(0)) + (task.modality == "text" ? " texts" : " images");
     tasks_.push_back(std::make_shared<const data::Task>(std::move(task)));
   } catch (const InputError& error) {
     if (inputs == nullptr) throw;
@@ -182,6 +266,11 @@ void Tasks::read(const std::string& name, const Settings& settings, std::vector<
     data::Task task;
     task.class_names.resize(10);
     task.head.weight = at::zeros({10, encoder.width()});
+    if (model_.decoded() > 0) {
+      task.head.kind = data::Head::Kind::sequences;
+      task.head.tokens = at::arange(10, at::kLong).unsqueeze(1);
+      task.head.lengths = at::ones({10}, at::kLong);
+    }
     for (auto* split : {&task.train, &task.validation, &task.test})
       split->labels = at::zeros({1}, at::kLong).expand({1000000});
     tasks_.push_back(std::make_shared<const data::Task>(std::move(task)));
@@ -249,6 +338,7 @@ models::Batch Tasks::raw_batch(std::size_t t, Split split, const at::Tensor& row
   if (from.types.defined()) batch.types = cut(from.types);
   if (from.mask.defined())
     batch.mask = data::send(model_.device(), from.mask.index_select(0, rows).to(at::kLong));
+  give_decoder(t, split, rows, batch);
   return batch;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "suite/data/packed.hpp"
+#include "suite/models/label_tree.hpp"
 #include "suite/models/readout.hpp"
 #include "suite/study/frozen_stages.hpp"
 #include "suite/study/memory_bound.hpp"
@@ -35,6 +36,11 @@ struct Sample {
 
 class Tasks {
  public:
+  /// What the decoder is given, int64 [places], and what each place sees, bool [places, places]; of tasks
+  /// answered by texts the former is each sample's own; undefined where labels are no sequences.
+  struct Decoder {
+    at::Tensor tokens, sees;
+  };
   /// Reads every task, and the control where there is one. With `inputs`, each is listed there, and where one is
   /// missing or wrong, a stand-in takes its place. Throws InputError, also for a task of another modality, size or
   /// width than the model's. The model outlives this object.
@@ -104,6 +110,8 @@ class Tasks {
   void read(const std::string& name, const Settings& settings, std::vector<InputFile>* inputs);
   models::Batch raw_batch(std::size_t t, Split split, const at::Tensor& rows) const;
   models::Batch normalised(std::size_t t, const at::Tensor& pictures) const;
+  void give_decoder(std::size_t t, Split split, const at::Tensor& rows, models::Batch& batch) const;
+  void require_one_way_to_answer() const;
 
   const Model& model_;
   std::uint64_t seed_;
@@ -121,6 +129,7 @@ class Tasks {
   std::vector<Source> sources_;
   mutable std::vector<models::Readout> readouts_;            // on the device
   std::vector<std::pair<at::Tensor, at::Tensor>> channels_;  // mean and std, on the device
+  std::vector<Decoder> decoders_;  // of labels' sequences, or, of texts, what each place sees; on the device
   struct Kept {
     std::size_t task;
     Split split;

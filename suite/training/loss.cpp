@@ -44,9 +44,7 @@ at::Tensor cross_entropies(const std::vector<Term>& terms, const std::vector<at:
   for (std::size_t i = 0; i < terms.size(); ++i) {
     if (terms[i].penalty()) continue;
     const auto logits = terms[i].readout->logits(outputs[i]);
-    const auto each = terms[i].entropy
-                          ? entropy(logits)
-                          : at::cross_entropy_loss(logits, terms[i].labels, std::nullopt, at::Reduction::Sum);
+    const auto each = terms[i].entropy ? entropy(logits) : terms[i].readout->loss(logits, terms[i].labels);
     const auto loss = each * terms[i].weight;
     sum = sum.defined() ? sum + loss : loss;
   }
@@ -68,9 +66,8 @@ void add_penalty(const Term& term, const at::Tensor& tangent, at::Tensor& g, at:
 }
 
 bool outputs_are_features(const std::vector<Term>& terms) {
-  return std::all_of(terms.begin(), terms.end(), [](const Term& term) {
-    return term.readout->kind != models::Readout::Kind::words;
-  });
+  return std::all_of(terms.begin(), terms.end(),
+                     [](const Term& term) { return term.readout->is_features(); });
 }
 
 }  // namespace

@@ -16,12 +16,12 @@
 
 namespace taugrid::training {
 
-/// One term of a step's loss: Σ over its samples of the cross-entropy, or, without labels, of the penalty, J
-/// that of the readout's output, or of the entropy of the prediction; times `weight`. Weights hold the
-/// division by the number of samples, so that terms of one batch on several ranks add up.
+/// One term of a step's loss: Σ over its samples of the loss (Readout::loss()), or, without labels, of the
+/// penalty, J that of the readout's output, or of the entropy of the prediction; times `weight`. Weights hold
+/// the division by the number of samples, so that terms of one batch on several ranks add up.
 struct Term {
   models::Batch batch;
-  at::Tensor labels;  ///< int64 [n]; undefined for a penalty and for an entropy
+  at::Tensor labels;  ///< as of Readout::loss(); undefined for a penalty and for an entropy
   const models::Readout* readout;
   double weight;
   study::PenaltyForm form = study::PenaltyForm::squared;

@@ -10,7 +10,10 @@ namespace taugrid::training {
 
 Term random_term(const study::Study& study, std::int64_t inputs) {
   const auto& readout = study.tasks.readout(0);
-  return {study.model.random_batch(inputs), at::randint(readout.classes(), {inputs}, at::kLong).to(study.device), &readout,
+  const auto labels = readout.kind == models::Readout::Kind::text
+                          ? at::randint(readout.vocabulary, {inputs, readout.paths.nodes}, at::kLong)
+                          : at::randint(readout.classes(), {inputs}, at::kLong);
+  return {study.model.random_batch(inputs), labels.to(study.device), &readout,
           1 / static_cast<double>(inputs)};
 }
 

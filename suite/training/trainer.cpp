@@ -60,8 +60,11 @@ Term Trainer::term(Source& source, std::int64_t turn, bool penalty) const {
     return study_.tasks.cropped_batch(task, study::Split::train, mine,
                                       boxes.narrow(0, share.begin, share.count));
   };
-  return {batch(), penalty ? at::Tensor() : study_.tasks.labels(task, study::Split::train, mine),
-          &study_.tasks.readout(task), 1 / static_cast<double>(n)};
+  const auto& readout = study_.tasks.readout(task);
+  if (penalty) return {batch(), {}, &readout, 1 / static_cast<double>(n)};
+  // Of the whole batch, whoever takes which part of it.
+  const auto items = readout.loss_items(study_.tasks.data(task).train.labels.index_select(0, rows));
+  return {batch(), study_.tasks.labels(task, study::Split::train, mine), &readout, 1 / items};
 }
 
 std::vector<Term> Trainer::terms(std::int64_t step) {
@@ -93,7 +96,7 @@ std::vector<Term> Trainer::take(std::int64_t step) {
   coming->work.wait();
   for (const auto& term : coming->terms) {
     comm::use_on_current_stream(term.batch.held());
-    for (const auto* given : {&term.batch.types, &term.batch.mask})
+    for (const auto* given : {&term.batch.types, &term.batch.mask, &term.batch.decoder, &term.batch.sees})
       if (given->defined()) comm::use_on_current_stream(*given);
     if (!term.penalty()) comm::use_on_current_stream(term.labels);
   }

@@ -36,12 +36,14 @@ at::Tensor join_heads(const at::Tensor& x, std::int64_t samples) {  // → [samp
   return x.view({samples, -1, x.size(1), x.size(2)}).transpose(1, 2).reshape({samples, x.size(1), -1});
 }
 
-/// scores [n·heads, queries, keys] + mask [n, keys] of each sample's keys, or where it is undefined the
-/// scores.
+/// scores [n·heads, queries, keys] + mask, of each sample's keys [n, keys] or of each query's [n, queries,
+/// keys], or where it is undefined the scores.
 at::Tensor masked(const at::Tensor& scores, const at::Tensor& mask, std::int64_t samples) {
   if (!mask.defined()) return scores;
   const auto queries = scores.size(1), keys = scores.size(2);
-  return scores.view({samples, -1, queries, keys}).add(mask.view({samples, 1, 1, keys})).view(scores.sizes());
+  const auto each =
+      mask.dim() == 2 ? mask.view({samples, 1, 1, keys}) : mask.view({samples, 1, queries, keys});
+  return scores.view({samples, -1, queries, keys}).add(each).view(scores.sizes());
 }
 
 /// softmax(q kᵀ · scale + mask) [n·heads, queries, keys]
@@ -108,9 +110,11 @@ Counted attention(const Counted& qkv, std::int64_t heads, const at::Tensor&) {
 
 namespace {
 
-/// Rows of a table [rows, heads] by places [queries, keys]: [1, heads, queries, keys]
+/// Rows of a table [rows, heads] by places [queries, keys] or [n, queries, keys]: [1 or n, heads, queries,
+/// keys]
 at::Tensor by_places(const at::Tensor& table, const at::Tensor& places) {
-  return at::embedding(table, places).permute({2, 0, 1}).unsqueeze(0);
+  const auto each = places.dim() == 2 ? places.unsqueeze(0) : places;
+  return at::embedding(table, each).permute({0, 3, 1, 2});
 }
 
 /// q kᵀ + table[places] [n, heads, queries, keys]

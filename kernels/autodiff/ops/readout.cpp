@@ -51,4 +51,48 @@ Counted affine_logits(const Counted& z, const at::Tensor& head, const at::Tensor
   return y;
 }
 
+// log p(sequence) = Σ over its edges of (x[node, token] − log Σ exp x[node, ·])
+
+namespace {
+
+/// [n, places, rows]
+at::Tensor logits_at_places(const at::Tensor& x, const at::Tensor& head, const Paths& paths) {
+  const auto places = x.reshape({x.size(0), paths.nodes, -1});
+  return head.defined() ? at::matmul(places, head.t()) : places;
+}
+
+/// Of numbers [n, places, rows] those of the edges, less those of their places [n, places]; added up by
+/// sequences.
+at::Tensor along_paths(const at::Tensor& of_tokens, const at::Tensor& of_places, const Paths& paths) {
+  const auto edges = of_tokens.flatten(1).index_select(1, paths.node * of_tokens.size(2) + paths.token) -
+                     of_places.index_select(1, paths.node);
+  return at::mm(edges, paths.member.to(edges.scalar_type()));
+}
+
+}  // namespace
+
+at::Tensor sequence_scores(const at::Tensor& x, const at::Tensor& head, const Paths& paths) {
+  const auto logits = logits_at_places(x, head, paths);
+  return along_paths(logits, logits.logsumexp(2), paths);
+}
+
+Dual sequence_scores(const Dual& x, const at::Tensor& head, const Paths& paths) {
+  return {sequence_scores(x.value, head, paths), tangent_of([&] {
+            if (!x.tangent.defined()) return at::Tensor();
+            const auto t = logits_at_places(x.tangent, head, paths);
+            return along_paths(t, (logits_at_places(x.value, head, paths).softmax(2) * t).sum(2), paths);
+          })};
+}
+
+Recorded sequence_scores(const Recorded& x, const at::Tensor& head, const Paths& paths) {
+  return {sequence_scores(x.value, head, paths), x.tape, -1};
+}
+
+Counted sequence_scores(const Counted& x, const at::Tensor& head, const Paths& paths) {
+  auto y = detail::counted(x.meter, {x.shape[0], paths.member.size(1)});
+  if (head.defined()) y.meter->multiply(2 * detail::numbers(x) * static_cast<double>(head.size(0)));
+  detail::keep(x);
+  return y;
+}
+
 }  // namespace taugrid::autodiff

@@ -99,6 +99,18 @@ Counted some_tokens(const Counted& x, std::int64_t, std::int64_t count) {  // a 
   return {{x.shape[0], count, x.shape[2]}, x.storage, x.meter, -1};
 }
 
+at::Tensor flatten_tokens(const at::Tensor& x) { return x.flatten(1); }
+
+Dual flatten_tokens(const Dual& x) {
+  return {flatten_tokens(x.value), x.tangent.defined() ? flatten_tokens(x.tangent) : at::Tensor()};
+}
+
+Recorded flatten_tokens(const Recorded& x) { return {flatten_tokens(x.value), x.tape, -1}; }
+
+Counted flatten_tokens(const Counted& x) {  // a view
+  return {{x.shape[0], x.shape[1] * x.shape[2]}, x.storage, x.meter, -1};
+}
+
 at::Tensor join_tokens(const at::Tensor& x, const at::Tensor& y) { return at::cat({x, y}, 1); }
 
 Dual join_tokens(const Dual& x, const Dual& y) {

@@ -15,6 +15,7 @@ namespace taugrid::experiments {
 std::unique_ptr<const DataMethod> make_data_method(config::Config& config, config::Section own,
                                                    const std::string& name, const std::string& method,
                                                    const Study& study) {
+  if (method != "regmean") require_classes(study, "merging." + name);
   if (method == "fisher") return make_fisher(own, study);
   if (method == "regmean") return make_regmean(own, study);
   if (method == "adamerging") return make_adamerging(own, study);

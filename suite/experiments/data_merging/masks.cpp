@@ -111,8 +111,9 @@ store::TensorFile Masks::learnt(const std::string& name, std::size_t t,
   const training::TrainingLoss loss(study_.model.encoder(), study::regime(name), start,
                                     study_.trained_blocks(name), study_.evaluation.compute_type());
   const auto chosen = rows(t);
-  const auto n = chosen.size(0);
-  const auto share = group.share_of(n);
+  const auto share = group.share_of(chosen.size(0));
+  const auto items = study_.tasks.readout(t).loss_items(
+      study_.tasks.data(t).split(settings_.inputs).labels.index_select(0, chosen));
   const int from = study_.first_changed_stage(name);
   auto losses = study_.sums({settings_.steps});
 
@@ -140,7 +141,7 @@ store::TensorFile Masks::learnt(const std::string& name, std::size_t t,
       if (count > 0)
         terms.push_back({study_.tasks.batch(t, settings_.inputs, mine, from),
                          study_.tasks.labels(t, settings_.inputs, mine), &study_.tasks.readout(t),
-                         1 / static_cast<double>(n)});
+                         1 / items});
       at::Tensor part;
       sum.add_(loss(theta, terms, part).loss);
       gradient = gradient.defined() ? gradient.add_(part) : part;
@@ -168,7 +169,7 @@ store::TensorFile Masks::learnt(const std::string& name, std::size_t t,
   training::run(steps, context);
 
   store::TensorFile file;
-  const auto inputs = static_cast<double>(n * settings_.steps);
+  const auto inputs = static_cast<double>(chosen.size(0) * settings_.steps);
   file.tensors = {{"mask", metrics::packed_bits((scores > 0).logical_and(inside)).cpu()},
                   {"loss", losses.cpu()},
                   {"rows", chosen},

@@ -8,7 +8,7 @@
 namespace taugrid::experiments {
 
 at::Tensor PointsLoss::operator()(const at::Tensor& z) const {
-  return at::cross_entropy_loss(readout.logits(z), labels, std::nullopt, at::Reduction::Sum) / whole;
+  return readout.loss(readout.logits(z), labels) / whole;
 }
 
 at::Tensor PointsLoss::curved(const at::Tensor& z, const at::Tensor& dz) const {

@@ -9,12 +9,12 @@
 
 namespace taugrid::experiments {
 
-/// Some points' part of task t's mean loss: the sum of their cross entropies over `whole`, the number of all
-/// points.
+/// Some points' part of task t's mean loss: the sum of their losses over `whole`, Readout::loss_items() of
+/// all points.
 struct PointsLoss {
   const models::Readout& readout;
-  at::Tensor labels;  ///< int64 [n]
-  std::int64_t whole;
+  at::Tensor labels;  ///< as of Readout::loss()
+  double whole;
 
   /// The loss of outputs z [n, width].
   at::Tensor operator()(const at::Tensor& z) const;

@@ -1,19 +1,20 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // T5 (Raffel et al., 2020), T5 1.1 and Flan-T5 as Hugging Face defines them (T5ForConditionalGeneration): an
-// encoder of the prompt, and a decoder of which the first generated step is read. Its input is the start
-// token alone; label words read its last state h by rows of the vocabulary: of the embeddings, h times
-// width^−1/2 (T5), or of a head of its own (T5 1.1, Flan-T5). Stages are the encoder's layers, then the
-// decoder's, whose states stand before the encoder's output, [n, 1 + tokens, d]. The softmax over the
-// decoder's one token is 1: its self-attention reads values alone, and queries, keys and relative bias there
-// do not matter. Relative biases are one block of the first layer, which all layers of the encoder use, or of
-// the decoder. Attention modules are the q, k, v and o of self- and cross-attention. Dropout is left out:
-// f(x; θ) is a pure function.
+// encoder of the prompt, and a decoder. Its input is the start token alone, of which the first generated step
+// is read, or what Batch::decoder says (teacher forcing); its states h are read by rows of the vocabulary: of
+// the embeddings, h times width^−1/2 (T5), or of a head of its own (T5 1.1, Flan-T5). Stages are the
+// encoder's layers, then the decoder's, whose states stand before the encoder's output, [n, places + tokens,
+// d]. The softmax over a decoder's one token is 1: its self-attention reads values alone, and queries, keys
+// and relative bias there do not matter. Relative biases are one block of the first layer, which all layers
+// of the encoder use, or of the decoder. Attention modules are the q, k, v and o of self- and
+// cross-attention. Dropout is left out: f(x; θ) is a pure function.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "suite/models/nets/nets.hpp"
@@ -27,8 +28,6 @@ using autodiff::Activation;
 using autodiff::Kind;
 using autodiff::Layout;
 
-constexpr std::int64_t decoded = 1;  // tokens of the decoder: its start
-
 using Files = std::map<std::string, std::string>;  // path in the folder → text
 
 struct Config {
@@ -36,16 +35,15 @@ struct Config {
   std::int64_t vocabulary = 32128, tokens = 512;
   std::int64_t buckets = 32, max_distance = 128;
   std::int64_t start = 0;  // the decoder's first token
+  std::int64_t end = 1;    // its last
   double epsilon = 1e-6, initializer_factor = 1;
   bool gated = false, tied = true, scaled = true;
 };
 
-/// The bucket of each query's distance to each key (T5's paper, section 2.1): int64 [tokens, tokens]. Half of
-/// the buckets are of one distance each, the others grow with its logarithm up to max_distance; of an encoder
-/// half of all are for keys behind the query.
-at::Tensor buckets_of(std::int64_t tokens, const Config& config, bool both_sides) {
-  const auto places = at::arange(tokens, at::kLong);
-  const auto distance = places.unsqueeze(0) - places.unsqueeze(1);  // of the key from the query
+/// The buckets of distances of keys from queries (T5's paper, section 2.1), int64. Half of the buckets are of
+/// one distance each, the others grow with its logarithm up to max_distance; of an encoder half of all are
+/// for keys behind the query.
+at::Tensor buckets_of(const at::Tensor& distance, const Config& config, bool both_sides) {
   const auto count = both_sides ? config.buckets / 2 : config.buckets, exact = count / 2;
   const auto size = both_sides ? distance.abs() : distance.neg().clamp_min(0);
   // In float32, as transformers has it, so that both round alike.
@@ -95,7 +93,9 @@ class T5 final : public Net<T5> {
   Takes takes() const override { return {.vocabulary = config_.vocabulary, .tokens = config_.tokens}; }
   int vocabulary_block() const override { return static_cast<int>(words_); }
   const char* space() const override { return "decoder's output at the first step"; }
-  std::int64_t before_text(int l) const override { return is_decoder(l) && l <= stages() ? decoded : 0; }
+  bool decodes(int l) const override { return is_decoder(l) && l <= stages(); }
+  std::int64_t decoder_start() const override { return config_.start; }
+  std::int64_t decoder_end() const override { return config_.end; }
 
   // What doubles the vocabulary, and a bias of early checkpoints that no code reads.
   bool passes_over(const std::string& tensor) const override {
@@ -130,14 +130,16 @@ class T5 final : public Net<T5> {
     const auto mask = attention_mask(x.batch, autodiff::options_of(h));
     const auto tokens = x.batch.tokens();
     if (!is_decoder(l)) {
-      h = autodiff::add(h, self_attention(h, p, layer.self, bias_, places(tokens, true, x), mask));
+      h = autodiff::add(h, self_attention(h, p, layer.self, bias_, places(tokens, x), mask));
       return autodiff::add(h, feed_forward(h, p, layer.feed));
     }
     const bool first = !is_decoder(l - 1);
+    const auto decoded = x.batch.decoded();
     T s = first ? autodiff::lookup(p[shared_], starts(x)) : autodiff::some_tokens(h, 0, decoded);
     const T memory = first ? autodiff::rms_norm(h, p[encoder_norm_], config_.epsilon)
                            : autodiff::some_tokens(h, decoded, tokens);
-    s = autodiff::add(s, self_attention(s, p, layer.self, decoder_bias_, places(decoded, false, x), {}));
+    s = autodiff::add(s, self_attention(s, p, layer.self, decoder_bias_, decoder_places(x),
+                                        decoder_mask(x, autodiff::options_of(s))));
     const T query =
         autodiff::linear(autodiff::rms_norm(s, p[layer.cross.norm], config_.epsilon), p[layer.cross.query]);
     const T read =
@@ -148,9 +150,10 @@ class T5 final : public Net<T5> {
   }
 
   template <class T>
-  T features_of(const Blocks<T>& p, T h, const Given&, Reach reach) const {
-    if (reach == Reach::whole) h = autodiff::some_tokens(h, 0, decoded);
-    const T z = autodiff::rms_norm(autodiff::first_token(h), p[decoder_norm_], config_.epsilon);
+  T features_of(const Blocks<T>& p, T h, const Given& x, Reach reach) const {
+    if (reach == Reach::whole) h = autodiff::some_tokens(h, 0, x.batch.decoded());
+    if (!x.batch.decoder.defined()) h = autodiff::first_token(h);
+    const T z = autodiff::rms_norm(h, p[decoder_norm_], config_.epsilon);
     return config_.scaled ? autodiff::scale(z, 1 / std::sqrt(static_cast<double>(config_.width))) : z;
   }
 
@@ -220,11 +223,29 @@ class T5 final : public Net<T5> {
     return root(p.name.ends_with(".wo.weight") ? config_.mlp : config_.width);
   }
 
-  at::Tensor places(std::int64_t tokens, bool both_sides, const Given& x) const {
-    return buckets_of(tokens, config_, both_sides).to(x.batch.held().device(), /*non_blocking=*/true);
+  at::Tensor places(std::int64_t tokens, const Given& x) const {
+    const auto all = at::arange(tokens, at::kLong);
+    return buckets_of(all.unsqueeze(0) - all.unsqueeze(1), config_, true)
+        .to(x.batch.held().device(), /*non_blocking=*/true);
+  }
+  /// By how many places lie between on the way from the start; of keys that a query does not see, any.
+  at::Tensor decoder_places(const Given& x) const {
+    const auto decoded = x.batch.decoded();
+    const auto of_distance =
+        buckets_of(-at::arange(decoded, at::kLong), config_, false).to(x.batch.held().device());
+    if (!x.batch.decoder.defined()) return of_distance.view({1, 1});
+    const auto depth = x.batch.sees.sum(2);
+    const auto distance = (depth.unsqueeze(2) - depth.unsqueeze(1)).clamp_min(0);
+    return of_distance.index_select(0, distance.flatten()).view(distance.sizes());
+  }
+  at::Tensor decoder_mask(const Given& x, const at::TensorOptions& options) const {
+    if (!x.batch.decoder.defined()) return {};
+    return at::zeros(x.batch.sees.sizes(), options)
+        .masked_fill_(x.batch.sees.logical_not(), -std::numeric_limits<double>::infinity());
   }
   at::Tensor starts(const Given& x) const {
-    return at::full({x.batch.size(), decoded}, config_.start, x.batch.held().options().dtype(at::kLong));
+    if (x.batch.decoder.defined()) return x.batch.decoder;
+    return at::full({x.batch.size(), 1}, config_.start, x.batch.held().options().dtype(at::kLong));
   }
 
   template <class T>
@@ -322,6 +343,7 @@ std::unique_ptr<Encoder> make_t5(const nlohmann::json& json, const std::string& 
   config.initializer_factor = keys.real("initializer_factor", config.initializer_factor);
   const auto padding = token(json, keys, "pad_token_id", 0, config.vocabulary);
   config.start = token(json, keys, "decoder_start_token_id", padding, config.vocabulary);
+  config.end = token(json, keys, "eos_token_id", 1, config.vocabulary);
   if (keys.flag("is_decoder", false)) keys.refuse("is_decoder is true; expected an encoder and a decoder");
   read_feed_forward(json, keys, config);
   read_head(json, keys, folder, config);

@@ -3,14 +3,17 @@
 // model_probe FOLDER INPUTS.safetensors OUTPUTS.safetensors [WRITE_FOLDER]
 // INPUTS: pixels [n,c,h,w]; or ids [n,tokens], lengths [n] and perhaps types [n,tokens] and mask [n]; and,
 // where products are wanted: tau [P] (by our layout, from tau.NAME tensors), scale [1], labels [n] and how
-// logits are read: head [classes, features], with bias [classes] where it is affine; or words [classes]. All
-// is computed in the type of `scale`, float32 without it.
+// logits are read: head [classes, features], with bias [classes] where it is affine; or words [classes]; or
+// the labels' whole sequences [classes, longest], with sequence_lengths [classes]; or each sample's own text,
+// labels then being its tokens [n, longest], −100 behind the end; of both perhaps rows [vocabulary,
+// features], which are frozen. All is computed in the type of `scale`, float32 without it.
 #include <cstdio>
 
 #include "kernels/autodiff/products.hpp"
 #include "kernels/tangent/ntk.hpp"
 #include "suite/error.hpp"
 #include "suite/models/checkpoint.hpp"
+#include "suite/models/label_tree.hpp"
 #include "suite/models/readout.hpp"
 #include "suite/store/safetensors.hpp"
 
@@ -37,8 +40,44 @@ void scatter(const autodiff::Layout& layout, store::TensorFile& out, const std::
   }
 }
 
-models::Readout readout(const store::TensorFile& in) {
+models::LabelTree tree(const models::Encoder& encoder, const store::TensorFile& in) {
+  return models::label_tree(in.tensors.at("sequences"), in.tensors.at("sequence_lengths"),
+                            encoder.decoder_start());
+}
+
+bool of_texts(const store::TensorFile& in) {
+  const auto labels = in.tensors.find("labels");
+  return labels != in.tensors.end() && labels->second.dim() == 2;
+}
+
+void give_decoder(const models::Encoder& encoder, const store::TensorFile& in, models::Batch& batch) {
+  const auto n = batch.size();
+  if (of_texts(in)) {
+    batch.decoder = models::shifted_right(in.tensors.at("labels"), encoder.decoder_start());
+    const auto places = batch.decoder.size(1);
+    batch.sees = models::sees_before(places).expand({n, places, places});
+  } else if (in.tensors.count("sequences") != 0) {
+    const auto given = tree(encoder, in);
+    const auto places = given.paths.nodes;
+    batch.decoder = given.decoder.expand({n, places});
+    batch.sees = given.sees.expand({n, places, places});
+  }
+}
+
+models::Readout readout(const models::Encoder& encoder, const store::TensorFile& in) {
   using Kind = models::Readout::Kind;
+  if (of_texts(in) || in.tensors.count("sequences") != 0) {
+    models::Readout answers{.kind = Kind::text, .vocabulary = encoder.takes().vocabulary};
+    answers.paths.nodes = in.tensors.at("labels").size(-1);
+    if (!of_texts(in)) {
+      auto given = tree(encoder, in);
+      answers.kind = Kind::sequences;
+      answers.paths = given.paths;
+      answers.lengths = given.lengths;
+    }
+    if (in.tensors.count("rows") != 0) answers.weight = in.tensors.at("rows");
+    return answers;
+  }
   if (in.tensors.count("words") != 0) return {.kind = Kind::words, .words = in.tensors.at("words")};
   if (in.tensors.count("bias") != 0)
     return {.kind = Kind::affine, .weight = in.tensors.at("head"), .bias = in.tensors.at("bias")};
@@ -57,6 +96,7 @@ int probe(int argc, char** argv) {
     models::Batch text{in.tensors.at("ids"), in.tensors.at("lengths"), {}};
     if (in.tensors.count("types") != 0) text.types = in.tensors.at("types");
     if (in.tensors.count("mask") != 0) text.mask = in.tensors.at("mask");
+    give_decoder(encoder, in, text);
     return text;
   }();
   models::Given given{batch};
@@ -68,7 +108,7 @@ int probe(int argc, char** argv) {
     out.tensors["encoded"] = encoder.encode(layout.views(theta), given);
   }
   if (in.tensors.count("labels") != 0) {
-    const auto head = readout(in);
+    const auto head = readout(encoder, in);
     const auto output = [&]<class T>(const std::vector<T>& p) {
       return head.output(encoder, p, encoder.encode(p, given));
     };
@@ -77,17 +117,23 @@ int probe(int argc, char** argv) {
     const auto dual = autodiff::jvp(
         layout, [&](const std::vector<Dual>& p) { return output(p); }, theta, tau);
     out.tensors["jvp"] = dual.tangent;
-    out.tensors["jvp_logits"] =
-        autodiff::jvp(
-            layout, [&](const std::vector<Dual>& p) { return head.logits(output(p)); }, theta, tau)
-            .tangent;
+    out.tensors["logits"] = head.logits(dual.value).detach();
+    out.tensors["correct"] = head.correct(out.tensors["logits"], labels).to(at::kLong);
     const auto loss = [&](const std::vector<at::Tensor>& p) {
-      return at::cross_entropy_loss(head.logits(output(p)), labels);
+      return head.loss(head.logits(output(p)), labels) / head.loss_items(labels);
     };
     const auto gradient = autodiff::gradient(layout, loss, theta);
     out.tensors["loss"] = at::full({1}, gradient.value);
     scatter(layout, out, "gradient.", gradient.gradient);
     scatter(layout, out, "hvp.", autodiff::HessianVectorProduct(layout, loss, theta)(tau));
+    if (of_texts(in)) {
+      store::write_safetensors(argv[3], out);
+      return 0;
+    }
+    out.tensors["jvp_logits"] =
+        autodiff::jvp(
+            layout, [&](const std::vector<Dual>& p) { return head.logits(output(p)); }, theta, tau)
+            .tangent;
 
     const auto logits = [&](const std::vector<Recorded>& p) { return head.logits(output(p)); };
     autodiff::Recording recording;

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/models/label_tree.hpp"
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <utility>
+
+namespace taugrid::models {
+
+LabelTree label_tree(const at::Tensor& labels, const at::Tensor& lengths, std::int64_t start) {
+  struct Edge {
+    std::int64_t number;
+    std::int64_t place = -1;  // behind it; −1: no label goes on there
+  };
+  std::map<std::pair<std::int64_t, std::int64_t>, Edge> edges;  // of a place and a token
+  std::vector<std::int64_t> tokens = {start}, parents = {-1}, node, token;
+  std::vector<std::vector<std::int64_t>> of_label;
+  LabelTree tree;
+  for (std::int64_t c = 0; c < labels.size(0); ++c) {
+    const auto length = lengths[c].item<std::int64_t>();
+    tree.lengths.push_back(length);
+    of_label.emplace_back();
+    std::int64_t place = 0;
+    for (std::int64_t i = 0; i < length; ++i) {
+      const auto next = labels[c][i].item<std::int64_t>();
+      const auto [found, fresh] =
+          edges.try_emplace({place, next}, Edge{static_cast<std::int64_t>(node.size())});
+      if (fresh) {
+        node.push_back(place);
+        token.push_back(next);
+      }
+      auto& edge = found->second;
+      of_label.back().push_back(edge.number);
+      if (i + 1 == length) break;
+      if (edge.place < 0) {
+        edge.place = static_cast<std::int64_t>(tokens.size());
+        tokens.push_back(next);
+        parents.push_back(place);
+      }
+      place = edge.place;
+    }
+  }
+  const auto places = static_cast<std::int64_t>(tokens.size());
+  tree.decoder = at::tensor(tokens, at::kLong);
+  tree.sees = at::eye(places).to(at::kBool);
+  for (std::int64_t i = 0; i < places; ++i)
+    for (auto above = parents[static_cast<std::size_t>(i)]; above >= 0;
+         above = parents[static_cast<std::size_t>(above)])
+      tree.sees[i][above] = true;
+  tree.paths = {at::tensor(node, at::kLong), at::tensor(token, at::kLong),
+                at::zeros({static_cast<std::int64_t>(node.size()), labels.size(0)}), places};
+  for (std::size_t c = 0; c < of_label.size(); ++c)
+    for (const auto edge : of_label[c]) tree.paths.member[edge][static_cast<std::int64_t>(c)] = 1;
+  return tree;
+}
+
+at::Tensor shifted_right(const at::Tensor& targets, std::int64_t start) {
+  const auto before = targets.narrow(1, 0, targets.size(1) - 1).clamp_min(0);
+  return at::cat({at::full({targets.size(0), 1}, start, targets.options()), before}, 1);
+}
+
+at::Tensor sees_before(std::int64_t places) { return at::ones({places, places}).tril().to(at::kBool); }
+
+}  // namespace taugrid::models
