@@ -170,21 +170,25 @@ and what stands in [ ] is left out of rows that lack its column. Texts that are 
 longest first; the template's words and the mask stay. A label word has a space before it and must be one token of the
 model's own; with --new-tokens DIR those that are not become tokens of a copy of the model in DIR.
 
-A T5 (T5ForConditionalGeneration, as Flan-T5 is) has prompts without a mask, and its words are what it answers: of a
-word of several tokens the first is read, which no other word may begin with.
+A T5 (T5ForConditionalGeneration, as Flan-T5 is) has prompts without a mask, and its words are what it answers, of any
+number of tokens, all of which are learnt and scored; with --answers first the first token of each alone is read, which
+no other word may begin with.
 """
 
 
 TEXT_TASKS = """\
 Pack the papers' language tasks from data sets on disk, with their templates and label words, or, for an encoder, with
 label sentences (of the 12). jobs/prepare/text_tasks.toml declares them: source, columns, template, words. Sets 12 and
-70 are of task vector bases (masked language models, encoders), glue of Flan-T5, t5 of T5-base, as far as these are
-classification.
+70 are of task vector bases (masked language models, encoders), glue of Flan-T5, t5 of T5-base; of the latter STS-B,
+SQuAD, CommonGen and MultiNews are answered by texts.
 
 Each set lies in DIR/TASK: what datasets.save_to_disk writes, or train, validation and test as .parquet, .csv or .jsonl
 with the source's own columns, or as .tsv with the label and then the prompt's columns, without a line of names. What is
 missing is listed with where it is expected. The columns of sources were checked against no copy: so it says.
 """
+
+
+ANSWERS = "of a T5: all tokens of a class's answer, or the first alone (whole)"
 
 
 def add_text(commands) -> None:  # type: ignore[no-untyped-def]
@@ -215,6 +219,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     text.add_argument(
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each label word is a token"
     )
+    text.add_argument("--answers", choices=("whole", "first"), default="whole", help=ANSWERS)
     text.add_argument("--tokens", type=int, default=128, metavar="N", help="longer texts are cut (128)")
     text.add_argument("--per-class", type=int, metavar="K", help="so many training texts of each class (all)")
     text.add_argument("--validation", type=int, metavar="N", help="so many, as many of each class (all)")
@@ -238,6 +243,10 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     tasks.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
     tasks.add_argument(
         "--new-tokens", type=Path, metavar="DIR", help="folder for a model where each of the set's words is a token"
+    )
+    tasks.add_argument("--answers", choices=("whole", "first"), default="whole", help=ANSWERS)
+    tasks.add_argument(
+        "--answer-tokens", type=int, default=32, metavar="N", help="of an answer that is a text, at most (32)"
     )
     tasks.add_argument("--tokens", type=int, default=128, metavar="N", help="longer texts are cut (128)")
     tasks.add_argument("--per-class", type=int, default=64, metavar="K", help="so many training texts a class (64)")

@@ -106,5 +106,5 @@ def prepare(out: Path, packages: Path, only: list[str], every: bool, say: Say) -
 
 def summary(path: Path) -> str:
     with h5py.File(path) as file:
-        counts = [len(file[f"{each}/labels"]) for each in SPLIT_NAMES]
-        return counts_line(path.stem, counts, len(file["class_names"]))
+        counts = [len(file[f"{each}/lengths"]) for each in SPLIT_NAMES]
+        return counts_line(path.stem, counts, len(file.get("class_names", [])))

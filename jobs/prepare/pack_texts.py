@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from answers import SEVERAL, SequenceHead, Targets, TextHead, sequence_head, targets, text_head
 from errors import InputError
 from language_sources import Texts
 from minilm import unit_rows
@@ -45,6 +46,8 @@ class Choice:
     per_class: int | None = None
     validation: int | None = None
     test: int | None = None
+    answers: str = "whole"  # of a T5's classes: all tokens of an answer, or the first
+    answer_tokens: int = 32  # of answers that are texts, at most
 
 
 @dataclass
@@ -56,8 +59,9 @@ class PackedText:
     tokens: dict[str, Tokens]
     labels: dict[str, NDArray[np.int64]]
     keys: dict[str, list[str]]
-    head: NDArray[np.float32] | WordHead
+    head: NDArray[np.float32] | WordHead | SequenceHead | TextHead
     logit_scale: float
+    targets: dict[str, Targets] = field(default_factory=dict)  # of texts as answers
     attributes: dict[str, str | int] = field(default_factory=dict)
 
     @property
@@ -69,6 +73,8 @@ class PackedText:
         counts = [len(self.labels[each]) for each in SPLIT_NAMES]
         cut, most = self.truncated, self.tokens["train"].ids.shape[1]
         line = counts_line(self.task, counts, len(self.classes))
+        if isinstance(self.head, TextHead):
+            line += f" (texts: {self.head.metric})"
         return f"{line}, {cut} of {sum(counts)} texts cut to {most} tokens"
 
 
@@ -88,11 +94,12 @@ def contradicted(texts: Texts) -> NDArray[np.bool_]:
     return np.array([len(labels_of[pair]) > 1 for pair in pairs])
 
 
-def deal(texts: Texts, seed: str) -> tuple[NDArray[np.int64], list[str]]:
+def deal(texts: Texts, seed: str, one_label: bool = True) -> tuple[NDArray[np.int64], list[str]]:
     """TRAIN, VALIDATION or TEST a row, −1 for what is left out, and the rows' keys. No key stands in two splits: of a
-    split that the source gives, training rows whose key is in its test are left out."""
+    split that the source gives, training rows whose key is in its test are left out. With `one_label` so are texts that
+    have several."""
     keys = in_one_key(texts)
-    usable = ~contradicted(texts)
+    usable = ~contradicted(texts) if one_label else np.ones(len(keys), bool)
     if texts.fixed is not None:
         tested = {keys[row] for row in np.flatnonzero(texts.fixed == TEST)}
         usable &= np.array([texts.fixed[row] == TEST or key not in tested for row, key in enumerate(keys)])
@@ -120,9 +127,12 @@ def pack(
     **about: str,
 ) -> PackedText:
     """`about`: source, license, and further attributes. With a prompt the head are the classes' words."""
-    head: NDArray[np.float32] | WordHead
+    head: NDArray[np.float32] | WordHead | SequenceHead
     if prompt is None:
         head = head_of(model, classes, f"task {task}")
+    elif model.is_t5 and choice.answers == "whole":
+        head = sequence_head(model, [each.word for each in classes], f"task {task}")
+        about = {**about, "prompt": prompt.template}
     else:
         head = word_head(model, [each.word for each in classes], f"task {task}")
         about = {**about, "prompt": prompt.template}
@@ -174,9 +184,56 @@ def pack(
         {each: [keys[row] for row in some] for each, some in rows.items()},
         head,
         LOGIT_SCALE,
-        {**about, "tokenizer": model.fingerprint},
+        attributes={**about, "tokenizer": model.fingerprint},
     )
     made.attributes["truncated"] = made.truncated
+    return made
+
+
+def with_references(texts: Texts, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
+    """Each text once, in the order of the rows, with all answers that it has among them."""
+    answers: dict[tuple[str, ...], dict[str, None]] = {}
+    first: dict[tuple[str, ...], int] = {}
+    for row in rows:
+        first.setdefault(texts.parts[row], int(row))
+        answers.setdefault(texts.parts[row], {}).update(dict.fromkeys(texts.labels[row].split(SEVERAL)))
+    return np.array(list(first.values()), np.int64), [SEVERAL.join(each) for each in answers.values()]
+
+
+def pack_answers(
+    task: str, texts: Texts, model: TextModel, choice: Choice, *, seed: str, prompt: Prompt, metric: str, **about: str
+) -> PackedText:
+    """Texts that are answered by texts, their labels; `about` as of pack(). A text of validation or test stands there
+    once, with all its answers."""
+    split, keys = deal(texts, seed, one_label=False)
+    head = text_head(model, metric)
+    rows, found, encoded = {}, {}, {}
+    for which, each in enumerate(SPLIT_NAMES):
+        most = choice.per_class if which == TRAIN else choice.test if which == TEST else choice.validation
+        some = shuffled_rows(split, which, seed)
+        answers = [texts.labels[row] for row in some]
+        if which != TRAIN:
+            some, answers = with_references(texts, some)
+        rows[each], answers = some[:most], answers[:most]
+        if len(rows[each]) == 0:
+            raise InputError(f"task {task}: {len(split)} texts leave none for {each}; expected more texts")
+        found[each] = targets(model, answers, choice.answer_tokens, metric, f"task {task}")
+        encoded[each] = model.encode_prompts(prompt, [texts.parts[row] for row in rows[each]], choice.tokens)
+    made = PackedText(
+        task,
+        about.pop("source"),
+        about.pop("license"),
+        [],
+        encoded,
+        {each: np.zeros(len(some), np.int64) for each, some in rows.items()},
+        {each: [keys[row] for row in some] for each, some in rows.items()},
+        head,
+        LOGIT_SCALE,
+        found,
+        {**about, "prompt": prompt.template, "tokenizer": model.fingerprint},
+    )
+    made.attributes["truncated"] = made.truncated
+    made.attributes["answers_cut"] = sum(each.cut for each in found.values())
     return made
 
 
@@ -213,11 +270,18 @@ def write(packed: PackedText, path: Path) -> None:
                 group.create_dataset("types", data=tokens.types)
             if tokens.mask is not None:
                 group.create_dataset("mask", data=tokens.mask)
-            group.create_dataset("labels", data=packed.labels[split])
+            if packed.targets:
+                packed.targets[split].write(group)
+            else:
+                group.create_dataset("labels", data=packed.labels[split])
             write_keys(group, packed.keys[split])
         names = [each.name for each in packed.classes]
         if isinstance(packed.head, WordHead):
             write_words(file, packed.head.words, packed.head.tokens, names)
+        elif isinstance(packed.head, SequenceHead):
+            packed.head.write(file, names)
+        elif isinstance(packed.head, TextHead):
+            packed.head.write(file)
         else:
             write_head(file, packed.head, packed.logit_scale, names)
             file["head"].attrs["sentences"] = [" / ".join(each.sentences) for each in packed.classes]

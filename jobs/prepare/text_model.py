@@ -130,6 +130,11 @@ class TextModel:
         """Of a word within a text, which to RoBERTa is one with a space before it."""
         return [int(token) for token in self.tokenizer.encode(f" {word}", add_special_tokens=False).ids]
 
+    def answer_tokens(self, text: str) -> list[int]:
+        """Of what a T5 says, with the end that its tokenizer gives a text."""
+        self.tokenizer.no_truncation()
+        return [int(token) for token in self.tokenizer.encode(text).ids]
+
     def encode_prompts(self, prompt: Prompt, rows: Sequence[Sequence[str]], most: int) -> Tokens:
         """`rows` hold what stands in the prompt's columns. Texts are cut to `most` tokens in all; the mask and the
         template's words stay. Raises InputError for a text without a token, for two masks, and where that cannot be."""

@@ -16,7 +16,7 @@ from errors import InputError, shown
 from language import summary
 from minilm import text_model
 from new_tokens import unknown_words, with_new_tokens
-from pack_texts import Choice, Class, pack, write
+from pack_texts import Choice, Class, pack, pack_answers, write
 from packed import COUNTS_TITLE
 from prompts import Prompt, parse
 from splits import TEST, TRAIN, VALIDATION
@@ -25,8 +25,8 @@ from texts import SPLIT_FILES, SUFFIXES, Columns, kind_of, parts_of, read_texts
 
 Say = Callable[[str], None]
 TABLE = Path(__file__).parent / "text_tasks.toml"
-CODE = ("columnar.py", "pack_texts.py", "packed.py", "prompts.py", "splits.py", "text_model.py", "text_tasks.py")
-CODE += ("texts.py",)
+CODE = ("answers.py", "columnar.py", "pack_texts.py", "packed.py", "prompts.py", "splits.py", "text_model.py")
+CODE += ("text_tasks.py", "texts.py")
 ENDINGS = (".parquet", *(suffix + packed for suffix in SUFFIXES for packed in ("", ".gz")))
 NO_LABEL = {"", "-1", "-"}  # as the hub's sources, and SNLI's own files, have it
 SPLITS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
@@ -50,6 +50,8 @@ class Task:
     sentence: str
     checked: bool
     note: str
+    metric: str = ""  # of answers that are texts
+    answer: str = ""  # how these are written
 
     @property
     def named(self) -> list[str]:
@@ -70,7 +72,11 @@ class Task:
         names = [place[name] for name in wanted.columns] if plain else wanted.columns
         optional = [name in wanted.optional for name in wanted.columns]
         return Columns(
-            names[0], "1" if plain else self.label, parts=tuple(zip(names, optional, strict=True)), unlabelled=True
+            names[0],
+            "1" if plain else self.label,
+            parts=tuple(zip(names, optional, strict=True)),
+            unlabelled=True,
+            answer=self.answer,
         )
 
     def matched(self, plain: bool, model: TextModel) -> list[Class]:
@@ -93,7 +99,7 @@ def read(path: Path = TABLE) -> dict[str, tuple[Task, list[str]]]:
         sentence, t5, where = told.get("sentence", ""), told.get("t5"), f"{path.name}: {name}"
         classes = [
             Class(title, matches[0], [sentence.replace("{}", word)] if sentence else [], word, tuple(matches[1:]))
-            for title, word, *matches in told["classes"]
+            for title, word, *matches in told.get("classes", [])
         ]
         task = Task(
             name,
@@ -103,13 +109,15 @@ def read(path: Path = TABLE) -> dict[str, tuple[Task, list[str]]]:
             parse(told["prompt"], where) if "prompt" in told else None,
             parse(t5["prompt"], where, mask=False) if t5 else None,
             classes,
-            t5["words"] if t5 else [],
+            t5.get("words", []) if t5 else [],
             told.get("plain_labels", []),
             [name, *told.get("also", [])],
             {split: SPLITS[stands_for] for split, stands_for in told.get("splits", {}).items()},
             sentence,
             told.get("checked", False),
             told.get("note", ""),
+            t5.get("metric", "") if t5 else "",
+            t5.get("answer", "{}") if t5 and "metric" in t5 else "",
         )
         found[name] = (task, told["sets"])
     return found
@@ -141,7 +149,7 @@ def splits_of(task: Task, place: Path, plain: bool) -> Mapping[str, int]:
 def built_from(task: Task, place: Path, model: TextModel, options: argparse.Namespace) -> str:
     """Equal digests, equal files: the source by names, sizes and times."""
     told: list[Any] = [task, model.fingerprint, str(model.folder), options.tokens, options.per_class]
-    told += [options.validation, options.test, options.seed]
+    told += [options.validation, options.test, options.seed, options.answers, options.answer_tokens]
     plain = is_plain(place)
     for split, part in parts_of(place, splits_of(task, place, plain)):
         for path in sorted(part.iterdir()) if part.is_dir() else [part]:
@@ -215,6 +223,24 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
         return f"{summary(path)} (unchanged)"
     prompt = task.prompt_for(model)
     texts = read_texts(place, task.columns(plain, prompt), splits_of(task, place, plain))
+    choice = Choice(
+        options.tokens, options.per_class, options.validation, options.test, options.answers, options.answer_tokens
+    )
+    about = {
+        "source": task.source,
+        "license": "not stated",
+        "title": task.title,
+        "verified": "a plain copy" if plain and task.checked else "no",
+        "note": "" if model.is_t5 else task.note,  # which is of the other prompt
+        "built_from": made_of,
+    }
+    if task.metric:
+        assert prompt is not None
+        seed = f"{task.name}/{options.seed}"
+        packed = pack_answers(task.name, texts, model, choice, seed=seed, prompt=prompt, metric=task.metric, **about)
+        write(packed, path)
+        cut = packed.attributes["answers_cut"]
+        return packed.summary() + (f", {cut} answers cut to {options.answer_tokens}" if cut else "") + doubt
     classes = task.matched(plain, model)
     known = {match for each in classes for match in each.matches}
     left_out = sum(label not in known for label in texts.labels)
@@ -226,15 +252,10 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
         texts,
         classes,
         model,
-        Choice(options.tokens, options.per_class, options.validation, options.test),
+        choice,
         seed=f"{task.name}/{options.seed}",
         prompt=prompt,
-        source=task.source,
-        license="not stated",
-        title=task.title,
-        verified="a plain copy" if plain and task.checked else "no",
-        note="" if model.is_t5 else task.note,  # which is of the other prompt
-        built_from=made_of,
+        **about,
     )
     write(packed, path)
     return packed.summary() + (f", {left_out} without a label left out" if left_out else "") + doubt

@@ -44,6 +44,7 @@ class Columns:
     group: str = ""
     parts: tuple[tuple[str, bool], ...] = ()  # those of a prompt, and whether a row may lack them
     unlabelled: bool = False  # a row may lack its label, which is "" then
+    answer: str = ""  # labels are answers, written so ("{}", "{:.1f}"), a line each of several
 
     @property
     def texts(self) -> list[str]:
@@ -192,6 +193,35 @@ def text_in(row: Mapping[str, Any], name: str, where: str, empty: tuple[Any, ...
     return found
 
 
+def answers_in(row: Mapping[str, Any], name: str, written: str, where: str) -> str:
+    """A column's text or number, or several in a list, a line each, as `written` has them. Raises InputError."""
+    held = column_of(row, name)
+    if held is ABSENT:
+        raise InputError(f'{where}: no column "{name}"; expected one of {shown(", ".join(row))}')
+    found = []
+    for one in held if isinstance(held, list) else [held]:
+        try:
+            told = float(one) if ":" in written else one
+            answer = " ".join(written.format(told).split()) if isinstance(told, str | int | float) else ""
+        except (TypeError, ValueError):
+            answer = ""
+        if not answer:
+            kind = "number" if ":" in written else "text"
+            raise InputError(f'{where}: column "{name}" holds "{shown(str(one))}"; expected a {kind}')
+        found.append(answer)
+    if not found:
+        raise InputError(f'{where}: column "{name}" has no answer; expected one at least')
+    return "\n".join(dict.fromkeys(found))
+
+
+def words_in(row: Mapping[str, Any], name: str, where: str, empty: tuple[Any, ...] = ()) -> str:
+    """As text_in(); of a list of texts, these one behind the other."""
+    held = column_of(row, name)
+    if isinstance(held, list) and held and all(isinstance(one, str) for one in held):
+        return " ".join(held)
+    return text_in(row, name, where, empty)
+
+
 def read_texts(path: Path, columns: Columns, splits: Mapping[str, int] = SPLIT_FILES) -> Texts:
     """`splits` as of parts_of(). Without a column of groups each text is its own. Raises InputError with file and
     line."""
@@ -200,14 +230,19 @@ def read_texts(path: Path, columns: Columns, splits: Mapping[str, int] = SPLIT_F
         for number, row in rows_of(part, columns.numbered):
             where = f"{part}:{number}"
             if columns.parts:
-                parts = tuple(text_in(row, name, where, OPTIONAL * optional) for name, optional in columns.parts)
+                reader = words_in if columns.answer else text_in
+                parts = tuple(reader(row, name, where, OPTIONAL * optional) for name, optional in columns.parts)
                 first, second = parts[0], "\n".join(parts[1:]) if len(parts) > 1 else None
                 out.parts.append(parts)
             else:
                 first = text_in(row, columns.text, where)
                 second = text_in(row, columns.second, where) if columns.second else None
             key = f"group {text_in(row, columns.group, where)}" if columns.group else f"{first}\n{second}"
-            out.add(first, text_in(row, columns.label, where, (None,) * columns.unlabelled), key, second)
+            if columns.answer:
+                label = answers_in(row, columns.label, columns.answer, where)
+            else:
+                label = text_in(row, columns.label, where, (None,) * columns.unlabelled)
+            out.add(first, label, key, second)
             fixed.append(split)
     if not out.first:
         raise InputError(f"{path}: no texts; expected at least one a class")

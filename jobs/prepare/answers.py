@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a T5 answers, as whole sequences of tokens: those of each class, or each row's own text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from errors import InputError, shown
+
+SPACE = "\u2581"  # as sentencepiece writes it
+METRICS = ("spearman", "exact_match", "f1", "token_accuracy")
+CUT = ("token_accuracy",)  # metrics of texts of which a beginning will do
+SEVERAL = "\n"  # between the answers of one row
+
+
+def padded(rows: Sequence[Sequence[int]], most: int) -> NDArray[np.int32]:
+    found = np.zeros((len(rows), most), np.int32)
+    for row, ids in enumerate(rows):
+        found[row, : len(ids)] = ids
+    return found
+
+
+@dataclass
+class SequenceHead:
+    """Tokens of each class's answer, with the end that the tokenizer gives a text."""
+
+    words: list[str]
+    sequences: list[list[int]]
+
+    def write(self, file: h5py.File, class_names: Sequence[str]) -> None:
+        longest = max(len(each) for each in self.sequences)
+        file.create_dataset("head/tokens", data=padded(self.sequences, longest).astype(np.int64))
+        file.create_dataset("head/lengths", data=np.array([len(each) for each in self.sequences], np.int64))
+        file["head"].attrs["kind"] = "sequences"
+        file["head"].attrs["words"] = list(self.words)
+        file.create_dataset("class_names", data=class_names, dtype=h5py.string_dtype())
+
+
+def sequence_head(model: Any, words: Sequence[str], where: str) -> SequenceHead:
+    """Raises InputError for a word that the model does not know, and for two classes with one answer."""
+    sequences = [model.answer_tokens(word) for word in words]
+    for word, found in zip(words, sequences, strict=True):
+        if model.unknown in found or len(found) == len(model.answer_tokens("")):
+            raise InputError(
+                f'{where}: the word "{shown(word)}" has tokens that {model.folder} does not know; expected another'
+            )
+    for second, found in enumerate(sequences):
+        if (first := sequences.index(found)) < second:
+            raise InputError(
+                f'{where}: "{shown(words[first])}" and "{shown(words[second])}" are the same tokens; expected an '
+                "answer for each class"
+            )
+    return SequenceHead(list(words), sequences)
+
+
+@dataclass
+class TextHead:
+    """Answers are texts; what tells how good they are, and what each token adds to one."""
+
+    metric: str
+    pieces: list[str]
+
+    def write(self, file: h5py.File) -> None:
+        file.create_dataset("head/pieces", data=self.pieces, dtype=h5py.string_dtype())
+        file["head"].attrs["kind"] = "text"
+        file["head"].attrs["metric"] = self.metric
+
+
+def text_head(model: Any, metric: str) -> TextHead:
+    """Pieces as sentencepiece has them, a space for its mark; of special tokens nothing is seen. A tokenizer without
+    such marks has words, each with a space before it."""
+    size = model.tokenizer.get_vocab_size()
+    words = [model.tokenizer.id_to_token(token) or "" for token in range(size)]
+    special = {token for token in range(size) if not model.tokenizer.decode([token]).strip()}
+    marked = any(SPACE in word for word in words)
+    seen = [word.replace(SPACE, " ") if marked else f" {word}" for word in words]
+    hidden = [token in special and SPACE not in words[token] for token in range(size)]
+    return TextHead(metric, ["" if hide else piece for hide, piece in zip(hidden, seen, strict=True)])
+
+
+@dataclass
+class Targets:
+    """A row a text: its tokens, padded with zeros behind its length, and all right answers, SEVERAL between them."""
+
+    ids: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+    references: list[str]
+    cut: int
+
+    def write(self, group: h5py.Group) -> None:
+        group.create_dataset("targets", data=self.ids)
+        group.create_dataset("target_lengths", data=self.lengths)
+        group.create_dataset("references", data=self.references, dtype=h5py.string_dtype())
+
+
+def targets(model: Any, answers: Sequence[str], most: int, metric: str, where: str) -> Targets:
+    """Of rows of answers, the first of which is the one to be learnt. A longer one is refused, but where its beginning
+    will do, which keeps its last token. Raises InputError."""
+    rows, cut = [], 0
+    for row, several in enumerate(answers):
+        found = model.answer_tokens(several.split(SEVERAL)[0])
+        if len(found) > most:
+            if metric not in CUT:
+                raise InputError(
+                    f"{where}: the answer of text {row + 1} has {len(found)} tokens; expected at most {most}: "
+                    "--answer-tokens"
+                )
+            found, cut = [*found[: most - 1], found[-1]], cut + 1
+        rows.append(found)
+    lengths = np.array([len(each) for each in rows], np.int32)
+    return Targets(padded(rows, most), lengths, list(answers), cut)
