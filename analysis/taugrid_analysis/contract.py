@@ -62,6 +62,7 @@ _CHOICE = {
     name: Variable(TASK, needed=False, path=f"wide/{name.removeprefix('wide_')}")
     for name in ("wide_chosen_alpha", "wide_target", "wide_control")
 }
+TEXT_MEASURES = ("value", "exact_match", "f1", "token_accuracy", "pearson", "spearman", "no_number")
 LINEARITY = tuple(
     f"{token}{name}"
     for token in ("", "class_")
@@ -269,6 +270,15 @@ GROUPS: dict[str, Group] = {
         | ROWS,
         axes={"alpha": ("alpha",)},
         words={"merge": "how a subset's vectors became one"},
+    ),
+    "generation": Group(
+        _all(TASK, *TEXT_MEASURES)
+        | {"tokens": Variable(("task", "point", "token"), whole=False)}
+        | {"sample_index": Variable(("task", "point"))}
+    ),
+    "generation_sum": Group(
+        _all(("alpha", "task"), *TEXT_MEASURES) | {"sample_index": Variable(("task", "point"))},
+        axes={"alpha": ("alpha",)},
     ),
     "pair_addition": Group(
         _all(("pair", "alpha", "side"), "validation_accuracy", "test_accuracy")

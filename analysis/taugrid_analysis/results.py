@@ -50,6 +50,9 @@ class Results:
         of_data = "/tasks/data" if self._store.has("/tasks/data") else "/tasks/name"
         self.sources = [text(name) for name in self._store.table(of_data)]  # the names of their data
         self.classes = self._store.array("/tasks/classes", (len(self.tasks),)).astype(int)
+        told = self._store.has("/tasks/metric")  # of tasks that are answered by texts
+        metrics = self._store.table("/tasks/metric") if told else ["accuracy"] * len(self.tasks)
+        self.metrics = [text(name) for name in metrics]
         self.pairs = self._pairs()
         self._reader = Reader(self._store, self.tasks, [self.pair_name(p) for p in range(len(self.pairs))])
         self._read: dict[tuple[str, ...], xr.Dataset] = {}

@@ -76,7 +76,7 @@ FROZEN = FEW.replace('path = "model"', 'path = "model"\nlabel_words = "frozen"')
 def world(tmp_path_factory: pytest.TempPathFactory) -> PromptWorld:
     folder = tmp_path_factory.mktemp("t5")
     train(folder / "model")
-    pack_prompts(folder, PROMPTS, PLAIN, LONGEST)
+    pack_prompts(folder, PROMPTS, PLAIN, LONGEST, more=("--answers", "first"))
     world = PromptWorld(folder)
     world.experiment.write_text(named(EVERY))
     return world

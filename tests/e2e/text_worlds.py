@@ -90,10 +90,11 @@ def named(text: str) -> str:
     return tasks.replace('"plaids"', '"control"')
 
 
-def pack_prompts(folder: Path, prompts: dict[str, str], plain: str, longest: int) -> None:
-    """Texts of every task, packed for the model that lies in the folder."""
+def pack_prompts(folder: Path, prompts: dict[str, str], plain: str, longest: int,
+                 labels: dict[str, list[str]] = LABELS, more: tuple[str, ...] = ()) -> None:
+    """Texts of every task, packed for the model that lies in the folder; `more`: further arguments of each call."""
     source, calls = Source(3), []
-    for name, words in LABELS.items():
+    for name, words in labels.items():
         (folder / "texts" / name).mkdir(parents=True)
         for split, rows in {"train": 70, "dev": 30, "test": 60}.items():
             found = [source.row(name) for _ in range(rows)]
@@ -102,7 +103,7 @@ def pack_prompts(folder: Path, prompts: dict[str, str], plain: str, longest: int
         calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", str(longest),
                       "--model", f"{folder}/model", "--out", f"{folder}/data", "--prompt", prompts.get(name, plain),
                       "--words", *(f"c{i}={word}" for i, word in enumerate(words)),
-                      *(["--second", "3"] if name == "pairs" else [])])
+                      *(["--second", "3"] if name == "pairs" else []), *more])
     pack(calls)
 
 

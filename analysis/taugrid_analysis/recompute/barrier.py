@@ -10,7 +10,6 @@ from functools import cache
 import torch
 from torch import Tensor
 from torch.func import grad, jvp
-from torch.nn.functional import cross_entropy
 
 from taugrid_analysis.recompute.checks import (
     FLOOR,
@@ -70,7 +69,7 @@ def curvature(oracle: Oracle, regime: str, p: int, place: float) -> float:
         def along(
             s: Tensor, output: Callable[[Tensor], Tensor] = output, t: int = t, y: Tensor = y
         ) -> Tensor:
-            return cross_entropy(oracle.logits(t, output(s)), y)
+            return oracle.loss(t, oracle.logits(t, output(s)), y)
 
         total += second_derivative(along)
     return total / len(pair)

@@ -80,7 +80,7 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
             x, y = oracle.points(f"{node.name}/{rows}", where, split)
             members = [int(i) for i in np.flatnonzero(node["labels"][()] == node["nearest"][t])]
             output = output_along(oracle, regime, tau, -float(node["alpha"][a]), members, x, where)
-            return (oracle.logits(where, output).argmax(1) == y).numpy()
+            return oracle.right(where, oracle.logits(where, output), y).numpy()
 
         return found
 
@@ -115,7 +115,7 @@ def _transfer(oracle: Oracle, inside: Settings) -> Iterator[Check]:
             x, y = oracle.points(f"{node.name}/{prefix_of(split)}sample_index", t, split)
             members = [int(i) for i in np.flatnonzero(node["labels"][t] == c)]
             output = output_along(oracle, regime, basis(regime, t, c), float(node["alpha"][a]), members, x, t)
-            right = oracle.logits(t, output).argmax(1) == y
+            right = oracle.right(t, oracle.logits(t, output), y)
             return share(value, float(right.double().mean()), len(right))
 
         return measure

@@ -161,7 +161,7 @@ def learnt(oracle: Oracle, method: str, regime: str) -> tuple[Tensor, list[float
 
     rows = []
     for t, task in enumerate(oracle.tasks):
-        count = len(oracle.files[t][f"{split}/labels"])
+        count = oracle.count(split, t)
         purpose = f"adamerging/{split}/{task}"
         rows.append(draws.batches(oracle.inputs.seed(), purpose, count, told["steps"] * size))
     coefficients = torch.full((len(tasks), columns), float(told["start"]), dtype=torch.double)

@@ -15,6 +15,8 @@ import numpy as np
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
+from taugrid_analysis.recompute.answers import targets
+from taugrid_analysis.records import Array
 
 WORD, MIX, SHIFT, MASK = 8, 0x9E3779B97F4A7C15, 32, 2**64 - 1
 BASIS, PRIME = 0xCBF29CE484222325, 0x100000001B3
@@ -117,7 +119,7 @@ def digest_words(parts: Iterator[bytes]) -> str:
 def digest_task(path: Path) -> str:
     """Of a packed data set: head, scale, means and deviations, then each split's arrays with their shapes."""
 
-    def array(node: h5py.Dataset, dtype: str) -> Iterator[bytes]:
+    def array(node: h5py.Dataset | Array, dtype: str) -> Iterator[bytes]:
         yield np.array(node.shape, dtype="<i8").tobytes()
         if not node.shape or not node.shape[0]:
             return
@@ -137,15 +139,25 @@ def digest_task(path: Path) -> str:
             for name, dtype in (("bias", "<f4"), ("tokens", "<i8")):
                 if name in head:
                     yield from array(head[name], dtype)
+            if "lengths" in head:
+                yield from array(head["lengths"], "<i8")
+            yield text(head.attrs.get("metric", "")).encode()
+            if "pieces" in head:
+                yield from (bytes(piece) for piece in head["pieces"][()])
             for name in ("mean", "std"):
                 yield np.asarray(file.attrs.get(name, []), dtype="<f4").tobytes()
             for split in ("train", "validation", "test"):
                 inputs_of = file[f"{split}/inputs"]
                 yield from array(inputs_of, "|u1" if inputs_of.dtype == np.uint8 else "<i4")
-                yield from array(file[f"{split}/labels"], "<i8")
+                if "labels" in file[split]:
+                    yield from array(file[f"{split}/labels"], "<i8")
+                else:
+                    yield from array(targets(file[split], slice(None)), "<i8")
                 for name in ("lengths", "types", "mask"):
                     if f"{split}/{name}" in file:
                         yield from array(file[f"{split}/{name}"], "<i4")
+                if "references" in file[split]:
+                    yield from (bytes(answers) for answers in file[f"{split}/references"][()])
 
     return digest_words(parts())
 

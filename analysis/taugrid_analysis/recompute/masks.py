@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.func import grad_and_value
-from torch.nn.functional import cross_entropy
 
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, places, relative, stored
@@ -66,7 +65,7 @@ def learnt(oracle: Oracle, masks_of: str, regime: str, t: int) -> tuple[Paramete
             z = f + jv
         else:
             z = oracle.read(own | {name: v + whole[name] for name, v in oracle.theta0.items()}, xs, t)
-        return cross_entropy(oracle.logits(t, z), ys, reduction="sum") / len(y)
+        return oracle.loss(t, oracle.logits(t, z), ys, y)
 
     seen = []
     for _ in range(told["steps"]):

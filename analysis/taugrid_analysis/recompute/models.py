@@ -94,7 +94,7 @@ def right_along(
     """Which points of the group's sample are right at θ0 + ατ, τ merged of the vectors of merged_tasks()."""
     x, y = oracle.points(f"{group}/{regime}/{SPLITS[split]}", t, split)
     output = output_along(oracle, regime, tau, alpha, merged_tasks(oracle, regime), x, t)
-    return (oracle.logits(t, output).argmax(1) == y).numpy()
+    return oracle.right(t, oracle.logits(t, output), y).numpy()
 
 
 def _edits(regime: str, edits: dict[int, float]) -> dict[int, float]:
@@ -143,7 +143,8 @@ def _control(oracle: Oracle, variable: str, split: str) -> Callable[[Place], Rea
         t = len(oracle.tasks)
         rows = oracle.control_rows(split)
         x, y = oracle.sample(split, t, rows)
-        right = oracle.logits(t, oracle.through(place[0], oracle.step(place[0], {}), x, t)).argmax(1) == y
+        output = oracle.through(place[0], oracle.step(place[0], {}), x, t)
+        right = oracle.right(t, oracle.logits(t, output), y)
         return share(stored(oracle, "single_task", variable, place), float(right.double().mean()), len(rows))
 
     return measure

@@ -28,7 +28,7 @@ from transformers.utils import logging
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
-from taugrid_analysis.recompute import draws, nets, texts
+from taugrid_analysis.recompute import answers, draws, nets, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs
 from taugrid_analysis.recompute.net import Net
 from taugrid_analysis.records import Array
@@ -91,12 +91,19 @@ class Head:
     scale: float
     bias: Tensor
     words: Tensor
+    sequences: tuple[tuple[int, ...], ...] = ()
+    places: int = 0  # of texts: tokens of the longest
 
     @classmethod
     def of(cls, node: h5py.Group) -> Head:
         kind, none = text(node.attrs.get("kind", "cosine")), torch.zeros(0)
-        if kind not in ("cosine", "affine", "words"):
-            raise InputError(f"/head is {kind}", node.file.filename, "kind cosine, affine or words")
+        if kind not in ("cosine", "affine", "words", *answers.KINDS):
+            expected = "kind cosine, affine, words, sequences or text"
+            raise InputError(f"/head is {kind}", node.file.filename, expected)
+        if kind == "sequences":
+            return cls(kind, none, 1.0, none, none, answers.sequences_of(node))
+        if kind == "text":
+            return cls(kind, none, 1.0, none, none, (), int(node.file["train/targets"].shape[1]))
         if kind == "words":
             return cls(kind, none, 1.0, none, torch.tensor(node["tokens"][()]).long())
         scale = float(node["weight"].attrs.get("logit_scale", 1))
@@ -115,7 +122,7 @@ class Head:
 
     @property
     def classes(self) -> int:
-        return len(self.words) if self.kind == "words" else len(self.weight)
+        return len(self.sequences or (self.words if self.kind == "words" else self.weight))
 
 
 class Oracle:
@@ -139,7 +146,10 @@ class Oracle:
         told = self.inputs.config.get("model", {})
         self.words_frozen = told.get("label_words", "trained") == "frozen"
         self.of_texts = text(self.files[0].attrs.get("modality", "image")) == "text"
-        self.width = max(file["train/inputs"].shape[1] for file in self.files)  # tokens of a packed text
+        longest = [file["train/targets"].shape[1] for file in self.files if "targets" in file["train"]]
+        self.width = max(
+            [*longest, *(file["train/inputs"].shape[1] for file in self.files)]
+        )  # tokens of a text
         self.mean_pooled = texts.mean_pooled(self.inputs.model())
         self.model = load(self.inputs.model(), self.of_texts)
         self.is_net = isinstance(self.model, Net)
@@ -193,16 +203,23 @@ class Oracle:
         """Those on which the control is measured, by the run's seed."""
         told = self.results["model"].attrs
         wanted = told.get("control_points", told.get("evaluation_points", 2**31))
-        count = len(self.files[-1][f"{split}/labels"])
+        count = self.count(split, -1)
         return draws.sample(self.inputs.seed(), split, self.control, count, int(wanted))
+
+    def count(self, split: str, t: int) -> int:
+        """How many samples task t's split has."""
+        return len(self.files[t][f"{split}/inputs"])
 
     def stored(self, split: str, t: int, rows: list[int]) -> tuple[Tensor, Tensor]:
         """Pictures [n, channels, h, w] of 0 to 255, or texts.batch(), and labels, of these rows of task t."""
         file = self.files[t]
         unique, back = np.unique(rows, return_inverse=True)
-        if len(unique) and (unique[0] < 0 or unique[-1] >= len(file[f"{split}/labels"])):
+        if len(unique) and (unique[0] < 0 or unique[-1] >= self.count(split, t)):
             raise InputError(f"row {unique[-1]} is not there", f"{file.filename}:/{split}", "the run's rows")
-        labels = torch.tensor(file[f"{split}/labels"][unique][back])
+        if self.heads[t].kind == "text":
+            labels = torch.tensor(answers.targets(file[split], unique))[back]
+        else:
+            labels = torch.tensor(file[f"{split}/labels"][unique][back])
         if self.of_texts:
             return texts.batch(file[split], unique, self.width)[back], labels
         return torch.tensor(file[f"{split}/inputs"][unique][back]).permute(0, 3, 1, 2), labels
@@ -228,7 +245,7 @@ class Oracle:
         variants = int(self.inputs.config.get("variants", {}).get("seeds", 1))
         order = f"/{t % variants}" if t % variants else ""
         seed, purpose = self.inputs.seed(), f"batches/{self.sources[t]}{order}"
-        count = len(self.files[t]["train/labels"])
+        count = self.count("train", t)
         rows = draws.batches(seed, purpose, count, (step + 1) * size)[-size:]
         pictures, labels = self.stored("train", t, rows)
         if least < 1:
@@ -263,6 +280,9 @@ class Oracle:
 
     def space(self, t: int) -> str:
         """Which one the task's output lies in."""
+        if self.heads[t].kind in answers.KINDS:
+            what = "decoder's output" if self.words_frozen else "logits of the vocabulary"
+            return f"{what} at each token of the answers"
         if self.reads_words(t):
             return "logits"
         return texts.space(self.inputs.model()) if self.of_texts else "encoder output"
@@ -276,6 +296,10 @@ class Oracle:
 
     def read(self, p: Parameters, x: Tensor, t: int, begin: int = -1) -> Tensor:
         """The task's output, which a linearised model linearises; p, begin as of encode()."""
+        head = self.heads[t]
+        if head.kind in answers.KINDS:
+            states = answers.states(self.model, p, x, head.sequences, head.places)
+            return (states if self.words_frozen else states @ texts.vocabulary(p).T).flatten(1)
         z = self.encode(p, x, begin)
         if not self.reads_words(t):
             return z
@@ -283,8 +307,12 @@ class Oracle:
         return z @ rows.T + bias
 
     def logits(self, t: int, z: Tensor) -> Tensor:
-        """Of an output, by constants alone."""
+        """Of an output, by constants alone; of texts [n, tokens, vocabulary]."""
         head = self.heads[t]
+        if head.kind in answers.KINDS:
+            z = z.unflatten(1, (len(answers.beginnings(head.sequences)) or head.places, -1))
+            z = z @ texts.vocabulary(self.theta0).T if self.words_frozen else z
+            return answers.scores(z, head.sequences) if head.sequences else z
         if head.kind == "cosine":
             return head.scale * normalize(z, dim=-1) @ head.weight.T
         if head.kind == "affine":
@@ -293,6 +321,19 @@ class Oracle:
             return z
         rows, bias = self.word_rows(self.theta0, head.words)
         return z @ rows.T + bias
+
+    def right(self, t: int, logits: Tensor, y: Tensor) -> Tensor:
+        """Which samples are: of texts those whose tokens all are, behind the right ones before them."""
+        if self.heads[t].kind == "text":
+            return ((logits.argmax(2) == y) | (y < 0)).all(1)
+        return logits.argmax(1) == y
+
+    def loss(self, t: int, logits: Tensor, y: Tensor, of: Tensor | None = None) -> Tensor:
+        """The mean training loss of these samples; or their part of that of the samples with labels `of`."""
+        head, of = self.heads[t], y if of is None else of
+        if head.kind in answers.KINDS:
+            return answers.loss_of(head.kind, head.sequences, logits, y, of)
+        return cross_entropy(logits, y, reduction="sum") / len(of)
 
     def tangent(self, v: Parameters, x: Tensor, t: int) -> tuple[Tensor, Tensor]:
         """f(x; θ0) and J(x)v, f the output of task t."""
@@ -372,7 +413,7 @@ class Oracle:
         """Which points the edited model has right, and its mean cross-entropy."""
         _, y = self.points(index, t, split)
         logits = self.logits(t, self.output(regime, tuple(edits.items()), t, index, split))
-        return logits.argmax(1) == y, float(cross_entropy(logits, y))
+        return self.right(t, logits, y), float(self.loss(t, logits, y))
 
     def accuracy_and_loss(
         self, regime: str, edits: dict[int, float], t: int, index: str, split: str = "test"
@@ -388,15 +429,15 @@ class Oracle:
         if self.stored_statistics and not is_linear(regime):
             own = nets.statistics(load(self.inputs.checkpoint(regime, "joint"), self.of_texts))
         logits = self.logits(t, self.through(regime, step, x, t, own))
-        return logits.argmax(1) == y, float(cross_entropy(logits, y))
+        return self.right(t, logits, y), float(self.loss(t, logits, y))
 
     def training_loss(self, regime: str, t: int, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
         if not is_linear(regime):
             tuned = self.stored_statistics and regime not in STARTS
             own = self.tuned_statistics(regime, t) if tuned else {}
-            return cross_entropy(self.logits(t, self.read(own | p, x, t)), y)
+            return self.loss(t, self.logits(t, self.read(own | p, x, t)), y)
         f, jv = self.tangent({k: v - self.theta0[k] for k, v in p.items()}, x, t)
-        return cross_entropy(self.logits(t, f + jv), y)
+        return self.loss(t, self.logits(t, f + jv), y)
 
     def largest_eigenvalue(self, regime: str, t: int) -> float:
         """Of the Hessian of the training loss at θ*, or at θ0, in absolute value, by ARPACK."""
@@ -404,7 +445,7 @@ class Oracle:
         theta = self.theta0 if regime in STARTS else self.tuned(regime, t)
 
         def loss(z: Tensor) -> Tensor:
-            return cross_entropy(self.logits(t, z), y)
+            return self.loss(t, self.logits(t, z), y)
 
         if is_linear(regime):  # linear in θ: H = Jᵀ (∇² of the loss in the output) J
             z = self.through(regime, self.step(regime, {t: 1.0}), x, t)

@@ -16,6 +16,7 @@ from taugrid_analysis.recompute import (
     bases,
     basis_edits,
     checks,
+    generation,
     heads,
     linearity,
     merging,
@@ -46,6 +47,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     if oracle.inputs.note():
         print(oracle.inputs.note())
     parts = [heads, models, vectors, variants, barrier, merging, bases, basis_edits, similarities, subsets]
+    parts += [generation]
     if not oracle.of_texts:  # whose layers these look into
         parts += [linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]

@@ -40,7 +40,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
             of = tuple(_members(oracle, regime, s))
             x, y = oracle.points(f"{GROUP}/{regime}/{SPLITS[split]}", t, split)
             output = output_along(oracle, regime, direction(regime, of), alpha, of, x, t)
-            return (oracle.logits(t, output).argmax(1) == y).numpy()
+            return oracle.right(t, oracle.logits(t, output), y).numpy()
 
         return found
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""T5 as `recompute` runs it: transformers' own model, read at the decoder's first generated step."""
+"""T5 as `recompute` runs it: transformers' own model, read behind one token of its decoder or more."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ INNER = ("q", "k", "v", "o", "relative_attention_bias", "wi", "wi_0", "wi_1", "w
 
 def encode(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tensor) -> Tensor:
     """[n, features]: the decoder's state at its start token, as the head reads it."""
+    start_token = torch.full_like(ids[:, :1], start(model))
+    return states(model, p, ids, used, start_token)[:, 0]
+
+
+def start(model: torch.nn.Module) -> int:
+    config: Any = model.config
+    return int(config.decoder_start_token_id)
+
+
+def states(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tensor, given: Tensor) -> Tensor:
+    """[n, tokens, features]: the decoder's behind each token that it is given, as the head reads it."""
     config: Any = model.config
 
     def of(stack: str, **given: object) -> Tensor:
@@ -28,15 +39,14 @@ def encode(model: torch.nn.Module, p: dict[str, Tensor], ids: Tensor, used: Tens
         return found
 
     memory = of("encoder", input_ids=ids, attention_mask=used)
-    start = torch.full_like(ids[:, :1], config.decoder_start_token_id)
-    states = of(
+    found = of(
         "decoder",
-        input_ids=start,
+        input_ids=given,
         encoder_hidden_states=memory,
         encoder_attention_mask=used,
         use_cache=False,
     )
-    return states[:, 0] * (config.d_model**-0.5 if config.scale_decoder_outputs else 1.0)
+    return found * (config.d_model**-0.5 if config.scale_decoder_outputs else 1.0)
 
 
 def word_rows(p: dict[str, Tensor], words: Tensor) -> tuple[Tensor, Tensor]:

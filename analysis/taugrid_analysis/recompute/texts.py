@@ -3,8 +3,8 @@
 """BERT, RoBERTa and T5 as `recompute` runs them: transformers' own models, pooled as their folder says.
 
 A masked language model is read at the mask, by its head's own formula; for T5 see t5.py. A batch of texts is
-one tensor [n, tokens, 4] of ids, types, 1 where a token is in use and 1 where it is the mask, so that it is
-cut, joined and mapped over as pictures are.
+one tensor [n, tokens, 5] of ids, types, 1 where a token is in use, 1 where it is the mask, and a text to be
+answered, its ids plus 1 (0 behind its end), so that it is cut, joined and mapped over as pictures are.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from torch.nn.functional import gelu, layer_norm, linear, relu
 from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedConfig, T5ForConditionalGeneration
 
 from taugrid_analysis.recompute import t5
+from taugrid_analysis.recompute.answers import targets
 
 HEADS = {  # of masked language models
     "bert": "cls.predictions.",
@@ -88,13 +89,17 @@ def batch(group: h5py.Group, rows: object, width: int) -> Tensor:
     at_mask = torch.zeros_like(ids)
     if "mask" in group:
         at_mask[torch.arange(len(ids)), torch.tensor(group["mask"][rows]).long()] = 1
-    parts = torch.stack([ids, types, used.long(), at_mask], 2) * used[:, :, None]
-    return torch.nn.functional.pad(parts, (0, 0, 0, width - ids.shape[1]))
+    parts = torch.stack([ids, types, used.long(), at_mask, torch.zeros_like(ids)], 2) * used[:, :, None]
+    parts = torch.nn.functional.pad(parts, (0, 0, 0, width - ids.shape[1]))
+    if "targets" in group:
+        answers = torch.tensor(targets(group, rows)).clamp(min=-1) + 1
+        parts[:, : answers.shape[1], 4] = answers
+    return parts
 
 
 def encode(model: torch.nn.Module, mean: bool, p: dict[str, Tensor], x: Tensor) -> Tensor:
     """[n, features] of a batch of texts."""
-    ids, types, used, at_mask = x.unbind(2)
+    ids, types, used, at_mask = x[:, :, :4].unbind(2)
     places = used.cumsum(1) - 1  # where positions count from a text's own tokens
     config: Any = model.config
     if config.model_type == "t5":
@@ -133,6 +138,11 @@ def word_rows(model: torch.nn.Module, p: dict[str, Tensor], words: Tensor) -> tu
     else:
         rows, bias = f"{top}decoder.weight", f"{top}decoder.bias"
     return p[rows][words], p[bias][words]
+
+
+def vocabulary(p: dict[str, Tensor]) -> Tensor:
+    """The rows that a T5's decoder is read by."""
+    return p.get("lm_head.weight", p["shared.weight"])
 
 
 PARTS = ("word_embeddings", "position_embeddings", "token_type_embeddings", "embeddings.LayerNorm")

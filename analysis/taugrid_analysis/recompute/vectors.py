@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from torch import Tensor
-from torch.nn.functional import cross_entropy, kl_div, log_softmax
+from torch.nn.functional import kl_div, log_softmax
 
 from taugrid_analysis.files import text
 from taugrid_analysis.recompute import draws, nets, texts
@@ -320,7 +320,7 @@ def _kernel(oracle: Oracle) -> Iterator[Check]:
         name, t, d, i = place
         node = oracle.results[f"{group}/{name}"]
         draws_, points = node["null_sample_index"].shape[1:]
-        count = len(oracle.files[t]["train/labels"])
+        count = oracle.count("train", t)
         rows = draws.sample(oracle.inputs.seed(), "train", oracle.sources[t], count, (1 + draws_) * points)
         return exact(stored(oracle, group, "null_sample_index", place), rows[(1 + d) * points + i])
 
@@ -368,7 +368,7 @@ def _training(oracle: Oracle) -> Iterator[Check]:
             z = oracle.read(oracle.theta0, z, t, begin=oracle.model.last)
         else:
             z = oracle.through(start, oracle.step(start, edits), x, t)
-        again = float(cross_entropy(oracle.logits(t, z), y))
+        again = float(oracle.loss(t, oracle.logits(t, z), y))
         return relative(stored(oracle, group, "loss", place), again, 1e-3)
 
     found = [place for place in places(oracle, group, "loss", regimes) if place[2] == 0]
@@ -487,7 +487,7 @@ def _facts(oracle: Oracle) -> Iterator[Check]:
             if name.split("/")[0] in ("smoothness", "ntk", "barrier")
             else _split(oracle, *name.split("/")[:2])
         )
-        count = len(oracle.files[t][f"{split}/labels"])
+        count = oracle.count(split, t)
         drawn = draws.sample(oracle.inputs.seed(), split, oracle.sources[t], count, len(found))
         return exact(float(sum(a != b for a, b in zip(found, drawn, strict=True))), 0.0)
 

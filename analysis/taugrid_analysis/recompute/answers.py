@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What a T5 answers: classes by sequences of tokens, or texts; read by teacher forcing as transformers is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import h5py
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from taugrid_analysis.recompute import t5
+from taugrid_analysis.records import Array
+
+Tokens = tuple[int, ...]
+NO_TOKEN = -100
+KINDS = ("sequences", "text")
+
+
+def sequences_of(node: h5py.Group) -> tuple[Tokens, ...]:
+    """The tokens of each class's answer."""
+    rows = zip(node["tokens"][()].tolist(), node["lengths"][()].tolist(), strict=True)
+    return tuple(tuple(tokens[:length]) for tokens, length in rows)
+
+
+def beginnings(sequences: Sequence[Tokens]) -> dict[Tokens, int]:
+    """What stands before each token of the sequences, each once, in the order in which they come."""
+    found: dict[Tokens, int] = {}
+    for sequence in sequences:
+        for length in range(len(sequence)):
+            found.setdefault(sequence[:length], len(found))
+    return found
+
+
+def targets(group: h5py.Group, rows: object) -> Array:
+    """Texts as transformers' labels, [n, tokens]."""
+    ids, lengths = group["targets"][rows].astype(np.int64), group["target_lengths"][rows]
+    return np.where(np.arange(ids.shape[1]) < lengths[:, None], ids, NO_TOKEN)
+
+
+def shifted(labels: Tensor, start: int) -> Tensor:
+    """What the decoder is given to say these."""
+    return torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1].clamp(min=0)], 1)
+
+
+def states(
+    model: torch.nn.Module, p: dict[str, Tensor], x: Tensor, sequences: Sequence[Tokens], places: int
+) -> Tensor:
+    """[n, places, d]: the decoder's behind each beginning of the sequences, taken one at a time.
+
+    Without sequences, behind those of the texts that the batch holds.
+    """
+    ids, used, start = x[:, :, 0], x[:, :, 2], t5.start(model)
+    if not sequences:
+        return t5.states(model, p, ids, used, shifted(x[:, :places, 4] - 1, start))
+    found: dict[Tokens, Tensor] = {}
+    for sequence in sequences:
+        given = torch.tensor([[start, *sequence[:-1]]]).expand(len(ids), -1)
+        of = t5.states(model, p, ids, used, given)
+        for length in range(len(sequence)):
+            found.setdefault(sequence[:length], of[:, length])
+    return torch.stack([found[beginning] for beginning in beginnings(sequences)], 1)
+
+
+def scores(logits: Tensor, sequences: Sequence[Tokens]) -> Tensor:
+    """[n, classes] of logits [n, beginnings, vocabulary]: log-probabilities of a label's tokens, added up."""
+    log_p, place = logits.log_softmax(2), beginnings(sequences)
+    of = [
+        sum((log_p[:, place[one[:i]], token] for i, token in enumerate(one)), log_p.new_zeros(len(log_p)))
+        for one in sequences
+    ]
+    return torch.stack(of, 1)
+
+
+def loss_of(kind: str, sequences: Sequence[Tokens], logits: Tensor, y: Tensor, of: Tensor) -> Tensor:
+    """These samples' part of T5ForConditionalGeneration's loss, the mean over tokens of the samples `of`."""
+    if kind == "text":
+        items = (of >= 0).sum()
+        return (
+            cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=NO_TOKEN, reduction="sum") / items
+        )
+    lengths = torch.tensor([len(one) for one in sequences])
+    return -logits.gather(1, y[:, None]).sum() / lengths[of].sum()
