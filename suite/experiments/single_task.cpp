@@ -11,6 +11,8 @@
 // /multitask/R/accuracy, loss, validation_accuracy [T]: the one model of a joint regime (paper 3, table 5)
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/store/input_file.hpp"
@@ -156,11 +158,12 @@ class SingleTask final : public Experiment {
       file.tensors[prefix_of(split) + "correct"] = std::move(found.correct);
       const bool classes = readout.kind != models::Readout::Kind::text;  // texts have no majority
       file.tensors[prefix_of(split) + "majority"] =
-          classes ? metrics::largest_share(labels) : at::full({}, -1, at::kDouble);
+          classes ? metrics::largest_share(labels) : at::full({}, std::nan(""), at::kDouble);
       if (split == Split::test) file.tensors["loss"] = study::mean_loss(readout, logits, labels);
     }
     file.tensors["beats_majority"] =
-        (file.tensors.at("validation_accuracy").cpu() > file.tensors.at("validation_majority"))
+        (file.tensors.at("validation_accuracy").cpu() <= file.tensors.at("validation_majority"))
+            .logical_not()
             .to(at::kByte);
     return file;
   }

@@ -11,7 +11,7 @@ from taugrid_analysis.text_table import Column, Table
 
 
 def generation(run: Run) -> Table:
-    """A row a model and task; of sums of all task vectors those at the α of addition, where decoded."""
+    """A row a model and task; of sums of all task vectors those at the α that addition chose."""
     table = Table(
         "generation",
         "Tasks answered by texts, decoded greedily: each task's own metric on test points",
@@ -49,7 +49,7 @@ def generation(run: Run) -> Table:
                     table.rows.append([name, task, metrics[t], *_measures(told)])
     if table.rows:
         table.notes.append(
-            "Greedy decoding; what is no number counts as 0 in correlations, which constants have none of."
+            "Greedy decoding; what is no number counts as 0 in the correlations, NaN of constants."
             " Exact match and F1 as SQuAD has them; token accuracy by teacher forcing."
         )
     return table

@@ -46,7 +46,7 @@ def single_task(run: Run) -> Table:
         table.notes.append(f"{_range(samples)} test points a task. {SAMPLE}")
     if (majority := run.results.majority()) is not None:
         table.notes.append(
-            f"The most frequent class of each task has {100 * majority.mean():.1f} % of its test points, mean"
+            f"The most frequent class of each task has {100 * np.nanmean(majority):.1f} % of its test points, mean"
             f" over tasks: the majority vote.{_not_beaten(run, regimes)}"
         )
     return table
