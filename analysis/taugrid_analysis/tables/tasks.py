@@ -46,8 +46,8 @@ def single_task(run: Run) -> Table:
         table.notes.append(f"{_range(samples)} test points a task. {SAMPLE}")
     if (majority := run.results.majority()) is not None:
         table.notes.append(
-            f"The most frequent class of each task has {100 * np.nanmean(majority):.1f} % of its test points, mean"
-            f" over tasks: the majority vote.{_not_beaten(run, regimes)}"
+            f"The most frequent class of each task has {100 * np.nanmean(majority):.1f} % of its test points,"
+            f" mean over tasks: the majority vote.{_not_beaten(run, regimes)}"
         )
     return table
 
