@@ -50,10 +50,13 @@ class Bases final : public Experiment {
           unit(key::partitions(name), Tally(study_).visit(name, every).stores(numbers).publishes(numbers),
                study_.vectors.needs(name, every),
                [this, name](schedule::UnitContext& context) { return partition(name, context); }));
+      settings_.in.add_parts(units, study_, name);
       Tally tally(study_);
+      settings_.in.count(tally, study_, name);
       tally.visit(name, every).stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
       tally.holds(4.0 * static_cast<double>(study_.model.layout().size() * (tasks + 1)));
-      std::vector<std::string> needs = {key::partitions(name)};
+      auto needs = settings_.in.needs(study_, name, every);
+      needs.push_back(key::partitions(name));
       for (const auto t : every) {
         tally.edited_sum(name, t, Split::validation, points(), a)
             .edited_sum(name, t, Split::test, points(), 1);
@@ -154,22 +157,21 @@ class Bases final : public Experiment {
   }
 
   /// τ of the partition's bases.
-  at::Tensor direction(const std::string& name, const at::Tensor& labels,
-                       const schedule::UnitContext& context) const {
+  at::Tensor direction(const std::string& name, const at::Tensor& labels, const schedule::RunFolder& folder,
+                       schedule::UnitContext& context) const {
     const auto all = study_.tasks.all();
-    const auto stop = [&] { context.stop_if_requested(); };
-    const auto bases = bases_of(study_, name, all, labels_of(labels), settings_.in, stop);
+    const auto bases = bases_of(study_, name, all, labels_of(labels), settings_.in, folder, context);
     const merging::StudyVectors vectors(study_, name, all);  // for the tensors' names and shapes
     return merging::merged_vector(*settings_.out.method,
                                   merging::HeldVectors(vectors.tensors(), bases, study_.model.theta0().cpu()),
-                                  [&](double) { stop(); })
+                                  [&](double) { context.stop_if_requested(); })
         .tau;
   }
 
   store::TensorFile compute(const std::string& name, std::int64_t row, std::int64_t p,
                             const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto labels = folder.read_tensor(key::partitions(name), "labels")[row][p];
-    const auto tau = direction(name, labels, context).to(study_.device);
+    const auto tau = direction(name, labels, folder, context).to(study_.device);
     const auto all = study_.tasks.all();
     const EditedOutputs model(study_, folder, name, context.group);
     std::vector<at::Tensor> own, own_test;
@@ -225,7 +227,7 @@ std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& stud
   const auto split_below = read_split(config);
   return std::make_unique<Bases>(study,
                                  Bases::Settings{std::move(clusters), random, std::move(alpha), split_below,
-                                                 read_merge_in(config), read_merge_out(config)});
+                                                 read_merge_in(config, study), read_merge_out(config)});
 }
 
 }  // namespace

@@ -16,9 +16,11 @@ from taugrid_analysis.recompute import (
     bases,
     basis_edits,
     checks,
+    every_partition,
     heads,
     linearity,
     merging,
+    mixed_starts,
     mixtures,
     models,
     similarities,
@@ -46,6 +48,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     if oracle.inputs.note():
         print(oracle.inputs.note())
     parts = [heads, models, vectors, variants, barrier, merging, bases, basis_edits, similarities, subsets]
+    parts += [mixed_starts, every_partition]
     if not oracle.of_texts:  # whose layers these look into
         parts += [linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]
