@@ -221,7 +221,7 @@ def test_a_second_start_is_fine_tuned_as_in_a_run_of_its_own(
     with h5py.File(tmp_path / "run/results.h5") as file, h5py.File(run / "results.h5") as both:
         for what, name in (("pretrained", "start_accuracy"), ("standard", "own_accuracy")):
             own = both[f"mixed_starts/standard/{name}"][1]
-            np.testing.assert_array_equal(own, file[f"single_task/{what}/accuracy"])
+            np.testing.assert_allclose(own, file[f"single_task/{what}/accuracy"], atol=1.01 / 30)  # θ0 + τ is rounded
 
 
 def test_vectors_of_two_starts(run: Path, again: Oracle, other: Path) -> None:
@@ -277,7 +277,7 @@ def test_vectors_of_two_starts(run: Path, again: Oracle, other: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "expected"),
     [
-        ("architecture", ["bases.mixed.other", "of 7044 parameters", "CLIPVisionModelWithProjection", "{model}"]),
+        ("architecture", ["bases.mixed.other", "narrow is a", "parameters", "{model}"]),
         ("same", ["bases.mixed.other", "has the weights of", "{model}"]),
         ("linear", ["bases.mixed.other", "standard", "finetune.regimes"]),
         ("frozen", ["bases.mixed.other", "finetune.first_stage"]),
