@@ -150,7 +150,7 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
 
 def _letters(run: Run) -> str:
     """Which of this run's tasks stand for the paper's four; empty where none do."""
-    for name in run.results.names("every_partition"):
+    for name in run.results.by_method("every_partition"):
         data = run.data("every_partition", name)
         if data is not None and data.sizes["member"] == len(FOUR):
             own = [run.results.tasks[int(task)] for task in data["member"].to_numpy()]
@@ -159,7 +159,7 @@ def _letters(run: Run) -> str:
 
 
 def _said_of_held_out(run: Run) -> str:
-    name = next(iter(run.results.names("every_partition")))
+    name = next(iter(run.results.by_method("every_partition")))
     data = run.data("every_partition", name)
     assert data is not None
     own = [run.results.tasks[int(task)] for task in data["other"].to_numpy()][:2]

@@ -348,7 +348,7 @@ def test_the_table(run: Path) -> None:
     done = analysis_command.called("tables", run, "--only", "mixed_starts")
     assert done.returncode == 0, done.stderr
     assert "from two pre-trained models" in done.stdout and "The second: second." in done.stdout
-    assert sum(line.startswith("standard ") for line in done.stdout.splitlines()) == 8
+    assert sum(line.split()[:1] == ["standard"] for line in done.stdout.splitlines()) == 8
     with Run(run) as opened:
         drawn = figures.similarity(opened)
     assert drawn is not None and len(drawn.axes[0].get_xticklabels()) == 2 * len(TASKS)

@@ -94,7 +94,7 @@ def negation(run: Run) -> Table:
         ],
     )
     floor = set()
-    again = results.names("low_rank_negation")
+    again = results.by_method("low_rank_negation")
     for regime in dict.fromkeys([*results.names("basis_negation"), *(name.split("/")[1] for name in again)]):
         vectors = []
         if (data := results.data("basis_negation", regime)) is not None:

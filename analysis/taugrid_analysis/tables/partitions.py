@@ -70,7 +70,9 @@ def every_partition(run: Run) -> Table:
     """All partitions of a few tasks, a column a method (paper 2, table 10)."""
     results = run.results
     found = {
-        name: data for name in results.names("every_partition") if (data := run.data("every_partition", name))
+        name: data
+        for name in results.by_method("every_partition")
+        if (data := run.data("every_partition", name))
     }
     methods = list(dict.fromkeys(name.split("/")[0] for name in found))
     table = Table(
