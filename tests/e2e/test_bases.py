@@ -323,7 +323,6 @@ def test_recompute_takes_bases_again(run: Path) -> None:
         "basis_negation": ("nearest_cosine", "test_target", "test_control", "target"),
         "basis_transfer": ("cosine", "validation_accuracy", "test_accuracy", "accuracy"),
         "early_similarity": ("cosine", "norm", "eigenvalues", "rand_index"),
-        "low_rank_negation": ("test_target", "validation_control", "target"),
         "mixed_starts": ("cosine", "across_norm", "distance", "accuracy", "own_accuracy", "normalized"),
         "low_rank": ("error", "encoder", "decoder", "accuracy", "coefficient"),
     }
@@ -332,6 +331,8 @@ def test_recompute_takes_bases_again(run: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         for what in every:
             assert f"\n{group}: {what} " in done.stdout
+    done = analysis_command.called("recompute", run, "--points", "24", "--only", "low_rank_negation")
+    assert done.returncode == 0 and "\nlow_rank_negation/pca-2: test_target " in done.stdout, done.stdout
 
 
 def test_the_table(run: Path) -> None:
