@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from taugrid_analysis import bases_findings, bases_language, outcomes, partitions, published
+from taugrid_analysis import accuracies, bases_findings, bases_language, outcomes, partitions, published
 from taugrid_analysis.papers import BASES
 from taugrid_analysis.partitions import FOUR, Partition
 from taugrid_analysis.published import PublishedTable, Row
 from taugrid_analysis.run import Run
+from taugrid_analysis.tables import similarities
 from taugrid_analysis.text_table import Column, Measured, Table, Value
 
 REGIME = "standard"  # the paper fine-tunes so
@@ -139,6 +140,8 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
         return found
     if source.measure == "partitions":
         found.append(_said_of_partitions(run))
+    elif source.measure.startswith("held_out"):
+        found.append(_said_of_held_out(run))
     elif source.measure == "basis_negation":
         found.append(
             "Ours are means over the run's tasks, each with the basis nearest to it; its own control."
@@ -148,7 +151,28 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
     return found
 
 
+def _letters(run: Run) -> str:
+    """Which of this run's tasks stand for the paper's four; empty where none do."""
+    for name in run.results.by_method("every_partition"):
+        data = run.data("every_partition", name)
+        if data is not None and data.sizes["member"] == len(FOUR):
+            own = [run.results.tasks[int(task)] for task in data["member"].to_numpy()]
+            return ", ".join(f"{letter} {task}" for letter, task in zip(FOUR, own, strict=True))
+    return ""
+
+
+def _said_of_held_out(run: Run) -> str:
+    name = next(iter(run.results.by_method("every_partition")))
+    data = run.data("every_partition", name)
+    assert data is not None
+    own = [run.results.tasks[int(task)] for task in data["other"].to_numpy()][:2]
+    stand = ", ".join(f"{task} for {paper}" for task, paper in zip(own, ("GTSRB", "DTD"), strict=False))
+    return f"Ours are of this run's tasks, without difference: bases of {_letters(run)}; {stand}."
+
+
 def _said_of_partitions(run: Run) -> str:
+    if (letters := _letters(run)) and set(FOUR.values()) != {task.lower() for task in run.results.tasks}:
+        return f"Ours are of four tasks of this run, without difference: {letters}."
     if set(FOUR.values()) != {task.lower() for task in run.results.tasks}:
         return OTHERS
     return (
@@ -184,8 +208,16 @@ def _norm(run: Run, row: Row, column: str) -> float | None:
 
 
 def _mixing(run: Run, row: Row, column: str) -> Measured | None:
-    """T2: the sum of all vectors of this run's θ0."""
-    if row.label != "finetuned from 1" or column != "pretrained 1":
+    """T2: the sum of all vectors of a start, seen from either."""
+    data, start = run.data("mixed_starts", REGIME), int(column[-1]) - 1
+    if data is not None:
+        test = accuracies.accuracies(run.results, "mixed_starts", REGIME, "accuracy")
+        assert test is not None
+        kind = "half" if row.label == "half of each" else "own" if row.label[-1] == column[-1] else "across"
+        place = similarities.KINDS.index(kind)
+        values = test.value.to_numpy()[start, place].astype(float)
+        return _percent(outcomes.measured_mean(values, test.error[start, place]))
+    if row.label != "finetuned from 1" or start != 0:
         return None
     names = [task.lower() for task in run.results.tasks]
     value = partitions.measured(run.results, REGIME, "linear", "task_arithmetic").get(partitions.alone(names))
@@ -209,8 +241,10 @@ def _negated(run: Run, row: Row, column: str) -> Measured | None:
 def _partition(run: Run, row: Row, column: str) -> Measured | None:
     """T4, T5, T10 to T12: accuracy of one partition, or the mean over several."""
     regime = "linear" if row.merge_in == "tangent" else REGIME
-    found = partitions.measured(run.results, regime, row.merge_in, row.merge_out)
-    names = [task.lower() for task in run.results.tasks]
+    method = {"tangent": "joint"}.get(row.merge_in, row.merge_in)
+    found = partitions.lettered(run.results, regime, method, row.merge_out)
+    names = list(FOUR.values()) if found else [task.lower() for task in run.results.tasks]
+    found = found or partitions.measured(run.results, regime, row.merge_in, row.merge_out)
     four = set(names) == set(FOUR.values())
     wanted = SEVERAL.get(column)
     if wanted is not None:
@@ -229,6 +263,33 @@ def _partition(run: Run, row: Row, column: str) -> Measured | None:
         one = _chosen(run) if column == "MS-ER" else None
     value = found.get(one) if one is not None else None
     return None if value is None else _percent(value)
+
+
+def _held_out(run: Run, row: Row, column: str, which: int) -> float | None:
+    """T7, T13, T14: another task with the nearest basis of each partition of four, GTSRB or DTD."""
+    regime = "linear" if row.merge_in == "tangent" else REGIME
+    method = {"tangent": "joint"}.get(row.merge_in, row.merge_in)
+    data = run.data("every_partition", f"{method}/{regime}")
+    if data is None or "tuned" not in data or data.sizes["member"] != len(FOUR) or column == "found":
+        return None
+    places = [str(run.results.tasks[int(task)]).lower() for task in data["other"].to_numpy()]
+    wanted = ("gtsrb", "dtd")[which]
+    if wanted not in places and which >= len(places):
+        return None
+    place = places.index(wanted) if wanted in places else which
+    name, _, ending = column.partition(", ")
+    values = data["one_shot" if ending else "tuned"].to_numpy()[place].astype(float)
+    if name == "mean":
+        return 100 * float(values.mean())
+    labels = data["labels"].to_numpy()
+    every = [partitions.of_labels(one, list(FOUR.values())) for one in labels]
+    return 100 * float(values[every.index(partitions.of_letters(name))])
+
+
+def _either(run: Run, row: Row, column: str) -> float | None:
+    """T7 names the task in each column."""
+    task, _, rest = column.partition(" ")
+    return _held_out(run, row, rest, ("GTSRB", "DTD").index(task))
 
 
 SEVERAL: dict[str, Callable[[Partition], bool]] = {
@@ -263,4 +324,7 @@ MEASURES: dict[str, Callable[[Run, Row, str], float | None]] = {
     "basis_negation": _negated,
     "language": bases_language.accuracy,
     "language_cosine": bases_language.cosine,
+    "held_out": _either,
+    "held_out_gtsrb": lambda run, row, column: _held_out(run, row, column, 0),
+    "held_out_dtd": lambda run, row, column: _held_out(run, row, column, 1),
 }

@@ -230,6 +230,40 @@ GROUPS: dict[str, Group] = {
         axes={"alpha": ("alpha",), "clusters": ("clusters",)},
         words={"merge_in": "how a cluster's vectors became one", "merge_out": "how the bases became one"},
     ),
+    "every_partition": Group(
+        {
+            "member": Variable(("member",)),
+            "labels": Variable(("partition", "member")),
+            "cluster": Variable(("cluster", "member")),
+            "validation_accuracy": Variable(("partition", "alpha", "member")),
+            "accuracy": Variable(("partition", "member")),
+            "other": Variable(("held_out",), needed=False),
+        }
+        | _all(("partition",), "coefficient", "absolute", "normalized")
+        | _all(("held_out", "cluster"), "cosine", needed=False)
+        | _all(("held_out", "cluster", "held_alpha"), "held_validation", "held_test", needed=False)
+        | _all(
+            ("held_out", "partition"),
+            *("nearest", "found", "one_shot", "tuned", "chosen_alpha"),
+            needed=False,
+        )
+        | ROWS,
+        axes={"alpha": ("alpha",)},
+        words={"merge_out": "how the bases became one"},
+        numbers={"threshold": "the cosine from which on a basis is found"},
+    ),
+    "mixed_starts": Group(
+        {"cosine": Variable(("vector", "other_vector")), "distance": Variable(())}
+        | _all(("vector",), "norm", "across_norm")
+        | {"start_norm": Variable(("start",))}
+        | _all(("start", "task"), "start_accuracy", "own_accuracy")
+        | {"validation_accuracy": Variable(("start", "vectors", "alpha", "task"))}
+        | {"accuracy": Variable(("start", "vectors", "task"))}
+        | _all(("start", "vectors"), "coefficient", "absolute", "normalized")
+        | ROWS,
+        axes={"alpha": ("alpha",)},
+        words={"other": "the second pre-trained model"},
+    ),
     "early_similarity": Group(
         {"cosine": Variable(("mark", "task", "other"))}
         | _all(("mark", "task"), "updates", "norm", "labels")
@@ -252,6 +286,12 @@ GROUPS: dict[str, Group] = {
         dict(_NEGATED.variables) | _all(TASK, "labels", "nearest", "nearest_cosine"),
         axes=_NEGATED.axes,
         words={**_NEGATED.words, "merge_in": "how a cluster's vectors became one"},
+        numbers=_NEGATED.numbers,
+    ),
+    "low_rank_negation": Group(
+        dict(_NEGATED.variables) | _all(TASK, "cosine"),
+        axes=_NEGATED.axes,
+        words=_NEGATED.words,
         numbers=_NEGATED.numbers,
     ),
     "basis_transfer": Group(
@@ -318,7 +358,8 @@ GROUPS: dict[str, Group] = {
     ),
 }
 
-BY_METHOD = frozenset({"merging"})  # /GROUP/METHOD/REGIME: the name below the group has two steps
+# /GROUP/METHOD/REGIME: the name below the group has two steps
+BY_METHOD = frozenset({"merging", "every_partition", "low_rank_negation"})
 
 OF_PAIRS = frozenset(  # what they tell is of pairs alone
     name

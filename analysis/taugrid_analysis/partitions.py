@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from taugrid_analysis import accuracies, outcomes
+from taugrid_analysis import accuracies, outcomes, sampling
 from taugrid_analysis.records import Array, Floats
 from taugrid_analysis.results import Results
 from taugrid_analysis.run import Run
@@ -131,6 +131,51 @@ def _of(group: str, name: str, results: Results, partition: Partition) -> dict[P
     place = outcomes.place_of(data["alpha"].to_numpy(), float(data["coefficient"]))
     assert place is not None
     return {partition: outcomes.measured_mean(test.value.to_numpy()[place].astype(float), test.error[place])}
+
+
+LABELLED = 9  # tasks of which all partitions are looked at: 21,147
+
+
+def labelled(count: int) -> Array:
+    """All partitions of so many tasks [Q,T], labels numbered as they come: 4,140 of eight."""
+    rows = np.zeros((1, 0), dtype=np.int64)
+    for _ in range(count):
+        most = rows.max(axis=1, initial=-1) + 1
+        rows = np.repeat(rows, most + 1, axis=0)
+        last = np.concatenate([np.arange(one + 1) for one in most])
+        rows = np.column_stack([rows, last])
+    return rows
+
+
+def modularity(cosine: Floats, labels: Array) -> Floats:
+    """Of partitions [Q,T] of tasks that resemble each other by |cosine| [T,T] (Newman 2004).
+
+    What is inside of clusters beyond what their degrees make expected, so that partitions into other numbers
+    of clusters compare; without any similarity 0.
+    """
+    weight = np.abs(cosine)
+    np.fill_diagonal(weight, 0)
+    whole, degree = weight.sum(), weight.sum(axis=1)
+    if whole == 0:
+        return np.zeros(len(labels))
+    surplus = weight / whole - np.outer(degree, degree) / whole**2
+    same = labels[:, :, None] == labels[:, None, :]
+    return np.asarray((surplus * same).sum(axis=(1, 2)))
+
+
+def lettered(results: Results, regime: str, merge_in: str, merge_out: str) -> dict[Partition, Measured]:
+    """All partitions of four tasks of this run, which stand for the paper's by their place."""
+    data = results.data("every_partition", f"{merge_in}/{regime}")
+    if data is None or str(data.attrs["merge_out"]) != merge_out or data.sizes["member"] != len(FOUR):
+        return {}
+    accuracy = data["accuracy"].to_numpy().astype(float)
+    member = data["member"].to_numpy().astype(int)
+    points = (data["sample_index"].to_numpy()[member] >= 0).sum(axis=1)
+    errors = sampling.binomial(accuracy, np.broadcast_to(points, accuracy.shape))
+    return {
+        of_labels(labels, list(FOUR.values())): outcomes.measured_mean(values, error)
+        for labels, values, error in zip(data["labels"].to_numpy(), accuracy, errors, strict=True)
+    }
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,14 @@ class Results:
         """What stands below /GROUP: regimes in their usual order, then anything else."""
         return [] if self._empty(group) else ordered(set(self._store.names(group)))
 
+    def by_method(self, group: str) -> list[str]:
+        """METHOD/REGIME, of a group of contract.BY_METHOD."""
+        return [
+            f"{method}/{name}"
+            for method in self.names(group)
+            for name in ordered(set(self._store.names(f"{group}/{method}")))
+        ]
+
     def _empty(self, group: str) -> bool:
         """Whether the group tells of pairs, of which this run has none."""
         return group in contract.OF_PAIRS and not len(self.pairs)

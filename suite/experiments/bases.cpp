@@ -53,9 +53,12 @@ class Bases final : public Experiment {
       units.push_back(unit(
           key::partitions(name), Tally(study_).visit(name, every).stores(numbers).publishes(numbers), first,
           [this, name, &folder](schedule::UnitContext& context) { return partition(name, folder, context); }));
+      settings_.in.add_parts(units, study_, name);
       Tally tally(study_);
+      settings_.in.count(tally, study_, name);
       tally.visit(name, every).stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
-      std::vector<std::string> needs = {key::partitions(name)};
+      auto needs = settings_.in.needs(study_, name, every);
+      needs.push_back(key::partitions(name));
       for (const auto t : every) {
         tally.edited_sum(name, t, Split::validation, points(), a)
             .edited_sum(name, t, Split::test, points(), 1);
@@ -170,13 +173,13 @@ class Bases final : public Experiment {
 
   /// τ of the bases of these tasks' partition.
   at::Tensor direction(const std::string& name, const std::vector<std::size_t>& tasks,
-                       const std::vector<std::int64_t>& labels, const schedule::UnitContext& context) const {
-    const auto stop = [&] { context.stop_if_requested(); };
-    const auto bases = bases_of(study_, name, tasks, labels, settings_.in, stop);
+                       const std::vector<std::int64_t>& labels, const schedule::RunFolder& folder,
+                       schedule::UnitContext& context) const {
+    const auto bases = bases_of(study_, name, tasks, labels, settings_.in, folder, context);
     const merging::StudyVectors vectors(study_, name, tasks);  // for the tensors' names and shapes
     return merging::merged_vector(*settings_.out.method,
                                   merging::HeldVectors(vectors.tensors(), bases, study_.model.theta0().cpu()),
-                                  [&](double) { stop(); })
+                                  [&](double) { context.stop_if_requested(); })
         .tau;
   }
 
@@ -191,7 +194,7 @@ class Bases final : public Experiment {
       own_labels.push_back(labels[t]);
     }
     if (kept.empty()) return unmeasured();
-    const auto tau = direction(name, kept, own_labels, context).to(study_.device);
+    const auto tau = direction(name, kept, own_labels, folder, context).to(study_.device);
     const EditedOutputs model(study_, folder, name, context.group);
     std::vector<at::Tensor> own, own_test;
     for (const auto t : kept) {
@@ -258,7 +261,7 @@ std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& stud
   const auto split_below = read_split(config);
   return std::make_unique<Bases>(study,
                                  Bases::Settings{std::move(clusters), random, std::move(alpha), split_below,
-                                                 read_merge_in(config), read_merge_out(config)});
+                                                 read_merge_in(config, study), read_merge_out(config)});
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ class BasisNegation final : public Experiment {
       made.stores(3 * tasks).publishes(3 * tasks).holds(4.0 * static_cast<double>(most * length));
       auto needs = study_.vectors.needs(name, all);
       needs.push_back(key::partitions(name));
+      add_missing(needs, in_.needs(study_, name, all));
+      in_.count(made, study_, name);
       units.push_back(unit(
           key::basis_vectors(name), made, needs,
           [this, name, &folder](schedule::UnitContext& context) { return bases(name, folder, context); }));
@@ -80,12 +82,12 @@ class BasisNegation final : public Experiment {
  private:
   /// The bases, [P] each, and which of them each task resembles most.
   store::TensorFile bases(const std::string& name, const schedule::RunFolder& folder,
-                          const schedule::UnitContext& context) const {
+                          schedule::UnitContext& context) const {
     const auto partition = folder.read_unit(key::partitions(name)).tensors;
     const auto k = clusters_ > 0 ? clusters_ : partition.at("chosen_clusters").item<std::int64_t>();
     const auto labels = spectral_labels(study_, partition.at("cosine"), k, split_below_);
     const auto all = study_.tasks.all();
-    const auto found = bases_of(study_, name, all, labels, in_, [&] { context.stop_if_requested(); });
+    const auto found = bases_of(study_, name, all, labels, in_, folder, context);
     store::TensorFile file;
     for (std::size_t c = 0; c < found.size(); ++c)
       file.tensors[basis_name(static_cast<std::int64_t>(c))] = found[c];
@@ -137,8 +139,8 @@ std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const St
   auto alpha = section->alpha_grid("alpha", {"Coefficients α of θ0 − αB", {.fallback = "0, 0.1, … 3"}}, usual,
                                    {0, 1e3});
   const auto threshold = control_threshold(*section);
-  return std::make_unique<BasisNegation>(study, read_merge_in(config), clusters, std::move(alpha), threshold,
-                                         read_split(config));
+  return std::make_unique<BasisNegation>(study, read_merge_in(config, study), clusters, std::move(alpha),
+                                         threshold, read_split(config));
 }
 
 }  // namespace

@@ -51,6 +51,8 @@ class BasisTransfer final : public Experiment {
           tally.edited_sum(name, t, split, points(), a * most());
         auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
         needs.push_back(key::partitions(name));
+        add_missing(needs, in_.needs(study_, name, others));
+        in_.count(tally, study_, name);
         units.push_back(unit(key::basis_transfer(name, study_.tasks.name(t)), tally, needs,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return compute(name, t, folder, context);
@@ -130,7 +132,7 @@ class BasisTransfer final : public Experiment {
                        : spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
     const auto labels = spectral_labels(study_, cosine, k, split_below_);
     const auto stop = [&] { context.stop_if_requested(); };
-    const auto bases = bases_of(study_, name, others, labels, in_, stop);
+    const auto bases = bases_of(study_, name, others, labels, in_, folder, context);
     const auto a = static_cast<std::int64_t>(alpha_.size()), found = static_cast<std::int64_t>(bases.size());
     store::TensorFile file;
     auto& tensors = file.tensors;
@@ -184,8 +186,8 @@ std::unique_ptr<Experiment> make_basis_transfer(config::Config& config, const St
   const auto threshold = section->real(
       "threshold", "Cosine from which on a basis is found; others are measured all the same", 0, {-1, 1});
   auto alpha = addition_grid(*section);
-  return std::make_unique<BasisTransfer>(study, read_merge_in(config), clusters, std::move(alpha), threshold,
-                                         read_split(config));
+  return std::make_unique<BasisTransfer>(study, read_merge_in(config, study), clusters, std::move(alpha),
+                                         threshold, read_split(config));
 }
 
 }  // namespace

@@ -14,9 +14,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "suite/error.hpp"
 #include "suite/experiments/support/placement.hpp"
-#include "suite/store/input_file.hpp"
+#include "suite/experiments/support/trained_model.hpp"
 #include "suite/training/loop.hpp"
 #include "suite/training/trainer.hpp"
 
@@ -36,10 +35,11 @@ class FineTune final : public Experiment {
             unit(key::fine_tune(name, study_.tasks.name(t)), tally(name, t), study_.vectors.start_needs(name, t),
                  [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }));
         units.back().verify = [this, name, t](const auto& header) {
-          auto wrong = verify(study_.vectors.checkpoint_folder(name, t), header, "fingerprint");
+          auto wrong = verify_checkpoint(study_.vectors.checkpoint_folder(name, t), header, "fingerprint");
           for (const auto& mark : training_.at(name).keep) {
             if (wrong.empty())
-              wrong = verify(study_.vectors.kept_folder(name, t, mark.name()), header, mark.name());
+              wrong =
+                  verify_checkpoint(study_.vectors.kept_folder(name, t, mark.name()), header, mark.name());
           }
           return wrong;
         };
@@ -50,7 +50,7 @@ class FineTune final : public Experiment {
           unit(key::joint(name), tally(name, 0), {},
                [this, name](schedule::UnitContext& context) { return compute(name, 0, context); }));
       units.back().verify = [this, name](const auto& header) {
-        return verify(study_.vectors.joint_folder(name), header, "fingerprint");
+        return verify_checkpoint(study_.vectors.joint_folder(name), header, "fingerprint");
       };
     }
   }
@@ -126,26 +126,6 @@ class FineTune final : public Experiment {
       tally.stores(traced * n * study_.tasks.readout(b).width(study_.model.encoder()), sizeof(float));
     }
     return tally;
-  }
-
-  /// The checkpoint is the one that the unit made, whose fingerprint has this name. A file that is there and
-  /// cannot be read is an error of its own.
-  static std::string verify(const std::filesystem::path& folder,
-                            const std::map<std::string, std::string>& header,
-                            const std::string& fingerprint) {
-    const auto expected = header.find(fingerprint);
-    if (expected == header.end()) return "";
-    for (const auto* part : {"config.json", "model.safetensors"}) {
-      if (!store::wait_if_listed(folder / part))
-        return "its checkpoint " + (folder / part).string() + " is gone";
-      const store::InputFile readable(folder / part);
-    }
-    try {
-      if (models::fingerprint(models::read_checkpoint(folder).state) == expected->second) return "";
-    } catch (const InputError& error) {
-      return std::string("its checkpoint is wrong (") + error.what() + ")";
-    }
-    return "its checkpoint " + folder.string() + " is another one";
   }
 
   std::int64_t traced_numbers() const {

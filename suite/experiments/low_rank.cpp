@@ -29,8 +29,6 @@
 namespace taugrid::experiments {
 namespace {
 
-const std::vector<std::string> known_methods = {"autoencoder", "pca"};
-
 class LowRank final : public Experiment {
  public:
   struct Settings {
@@ -59,7 +57,7 @@ class LowRank final : public Experiment {
       each([&](std::size_t q, std::size_t row) {
         const auto m = static_cast<std::int64_t>(settings_.bases[row]), numbers = 2 * tasks * (m + a + 1) + 7;
         auto one = tally;
-        one.stores(numbers).publishes(numbers);
+        one.stores(numbers + tasks * tasks).publishes(numbers);
         const auto& method = settings_.methods[q];
         units.push_back(unit(key::low_rank(name, method, static_cast<std::size_t>(m)), one, needs,
                              [this, name, method, m, &folder](schedule::UnitContext& context) {
@@ -122,18 +120,6 @@ class LowRank final : public Experiment {
       for (std::size_t row = 0; row < settings_.bases.size(); ++row) see(q, row);
   }
 
-  /// Σ c_t τ_t [P].
-  at::Tensor direction(const std::string& name, const at::Tensor& c) const {
-    auto sum = at::zeros_like(study_.model.theta0());
-    const auto* factors = c.const_data_ptr<double>();
-    study_.vectors.visit(name, study_.tasks.all(), {0, sum.numel()}, 1,
-                         [&](std::int64_t begin, std::span<const at::Tensor> parts) {
-                           auto out = sum.narrow(0, begin, parts.front().numel());
-                           for (std::size_t t = 0; t < parts.size(); ++t) out.add_(parts[t], factors[t]);
-                         });
-    return sum;
-  }
-
   store::TensorFile compute(const std::string& name, const std::string& method, std::int64_t m,
                             const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto all = study_.tasks.all();
@@ -152,7 +138,7 @@ class LowRank final : public Experiment {
     std::map<std::string, std::vector<at::Tensor>> rows;
     std::size_t seen = 0;
     for (const auto& coefficients : {found.encoder.sum(1), recovered.sum(1)}) {
-      const auto tau = direction(name, coefficients.contiguous());
+      const auto tau = combined(study_, name, all, coefficients.contiguous());
       const auto curves = [&](Split split, const std::vector<double>& alpha) {
         std::vector<at::Tensor> columns;
         for (const auto t : all) {
@@ -177,6 +163,7 @@ class LowRank final : public Experiment {
     store::TensorFile file;
     file.tensors = {{"encoder", found.encoder.contiguous()},
                     {"decoder", found.decoder.contiguous()},
+                    {"recovered", recovered.contiguous()},
                     {"error", at::full({}, spectral::relative_error(gram, found), at::kDouble)}};
     for (const auto& [what, values] : rows) file.tensors[what] = at::stack(values);
     return file;
@@ -186,21 +173,14 @@ class LowRank final : public Experiment {
 };
 
 std::unique_ptr<Experiment> make_low_rank(config::Config& config, const Study& study) {
-  auto section = config.optional_section(
-      "bases.low_rank",
-      "Bases without clusters, of the Gram matrix of the vectors alone: accuracy of their sum");
+  auto section = config.optional_section("bases.low_rank", of_low_rank);
   if (!section) return nullptr;
   require_vectors(study, "bases.low_rank");
   refuse_filter(study, "bases.low_rank");
   LowRank::Settings settings;
-  settings.methods =
-      section->words("methods", "How the bases are made of the vectors", known_methods, known_methods);
-  if (settings.methods.empty()) section->refuse("methods", "is empty");
-  const auto tasks = std::max(1, static_cast<int>(study.tasks.size()));
-  settings.bases = numbered(
-      *section, "bases",
-      {"Numbers of bases M", {.fallback = "all", .values = "a list of ascending integers from 1 to T"}}, 1,
-      tasks, false, fmt::format("there are {} tasks, which have 1 to {} bases", tasks, tasks));
+  auto choice = read_low_rank(*section, study);
+  settings.methods = std::move(choice.methods);
+  settings.bases = std::move(choice.bases);
   settings.alpha = addition_grid(*section);
   settings.autoencoder.steps = section->integer("steps", "Steps of the autoencoder", 6000, {1, 1e7});
   settings.autoencoder.learning_rate =

@@ -179,7 +179,7 @@ class Merging final : public Experiment {
     const auto part = [&](std::size_t t, const std::string& tensor) {
       return folder.read_tensor(part_key(chosen, name, t), tensor);
     };
-    return chosen.with_data->merge(name, part, context);
+    return chosen.with_data->merge(name, study_.tasks.all(), part, context);
   }
 
   /// Outcomes [A] of task t under every α.

@@ -79,6 +79,31 @@ inline Text basis_transfer(const Text& regime, const Text& task) {
 inline Text low_rank(const Text& regime, const Text& method, std::size_t m) {
   return of("low_rank", regime, method + "-" + std::to_string(m));
 }
+/// A model trained on a cluster of tasks together, the model merged of the p-th partition of a few tasks, and
+/// what its bases do for another task.
+inline Text cluster_model(const Text& regime, const Text& cluster) {
+  return of("finetune_cluster", regime, cluster);
+}
+inline Text partition_merge(const Text& method, const Text& regime, std::size_t p) {
+  return of("partition_merge", method, regime) + "/" + std::to_string(p);
+}
+inline Text partition_transfer(const Text& method, const Text& regime, const Text& task) {
+  return of("partition_transfer", method, regime) + "/" + task;
+}
+/// A model fine-tuned from another θ0, the two sets of vectors, the outcomes of another θ0's models on a
+/// task, and those of one of the two θ0 with one kind of vectors added.
+inline Text other_fine_tune(const Text& regime, const Text& task) {
+  return of("finetune_other", regime, task);
+}
+inline Text mixed_vectors(const Text& regime) { return of("mixed_vectors", regime); }
+inline Text mixed_single(const Text& regime, const Text& task) { return of("mixed_single", regime, task); }
+inline Text mixed(const Text& regime, std::size_t start, const Text& vectors) {
+  return of("mixed", regime, std::to_string(start + 1) + "-" + vectors);
+}
+/// `bases`: how they were made, and how many.
+inline Text low_rank_negation(const Text& regime, const Text& bases, const Text& task) {
+  return of("low_rank_negation", bases, regime) + "/" + task;
+}
 inline Text cost(const Text& regime) { return of("cost", regime); }
 
 }  // namespace taugrid::study::key

@@ -28,12 +28,13 @@ bool all_finite(const at::Tensor& x) {
 /// One checkpoint's file, read by stretches of θ.
 class Vectors::Source {
  public:
-  Source(const std::filesystem::path& folder, const Model& model, const std::string& model_path)
-      : path_((folder / "model.safetensors").string()),
-        file_(models::open_weights(seen(folder), model.encoder())) {
-    if (const auto start = models::start_of(file_); !start.empty() && start != model.fingerprint())
-      throw InputError(folder.string() + ": was trained from another θ0 (" + start + ") than " + model_path +
-                       " (" + model.fingerprint() + ")");
+  Source(const Begun& model, const models::Encoder& encoder)
+      : path_((model.folder / "model.safetensors").string()),
+        file_(models::open_weights(seen(model.folder), encoder)) {
+    const auto start = models::start_of(file_);
+    if (!start.empty() && !model.fingerprint.empty() && start != model.fingerprint)
+      throw InputError(model.folder.string() + ": was trained from another θ0 (" + start + ") than " +
+                       model.of + " (" + model.fingerprint + ")");
   }
 
   /// θ*[range] − start[range] into `out` [range.count], on the device of both.
@@ -137,7 +138,7 @@ at::Tensor Vectors::find(const std::string& key) const {
 at::Tensor Vectors::vector(const std::string& regime, std::size_t t) const {
   const auto folder = checkpoint_folder(regime, t);
   if (const auto found = find(folder.string()); found.defined()) return found;
-  const Source source(folder, model_, settings_.model.string());
+  const Source source(of_theta0({folder}).front(), model_.encoder());
   while (!kept_.empty() && kept_.size() >= kept()) kept_.pop_back();
   const auto vector = source.whole(model_.layout(), model_.theta0());
   require_frozen(vector, folder);
@@ -157,7 +158,7 @@ void Vectors::require_frozen(const at::Tensor& vector, const std::filesystem::pa
 
 at::Tensor Vectors::buffers(const std::string& regime, std::size_t t) const {
   if (!model_.start().buffers.defined()) return {};
-  const Source source(checkpoint_folder(regime, t), model_, settings_.model.string());
+  const Source source(of_theta0({checkpoint_folder(regime, t)}).front(), model_.encoder());
   return source.whole(model_.encoder().buffers(), model_.start().buffers);
 }
 
@@ -184,8 +185,12 @@ at::Tensor Vectors::gram_at(const comm::Communicator& group, const std::string& 
                             const std::vector<std::size_t>& tasks, const std::string& mark) const {
   std::vector<std::filesystem::path> folders;
   for (const auto t : tasks) folders.push_back(kept_folder(regime, t, mark));
-  return gram_of(group, tasks.size(), [&](Range range, std::int64_t align, const Visitor& visitor) {
-    visit_files(folders, range, align, visitor);
+  return gram_from(group, of_theta0(folders));
+}
+
+at::Tensor Vectors::gram_from(const comm::Communicator& group, const std::vector<Begun>& models) const {
+  return gram_of(group, models.size(), [&](Range range, std::int64_t align, const Visitor& visitor) {
+    visit_from(models, range, align, visitor);
   });
 }
 
@@ -232,21 +237,28 @@ void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& t
   }
   std::vector<std::filesystem::path> folders;
   for (const auto t : tasks) folders.push_back(checkpoint_folder(regime, t));
-  visit_files(folders, range, align, visitor);
+  visit_from(of_theta0(folders), range, align, visitor);
 }
 
-void Vectors::visit_files(const std::vector<std::filesystem::path>& folders, Range range, std::int64_t align,
-                          const Visitor& visitor) const {
+std::vector<Vectors::Begun> Vectors::of_theta0(const std::vector<std::filesystem::path>& folders) const {
+  std::vector<Begun> models;
+  for (const auto& folder : folders)
+    models.push_back({folder, model_.theta0(), model_.fingerprint(), settings_.model.string()});
+  return models;
+}
+
+void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int64_t align,
+                         const Visitor& visitor) const {
   std::vector<Source> sources;
-  for (const auto& folder : folders) sources.emplace_back(folder, model_, settings_.model.string());
-  const auto size = block_of(folders.size(), align);
-  std::vector<at::Tensor> blocks(folders.size());
-  auto memory = at::empty({static_cast<std::int64_t>(folders.size()), size}, model_.theta0().options());
+  for (const auto& model : models) sources.emplace_back(model, model_.encoder());
+  const auto size = block_of(models.size(), align);
+  std::vector<at::Tensor> blocks(models.size());
+  auto memory = at::empty({static_cast<std::int64_t>(models.size()), size}, model_.theta0().options());
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     const auto count = std::min(size, range.end() - begin);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       blocks[i] = memory[static_cast<std::int64_t>(i)].narrow(0, 0, count);
-      sources[i].difference(model_.layout(), model_.theta0(), {begin, count}, blocks[i]);
+      sources[i].difference(model_.layout(), models[i].start, {begin, count}, blocks[i]);
     }
     visitor(begin, blocks);
   }

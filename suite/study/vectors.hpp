@@ -60,6 +60,17 @@ class Vectors {
   void visit(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
              std::int64_t align, const Visitor& visitor) const;
 
+  /// A model's folder, and the model that is taken from it: θ0 or another.
+  struct Begun {
+    std::filesystem::path folder;
+    at::Tensor start;         ///< [P]
+    std::string fingerprint;  ///< of the start, which the folder must have begun at; empty: at any
+    std::string of;           ///< the start's folder, for messages
+  };
+  /// As visit(), of θ* − start of any such models. Reads their files, whatever is kept.
+  void visit_from(const std::vector<Begun>& models, Range range, std::int64_t align,
+                  const Visitor& visitor) const;
+
   /// ⟨τᵢ, τⱼ⟩ [T,T] of these tasks, float64 on the host, in or out of core. The group's ranks share the visit; on a
   /// host the bits do not depend on how many they are.
   at::Tensor gram(const comm::Communicator& group, const std::string& regime,
@@ -67,6 +78,8 @@ class Vectors {
   /// The same of models that were kept at a mark.
   at::Tensor gram_at(const comm::Communicator& group, const std::string& regime,
                      const std::vector<std::size_t>& tasks, const std::string& mark) const;
+  /// The same of models of any starts.
+  at::Tensor gram_from(const comm::Communicator& group, const std::vector<Begun>& models) const;
 
   /// How many vectors are kept in memory.
   std::size_t kept() const;
@@ -77,9 +90,8 @@ class Vectors {
   void check_given() const;
   void require_frozen(const at::Tensor& vector, const std::filesystem::path& folder) const;
   class Source;
-  /// As visit(), of the models in these folders.
-  void visit_files(const std::vector<std::filesystem::path>& folders, Range range, std::int64_t align,
-                   const Visitor& visitor) const;
+  /// The models in these folders, as fine-tuned from θ0.
+  std::vector<Begun> of_theta0(const std::vector<std::filesystem::path>& folders) const;
   using Visit = std::function<void(Range range, std::int64_t align, const Visitor& visitor)>;
   at::Tensor gram_of(const comm::Communicator& group, std::size_t count, const Visit& visit) const;
   at::Tensor find(const std::string& key) const;

@@ -23,12 +23,13 @@ models::State beginning(const Study& study, const study::Regime& regime, std::si
 }  // namespace
 
 Trainer::Trainer(const Study& study, const std::string& name, const Training& training, std::size_t t,
-                 const comm::Communicator& group)
+                 const comm::Communicator& group, const std::optional<models::State>& begin,
+                 const std::vector<std::size_t>& of)
     : study_(study),
       regime_(study::regime(name)),
       training_(training),
       group_(group),
-      update_(study, regime_, training, beginning(study, regime_, t), group),
+      update_(study, regime_, training, begin ? *begin : beginning(study, regime_, t), group),
       from_(training.random_crop < 1 ? 0 : study.first_changed_stage(name)) {
   const auto source = [&](std::size_t u, std::int64_t batch, const std::string& purpose) {
     const auto seed = study::seed_for(study.settings.seed, purpose + study.tasks.drawn_by(u));
@@ -36,8 +37,9 @@ Trainer::Trainer(const Study& study, const std::string& name, const Training& tr
   };
   if (regime_.joint) {
     // A batch holds as many samples of each task as of any other.
-    const auto each = training.batch / static_cast<std::int64_t>(study.tasks.size());
-    for (const auto u : study.tasks.all()) own_.push_back(source(u, each, "batches/"));
+    const auto tasks = of.empty() ? study.tasks.all() : of;
+    const auto each = training.batch / static_cast<std::int64_t>(tasks.size());
+    for (const auto u : tasks) own_.push_back(source(u, each, "batches/"));
     return;
   }
   own_.push_back(source(t, training.batch, "batches/"));

@@ -17,9 +17,11 @@ namespace taugrid::training {
 class Trainer {
  public:
   /// Trains on task `t`; a joint regime does not read `t`. The samples of a step are dealt to the group's
-  /// ranks.
+  /// ranks. Training begins where the regime does, or, of a regime on f(x; θ), at another model `begin`. A
+  /// joint regime trains on the tasks `of`, or on all where there are none.
   Trainer(const study::Study& study, const std::string& regime, const Training& training, std::size_t t,
-          const comm::Communicator& group);
+          const comm::Communicator& group, const std::optional<models::State>& begin = std::nullopt,
+          const std::vector<std::size_t>& of = {});
 
   /// Step number 0, 1, …; its loss before the update, on the device.
   LossValue step(std::int64_t number);

@@ -16,12 +16,15 @@ import pytest
 import torch
 from compare import differing, numbers
 from safetensors.torch import load_file
+from taugrid_analysis.figures import bases as figures
 from taugrid_analysis.recompute import draws, methods, similarities
 from taugrid_analysis.recompute.oracle import Oracle, flat
+from taugrid_analysis.run import Run
 from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, REGIMES, TASKS, T, World
 
 ALPHA = [0.5, 1.0, 2.0]
+MIXED = [0.0, 0.25, 1.0]
 RANDOM = 4
 CONTROL = 'control = "plaids"\ncontrol_points = 28\n'
 TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
@@ -41,14 +44,31 @@ threshold = 0.05
 bases = [1, 2]
 alpha = {ADDED}
 steps = 400
+[bases.low_rank.negation]
+alpha = {NEGATED}
+control_threshold = 0.8
 """
 TEXT = TEXT.replace("[data]\n", "[data]\n" + CONTROL)
 TEXT = TEXT.replace("[finetune]\n", "[finetune]\nkeep = [1, 3]\nkeep_epochs = [1, 2]\n")
 
 
 @pytest.fixture(scope="module")
-def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return world.elsewhere(tmp_path_factory.mktemp("experiment") / "bases.toml", TEXT)
+def other(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A second pre-trained model."""
+    folder = tmp_path_factory.mktemp("other") / "second"
+    torch.manual_seed(12)
+    second = CLIPVisionModelWithProjection.from_pretrained(world.model)
+    with torch.no_grad():
+        for parameter in second.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    second.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def experiment(world: World, other: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    mixed = f'[bases.mixed]\nother = "{other}"\nalpha = {MIXED}\n'
+    return world.elsewhere(tmp_path_factory.mktemp("experiment") / "bases.toml", TEXT + mixed)
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +209,101 @@ def test_bases_for_a_task_that_is_held_out(again: Oracle, regime: str) -> None:
         assert group["pretrained"][t] == group["test_accuracy"][t, 0, 0]  # α = 0
 
 
+def test_a_second_start_is_fine_tuned_as_in_a_run_of_its_own(
+    run: Path, other: Path, world: World, tmp_path: Path
+) -> None:
+    text = TEXT.split("[bases]")[0].replace('["standard", "linear"]', '["standard"]').replace('"model"', f'"{other}"')
+    launch.measure(world.elsewhere(tmp_path / "alone.toml", text), tmp_path / "run")
+    for task in TASKS:
+        path = Path("standard") / task / "model.safetensors"
+        mixed, alone = (load_file(f / path) for f in (run / "checkpoints/other_start", tmp_path / "run/checkpoints"))
+        assert all(torch.equal(mixed[name], alone[name]) for name in alone)
+    with h5py.File(tmp_path / "run/results.h5") as file, h5py.File(run / "results.h5") as both:
+        for what, name in (("pretrained", "start_accuracy"), ("standard", "own_accuracy")):
+            own = both[f"mixed_starts/standard/{name}"][1]
+            np.testing.assert_allclose(own, file[f"single_task/{what}/accuracy"], atol=1.01 / 30)  # θ0 + τ is rounded
+
+
+def test_vectors_of_two_starts(run: Path, again: Oracle, other: Path) -> None:
+    group, first = again.results["mixed_starts/standard"], again.theta0
+    assert list(again.results["mixed_starts"]) == ["standard"]  # a linear function belongs to one start
+    second = load_file(other / "model.safetensors")
+    theta = [torch.cat([start[name].double().flatten() for name in first]).numpy() for start in (first, second)]
+    tuned = [[], []]
+    for start, folder in enumerate((run / "checkpoints", run / "checkpoints/other_start")):
+        for task in TASKS:
+            held = load_file(folder / "standard" / task / "model.safetensors")
+            tuned[start].append(torch.cat([held[name].double().flatten() for name in first]).numpy())
+    vectors = [one - theta[start] for start in (0, 1) for one in tuned[start]]
+    for i, a in enumerate(vectors):
+        np.testing.assert_allclose(group["cosine"][i], [cosine(a, b) for b in vectors], atol=2e-5)
+    np.testing.assert_allclose(group["norm"], [np.linalg.norm(one) for one in vectors], rtol=1e-5)
+    across = [np.linalg.norm(one - theta[1 - start]) for start in (0, 1) for one in tuned[start]]
+    np.testing.assert_allclose(group["across_norm"], across, rtol=1e-4)
+    assert group["distance"][()] == pytest.approx(np.linalg.norm(theta[1] - theta[0]), rel=1e-5)
+    own_validation = again.results["single_task/standard/validation_accuracy"][()]
+    for start in (0, 1):
+        own = sum(one - theta[start] for one in tuned[start])
+        theirs = sum(one - theta[1 - start] for one in tuned[1 - start])
+        across_all = sum(one - theta[start] for one in tuned[1 - start])
+        for kind, tau in enumerate((own, (own + theirs) / 2, theirs, across_all)):
+            chosen = list(MIXED).index(group["coefficient"][start, kind])
+            for a, alpha in enumerate(MIXED):
+                shift = theta[start] + alpha * tau - theta[0]  # of models evaluated from the first θ0
+                for t in T:
+                    right, n = accuracy(
+                        again, "standard", shift, 1.0, t, f"{group.name}/validation_sample_index", "validation"
+                    )
+                    assert group["validation_accuracy"][start, kind, a, t] == pytest.approx(right, abs=1.01 / n)
+            right, n = accuracy(
+                again,
+                "standard",
+                theta[start] + MIXED[chosen] * tau - theta[0],
+                1.0,
+                0,
+                f"{group.name}/sample_index",
+                "test",
+            )
+            assert group["accuracy"][start, kind, 0] == pytest.approx(right, abs=1.01 / n)
+            if start == 0:
+                shares = (group["validation_accuracy"][0, kind] / own_validation).mean(1)
+                assert chosen == int(np.argmax(shares))
+            shares = group["accuracy"][start, kind] / group["own_accuracy"][start]
+            assert group["normalized"][start, kind] == pytest.approx(shares.mean())
+    assert np.array_equal(group["validation_accuracy"][0, 0, 0], group["validation_accuracy"][0, 3, 0])  # α = 0
+    assert group["validation_accuracy"][0, 0, 0].tolist() == group["validation_accuracy"][0, 2, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("architecture", ["bases.mixed.other", "narrow is a", "parameters", "{model}"]),
+        ("same", ["bases.mixed.other", "has the weights of", "{model}"]),
+        ("linear", ["bases.mixed.other", "standard", "finetune.regimes"]),
+        ("frozen", ["bases.mixed.other", "finetune.first_stage"]),
+        ("missing", ["nowhere"]),
+    ],
+)
+def test_wrong_second_starts(
+    experiment: Path, world: World, other: Path, tmp_path: Path, case: str, expected: list[str]
+) -> None:
+    told = world.model / "config.json"
+    (tmp_path / "narrow").mkdir()
+    text = told.read_text().replace('"hidden_size": 24', '"hidden_size": 12')
+    (tmp_path / "narrow" / "config.json").write_text(text)
+    setting = {
+        "architecture": f"bases.mixed.other={tmp_path / 'narrow'}",
+        "same": f"bases.mixed.other={world.model}",
+        "linear": 'finetune.regimes=["linear"]',
+        "frozen": "finetune.first_stage=1",
+        "missing": "bases.mixed.other=nowhere",
+    }[case]
+    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert all(word.format(model=world.model) in lines[0] for word in expected), lines[0]
+
+
 def test_all_alone_is_task_arithmetic(world: World, tmp_path: Path) -> None:
     """T clusters, added: the sum of all vectors; one cluster, averaged: a third of it."""
     text = TEXT.split("[bases.merge_in]")[0].replace(f"{ALPHA}", "[1.0, 3.0]")
@@ -208,6 +323,7 @@ def test_recompute_takes_bases_again(run: Path) -> None:
         "basis_negation": ("nearest_cosine", "test_target", "test_control", "target"),
         "basis_transfer": ("cosine", "validation_accuracy", "test_accuracy", "accuracy"),
         "early_similarity": ("cosine", "norm", "eigenvalues", "rand_index"),
+        "mixed_starts": ("cosine", "across_norm", "distance", "accuracy", "own_accuracy", "normalized"),
         "low_rank": ("error", "encoder", "decoder", "accuracy", "coefficient"),
     }
     for group, every in told.items():
@@ -215,6 +331,8 @@ def test_recompute_takes_bases_again(run: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         for what in every:
             assert f"\n{group}: {what} " in done.stdout
+    done = analysis_command.called("recompute", run, "--points", "24", "--only", "low_rank_negation")
+    assert done.returncode == 0 and "\nlow_rank_negation/pca-2: test_target " in done.stdout, done.stdout
 
 
 def test_the_table(run: Path) -> None:
@@ -228,6 +346,13 @@ def test_the_table(run: Path) -> None:
         done = analysis_command.called("tables", run, "--only", only)
         assert done.returncode == 0 and expected in done.stdout, done.stdout + done.stderr
         assert sum(line.split()[0] in REGIMES for line in done.stdout.splitlines() if line.split()) >= 2
+    done = analysis_command.called("tables", run, "--only", "mixed_starts")
+    assert done.returncode == 0, done.stderr
+    assert "from two pre-trained models" in done.stdout and "The second: second." in done.stdout
+    assert sum(line.split()[:1] == ["standard"] for line in done.stdout.splitlines()) == 8
+    with Run(run) as opened:
+        drawn = figures.similarity(opened)
+    assert drawn is not None and len(drawn.axes[0].get_xticklabels()) == 2 * len(TASKS)
 
 
 def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
@@ -247,6 +372,14 @@ def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
     with h5py.File(run / "results.h5") as file:
         left = file["basis_negation/standard/target"][()]
     assert float(lines["TIES"][lines["method"].index("MS target, ours")]) == pytest.approx(100 * np.nanmean(left))
+    done = analysis_command.called("tables", run, "--paper", "bases", "--only", "table2", "--format", "csv")
+    lines = {row[0]: row for row in csv.reader(done.stdout.splitlines()) if row}
+    with h5py.File(run / "results.h5") as file:
+        mixed = file["mixed_starts/standard/accuracy"][()].mean(2)
+    for name, (first, second) in (("finetuned from 1", (0, 3)), ("half of each", (1, 1)), ("finetuned from 2", (3, 0))):
+        for start, kind in enumerate((first, second)):
+            place = lines["vectors"].index(f"pretrained {start + 1}, ours")
+            assert float(lines[name][place]) == pytest.approx(100 * mixed[start, kind]), (name, start)
     done = analysis_command.called("figures", run, "--paper", "bases", "--out", tmp_path)
     drawn = {line.split(":")[0] for line in done.stdout.splitlines() if line.endswith(".png")}
     assert done.returncode == 0 and drawn == {"figure 7", "figure 8", "figure 9"}, done.stdout + done.stderr
@@ -263,6 +396,7 @@ def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
     ("bases.held_out.clusters=3", ["bases.held_out.clusters", "3", "2"]),
     ("bases.held_out.alpha=[0.5]", ["bases.held_out.alpha", "1"]),
     ('data.control=""', ["bases.negation", "data.control"]),
+    ("bases.low_rank.negation.control_threshold=2", ["bases.low_rank.negation.control_threshold", "2"]),
 ])
 def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected: list[str]) -> None:
     done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)
@@ -336,6 +470,24 @@ def test_bases_without_clusters(again: Oracle, regime: str) -> None:
     # Recovered from principal components, the sum is the sum of the vectors.
     assert group["accuracy"].shape == (2, 2, 2, 3)
     assert np.array_equal(group["accuracy"][1, 0, 1], group["accuracy"][1, 1, 1])
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_negation_by_vectors_that_are_made_again(again: Oracle, regime: str) -> None:
+    made = ("autoencoder-1", "autoencoder-2", "pca-1", "pca-2")
+    groups = {name: again.results[f"low_rank_negation/{name}/{regime}"] for name in made}
+    tau = torch.stack([flat(again.tau(regime, t)) for t in T]).numpy()
+    # Two principal components and the mean are all of three vectors: τ itself is subtracted.
+    whole = groups["pca-2"]
+    np.testing.assert_allclose(whole["cosine"], 1, atol=1e-6)
+    for t in T:
+        for a, alpha in enumerate(NEGATED):
+            right, n = accuracy(again, regime, tau[t], -alpha, t, f"{whole.name}/sample_index", "test")
+            assert whole["test_target"][t, a] == pytest.approx(right, abs=1.01 / n)
+    u, s, v = np.linalg.svd(tau - tau.mean(0), full_matrices=False)
+    one = tau.mean(0) + np.outer(u[:, 0] * s[0], v[0])
+    np.testing.assert_allclose(groups["pca-1"]["cosine"], [cosine(one[t], tau[t]) for t in T], atol=1e-5)
+    assert all((one["test_target"][:, 0] == whole["test_target"][:, 0]).all() for one in groups.values())  # α = 0
 
 
 @pytest.mark.parametrize(("settings", "expected"), [

@@ -62,6 +62,28 @@ def gap_by_cosine(runs: Sequence[Run]) -> Figure | None:
     return figure
 
 
+def similarity(run: Run) -> Figure | None:
+    """Figure 4: cosines of the vectors of one θ0, and, where there is a second, of and between both."""
+    data = run.data("mixed_starts", REGIME)
+    if data is None:
+        return tasks.cosines(run, [REGIME])
+    cosine, names = data["cosine"].to_numpy().astype(float).copy(), run.results.tasks
+    count = len(names)
+    np.fill_diagonal(cosine, np.nan)
+    top = max(0.05, float(np.nanmax(np.abs(cosine))))
+    with style.settings():
+        figure = Figure(figsize=(6.8, 6.0))
+        axes = figure.subplots()
+        image = axes.imshow(cosine, cmap=style.SIGNED_MAP, vmin=-top, vmax=top, interpolation="none")
+        tasks.label(axes, [f"{name} {start}" for start in (1, 2) for name in names])
+        axes.tick_params(labelsize=7 if count <= NUMBERED else 3)
+        axes.axhline(count - 0.5, color=style.INK, linewidth=1)
+        axes.axvline(count - 0.5, color=style.INK, linewidth=1)
+        axes.set_title("cosine of task vectors of two pre-trained models, 1 and 2")
+        figure.colorbar(image, ax=axes, shrink=0.8, pad=0.015).outline.set_visible(False)
+    return figure
+
+
 def gap_by_curvature(runs: Sequence[Run]) -> Figure | None:
     """Figure 6: a bar a partner and run of one task's loss gap, the task's λ_max in the legend."""
     known = [(run, found) for run in runs if (found := partitions.gaps(run, REGIME)) is not None]

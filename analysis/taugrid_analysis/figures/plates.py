@@ -267,8 +267,7 @@ BASES = [
     Plate(1, "idea", (IDEA,), None),
     Plate(2, "idea", (IDEA,), None),
     Plate(3, "gap_by_cosine", SIMILARITY, bases.gap_by_cosine, PRE),
-    # Of two pre-trained models the paper also shows cosines between their vectors.
-    Plate(4, "cosine", SIMILARITY, each(lambda run: tasks.cosines(run, ["standard"])), PRE),
+    Plate(4, "cosine", SIMILARITY, each(bases.similarity), PRE),
     Plate(5, "norms", SIMILARITY, bases.norms, PRE),
     Plate(
         6, "gap_by_curvature", (*SIMILARITY, *_paths("smoothness", "standard")), bases.gap_by_curvature, PRE

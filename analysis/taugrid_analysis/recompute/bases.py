@@ -21,7 +21,7 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
-from taugrid_analysis.recompute.merging import Settings, is_taken, merged
+from taugrid_analysis.recompute.merging import Settings, is_of_vectors, merged
 from taugrid_analysis.recompute.models import chosen_row, merged_tasks, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.records import Array
@@ -37,7 +37,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     yield from _follows(oracle)
     settings = oracle.inputs.config.get(GROUP, {})
     told = [dict(settings.get(name, {})) for name in ("merge_in", "merge_out")]
-    if all(is_taken(one.get("method", ""), one) for one in told):
+    if all(is_of_vectors(one.get("method", ""), one) for one in told):
         yield from _models(oracle, told[0], told[1])
 
 

@@ -21,7 +21,7 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
-from taugrid_analysis.recompute.merging import Settings, is_taken
+from taugrid_analysis.recompute.merging import Settings, is_of_vectors
 from taugrid_analysis.recompute.models import (
     SPLITS,
     accuracies,
@@ -37,7 +37,7 @@ NEGATION, TRANSFER = "basis_negation", "basis_transfer"
 
 def checks(oracle: Oracle) -> Iterator[Check]:
     inside = dict(oracle.inputs.config.get("bases", {}).get("merge_in", {}))
-    if not is_taken(inside.get("method", ""), inside):
+    if not is_of_vectors(inside.get("method", ""), inside):
         return
     if names(oracle, NEGATION):
         yield from _negation(oracle, inside)

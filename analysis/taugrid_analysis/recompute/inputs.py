@@ -47,6 +47,10 @@ class Inputs:
         given = self.config.get("finetune", {}).get("checkpoints", "")
         return self._linked(own, Path(given) / regime / task) if given else own
 
+    def other_start(self) -> Path:
+        """The second model of [bases.mixed]; "" where the run has none."""
+        return Path(self.config.get("bases", {}).get("mixed", {}).get("other", ""))
+
     def need(self, section: str, key: str) -> str:
         found = self.config.get(section, {}).get(key)
         if found is None:
@@ -196,7 +200,8 @@ def changes(found: Inputs, tasks: list[str], model: str) -> Iterator[tuple[str, 
     weights = {name: digest for name, digest in told.items() if name.endswith("model.safetensors")}
     for name, before in weights.items():  # task vectors that the run was given
         regime, task = Path(name).parts[-3:-1]
-        path = found.checkpoint(regime, task) / "model.safetensors"
+        of_other = Path(name).parent == found.other_start()
+        path = (Path(name).parent if of_other else found.checkpoint(regime, task)) / "model.safetensors"
         now = digest_file(path)
         if now != before:
             yield str(path), before, now

@@ -98,6 +98,11 @@ def checks(oracle: Oracle) -> Iterator[Check]:
                 yield check
 
 
+def is_of_vectors(method: str, told: Settings) -> bool:
+    """is_taken(), and from the vectors alone."""
+    return is_taken(method, told) and method not in data_methods.METHODS
+
+
 def is_taken(method: str, told: Settings) -> bool:
     """Not DARE, whose draws are the program's own; slerp; and shares of each tensor."""
     if method in MATRICES or method in data_methods.METHODS:

@@ -16,10 +16,12 @@ from taugrid_analysis.recompute import (
     bases,
     basis_edits,
     checks,
+    every_partition,
     generation,
     heads,
     linearity,
     merging,
+    mixed_starts,
     mixtures,
     models,
     similarities,
@@ -47,7 +49,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     if oracle.inputs.note():
         print(oracle.inputs.note())
     parts = [heads, models, vectors, variants, barrier, merging, bases, basis_edits, similarities, subsets]
-    parts += [generation]
+    parts += [mixed_starts, every_partition, generation]
     if not oracle.of_texts:  # whose layers these look into
         parts += [linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]

@@ -24,7 +24,16 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
-from taugrid_analysis.recompute.models import chosen_row, right_along
+from taugrid_analysis.recompute.models import (
+    SPLITS,
+    Right,
+    accuracies,
+    at_chosen_alpha,
+    chosen_row,
+    output_along,
+    prefix_of,
+    right_along,
+)
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat, load, parameters
 from taugrid_analysis.records import Array
 
@@ -179,6 +188,35 @@ def _low_rank(oracle: Oracle) -> Iterator[Check]:
         node, single = oracle.results[f"{LOW}/{place[0]}"], oracle.results[f"single_task/{place[0]}"]
         best = chosen_row(node["validation_accuracy"][tuple(place[1:])], single["validation_accuracy"][()])
         return exact(node["coefficient"][tuple(place[1:])], node["alpha"][best])
+
+    def forgotten(method: str, split: str, on_control: bool) -> Right:
+        """θ0 − ατ̂, τ̂ made again of the bases."""
+        group = f"{LOW}_negation/{method}"
+        kind, _, m = method.rpartition("-")
+
+        def right(place: Place) -> Array:
+            regime, t, a = place
+            bases = oracle.results[f"{LOW}/{regime}/bases"][()].tolist()
+            b, w, rest = found(regime, told["methods"].index(kind), bases.index(int(m)))
+            factors = (b @ w + rest)[:, t]
+            step = {
+                key: sum(float(factors[s]) * oracle.tau(regime, s)[key] for s in tasks) + torch.zeros_like(v)
+                for key, v in oracle.theta0.items()
+            }
+            node, where = oracle.results[f"{group}/{regime}"], len(tasks) if on_control else t
+            rows = f"{prefix_of(split)}{'control_' if on_control else ''}sample_index"
+            x, y = oracle.points(f"{node.name}/{rows}", where, split)
+            output = output_along(oracle, regime, step, -float(node["alpha"][a]), tasks, x, where)
+            return np.asarray((oracle.logits(where, output).argmax(1) == y).numpy())
+
+        return right
+
+    for method in names(oracle, f"{LOW}_negation"):
+        group = f"{LOW}_negation/{method}"
+        for split in SPLITS:
+            yield from accuracies(oracle, group, f"{split}_target", forgotten(method, split, False), SLOW)
+            yield from accuracies(oracle, group, f"{split}_control", forgotten(method, split, True), SLOW)
+        yield from at_chosen_alpha(oracle, group, "", "")
 
     yield Check(LOW, "error", places(oracle, LOW, "error"), error)
     yield entry("encoder", 0)

@@ -109,12 +109,22 @@ def negation(run: Run) -> Table:
         ],
     )
     floor = set()
-    for regime in results.names("basis_negation"):
-        data = results.data("basis_negation", regime)
-        assert data is not None
-        floor.add(float(data.attrs["control_threshold"]))
-        of_bases = outcomes.forgetting(results, regime, group="basis_negation")
-        vectors = [(f"{int(data['labels'].max()) + 1}", of_bases)]
+    again = results.by_method("low_rank_negation")
+    for regime in dict.fromkeys([*results.names("basis_negation"), *(name.split("/")[1] for name in again)]):
+        vectors = []
+        if (data := results.data("basis_negation", regime)) is not None:
+            floor.add(float(data.attrs["control_threshold"]))
+            of_bases = outcomes.forgetting(results, regime, group="basis_negation")
+            vectors.append((f"{int(data['labels'].max()) + 1}", of_bases))
+        for name in again:
+            made, _, own = name.partition("/")
+            if own == regime:
+                method, _, count = made.rpartition("-")
+                told = results.data("low_rank_negation", name)
+                assert told is not None
+                floor.add(float(told.attrs["control_threshold"]))
+                found = outcomes.forgetting(results, name, group="low_rank_negation")
+                vectors.append((f"{count}, τ again by {method}", found))
         if (of_tasks := outcomes.forgetting(results, regime, wide=True)) is not None:
             vectors.append((f"{len(results.tasks)}, τ itself", of_tasks))
         for kept, found in vectors:

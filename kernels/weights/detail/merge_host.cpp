@@ -138,11 +138,26 @@ void elect(const Rule& rule, const Sums& sums, int n, float* out, Count& count) 
   count.balance += balance;
 }
 
+/// Whether a task claims a place of the merged vector: 1 or 0.
+inline std::int32_t claims_it(float x, float claim, float merged) {
+  return std::fabs(x) > claim * std::fabs(merged - x) ? 1 : 0;
+}
+
+/// Four tasks at a time: counts are read and written once for them.
 void claim(const Rule& rule, std::int64_t at, int n, float* out) {
   alignas(64) std::array<std::int32_t, tile> claims{};
-  for (const auto& term : rule.terms) {
-    const float* x = term.x + at;
-    for (int i = 0; i < n; ++i) claims[i] += std::fabs(x[i]) > term.claim * std::fabs(out[i] - x[i]) ? 1 : 0;
+  std::size_t t = 0;
+  for (; t + 4 <= rule.terms.size(); t += 4) {
+    const auto four = rule.terms.subspan(t, 4);
+    const float *a = four[0].x + at, *b = four[1].x + at, *c = four[2].x + at, *d = four[3].x + at;
+    const float of_a = four[0].claim, of_b = four[1].claim, of_c = four[2].claim, of_d = four[3].claim;
+    for (int i = 0; i < n; ++i)
+      claims[i] += claims_it(a[i], of_a, out[i]) + claims_it(b[i], of_b, out[i]) +
+                   claims_it(c[i], of_c, out[i]) + claims_it(d[i], of_d, out[i]);
+  }
+  for (; t < rule.terms.size(); ++t) {
+    const float* x = rule.terms[t].x + at;
+    for (int i = 0; i < n; ++i) claims[i] += claims_it(x[i], rule.terms[t].claim, out[i]);
   }
   const auto least = static_cast<std::int32_t>(rule.claims);
   for (int i = 0; i < n; ++i) out[i] = claims[i] >= least ? out[i] : 0.0F;
@@ -225,27 +240,34 @@ void sample_leading(const float* x, std::int64_t n, std::uint64_t* histogram) {
   }
 }
 
-// Flags of a block are made by a loop that compilers vectorise, and looked through eight at a time: few are
+// Flags of a block are made by a loop that compilers vectorise, and looked through a line at a time: few are
 // set.
 void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
                      std::int64_t& above, std::vector<std::uint32_t>& inside) {
-  constexpr int block = 1024;
+  static_assert(std::endian::native == std::endian::little, "a word's first flag is its lowest byte");
+  constexpr int block = 1024, words_a_line = 8;
   alignas(64) std::array<std::uint8_t, block> flags;
   const auto width = high - low;
   for (std::int64_t from = 0; from < n; from += block) {
     const auto m = static_cast<int>(std::min<std::int64_t>(block, n - from));
     const float* y = x + from;
     int larger = 0;
-    for (int i = 0; i < m; ++i) larger += bits_of(y[i]) >= high ? 1 : 0;
+    for (int i = 0; i < m; ++i) {
+      const auto bits = bits_of(y[i]);
+      larger += bits >= high ? 1 : 0;
+      flags[static_cast<std::size_t>(i)] = bits - low < width ? 1 : 0;
+    }
     above += larger;
-    for (int i = 0; i < m; ++i) flags[static_cast<std::size_t>(i)] = bits_of(y[i]) - low < width ? 1 : 0;
     std::fill(flags.begin() + m, flags.end(), std::uint8_t{0});
-    for (int i = 0; i < m; i += 8) {
-      std::uint64_t eight = 0;
-      std::memcpy(&eight, flags.data() + i, sizeof eight);
-      if (eight == 0) continue;
-      for (int j = i; j < std::min(m, i + 8); ++j) {
-        if (flags[static_cast<std::size_t>(j)] != 0) inside.push_back(bits_of(y[j]));
+    for (int i = 0; i < m; i += 8 * words_a_line) {
+      std::array<std::uint64_t, words_a_line> words;
+      std::memcpy(words.data(), flags.data() + i, sizeof words);
+      std::uint64_t any = 0;
+      for (const auto word : words) any |= word;
+      if (any == 0) continue;
+      for (int k = 0; k < words_a_line; ++k) {
+        for (auto word = words[static_cast<std::size_t>(k)]; word != 0; word &= word - 1)
+          inside.push_back(bits_of(y[i + 8 * k + std::countr_zero(word) / 8]));
       }
     }
   }

@@ -36,9 +36,11 @@ struct AdaMergingSettings {
 /// The coefficients while they are learnt.
 class Coefficients {
  public:
-  Coefficients(const Study& study, std::string regime, const AdaMergingSettings& settings)
+  Coefficients(const Study& study, std::string regime, std::vector<std::size_t> of,
+               const AdaMergingSettings& settings)
       : study_(study),
         regime_(std::move(regime)),
+        of_(std::move(of)),
         settings_(settings),
         segments_(trained_segments(study, regime_)),
         lambda_(at::full({tasks() * columns()}, settings.start, at::kDouble)) {
@@ -58,7 +60,7 @@ class Coefficients {
     const auto lambda = used();
     for (const auto& segment : segments_) {
       const auto alpha = lambda.select(1, column(segment)).unsqueeze(0).contiguous();
-      study_.vectors.visit(regime_, study_.tasks.all(), segment.range, segment.range.count,
+      study_.vectors.visit(regime_, of_, segment.range, segment.range.count,
                            [&](std::int64_t begin, std::span<const at::Tensor> tau) {
                              const auto n = tau.front().numel();
                              auto out = sum.narrow(0, begin, n).view({1, n});
@@ -74,7 +76,7 @@ class Coefficients {
     auto values = found.accessor<double, 2>();
     for (const auto& segment : segments_) {
       const auto g = gradient.narrow(0, segment.gradient, segment.range.count);
-      study_.vectors.visit(regime_, study_.tasks.all(), segment.range, segment.range.count,
+      study_.vectors.visit(regime_, of_, segment.range, segment.range.count,
                            [&](std::int64_t, std::span<const at::Tensor> tau) {
                              for (std::size_t t = 0; t < tau.size(); ++t)
                                values[static_cast<std::int64_t>(t)][column(segment)] +=
@@ -98,11 +100,12 @@ class Coefficients {
   }
 
  private:
-  std::int64_t tasks() const { return static_cast<std::int64_t>(study_.tasks.size()); }
+  std::int64_t tasks() const { return static_cast<std::int64_t>(of_.size()); }
   std::int64_t column(const Segment& segment) const { return settings_.layer_wise ? segment.parameter : 0; }
 
   const Study& study_;
   std::string regime_;
+  std::vector<std::size_t> of_;
   const AdaMergingSettings& settings_;
   std::vector<Segment> segments_;
   at::Tensor lambda_;
@@ -134,9 +137,9 @@ class AdaMerging final : public DataMethod {
       tally.reads(2 * static_cast<double>(settings_.steps) * 4 * theta * static_cast<double>(tasks));
   }
 
-  Made merge(const std::string& name, const Part&, schedule::UnitContext& context) const override {
-    Coefficients lambda(study_, name, settings_);
-    const auto all = study_.tasks.all();
+  Made merge(const std::string& name, const std::vector<std::size_t>& all, const Part&,
+             schedule::UnitContext& context) const override {
+    Coefficients lambda(study_, name, all, settings_);
     // The merged model's buffers, which no λ is for; of a linear regime those of θ0, where J is taken.
     const auto start =
         regime(name).linear
@@ -164,7 +167,7 @@ class AdaMerging final : public DataMethod {
       return file;
     };
     steps.step = [&](std::int64_t number) {
-      auto found = slope(name, loss, lambda, batches, number, context.group);
+      auto found = slope(name, all, loss, lambda, batches, number, context.group);
       lambda.step(found.second);
       entropy[number].copy_(found.first);
       return found.first;
@@ -206,23 +209,25 @@ class AdaMerging final : public DataMethod {
   }
 
   /// The summed entropy of a step's batches, and its slope in λ [T·S]; the group's ranks share each batch.
-  std::pair<at::Tensor, at::Tensor> slope(const std::string& name, const training::TrainingLoss& loss,
-                                          const Coefficients& lambda, std::vector<training::Batches>& batches,
-                                          std::int64_t number, const comm::Communicator& group) const {
+  std::pair<at::Tensor, at::Tensor> slope(const std::string& name, const std::vector<std::size_t>& all,
+                                          const training::TrainingLoss& loss, const Coefficients& lambda,
+                                          std::vector<training::Batches>& batches, std::int64_t number,
+                                          const comm::Communicator& group) const {
     const auto share = group.share_of(settings_.batch);
     const auto theta = lambda.merged(study_.model.theta0());
     const int from = study_.first_changed_stage(name);
     auto sum = study_.sums({});
     at::Tensor gradient;
     std::vector<training::Term> terms;
-    for (const auto t : study_.tasks.all()) {
-      const auto rows = batches[t].rows(number).narrow(0, share.begin, share.count);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto t = all[i];
+      const auto rows = batches[i].rows(number).narrow(0, share.begin, share.count);
       terms.push_back({study_.tasks.batch(t, settings_.inputs, rows, from),
                        {},
                        &study_.tasks.readout(t),
                        1 / static_cast<double>(settings_.batch)});
       terms.back().entropy = true;
-      if (static_cast<std::int64_t>(terms.size()) < tasks_at_once() && t + 1 < study_.tasks.size()) continue;
+      if (static_cast<std::int64_t>(terms.size()) < tasks_at_once() && i + 1 < all.size()) continue;
       at::Tensor part;
       sum.add_(loss(theta, terms, part).loss);
       gradient = gradient.defined() ? gradient.add_(part) : part;

@@ -46,7 +46,9 @@ class DataMethod {
   };
   /// Adds what the merge takes beside τ itself, which the caller counts.
   virtual void count(Tally& tally, const std::string& regime) const = 0;
-  virtual Made merge(const std::string& regime, const Part& part, schedule::UnitContext& context) const = 0;
+  /// The vectors of these tasks as one.
+  virtual Made merge(const std::string& regime, const std::vector<std::size_t>& tasks, const Part& part,
+                     schedule::UnitContext& context) const = 0;
 
   /// Writes what the method has of its own to the group; `key` is the merge's unit. Collective.
   virtual void write(store::ResultsWriter& out, const Finished& done, const std::string& group,

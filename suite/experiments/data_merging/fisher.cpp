@@ -81,17 +81,18 @@ class Fisher final : public DataMethod {
     tally.reads(4 * length * static_cast<double>(study_.tasks.size())).holds(24 * length);
   }
 
-  Made merge(const std::string& name, const Part& part, schedule::UnitContext& context) const override {
+  Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part& part,
+             schedule::UnitContext& context) const override {
     const auto length = study_.model.layout().size();
     constexpr std::int64_t stretch = std::int64_t{1} << 18;
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto tasks = static_cast<std::int64_t>(of.size());
     auto above = at::zeros({length}, at::kDouble), below = at::zeros_like(above);
     auto floored = at::zeros({tasks}, at::kDouble), norms = at::zeros_like(floored);
     Made made;
     for (std::int64_t t = 0; t < tasks; ++t) {
       context.stop_if_requested();
       context.progress(static_cast<double>(t) / static_cast<double>(tasks), "fisher");
-      const auto task = static_cast<std::size_t>(t);
+      const auto task = of[static_cast<std::size_t>(t)];
       const auto fisher = part(task, "fisher");
       const auto tau = study_.vectors.vector(name, task).cpu();
       const double norm = weights::norm(fisher);

@@ -18,6 +18,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "kernels/spectral/clustering.hpp"
@@ -63,20 +64,21 @@ class LocalizeStitch final : public DataMethod {
     tally.reads(bits).holds(bits).stores(3 * tasks + 2).publishes(3 * tasks + 2);
   }
 
-  Made merge(const std::string& name, const Part& part, schedule::UnitContext& context) const override {
-    const merging::StudyVectors vectors(study_, name, study_.tasks.all());
+  Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part& part,
+             schedule::UnitContext& context) const override {
+    const merging::StudyVectors vectors(study_, name, of);
     const auto tasks = vectors.count();
     Made made;
     std::vector<at::Tensor> bits;
     for (std::size_t t = 0; t < tasks; ++t) {
-      bits.push_back(part(t, "mask"));
-      const auto passes = part(t, "passes");
+      bits.push_back(part(of[t], "mask"));
+      const auto passes = part(of[t], "passes");
       made.inputs.forward += passes[0].item<double>();
       made.inputs.backward += passes[1].item<double>();
     }
     std::vector<std::int64_t> labels(tasks, 0);
     if (stitching_ != Stitching::own) {
-      const auto cosine = cosines_of(study_.vectors.gram(context.group, name, study_.tasks.all()).cpu());
+      const auto cosine = cosines_of(study_.vectors.gram(context.group, name, of).cpu());
       const auto gap = spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
       labels = spectral_labels(study_, cosine, clusters > 0 ? clusters : gap);
     }
@@ -142,7 +144,9 @@ class LocalizeStitch final : public DataMethod {
   void regroup(std::vector<at::Tensor>& masks, const std::vector<std::int64_t>& labels) const {
     if (stitching_ == Stitching::own) return;
     for (std::int64_t c = 0; c <= *std::max_element(labels.begin(), labels.end()); ++c) {
-      const auto members = members_of(study_.tasks.all(), labels, c);
+      std::vector<std::size_t> places(labels.size());
+      std::iota(places.begin(), places.end(), std::size_t{0});
+      const auto members = members_of(places, labels, c);
       auto sum = at::zeros_like(masks.front());
       for (const auto t : members) sum.add_(masks[t]);
       const double half = static_cast<double>(members.size()) / 2;

@@ -129,8 +129,10 @@ class RegMean final : public DataMethod {
         .holds(8 * numbers + 4.0 * static_cast<double>(study_.model.layout().size()));
   }
 
-  Made merge(const std::string& name, const Part& part, schedule::UnitContext& context) const override {
-    const merging::StudyVectors vectors(study_, name, study_.tasks.all());
+  Made merge(const std::string& name, const std::vector<std::size_t>& tasks, const Part& part,
+             schedule::UnitContext& context) const override {
+    const merging::StudyVectors vectors(study_, name, tasks);
+    const auto of = [&](std::size_t i, const std::string& tensor) { return part(tasks[i], tensor); };
     const auto& blocks = study_.model.layout().blocks();
     Made made;
     auto& tau = made.merged.tau = at::zeros({vectors.length()}, at::kFloat);
@@ -144,11 +146,11 @@ class RegMean final : public DataMethod {
                       auto mean = at::zeros(parts.front().sizes(), at::kDouble);
                       for (const auto& one : parts) mean.add_(one);
                       mean.div_(static_cast<double>(parts.size()));
-                      if (linear) mean.add_(change(i, block, parts, mean, part));
+                      if (linear) mean.add_(change(i, block, parts, mean, of));
                       tau.narrow(0, begin, mean.numel()).copy_(mean);
                     });
     }
-    for (const auto t : study_.tasks.all()) made.inputs.forward += part(t, "passes")[0].item<double>();
+    for (const auto t : tasks) made.inputs.forward += part(t, "passes")[0].item<double>();
     const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
     made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(tau.numel()), vectors.passes()};
     return made;

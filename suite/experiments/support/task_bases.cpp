@@ -3,15 +3,63 @@
 #include "suite/experiments/support/task_bases.hpp"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "kernels/spectral/clustering.hpp"
 #include "kernels/weights/weights.hpp"
+#include "suite/experiments/support/grids.hpp"
 #include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
+namespace {
+
+const std::vector<std::string> methods_of_parts = {"fisher", "regmean", "localize_stitch"};
+
+at::Tensor merged_cluster(const study::Study& study, const std::string& regime,
+                          const std::vector<std::size_t>& members, const BasisMerge& merge,
+                          const schedule::RunFolder& folder, schedule::UnitContext& context) {
+  if (merge.with_data) {
+    const auto part = [&](std::size_t t, const std::string& tensor) {
+      return folder.read_tensor(key::merging_data(merge.parts, regime, study.tasks.name(t)), tensor);
+    };
+    return merge.with_data->merge(regime, members, part, context).merged.tau;
+  }
+  return merging::merged_vector(*merge.method, merging::StudyVectors(study, regime, members),
+                                [&](double) { context.stop_if_requested(); })
+      .tau;
+}
+
+}  // namespace
+
+std::vector<std::string> BasisMerge::needs(const Study& study, const std::string& regime,
+                                           const std::vector<std::size_t>& tasks) const {
+  std::vector<std::string> keys;
+  if (!with_data) return keys;
+  for (const auto t : tasks) keys.push_back(key::merging_data(parts, regime, study.tasks.name(t)));
+  return keys;
+}
+
+void BasisMerge::add_parts(std::vector<schedule::WorkUnit>& units, const Study& study,
+                           const std::string& regime) const {
+  if (!with_data) return;
+  for (const auto t : study.tasks.all())
+    units.push_back(unit(needs(study, regime, {t}).front(), with_data->part_work(regime, t),
+                         study.vectors.needs(regime, {t}),
+                         [method = with_data, regime, t](schedule::UnitContext& context) {
+                           return method->part(regime, t, context);
+                         }));
+}
+
+void BasisMerge::count(Tally& tally, const Study& study, const std::string& regime) const {
+  if (with_data) return with_data->count(tally, regime);
+  const merging::StudyVectors vectors(study, regime, study.tasks.all());
+  const auto work = method->work(vectors.tensors(), vectors.count());
+  const auto length = static_cast<double>(study.model.layout().size());
+  tally.computes(work.flops).holds(4 * length + work.bytes);
+}
 
 BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
                       const std::string& fallback) {
@@ -25,8 +73,29 @@ BasisMerge read_merge(config::Config& config, const std::string& name, const con
   return {std::move(method), std::move(made)};
 }
 
-BasisMerge read_merge_in(config::Config& config) {
-  return read_merge(config, "bases.merge_in", "How a cluster's vectors become one", "linear");
+std::vector<std::string> basis_methods() {
+  auto methods = merging::names();
+  std::erase(methods, "slerp");  // it takes two
+  methods.insert(methods.end(), methods_of_parts.begin(), methods_of_parts.end());
+  return methods;
+}
+
+BasisMerge read_basis_method(config::Config& config, const std::string& name, const config::Meaning& meaning,
+                             const std::string& method, const Study& study) {
+  auto section = config.section(name, meaning);
+  const auto& data = methods_of_parts;
+  if (std::find(data.begin(), data.end(), method) == data.end())
+    return {method, merging::make(method, section)};
+  return {method, {}, make_data_method(config, section, name, method, study), name};
+}
+
+BasisMerge read_merge_in(config::Config& config, const Study& study) {
+  constexpr auto* name = "bases.merge_in";
+  constexpr config::Meaning meaning = "How a cluster's vectors become one";
+  const auto method =
+      config.section(name, meaning)
+          .word("method", "The method, of which the section has the parameters", "linear", basis_methods());
+  return read_basis_method(config, name, meaning, method, study);
 }
 
 BasisMerge read_merge_out(config::Config& config) {
@@ -69,19 +138,41 @@ std::vector<std::size_t> members_of(const std::vector<std::size_t>& tasks,
 std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
                                  const std::vector<std::size_t>& tasks,
                                  const std::vector<std::int64_t>& labels, const BasisMerge& merge,
-                                 const std::function<void()>& stop) {
+                                 const schedule::RunFolder& folder, schedule::UnitContext& context) {
   std::vector<at::Tensor> bases;
   const auto last = *std::max_element(labels.begin(), labels.end());
   for (std::int64_t c = 0; c <= last; ++c) {
     const auto members = members_of(tasks, labels, c);
-    stop();
-    bases.push_back(members.size() == 1
-                        ? study.vectors.vector(regime, members.front()).cpu()
-                        : merging::merged_vector(*merge.method, merging::StudyVectors(study, regime, members),
-                                                 [&](double) { stop(); })
-                              .tau);
+    context.stop_if_requested();
+    bases.push_back(members.size() == 1 ? study.vectors.vector(regime, members.front()).cpu()
+                                        : merged_cluster(study, regime, members, merge, folder, context));
   }
   return bases;
+}
+
+LowRankChoice read_low_rank(config::Section& section, const study::Study& study) {
+  const std::vector<std::string> known = {"autoencoder", "pca"};
+  LowRankChoice choice;
+  choice.methods = section.words("methods", "How the bases are made of the vectors", known, known);
+  if (choice.methods.empty()) section.refuse("methods", "is empty");
+  const auto tasks = std::max(1, static_cast<int>(study.tasks.size()));
+  choice.bases = numbered(
+      section, "bases",
+      {"Numbers of bases M", {.fallback = "all", .values = "a list of ascending integers from 1 to T"}}, 1,
+      tasks, false, fmt::format("there are {} tasks, which have 1 to {} bases", tasks, tasks));
+  return choice;
+}
+
+at::Tensor combined(const study::Study& study, const std::string& regime,
+                    const std::vector<std::size_t>& tasks, const at::Tensor& factors) {
+  auto sum = at::zeros_like(study.model.theta0());
+  const auto* values = factors.const_data_ptr<double>();
+  study.vectors.visit(regime, tasks, {0, sum.numel()}, 1,
+                      [&](std::int64_t begin, std::span<const at::Tensor> parts) {
+                        auto out = sum.narrow(0, begin, parts.front().numel());
+                        for (std::size_t t = 0; t < parts.size(); ++t) out.add_(parts[t], values[t]);
+                      });
+  return sum;
 }
 
 at::Tensor cosines_with(const at::Tensor& tau, const std::vector<at::Tensor>& bases) {

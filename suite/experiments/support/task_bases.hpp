@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "suite/config/config.hpp"
+#include "suite/experiments/data_merging/data_method.hpp"
 #include "suite/merging/method.hpp"
 #include "suite/study/study.hpp"
 
@@ -19,15 +20,32 @@ namespace taugrid::experiments {
 /// How vectors become one.
 struct BasisMerge {
   std::string name;
-  std::shared_ptr<const merging::Method> method;
+  std::shared_ptr<const merging::Method> method;  ///< or with_data
+  std::shared_ptr<const DataMethod> with_data = {};
+  std::string parts = {};  ///< what stands for the method in the keys of its units: the section
+
+  /// Keys of the units of what these tasks' data give.
+  std::vector<std::string> needs(const Study& study, const std::string& regime,
+                                 const std::vector<std::size_t>& tasks) const;
+  /// These units of all tasks, which stand in one run once, whoever needs them.
+  void add_parts(std::vector<schedule::WorkUnit>& units, const Study& study, const std::string& regime) const;
+  /// Adds one merge of all tasks' vectors, beside reading them and holding what it makes.
+  void count(Tally& tally, const Study& study, const std::string& regime) const;
 };
 
 /// Reads section `name`: a method of any number of vectors, without data, and its parameters. Throws
 /// InputError.
 BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
                       const std::string& fallback);
-/// Reads [bases.merge_in], how a cluster's vectors become a basis. Throws InputError.
-BasisMerge read_merge_in(config::Config& config);
+/// The methods of a basis: those of any number of vectors, and those with data that give each task a part of
+/// its own.
+std::vector<std::string> basis_methods();
+/// Reads the parameters of one of these from section `name`. Throws InputError.
+BasisMerge read_basis_method(config::Config& config, const std::string& name, const config::Meaning& meaning,
+                             const std::string& method, const Study& study);
+/// Reads [bases.merge_in], how a cluster's vectors become a basis, by a method of basis_methods(). Throws
+/// InputError.
+BasisMerge read_merge_in(config::Config& config, const Study& study);
 /// Reads [bases.merge_out], how the bases become one model.
 BasisMerge read_merge_out(config::Config& config);
 
@@ -55,11 +73,28 @@ std::vector<std::size_t> members_of(const std::vector<std::size_t>& tasks,
                                     const std::vector<std::int64_t>& labels, std::int64_t c);
 
 /// The bases of these tasks' clusters, [P] each, on the host, in the order of `labels` 0, 1, …; one label a
-/// task. A cluster of one is its vector. `stop()` is called on the way.
+/// task. A cluster of one is its vector.
 std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
                                  const std::vector<std::size_t>& tasks,
                                  const std::vector<std::int64_t>& labels, const BasisMerge& merge,
-                                 const std::function<void()>& stop);
+                                 const schedule::RunFolder& folder, schedule::UnitContext& context);
+
+/// What [bases.low_rank] is for.
+constexpr config::Meaning of_low_rank =
+    "Bases without clusters, of the Gram matrix of the vectors alone: accuracy of their sum";
+
+/// Which bases without clusters there are: by each method so many.
+struct LowRankChoice {
+  std::vector<std::string> methods;
+  std::vector<int> bases;
+};
+
+/// Reads `methods` and `bases` of [bases.low_rank]. Throws InputError.
+LowRankChoice read_low_rank(config::Section& section, const study::Study& study);
+
+/// Σ c_t τ_t [P], on the device, of float64 factors [T].
+at::Tensor combined(const study::Study& study, const std::string& regime,
+                    const std::vector<std::size_t>& tasks, const at::Tensor& factors);
 
 /// cos(τ, B) for each basis: float64 [k]; 0 for a vector that is zero.
 at::Tensor cosines_with(const at::Tensor& tau, const std::vector<at::Tensor>& bases);

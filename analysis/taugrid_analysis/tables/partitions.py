@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""All partitions: by similarity alone, and merged, of a few tasks (paper 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taugrid_analysis import partitions
+from taugrid_analysis.correlation import rank_correlation
+from taugrid_analysis.run import Run
+from taugrid_analysis.tables.bases import members
+from taugrid_analysis.text_table import Column, Table
+
+
+def ranks(run: Run) -> Table:
+    """What similarity alone says of the spectral partitions, among all that there are."""
+    results = run.results
+    count = len(results.tasks)
+    every = (
+        partitions.labelled(count) if 2 < count <= partitions.LABELLED else np.zeros((0, count), dtype=int)
+    )
+    table = Table(
+        "partition_ranks",
+        f"Spectral partitions among all {len(every):,} of {count} tasks, by similarity alone",
+        [
+            Column("regime"),
+            Column("k"),
+            Column("modularity", 3),
+            Column("largest", 3),
+            Column("place among all"),
+            Column("of k clusters"),
+            Column("rank corr. with accuracy", 2),
+        ],
+    )
+    sizes = every.max(axis=1, initial=-1) + 1
+    for regime in results.names("bases") if len(every) else []:
+        data = results.data("bases", regime)
+        assert data is not None
+        cosine = data["cosine"].to_numpy().astype(float)
+        whole, chosen = partitions.modularity(cosine, every), int(data["chosen_clusters"])
+        labels, normalized = data["labels"].to_numpy(), data["normalized"].to_numpy().astype(float)
+        for row, k in enumerate(data["clusters"].to_numpy().astype(int)):
+            held = labels[row][(labels[row] >= 0).all(axis=1)].astype(int)
+            told = normalized[row][(labels[row] >= 0).all(axis=1)]
+            own = partitions.modularity(cosine, held)
+            same = whole[sizes == held[0].max() + 1]
+            above, alike = (int((values > own[0] + 1e-12).sum()) for values in (whole, same))
+            table.rows.append(
+                [
+                    regime,
+                    f"{k} *" if k == chosen else f"{k}",
+                    float(own[0]),
+                    float(whole.max()),
+                    f"{above + 1} of {len(whole)}",
+                    f"{alike + 1} of {len(same)}",
+                    rank_correlation(own, told) if len(np.unique(own)) > 2 else None,
+                ]
+            )
+    if table.rows:
+        table.notes.append(
+            "Modularity of |cosine| (Newman): what is inside of clusters beyond what is expected of tasks"
+            " that resemble others as much. Rank correlation: Spearman's, of modularity and normalized"
+            " accuracy over the partitions into k clusters that were merged, random ones among them."
+        )
+    return table
+
+
+def every_partition(run: Run) -> Table:
+    """All partitions of a few tasks, a column a method (paper 2, table 10)."""
+    results = run.results
+    found = {
+        name: data
+        for name in results.by_method("every_partition")
+        if (data := run.data("every_partition", name))
+    }
+    methods = list(dict.fromkeys(name.split("/")[0] for name in found))
+    table = Table(
+        "every_partition",
+        "Every partition of a few tasks: normalized test accuracy, by what merges a cluster",
+        [Column("regime"), Column("clusters"), *(Column(method, 1, percent=True) for method in methods)],
+    )
+    for regime in dict.fromkeys(name.split("/")[1] for name in found):
+        own = {method: found[f"{method}/{regime}"] for method in methods if f"{method}/{regime}" in found}
+        first = next(iter(own.values()))
+        tasks = [results.tasks[int(task)] for task in first["member"].to_numpy()]
+        for p, labels in enumerate(first["labels"].to_numpy().astype(int)):
+            values = [float(own[method]["normalized"][p]) if method in own else None for method in methods]
+            table.rows.append([regime, members(labels, tasks), *values])
+        for what, name in (("one_shot", "α = 1"), ("tuned", "α tuned")):
+            if what in first:
+                values = [float(own[one][what].mean()) if one in own else None for one in methods]
+                table.rows.append([regime, f"a task outside, nearest basis, {name}", *values])
+    if table.rows:
+        outside = str(next(iter(found.values())).attrs["merge_out"])
+        table.notes.append(
+            f"Bases merged by {outside}, α by validation. joint: one model trained on a cluster's tasks"
+            " together, as long as each alone. A task outside: accuracy, mean over these tasks and all"
+            " partitions."
+        )
+    return table

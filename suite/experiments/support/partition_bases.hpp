@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// All partitions of a few tasks into clusters, and a basis of any cluster, by any method: also by training on
+// its tasks together.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "suite/experiments/support/task_bases.hpp"
+#include "suite/training/training.hpp"
+
+namespace taugrid::experiments {
+
+class PartitionBases {
+ public:
+  /// The method's name that trains one model on a cluster's tasks, for as many steps as each of them alone
+  /// has taken together (paper 2: MTL; of a linear regime, Tangent).
+  static constexpr auto* joint = "joint";
+
+  /// The study outlives it. `training`: how each regime is trained, for joint.
+  PartitionBases(const Study& study, std::vector<std::size_t> tasks,
+                 std::map<std::string, training::Training> training);
+
+  const std::vector<std::size_t>& tasks() const { return tasks_; }
+  /// The partitions, labels numbered as they come; of four tasks 15.
+  const std::vector<std::vector<std::int64_t>>& partitions() const { return partitions_; }
+  /// How many sets of the tasks there are, without the empty one.
+  std::size_t clusters() const { return (std::size_t{1} << tasks_.size()) - 1; }
+  /// The tasks of cluster c: those whose bit is in c + 1.
+  std::vector<std::size_t> cluster(std::size_t c) const;
+  /// The clusters of partition p, in the order of its labels.
+  std::vector<std::size_t> clusters_of(std::size_t p) const;
+
+  /// Whether the method makes bases of the regime's vectors.
+  static bool takes(const BasisMerge& method, const std::string& regime);
+  /// The units that bases need: of what the method takes of data, or of training.
+  void add_units(std::vector<schedule::WorkUnit>& units, const BasisMerge& method,
+                 const std::string& regime) const;
+  std::vector<std::string> needs(const BasisMerge& method, const std::string& regime) const;
+  /// [P], on the host.
+  at::Tensor basis(const BasisMerge& method, const std::string& regime,
+                   const std::vector<std::size_t>& members, const schedule::RunFolder& folder,
+                   schedule::UnitContext& context) const;
+
+ private:
+  std::string name_of(const std::vector<std::size_t>& members) const;
+  training::Training how_of(const std::string& regime, const std::vector<std::size_t>& members) const;
+  std::filesystem::path folder_of(const std::string& regime, const std::vector<std::size_t>& members) const;
+  store::TensorFile train(const std::string& regime, const std::vector<std::size_t>& members,
+                          schedule::UnitContext& context) const;
+
+  const Study& study_;
+  std::vector<std::size_t> tasks_;
+  std::map<std::string, training::Training> training_;
+  std::vector<std::vector<std::int64_t>> partitions_;
+};
+
+}  // namespace taugrid::experiments

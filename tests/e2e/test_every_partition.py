@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""[bases.partitions]: every partition of a few tasks, by methods with data and without, and by training together."""
+
+from pathlib import Path
+
+import analysis_command
+import h5py
+import launch
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from taugrid_analysis import partitions
+from world import EXPERIMENT, REGIMES, World
+
+SOME = ["corners", "stripes", "blobs"]
+HELD = [0.0, 0.5, 1.0]
+BASIS = f"""
+[merging]
+methods = ["fisher"]
+[merging.fisher]
+points = 8
+alpha = {HELD[1:]}
+[bases]
+clusters = [1]
+alpha = {HELD[1:]}
+[bases.merge_in]
+method = "fisher"
+points = 8
+[bases.partitions]
+tasks = {SOME}
+methods = ["linear", "fisher", "joint"]
+alpha = [0.5, 1.0, 2.0]
+held_alpha = {HELD}
+threshold = 0.02
+[bases.partitions.fisher]
+points = 8
+"""
+TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 6")
+TEXT = TEXT.replace('"corners"]', '"corners", "plaids"]')
+
+
+@pytest.fixture(scope="module")
+def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world.elsewhere(tmp_path_factory.mktemp("experiment") / "partitions.toml", TEXT + BASIS)
+
+
+@pytest.fixture(scope="module")
+def run(experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("partitions") / "run"
+    launch.measure(experiment, folder)
+    return folder
+
+
+def test_all_partitions_and_all_clusters(run: Path) -> None:
+    with h5py.File(run / "results.h5") as file:
+        assert sorted(file["every_partition"]) == ["fisher", "joint", "linear"]
+        for method in file["every_partition"]:
+            assert sorted(file[f"every_partition/{method}"]) == sorted(REGIMES)
+            group = file[f"every_partition/{method}/standard"]
+            names = [name.decode() for name in file["tasks/name"][()]]
+            assert [names[t] for t in group["member"]] == SOME and [names[t] for t in group["other"]] == ["plaids"]
+            found = [partitions.of_labels(row, SOME) for row in group["labels"][()]]
+            assert set(found) == set(partitions.every(SOME)) and len(found) == 5
+            assert sorted(map(tuple, group["cluster"][()].tolist())) == sorted(
+                (a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1) if a or b or c
+            )
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_a_basis_by_fisher_is_the_merge_by_fisher(run: Path, regime: str) -> None:
+    """All tasks in one cluster are what [merging] makes of them."""
+    with h5py.File(run / "results.h5") as file:
+        bases, merged = file[f"bases/{regime}"], file[f"merging/fisher/{regime}"]
+        assert bases.attrs["merge_in"] == "fisher"
+        np.testing.assert_array_equal(bases["validation_accuracy"][0, 0], merged["validation_accuracy"])
+        np.testing.assert_array_equal(bases["accuracy"][0, 0], merged["accuracy"])
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_each_alone_is_the_sum_whatever_makes_a_basis(run: Path, regime: str) -> None:
+    with h5py.File(run / "results.h5") as file:
+        groups = [file[f"every_partition/{method}/{regime}"] for method in ("linear", "fisher", "joint")]
+        place = groups[0]["labels"][()].tolist().index([0, 1, 2])
+        for what in ("accuracy", "validation_accuracy", "coefficient"):
+            assert all(np.array_equal(groups[0][what][place], one[what][place]) for one in groups)
+        assert any(
+            not np.array_equal(groups[0][what], one[what]) for one in groups[1:] for what in ("cosine", "accuracy")
+        )
+        # The nearest of the three vectors is that of the largest cosine; found where it reaches the threshold.
+        singles = [int(np.flatnonzero((groups[0]["cluster"][()] == row).all(1))[0]) for row in np.eye(3, dtype=int)]
+        for one in groups:
+            cosine = one["cosine"][0][singles]
+            assert one["nearest"][0, place] == singles[int(np.argmax(cosine))]
+            assert one["found"][0, place] == (cosine.max() >= 0.02)
+        start = file["single_task/pretrained/accuracy"][3]
+        assert (groups[0]["held_test"][0, :, 0] == start).all()  # α = 0
+
+
+def test_training_together_is_a_joint_run_of_these_tasks(run: Path, world: World, tmp_path: Path) -> None:
+    text = TEXT.replace('["stripes", "blobs", "corners", "plaids"]', '["corners", "stripes"]')
+    text = text.replace('["standard", "linear"]', '["multitask", "multitask_linear"]').replace(
+        "steps = 6", "steps = 12"
+    )
+    text = text.replace("[finetune.linear]\nlearning_rate = 2e-3\n", "")
+    launch.measure(world.elsewhere(tmp_path / "joint.toml", text), tmp_path / "run")
+    for regime in ("multitask", "multitask_linear"):
+        of_cluster, alone = (
+            load_file(folder / "checkpoints" / regime / name / "model.safetensors")
+            for folder, name in ((run, "corners+stripes"), (tmp_path / "run", "joint"))
+        )
+        assert all(torch.equal(of_cluster[name], alone[name]) for name in alone)
+
+
+def test_recompute_takes_every_partition_again(run: Path) -> None:
+    done = analysis_command.called("recompute", run, "--points", "80", "--only", "every_partition")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for method in ("linear", "joint"):
+        for what in ("accuracy", "cosine", "held_test", "nearest", "tuned", "normalized"):
+            assert f"\nevery_partition/{method}: {what} " in done.stdout
+    assert "\nevery_partition/fisher: accuracy " not in done.stdout  # [merging] has its formula again
+
+
+def test_tables(run: Path) -> None:
+    done = analysis_command.called("tables", run, "--only", "every_partition")
+    assert done.returncode == 0, done.stderr
+    assert sum(line.split()[:1] == ["standard"] for line in done.stdout.splitlines()) == 5 + 2
+    assert "corners stripes | blobs" in done.stdout and "joint" in done.stdout
+    done = analysis_command.called("tables", run, "--only", "partition_ranks")
+    assert done.returncode == 0 and "of 15" in done.stdout and "1 of 1" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ('bases.partitions.tasks=["corners", "nothing"]', ["bases.partitions.tasks", "nothing", "data.tasks"]),
+        ('bases.partitions.tasks=["corners", "corners"]', ["bases.partitions.tasks", "corners"]),
+        ('bases.partitions.held_out=["blobs"]', ["bases.partitions.held_out", "blobs", "tasks"]),
+        ('bases.partitions.methods=["adamerging"]', ["bases.partitions.methods", "adamerging", "fisher"]),
+        ("bases.partitions.held_alpha=[0.5]", ["bases.partitions.held_alpha", "1"]),
+        ('bases.merge_in.method="adamerging"', ["bases.merge_in.method", "adamerging"]),
+        ("bases.merge_in.points=0", ["bases.merge_in.points", "0"]),
+    ],
+)
+def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected: list[str]) -> None:
+    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert all(word in lines[0] for word in expected), lines[0]
