@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* minilm = R"({"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 384,
   "intermediate_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12, "hidden_act": "gelu",
-  "max_position_embeddings": 512, "type_vocab_size": 2, "vocab_size": 30522, "layer_norm_eps": 1e-12})";
+  "max_position_embeddings": 32, "type_vocab_size": 2, "vocab_size": 30522, "layer_norm_eps": 1e-12})";
 constexpr std::int64_t texts = 64, tokens = 32, step_texts = 16, text_ntk_points = 8, text_logits = 2;
 
 /// The model, texts, a frozen cosine head, and what a run of a case leaves behind.
