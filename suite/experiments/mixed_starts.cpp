@@ -189,7 +189,8 @@ class MixedStarts final : public Experiment {
     context.stop_if_requested();
     const auto sample = study_.tasks.sample(t, split, points());
     const auto z = study_.evaluation.output(context.group, {theta, {}}, t, sample.points);
-    return study::outcome(study_.tasks.readout(t).logits(z), sample.labels, points());
+    const auto& readout = study_.tasks.readout(t);
+    return study::outcome(readout, readout.logits(z), sample.labels, points());
   }
 
   /// Accuracies [2] of θ0' and of what was fine-tuned from it.
