@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # What one paper measures, on the default tasks: bash jobs/paper.sh tangent_space, tau_jp, attention_only, bases or
-# cross_task_linearity. Ends by printing each of its tables, published numbers beside ours, and where its figures are. Five to
-# twenty minutes on two cores. Run it again to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder and number of ranks. bases prints the
-# run's own tables too, of merging and of every number of clusters, and makes a report.
+# cross_task_linearity. Ends by printing each of its tables, published numbers beside ours, and where its figures are. Five
+# to twenty minutes on two cores. Run it again to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder
+# and number of ranks. bases prints the run's own tables too, of merging and of every number of clusters, and makes a report.
 # And the default language tasks, of no paper's own: bash jobs/paper.sh language, likewise.
 paper="${1:-}"
 case "$paper" in
