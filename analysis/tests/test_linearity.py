@@ -143,7 +143,7 @@ def test_figures_of_other_models_are_drawn_of_them_alone(
     with h5py.File(path, "r+") as file:
         file["model"].attrs["architecture"] = architecture
     with Run(path) as run:
-        every = [plate for plate in plates.plates("cross_task_linearity") if plate.architecture]
+        every = [plate for plate in plates.plates("cross_task_linearity") if plate.architectures]
         able = {plate.number for plate in every if not plates.missing(run, plate)}
         assert able == own
         for plate in every:

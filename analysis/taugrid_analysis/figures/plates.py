@@ -249,7 +249,7 @@ def _layers(number: int, name: str, architecture: str = "", needs: tuple[str, ..
 def _edits(number: int, name: str, draw: Callable[[Run], Figure | None], architecture: str = "") -> Plate:
     """Sums or negations by layer."""
     needs = tuple(f"layer_{kind}/standard" for kind in ("addition", "negation") if kind in name or number < 9)
-    return Plate(number, name, needs, each(draw), PRE, architecture)
+    return Plate(number, name, needs, each(draw), PRE, (architecture,) if architecture else ())
 
 
 def _edited(number: int, kind: str, last: int, architecture: str) -> Plate:
