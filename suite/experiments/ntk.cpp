@@ -142,7 +142,9 @@ class Ntk final : public Experiment {
     const auto mine = study_.tasks.sample(t, Split::train, (1 + draws_) * points_).points.whole();
     std::vector<models::Batch> others;
     for (const auto s : study_.tasks.all())
-      if (s != t) others.push_back(study_.tasks.sample(s, Split::train, points_).points.whole());
+      if (s != t)
+        others.push_back(
+            study_.tasks.read_by(t, study_.tasks.sample(s, Split::train, points_).points.whole()));
     if (draws_ > 0) others.push_back(mine.narrow(points_, draws_ * points_));
     const auto all = columns(state, t, mine.narrow(0, points_), others, context);
 

@@ -220,16 +220,21 @@ void Tasks::require_one_way_to_answer() const {
   }
 }
 
-void Tasks::give_decoder(std::size_t t, Split split, const at::Tensor& rows, models::Batch& batch) const {
+models::Batch Tasks::read_by(std::size_t t, models::Batch batch) const {
   const auto& decoder = decoders_[t];
-  if (!decoder.sees.defined()) return;
-  const auto n = rows.size(0), places = decoder.sees.size(0);
+  if (!decoder.sees.defined()) return batch;
+  const auto n = batch.size(), places = decoder.sees.size(0);
   batch.sees = decoder.sees.expand({n, places, places});
-  batch.decoder = decoder.tokens.defined()
-                      ? decoder.tokens.expand({n, places})
-                      : data::send(model_.device(),
-                                   models::shifted_right(data(t).split(split).labels.index_select(0, rows),
-                                                         model_.encoder().decoder_start()));
+  if (decoder.tokens.defined()) batch.decoder = decoder.tokens.expand({n, places});
+  return batch;
+}
+
+void Tasks::give_decoder(std::size_t t, Split split, const at::Tensor& rows, models::Batch& batch) const {
+  batch = read_by(t, std::move(batch));
+  if (!decoders_[t].sees.defined() || decoders_[t].tokens.defined()) return;
+  batch.decoder =
+      data::send(model_.device(), models::shifted_right(data(t).split(split).labels.index_select(0, rows),
+                                                        model_.encoder().decoder_start()));
 }
 
 void Tasks::add(std::size_t t, const Settings& settings, std::vector<InputFile>* inputs) {

@@ -86,6 +86,8 @@ class Tasks {
   /// Rows of a task's split, on the device: pictures normalised, sequences cut to the longest of them. With
   /// `from` > 0, what the stages before it make of them at θ0, kept where memory allows.
   models::Batch batch(std::size_t t, Split split, const at::Tensor& rows, int from = 0) const;
+  /// Another task's texts as task t's readout reads them: with t's answers before the decoder.
+  models::Batch read_by(std::size_t t, models::Batch batch) const;
   /// Rows of a task of pictures, each its box [n, 4] of data::random_boxes() alone, resized to the whole.
   models::Batch cropped_batch(std::size_t t, Split split, const at::Tensor& rows,
                               const at::Tensor& boxes) const;

@@ -103,13 +103,13 @@ def test_a_disk_that_is_full_at_any_moment(world: World, run_folder: Path, tmp_p
 def test_a_limit_on_the_size_of_files(world: World, run_folder: Path, tmp_path: Path) -> None:
     """Of one rank, without the launcher's own files of megabytes."""
     folder, launcher = tmp_path / "run", command(1)
-    for kilobytes in (8, 20, 100):
+    for kilobytes in (8, 20, 400):
         limited = [*launcher[:-1], "prlimit", f"--fsize={kilobytes * 1024}", launcher[-1], "run", world.experiment,
                    "--run-dir", folder]
         done = subprocess.run(limited, env=environment() | {"OMPI_MCA_btl": "self"}, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
         complaint(done, folder, "File too large", "ulimit -f")
-        assert not (folder / "results.h5").exists() and (units(folder) == units(run_folder)) == (kilobytes == 100)
+        assert not (folder / "results.h5").exists() and (units(folder) == units(run_folder)) == (kilobytes == 400)
     goes_on(world, folder, run_folder)
 
 

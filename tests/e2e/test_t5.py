@@ -141,7 +141,9 @@ def test_a_run_whose_encoder_is_frozen_holds_computed_again(world: PromptWorld, 
 
 def test_one_rank_gives_the_same(world: PromptWorld, frozen: Path, tmp_path: Path) -> None:
     few = world.elsewhere(tmp_path / "few.toml", FROZEN)
-    assert differing(numbers(frozen / "results.h5"), numbers(measure(few, tmp_path / "one", ranks=1))) == []
+    alone = numbers(measure(few, tmp_path / "one", ranks=1))
+    # A rank may hold kept outputs of frozen stages while it counts what a step holds.
+    assert [name for name in differing(numbers(frozen / "results.h5"), alone) if not name.endswith("peak_memory")] == []
 
 
 def test_checkpoints_are_models_that_transformers_loads(world: PromptWorld, done: Path) -> None:

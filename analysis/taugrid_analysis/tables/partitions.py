@@ -43,6 +43,8 @@ def ranks(run: Run) -> Table:
         for row, k in enumerate(data["clusters"].to_numpy().astype(int)):
             held = labels[row][(labels[row] >= 0).all(axis=1)].astype(int)
             told = normalized[row][(labels[row] >= 0).all(axis=1)]
+            if not len(held):  # tasks were left out: these are partitions of others than all
+                continue
             own = partitions.modularity(cosine, held)
             same = whole[sizes == held[0].max() + 1]
             above, alike = (int((values > own[0] + 1e-12).sum()) for values in (whole, same))
