@@ -28,7 +28,11 @@ class Texts(nn.Module):
 
     def forward(self, texts: Tensor) -> Tensor:
         lengths, ids = texts[:, 0], texts[:, 1:]
-        mask = (torch.arange(ids.shape[1])[None] < lengths[:, None]).long()
-        states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        mask = torch.arange(ids.shape[1])[None] < lengths[:, None]
+        # What is added to the scores: of a mask of two dimensions transformers asks whether it hides anything, which
+        # vmap forbids.
+        hidden = torch.zeros(mask.shape).masked_fill(~mask, torch.finfo(torch.float32).min)
+        hidden = hidden[:, None, None].expand(-1, 1, ids.shape[1], -1)
+        states = self.encoder(input_ids=ids, attention_mask=hidden).last_hidden_state
         z = (states * mask[..., None]).sum(1) / lengths[:, None]
         return SCALE * nn.functional.normalize(z, dim=-1) @ self.head.T
