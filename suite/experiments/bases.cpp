@@ -20,13 +20,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/metrics/metrics.hpp"
 #include "kernels/spectral/clustering.hpp"
+#include "suite/experiments/support/chosen_edit.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/task_bases.hpp"
 #include "suite/experiments/support/task_filter.hpp"
-#include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -171,18 +170,6 @@ class Bases final : public Experiment {
     return file;
   }
 
-  /// τ of the bases of these tasks' partition.
-  at::Tensor direction(const std::string& name, const std::vector<std::size_t>& tasks,
-                       const std::vector<std::int64_t>& labels, const schedule::RunFolder& folder,
-                       schedule::UnitContext& context) const {
-    const auto bases = bases_of(study_, name, tasks, labels, settings_.in, folder, context);
-    const merging::StudyVectors vectors(study_, name, tasks);  // for the tensors' names and shapes
-    return merging::merged_vector(*settings_.out.method,
-                                  merging::HeldVectors(vectors.tensors(), bases, study_.model.theta0().cpu()),
-                                  [&](double) { context.stop_if_requested(); })
-        .tau;
-  }
-
   store::TensorFile compute(const std::string& name, std::int64_t row, std::int64_t p,
                             const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto labels = labels_of(folder.read_tensor(key::partitions(name), "labels")[row][p]);
@@ -193,48 +180,20 @@ class Bases final : public Experiment {
       kept.push_back(t);
       own_labels.push_back(labels[t]);
     }
-    if (kept.empty()) return unmeasured();
-    const auto tau = direction(name, kept, own_labels, folder, context).to(study_.device);
+    at::Tensor tau;
+    if (!kept.empty())
+      tau = merged_bases(study_, name, kept,
+                         bases_of(study_, name, kept, own_labels, settings_.in, folder, context),
+                         settings_.out, context);
     const EditedOutputs model(study_, folder, name, context.group);
-    std::vector<at::Tensor> own, own_test;
-    for (const auto t : kept) {
-      const auto single = key::single_task(name, study_.tasks.name(t));
-      own.push_back(folder.read_tensor(single, "validation_accuracy"));
-      own_test.push_back(folder.read_tensor(single, "accuracy"));
-    }
-    std::size_t seen = 0;
-    const auto curves = [&](Split split, const std::vector<double>& alpha) {
-      std::vector<at::Tensor> columns;
-      for (const auto t : kept) {
-        const auto found = model.merged_outcomes(kept, tau, alpha, t, split, points(),
-                                                 [&](double) { context.stop_if_requested(); });
-        columns.push_back(found.accuracy);
-        context.progress(static_cast<double>(++seen) / static_cast<double>(2 * kept.size()), "tasks");
-      }
-      return at::stack(columns, 1);
-    };
-    store::TensorFile file;
-    const auto validation = curves(Split::validation, settings_.alpha);
-    const double alpha =
-        settings_.alpha[static_cast<std::size_t>(metrics::chosen_row(validation, at::stack(own)))];
-    const auto test = curves(Split::test, {alpha})[0];
-    const auto tasks = study_.tasks.size();
-    file.tensors = {{"validation_accuracy", among_all(validation, 1, kept, tasks, std::nan(""))},
-                    {"accuracy", among_all(test, 0, kept, tasks, std::nan(""))},
-                    {"coefficient", at::full({}, alpha, at::kDouble)},
-                    {"absolute", test.mean()},
-                    {"normalized", metrics::normalised_accuracy(test, at::stack(own_test))}};
-    return file;
-  }
-
-  /// Of a place that holds no partition of the tasks that are left.
-  store::TensorFile unmeasured() const {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
-    const auto nan = [](std::vector<std::int64_t> shape) { return at::full(shape, std::nan(""), at::kDouble); };
-    store::TensorFile file;
-    file.tensors["validation_accuracy"] = nan({static_cast<std::int64_t>(settings_.alpha.size()), tasks});
-    file.tensors["accuracy"] = nan({tasks});
-    for (const auto* what : {"coefficient", "absolute", "normalized"}) file.tensors[what] = nan({});
+    auto file = at_chosen_alpha_among_all(
+        study_, kept, settings_.alpha, own_accuracies(study_, folder, name, kept),
+        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
+          return model.merged_outcomes(kept, tau, alpha, t, split, points(),
+                                       [&](double) { context.stop_if_requested(); });
+        },
+        [&](double share) { context.progress(share, "tasks"); });
+    file.tensors.erase("correct");
     return file;
   }
 

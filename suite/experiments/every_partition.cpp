@@ -20,11 +20,11 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/support/chosen_edit.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/partition_bases.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/task_filter.hpp"
-#include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -94,38 +94,15 @@ class EveryPartition final : public Experiment {
     std::vector<at::Tensor> bases;
     for (const auto c : bases_.clusters_of(p))
       bases.push_back(bases_.basis(method, name, bases_.cluster(c), folder, context));
-    const merging::StudyVectors vectors(study_, name, settings_.tasks);  // for the tensors' names and shapes
-    const auto tau =
-        merging::merged_vector(*settings_.out.method,
-                               merging::HeldVectors(vectors.tensors(), bases, study_.model.theta0().cpu()),
-                               [&](double) { context.stop_if_requested(); })
-            .tau.to(study_.device);
+    const auto tau = merged_bases(study_, name, settings_.tasks, std::move(bases), settings_.out, context);
     const EditedOutputs model(study_, folder, name, context.group);
-    std::vector<at::Tensor> own, own_test;
-    for (const auto t : settings_.tasks) {
-      const auto single = key::single_task(name, study_.tasks.name(t));
-      own.push_back(folder.read_tensor(single, "validation_accuracy"));
-      own_test.push_back(folder.read_tensor(single, "accuracy"));
-    }
-    const auto curves = [&](Split split, const std::vector<double>& alpha) {
-      std::vector<at::Tensor> columns;
-      for (const auto t : settings_.tasks)
-        columns.push_back(model
-                              .merged_outcomes(settings_.tasks, tau, alpha, t, split, points(),
-                                               [&](double) { context.stop_if_requested(); })
-                              .accuracy);
-      return at::stack(columns, 1);
-    };
-    const auto validation = curves(Split::validation, settings_.alpha);
-    const double alpha =
-        settings_.alpha[static_cast<std::size_t>(metrics::chosen_row(validation, at::stack(own)))];
-    const auto test = curves(Split::test, {alpha})[0];
-    store::TensorFile file;
-    file.tensors = {{"validation_accuracy", validation},
-                    {"accuracy", test.contiguous()},
-                    {"coefficient", at::full({}, alpha, at::kDouble)},
-                    {"absolute", test.mean()},
-                    {"normalized", metrics::normalised_accuracy(test, at::stack(own_test))}};
+    auto file = at_chosen_alpha(
+        settings_.tasks, settings_.alpha, own_accuracies(study_, folder, name, settings_.tasks),
+        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
+          return model.merged_outcomes(settings_.tasks, tau, alpha, t, split, points(),
+                                       [&](double) { context.stop_if_requested(); });
+        });
+    file.tensors.erase("correct");
     return file;
   }
 

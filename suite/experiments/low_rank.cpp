@@ -20,7 +20,7 @@
 
 #include <algorithm>
 
-#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/support/chosen_edit.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/task_bases.hpp"
@@ -128,37 +128,22 @@ class LowRank final : public Experiment {
     const auto found = method == "pca" ? spectral::principal_components(gram, m)
                                        : spectral::autoencoder(gram, m, settings_.autoencoder, seed);
     const auto recovered = found.encoder.mm(found.decoder) + found.rest;
-    std::vector<at::Tensor> own, own_test;
-    for (const auto t : all) {
-      const auto single = key::single_task(name, study_.tasks.name(t));
-      own.push_back(folder.read_tensor(single, "validation_accuracy"));
-      own_test.push_back(folder.read_tensor(single, "accuracy"));
-    }
+    const auto own = own_accuracies(study_, folder, name, all);
     const EditedOutputs model(study_, folder, name, context.group);
     std::map<std::string, std::vector<at::Tensor>> rows;
-    std::size_t seen = 0;
+    double done = 0;  // of two kinds of sums
     for (const auto& coefficients : {found.encoder.sum(1), recovered.sum(1)}) {
       const auto tau = combined(study_, name, all, coefficients.contiguous());
-      const auto curves = [&](Split split, const std::vector<double>& alpha) {
-        std::vector<at::Tensor> columns;
-        for (const auto t : all) {
-          columns.push_back(model
-                                .merged_outcomes(all, tau, alpha, t, split, points(),
-                                                 [&](double) { context.stop_if_requested(); })
-                                .accuracy);
-          context.progress(static_cast<double>(++seen) / static_cast<double>(4 * all.size()), "tasks");
-        }
-        return at::stack(columns, 1);
-      };
-      const auto validation = curves(Split::validation, settings_.alpha);
-      const double alpha =
-          settings_.alpha[static_cast<std::size_t>(metrics::chosen_row(validation, at::stack(own)))];
-      const auto test = curves(Split::test, {alpha})[0];
-      rows["validation_accuracy"].push_back(validation);
-      rows["accuracy"].push_back(test);
-      rows["coefficient"].push_back(at::full({}, alpha, at::kDouble));
-      rows["absolute"].push_back(test.mean());
-      rows["normalized"].push_back(metrics::normalised_accuracy(test, at::stack(own_test)));
+      const auto sum = at_chosen_alpha(
+          all, settings_.alpha, own,
+          [&](std::size_t t, Split split, const std::vector<double>& alpha) {
+            return model.merged_outcomes(all, tau, alpha, t, split, points(),
+                                         [&](double) { context.stop_if_requested(); });
+          },
+          [&](double share) { context.progress((done + share) / 2, "tasks"); });
+      for (const auto* what : {"validation_accuracy", "accuracy", "coefficient", "absolute", "normalized"})
+        rows[what].push_back(sum.tensors.at(what));
+      ++done;
     }
     store::TensorFile file;
     file.tensors = {{"encoder", found.encoder.contiguous()},

@@ -21,8 +21,8 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/metrics/metrics.hpp"
 #include "kernels/weights/weights.hpp"
+#include "suite/experiments/support/chosen_edit.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/task_bases.hpp"
@@ -266,32 +266,18 @@ class MixedStarts final : public Experiment {
       for (const auto t : all) found.push_back(own_accuracy(folder, name, start, t, prefix_of(split)));
       return at::stack(found);
     };
-    std::size_t seen = 0;
-    const auto outcomes = [&](Split split, const std::vector<double>& alpha) {
-      std::vector<at::Tensor> accuracy, correct;
-      for (const auto t : all) {
-        for (const double each : alpha) {
-          const auto found = outcome(at::add(theta, tau, each), t, split, context);
-          accuracy.push_back(found.accuracy.cpu());
-          correct.push_back(found.correct.cpu());
-        }
-        context.progress(static_cast<double>(++seen) / static_cast<double>(2 * all.size()), "tasks");
-      }
-      const auto tasks = static_cast<std::int64_t>(all.size()), a = static_cast<std::int64_t>(alpha.size());
-      return study::Outcome{at::stack(accuracy).view({tasks, a}).t().contiguous(), at::stack(correct)};
-    };
-    const auto validation = outcomes(Split::validation, settings_.alpha).accuracy;
-    const double alpha =
-        settings_.alpha[static_cast<std::size_t>(metrics::chosen_row(validation, own(Split::validation)))];
-    const auto test = outcomes(Split::test, {alpha});
-    store::TensorFile file;
-    file.tensors = {{"validation_accuracy", validation},
-                    {"accuracy", test.accuracy[0].clone()},
-                    {"correct", test.correct},
-                    {"coefficient", at::full({}, alpha, at::kDouble)},
-                    {"absolute", test.accuracy[0].mean()},
-                    {"normalized", metrics::normalised_accuracy(test.accuracy[0], own(Split::test))}};
-    return file;
+    return at_chosen_alpha(
+        all, settings_.alpha, {own(Split::validation), own(Split::test)},
+        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
+          std::vector<at::Tensor> accuracy, correct;
+          for (const double each : alpha) {
+            const auto found = outcome(at::add(theta, tau, each), t, split, context);
+            accuracy.push_back(found.accuracy.cpu());
+            correct.push_back(found.correct.cpu());
+          }
+          return study::Outcome{at::stack(accuracy), at::stack(correct)};
+        },
+        [&](double share) { context.progress(share, "tasks"); });
   }
 
   /// Of a start's model of one task; `prefix` names the split.

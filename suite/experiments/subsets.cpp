@@ -18,6 +18,7 @@
 #include <iterator>
 
 #include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/support/chosen_edit.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/task_bases.hpp"
@@ -115,53 +116,18 @@ class Subsets final : public Experiment {
   /// Accuracies and bits of all tasks, NaN and 0 for those that are none of the set's.
   store::TensorFile compute(const std::string& name, const TaskSet& set, const schedule::RunFolder& folder,
                             schedule::UnitContext& context) const {
-    if (set.empty()) return unmeasured();
     const auto stop = [&](double) { context.stop_if_requested(); };
-    const auto tau = merging::merged_vector(*merge_.method, merging::StudyVectors(study_, name, set), stop)
-                         .tau.to(study_.device);
+    at::Tensor tau;
+    if (!set.empty())
+      tau = merging::merged_vector(*merge_.method, merging::StudyVectors(study_, name, set), stop)
+                .tau.to(study_.device);
     const EditedOutputs model(study_, folder, name, context.group);
-    double seen = 0;
-    const auto outcomes = [&](Split split, const std::vector<double>& alpha) {
-      std::vector<at::Tensor> accuracy, correct;
-      for (const auto t : set) {
-        auto found = model.merged_outcomes(set, tau, alpha, t, split, points(), stop);
-        accuracy.push_back(std::move(found.accuracy));
-        correct.push_back(std::move(found.correct));
-        context.progress(++seen / static_cast<double>(2 * set.size()), "tasks");
-      }
-      return study::Outcome{at::stack(accuracy, 1), at::stack(correct, 1)};
-    };
-    std::vector<at::Tensor> own, own_test;
-    for (const auto t : set) {
-      const auto single = key::single_task(name, study_.tasks.name(t));
-      own.push_back(folder.read_tensor(single, "validation_accuracy"));
-      own_test.push_back(folder.read_tensor(single, "accuracy"));
-    }
-    const auto validation = outcomes(Split::validation, alpha_).accuracy;
-    const double alpha = alpha_[static_cast<std::size_t>(metrics::chosen_row(validation, at::stack(own)))];
-    const auto test = outcomes(Split::test, {alpha});
-    const auto accuracy = test.accuracy[0];
-    const auto tasks = study_.tasks.size();
-    store::TensorFile file;
-    file.tensors = {{"validation_accuracy", among_all(validation, 1, set, tasks, std::nan(""))},
-                    {"accuracy", among_all(accuracy, 0, set, tasks, std::nan(""))},
-                    {"correct", among_all(test.correct[0], 0, set, tasks, 0)},
-                    {"coefficient", at::full({}, alpha, at::kDouble)},
-                    {"absolute", accuracy.mean()},
-                    {"normalized", metrics::normalised_accuracy(accuracy, at::stack(own_test))}};
-    return file;
-  }
-
-  /// Of a subset of which no task is left.
-  store::TensorFile unmeasured() const {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
-    const auto nan = [](std::vector<std::int64_t> shape) { return at::full(shape, std::nan(""), at::kDouble); };
-    store::TensorFile file;
-    file.tensors["validation_accuracy"] = nan({static_cast<std::int64_t>(alpha_.size()), tasks});
-    file.tensors["accuracy"] = nan({tasks});
-    file.tensors["correct"] = at::zeros({tasks, study::bytes_of_bits(points())}, at::kByte);
-    for (const auto* what : {"coefficient", "absolute", "normalized"}) file.tensors[what] = nan({});
-    return file;
+    return at_chosen_alpha_among_all(
+        study_, set, alpha_, own_accuracies(study_, folder, name, set),
+        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
+          return model.merged_outcomes(set, tau, alpha, t, split, points(), stop);
+        },
+        [&](double share) { context.progress(share, "tasks"); });
   }
 
   std::vector<TaskSet> sets_;        // by ascending size

@@ -22,7 +22,7 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.merging import Settings, is_of_vectors, merged
-from taugrid_analysis.recompute.models import chosen_row, merged_tasks, right_along
+from taugrid_analysis.recompute.models import chosen_means, merged_tasks, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.records import Array
 
@@ -85,16 +85,14 @@ def _follows(oracle: Oracle) -> Iterator[Check]:
         def measure(place: Place) -> Reading:
             regime, row, p = place
             node, single = oracle.results[f"{GROUP}/{regime}"], oracle.results[f"single_task/{regime}"]
-            if node["labels"][row, p].max() < 0:
+            of = np.flatnonzero(node["labels"][row, p] >= 0)
+            if not len(of):
                 return exact(node[name][row, p], float("nan"))
-            best = chosen_row(node["validation_accuracy"][row, p], single["validation_accuracy"][()])
-            accuracy = node["accuracy"][row, p]
-            again = {
-                "coefficient": node["alpha"][best],
-                "absolute": np.nanmean(accuracy),
-                "normalized": np.nanmean(accuracy / single["accuracy"][()]),
-            }[name]
-            return exact(node[name][row, p], again)
+            validation, accuracy = (
+                node[what][row, p][..., of] for what in ("validation_accuracy", "accuracy")
+            )
+            again = chosen_means(node["alpha"][()], validation, accuracy, single, of)
+            return exact(node[name][row, p], again[name])
 
         return measure
 

@@ -22,7 +22,7 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.merging import Settings, is_of_vectors, merged
-from taugrid_analysis.recompute.models import chosen_row, output_along, prefix_of
+from taugrid_analysis.recompute.models import chosen_means, output_along, prefix_of
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat, load, parameters
 from taugrid_analysis.records import Array
 
@@ -60,7 +60,7 @@ def _models(oracle: Oracle, method: str, inside: Settings, outside: Settings) ->
     def right(regime: str, tau: Parameters, alpha: float, of: tuple[int, ...], t: int, split: str) -> Array:
         x, y = oracle.points(f"{group}/{regime}/{prefix_of(split)}sample_index", t, split)
         output = output_along(oracle, regime, tau, alpha, of, x, t)
-        return np.asarray((oracle.logits(t, output).argmax(1) == y).numpy())
+        return np.asarray(oracle.right(t, oracle.logits(t, output), y).numpy())
 
     @cache
     def direction(regime: str, p: int) -> Parameters:
@@ -124,14 +124,9 @@ def _follows(oracle: Oracle, group: str) -> Iterator[Check]:
         def measure(place: Place) -> Reading:
             regime, p = place
             node, single = oracle.results[f"{group}/{regime}"], oracle.results[f"single_task/{regime}"]
-            of, accuracy = node["member"][()], node["accuracy"][p]
-            best = chosen_row(node["validation_accuracy"][p], single["validation_accuracy"][()][of])
-            again = {
-                "coefficient": node["alpha"][best],
-                "absolute": accuracy.mean(),
-                "normalized": (accuracy / single["accuracy"][()][of]).mean(),
-            }[name]
-            return exact(node[name][p], again)
+            validation, accuracy = node["validation_accuracy"][p], node["accuracy"][p]
+            again = chosen_means(node["alpha"][()], validation, accuracy, single, node["member"][()])
+            return exact(node[name][p], again[name])
 
         return measure
 

@@ -103,7 +103,7 @@ def _models(oracle: Oracle) -> Iterator[Check]:
     def right(theta: Parameters, regime: str, t: int, split: str) -> Array:
         x, y = oracle.points(f"{GROUP}/{regime}/{SPLITS[split]}", t, split)
         output = oracle.through(regime, _minus(theta, oracle.theta0), x, t)
-        return np.asarray((oracle.logits(t, output).argmax(1) == y).numpy())
+        return np.asarray(oracle.right(t, oracle.logits(t, output), y).numpy())
 
     def along(regime: str, start: int, kind: int, alpha: float, t: int, split: str) -> Array:
         tau = direction(regime, start, kind)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from h5py import Group
 from torch import Tensor
 
 from taugrid_analysis.recompute.checks import (
@@ -70,6 +71,18 @@ def chosen_row(validation: Array, own: Array) -> int:
     NaN: of tasks that are left out.
     """
     return int(np.argmax(np.nanmean(validation / own, axis=1)))
+
+
+def chosen_means(
+    alpha: Array, validation: Array, accuracy: Array, single: Group, tasks: Sequence[int] | Array
+) -> dict[str, float]:
+    """What validation points choose for an edited model of these n tasks, and its means.
+
+    validation: [A, n], accuracy: [n], at the α chosen; single: what all tasks' own models have.
+    """
+    best = chosen_row(validation, single["validation_accuracy"][()][tasks])
+    normalised = accuracy / single["accuracy"][()][tasks]
+    return {"coefficient": alpha[best], "absolute": accuracy.mean(), "normalized": normalised.mean()}
 
 
 def merged_tasks(oracle: Oracle, regime: str) -> list[int]:

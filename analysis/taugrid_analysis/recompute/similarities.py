@@ -207,7 +207,7 @@ def _low_rank(oracle: Oracle) -> Iterator[Check]:
             rows = f"{prefix_of(split)}{'control_' if on_control else ''}sample_index"
             x, y = oracle.points(f"{node.name}/{rows}", where, split)
             output = output_along(oracle, regime, step, -float(node["alpha"][a]), tasks, x, where)
-            return np.asarray((oracle.logits(where, output).argmax(1) == y).numpy())
+            return np.asarray(oracle.right(where, oracle.logits(where, output), y).numpy())
 
         return right
 

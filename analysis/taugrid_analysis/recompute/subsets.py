@@ -11,7 +11,7 @@ import numpy as np
 
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places
 from taugrid_analysis.recompute.merging import is_taken, merged
-from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row, output_along
+from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_means, output_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters
 from taugrid_analysis.records import Array
 
@@ -63,14 +63,8 @@ def _follows(oracle: Oracle, name: str) -> Callable[[Place], Reading]:
         of = _members(oracle, regime, s)
         if not of:  # of its tasks none is merged
             return exact(node[name][s], float("nan"))
-        accuracy = node["accuracy"][s][of]
-        again = {
-            "coefficient": lambda: node["alpha"][
-                chosen_row(node["validation_accuracy"][s][:, of], single["validation_accuracy"][()][of])
-            ],
-            "absolute": lambda: accuracy.mean(),
-            "normalized": lambda: (accuracy / single["accuracy"][()][of]).mean(),
-        }[name]()
-        return exact(node[name][s], again)
+        validation, accuracy = (node[what][s][..., of] for what in ("validation_accuracy", "accuracy"))
+        again = chosen_means(node["alpha"][()], validation, accuracy, single, of)
+        return exact(node[name][s], again[name])
 
     return measure

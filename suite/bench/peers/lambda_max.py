@@ -1,28 +1,19 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""λ_max by PyHessian's power iteration at its defaults, from nothing: its graph is built in the timed part."""
+"""λ_max of the bench's CLIP by PyHessian."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from common import Inputs, measure
-from pyhessian import hessian
-from torch import Tensor, nn
+from power_iteration import largest_eigenvalue
+from torch import Tensor
 
 
 def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
-    model = inputs.classifier()
     n = inputs.count("hessian_points")
-    data = (inputs.pixels[:n], inputs.labels[:n])
-
-    def run() -> dict[str, Tensor]:
-        values, _ = hessian(model, nn.functional.cross_entropy, data=data, cuda=False).eigenvalues()
-        model.zero_grad()
-        return {"lambda_max": torch.tensor(values, dtype=torch.float64)}
-
-    return run
+    return largest_eigenvalue(inputs.classifier(), inputs.pixels[:n], inputs.labels[:n])
 
 
 measure("lambda_max", prepare)

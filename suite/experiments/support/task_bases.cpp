@@ -150,6 +150,15 @@ std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& r
   return bases;
 }
 
+at::Tensor merged_bases(const study::Study& study, const std::string& regime,
+                        const std::vector<std::size_t>& tasks, std::vector<at::Tensor> bases,
+                        const BasisMerge& merge_out, const schedule::UnitContext& context) {
+  const merging::StudyVectors vectors(study, regime, tasks);  // for the tensors' names and shapes
+  const merging::HeldVectors held(vectors.tensors(), std::move(bases), study.model.theta0().cpu());
+  return merging::merged_vector(*merge_out.method, held, [&](double) { context.stop_if_requested(); })
+      .tau.to(study.device);
+}
+
 LowRankChoice read_low_rank(config::Section& section, const study::Study& study) {
   const std::vector<std::string> known = {"autoencoder", "pca"};
   LowRankChoice choice;

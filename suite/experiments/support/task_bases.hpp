@@ -79,6 +79,11 @@ std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& r
                                  const std::vector<std::int64_t>& labels, const BasisMerge& merge,
                                  const schedule::RunFolder& folder, schedule::UnitContext& context);
 
+/// τ [P] of these tasks' bases, on the device: what merge_out makes of them.
+at::Tensor merged_bases(const study::Study& study, const std::string& regime,
+                        const std::vector<std::size_t>& tasks, std::vector<at::Tensor> bases,
+                        const BasisMerge& merge_out, const schedule::UnitContext& context);
+
 /// What [bases.low_rank] is for.
 constexpr config::Meaning of_low_rank =
     "Bases without clusters, of the Gram matrix of the vectors alone: accuracy of their sum";

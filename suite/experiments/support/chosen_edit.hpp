@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// An edited model of several tasks at the coefficient α that validation points choose: in one unit the curve
+// on validation points, and one model on test points.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "suite/experiments/experiment.hpp"
+
+namespace taugrid::experiments {
+
+/// Accuracies [n] of each task's own model on either split, by which an edited model's are normalised.
+struct OwnAccuracies {
+  at::Tensor validation, test;
+};
+
+/// Those of a regime's models. Reads the units key::single_task().
+OwnAccuracies own_accuracies(const Study& study, const schedule::RunFolder& folder, const std::string& regime,
+                             const std::vector<std::size_t>& tasks);
+
+/// Outcomes [A] of task t's points under these coefficients.
+using OutcomesOf =
+    std::function<study::Outcome(std::size_t t, study::Split, const std::vector<double>& alpha)>;
+
+/// Of n > 0 tasks: validation_accuracy [A,n]; coefficient, the α with the largest mean normalised accuracy on
+/// these points; at it on test points accuracy [n], correct [n,⌈N/8⌉], absolute and normalized, their means.
+/// `progress` is called with the share done.
+store::TensorFile at_chosen_alpha(
+    const std::vector<std::size_t>& tasks, const std::vector<double>& alpha, const OwnAccuracies& own,
+    const OutcomesOf& of, const std::function<void(double)>& progress = [](double) {});
+
+/// The same among all T tasks of the run, where `tasks` alone, which may be none, were edited: NaN, of bits
+/// 0, in the places of the others.
+store::TensorFile at_chosen_alpha_among_all(const Study& study, const std::vector<std::size_t>& tasks,
+                                            const std::vector<double>& alpha, const OwnAccuracies& own,
+                                            const OutcomesOf& of,
+                                            const std::function<void(double)>& progress);
+
+}  // namespace taugrid::experiments
