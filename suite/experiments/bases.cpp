@@ -54,21 +54,31 @@ class Bases final : public Experiment {
           [this, name, &folder](schedule::UnitContext& context) { return partition(name, folder, context); }));
       settings_.in.add_parts(units, study_, name);
       Tally tally(study_);
-      settings_.in.count(tally, study_, name);
-      tally.visit(name, every).stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
+      tally.stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
+      const bool adds = adds_tangents(name);
+      if (!adds) {
+        settings_.in.count(tally, study_, name);
+        tally.visit(name, every);
+      }
       auto needs = settings_.in.needs(study_, name, every);
       needs.push_back(key::partitions(name));
       for (const auto t : every) {
+        needs.push_back(key::single_task(name, study_.tasks.name(t)));
+        if (adds) {
+          tally.edited(name, every, t, Split::validation, points(), a)
+              .edited(name, every, t, Split::test, points(), 1);
+          add_missing(needs, EditedOutputs::needs(study_, name, every, t));
+          continue;
+        }
         tally.edited_sum(name, t, Split::validation, points(), a)
             .edited_sum(name, t, Split::test, points(), 1);
-        needs.push_back(key::single_task(name, study_.tasks.name(t)));
         add_missing(needs, EditedOutputs::sum_needs(study_, name, every, t));
       }
       each_partition([&](std::int64_t row, std::int64_t p) {
         auto whole = tally;  // and the bases, twice as many where each is split, and what they become
         const std::int64_t bases = settings_.clusters[static_cast<std::size_t>(row)];
         const auto most = settings_.split_below > -1 ? std::min(2 * bases, tasks) : bases;
-        whole.holds(4.0 * static_cast<double>(study_.model.layout().size() * (most + 1)));
+        if (!adds) whole.holds(4.0 * static_cast<double>(study_.model.layout().size() * (most + 1)));
         units.push_back(
             unit(unit_key(name, row, p), whole, needs, [=, this, &folder](schedule::UnitContext& context) {
               return compute(name, row, p, folder, context);
@@ -120,6 +130,11 @@ class Bases final : public Experiment {
  private:
   std::int64_t k() const { return static_cast<std::int64_t>(settings_.clusters.size()); }
   std::int64_t partitions() const { return 1 + settings_.random; }
+  /// Whether a model's outputs are sums of tangents that were computed once: those of linear regimes, where
+  /// neither merge does more than add and divide.
+  bool adds_tangents(const std::string& name) const {
+    return regime(name).linear && factors_of({0, 0}, settings_.in, settings_.out).has_value();
+  }
   std::string unit_key(const std::string& name, std::int64_t row, std::int64_t p) const {
     return key::bases(name, static_cast<std::size_t>(settings_.clusters[static_cast<std::size_t>(row)]),
                       static_cast<std::size_t>(p));
@@ -180,8 +195,10 @@ class Bases final : public Experiment {
       kept.push_back(t);
       own_labels.push_back(labels[t]);
     }
-    at::Tensor tau;
-    if (!kept.empty())
+    at::Tensor tau, factors;
+    if (adds_tangents(name))
+      factors = *factors_of(own_labels, settings_.in, settings_.out);
+    else if (!kept.empty())
       tau = merged_bases(study_, name, kept,
                          bases_of(study_, name, kept, own_labels, settings_.in, folder, context),
                          settings_.out, context);
@@ -189,8 +206,10 @@ class Bases final : public Experiment {
     auto file = at_chosen_alpha_among_all(
         study_, kept, settings_.alpha, own_accuracies(study_, folder, name, kept),
         [&](std::size_t t, Split split, const std::vector<double>& alpha) {
-          return model.merged_outcomes(kept, tau, alpha, t, split, points(),
-                                       [&](double) { context.stop_if_requested(); });
+          const auto go_on = [&](double) { context.stop_if_requested(); };
+          if (!factors.defined()) return model.merged_outcomes(kept, tau, alpha, t, split, points(), go_on);
+          const auto each = at::tensor(alpha, at::kDouble).outer(factors);
+          return model.outcomes(kept, each, t, split, points(), go_on);
         },
         [&](double share) { context.progress(share, "tasks"); });
     file.tensors.erase("correct");

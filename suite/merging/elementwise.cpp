@@ -42,6 +42,13 @@ class Elementwise final : public Method {
 
   bool needs_start() const override { return !mean_of_models; }
 
+  std::optional<double> factor(std::size_t count) const override {
+    if (trim.density < 1 || rule.drop || rule.vote != MergeRule::Vote::none || claim ||
+        divisor == Divisor::voters)
+      return std::nullopt;
+    return divisor == Divisor::one ? 1 : 1 / static_cast<double>(count);
+  }
+
   /// Each trimming takes two passes to find the cut, an exact one a third where the cut lies among equal
   /// magnitudes, and a majority for minus another merge.
   MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,11 @@ class Method {
   }
   /// Whether the merged model depends on which θ0 the vectors are taken from.
   virtual bool needs_start() const { return true; }
+  /// w of τ = w Σ τ_t, of `count` vectors that count alike, where the method is no more than that.
+  virtual std::optional<double> factor(std::size_t count) const {
+    static_cast<void>(count);
+    return std::nullopt;
+  }
   virtual MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const {
     static_cast<void>(tensors);
     static_cast<void>(count);

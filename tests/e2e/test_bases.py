@@ -305,16 +305,19 @@ def test_wrong_second_starts(
 
 
 def test_all_alone_is_task_arithmetic(world: World, tmp_path: Path) -> None:
-    """T clusters, added: the sum of all vectors; one cluster, averaged: a third of it."""
+    """T clusters, added: the sum of all vectors; one cluster, averaged: a third of it. Of linear regimes, tangents
+    that were computed once make these models' outputs, which recompute takes from the vectors."""
     text = TEXT.split("[bases.merge_in]")[0].replace(f"{ALPHA}", "[1.0, 3.0]")
-    text += "clusters = [1, 3]\n[addition]\nalpha = [1.0]\n"
+    text += "clusters = [1, 2, 3]\n[addition]\nalpha = [1.0]\n"
     path = launch.measure(world.elsewhere(tmp_path / "bases.toml", text), tmp_path / "run")
     with h5py.File(path) as file:
         for regime in REGIMES:
             bases, sums = file[f"bases/{regime}"], file[f"addition/{regime}/validation_accuracy"]
-            assert np.array_equal(bases["clusters"], [1, 3])
-            np.testing.assert_allclose(bases["validation_accuracy"][1, 0, 0], sums[0], atol=1.01 / 20)
+            assert np.array_equal(bases["clusters"], [1, 2, 3])
+            np.testing.assert_allclose(bases["validation_accuracy"][2, 0, 0], sums[0], atol=1.01 / 20)
             np.testing.assert_allclose(bases["validation_accuracy"][0, 0, 1], sums[0], atol=1.01 / 20)
+    done = analysis_command.called("recompute", tmp_path / "run", "--points", "60", "--only", "bases")
+    assert done.returncode == 0 and "\nbases: validation_accuracy " in done.stdout, done.stdout + done.stderr
 
 
 def test_recompute_takes_bases_again(run: Path) -> None:

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "kernels/spectral/clustering.hpp"
 #include "kernels/weights/weights.hpp"
@@ -157,6 +158,25 @@ at::Tensor merged_bases(const study::Study& study, const std::string& regime,
   const merging::HeldVectors held(vectors.tensors(), std::move(bases), study.model.theta0().cpu());
   return merging::merged_vector(*merge_out.method, held, [&](double) { context.stop_if_requested(); })
       .tau.to(study.device);
+}
+
+std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const BasisMerge& merge_in,
+                                     const BasisMerge& merge_out) {
+  std::map<std::int64_t, std::size_t> sizes;
+  for (const auto label : labels) ++sizes[label];
+  const auto out = merge_out.method ? merge_out.method->factor(sizes.size()) : std::nullopt;
+  if (!out) return std::nullopt;
+  std::vector<double> factors;
+  for (const auto label : labels) {
+    const auto size = sizes.at(label);
+    // A cluster of one is its vector.
+    const auto in = size == 1         ? std::optional<double>(1)
+                    : merge_in.method ? merge_in.method->factor(size)
+                                      : std::nullopt;
+    if (!in) return std::nullopt;
+    factors.push_back(*in * *out);
+  }
+  return at::tensor(factors, at::kDouble);
 }
 
 LowRankChoice read_low_rank(config::Section& section, const study::Study& study) {

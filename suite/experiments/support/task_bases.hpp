@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,11 @@ std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& r
 at::Tensor merged_bases(const study::Study& study, const std::string& regime,
                         const std::vector<std::size_t>& tasks, std::vector<at::Tensor> bases,
                         const BasisMerge& merge_out, const schedule::UnitContext& context);
+
+/// c [T], float64, of Σ c_t τ_t, which is what merge_in and merge_out make of these labels, where neither
+/// does more than add and divide.
+std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const BasisMerge& merge_in,
+                                     const BasisMerge& merge_out);
 
 /// What [bases.low_rank] is for.
 constexpr config::Meaning of_low_rank =
