@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Each header of kernels/ and suite/ compiles where nothing was included before it.
+
+    python alone.py SOURCES COMPILE_COMMANDS
+
+SOURCES: the project's folder; COMPILE_COMMANDS: of a build folder, with the options of alone.cpp beside this file.
+
+One by one the headers take minutes, most of them for what they share. A header that is read after others is alone all
+the same if it includes each of them itself, directly or not. So one source reads a chain of headers, each of which
+includes all before it, behind a precompiled header that the first of them includes.
+"""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BASES = ("suite/study/model.hpp", "ATen/core/Tensor.h", "filesystem")  # precompiled, for headers that include them
+
+
+def includes(root: Path) -> dict[str, set[str]]:
+    """Of each of the project's headers all that it includes, directly or not."""
+    names = [str(path.relative_to(root)) for part in ("kernels", "suite") for path in (root / part).rglob("*.hpp")]
+    own = {name: set(re.findall(r'^#include [<"]([^>"]+)[>"]', (root / name).read_text(), re.M)) for name in names}
+    found: dict[str, set[str]] = {}
+
+    def of(name: str) -> set[str]:
+        if name not in found:
+            found[name] = set(own[name]).union(*(of(other) for other in own[name] if other in own))
+        return found[name]
+
+    for name in sorted(names):
+        of(name)
+    return found
+
+
+def chains(headers: list[str], within: dict[str, set[str]]) -> list[list[str]]:
+    """The fewest chains that hold every header, by a maximum matching of each with one that includes it."""
+    above: dict[str, str] = {}  # the header before, of each that has one
+
+    def matched(header: str, tried: set[str]) -> bool:
+        for other in headers:
+            if header in within[other] and other not in tried:
+                tried.add(other)
+                if other not in above or matched(above[other], tried):
+                    above[other] = header
+                    return True
+        return False
+
+    last = [header for header in headers if not matched(header, set())]
+    found = []
+    for header in last:
+        chain = [header]
+        while chain[0] in above:
+            chain.insert(0, above[chain[0]])
+        found.append(chain)
+    return found
+
+
+def options(commands: Path) -> list[str]:
+    """The compiler and its options, without input and output."""
+    entry = next(one for one in json.loads(commands.read_text()) if Path(one["file"]).name == "alone.cpp")
+    words = shlex.split(entry["command"])
+    return [word for word, before in zip(words, ["", *words], strict=False)
+            if word not in ("-c", "-o", entry["file"]) and before != "-o"]
+
+
+def main(root: Path, commands: Path) -> int:
+    compiler, within = options(commands), includes(root)
+    rest, sources, failed = sorted(within), 0, False
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "source.cpp"
+
+        def compiled(arguments: list[str | Path], names: list[str], path: Path) -> None:
+            nonlocal failed
+            lines = [f'#include "{name}"\n' if name in within else f"#include <{name}>\n" for name in names]
+            path.write_text("".join(lines))
+            done = subprocess.run([*compiler, *arguments, path], capture_output=True, text=True, check=False)
+            if done.returncode:
+                failed = True
+                print(f"{', '.join(names)}:\n{done.stderr}")
+
+        for place, base in enumerate((*BASES, None)):
+            group = [name for name in rest if base is None or base == name or base in within[name]]
+            rest = [name for name in rest if name not in group]
+            before: list[str | Path] = []
+            if base is not None and group:
+                header = Path(folder) / f"base{place}.hpp"
+                compiled(["-x", "c++-header", "-o", f"{header}.gch"], [base], header)
+                before = ["-include", header]
+            for chain in chains([name for name in group if name != base], within):
+                compiled(["-fsyntax-only", *before], chain, source)
+                sources += 1
+    print(f"{len(within)} headers in {sources} sources")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
