@@ -16,7 +16,8 @@ def start(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more:
     """`more`: further libraries to load first."""
     command = launch.command(ranks, "run", experiment, "--run-dir", folder, "--device", "rehearsal", *arguments)
     # For the ranks alone: the launcher would write counts of its own over theirs.
-    command[1:1] = ["-x", f"LD_PRELOAD={LIBRARY} {more}".strip(), "-x", f"REHEARSAL_COUNTS={folder}.counts"]
+    libraries = f"{LIBRARY} {more} {launch.PRELOADED}".strip()
+    command[1:1] = ["-x", f"LD_PRELOAD={libraries}", "-x", f"REHEARSAL_COUNTS={folder}.counts"]
     return subprocess.Popen(command, env=launch.environment(), text=True, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

@@ -18,6 +18,7 @@ import pytest
 from compare import differing, numbers
 from launch import (
     PATIENCE,
+    PRELOADED,
     command,
     environment,
     kill_all,
@@ -193,7 +194,7 @@ def test_files_from_the_future(world: World, run_folder: Path, killed: Path, tmp
 def test_a_clock_that_jumps(world: World, run_folder: Path, tmp_path: Path) -> None:
     folder, clock = tmp_path / "run", tmp_path / "clock"
     clock.write_text("+0")
-    faked = environment() | {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(clock),
+    faked = environment() | {"LD_PRELOAD": f"{FAKETIME} {PRELOADED}", "FAKETIME_TIMESTAMP_FILE": str(clock),
                              "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
                              "NO_FAKE_STAT": "1"}  # clocks jump, the times in files do not
     job = subprocess.Popen(command(2, "run", world.experiment, "--run-dir", folder, "--time-limit", "60"), env=faked,

@@ -3,64 +3,24 @@
 """Pre-training, which makes the default model: against plain PyTorch, killed and gone on, and on a device."""
 
 import math
-import shutil
 from pathlib import Path
 
 import h5py
 import launch
-import numpy as np
+import pretraining
 import pytest
 import rehearsal
 import torch
 from compare import assert_close, differing, numbers
+from pretraining import RATE, SCALE, WARMUP
 from taugrid_analysis.recompute.oracle import load
 from torch.nn.functional import log_softmax, normalize
-from world import FEATURES, World
-
-ROWS, CAPTIONS, WARMUP, RATE, SCALE = 24, 6, 3, 1e-3, 20.0
-PRETRAIN = f"""\
-[run]
-name = "pretrain"
-seed = 2
-
-[model]
-path = "model"
-
-[data]
-folder = "data"
-tasks = ["stripes", "blobs"]
-evaluation_points = 20
-
-[pretrain]
-pairs = "pairs.h5"
-class_pictures = 100
-steps = 12
-batch = {ROWS}
-warmup_steps = {WARMUP}
-shift = 0
-learning_rate = {RATE}
-weight_decay = 0.1
-scale_start = {SCALE}
-"""
+from world import World
 
 
 @pytest.fixture(scope="module")
 def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """In a copy of the world, with pairs."""
-    own = World(Path(shutil.copytree(world.folder, tmp_path_factory.mktemp("pretrain") / "world")))
-    rng = np.random.default_rng(7)
-    text = rng.normal(size=(CAPTIONS, FEATURES)).astype(np.float32)
-    with h5py.File(own.folder / "pairs.h5", "w") as file:
-        file["images"] = rng.integers(0, 256, (ROWS, 16, 16, 3), dtype=np.uint8)
-        file["captions"] = np.array([f"caption {i}" for i in range(CAPTIONS)], dtype=h5py.string_dtype())
-        file["caption"] = rng.integers(0, CAPTIONS, ROWS, dtype=np.int32)
-        file["text_embedding"] = text / np.linalg.norm(text, axis=1, keepdims=True)
-        file["is_class_picture"] = np.zeros(ROWS, dtype=np.int8)
-        file["class_picture_rank"] = np.full(ROWS, -1, dtype=np.int32)
-        file.attrs.update(mean=[0.4, 0.45, 0.5], std=[0.25, 0.26, 0.27])
-    path = own.folder / "pretrain.toml"
-    path.write_text(PRETRAIN)
-    return path
+    return pretraining.experiment(world, tmp_path_factory.mktemp("pretrain"))
 
 
 def test_is_what_pytorch_computes(world: World, experiment: Path, tmp_path: Path) -> None:

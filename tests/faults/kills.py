@@ -28,7 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
 import shared
 from compare import differing, numbers
-from launch import MPIRUN, PROGRAM, environment, kill_all, leftovers, measure, ranks_of, units
+from launch import MPIRUN, PRELOADED, PROGRAM, environment, kill_all, leftovers, measure, ranks_of, units
 
 # Fine-tuning's state is saved a hundred times a second.
 SETTINGS = ("--set", "finetune.steps=60", "--set", "finetune.linear.steps=60", "--set",
@@ -85,7 +85,7 @@ class Session:
         for i, (here, there) in enumerate(parts):
             words += [*([":"] if i else []), "-n", str(here), *there, PROGRAM, "run", str(self.world.experiment),
                       "--run-dir", str(folder), *self.settings]
-        stale = {"LD_PRELOAD": os.environ["TAUGRID_STALE_FILES"], "STALE_FOLDER": str(folder),
+        stale = {"LD_PRELOAD": f"{os.environ['TAUGRID_STALE_FILES']} {PRELOADED}", "STALE_FOLDER": str(folder),
                  "STALE_SECONDS": str(self.how.stale)} if self.how.stale else {}
         return subprocess.Popen(words, env=environment() | stale, text=True, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
