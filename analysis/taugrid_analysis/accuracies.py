@@ -65,8 +65,8 @@ def _points(results: Results, value: xr.DataArray, rows: xr.DataArray | None) ->
     if rows.ndim == 1:  # the control's, the same for every task
         return np.full(value.shape, int(counts))
     if "task" in value.dims:
-        along = xr.DataArray(counts, dims="task")
-        return np.asarray((xr.zeros_like(value, dtype=int).drop_vars("task") + along).transpose(*value.dims))
+        along = [len(counts) if dim == "task" else 1 for dim in value.dims]
+        return np.broadcast_to(counts.reshape(along), value.shape)
     return np.broadcast_to(counts[results.pairs][:, None, :], value.shape)  # [P,A,2]
 
 

@@ -24,9 +24,21 @@ SLACK = 1e-9  # of a grid's range, within which a value counts as a grid point
 
 def at(grid: xr.Dataset, alpha1: float, alpha2: float, variable: str = "error") -> Floats:
     """ξ(α1,α2) of every pair, or its two terms; bilinear between grid points, NaN outside the grid."""
-    wanted = {"alpha_1": _snapped(grid, alpha1), "alpha_2": _snapped(grid, alpha2)}
-    values = grid[variable].drop_vars(["pair", "side"], errors="ignore").astype(float)
-    return np.asarray(values.interp(wanted).to_numpy(), dtype=float)
+    values = grid[variable].transpose(..., "alpha_1", "alpha_2").to_numpy().astype(float)
+    for name, wanted in (("alpha_2", alpha2), ("alpha_1", alpha1)):  # the last axis, then the one before it
+        values = _between(values, grid[name].to_numpy().astype(float), _snapped(grid, wanted))
+    return np.asarray(values, dtype=float)
+
+
+def _between(values: Floats, alpha: Floats, wanted: float) -> Floats:
+    """`values` [..., A] at `wanted`, linear between its neighbours among the increasing `alpha` [A]."""
+    if not alpha[0] <= wanted <= alpha[-1]:
+        return np.full(values.shape[:-1], np.nan)
+    after = int(np.searchsorted(alpha, wanted))
+    if alpha[after] == wanted:
+        return np.asarray(values[..., after])
+    share = (wanted - alpha[after - 1]) / (alpha[after] - alpha[after - 1])
+    return np.asarray((1 - share) * values[..., after - 1] + share * values[..., after])
 
 
 def _snapped(grid: xr.Dataset, value: float) -> float:
