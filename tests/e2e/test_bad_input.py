@@ -118,12 +118,14 @@ CONFIGURATIONS = [
 
 @pytest.fixture(scope="module")
 def answers(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future]]:
-    """To each wrong setting, several asked at once: the launcher waits for a second after a start that failed."""
+    """To each wrong setting, several asked at once. One rank, but where the setting is of ranks: what several say of
+    wrong input is seen below."""
     base = tmp_path_factory.mktemp("settings")
 
     def ask(place: int, setting: str) -> tuple[Path, subprocess.CompletedProcess[str]]:
         arguments = [word for one in setting.split("\n") for word in ("--set", one)]
-        return base / str(place), run(2, "run", world.experiment, "--run-dir", base / str(place), *arguments)
+        ranks = 2 if "ranks" in setting else 1
+        return base / str(place), run(ranks, "run", world.experiment, "--run-dir", base / str(place), *arguments)
 
     with ThreadPoolExecutor(4) as several:
         asked = enumerate(setting for setting, _ in (*SETTINGS, *CONFIGURATIONS))

@@ -4,8 +4,6 @@
 
 import csv
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import analysis_command
@@ -339,8 +337,7 @@ def test_recompute_takes_bases_again(run: Path) -> None:
 
 
 def test_the_table(run: Path) -> None:
-    command = [sys.executable, "-m", "taugrid_analysis", "tables", str(run), "--only", "bases"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = analysis_command.called("tables", run, "--only", "bases")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(" | ") >= 2 * 3 and f" of {RANDOM}" in done.stdout and "2 *" in done.stdout
     assert "merged by ties, bases by task_arithmetic" in " ".join(done.stdout.split())

@@ -141,13 +141,12 @@ learning_rate = 0.02
             assert np.abs(ours - expected).max() < 5e-3 * np.sqrt(np.mean(expected**2)), (method, regime)
 
 
-def test_one_rank_gives_the_same_and_frozen_layers_run_once(world: TextWorld, done: Path, tmp_path: Path) -> None:
-    measure(world.experiment, tmp_path / "one", ranks=1)
-    assert differing(numbers(done / "results.h5"), numbers(tmp_path / "one" / "results.h5")) == []
+def test_one_rank_gives_the_same_and_frozen_layers_run_once(world: TextWorld, tmp_path: Path) -> None:
+    """On one rank, without the memory in which outputs of frozen layers are kept."""
     frozen = ("--set", "finetune.first_stage=2", "--set",
               'finetune.regimes=["standard", "linear", "tau_jp", "multitask"]')
     kept = measure(world.experiment, tmp_path / "kept", *frozen)
-    again = measure(world.experiment, tmp_path / "again", *frozen, "--set", "run.memory=1e-6")
+    again = measure(world.experiment, tmp_path / "again", *frozen, "--set", "run.memory=1e-6", ranks=1)
     assert [name for name in differing(numbers(kept), numbers(again)) if not name.endswith("peak_memory")] == []
 
 

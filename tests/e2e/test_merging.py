@@ -4,7 +4,6 @@
 
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -54,15 +53,11 @@ def file(run: Path) -> h5py.File:
     return h5py.File(run / "results.h5")
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
-def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path, ranks: int) -> None:
-    again = launch.measure(experiment, tmp_path / "run", ranks=ranks)
-    assert differing(numbers(run / "results.h5"), numbers(again)) == []
-
-
-def test_numbers_do_not_depend_on_the_memory(experiment: Path, run: Path, tmp_path: Path) -> None:
-    """Two of the three vectors fit: the merges visit the files' pages."""
-    again = launch.measure(experiment, tmp_path / "run", "--set", "run.memory=1e-5")
+@pytest.mark.parametrize(("ranks", "more"), [(1, ("--set", "run.memory=1e-5")), (4, ())])
+def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path, ranks: int,
+                                            more: tuple[str, ...]) -> None:
+    """Nor on the memory: where two of the three vectors fit, the merges visit the files' pages."""
+    again = launch.measure(experiment, tmp_path / "run", *more, ranks=ranks)
     assert differing(numbers(run / "results.h5"), numbers(again)) == []
 
 
@@ -142,8 +137,7 @@ def test_recompute_takes_merged_models_again(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_table(run: Path) -> None:
-    command = [sys.executable, "-m", "taugrid_analysis", "tables", str(run), "--only", "merging"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = analysis_command.called("tables", run, "--only", "merging")
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if any(f" {name} " in f" {line} " for name in METHODS)]
     assert len(lines) == 2 * len(METHODS)

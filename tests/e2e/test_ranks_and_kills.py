@@ -102,14 +102,14 @@ def test_the_time_limit_stops_at_a_safe_point(world: World, long_run: Path, tmp_
     finish(world, folder, long_run, units(folder))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("victims", ["one rank", "the whole job"])
 def test_a_kill_loses_nothing_that_was_committed(world: World, long_run: Path, tmp_path: Path, victims: str,
                                                  seed: int) -> None:
     chance = random.Random(f"{victims}{seed}")
     folder = tmp_path / "run"
     # The moment: so many units done, and a little more; the last units are quick.
-    moment, more = (1, 6, 20)[seed] + chance.randrange(5), chance.uniform(0, 0.05)
+    moment, more = (1, 15)[seed] + chance.randrange(10), chance.uniform(0, 0.05)
     job = begin(world, folder)
     if wait_until(lambda: units(folder) >= moment, job):
         time.sleep(more)
