@@ -30,6 +30,26 @@ if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 
   measure tangent_space_random "${run}_random"
   "$venv/bin/python" -m taugrid_analysis tables "${run}_random" --paper "$paper" --only table3
   "$venv/bin/python" -m taugrid_analysis figures "${run}_random" --paper "$paper" | grep -v needs
+  every="$(realpath -m "$run")"
+  # Table 4 and figure 12: a ConvNeXt, pre-trained on a few pictures of every class, by the texts that name them.
+  "$venv/bin/python" jobs/prepare joined data/{mnist5k,letters,icon_context,emoji,clipart,fashion,animals,scripts,textures}.h5 \
+    --pictures 50 --task named --out data/joined
+  RANKS=1 measure tangent_space_convnext_start "${every}_convnext_start"
+  measure tangent_space_convnext "${every}_convnext" \
+    --set "model.path=${every}_convnext_start/checkpoints/standard/named"
+  # Table 5 and figure 13: a Vision Transformer, pre-trained with labels of other tasks, and a classifier a task.
+  "$venv/bin/python" jobs/prepare joined data/{fashion,animals,scripts,textures}.h5 --classifier \
+    --task labelled --out data/joined
+  RANKS=1 measure tangent_space_closed_start "${every}_closed_start"
+  measure tangent_space_closed "${every}_closed" --set "model.path=${every}_closed_start/checkpoints/standard/labelled"
+  "$venv/bin/python" -m taugrid_analysis tables "${every}_convnext" --paper "$paper" --only table4
+  "$venv/bin/python" -m taugrid_analysis tables "${every}_closed" --paper "$paper" --only table5
+  for part in convnext closed; do
+    "$venv/bin/python" -m taugrid_analysis figures "${every}_$part" --paper "$paper" | grep -v needs
+  done
+  echo "Sizes, the paper's in brackets. Table 4: five default tasks (eight), θ0 of 50 pictures of each of 115 classes, theirs"
+  echo "among them (CLIP, LAION-400M). Table 5: the same five tasks, θ0 of labels of four others, 65 classes (ImageNet-1k); heads"
+  echo "are trained on θ0's features, then frozen (along with each task's model)."
 fi
 if [ "$paper" = cross_task_linearity ]; then
   every="$(realpath -m "$run")"

@@ -149,6 +149,7 @@ GROUPS: dict[str, Group] = {
     "averages": Group(
         {"sample_index": ROWS["sample_index"]}
         | _all(("task_set", "task"), "sets", "weights", "logits", "features")
+        | _all(("task_set", "task"), "gap", needed=False)
     ),
     "stitching": Group(
         {"both": Variable(("pair", "side", "lambda", "block"), path="pair", needed=False)}

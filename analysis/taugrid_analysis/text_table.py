@@ -69,7 +69,7 @@ class Column:
         if self.scientific:
             return f"{value:.{self.digits}e}"
         if self.significant:
-            return f"{value:#.{self.digits}g}"
+            return f"{value:#.{self.digits}g}".removesuffix(".")
         return f"{100 * value if self.percent else value:.{self.digits}f}"
 
     def _as_known(self, value: Measured) -> tuple[str, str]:

@@ -30,6 +30,8 @@ zero-shot head and the class names.
                                                             a packed set cut by classes
   python jobs/prepare rotated data/mnist5k.h5 --angles 22.5 45 --out data/rotated
                                                             a packed set rotated, a task an angle
+  python jobs/prepare joined data/letters.h5 data/emoji.h5 --task both --out data/joined
+                                                            packed sets as one, to pre-train on
 
 Files appear whole or not at all. Exit codes: 0 done; 2 wrong input; 75 stopped by a signal, run again to go on.
 """
@@ -339,6 +341,22 @@ def add_rotated(commands) -> None:  # type: ignore[no-untyped-def]
     rotated.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
 
 
+def add_joined(commands) -> None:  # type: ignore[no-untyped-def]
+    joined = commands.add_parser(
+        "joined",
+        help="packed sets of pictures as one, to pre-train on",
+        description="Join packed sets of pictures into one task, which has the classes of all: NAME.h5. It is read by "
+        "the sets' own texts or, with --classifier, by one that the model brings, with a row a class.",
+    )
+    joined.add_argument("inputs", type=Path, nargs="+", metavar="TASK.h5", help="packed tasks of pictures")
+    joined.add_argument("--task", required=True, metavar="NAME", help="what the joined task is called")
+    joined.add_argument(
+        "--pictures", type=int, default=250, metavar="N", help="pictures a class and split, at most (250)"
+    )
+    joined.add_argument("--classifier", action="store_true", help="read by the model's own classifier, not by texts")
+    joined.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the file")
+
+
 def add_checkpoints(commands) -> None:  # type: ignore[no-untyped-def]
     checkpoints = commands.add_parser(
         "convert-checkpoints",
@@ -400,6 +418,7 @@ def parser() -> argparse.ArgumentParser:
 
     add_parts(commands)
     add_rotated(commands)
+    add_joined(commands)
     add_text(commands)
     add_originals(commands)
     add_checkpoints(commands)

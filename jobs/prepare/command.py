@@ -66,6 +66,10 @@ def run(options: argparse.Namespace) -> None:
         import rotated
 
         rotated.prepare(options, say)
+    elif options.command == "joined":
+        import joined
+
+        joined.prepare(options, say)
     elif options.command == "convert-checkpoints":
         import checkpoints
 

@@ -7,10 +7,13 @@
 // on the test points of each of the set's tasks, over all pairs, triples, and the set of all tasks. Where
 // cross-task linearity holds up to the output, the first and the last are the same model. A single model's
 // outputs are made once a task, for all sets. Where tasks are several fine-tunings of one task (paper 5,
-// figure 4), a set is looked at on their common points once, as the first one's.
+// figure 4), a set is looked at on their common points once, as the first one's. With θ0 as one more model,
+//   u = f(θ0 + 1/(k+1) Σ τₖ),   v = 1/(k+1) (f(θ0) + Σ f(θₖ)),
+// which theorem 4.3 says are alike: the sum of τₖ is taken apart into what each does alone.
 //
 // /averages/R/weights, logits, features [S,T]: accuracy; NaN where the task is none of the set's, or has the
-// data of an earlier one of the set; sets [S,T]: 1 where it is one; sample_index
+// data of an earlier one of the set; gap [S,T] likewise: ‖u − v‖/‖v − f(θ0)‖, mean over points; sets [S,T]: 1
+// where it is one; sample_index
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -60,6 +63,8 @@ class Averages final : public Experiment {
               {"task_set", "task", bits}, boxes, kind + "_correct");
         put_points(out, path, sample_sizes(study_, Split::test, points()));
       }
+      place(out, done, group + "/gap", store::Element::float64, {s, tasks}, {"task_set", "task"}, boxes,
+            "gap", "1");
       out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
     }
@@ -72,17 +77,22 @@ class Averages final : public Experiment {
     const auto n = study_.tasks.sample_size(t, Split::test, points());
     for (const auto& set : sets_) {
       if (!holds(set, t)) continue;
-      if (set.size() == study_.tasks.size()) {
-        tally.edited_sum(name, t, Split::test, points(), 1);
-      } else {
-        tally.edited(name, set, t, Split::test, points(), 1);
+      // Without θ0 and with it; a linear model's parts are there already.
+      for (int model = 0; model < (regime(name).linear ? 1 : 2); ++model) {
+        if (set.size() == study_.tasks.size()) {
+          tally.edited_sum(name, t, Split::test, points(), 1);
+        } else {
+          tally.edited(name, set, t, Split::test, points(), 1);
+        }
       }
       tally.logits(t, n, 2);
     }
+    if (!regime(name).linear) tally.forward(t, n);  // of θ0
     const auto outputs = n * study_.tasks.readout(t).width(study_.model.encoder());
-    const auto numbers = static_cast<std::int64_t>(kinds.size() * sets_.size());
+    const auto numbers = static_cast<std::int64_t>(kinds.size() * sets_.size()),
+               gaps = static_cast<std::int64_t>(sets_.size());
     tally.holds(4.0 * static_cast<double>(outputs * static_cast<std::int64_t>(study_.tasks.size())));
-    tally.stores(numbers).publishes(numbers);
+    tally.stores(numbers + gaps).publishes(numbers + gaps);
     return tally.stores(numbers * study::bytes_of_bits(points()), 1)
         .publishes(numbers * study::bytes_of_bits(points()) + points());
   }
@@ -104,7 +114,7 @@ class Averages final : public Experiment {
     return {all.begin(), all.end()};
   }
 
-  /// Accuracies [S,1] and bits [S,1,bytes] on task t's points, of every kind.
+  /// Accuracies and gaps [S,1] and bits [S,1,bytes] on task t's points, of every kind.
   store::TensorFile compute(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                             schedule::UnitContext& context) const {
     const at::NoGradGuard no_grad;
@@ -114,7 +124,9 @@ class Averages final : public Experiment {
     const auto& readout = study_.tasks.readout(t);
     const auto at_weights = [&](const TaskSet& set, double weight) {
       if (!regime(name).linear)  // block by block: the vectors of all tasks need not fit into memory
-        return study_.evaluation.output(context.group, study_.edits.sum(name, set, weight), t, sample.points);
+        return study_.evaluation.output(
+            context.group, set.empty() ? study_.model.start() : study_.edits.sum(name, set, weight), t,
+            sample.points);
       at::Tensor output;
       model.each(set, at::full({1, static_cast<std::int64_t>(set.size())}, weight, at::kDouble), t,
                  Split::test, points(), [&](std::int64_t, const at::Tensor& z) { output = z; });
@@ -126,13 +138,23 @@ class Averages final : public Experiment {
       outputs[k] = at_weights({k}, 1);
       logits[k] = readout.logits(outputs[k]);
     }
+    const auto base = at_weights({}, 0).to(at::kDouble);  // f(θ0)
     const auto mean_of = [](const std::vector<at::Tensor>& all, const TaskSet& set) {
       auto sum = all[set.front()].to(at::kDouble);
       for (std::size_t k = 1; k < set.size(); ++k) sum.add_(all[set[k]]);
       return sum.div_(static_cast<double>(set.size())).to(all[set.front()].scalar_type());
     };
+    const auto gap = [&](const TaskSet& set) {
+      const auto parts = static_cast<double>(set.size() + 1);
+      const auto u = at_weights(set, 1 / parts).to(at::kDouble);
+      auto v = base.clone();
+      for (const auto k : set) v.add_(outputs[k]);
+      v.div_(parts);
+      return ((u - v).norm(2, 1) / (v - base).norm(2, 1)).mean();
+    };
     const auto s = static_cast<std::int64_t>(sets_.size());
     store::TensorFile file;
+    file.tensors["gap"] = at::full({s, 1}, std::nan(""), at::kDouble);
     for (const auto& kind : kinds) {
       file.tensors[kind] = at::full({s, 1}, std::nan(""), at::kDouble);
       file.tensors[kind + "_correct"] = at::zeros({s, 1, study::bytes_of_bits(points())}, at::kByte);
@@ -149,6 +171,7 @@ class Averages final : public Experiment {
         file.tensors[kinds[i]][k][0].copy_(one.accuracy);
         file.tensors[kinds[i] + "_correct"][k][0].copy_(one.correct);
       }
+      file.tensors["gap"][k][0].copy_(gap(set));
       context.progress(static_cast<double>(k + 1) / static_cast<double>(s), "set");
     }
     return file;

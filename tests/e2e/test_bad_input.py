@@ -59,6 +59,7 @@ def change_header(world: World, change: Callable[[dict], None]) -> None:
 
 SETTINGS = [
     ("linearity.layers=[1, 9]", ["linearity.layers", "has 9", "0 (the embedding), 1 to 2 (its stages) and 3"]),
+    ("linearity.layers=[-1, 1]", ["linearity.layers", "has -1", "0 (the embedding), 1 to 2 (its stages) and 3"]),
     ("linearity.layers=[1.5]", ["has 1.5"]),
     ("stitching.blocks=[1, 3]", ["stitching.blocks", "has 3", "the model's blocks are 1 to 2"]),
     ("stitching.blocks=[0]", ["has 0"]),

@@ -39,6 +39,19 @@ def test_averages_of_weights_logits_and_features(oracle: Oracle, regime: str) ->
         np.testing.assert_allclose(group["weights"], group["features"], atol=1.01 / points)
 
 
+@pytest.mark.parametrize("regime", REGIMES)
+def test_the_gap_of_theorem_4_3(oracle: Oracle, regime: str) -> None:
+    """How far the sum of task vectors is from what each does alone, θ0 among the models."""
+    group = oracle.results[f"averages/{regime}"]
+    expected = np.full(group["gap"].shape, np.nan)
+    for s, row in enumerate(group["sets"]):
+        members = [int(k) for k in np.flatnonzero(row)]
+        for t in members:
+            expected[s, t] = mixtures.gap(oracle, regime, members, t, f"{group.name}/sample_index")
+    np.testing.assert_allclose(group["gap"], expected, rtol=1e-3, atol=1e-5)
+    assert (np.nanmax(expected) < 1e-4) if regime == "linear" else (np.nanmin(expected) > 1e-3)
+
+
 def test_few_sets_are_drawn_and_keep_their_order(world: World, oracle: Oracle, tmp_path: Path) -> None:
     path = measure(world.experiment, tmp_path / "run", "--set", "averages.sets=2", "--set",
                    'finetune.regimes=["standard"]')

@@ -10,6 +10,8 @@ import torch
 from compare import differing, numbers
 from launch import measure
 from safetensors.torch import load_file
+from taugrid_analysis.figures import plates
+from taugrid_analysis.run import Run
 from text_worlds import FEW, LABELS, WORDS, PromptWorld, Source, again, named, pack_prompts, refused_in_one_line
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch.nn.functional import cross_entropy
@@ -113,6 +115,25 @@ def test_answers_beat_chance_and_training_helps(done: Path) -> None:
 
 def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
     again(done)
+
+
+@pytest.mark.parametrize("number", [21, 24])
+def test_layers_of_sums_and_negations_are_drawn(done: Path, number: int) -> None:
+    """The cross-task linearity paper's figures of T5: every layer of its encoder and its decoder."""
+    plate = next(one for one in plates.plates("cross_task_linearity") if one.number == number)
+    with Run(done / "results.h5") as run:
+        picture, lacking = plates.drawn(plate, [run])
+        assert picture is not None and lacking == []
+        shown = [axes for axes in picture.axes if axes.lines and axes.get_xlabel() == "layer"]
+        assert [axes.lines[0].get_xdata().tolist() for axes in shown] == [[1, 2, 3, 4]] * 3
+        kind = "addition" if number == 21 else "negation"
+        names = run.results.tasks if number == 24 else [run.results.pair_name(p) for p in range(3)]
+        assert {axes.get_title() for axes in shown} == {
+            f"{name}, {'added' if kind == 'addition' else 'negated'}" for name in names}
+        for axes in shown:
+            row = names.index(axes.get_title().split(",")[0])
+            cosine = run.data(f"layer_{kind}", "standard").cosine.to_numpy()[row, 1:-1, 0, 0]
+            assert axes.lines[0].get_ydata() == pytest.approx(1 - cosine, abs=1e-9)
 
 
 def test_attention_is_all_attention_and_nothing_else(world: PromptWorld, done: Path) -> None:

@@ -317,7 +317,7 @@ LINEARITY = [
     _layers(16, "coefficient", "ResNet"),
     _layers(17, "cosine_variants", needs=SOUP),
     _layers(18, "coefficient_variants", needs=SOUP),
-    # All blocks of ViT-B/32, the last twelve of ViT-L/14, the last six of T5's encoder and decoder.
+    # All blocks of ViT-B/32, the last twelve of ViT-L/14; all of T5, where the paper has the last six a half.
     _edited(19, "addition", 12, "CLIP"),
     _edited(20, "addition", 12, "CLIP"),
     _edited(21, "addition", 24, "T5"),

@@ -20,6 +20,7 @@ from taugrid_analysis.recompute.checks import (
     names,
     pairs,
     places,
+    relative,
     share,
     stored,
 )
@@ -51,17 +52,43 @@ def average(oracle: Oracle, kind: str, regime: str, members: list[int], t: int, 
     return (logits.argmax(1) == y).numpy()
 
 
+def gap(oracle: Oracle, regime: str, members: list[int], t: int, index: str) -> float:
+    """Of theorem 4.3, the models at their whole vectors, over the points of task t."""
+
+    def output(edits: tuple[tuple[int, float], ...]) -> Tensor:
+        return oracle.output(regime, edits, t, index, "test").double()
+
+    parts = len(members) + 1
+    start, mixed = output(()), output(tuple((k, 1 / parts) for k in members))
+    apart = torch.stack([start, *(output(((k, 1.0),)) for k in members)]).mean(dim=0)
+    return float(((mixed - apart).norm(dim=1) / (apart - start).norm(dim=1)).mean())
+
+
 def _averages(oracle: Oracle) -> Iterator[Check]:
     group = "averages"
 
-    def right(kind: str, place: Place) -> Array | None:
+    def set_of(place: Place) -> list[int] | None:
+        """The models, if they are looked at on this task's points."""
         regime, s, t = place
         member = oracle.results[f"{group}/{regime}/sets"][s]
         members = [int(k) for k in np.flatnonzero(member)]
         alike = [k for k in members if oracle.sources[k] == oracle.sources[t]]
-        if not alike or alike[0] != t:  # of several fine-tunings of one task, the first one has the points
+        # Of several fine-tunings of one task, the first one has the points.
+        return members if alike and alike[0] == t else None
+
+    def right(kind: str, place: Place) -> Array | None:
+        members, regime, t = set_of(place), place[0], place[2]
+        if members is None:
             return None
         return average(oracle, kind, regime, members, t, f"{group}/{regime}/sample_index")
+
+    def apart(place: Place) -> Reading:
+        members, regime, t = set_of(place), place[0], place[2]
+        value = stored(oracle, group, "gap", place)
+        if members is None:
+            return exact(value, float("nan"))
+        again = gap(oracle, regime, members, t, f"{group}/{regime}/sample_index")
+        return relative(value, again, 1e-3, 1e-5)
 
     def accuracy(kind: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
@@ -85,6 +112,7 @@ def _averages(oracle: Oracle) -> Iterator[Check]:
         every = places(oracle, group, kind)
         yield Check(group, kind, every, accuracy(kind))
         yield Check("correct", f"{group}/{kind}", every, correct(kind))
+    yield Check(group, "gap", places(oracle, group, "gap"), apart)
 
 
 def stitched(oracle: Oracle, features_at: Tensor, block: int, x: Tensor, t: int) -> Tensor:

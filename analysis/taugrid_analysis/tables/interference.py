@@ -29,7 +29,7 @@ def predictor_table(run: Run) -> Table:
             Column("largest without a task", 2),
             Column("p", 4),
             Column("p of the best", 4),
-            Column("seconds", 1),
+            Column("seconds", 2, significant=True),
         ],
     )
     titles = predictors.TITLES | {key: f"{title} *" for key, title in predictors.SAME_THING.items()}

@@ -175,6 +175,7 @@ def averages(run: Run) -> Table:
             *(Column(kind, 4) for kind in kinds),
             Column("weights − logits", 4),
             Column("correlation with logits", 3),
+            Column("gap of theorem 4.3", 4),
         ],
     )
     for regime in run.results.names("averages"):
@@ -188,11 +189,17 @@ def averages(run: Run) -> Table:
             related = float(np.corrcoef(*both)[0, 1]) if varies else float("nan")
             means: list[Value] = [float(values.mean()) for values in rows.values()]
             difference = float((both[0] - both[1]).mean())
-            table.rows.append([regime, int(count), len(both[0]), *means, difference, related])
+            apart = float(np.nanmean(data["gap"].to_numpy()[size == count])) if "gap" in data else None
+            table.rows.append([regime, int(count), len(both[0]), *means, difference, related, apart])
     if table.rows:
         table.notes.append(
             "Weights: f of the mean θ; logits, features: means of the models' logits, of their outputs."
             " Correlation (Pearson) of the two accuracies over sets."
+        )
+        table.notes.append(
+            "Gap of theorem 4.3, by which task vectors come apart: ‖u − v‖/‖v − f(θ0)‖ of outputs, mean over"
+            " points, u of θ0 + Σ τ/(k + 1), v the mean of f(θ0) and of the k models' outputs. 0: the sum is"
+            " what each vector does alone."
         )
     return table
 

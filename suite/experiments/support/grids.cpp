@@ -29,7 +29,7 @@ std::vector<int> numbered(config::Section& section, const std::string& key, cons
     std::iota(usual.begin(), usual.end(), first);
   }
   std::vector<int> chosen;
-  for (const auto given : section.reals(key, meaning, usual, {0, 1e6})) {
+  for (const auto given : section.reals(key, meaning, usual, {-1e6, 1e6})) {
     const auto number = static_cast<int>(given);
     if (given != number || number < first || (number > last && !stand_in))
       section.refuse(key, fmt::format("has {}; {}", given, are));
