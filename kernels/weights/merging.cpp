@@ -14,6 +14,7 @@
 #include "kernels/weights/detail/checks.hpp"
 #include "kernels/weights/detail/kokkos.hpp"
 #include "kernels/weights/detail/merge_host.hpp"
+#include "kernels/weights/detail/select_host.hpp"
 
 namespace taugrid::weights {
 namespace {
@@ -124,14 +125,28 @@ bool KthMagnitude::choose_bracket() {
   return all > 0 && inside <= few * all;
 }
 
-/// The k-th largest of inside_, before which `above_` numbers come.
+/// The k-th largest of inside_, before which `above_` numbers come: in one of some thousand bins of their
+/// range.
 std::uint32_t KthMagnitude::choose_inside() {
-  const auto kth = inside_.begin() + (k_ - above_ - 1);
-  std::nth_element(inside_.begin(), kth, inside_.end(), std::greater<>());
+  auto low = inside_.front(), high = low;
+  for (const auto x : inside_) {
+    low = std::min(low, x);
+    high = std::max(high, x);
+  }
+  const int shift = std::max(0, static_cast<int>(std::bit_width(high - low)) - 12);
+  std::vector<std::uint32_t> counts((static_cast<std::size_t>(high - low) >> shift) + 1);
+  for (const auto x : inside_) ++counts[(x - low) >> shift];
+  auto bin = counts.size() - 1;
+  for (; above_ + counts[bin] < k_; --bin) above_ += counts[bin];
+  std::vector<std::uint32_t> few;
+  for (const auto x : inside_) {
+    if ((x - low) >> shift == bin) few.push_back(x);
+  }
+  const auto kth = few.begin() + (k_ - above_ - 1);
+  std::nth_element(few.begin(), kth, few.end(), std::greater<>());
   const auto found = *kth;
-  above_ +=
-      std::count_if(inside_.begin(), inside_.end(), [found](std::uint32_t other) { return other > found; });
-  equal_ = std::count(inside_.begin(), inside_.end(), found);
+  above_ += std::count_if(few.begin(), few.end(), [found](std::uint32_t other) { return other > found; });
+  equal_ = std::count(few.begin(), few.end(), found);
   return found;
 }
 

@@ -10,14 +10,13 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
+#include <vector>
+
+#include "kernels/weights/detail/select_host.hpp"
 
 namespace taugrid::weights::detail {
 namespace {
-
-constexpr std::uint32_t magnitude = 0x7fffffff;
-constexpr int trailing = 20, leading_bins = 1 << (31 - trailing);
-
-std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x) & magnitude; }
 
 /// A bijection of 32 bits in which each bit depends on all (C. Wellons, "hash prospector", 2018-2022).
 inline std::uint32_t mixed(std::uint32_t x) {
@@ -34,84 +33,125 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Calls see(low bits) for each magnitude whose leading bits are `bin`.
-template <class See>
-void each_in_bin(const float* x, std::int64_t n, std::uint32_t bin, const See& see) {
-  constexpr std::int64_t strip = 16;
-  const auto look = [&](float number) {
-    const auto bits = bits_of(number);
-    if (bits >> trailing == bin) see(bits & ((1U << trailing) - 1));
-  };
-  std::int64_t i = 0;
-  for (; i + strip <= n; i += strip) {  // most have none
-    int inside = 0;
-    for (std::int64_t j = i; j < i + strip; ++j) inside += bits_of(x[j]) >> trailing == bin ? 1 : 0;
-    if (inside == 0) continue;
-    for (std::int64_t j = i; j < i + strip; ++j) look(x[j]);
-  }
-  for (; i < n; ++i) look(x[i]);
-}
-
-constexpr int tile = 1024;
+constexpr int tile = 512, most_at_once = 8;
 using Tile = std::array<float, tile>;
 
 struct Sums {
-  alignas(64) Tile all, positive, negative, for_positive, for_negative;
+  alignas(64) Tile positive, negative, for_positive, for_negative;
 };
 
-/// Calls see(i, x) for each number as trimming leaves it; loops over neighbours, which compilers vectorise.
-template <class See>
-void each_trimmed(const Term& term, std::int64_t begin, const float* x, int n, const See& see) {
-  if (term.before == 0) {
-    for (int i = 0; i < n; ++i) see(i, x[i]);
-    return;
-  }
-  const auto part = static_cast<int>(std::clamp<std::int64_t>(term.limit - begin, 0, n));
-  const auto keep = [&](int from, int to, std::uint32_t least) {
-    for (int i = from; i < to; ++i) {
-      const auto bits = std::bit_cast<std::uint32_t>(x[i]);
-      see(i, std::bit_cast<float>((bits & magnitude) >= least ? bits : 0U));
+/// Vectors that are added together: a pass over memory reads them side by side, and sums are loaded and
+/// stored once for all of them.
+struct Group {
+  std::array<const float*, most_at_once> x;
+  std::array<float, most_at_once> weight;
+  std::array<std::uint32_t, most_at_once> least;  ///< bits from which a magnitude stays
+};
+
+/// The numbers of one place as trimming leaves them, one after another, with their weights. No loop: one in
+/// the loop over places would keep that from being vectorised.
+template <int Count, bool Trims, class See>
+inline void each_of(const Group& group, int i, const See& see) {
+  const auto one = [&](std::size_t t) {
+    float kept = group.x[t][i];
+    if constexpr (Trims) {
+      const auto bits = std::bit_cast<std::uint32_t>(kept);
+      kept = std::bit_cast<float>((bits & magnitude) >= group.least[t] ? bits : 0U);
     }
+    see(group.weight[t], kept);
   };
-  keep(0, part, term.before);
-  keep(part, n, term.after);
+  [&]<std::size_t... T>(std::index_sequence<T...>) { (one(T), ...); }
+  (std::make_index_sequence<Count>{});
 }
 
-void add(const Term& term, std::int64_t begin, const float* x, int n, Sums& sums) {
-  const float weight = term.weight;
-  float* all = sums.all.data();
-  each_trimmed(term, begin, x, n, [=](int i, float kept) { all[i] += weight * kept; });
+/// Where `first`, sums begin here. Loops over neighbouring numbers, which compilers vectorise.
+template <int Count, bool Trims>
+void add(const Group& group, bool first, int n, float* __restrict out) {
+  if (first) std::fill_n(out, n, 0.0F);
+  const Group own = group;
+  for (int i = 0; i < n; ++i) {
+    float all = out[i];
+    each_of<Count, Trims>(own, i, [&](float weight, float kept) { all += weight * kept; });
+    out[i] = all;
+  }
 }
 
-void add_and_count(const Term& term, std::int64_t begin, const float* x, int n, Sums& sums) {
-  const float weight = term.weight;
-  float *all = sums.all.data(), *voters = sums.for_positive.data();
-  each_trimmed(term, begin, x, n, [=](int i, float kept) {
-    all[i] += weight * kept;
-    voters[i] += kept != 0.0F ? weight : 0.0F;
-  });
+template <int Count, bool Trims>
+void add_and_count(const Group& group, bool first, int n, float* __restrict out,
+                   float* __restrict for_positive) {
+  if (first) {
+    std::fill_n(out, n, 0.0F);
+    std::fill_n(for_positive, n, 0.0F);
+  }
+  const Group own = group;
+  for (int i = 0; i < n; ++i) {
+    float all = out[i], voters = for_positive[i];
+    each_of<Count, Trims>(own, i, [&](float weight, float kept) {
+      all += weight * kept;
+      voters += kept != 0.0F ? weight : 0.0F;
+    });
+    out[i] = all;
+    for_positive[i] = voters;
+  }
 }
 
-void add_by_sign(const Term& term, std::int64_t begin, const float* x, int n, Sums& sums) {
-  const float weight = term.weight;
-  each_trimmed(term, begin, x, n, [weight, &sums](int i, float kept) {
-    const float y = weight * kept;
-    sums.all[i] += y;
-    sums.positive[i] += y > 0.0F ? y : 0.0F;
-    sums.negative[i] += y < 0.0F ? y : 0.0F;
-    sums.for_positive[i] += y > 0.0F ? weight : 0.0F;
-    sums.for_negative[i] += y < 0.0F ? weight : 0.0F;
-  });
+template <int Count, bool Trims>
+void add_by_sign(const Group& group, bool first, int n, float* __restrict out, float* __restrict positives,
+                 float* __restrict negatives, float* __restrict for_positives,
+                 float* __restrict for_negatives) {
+  if (first) {
+    for (float* sum : {out, positives, negatives, for_positives, for_negatives}) std::fill_n(sum, n, 0.0F);
+  }
+  const Group own = group;
+  for (int i = 0; i < n; ++i) {
+    float all = out[i], positive = positives[i], negative = negatives[i];
+    float for_positive = for_positives[i], for_negative = for_negatives[i];
+    each_of<Count, Trims>(own, i, [&](float weight, float kept) {
+      const float y = weight * kept;
+      all += y;
+      positive += y > 0.0F ? y : 0.0F;
+      negative += y < 0.0F ? y : 0.0F;
+      for_positive += y > 0.0F ? weight : 0.0F;
+      for_negative += y < 0.0F ? weight : 0.0F;
+    });
+    out[i] = all;
+    positives[i] = positive;
+    negatives[i] = negative;
+    for_positives[i] = for_positive;
+    for_negatives[i] = for_negative;
+  }
 }
 
-/// The result without an election.
+template <int Count, bool Trims>
+void add(const Rule& rule, const Group& group, bool first, int n, float* out, Sums& sums) {
+  if (rule.vote != Vote::none) {
+    add_by_sign<Count, Trims>(group, first, n, out, sums.positive.data(), sums.negative.data(),
+                              sums.for_positive.data(), sums.for_negative.data());
+  } else if (rule.by_voters) {
+    add_and_count<Count, Trims>(group, first, n, out, sums.for_positive.data());
+  } else {
+    add<Count, Trims>(group, first, n, out);
+  }
+}
+
+/// A cut whose limit lies inside: `out` has what stays.
+void trim(const Term& term, std::int64_t begin, const float* x, int n, float* out) {
+  const auto part = static_cast<int>(std::clamp<std::int64_t>(term.limit - begin, 0, n));
+  for (int i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(x[i]);
+    out[i] = std::bit_cast<float>((bits & magnitude) >= (i < part ? term.before : term.after) ? bits : 0U);
+  }
+}
+
+/// The result without an election; `out` has the sums.
 void divide(const Rule& rule, const Sums& sums, int n, float* out) {
   if (!rule.by_voters) {
-    for (int i = 0; i < n; ++i) out[i] = sums.all[i] / rule.divisor;
+    if (rule.divisor == 1) return;
+    for (int i = 0; i < n; ++i) out[i] /= rule.divisor;
     return;
   }
   for (int i = 0; i < n; ++i) {
-    const float weights = sums.for_positive[i], mean = sums.all[i] / (weights != 0.0F ? weights : 1.0F);
+    const float weights = sums.for_positive[i], mean = out[i] / (weights != 0.0F ? weights : 1.0F);
     out[i] = weights != 0.0F ? mean : 0.0F;
   }
 }
@@ -122,7 +162,7 @@ void elect(const Rule& rule, const Sums& sums, int n, float* out, Count& count) 
   const float divisor = rule.divisor;
   int undecided = 0, balance = 0;
   for (int i = 0; i < n; ++i) {  // without branches: signs are as chance has them
-    const float all = sums.all[i], positive = sums.positive[i], negative = sums.negative[i];
+    const float all = out[i], positive = sums.positive[i], negative = sums.negative[i];
     const float for_positive = sums.for_positive[i], for_negative = sums.for_negative[i];
     const bool open = (all == 0.0F) & ((positive != 0.0F) | (negative != 0.0F));
     undecided += open ? 1 : 0;
@@ -163,31 +203,57 @@ void claim(const Rule& rule, std::int64_t at, int n, float* out) {
   for (int i = 0; i < n; ++i) out[i] = claims[i] >= least ? out[i] : 0.0F;
 }
 
-/// Numbers at … at + n of the stretches.
-Count merge_tile(const Rule& rule, std::int64_t begin, std::int64_t at, int n, float* out) {
+/// Fetches numbers from … to of a stretch of `end` numbers, while memory would have nothing to do.
+void fetch(const Term& term, std::int64_t from, std::int64_t to, std::int64_t end) {
+  for (auto i = from; i < std::min(to, end); i += line) __builtin_prefetch(term.x + i);
+}
+
+/// Numbers at … at + n of the stretches, which end at `end`.
+Count merge_tile(const Rule& rule, std::int64_t begin, std::int64_t at, int n, std::int64_t end, float* out) {
   Sums sums;
-  sums.all.fill(0);
-  if (rule.vote != Vote::none) {
-    sums.positive.fill(0);
-    sums.negative.fill(0);
-    sums.for_negative.fill(0);
-  }
-  if (rule.vote != Vote::none || rule.by_voters) sums.for_positive.fill(0);
-  alignas(64) Tile scratch;
-  for (const auto& term : rule.terms) {
+  alignas(64) std::array<Tile, most_at_once> scratch;
+  const auto prepare = [&](const Term& term, std::size_t place, Group& group) {
     const float* x = term.x + at;
+    float* own = scratch[place].data();
     if (term.draw != nullptr) {
-      drop(*term.draw, begin + at, x, n, scratch.data());
-      x = scratch.data();
+      // Drawing takes as long as reading: what is next comes meanwhile.
+      const bool last = &term == &rule.terms.back();
+      fetch(last ? rule.terms.front() : *(&term + 1), last ? at + n : at, last ? at + 2 * n : at + n, end);
+      drop(*term.draw, begin + at, x, n, own);
+      x = own;
     }
-    if (rule.vote != Vote::none) {
-      add_by_sign(term, begin + at, x, n, sums);
-    } else if (rule.by_voters) {
-      add_and_count(term, begin + at, x, n, sums);
+    const bool all_before = term.limit >= begin + at + n;
+    const bool inside = !all_before && term.limit > begin + at;
+    if (inside) {
+      trim(term, begin + at, x, n, own);
+      x = own;
+    }
+    group.x[place] = x;
+    group.weight[place] = term.weight;
+    group.least[place] = term.before == 0 || inside ? 0 : all_before ? term.before : term.after;
+    return group.least[place] > 0;
+  };
+  for (std::size_t t = 0; t < rule.terms.size();) {
+    const auto left = rule.terms.size() - t;
+    const std::size_t count = left >= most_at_once ? most_at_once : left >= 2 ? 2 : 1;
+    Group group{};
+    bool trims = false;
+    for (std::size_t k = 0; k < count; ++k) trims |= prepare(rule.terms[t + k], k, group);
+    const auto add_them = [&]<int Count>() {
+      trims ? add<Count, true>(rule, group, t == 0, n, out + at, sums)
+            : add<Count, false>(rule, group, t == 0, n, out + at, sums);
+    };
+    if (count == most_at_once) {
+      add_them.template operator()<most_at_once>();
+    } else if (count == 2) {
+      add_them.template operator()<2>();
     } else {
-      add(term, begin + at, x, n, sums);
+      add_them.template operator()<1>();
     }
+    t += count;
   }
+  constexpr std::int64_t some = 128;
+  for (const auto& term : rule.terms) fetch(term, at + n, at + n + some, end);
   Count count;
   if (rule.vote == Vote::none) {
     divide(rule, sums, n, out + at);
@@ -203,76 +269,6 @@ Count merge_tile(const Rule& rule, std::int64_t begin, std::int64_t at, int n, f
 
 }  // namespace
 
-// Neighbouring numbers often fall into one bin, whose count would be waited for: four tables take turns.
-void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram) {
-  static_assert(leading_bins == 2048);
-  constexpr std::int64_t piece = std::int64_t{1} << 30;  // no table's count overflows
-  for (std::int64_t from = 0; from < n; from += piece) {
-    const auto m = std::min(piece, n - from);
-    std::array<std::array<std::uint32_t, leading_bins>, 4> tables{};
-    const float* y = x + from;
-    std::int64_t i = 0;
-    for (; i + 4 <= m; i += 4) {
-      ++tables[0][bits_of(y[i]) >> trailing];
-      ++tables[1][bits_of(y[i + 1]) >> trailing];
-      ++tables[2][bits_of(y[i + 2]) >> trailing];
-      ++tables[3][bits_of(y[i + 3]) >> trailing];
-    }
-    for (; i < m; ++i) ++tables[0][bits_of(y[i]) >> trailing];
-    for (const auto& table : tables) {
-      for (int bin = 0; bin < leading_bins; ++bin) histogram[bin] += table[static_cast<std::size_t>(bin)];
-    }
-  }
-}
-
-void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram) {
-  each_in_bin(x, n, bin, [histogram](std::uint32_t low) { ++histogram[low]; });
-}
-
-void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low) {
-  each_in_bin(x, n, bin, [&low](std::uint32_t bits) { low.push_back(bits); });
-}
-
-void sample_leading(const float* x, std::int64_t n, std::uint64_t* histogram) {
-  for (std::int64_t from = 0; from < n; from += sample_every) {
-    const auto end = std::min(n, from + line);
-    for (auto i = from; i < end; ++i) ++histogram[bits_of(x[i]) >> sample_shift];
-  }
-}
-
-// Flags of a block are made by a loop that compilers vectorise, and looked through a line at a time: few are
-// set.
-void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
-                     std::int64_t& above, std::vector<std::uint32_t>& inside) {
-  static_assert(std::endian::native == std::endian::little, "a word's first flag is its lowest byte");
-  constexpr int block = 1024, words_a_line = 8;
-  alignas(64) std::array<std::uint8_t, block> flags;
-  const auto width = high - low;
-  for (std::int64_t from = 0; from < n; from += block) {
-    const auto m = static_cast<int>(std::min<std::int64_t>(block, n - from));
-    const float* y = x + from;
-    int larger = 0;
-    for (int i = 0; i < m; ++i) {
-      const auto bits = bits_of(y[i]);
-      larger += bits >= high ? 1 : 0;
-      flags[static_cast<std::size_t>(i)] = bits - low < width ? 1 : 0;
-    }
-    above += larger;
-    std::fill(flags.begin() + m, flags.end(), std::uint8_t{0});
-    for (int i = 0; i < m; i += 8 * words_a_line) {
-      std::array<std::uint64_t, words_a_line> words;
-      std::memcpy(words.data(), flags.data() + i, sizeof words);
-      std::uint64_t any = 0;
-      for (const auto word : words) any |= word;
-      if (any == 0) continue;
-      for (int k = 0; k < words_a_line; ++k) {
-        for (auto word = words[static_cast<std::size_t>(k)]; word != 0; word &= word - 1)
-          inside.push_back(bits_of(y[i + 8 * k + std::countr_zero(word) / 8]));
-      }
-    }
-  }
-}
-
 // A hash gives four numbers eight bits each. Who draws exactly the leading eight of `below` draws again, of
 // the other 24, so that the probability is below/2³².
 void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, float* out) {
@@ -284,11 +280,12 @@ void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, 
   }
   const auto leading = static_cast<std::uint8_t>(draw.below >> 24);
   const auto further = static_cast<std::uint32_t>(draw.below & 0xffffffU);
-  std::array<std::uint32_t, tile / 4 + 1> words;
+  constexpr int piece = 1024;
+  std::array<std::uint32_t, piece / 4 + 1> words;
   for (std::int64_t from = 0; from < n;) {
     const auto place = begin + from, high = place / word;
     const auto low = static_cast<std::uint32_t>(place % word), first_word = low / 4, skip = low % 4;
-    const auto m = static_cast<int>(std::min({n - from, word - place % word, std::int64_t{tile} - skip}));
+    const auto m = static_cast<int>(std::min({n - from, word - place % word, std::int64_t{piece} - skip}));
     const auto key = mixed(mixed(draw.seed) ^ mixed((static_cast<std::uint64_t>(draw.vector) << 32) +
                                                     static_cast<std::uint64_t>(high)));
     const auto first = static_cast<std::uint32_t>(key), second = static_cast<std::uint32_t>(key >> 32);
@@ -324,7 +321,7 @@ Count merge(const Rule& rule, std::int64_t begin, std::int64_t n, float* out) {
                        [&](const std::int64_t k) {
                          const auto at = k * tile;
                          const auto size = static_cast<int>(std::min<std::int64_t>(tile, n - at));
-                         counts[static_cast<std::size_t>(k)] = merge_tile(rule, begin, at, size, out);
+                         counts[static_cast<std::size_t>(k)] = merge_tile(rule, begin, at, size, n, out);
                        });
   Space().fence();
   Count all;

@@ -5,26 +5,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace taugrid::weights::detail {
-
-/// Counts magnitudes by the leading 11 of their 31 bits: 2048 bins.
-void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram);
-/// Counts the magnitudes whose leading bits are `bin` by their low 20 bits.
-void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram);
-/// Appends the low 20 bits of these magnitudes.
-void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low);
-
-/// Of a vector's stretches one line of 16 numbers in 512 is looked at: counts their magnitudes by the leading
-/// 16 bits, 65536 bins.
-constexpr int sample_shift = 15;
-constexpr std::int64_t line = 16, sample_every = 512;
-void sample_leading(const float* x, std::int64_t n, std::uint64_t* histogram);
-/// Adds to `above` how many magnitudes have bits of at least `high`, and appends the bits from `low` to below
-/// `high`.
-void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
-                     std::int64_t& above, std::vector<std::uint32_t>& inside);
 
 /// DARE's draw for one vector: which of its numbers stay, and times what.
 struct Draw {
@@ -60,6 +42,7 @@ struct Count {
   std::int64_t nonzero = 0, undecided = 0, balance = 0;
 };
 
+/// `out` overlaps none of the terms: sums grow in it.
 Count merge(const Rule& rule, std::int64_t begin, std::int64_t n, float* out);
 
 }  // namespace taugrid::weights::detail

@@ -65,18 +65,21 @@ PAIRS = [
     Pair("text/lambda_max", "text_lambda_max", "lambda_max", 1e-2, 3.0, 1),
     Pair("linearity/vit12_256", "linearity_hooks", "cosine", 1e-5, 1.0, 1, memory=0.1),
     Pair("linearity/vit12_256", "linearity_anew", "cosine", 1e-5, 1.5, 1, memory=0.1),
+    Pair("merge/ties", "merge_mergekit", "tau", 1e-5, 5.0, 1, needs="mergekit"),
+    Pair("merge/ties", "merge_fusion_bench", "tau", 1e-5, 3.0, 1, needs="fusion_bench"),
 ]
 
 
 def is_installed(name: str) -> bool:
     if name == "neural-tangents":
         return JAX.exists()
-    if name == "curvlinops":
-        return (TORCH_PEERS / "curvlinops").exists()
+    if name in ("curvlinops", "mergekit", "fusion_bench"):
+        return (TORCH_PEERS / name).exists()
     return not name or shutil.which(name) is not None
 
 
-LONG = ("linear_grid", "linearity_hooks", "linearity_anew", "text_lambda_max")  # a warm-up would take as long again
+LONG = ("linear_grid", "linearity_hooks", "linearity_anew", "text_lambda_max", "merge_mergekit",
+        "merge_fusion_bench")  # a warm-up would take as long again
 OWN = "combine|gram|^step|^text/step"  # measured without a peer in each round
 
 

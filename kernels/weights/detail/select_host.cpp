@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/weights/detail/select_host.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace taugrid::weights::detail {
+namespace {
+
+constexpr int trailing = 20, leading_bins = 1 << (31 - trailing);
+
+/// Calls see(low bits) for each magnitude whose leading bits are `bin`.
+template <class See>
+void each_in_bin(const float* x, std::int64_t n, std::uint32_t bin, const See& see) {
+  constexpr std::int64_t strip = 16;
+  const auto look = [&](float number) {
+    const auto bits = bits_of(number);
+    if (bits >> trailing == bin) see(bits & ((1U << trailing) - 1));
+  };
+  std::int64_t i = 0;
+  for (; i + strip <= n; i += strip) {  // most have none
+    int inside = 0;
+    for (std::int64_t j = i; j < i + strip; ++j) inside += bits_of(x[j]) >> trailing == bin ? 1 : 0;
+    if (inside == 0) continue;
+    for (std::int64_t j = i; j < i + strip; ++j) look(x[j]);
+  }
+  for (; i < n; ++i) look(x[i]);
+}
+
+}  // namespace
+
+// Neighbouring numbers often fall into one bin, whose count would be waited for: four tables take turns.
+void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram) {
+  static_assert(leading_bins == 2048);
+  constexpr std::int64_t piece = std::int64_t{1} << 30;  // no table's count overflows
+  for (std::int64_t from = 0; from < n; from += piece) {
+    const auto m = std::min(piece, n - from);
+    std::array<std::array<std::uint32_t, leading_bins>, 4> tables{};
+    const float* y = x + from;
+    std::int64_t i = 0;
+    for (; i + 4 <= m; i += 4) {
+      ++tables[0][bits_of(y[i]) >> trailing];
+      ++tables[1][bits_of(y[i + 1]) >> trailing];
+      ++tables[2][bits_of(y[i + 2]) >> trailing];
+      ++tables[3][bits_of(y[i + 3]) >> trailing];
+    }
+    for (; i < m; ++i) ++tables[0][bits_of(y[i]) >> trailing];
+    for (const auto& table : tables) {
+      for (int bin = 0; bin < leading_bins; ++bin) histogram[bin] += table[static_cast<std::size_t>(bin)];
+    }
+  }
+}
+
+void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram) {
+  each_in_bin(x, n, bin, [histogram](std::uint32_t low) { ++histogram[low]; });
+}
+
+void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low) {
+  each_in_bin(x, n, bin, [&low](std::uint32_t bits) { low.push_back(bits); });
+}
+
+void sample_leading(const float* x, std::int64_t n, std::uint64_t* histogram) {
+  for (std::int64_t from = 0; from < n; from += sample_every) {
+    constexpr std::int64_t ahead = 8 * sample_every;
+    if (from + ahead < n) __builtin_prefetch(x + from + ahead);
+    const auto end = std::min(n, from + line);
+    for (auto i = from; i < end; ++i) ++histogram[bits_of(x[i]) >> sample_shift];
+  }
+}
+
+// Flags of a block are made by a loop that compilers vectorise; words of eight flags that are not all zero
+// are listed without a branch, which chance would mispredict.
+void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
+                     std::int64_t& above, std::vector<std::uint32_t>& inside) {
+  static_assert(std::endian::native == std::endian::little, "a word's first flag is its lowest byte");
+  constexpr int block = 1024, words = block / 8;
+  alignas(64) std::array<std::uint8_t, block> flags;
+  std::array<std::uint64_t, words> word;
+  std::array<std::uint8_t, words> listed;
+  const auto width = high - low;
+  for (std::int64_t from = 0; from < n; from += block) {
+    const auto m = static_cast<int>(std::min<std::int64_t>(block, n - from));
+    const float* y = x + from;
+    int larger = 0;
+    const auto look = [&](int i) {
+      const auto bits = bits_of(y[i]);
+      larger += bits >= high ? 1 : 0;
+      flags[static_cast<std::size_t>(i)] = bits - low < width ? 1 : 0;
+    };
+    if (from + 2 * block <= n) {
+      for (int strip = 0; strip < block; strip += 4 * line) {
+        for (int i = 0; i < 4; ++i) __builtin_prefetch(y + block + strip + i * line);
+        for (int i = strip; i < strip + 4 * line; ++i) look(i);
+      }
+    } else {
+      for (int i = 0; i < m; ++i) look(i);
+    }
+    above += larger;
+    std::fill(flags.begin() + m, flags.end(), std::uint8_t{0});
+    std::memcpy(word.data(), flags.data(), sizeof word);
+    std::size_t found = 0;
+    for (std::size_t k = 0; k < words; ++k) {
+      listed[found] = static_cast<std::uint8_t>(k);
+      found += word[k] != 0 ? 1 : 0;
+    }
+    for (std::size_t j = 0; j < found; ++j) {
+      const std::size_t k = listed[j];
+      for (auto rest = word[k]; rest != 0; rest &= rest - 1)
+        inside.push_back(bits_of(y[8 * k + static_cast<std::size_t>(std::countr_zero(rest)) / 8]));
+    }
+  }
+}
+
+}  // namespace taugrid::weights::detail

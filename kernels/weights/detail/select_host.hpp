@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Counting and collecting magnitudes on bare host memory, by their bits, whose order is theirs (IEEE 754):
+// arguments are checked by the caller.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace taugrid::weights::detail {
+
+constexpr std::uint32_t magnitude = 0x7fffffff;
+inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x) & magnitude; }
+
+/// Counts magnitudes by the leading 11 of their 31 bits: 2048 bins.
+void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram);
+/// Counts the magnitudes whose leading bits are `bin` by their low 20 bits.
+void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram);
+/// Appends the low 20 bits of these magnitudes.
+void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low);
+
+/// Of a vector's stretches one line of 16 numbers in 512 is looked at: counts their magnitudes by the leading
+/// 16 bits, 65536 bins.
+constexpr int sample_shift = 15;
+constexpr std::int64_t line = 16, sample_every = 512;
+void sample_leading(const float* x, std::int64_t n, std::uint64_t* histogram);
+/// Adds to `above` how many magnitudes have bits of at least `high`, and appends the bits from `low` to below
+/// `high`.
+void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
+                     std::int64_t& above, std::vector<std::uint32_t>& inside);
+
+}  // namespace taugrid::weights::detail
