@@ -4,7 +4,9 @@
 # What one paper measures, on the default tasks: bash jobs/paper.sh tangent_space, tau_jp, attention_only, bases or
 # cross_task_linearity. Ends by printing each of its tables, published numbers beside ours, and where its figures are. Five
 # to twenty minutes on two cores. Run it again to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder
-# and number of ranks. bases prints the run's own tables too, of merging and of every number of clusters, and makes a report.
+# and number of ranks. bases takes its models from the quickstart's run where that is finished (QUICKSTART=FOLDER names
+# another, QUICKSTART= none), so that it trains those alone which that run has not kept; it prints the run's own tables too,
+# of merging and of every number of clusters, and makes a report.
 # And the default language tasks, of no paper's own: bash jobs/paper.sh language, likewise.
 paper="${1:-}"
 case "$paper" in
@@ -18,7 +20,19 @@ shift
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source jobs/common.sh
 run="${RUN:-runs/papers/$paper}"
-measure "$paper" "$run" "$@"
+given=()
+if [ "$paper" = bases ]; then
+  quickstart="${QUICKSTART-runs/quickstart}" checkpoints=""
+  if [ -e "$run/config.toml" ]; then  # it goes on with the models that it began with
+    checkpoints="$(sed -n 's/^checkpoints = "\(.*\)"$/\1/p' "$run/config.toml")"
+  elif [ -e "$quickstart/results.h5" ]; then
+    checkpoints="$(realpath "$quickstart/checkpoints")"
+  fi
+  if [ -n "$checkpoints" ]; then
+    given=(--set "finetune.checkpoints=$checkpoints" --set 'finetune.given=["standard", "linear"]')
+  fi
+fi
+measure "$paper" "$run" "${given[@]}" "$@"
 if [ "$paper" = language ] || [ "$paper" = bases ]; then
   "$venv/bin/python" -m taugrid_analysis tables "$run"
   "$venv/bin/python" -m taugrid_analysis report "$run"

@@ -62,12 +62,13 @@ class Sheet:
 
 
 def paper_tables(run: Run) -> list[Table]:
-    """Every table of the paper, then what else it says; the last note names what no experiment measures."""
+    """Every table of the paper, then what else it says; a last note names what no experiment measures."""
     sources = published.tables((BASES,))
     made = [_table(run, source) for source in sources]
     said = bases_findings.said(run)
     unmeasured = [source.unmeasured for source in sources if source.unmeasured]
-    said.notes.append(f"No experiment measures yet: {'; '.join([*unmeasured, *bases_findings.UNMEASURED])}.")
+    if unmeasured:
+        said.notes.append(f"No experiment measures yet: {'; '.join(unmeasured)}.")
     return [*made, said]
 
 
@@ -92,7 +93,7 @@ def _table(run: Run, source: PublishedTable) -> Table:
                 sheet.ours[line, head[1]] = ours
                 if key == published.open_clip(run.results) and isinstance(value, float):
                     sheet.difference[line, head[1]] = float(ours) - value
-    if source.measure == "norms":
+    if source.measure in ("norms", "loss_gap"):
         _own_tasks(run, sheet, source)
     if source.across:
         first = "partition" if source.measure == "partitions" else "quantity"
@@ -138,6 +139,8 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
         found.append(source.note)
     if not sheet.ours:
         return found
+    if source.measure == "loss_gap":
+        found.append(_said_of_gaps(run))
     if source.measure == "partitions":
         found.append(_said_of_partitions(run))
     elif source.measure.startswith("held_out"):
@@ -189,7 +192,7 @@ def _own_tasks(run: Run, sheet: Sheet, source: PublishedTable) -> None:
             continue
         row = Row(task, REGIME, {}, task, None)
         for name in source.columns:
-            value = _norm(run, row, name)
+            value = MEASURES[source.measure](run, row, name)
             if value is not None:
                 sheet.ours[len(sheet.lines), name] = value
         sheet.lines.append(task)
@@ -205,6 +208,30 @@ def _norm(run: Run, row: Row, column: str) -> float | None:
     if column == "norm":
         return float(data["norm"][place])
     return 100 * float(data["norm_ratio"][place])
+
+
+def _sum_gap(run: Run, row: Row, column: str) -> float | None:
+    """T3: of the task, at the α nearest to 1/T, for which the bound holds."""
+    data = run.data("similarity", REGIME)
+    names = [task.lower() for task in run.results.tasks]
+    if data is None or "sum_loss_gap" not in data or row.label.lower() not in names:
+        return None
+    alpha = data["sum_alpha"].to_numpy().astype(float)
+    place = int(np.abs(alpha - 1 / len(names)).argmin())
+    return float(data["sum_loss_gap"].to_numpy()[names.index(row.label.lower()), place])
+
+
+def _said_of_gaps(run: Run) -> str:
+    data = run.data("similarity", REGIME)
+    assert data is not None
+    alpha = data["sum_alpha"].to_numpy().astype(float)
+    means = data["sum_loss_gap"].to_numpy().astype(float).mean(axis=0)
+    own = alpha[np.abs(alpha - 1 / len(run.results.tasks)).argmin()]
+    every = ", ".join(f"{mean:.2f} at α = {one:g}" for one, mean in zip(alpha, means, strict=True))
+    return (
+        f"Ours at α = {own:g}, of all that were measured the nearest to 1/T, for which the bound is stated;"
+        f" means over tasks: {every}."
+    )
 
 
 def _mixing(run: Run, row: Row, column: str) -> Measured | None:
@@ -318,6 +345,7 @@ def _percent(value: Measured) -> Measured:
 
 
 MEASURES: dict[str, Callable[[Run, Row, str], float | None]] = {
+    "loss_gap": _sum_gap,
     "norms": _norm,
     "mixing": _mixing,
     "partitions": _partition,

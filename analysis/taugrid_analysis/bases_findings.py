@@ -15,8 +15,6 @@ from taugrid_analysis.run import Run
 from taugrid_analysis.tables.bases import members
 from taugrid_analysis.text_table import Column, Table
 
-UNMEASURED = ("figure 10 of other methods than Mean",)
-
 
 def said(run: Run) -> Table:
     table = Table(
@@ -170,9 +168,13 @@ def _storage(run: Run) -> str | None:
 
 
 def _nearest_basis(run: Run) -> str | None:
-    found = partitions.nearest(run, "standard")
-    means = sorted(((float(one.basis.mean()), one.task) for one in found), reverse=True)
-    return "Mean: " + ", ".join(f"{task} {mean:.2f}" for mean, task in means) if means else None
+    found = {"Mean": {one.task: one.basis for one in partitions.nearest(run, "standard")}}
+    lines = []
+    for method, tasks in (partitions.nearest_by_method(run, "standard") or found).items():
+        means = sorted(((float(cosines.mean()), task) for task, cosines in tasks.items()), reverse=True)
+        if means:
+            lines.append(f"{method}: " + ", ".join(f"{task} {mean:.2f}" for mean, task in means))
+    return "; ".join(lines) or None
 
 
 OURS: dict[str, Callable[[Run], str | None]] = {

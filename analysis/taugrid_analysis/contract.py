@@ -116,6 +116,10 @@ GROUPS: dict[str, Group] = {
     "similarity": Group(
         {"cosine": Variable(("task", "other")), "loss_gap": Variable(("pair", "side"), needed=False)}
         | _all(TASK, "norm", "norm_ratio")
+        | {
+            "sum_alpha": Variable(("sum_alpha",), needed=False),
+            "sum_loss_gap": Variable(("task", "sum_alpha"), needed=False),
+        }
         | ROWS
     ),
     "disentanglement": _GRID,

@@ -227,6 +227,30 @@ def nearest(run: Run, regime: str) -> list[Nearest]:
     return found
 
 
+PRINTED = {"linear": "Mean", "joint": "MTL", "ties": "TIES", "fisher": "Fisher", "top_k": "Topk"}
+
+
+def nearest_by_method(run: Run, regime: str) -> dict[str, dict[str, Floats]]:
+    """Held-out tasks against each method's bases: cosine with the nearest one, a number a partition.
+
+    Of runs with all partitions of a few tasks, by the methods' names in the paper: joint is its MTL and, of
+    linear fine-tuning, its Tangent.
+    """
+    found: dict[str, dict[str, Floats]] = {}
+    for name in run.results.by_method("every_partition"):
+        method, own = name.split("/")
+        data = run.data("every_partition", name)
+        tangent = (method, own) == ("joint", "linear")
+        if data is None or "nearest" not in data or (own != regime and not tangent):
+            continue
+        cosine, place = data["cosine"].to_numpy().astype(float), data["nearest"].to_numpy().astype(int)
+        found["Tangent" if tangent else PRINTED.get(method, method)] = {
+            run.results.tasks[int(task)]: row[chosen]
+            for task, row, chosen in zip(data["other"].to_numpy(), cosine, place, strict=True)
+        }
+    return found
+
+
 def _cosine(gram: Floats, task: int, cluster: list[int]) -> float:
     """Of a vector with the mean of others."""
     length = np.sqrt(gram[task, task] * gram[np.ix_(cluster, cluster)].mean())

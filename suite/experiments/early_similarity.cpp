@@ -2,19 +2,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // Similarity of task vectors on the way of their training (paper 2, appendix C.2, figure 9): of the models
 // that [finetune] keep and keep_epochs keep, and at the end, the cosines, the gaps of their Laplacians and
-// the clusters that follow from these; and how far the clusters are those of the end.
+// the clusters that follow from these; and how far the clusters are those of the end. The models on the way
+// of a given regime are trained here, as far as the last: they are those that its own run had, as its losses
+// say, bit by bit on a machine of the same kind.
 //
-// /early_similarity/R/mark [M] names, "end" last, also in the attribute `marks`; updates int64 [M,T]; cosine [M,T,T]; norm [M,T];
-// eigenvalues, normalised_eigenvalues [M,T], ascending; chosen_clusters int64 [M], by the largest gap; labels
-// int64 [M,T]; rand_index [M], adjusted for chance, of the clusters and those of the end
+// /early_similarity/R/mark [M] names, "end" last, also in the attribute `marks`; updates int64 [M,T]; cosine
+// [M,T,T]; norm [M,T]; eigenvalues, normalised_eigenvalues [M,T], ascending; chosen_clusters int64 [M], by
+// the largest gap; labels int64 [M,T]; rand_index [M], adjusted for chance, of the clusters and those of the
+// end; attribute `loss_difference`, of a given regime: the largest of the losses on the way, relative
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "kernels/spectral/clustering.hpp"
+#include "suite/error.hpp"
+#include "suite/experiments/support/kept_models.hpp"
 #include "suite/experiments/support/task_bases.hpp"
-#include "suite/training/training.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/training/loop.hpp"
+#include "suite/training/trainer.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+/// The file of the losses [steps] that a given model's training had, in the folder of the run that gives it.
+std::filesystem::path losses_file(const Study& study, const std::string& name, std::size_t t) {
+  return schedule::RunFolder::unit_path(std::filesystem::weakly_canonical(study.settings.checkpoints).parent_path(),
+                                        key::fine_tune(name, study.tasks.name(t)));
+}
+
+at::Tensor losses_given(const Study& study, const std::string& name, std::size_t t) {
+  return store::read_tensor(losses_file(study, name, t), "loss");
+}
 
 class EarlySimilarity final : public Experiment {
  public:
@@ -36,7 +54,14 @@ class EarlySimilarity final : public Experiment {
       const auto length = static_cast<double>(study_.model.layout().size());
       auto tally = Tally(study_).visit(name, every).stores(numbers).publishes(numbers);
       tally.reads(4 * length * static_cast<double>((marks - 1) * tasks));
-      units.push_back(unit(key::early_similarity(name), tally, study_.vectors.needs(name, every),
+      auto needs = study_.vectors.needs(name, every);
+      if (!study_.settings.trains(name)) {
+        for (const auto t : every) {
+          add_training(units, name, t);
+          needs.push_back(units.back().key);
+        }
+      }
+      units.push_back(unit(key::early_similarity(name), tally, needs,
                            [this, name](schedule::UnitContext& context) { return compute(name, context); }));
     }
   }
@@ -60,12 +85,76 @@ class EarlySimilarity final : public Experiment {
       for (const auto* what : {"chosen_clusters", "rand_index"})
         out.put(group + "/" + what, file.at(what), {axis}, "1");
       out.attribute(group, "marks", together);
+      if (study_.settings.trains(name)) continue;
+      double worst = 0;
+      for (const auto t : study_.tasks.all()) {
+        const auto unit = done.folder.read_unit(done.world, key::kept(name, study_.tasks.name(t)));
+        worst = std::max(worst, unit.tensors.at("loss_difference").item<double>());
+      }
+      out.attribute(group, "loss_difference", worst);
     }
   }
 
  private:
   bool keeps(const std::string& name) const {
-    return study_.settings.trains(name) && !training_.at(name).keep.empty();
+    return regime(name).source.empty() && !training_.at(name).keep.empty();
+  }
+  training::Training how_of(const std::string& name, std::size_t t) const {
+    return training::of_task(training_.at(name), study_, t);
+  }
+
+  void add_training(std::vector<schedule::WorkUnit>& units, const std::string& name, std::size_t t) const {
+    const KeptModels kept(study_, name, t, how_of(name, t));
+    Tally tally(study_);
+    tally.train(name, how_of(name, t), t, kept.last()).stores(1);
+    for (std::size_t i = 0; i < training_.at(name).keep.size(); ++i) tally.checkpoint();
+    units.push_back(
+        unit(key::kept(name, study_.tasks.name(t)), tally, study_.vectors.start_needs(name, t),
+             [this, name, t](schedule::UnitContext& context) { return train(name, t, context); }));
+    units.back().verify = [kept](const auto& header) { return kept.verify(header); };
+  }
+
+  store::TensorFile train(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
+    const auto how = how_of(name, t);
+    const KeptModels kept(study_, name, t, how);
+    training::Trainer trainer(study_, name, how, t, context.group);
+    auto losses = study_.sums({kept.last()});
+    training::Steps steps;
+    steps.what = key::kept(name, study_.tasks.name(t));
+    steps.steps = kept.last();
+    steps.checkpoint_seconds = how.checkpoint_seconds;
+    steps.device = study_.device;
+    steps.losses = {losses};
+    steps.step = [&](std::int64_t number) {
+      const auto value = trainer.step(number);
+      losses[number] = value.loss;
+      return value.loss;
+    };
+    steps.state = [&] {
+      store::TensorFile state;
+      trainer.save(state);
+      state.tensors["loss"] = losses;
+      return state;
+    };
+    steps.after = [&](std::int64_t done) {
+      if (context.group.rank() == 0) kept.write(done, trainer.state());
+    };
+    training::run(steps, context);
+    const auto given = losses_given(study_, name, t).narrow(0, 0, kept.last());
+    const auto apart = (losses.to(at::kFloat).cpu() - given).abs().div(given.abs().clamp_min(1e-6F));
+    // Another machine rounds otherwise; another training has other losses.
+    constexpr double alike = 1e-2;
+    const auto worst = apart.max().item<double>();
+    if (!(worst <= alike))
+      throw InputError(fmt::format(
+          "{}: was trained otherwise than [finetune] says: the losses of its first {} steps differ by up to "
+          "{:.1f} %, "
+          "so models on the way cannot be kept; take away finetune.keep, or train it with finetune.given",
+          study_.vectors.checkpoint_folder(name, t).string(), kept.last(), 100 * worst));
+    store::TensorFile file;
+    file.tensors["loss_difference"] = at::full({}, worst, at::kDouble);
+    if (context.group.rank() == 0) file.metadata = kept.fingerprints();
+    return file;
   }
 
   store::TensorFile compute(const std::string& name, const schedule::UnitContext& context) const {
@@ -104,10 +193,35 @@ class EarlySimilarity final : public Experiment {
   std::map<std::string, training::Training> training_;
 };
 
+/// What a given regime's models on the way are compared by. Throws InputError.
+void require_losses(const config::Section& section, const Study& study, const std::string& name,
+                    const training::Training& how) {
+  for (const auto t : study.tasks.all()) {
+    const auto path = losses_file(study, name, t);
+    const auto steps = training::of_task(how, study, t).steps;
+    const auto refuse = [&](const std::string& found) {
+      section.refuse("keep",
+                     fmt::format("needs {}'s losses in {} to train it again by, {}; name a run that trained "
+                                 "it so in finetune.checkpoints, or leave it out of finetune.given",
+                                 name, path.string(), found));
+    };
+    if (!store::is_there(path)) refuse("which is not there");
+    const auto found = losses_given(study, name, t).isfinite().sum().item<std::int64_t>();
+    if (found != steps) refuse(fmt::format("which has {} of {} steps", found, steps));
+  }
+}
+
 std::unique_ptr<Experiment> make_early_similarity(config::Config& config, const Study& study) {
-  if (!study::finetune_section(config)) return nullptr;
-  auto made = std::make_unique<EarlySimilarity>(study, training::read_trainings(config));
+  const auto section = study::finetune_section(config);
+  if (!section) return nullptr;
+  const auto training = training::read_trainings(config);
+  auto made = std::make_unique<EarlySimilarity>(study, training);
   if (!made->measures_anything()) return nullptr;
+  for (const auto& name : study.settings.vector_regimes) {
+    const bool given = regime(name).source.empty() && !study.settings.trains(name);
+    if (given && !training.at(name).keep.empty() && !study.model.fingerprint().empty())
+      require_losses(*section, study, name, training.at(name));
+  }
   return made;
 }
 

@@ -3,7 +3,7 @@
 // Fine-tuning: one unit a regime and task, and one a joint regime. The model lies in
 // RUN/checkpoints/REGIME/TASK (or REGIME/joint) once its unit is finished. A regime that goes on from
 // another's task vectors also keeps its tangent features on the way, for its trace. With `keep`, models on
-// the way lie in RUN/checkpoints/REGIME/TASK/stepN and epochN.
+// the way lie in RUN/checkpoints/REGIME/TASK/stepN and epochN (of given regimes: early_similarity.cpp).
 //
 // /training/R/loss [T, steps], NaN behind a shorter training's end, /training/R/penalty [T, steps],
 // /training/R/seconds [T]; joint: without [T]. Of several fine-tunings of one task also
@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "suite/experiments/support/kept_models.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/experiments/support/trained_model.hpp"
 #include "suite/training/loop.hpp"
@@ -35,13 +36,9 @@ class FineTune final : public Experiment {
             unit(key::fine_tune(name, study_.tasks.name(t)), tally(name, t), study_.vectors.start_needs(name, t),
                  [this, name, t](schedule::UnitContext& context) { return compute(name, t, context); }));
         units.back().verify = [this, name, t](const auto& header) {
-          auto wrong = verify_checkpoint(study_.vectors.checkpoint_folder(name, t), header, "fingerprint");
-          for (const auto& mark : training_.at(name).keep) {
-            if (wrong.empty())
-              wrong =
-                  verify_checkpoint(study_.vectors.kept_folder(name, t, mark.name()), header, mark.name());
-          }
-          return wrong;
+          const auto wrong =
+              verify_checkpoint(study_.vectors.checkpoint_folder(name, t), header, "fingerprint");
+          return wrong.empty() ? KeptModels(study_, name, t, how_of(name, t)).verify(header) : wrong;
         };
       }
     }
@@ -180,17 +177,10 @@ class FineTune final : public Experiment {
       if (traced) state.tensors["trace"] = trace;
       return state;
     };
-    const auto keep_model = [&](std::int64_t done) {
-      if (joint || context.group.rank() != 0) return;
-      for (const auto& mark : how.keep) {
-        if (training::updates_at(study_, how, mark, t) == done)
-          models::write_checkpoint(study_.vectors.kept_folder(name, t, mark.name()), study_.model.encoder(),
-                                   trainer.state(), study_.model.fingerprint());
-      }
-    };
+    const KeptModels kept(study_, name, t, how);
     steps.after = [&](std::int64_t done) {
       keep_trace(done);
-      keep_model(done);
+      if (!joint && context.group.rank() == 0) kept.write(done, trainer.state());
     };
     const double seconds = training::run(steps, context);
 
@@ -210,10 +200,7 @@ class FineTune final : public Experiment {
     result.tensors["seconds"] = at::full({}, seconds, at::kDouble);
     result.metadata["fingerprint"] = models::fingerprint(trainer.state());
     if (joint || context.group.rank() != 0) return result;
-    // Read: those before a kill were written by another process.
-    for (const auto& mark : how.keep)
-      result.metadata[mark.name()] = models::fingerprint(
-          models::read_checkpoint(study_.vectors.kept_folder(name, t, mark.name())).state);
+    result.metadata.merge(kept.fingerprints());
     return result;
   }
 
@@ -267,7 +254,7 @@ std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& 
     if (regime(name).joint && training.at(name).batch < tasks)
       section->refuse("batch",
                       name + " needs a sample of each of the " + std::to_string(tasks) + " tasks in it");
-    if (study.settings.trains(name) && !regime(name).joint)
+    if (regime(name).source.empty() && !regime(name).joint)
       require_marks(*section, name, training.at(name), study);
     if (regime(name).penalty == study::Penalty::none || !study.settings.trains(name)) continue;
     if (study.tasks.with_control() < 2)

@@ -357,6 +357,8 @@ std::unique_ptr<Experiment> make_mixed_starts(config::Config& config, const Stud
     section->refuse("other", "needs a regime on f(x; θ), such as standard, among finetune.regimes");
   if (study.settings.first_stage > 0)
     section->refuse("other", "goes with finetune.first_stage = 0 alone: frozen stages are θ0's");
+  if (study.settings.words_frozen)
+    section->refuse("other", "goes without model.label_words = \"frozen\": those words are θ0's");
   if (study.settings.trains_heads)
     section->refuse("other", "goes without [heads], whose classifiers read θ0's features");
   if (study.model.encoder().buffers().size() > 0)

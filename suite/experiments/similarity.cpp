@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // Similarity of task vectors, and the loss gap of pairs (paper 2): for tasks i, j,
-// L_i(θ0 + ½(τ_i + τ_j)) − L_i(θ_i).
+// L_i(θ0 + ½(τ_i + τ_j)) − L_i(θ_i); and of the sum of all vectors (table 3), L_i(θ0 + α Σ τ) − L_i(θ_i), for
+// which the paper's bound (theorem 4.4) holds at α = 1/T.
 //
-// /similarity/R/cosine [T,T], norm [T], norm_ratio [T] (to ‖θ0‖), loss_gap [P,2]
+// /similarity/R/cosine [T,T], norm [T], norm_ratio [T] (to ‖θ0‖), loss_gap [P,2]; sum_alpha [A], sum_loss_gap
+// [T,A]
 #include <ATen/ATen.h>
 
 #include "kernels/weights/weights.hpp"
@@ -15,7 +17,8 @@ namespace {
 
 class Similarity final : public Experiment {
  public:
-  Similarity(const Study& study, double alpha) : Experiment(study), alpha_(alpha) {}
+  Similarity(const Study& study, double alpha, std::vector<double> sum_alpha)
+      : Experiment(study), alpha_(alpha), sum_alpha_(std::move(sum_alpha)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
@@ -36,6 +39,18 @@ class Similarity final : public Experiment {
                      [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
                        return loss_gap(name, p, folder, context);
                      });
+      if (sum_alpha_.empty()) continue;
+      const auto a = static_cast<std::int64_t>(sum_alpha_.size());
+      for (const auto t : every) {
+        const auto& task = study_.tasks.name(t);
+        auto needs = EditedOutputs::sum_needs(study_, name, every, t);
+        needs.push_back(key::single_task(name, task));
+        const auto sum = Tally(study_).edited_sum(name, t, Split::test, points(), a).stores(a).publishes(a);
+        units.push_back(unit(key::sum_loss_gap(name, task), sum, needs,
+                             [this, name, t, &folder](schedule::UnitContext& context) {
+                               return sum_loss_gap(name, t, folder, context);
+                             }));
+      }
     }
   }
 
@@ -50,6 +65,7 @@ class Similarity final : public Experiment {
       if (pairs > 0)
         place(out, done, group + "/loss_gap", store::Element::float64, {pairs, 2}, {"pair", "side"},
               gaps(name).boxes(), "loss_gap", "nat");
+      if (!sum_alpha_.empty()) put_sums(out, done, name, group);
       out.attribute(group, "alpha", alpha_);
       out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
@@ -99,7 +115,37 @@ class Similarity final : public Experiment {
     return file;
   }
 
+  store::TensorFile sum_loss_gap(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                                 const schedule::UnitContext& context) const {
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto labels = study_.tasks.sample(t, Split::test, points()).labels;
+    const auto& readout = study_.tasks.readout(t);
+    auto gaps = study_.sums({static_cast<std::int64_t>(sum_alpha_.size())});
+    model.each_sum(study_.tasks.all(), sum_alpha_, t, Split::test, points(),
+                   [&](std::int64_t k, const at::Tensor& z) {
+                     context.stop_if_requested();
+                     gaps[k] = study::mean_loss(readout, readout.logits(z), labels);
+                   });
+    const auto alone = folder.read_tensor(key::single_task(name, study_.tasks.name(t)), "loss");
+    store::TensorFile file;
+    file.tensors["sum_loss_gap"] = gaps - alone.to(study_.device);
+    return file;
+  }
+
+  void put_sums(store::ResultsWriter& out, const Finished& done, const std::string& name,
+                const std::string& group) const {
+    const auto axis = group + "/sum_alpha";
+    out.scale(axis, at::tensor(sum_alpha_, at::kDouble), "alpha_sum_loss_" + name, "1");
+    std::vector<Box> boxes;
+    for (const auto t : study_.tasks.all())
+      boxes.push_back({key::sum_loss_gap(name, study_.tasks.name(t)), {static_cast<std::int64_t>(t)}});
+    place(out, done, group + "/sum_loss_gap", store::Element::float64,
+          {static_cast<std::int64_t>(boxes.size()), static_cast<std::int64_t>(sum_alpha_.size())},
+          {"task", axis}, boxes, "sum_loss_gap", "nat");
+  }
+
   double alpha_;
+  std::vector<double> sum_alpha_;
 };
 
 std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study& study) {
@@ -107,9 +153,13 @@ std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study&
       "similarity", "Cosines and norms of task vectors, and the loss that adding a pair costs");
   if (!section) return nullptr;
   require_vectors(study, "similarity");
+  const auto alpha = section->real(
+      "loss_gap_alpha", "α at which a pair's loss is compared with its tasks' own", 0.5, coefficients);
   return std::make_unique<Similarity>(
-      study, section->real("loss_gap_alpha", "α at which a pair's loss is compared with its tasks' own", 0.5,
-                           coefficients));
+      study, alpha,
+      section->reals("sum_alpha",
+                     "α at which the loss of θ0 + α Σ τ is compared with the tasks' own (paper 2, table 3)",
+                     {}, coefficients));
 }
 
 }  // namespace

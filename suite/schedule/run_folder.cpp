@@ -141,8 +141,8 @@ RunFolder::RunFolder(RunFolder&&) noexcept = default;
 RunFolder& RunFolder::operator=(RunFolder&&) noexcept = default;
 RunFolder::~RunFolder() = default;
 
-fs::path RunFolder::unit_path(std::string_view key) const {
-  return path_ / "units" / (file_name(key) + ".safetensors");
+fs::path RunFolder::unit_path(const fs::path& run, std::string_view key) {
+  return run / "units" / (file_name(key) + ".safetensors");
 }
 
 fs::path RunFolder::scratch_path(std::string_view key) const { return path_ / "scratch" / file_name(key); }

@@ -59,7 +59,9 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
   /// units/KEY.safetensors with "__" for each slash.
-  std::filesystem::path unit_path(std::string_view key) const;
+  std::filesystem::path unit_path(std::string_view key) const { return unit_path(path_, key); }
+  /// The same in any run's folder.
+  static std::filesystem::path unit_path(const std::filesystem::path& run, std::string_view key);
   std::filesystem::path scratch_path(std::string_view key) const;
 
   /// Whether the unit's file is there and whole; a truncated one is reported, set aside as *.broken, and

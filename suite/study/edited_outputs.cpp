@@ -60,50 +60,60 @@ at::Tensor EditedOutputs::features(const std::string& key, std::size_t b, Split 
 Outcome EditedOutputs::sum_outcomes(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
                                     std::size_t b, Split split, std::int64_t n,
                                     const std::function<void(double)>& done) const {
-  return along(
+  return outcomes_of(alpha.size(), b, split, n, done,
+                     [&](const Visit& visit) { each_sum(tasks, alpha, b, split, n, visit); });
+}
+
+void EditedOutputs::each_sum(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
+                             std::size_t b, Split split, std::int64_t n, const Visit& visit) const {
+  along(
       study_.vectors.sum(regime_, tasks), [&](double each) { return study_.edits.sum(regime_, tasks, each); },
-      alpha, b, split, n, done);
+      alpha, b, split, n, visit);
 }
 
 Outcome EditedOutputs::merged_outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& tau,
                                        const std::vector<double>& alpha, std::size_t b, Split split,
                                        std::int64_t n, const std::function<void(double)>& done) const {
-  return along(
-      tau, [&](double each) { return study_.edits.along(regime_, tasks, tau, each); }, alpha, b, split, n,
-      done);
+  return outcomes_of(alpha.size(), b, split, n, done, [&](const Visit& visit) {
+    along(
+        tau, [&](double each) { return study_.edits.along(regime_, tasks, tau, each); }, alpha, b, split, n,
+        visit);
+  });
 }
 
-Outcome EditedOutputs::along(const at::Tensor& tau, const std::function<models::State(double)>& state,
-                             const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
-                             const std::function<void(double)>& done) const {
+void EditedOutputs::along(const at::Tensor& tau, const std::function<models::State(double)>& state,
+                          const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
+                          const Visit& visit) const {
   const at::NoGradGuard no_grad;
-  const auto sample = study_.sample(regime_, b, split, n);
-  const auto& readout = study_.tasks.readout(b);
+  const auto points = study_.sample(regime_, b, split, n).points;
   const bool linear = regime(regime_).linear;
   at::Tensor base, tangent;
   if (linear) {
     base = features(key::base_features(study_.tasks.name(b)), b, split, n);
-    tangent = study_.evaluation.tangent(group_, tau, b, sample.points);
+    tangent = study_.evaluation.tangent(group_, tau, b, points);
   }
-  Outcomes all;
-  for (std::size_t k = 0; k < alpha.size(); ++k) {
-    const auto z = linear ? at::add(base, tangent, alpha[k])
-                          : study_.evaluation.output(group_, state(alpha[k]), b, sample.points);
-    all.add(outcome(readout, readout.logits(z), sample.labels, n));
-    done(static_cast<double>(k + 1) / static_cast<double>(alpha.size()));
-  }
-  return all.on_host();
+  for (std::size_t k = 0; k < alpha.size(); ++k)
+    visit(static_cast<std::int64_t>(k), linear
+                                            ? at::add(base, tangent, alpha[k])
+                                            : study_.evaluation.output(group_, state(alpha[k]), b, points));
 }
 
 Outcome EditedOutputs::outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,
                                 Split split, std::int64_t n,
                                 const std::function<void(double)>& done) const {
+  return outcomes_of(static_cast<std::size_t>(alpha.size(0)), b, split, n, done,
+                     [&](const Visit& visit) { each(tasks, alpha, b, split, n, visit); });
+}
+
+Outcome EditedOutputs::outcomes_of(std::size_t count, std::size_t b, Split split, std::int64_t n,
+                                   const std::function<void(double)>& done,
+                                   const std::function<void(const Visit&)>& go) const {
   Outcomes all;
   const auto labels = study_.sample(regime_, b, split, n).labels;
   const auto& readout = study_.tasks.readout(b);
-  each(tasks, alpha, b, split, n, [&](std::int64_t k, const at::Tensor& z) {
+  go([&](std::int64_t k, const at::Tensor& z) {
     all.add(outcome(readout, readout.logits(z), labels, n));
-    done(static_cast<double>(k + 1) / static_cast<double>(alpha.size(0)));
+    done(static_cast<double>(k + 1) / static_cast<double>(count));
   });
   return all.on_host();
 }
@@ -118,8 +128,7 @@ Said EditedOutputs::said(const std::vector<std::size_t>& tasks, double alpha, st
 }
 
 void EditedOutputs::each(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b,
-                         Split split, std::int64_t n,
-                         const std::function<void(std::int64_t, const at::Tensor&)>& visit) const {
+                         Split split, std::int64_t n, const Visit& visit) const {
   const at::NoGradGuard no_grad;
   if (!regime(regime_).linear) {
     const auto points = study_.sample(regime_, b, split, n).points;

@@ -49,16 +49,25 @@ class EditedOutputs {
   Said said(const std::vector<std::size_t>& tasks, double alpha, std::size_t b, Split split, std::int64_t n,
             std::int64_t most) const;
 
+  /// Called with the number of a model and its output z [n, width].
+  using Visit = std::function<void(std::int64_t, const at::Tensor&)>;
   /// `visit(k, z)` for K rows of coefficients `alpha` [K, |tasks|] of the task vectors `tasks`: z [n, width] is
   /// the output on the first n points of task b's sample. Outputs are never held together.
   void each(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b, Split split,
-            std::int64_t n, const std::function<void(std::int64_t, const at::Tensor&)>& visit) const;
+            std::int64_t n, const Visit& visit) const;
+  /// The same of θ0 + α Σ τ, as sum_outcomes().
+  void each_sum(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha, std::size_t b,
+                Split split, std::int64_t n, const Visit& visit) const;
 
  private:
-  /// Outcomes [A] of θ0 + ατ for any direction τ [P]: `state(α)` is that model.
-  Outcome along(const at::Tensor& tau, const std::function<models::State(double)>& state,
-                const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
-                const std::function<void(double)>& done) const;
+  /// Outcomes of `count` models, which `go` visits.
+  Outcome outcomes_of(std::size_t count, std::size_t b, Split split, std::int64_t n,
+                      const std::function<void(double)>& done,
+                      const std::function<void(const Visit&)>& go) const;
+  /// Visits θ0 + ατ for any direction τ [P]: `state(α)` is that model.
+  void along(const at::Tensor& tau, const std::function<models::State(double)>& state,
+             const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
+             const Visit& visit) const;
   /// f(x; θ0), or J(x)τ of one task, on the first n points of task b's sample.
   at::Tensor features(const std::string& key, std::size_t b, Split split, std::int64_t n) const;
 

@@ -21,9 +21,13 @@ inline Text joint(const Text& regime) { return of("finetune", regime, "joint"); 
 inline Text single_task(const Text& model, const Text& task) { return of("single_task", model, task); }
 inline Text multitask(const Text& regime, const Text& task) { return of("multitask", regime, task); }
 inline Text similarity(const Text& regime) { return of("similarity", regime); }
+/// A given regime's models on the way of their training, trained again.
+inline Text kept(const Text& regime, const Text& task) { return of("kept", regime, task); }
 /// Of vectors on the way of their training.
 inline Text early_similarity(const Text& regime) { return of("early_similarity", regime); }
 inline Text loss_gap(const Text& regime) { return of("loss_gap", regime); }
+/// Of the sum of all vectors, on one task.
+inline Text sum_loss_gap(const Text& regime, const Text& task) { return of("sum_loss_gap", regime, task); }
 /// f(x; θ0), and J(x)τ of one task's vector.
 inline Text base_features(const Text& task) { return of("features", "base", task); }
 inline Text features(const Text& regime, const Text& task) { return of("features", regime, task); }

@@ -108,6 +108,12 @@ std::filesystem::path Vectors::checkpoint_folder(const std::string& name, std::s
   return (settings_.trains(name) ? folder_ / "checkpoints" : settings_.checkpoints) / name / tasks_.name(t);
 }
 
+std::filesystem::path Vectors::kept_folder(const std::string& name, std::size_t t,
+                                           const std::string& mark) const {
+  if (settings_.trains(name)) return checkpoint_folder(name, t) / mark;
+  return folder_ / "checkpoints" / "kept" / name / tasks_.name(t) / mark;
+}
+
 std::filesystem::path Vectors::joint_folder(const std::string& name) const {
   return folder_ / "checkpoints" / name / "joint";
 }

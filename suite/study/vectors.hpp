@@ -35,10 +35,9 @@ class Vectors {
   /// The folder where the regime's model of a task is, or will be.
   std::filesystem::path checkpoint_folder(const std::string& regime, std::size_t t) const;
   std::filesystem::path joint_folder(const std::string& regime) const;
-  /// Where a model on the way of its training is kept, by the mark's name ([finetune] keep).
-  std::filesystem::path kept_folder(const std::string& regime, std::size_t t, const std::string& mark) const {
-    return checkpoint_folder(regime, t) / mark;
-  }
+  /// Where a model on the way of its training is kept, by the mark's name ([finetune] keep); of a given
+  /// regime, whose folder is another run's, below checkpoints/kept.
+  std::filesystem::path kept_folder(const std::string& regime, std::size_t t, const std::string& mark) const;
 
   /// Keys of the units that make the regime's task vectors: none where its checkpoints are given.
   std::vector<std::string> needs(const std::string& regime, const std::vector<std::size_t>& tasks) const;

@@ -92,7 +92,8 @@ Training read(config::Section section, const Training& d) {
   read_marks(
       section, "keep",
       {"Models on the way that are kept beside the last, as REGIME/TASK/stepN of the checkpoints, and whose "
-       "vectors' similarity is measured: after so many steps",
+       "vectors' similarity is measured: after so many steps. A given regime is trained again so far, below "
+       "checkpoints/kept, and must have the losses of the run that gives it",
        {.values = "a list of ascending integers from 1 to steps"}},
       false, d.keep, t.keep);
   read_marks(section, "keep_epochs",

@@ -25,7 +25,10 @@ ALPHA = [0.5, 1.0, 2.0]
 MIXED = [0.0, 0.25, 1.0]
 RANDOM = 4
 CONTROL = 'control = "plaids"\ncontrol_points = 28\n'
+SUMS = [1 / 3, 1.0]
 TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
+[similarity]
+sum_alpha = {SUMS}
 [bases]
 random = {RANDOM}
 alpha = {ALPHA}
@@ -324,6 +327,7 @@ def test_recompute_takes_bases_again(run: Path) -> None:
         "basis_negation": ("nearest_cosine", "test_target", "test_control", "target"),
         "basis_transfer": ("cosine", "validation_accuracy", "test_accuracy", "accuracy"),
         "early_similarity": ("cosine", "norm", "eigenvalues", "rand_index"),
+        "similarity": ("norm", "loss_gap", "sum_loss_gap"),
         "mixed_starts": ("cosine", "across_norm", "distance", "accuracy", "own_accuracy", "normalized"),
         "low_rank": ("error", "encoder", "decoder", "accuracy", "coefficient"),
     }
@@ -396,6 +400,7 @@ def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
     ("bases.held_out.clusters=3", ["bases.held_out.clusters", "3", "2"]),
     ("bases.held_out.alpha=[0.5]", ["bases.held_out.alpha", "1"]),
     ('data.control=""', ["bases.negation", "data.control"]),
+    ('model.label_words="frozen"', ["bases.mixed.other", "label_words"]),
     ("bases.low_rank.negation.control_threshold=2", ["bases.low_rank.negation.control_threshold", "2"]),
 ])
 def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected: list[str]) -> None:
@@ -446,6 +451,56 @@ def test_models_that_were_kept_are_whole_and_asked_for(world: World, tmp_path: P
     found = launch.measure(experiment, folder, *settings)  # trains blobs again
     assert differing(numbers(tmp_path / "before.h5"), numbers(found)) == []
     assert (kept / "model.safetensors").read_bytes() == before
+
+
+def given_by(folder: Path) -> list[str]:
+    words = (f"finetune.checkpoints={folder / 'checkpoints'}/", 'finetune.given=["standard", "linear"]')
+    return [word for each in words for word in ("--set", each)]
+
+
+def test_models_on_the_way_of_given_ones_are_trained_again(world: World, run: Path, tmp_path: Path) -> None:
+    experiment = world.elsewhere(tmp_path / "given.toml", TEXT.split("[similarity]")[0])
+    folder = tmp_path / "run"
+    launch.measure(experiment, folder, *given_by(run), ranks=2)
+    assert not list((folder / "units").glob("finetune__*"))
+    with h5py.File(run / "results.h5") as trained, h5py.File(folder / "results.h5") as given:
+        for regime in REGIMES:
+            group = given[f"early_similarity/{regime}"]
+            assert group.attrs["loss_difference"] == 0
+            assert all(
+                np.array_equal(group[name], trained[f"early_similarity/{regime}/{name}"], equal_nan=True)
+                for name in group if name != "mark"
+            )
+            for mark in group.attrs["marks"].split(", ")[:-1]:
+                path = Path(regime) / TASKS[1] / mark / "model.safetensors"
+                again = (folder / "checkpoints" / "kept" / path).read_bytes()
+                assert again == (run / "checkpoints" / path).read_bytes()
+    done = analysis_command.called("recompute", folder, "--points", "40", "--only", "early_similarity")
+    assert done.returncode == 0 and "\nearly_similarity: cosine " in done.stdout, done.stdout + done.stderr
+
+
+def test_another_training_has_other_models_on_the_way(world: World, run: Path, tmp_path: Path) -> None:
+    experiment = world.elsewhere(tmp_path / "given.toml", TEXT.split("[similarity]")[0])
+    shutil.copytree(run / "checkpoints", (lone := tmp_path / "lone") / "checkpoints", symlinks=True)
+    for giver, setting, expected in (
+        (run, "finetune.learning_rate=0.05", "was trained otherwise than [finetune] says"),
+        (run, "finetune.steps=13", "finetune.keep needs standard's losses"),
+        (lone, "finetune.steps=12", "which is not there"),
+    ):
+        done = launch.run(1, "run", experiment, "--run-dir", tmp_path / setting, *given_by(giver), "--set", setting)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
+        assert done.returncode == 2 and len(lines) == 1 and expected in lines[0], done.stderr
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_loss_gaps_of_the_sum(again: Oracle, regime: str) -> None:
+    group = again.results[f"similarity/{regime}"]
+    index = f"similarity/{regime}/sample_index"
+    for t in T:
+        _, own = again.accuracy_and_loss(regime, {t: 1.0}, t, index)
+        for k, alpha in enumerate(SUMS):
+            _, summed = again.accuracy_and_loss(regime, dict.fromkeys(T, alpha), t, index)
+            assert group["sum_loss_gap"][t, k] == pytest.approx(summed - own, rel=1e-4, abs=2e-5)
 
 
 @pytest.mark.parametrize("regime", REGIMES)

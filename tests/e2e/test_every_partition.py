@@ -12,6 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from taugrid_analysis import partitions
+from taugrid_analysis.figures import bases
+from taugrid_analysis.run import Run
 from world import EXPERIMENT, REGIMES, World
 
 SOME = ["corners", "stripes", "blobs"]
@@ -96,6 +98,19 @@ def test_each_alone_is_the_sum_whatever_makes_a_basis(run: Path, regime: str) ->
             assert one["found"][0, place] == (cosine.max() >= 0.02)
         start = file["single_task/pretrained/accuracy"][3]
         assert (groups[0]["held_test"][0, :, 0] == start).all()  # α = 0
+
+
+def test_figure_10_of_every_method(run: Path) -> None:
+    with Run(run) as opened, h5py.File(run / "results.h5") as file:
+        found = partitions.nearest_by_method(opened, "standard")
+        assert set(found) == {"Mean", "Fisher", "MTL", "Tangent"}
+        for method, name in (("Fisher", "fisher/standard"), ("Tangent", "joint/linear")):
+            group = file[f"every_partition/{name}"]
+            expected = group["cosine"][0][group["nearest"][0]]
+            np.testing.assert_array_equal(found[method]["plaids"], expected)
+        picture = bases.nearest(opened)
+        assert picture is not None
+        assert {text.get_text() for text in picture.axes[0].get_legend().get_texts()} == set(found)
 
 
 def test_training_together_is_a_joint_run_of_these_tasks(run: Path, world: World, tmp_path: Path) -> None:

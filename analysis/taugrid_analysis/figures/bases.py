@@ -256,7 +256,9 @@ def accuracy_by_clusters(run: Run) -> Figure | None:
 
 
 def nearest(run: Run) -> Figure | None:
-    """Figure 10, of Mean: cosine of a held-out task with the nearest mean of the others' clusters."""
+    """Figure 10: cosine of a held-out task with the nearest basis of others, of Mean or of each method."""
+    if several := partitions.nearest_by_method(run, REGIME):
+        return _nearest_by_method(several)
     found = partitions.nearest(run, REGIME)
     if not found:
         return None
@@ -274,6 +276,28 @@ def nearest(run: Run) -> Figure | None:
         )
         axes.set_xticks(places, [f"{one.task}\n({one.nearest})" for one in found], fontsize=7)
         axes.set(ylabel="cosine")
+        axes.legend(loc="best", fontsize=8)
+        style.grid(axes)
+    return figure
+
+
+def _nearest_by_method(found: dict[str, dict[str, Floats]]) -> Figure:
+    names = list(dict.fromkeys(task for tasks in found.values() for task in tasks))
+    thick = 0.8 / len(found)
+    with style.settings():
+        figure = Figure(figsize=(7.2, 3.8))
+        axes = figure.subplots()
+        for place, (method, tasks) in enumerate(found.items()):
+            x = np.arange(len(names)) + (place - (len(found) - 1) / 2) * thick
+            every = [tasks.get(name, np.array([np.nan])) for name in names]
+            tint = style.KIND_COLOURS[place % len(style.KIND_COLOURS)]
+            axes.bar(x, [one.mean() for one in every], 0.92 * thick, color=tint, label=method)
+            axes.vlines(
+                x, [one.min() for one in every], [one.max() for one in every], color=style.INK, linewidth=1
+            )
+        axes.set_xticks(range(len(names)), names)
+        axes.set(ylabel="cosine with the nearest basis")
+        axes.set_title("mean over partitions, least to largest", fontsize=8)
         axes.legend(loc="best", fontsize=8)
         style.grid(axes)
     return figure

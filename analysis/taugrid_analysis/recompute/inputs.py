@@ -47,6 +47,12 @@ class Inputs:
         given = self.config.get("finetune", {}).get("checkpoints", "")
         return self._linked(own, Path(given) / regime / task) if given else own
 
+    def kept(self, regime: str, task: str, mark: str) -> Path:
+        """A model on the way of its training; of a given regime the run's own, not the giver's."""
+        given = self.config.get("finetune", {}).get("given", [])
+        folder = "kept" if regime in given else ""
+        return self.run / "checkpoints" / folder / regime / task / mark
+
     def other_start(self) -> Path:
         """The second model of [bases.mixed]; "" where the run has none."""
         return Path(self.config.get("bases", {}).get("mixed", {}).get("other", ""))

@@ -81,7 +81,7 @@ def _early(oracle: Oracle) -> Iterator[Check]:
             return _gram([oracle.tau(regime, t) for t in tasks])
         vectors = []
         for t in tasks:
-            kept = parameters(load(oracle.inputs.checkpoint(regime, oracle.tasks[t]) / mark, oracle.of_texts))
+            kept = parameters(load(oracle.inputs.kept(regime, oracle.tasks[t], mark), oracle.of_texts))
             vectors.append({name: v - oracle.theta0[name] for name, v in kept.items()})
         return _gram(vectors)
 

@@ -76,6 +76,15 @@ def _similarity(oracle: Oracle) -> Iterator[Check]:
         value = stored(oracle, group, "loss_gap", place)
         return Reading(value, merged - own, ROUNDING * (abs(merged) + abs(own)) + FLOOR)
 
+    def sum_gap(place: Place) -> Reading:
+        regime, t, k = place
+        alpha = float(oracle.results[f"{group}/{regime}/sum_alpha"][k])
+        index = f"{group}/{regime}/sample_index"
+        _, merged = oracle.accuracy_and_loss(regime, dict.fromkeys(range(len(oracle.tasks)), alpha), t, index)
+        _, own = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
+        value = stored(oracle, group, "sum_loss_gap", place)
+        return Reading(value, merged - own, ROUNDING * (abs(merged) + abs(own)) + FLOOR)
+
     yield from _check(oracle, group, "cosine", cosine)
     yield from _check(
         oracle,
@@ -94,6 +103,7 @@ def _similarity(oracle: Oracle) -> Iterator[Check]:
         ),
     )
     yield from _check(oracle, group, "loss_gap", gap)
+    yield from _check(oracle, group, "sum_loss_gap", sum_gap)
 
 
 def _both(oracle: Oracle, group: str, place: Place) -> tuple[int, Tensor, Tensor]:
