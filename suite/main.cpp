@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // taugrid: how task vectors compose.
-#include <malloc.h>
-
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>
 #include <csignal>
@@ -10,12 +8,12 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <limits>
 
 #include "kernels/weights/backend.hpp"
 #include "suite/bench/bench.hpp"
 #include "suite/comm/device.hpp"
 #include "suite/error.hpp"
+#include "suite/machine/memory.hpp"
 #include "suite/program/commands.hpp"
 #include "taugrid_version.hpp"
 
@@ -27,14 +25,6 @@ bool speaks() {
     if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
   }
   return true;
-}
-
-/// Activations come and go by the megabyte: kept by the process, not given back and faulted in anew each
-/// time.
-void keep_freed_memory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // glibc's largest
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  mallopt(M_TOP_PAD, 64 << 20);
 }
 
 int start(int argc, char** argv) {
@@ -185,7 +175,7 @@ int start(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on files' size is an error of write(), told in one line
-  keep_freed_memory();
+  taugrid::machine::keep_and_widen_memory();
   try {
     return start(argc, argv);
   } catch (const taugrid::InputError& error) {

@@ -9,15 +9,16 @@
 namespace taugrid::autodiff {
 namespace {
 
-at::Tensor flatten(const Layout& layout, const std::vector<at::Tensor>& parts,
-                   const at::TensorOptions& options) {
-  std::vector<at::Tensor> flat;
-  flat.reserve(parts.size());
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    flat.push_back(parts[i].defined() ? parts[i].reshape({-1})
-                                      : at::zeros({layout.blocks()[i].count}, options));
+/// Writes a block's gradient, which may be undefined or name some rows alone, into its part of a flat one.
+void put(const at::Tensor& gradient, at::Tensor part) {
+  const at::NoGradGuard no_grad;
+  if (!gradient.defined()) {
+    part.zero_();
+  } else if (gradient.is_sparse()) {
+    part.zero_().view(gradient.sizes()).index_add_(0, gradient._indices()[0], gradient._values().to(part));
+  } else {
+    part.view(gradient.sizes()).copy_(gradient);
   }
-  return at::cat(flat);
 }
 
 /// autograd::grad with respect to the blocks that need one; undefined for the others.
@@ -103,9 +104,7 @@ class BucketedGradient {
   }
 
   void put(std::int64_t from, std::int64_t count, const at::Tensor& gradient) {
-    const at::NoGradGuard no_grad;
-    auto part = flat_.narrow(0, from, count);
-    gradient.defined() ? part.copy_(gradient.reshape({-1})) : part.zero_();
+    autodiff::put(gradient, flat_.narrow(0, from, count));
     std::size_t b = 0;
     while (buckets_.begin_[b] > from) ++b;
     left_[b] -= count;
@@ -159,13 +158,15 @@ at::Tensor pull_back(const std::vector<at::Tensor>& blocks, const at::Tensor& ou
                      const at::Tensor& cotangent, at::ScalarType type, const Buckets* buckets) {
   if (buckets != nullptr) return pull_back_by_buckets(blocks, output, cotangent, type, *buckets);
   const auto found = gradients_of(output, cotangent, blocks, false, false);
-  std::vector<at::Tensor> flat;
+  std::int64_t n = 0, from = 0;
+  for (const auto& block : blocks) n += block.requires_grad() ? block.numel() : 0;
+  const auto flat = at::empty({n}, output.options().dtype(type).requires_grad(false));
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (!blocks[i].requires_grad()) continue;
-    flat.push_back(found[i].defined() ? found[i].reshape({-1})
-                                      : at::zeros({blocks[i].numel()}, output.options()));
+    put(found[i], flat.narrow(0, from, blocks[i].numel()));
+    from += blocks[i].numel();
   }
-  return at::cat(flat).to(type);
+  return flat;
 }
 
 ValueAndGradient gradient(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta,
@@ -194,9 +195,14 @@ at::Tensor HessianVectorProduct::operator()(const at::Tensor& v) const {
     }
   }
   if (outputs.empty()) return at::zeros_like(v);
-  auto products = torch::autograd::grad(outputs, blocks_, cotangents, /*retain_graph=*/true,
-                                        /*create_graph=*/false, /*allow_unused=*/true);
-  return flatten(layout_, products, v.options());
+  const auto products = torch::autograd::grad(outputs, blocks_, cotangents, /*retain_graph=*/true,
+                                              /*create_graph=*/false, /*allow_unused=*/true);
+  auto product = at::empty_like(v);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const auto& block = layout_.blocks()[i];
+    put(products[i], product.narrow(0, block.offset, block.count));
+  }
+  return product;
 }
 
 }  // namespace taugrid::autodiff

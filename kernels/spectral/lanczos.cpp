@@ -19,12 +19,20 @@ namespace {
 
 using Basis = std::vector<at::Tensor>;
 
-// Vᵀw: float64 [m], on the CPU.
+// Vᵀw: float64 [m], on the CPU. Three at a time, which with w are a tile of the Gram kernel: w is read once
+// for them.
 at::Tensor coordinates(const Basis& basis, const at::Tensor& w) {
-  at::Tensor result = at::empty({static_cast<std::int64_t>(basis.size())}, at::kDouble);
-  std::transform(basis.begin(), basis.end(), result.mutable_data_ptr<double>(),
-                 [&](const at::Tensor& v) { return weights::inner_product(v, w); });
-  return result;
+  constexpr std::size_t at_once = 3;
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < basis.size(); i += at_once) {
+    const auto n = std::min(at_once, basis.size() - i);
+    Basis some(basis.begin() + static_cast<std::ptrdiff_t>(i),
+               basis.begin() + static_cast<std::ptrdiff_t>(i + n));
+    some.push_back(w);
+    parts.push_back(
+        weights::gram(some)[static_cast<std::int64_t>(n)].narrow(0, 0, static_cast<std::int64_t>(n)));
+  }
+  return at::cat(parts);
 }
 
 // w − V·h, in new memory: w may belong to the operator.

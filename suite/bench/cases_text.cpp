@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // A model of texts, of MiniLM's shape, 22.6 M parameters, on sequences of 8 to 32 tokens, padded to 32:
-// training steps of all of θ, evaluation, λ_max and the NTK. Flops are counted as in cases_model.cpp.
+// training steps of all of θ, evaluation, λ_max and the NTK. Flops are counted as in cases_model.cpp, of the
+// tokens in use.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -58,7 +59,14 @@ struct TextState {
           return at::cross_entropy_loss(read.logits(encoder->encode(p, of)), y);
         };
   }
-  double flops() const { return models::Cost(*encoder).forward(); }  // of a text with all tokens in use
+  /// The part of the first n texts' places that holds tokens.
+  double in_use(std::int64_t n) const {
+    return batch.lengths.narrow(0, 0, n).sum().item<double>() / static_cast<double>(n * tokens);
+  }
+  /// A forward pass over the first n texts.
+  double flops(std::int64_t n) const {
+    return static_cast<double>(n) * in_use(n) * models::Cost(*encoder).forward();
+  }
   double bytes() const { return 4 * static_cast<double>(encoder->layout().size()); }
 
   std::unique_ptr<models::Encoder> encoder;
@@ -98,7 +106,8 @@ Work text_step(const Fixture& x, const char* regime_name) {
     training::clip_norm(s->gradient, clip);
     s->adamw.step(s->gradient, learning_rate);
   };
-  work.flops = step_texts * training::step_flops_an_input(s->regime, {}, models::Cost(*s->encoder));
+  work.flops = step_texts * s->in_use(step_texts) *
+               training::step_flops_an_input(s->regime, {}, models::Cost(*s->encoder));
   work.bytes = 9 * s->bytes();
   work.items = step_texts;
   work.unit = "texts";
@@ -133,7 +142,7 @@ Work text_forward(const Fixture& x) {
     const at::NoGradGuard no_grad;
     s->found = s->head.logits(s->encoder->encode(blocks, s->batch));
   };
-  work.flops = texts * s->flops();
+  work.flops = s->flops(texts);
   work.bytes = s->bytes();
   work.items = texts;
   work.unit = "texts";
@@ -168,7 +177,7 @@ Work text_lambda_max(const Fixture& x) {
   };
   work.run();  // the flops depend on how many products it takes, the same in every run
   const auto products = static_cast<double>(found->products);
-  work.flops = (3 + 6 * products) * step_texts * s->flops();
+  work.flops = (3 + 6 * products) * s->flops(step_texts);
   work.bytes = 3 * products * s->bytes();
   work.items = products;
   work.unit = "products";
@@ -199,7 +208,7 @@ Work text_ntk(const Fixture& x) {
     s->found = tangent::ntk_gram(s->encoder->layout(), logits, s->start.theta, which, {0, text_ntk_points});
   };
   const double n = text_ntk_points;
-  work.flops = n * s->flops() * (1 + text_logits);
+  work.flops = s->flops(text_ntk_points) * (1 + text_logits);
   work.bytes = s->bytes();
   work.items = n * n * text_logits;
   work.unit = "entries";

@@ -4,6 +4,7 @@
 // to the tangent of the scores.
 #include <ATen/ATen.h>
 
+#include "kernels/autodiff/detail/heads.hpp"
 #include "kernels/autodiff/detail/rules.hpp"
 #include "kernels/autodiff/ops.hpp"
 
@@ -16,24 +17,10 @@ struct Heads {
   double scale;  // of the scores
 };
 
-/// x [n, tokens, parts·heads·d] → parts tensors [n·heads, tokens, d]. unbind, not select: its backward is one
-/// copy, where each select would fill and add a tensor of all parts.
-std::vector<at::Tensor> by_heads(const at::Tensor& x, std::int64_t parts, std::int64_t heads) {
-  const auto n = x.size(0), tokens = x.size(1), d = x.size(2) / (parts * heads);
-  return x.view({n, tokens, parts, heads, d})
-      .permute({2, 0, 3, 1, 4})
-      .reshape({parts, n * heads, tokens, d})
-      .unbind(0);
-}
-
-Heads split_heads(const at::Tensor& qkv, std::int64_t heads, bool scaled) {
-  const auto parts = by_heads(qkv, 3, heads);
+Heads split_heads(const at::Tensor& qkv, std::int64_t heads, bool scaled, const Packing& packing) {
+  const auto parts = detail::split_heads(qkv, 3, heads, packing);
   const auto d = static_cast<double>(parts[0].size(2));
-  return {parts[0], parts[1], parts[2], qkv.size(0), scaled ? 1.0 / std::sqrt(d) : 1.0};
-}
-
-at::Tensor join_heads(const at::Tensor& x, std::int64_t samples) {  // → [samples, tokens, heads·d]
-  return x.view({samples, -1, x.size(1), x.size(2)}).transpose(1, 2).reshape({samples, x.size(1), -1});
+  return {parts[0], parts[1], parts[2], parts[0].size(0) / heads, scaled ? 1.0 / std::sqrt(d) : 1.0};
 }
 
 /// scores [n·heads, queries, keys] + mask, of each sample's keys [n, keys] or of each query's [n, queries,
@@ -55,12 +42,12 @@ at::Tensor weights_of(const Heads& p, const at::Tensor& mask) {
 
 /// The tangent of weights · v, of scores' and values' tangents, either undefined where it is zero.
 at::Tensor tangent_of_mean(const at::Tensor& weights, const at::Tensor& d_scores, const at::Tensor& v,
-                           const at::Tensor& dv, std::int64_t samples) {
+                           const at::Tensor& dv, std::int64_t heads, const Packing& packing) {
   at::Tensor t;
   if (d_scores.defined())
     t = at::bmm(at::_softmax_backward_data(d_scores, weights, -1, d_scores.scalar_type()), v);
   if (dv.defined()) t = t.defined() ? t.baddbmm_(weights, dv) : at::bmm(weights, dv);
-  return t.defined() ? join_heads(t, samples) : t;
+  return t.defined() ? detail::join_heads(t, heads, packing) : t;
 }
 
 /// What `queries` queries a sample and `keys` keys take, besides q, k and v, `copy` numbers.
@@ -80,29 +67,30 @@ Counted counted_attention(const Counted& q, std::int64_t keys, std::int64_t widt
 
 }  // namespace
 
-at::Tensor attention(const at::Tensor& qkv, std::int64_t heads, const at::Tensor& mask) {
-  const auto p = split_heads(qkv, heads, true);
-  return join_heads(at::bmm(weights_of(p, mask), p.v), p.samples);
+at::Tensor attention(const at::Tensor& qkv, std::int64_t heads, const at::Tensor& mask,
+                     const Packing& packing) {
+  const auto p = split_heads(qkv, heads, true, packing);
+  return detail::join_heads(at::bmm(weights_of(p, mask), p.v), heads, packing);
 }
 
-Dual attention(const Dual& qkv, std::int64_t heads, const at::Tensor& mask) {
-  const auto p = split_heads(qkv.value, heads, true);
+Dual attention(const Dual& qkv, std::int64_t heads, const at::Tensor& mask, const Packing& packing) {
+  const auto p = split_heads(qkv.value, heads, true, packing);
   const auto weights = weights_of(p, mask);
-  Dual y{join_heads(at::bmm(weights, p.v), p.samples), {}};
+  Dual y{detail::join_heads(at::bmm(weights, p.v), heads, packing), {}};
   y.tangent = detail::tangent_of([&] {
     if (!qkv.tangent.defined()) return at::Tensor();
-    const auto d = split_heads(qkv.tangent, heads, true);
+    const auto d = split_heads(qkv.tangent, heads, true, packing);
     const auto d_scores = at::bmm(d.q, p.k.transpose(1, 2)).baddbmm_(p.q, d.k.transpose(1, 2)).mul_(p.scale);
-    return tangent_of_mean(weights, d_scores, p.v, d.v, p.samples);
+    return tangent_of_mean(weights, d_scores, p.v, d.v, heads, packing);
   });
   return y;
 }
 
-Recorded attention(const Recorded& qkv, std::int64_t heads, const at::Tensor& mask) {
+Recorded attention(const Recorded& qkv, std::int64_t heads, const at::Tensor& mask, const Packing&) {
   return {attention(qkv.value, heads, mask), qkv.tape, -1};
 }
 
-Counted attention(const Counted& qkv, std::int64_t heads, const at::Tensor&) {
+Counted attention(const Counted& qkv, std::int64_t heads, const at::Tensor&, const Packing&) {
   return counted_attention(qkv, qkv.shape[1], qkv.shape[2] / 3, heads, detail::numbers(qkv));
 }
 
@@ -130,20 +118,21 @@ at::Tensor weights_of_scores(const at::Tensor& scores, const at::Tensor& mask) {
 }  // namespace
 
 at::Tensor relative_attention(const at::Tensor& qkv, const at::Tensor& table, const at::Tensor& places,
-                              std::int64_t heads, const at::Tensor& mask) {
-  const auto p = split_heads(qkv, heads, false);
-  return join_heads(at::bmm(weights_of_scores(relative_scores(p, table, places), mask), p.v), p.samples);
+                              std::int64_t heads, const at::Tensor& mask, const Packing& packing) {
+  const auto p = split_heads(qkv, heads, false, packing);
+  const auto weights = weights_of_scores(relative_scores(p, table, places), mask);
+  return detail::join_heads(at::bmm(weights, p.v), heads, packing);
 }
 
 Dual relative_attention(const Dual& qkv, const Dual& table, const at::Tensor& places, std::int64_t heads,
-                        const at::Tensor& mask) {
-  const auto p = split_heads(qkv.value, heads, false);
+                        const at::Tensor& mask, const Packing& packing) {
+  const auto p = split_heads(qkv.value, heads, false, packing);
   const auto weights = weights_of_scores(relative_scores(p, table.value, places), mask);
-  Dual y{join_heads(at::bmm(weights, p.v), p.samples), {}};
+  Dual y{detail::join_heads(at::bmm(weights, p.v), heads, packing), {}};
   y.tangent = detail::tangent_of([&] {
     at::Tensor d_scores, dv;
     if (qkv.tangent.defined()) {
-      const auto d = split_heads(qkv.tangent, heads, false);
+      const auto d = split_heads(qkv.tangent, heads, false, packing);
       d_scores = at::bmm(d.q, p.k.transpose(1, 2)).baddbmm_(p.q, d.k.transpose(1, 2));
       dv = d.v;
     }
@@ -152,21 +141,21 @@ Dual relative_attention(const Dual& qkv, const Dual& table, const at::Tensor& pl
           by_places(table.tangent, places).expand({p.samples, -1, -1, -1}).reshape(weights.sizes());
       d_scores = detail::sum_of(d_scores, of_table);
     }
-    return tangent_of_mean(weights, d_scores, p.v, dv, p.samples);
+    return tangent_of_mean(weights, d_scores, p.v, dv, heads, packing);
   });
   return y;
 }
 
 Recorded relative_attention(const Recorded& qkv, const Recorded& table, const at::Tensor& places,
-                            std::int64_t heads, const at::Tensor& mask) {
-  const auto p = split_heads(qkv.value, heads, false);
+                            std::int64_t heads, const at::Tensor& mask, const Packing&) {
+  const auto p = split_heads(qkv.value, heads, false, {});
   auto scores = relative_scores(p, table.value, places);
   qkv.tape->uses.push_back({Use::Form::relative, table.block, {}, places, detail::keep(*qkv.tape, scores)});
-  return {join_heads(at::bmm(weights_of_scores(scores, mask), p.v), p.samples), qkv.tape, -1};
+  return {detail::join_heads(at::bmm(weights_of_scores(scores, mask), p.v), heads, {}), qkv.tape, -1};
 }
 
 Counted relative_attention(const Counted& qkv, const Counted&, const at::Tensor&, std::int64_t heads,
-                           const at::Tensor&) {
+                           const at::Tensor&, const Packing&) {
   const auto tokens = qkv.shape[1];
   qkv.meter->record(2 * static_cast<double>(qkv.shape[0] * heads * tokens * tokens));  // scores, and gradient
   return counted_attention(qkv, tokens, qkv.shape[2] / 3, heads, detail::numbers(qkv));
@@ -176,43 +165,67 @@ Counted relative_attention(const Counted& qkv, const Counted&, const at::Tensor&
 
 namespace {
 
-Heads crossed_heads(const at::Tensor& q, const at::Tensor& kv, std::int64_t heads) {
-  const auto parts = by_heads(kv, 2, heads);
-  return {by_heads(q, 1, heads)[0], parts[0], parts[1], q.size(0), 1.0};
+Heads crossed_heads(const at::Tensor& q, const at::Tensor& kv, std::int64_t heads, const Packing& packing) {
+  const auto parts = detail::split_heads(kv, 2, heads, packing);
+  return {detail::split_heads(q, 1, heads, {})[0], parts[0], parts[1], q.size(0), 1.0};
 }
 
 }  // namespace
 
 at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, std::int64_t heads,
-                           const at::Tensor& mask) {
-  const auto p = crossed_heads(q, kv, heads);
-  return join_heads(at::bmm(weights_of(p, mask), p.v), p.samples);
+                           const at::Tensor& mask, const Packing& packing) {
+  const auto p = crossed_heads(q, kv, heads, packing);
+  return detail::join_heads(at::bmm(weights_of(p, mask), p.v), heads, {});
 }
 
-Dual cross_attention(const Dual& q, const Dual& kv, std::int64_t heads, const at::Tensor& mask) {
-  const auto p = crossed_heads(q.value, kv.value, heads);
+Dual cross_attention(const Dual& q, const Dual& kv, std::int64_t heads, const at::Tensor& mask,
+                     const Packing& packing) {
+  const auto p = crossed_heads(q.value, kv.value, heads, packing);
   const auto weights = weights_of(p, mask);
-  Dual y{join_heads(at::bmm(weights, p.v), p.samples), {}};
+  Dual y{detail::join_heads(at::bmm(weights, p.v), heads, {}), {}};
   y.tangent = detail::tangent_of([&] {
     at::Tensor d_scores, dv;
-    if (q.tangent.defined()) d_scores = at::bmm(by_heads(q.tangent, 1, heads)[0], p.k.transpose(1, 2));
+    if (q.tangent.defined())
+      d_scores = at::bmm(detail::split_heads(q.tangent, 1, heads, {})[0], p.k.transpose(1, 2));
     if (kv.tangent.defined()) {
-      const auto parts = by_heads(kv.tangent, 2, heads);
+      const auto parts = detail::split_heads(kv.tangent, 2, heads, packing);
       d_scores = d_scores.defined() ? d_scores.baddbmm_(p.q, parts[0].transpose(1, 2))
                                     : at::bmm(p.q, parts[0].transpose(1, 2));
       dv = parts[1];
     }
-    return tangent_of_mean(weights, d_scores, p.v, dv, p.samples);
+    return tangent_of_mean(weights, d_scores, p.v, dv, heads, {});
   });
   return y;
 }
 
-Recorded cross_attention(const Recorded& q, const Recorded& kv, std::int64_t heads, const at::Tensor& mask) {
+Recorded cross_attention(const Recorded& q, const Recorded& kv, std::int64_t heads, const at::Tensor& mask,
+                         const Packing&) {
   return {cross_attention(q.value, kv.value, heads, mask), q.tape, -1};
 }
 
-Counted cross_attention(const Counted& q, const Counted& kv, std::int64_t heads, const at::Tensor&) {
+Counted cross_attention(const Counted& q, const Counted& kv, std::int64_t heads, const at::Tensor&,
+                        const Packing&) {
   return counted_attention(q, kv.shape[1], q.shape[2], heads, detail::numbers(q) + detail::numbers(kv));
 }
+
+// The same of padded tokens
+
+#define TAUGRID_UNPACKED(T)                                                                        \
+  T attention(const T& qkv, std::int64_t heads, const at::Tensor& mask) {                          \
+    return attention(qkv, heads, mask, Packing{});                                                 \
+  }                                                                                                \
+  T relative_attention(const T& qkv, const T& table, const at::Tensor& places, std::int64_t heads, \
+                       const at::Tensor& mask) {                                                   \
+    return relative_attention(qkv, table, places, heads, mask, Packing{});                         \
+  }                                                                                                \
+  T cross_attention(const T& q, const T& kv, std::int64_t heads, const at::Tensor& mask) {         \
+    return cross_attention(q, kv, heads, mask, Packing{});                                         \
+  }
+
+TAUGRID_UNPACKED(at::Tensor)
+TAUGRID_UNPACKED(Dual)
+TAUGRID_UNPACKED(Recorded)
+TAUGRID_UNPACKED(Counted)
+#undef TAUGRID_UNPACKED
 
 }  // namespace taugrid::autodiff

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products with a parameter, and rows of a table that is one.
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/autodiff/detail/rules.hpp"
 #include "kernels/autodiff/ops.hpp"
@@ -66,9 +67,31 @@ Counted linear(const Counted& x, const Counted& weight) { return linear(x, weigh
 
 // y = W[i]
 
-at::Tensor lookup(const at::Tensor& table, const at::Tensor& places) {
-  return at::embedding(table, places);
-}
+namespace {
+
+/// A step reads few of a vocabulary's rows. Where no graph of the gradient is made, it names these rows
+/// alone.
+struct Lookup : torch::autograd::Function<Lookup> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& table,
+                            const at::Tensor& places) {
+    context->save_for_backward({places});
+    context->saved_data["rows"] = table.size(0);
+    return at::embedding(table, places);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto places = context->get_saved_variables()[0];
+    const auto rows = context->saved_data["rows"].toInt();
+    const auto& dy = gradients[0];
+    if (at::GradMode::is_enabled() || !dy.is_cpu())
+      return {at::embedding_dense_backward(dy, places, rows, -1, false), {}};
+    return {at::_sparse_coo_tensor_unsafe(places.reshape({1, -1}), rows_of(dy), {rows, dy.size(-1)}), {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor lookup(const at::Tensor& table, const at::Tensor& places) { return Lookup::apply(table, places); }
 
 Dual lookup(const Dual& table, const at::Tensor& places) {
   return {lookup(table.value, places), tangent_of([&] {

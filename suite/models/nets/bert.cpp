@@ -14,6 +14,7 @@
 
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/nets.hpp"
+#include "suite/models/packing.hpp"
 #include "suite/store/input_file.hpp"
 
 namespace taugrid::models {
@@ -148,17 +149,21 @@ class Bert final : public Net<Bert> {
   T stage_of(int l, const Blocks<T>& p, T h, const Given& x, Reach reach) const {
     const auto& layer = layers_[static_cast<std::size_t>(l - 1)];
     const auto mask = attention_mask(x.batch, autodiff::options_of(h));
+    const auto packing = packing_of(x.batch);
     const auto affine = [&p](const T& y, const Affine& at) {
       return autodiff::linear(y, p[at.weight], p[at.bias]);
     };
-    T attended = autodiff::attention(affine(h, layer.qkv), config_.heads, mask);
-    if (reach == Reach::read && !config_.mean_pooled) {
-      attended = read_of(attended, x);
-      h = read_of(h, x);
+    h = autodiff::pack_tokens(h, packing);
+    T attended = autodiff::attention(affine(h, layer.qkv), config_.heads, mask, packing);
+    const bool one_token = reach == Reach::read && !config_.mean_pooled;
+    if (one_token) {
+      attended = read_of(autodiff::unpack_tokens(attended, packing), x);
+      h = read_of(autodiff::unpack_tokens(h, packing), x);
     }
     h = normed(autodiff::add(h, affine(attended, layer.out)), p, layer.norm1, config_.epsilon);
     const T hidden = autodiff::activate(affine(h, layer.fc1), config_.activation);
-    return normed(autodiff::add(h, affine(hidden, layer.fc2)), p, layer.norm2, config_.epsilon);
+    h = normed(autodiff::add(h, affine(hidden, layer.fc2)), p, layer.norm2, config_.epsilon);
+    return one_token ? h : autodiff::unpack_tokens(h, packing);
   }
 
   template <class T>

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "suite/models/nets/nets.hpp"
+#include "suite/models/packing.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/mapped_tensors.hpp"
 
@@ -128,10 +129,12 @@ class T5 final : public Net<T5> {
   T stage_of(int l, const Blocks<T>& p, T h, const Given& x, Reach reach) const {
     const auto& layer = layers_[static_cast<std::size_t>(l - 1)];
     const auto mask = attention_mask(x.batch, autodiff::options_of(h));
+    const auto packing = packing_of(x.batch);
     const auto tokens = x.batch.tokens();
     if (!is_decoder(l)) {
-      h = autodiff::add(h, self_attention(h, p, layer.self, bias_, places(tokens, x), mask));
-      return autodiff::add(h, feed_forward(h, p, layer.feed));
+      h = autodiff::pack_tokens(h, packing);
+      h = autodiff::add(h, self_attention(h, p, layer.self, bias_, places(tokens, x), mask, packing));
+      return autodiff::unpack_tokens(autodiff::add(h, feed_forward(h, p, layer.feed)), packing);
     }
     const bool first = !is_decoder(l - 1);
     const auto decoded = x.batch.decoded();
@@ -139,11 +142,11 @@ class T5 final : public Net<T5> {
     const T memory = first ? autodiff::rms_norm(h, p[encoder_norm_], config_.epsilon)
                            : autodiff::some_tokens(h, decoded, tokens);
     s = autodiff::add(s, self_attention(s, p, layer.self, decoder_bias_, decoder_places(x),
-                                        decoder_mask(x, autodiff::options_of(s))));
+                                        decoder_mask(x, autodiff::options_of(s)), {}));
     const T query =
         autodiff::linear(autodiff::rms_norm(s, p[layer.cross.norm], config_.epsilon), p[layer.cross.query]);
-    const T read =
-        autodiff::cross_attention(query, autodiff::linear(memory, p[layer.cross.kv]), config_.heads, mask);
+    const T kv = autodiff::linear(autodiff::pack_tokens(memory, packing), p[layer.cross.kv]);
+    const T read = autodiff::cross_attention(query, kv, config_.heads, mask, packing);
     s = autodiff::add(s, autodiff::linear(read, p[layer.cross.out]));
     s = autodiff::add(s, feed_forward(s, p, layer.feed));
     return reach == Reach::read ? s : autodiff::join_tokens(s, memory);
@@ -250,10 +253,10 @@ class T5 final : public Net<T5> {
 
   template <class T>
   T self_attention(const T& h, const Blocks<T>& p, const SelfAttention& at, std::size_t bias,
-                   const at::Tensor& places, const at::Tensor& mask) const {
+                   const at::Tensor& places, const at::Tensor& mask, const autodiff::Packing& packing) const {
     const T qkv = autodiff::linear(autodiff::rms_norm(h, p[at.norm], config_.epsilon), p[at.qkv]);
-    return autodiff::linear(autodiff::relative_attention(qkv, p[bias], places, config_.heads, mask),
-                            p[at.out]);
+    const T read = autodiff::relative_attention(qkv, p[bias], places, config_.heads, mask, packing);
+    return autodiff::linear(read, p[at.out]);
   }
 
   template <class T>

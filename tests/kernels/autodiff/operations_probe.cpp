@@ -13,6 +13,7 @@
 #include <string>
 
 #include "kernels/autodiff/ops.hpp"
+#include "kernels/autodiff/packing.hpp"
 #include "kernels/autodiff/products.hpp"
 #include "kernels/tangent/fisher.hpp"
 #include "kernels/tangent/ntk.hpp"
@@ -129,6 +130,18 @@ T function_of(const std::string& name, const Data& data, const std::vector<T>& p
     const auto h = autodiff::linear(x(), p[0]);
     const auto query = autodiff::linear(some_tokens(h, 0, 1), p[1]);
     const auto read = cross_attention(query, autodiff::linear(h, p[2]), 2, data("mask"));
+    return weighted_tokens(join_tokens(read, some_tokens(h, 1, 2)), data("weights"));
+  }
+  if (name == "packed_attention") {  // every kind of it, where some texts are shorter
+    const auto lengths = data("mask").eq(0).sum(1);
+    const auto* each = lengths.const_data_ptr<std::int64_t>();
+    const Packing packing{{each, each + lengths.numel()}, data("mask").size(1)};
+    T h = autodiff::linear(pack_tokens(x(), packing), p[0], p[1]);
+    h = attention(h, 2, data("mask"), packing);
+    h = relative_attention(autodiff::linear(h, p[2]), p[3], data("buckets"), 2, data("mask"), packing);
+    const T kv = autodiff::linear(h, p[4]);
+    h = unpack_tokens(h, packing);
+    const T read = cross_attention(some_tokens(h, 0, 1), kv, 2, data("mask"), packing);
     return weighted_tokens(join_tokens(read, some_tokens(h, 1, 2)), data("weights"));
   }
   if (name == "gelu") return activate(autodiff::linear(x(), p[0]), Activation::gelu);

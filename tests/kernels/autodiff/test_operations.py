@@ -47,20 +47,29 @@ MASK[1, 2] = MASK[3, 1:] = -torch.inf
 BUCKETS = torch.tensor([[0, 1, 3], [4, 0, 1], [3, 4, 0]])  # of five rows, by query and key; one is not used
 
 
-def relative(qkv: Tensor, p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+def relative(qkv: Tensor, table: Tensor, d: dict[str, Tensor]) -> Tensor:
     """Attention of two heads, unscaled, with biases by query and key."""
     q, k, v = qkv.reshape(TOKENS, 3, 2, -1).permute(1, 2, 0, 3)
-    scores = q @ k.transpose(1, 2) + p[1][d["buckets"]].permute(2, 0, 1) + d["mask"]
+    scores = q @ k.transpose(1, 2) + table[d["buckets"]].permute(2, 0, 1) + d["mask"]
     return (scores.softmax(-1) @ v).transpose(0, 1).reshape(TOKENS, -1)
 
 
-def crossed(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
-    """The first token attends to all, the others stay."""
-    h = d["x"] @ p[0].T
-    q = (h[:1] @ p[1].T).reshape(1, 2, -1).transpose(0, 1)
-    k, v = (h @ p[2].T).reshape(TOKENS, 2, 2, -1).permute(1, 2, 0, 3)
+def crossed(h: Tensor, query: Tensor, kv: Tensor, d: dict[str, Tensor]) -> Tensor:
+    """The first token attends to all, by two heads, the others stay."""
+    q = query.reshape(1, 2, -1).transpose(0, 1)
+    k, v = kv.reshape(TOKENS, 2, 2, -1).permute(1, 2, 0, 3)
     read = ((q @ k.transpose(1, 2) + d["mask"]).softmax(-1) @ v).transpose(0, 1).reshape(1, -1)
     return d["weights"] @ torch.cat([read, h[1:]])
+
+
+def crossed_alone(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    h = d["x"] @ p[0].T
+    return crossed(h, h[:1] @ p[1].T, h @ p[2].T, d)
+
+
+def three_attentions(p: list[Tensor], d: dict[str, Tensor]) -> Tensor:
+    h = relative(heads(d["x"] @ p[0].T + p[1], 2, d["mask"]) @ p[2].T, p[3], d)
+    return crossed(h, h[:1], h @ p[4].T, d)
 
 
 def rms_norm(h: Tensor, weight: Tensor) -> Tensor:
@@ -202,15 +211,19 @@ CASES = {
                              {**OF_TOKENS, "mask": MASK}, (*NAMES, "mask"),
                              2 * N * TOKENS * 12 * 4 + 2 * 2 * N * TOKENS**2 * 4),
     "relative_attention": Case(
-        lambda p, d: d["weights"] @ relative(d["x"] @ p[0].T, p, d), [(12, 4), (5, 2)],
+        lambda p, d: d["weights"] @ relative(d["x"] @ p[0].T, p[1], d), [(12, 4), (5, 2)],
         {**OF_TOKENS, "mask": MASK, "buckets": BUCKETS}, (*NAMES, "mask"),
         2 * N * TOKENS * 12 * 4 + 2 * 2 * N * TOKENS**2 * 4),
     "relative_attention_used_twice": Case(
-        lambda p, d: d["weights"] @ relative(relative(d["x"] @ p[0].T, p, d) @ p[0].T, p, d), [(12, 4), (5, 2)],
+        lambda p, d: d["weights"] @ relative(relative(d["x"] @ p[0].T, p[1], d) @ p[0].T, p[1], d), [(12, 4), (5, 2)],
         {**OF_TOKENS, "mask": MASK, "buckets": BUCKETS}, (*NAMES, "mask"),
         2 * (2 * N * TOKENS * 12 * 4 + 2 * 2 * N * TOKENS**2 * 4)),
-    "cross_attention": Case(crossed, [(4, 4), (4, 4), (8, 4)], {**OF_TOKENS, "mask": MASK}, (*NAMES, "mask"),
+    "cross_attention": Case(crossed_alone, [(4, 4), (4, 4), (8, 4)], {**OF_TOKENS, "mask": MASK}, (*NAMES, "mask"),
                             2 * N * (TOKENS * 4 * 4 + 4 * 4 + TOKENS * 8 * 4 + 2 * TOKENS * 4)),
+    "packed_attention": Case(
+        three_attentions, [(12, 4), (12,), (12, 4), (5, 2), (8, 4)],
+        {**OF_TOKENS, "weights": WEIGHTS.where(MASK == 0, 0), "mask": MASK, "buckets": BUCKETS}, (*NAMES, "mask"),
+        2 * N * (2 * TOKENS * 12 * 4 + TOKENS * 8 * 4 + 2 * 2 * TOKENS**2 * 4 + 2 * TOKENS * 4)),
     "add": Case(lambda p, d: d["x"] @ p[0].T + F.gelu(d["x"] @ p[1].T), [(3, 4), (3, 4)], FLAT,
                 flops=2 * 2 * N * 3 * 4),
     "tokens": Case(tokens, [(4, 4), (4,), (TOKENS + 2, 4), (12, 4)],

@@ -166,6 +166,41 @@ TEST(Gradient, OfTrainedBlocksAloneIsThatPartOfTheWhole) {
   EXPECT_LT(some.size(0), layout.size());
 }
 
+// The table's gradient of the lookup names some rows, that of the product all: one alone, both, by buckets.
+TEST(Gradient, OfAVocabularyThatIsReadAndMultipliedByIsTheSameByBuckets) {
+  const auto encoder = make_encoder(
+      R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 16, "intermediate_size": 32,
+          "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 30, "max_position_embeddings": 8})",
+      "tiny");
+  const auto& layout = encoder->layout();
+  const auto theta = encoder->random_state(1).theta;
+  Batch texts{at::randint(0, 30, {3, 5}, at::kLong), at::tensor({5, 2, 3}, at::kLong), {}};
+  texts.mask = at::tensor({4, 0, 2}, at::kLong);
+  const auto words = at::tensor({3, 7}, at::kLong);
+  const auto table = static_cast<std::size_t>(encoder->vocabulary_block());
+  const auto pull_back = [&](bool multiplied, const autodiff::Buckets* buckets) {
+    const auto p = autodiff::leaves(layout, theta);
+    const auto z = encoder->encode(p, texts);
+    const auto loss = (multiplied ? autodiff::word_logits(z, p[table], words) : z).square().sum();
+    return autodiff::pull_back(p, loss, at::ones_like(loss), at::kFloat, buckets);
+  };
+  const auto& block = layout.blocks()[table];
+  const auto of_table = [&](const at::Tensor& g) {
+    return g.narrow(0, block.offset, block.count).view({30, 16});
+  };
+  const auto read = pull_back(false, nullptr), both = pull_back(true, nullptr);
+  auto used = at::zeros({30}, at::kBool);
+  for (const auto& [text, length] : {std::pair{0, 5}, {1, 2}, {2, 3}})
+    used.index_fill_(0, texts.inputs[text].narrow(0, 0, length), true);
+  EXPECT_TRUE(of_table(read).ne(0).any(1).equal(used));
+  EXPECT_TRUE(of_table(both).ne(0).any(1).equal(used.index_fill(0, words, true)));
+
+  std::int64_t seen = 0;
+  const autodiff::Buckets buckets(layout, {}, 200, [&](const at::Tensor& part) { seen += part.size(0); });
+  EXPECT_TRUE(pull_back(true, &buckets).equal(both));
+  EXPECT_EQ(seen, layout.size());
+}
+
 TEST(Checkpoint, BadFilesGetOneLine) {
   const auto folder = fresh_folder();
   const auto encoder = make_encoder(tiny, "tiny");
