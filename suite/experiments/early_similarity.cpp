@@ -26,8 +26,9 @@ namespace {
 
 /// The file of the losses [steps] that a given model's training had, in the folder of the run that gives it.
 std::filesystem::path losses_file(const Study& study, const std::string& name, std::size_t t) {
-  return schedule::RunFolder::unit_path(std::filesystem::weakly_canonical(study.settings.checkpoints).parent_path(),
-                                        key::fine_tune(name, study.tasks.name(t)));
+  return schedule::RunFolder::unit_path(
+      std::filesystem::weakly_canonical(study.settings.checkpoints).parent_path(),
+      key::fine_tune(name, study.tasks.name(t)));
 }
 
 at::Tensor losses_given(const Study& study, const std::string& name, std::size_t t) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A rank that waits for another asks again and again, and gives its turn away each time, which keeps a processor busy
-// that other tests could have. Preloaded, it sleeps instead once it has waited for a moment.
+// A rank that waits for another asks again and again, and gives its turn away each time, which keeps a
+// processor busy that other tests could have. Preloaded, it sleeps instead once it has waited for a moment.
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
