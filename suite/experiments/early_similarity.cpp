@@ -17,8 +17,8 @@
 #include "suite/error.hpp"
 #include "suite/experiments/support/kept_models.hpp"
 #include "suite/experiments/support/task_bases.hpp"
+#include "suite/experiments/support/trained_model.hpp"
 #include "suite/store/input_file.hpp"
-#include "suite/training/loop.hpp"
 #include "suite/training/trainer.hpp"
 
 namespace taugrid::experiments {
@@ -119,24 +119,8 @@ class EarlySimilarity final : public Experiment {
     const auto how = how_of(name, t);
     const KeptModels kept(study_, name, t, how);
     training::Trainer trainer(study_, name, how, t, context.group);
-    auto losses = study_.sums({kept.last()});
-    training::Steps steps;
-    steps.what = key::kept(name, study_.tasks.name(t));
-    steps.steps = kept.last();
-    steps.checkpoint_seconds = how.checkpoint_seconds;
-    steps.device = study_.device;
-    steps.losses = {losses};
-    steps.step = [&](std::int64_t number) {
-      const auto value = trainer.step(number);
-      losses[number] = value.loss;
-      return value.loss;
-    };
-    steps.state = [&] {
-      store::TensorFile state;
-      trainer.save(state);
-      state.tensors["loss"] = losses;
-      return state;
-    };
+    const auto losses = study_.sums({kept.last()});
+    auto steps = steps_with_losses(study_, trainer, how, key::kept(name, study_.tasks.name(t)), losses);
     steps.after = [&](std::int64_t done) {
       if (context.group.rank() == 0) kept.write(done, trainer.state());
     };
@@ -149,8 +133,8 @@ class EarlySimilarity final : public Experiment {
     if (!(worst <= alike))
       throw InputError(fmt::format(
           "{}: was trained otherwise than [finetune] says: the losses of its first {} steps differ by up to "
-          "{:.1f} %, "
-          "so models on the way cannot be kept; take away finetune.keep, or train it with finetune.given",
+          "{:.1f} %, so models on the way cannot be kept; take away finetune.keep, or train it with "
+          "finetune.given",
           study_.vectors.checkpoint_folder(name, t).string(), kept.last(), 100 * worst));
     store::TensorFile file;
     file.tensors["loss_difference"] = at::full({}, worst, at::kDouble);

@@ -7,7 +7,6 @@
 #include "suite/error.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/input_file.hpp"
-#include "suite/training/loop.hpp"
 
 namespace taugrid::experiments {
 
@@ -29,29 +28,35 @@ std::string verify_checkpoint(const std::filesystem::path& folder,
   return "its checkpoint " + folder.string() + " is another one";
 }
 
-store::TensorFile train_and_write(const study::Study& study, training::Trainer& trainer,
+training::Steps steps_with_losses(const study::Study& study, training::Trainer& trainer,
                                   const training::Training& how, const std::string& what,
-                                  const std::filesystem::path& folder, const std::string& start,
-                                  schedule::UnitContext& context) {
-  auto losses = study.sums({how.steps});
+                                  const at::Tensor& losses) {
   training::Steps steps;
   steps.what = what;
-  steps.steps = how.steps;
+  steps.steps = losses.size(0);
   steps.checkpoint_seconds = how.checkpoint_seconds;
   steps.device = study.device;
   steps.losses = {losses};
-  steps.step = [&](std::int64_t number) {
+  steps.step = [&trainer, losses](std::int64_t number) {
     const auto value = trainer.step(number);
     losses[number] = value.loss;
     return value.loss;
   };
-  steps.state = [&] {
+  steps.state = [&trainer, losses] {
     store::TensorFile state;
     trainer.save(state);
     state.tensors["loss"] = losses;
     return state;
   };
-  training::run(steps, context);
+  return steps;
+}
+
+store::TensorFile train_and_write(const study::Study& study, training::Trainer& trainer,
+                                  const training::Training& how, const std::string& what,
+                                  const std::filesystem::path& folder, const std::string& start,
+                                  schedule::UnitContext& context) {
+  const auto losses = study.sums({how.steps});
+  training::run(steps_with_losses(study, trainer, how, what, losses), context);
   if (context.group.rank() == 0)
     models::write_checkpoint(folder, study.model.encoder(), trainer.state(), start);
   store::TensorFile file;

@@ -9,6 +9,7 @@
 
 #include "suite/schedule/work_unit.hpp"
 #include "suite/study/study.hpp"
+#include "suite/training/loop.hpp"
 #include "suite/training/trainer.hpp"
 
 namespace taugrid::experiments {
@@ -18,6 +19,12 @@ namespace taugrid::experiments {
 std::string verify_checkpoint(const std::filesystem::path& folder,
                               const std::map<std::string, std::string>& header,
                               const std::string& fingerprint);
+
+/// As many steps of the trainer as `losses` [steps], on the device, has room for, which are their losses and
+/// what a stopped training goes on with. The trainer outlives them. `what` names the unit.
+training::Steps steps_with_losses(const study::Study& study, training::Trainer& trainer,
+                                  const training::Training& how, const std::string& what,
+                                  const at::Tensor& losses);
 
 /// Trains to the end, goes on where it was stopped, and writes the model to a folder, as one that began at
 /// the θ0 with `start` as its fingerprint. `what` names the unit. Its file: loss [steps], and the header for
