@@ -137,7 +137,7 @@ Work merge(const std::string& method, double passes, double share, std::int64_t 
   work.tolerance = 1e-6;
   work.results = [=] {
     store::TensorFile file;
-    file.tensors["tau"] = out.narrow(0, 0, 1'000'000);
+    file.tensors["tau"] = out.narrow(0, 0, 500'000);
     return file;
   };
   work.error = [=] {

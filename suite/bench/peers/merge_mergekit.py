@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 import torch
 from mergekit.merge_methods import merge_tensors
-from merging import measure
+from merging import NUMBERS, measure
 from torch import Tensor
 
 
 def prepare(vectors: list[Tensor]) -> Callable[[], Tensor]:
     models = [torch.zeros_like(vectors[0]), *vectors]  # θ0 = 0
-    parameters = {"weight": 1.0, "density": 0.2, "normalize": True}
+    # It keeps ⌊density · n⌋ numbers, the case one more, as ties-merging's threshold does.
+    parameters = {"weight": 1.0, "density": (NUMBERS // 5 + 1.5) / NUMBERS, "normalize": True}
     return lambda: merge_tensors(models, "ties", base_index=0, parameters=parameters)
 
 
