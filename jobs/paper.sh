@@ -38,13 +38,13 @@ if [ "$paper" = language ] || [ "$paper" = bases ]; then
   "$venv/bin/python" -m taugrid_analysis report "$run"
 fi
 if [ "$paper" = language ]; then exit; fi
+every="$(realpath -m "$run")"  # of runs that begin with models of others
 "$venv/bin/python" -m taugrid_analysis tables "$run" --paper "$paper"
 "$venv/bin/python" -m taugrid_analysis figures "$run" --paper "$paper"
 if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 3, figures 11 and 16
   measure tangent_space_random "${run}_random"
   "$venv/bin/python" -m taugrid_analysis tables "${run}_random" --paper "$paper" --only table3
   "$venv/bin/python" -m taugrid_analysis figures "${run}_random" --paper "$paper" | grep -v needs
-  every="$(realpath -m "$run")"
   # Table 4 and figure 12: a ConvNeXt, pre-trained on a few pictures of every class, by the texts that name them.
   "$venv/bin/python" jobs/prepare joined data/{mnist5k,letters,icon_context,emoji,clipart,fashion,animals,scripts,textures}.h5 \
     --pictures 50 --task named --out data/joined
@@ -66,7 +66,6 @@ if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 
   echo "are trained on θ0's features, then frozen (along with each task's model)."
 fi
 if [ "$paper" = cross_task_linearity ]; then
-  every="$(realpath -m "$run")"
   # Figures 4 to 6, 17 and 18: fine-tunings of one task.
   measure cross_task_linearity_soups "${every}_soups"
   "$venv/bin/python" -m taugrid_analysis tables "${every}_soups" --only variants

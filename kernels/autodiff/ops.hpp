@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/autodiff/numbers.hpp"
+#include "kernels/autodiff/packing.hpp"
 
 namespace taugrid::autodiff {
 
@@ -60,16 +61,18 @@ struct Paths {
   T rms_norm(const T& x, const T& weight, double eps);                                                      \
   T activate(const T& x, Activation activation);                                                            \
   /** softmax(q kᵀ/√d + mask) v by heads; qkv [n, tokens, 3·heads·d] in the order q, k, v; mask       \
-   *  [n, tokens], added to each key's scores (0, or −∞ for a token that is none), or undefined */      \
-  T attention(const T& qkv, std::int64_t heads, const at::Tensor& mask);                                    \
+   *  [n, tokens], added to each key's scores (0, or −∞ for a token that is none), or undefined.        \
+   *  With a packing (packing.hpp) qkv and what comes of it are packed */                                   \
+  T attention(const T& qkv, std::int64_t heads, const at::Tensor& mask, const Packing& packing = {});       \
   /** softmax(q kᵀ + rows of the table + mask) v by heads; qkv and mask as of attention(), the table      \
    *  [rows, heads] read by places int64 [tokens, tokens] or [n, tokens, tokens], of each query and key;    \
    *  the mask may be [n, tokens, tokens] */                                                                \
   T relative_attention(const T& qkv, const T& table, const at::Tensor& places, std::int64_t heads,          \
-                       const at::Tensor& mask);                                                             \
+                       const at::Tensor& mask, const Packing& packing = {});                                \
   /** softmax(q kᵀ + mask) v by heads; q [n, queries, heads·d], kv [n, tokens, 2·heads·d] in the order \
-   *  k, v, and their mask as of attention() */                                                             \
-  T cross_attention(const T& q, const T& kv, std::int64_t heads, const at::Tensor& mask);                   \
+   *  k, v, and their mask as of attention(); with a packing kv alone is packed */                          \
+  T cross_attention(const T& q, const T& kv, std::int64_t heads, const at::Tensor& mask,                    \
+                    const Packing& packing = {});                                                           \
   T add(const T& x, const T& y);                                                                            \
   /** x ⊙ y */                                                                                            \
   T multiply(const T& x, const T& y);                                                                       \

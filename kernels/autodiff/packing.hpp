@@ -30,14 +30,7 @@ struct Packing {
    *  for itself (Recorded) or know no lengths (Counted) */                                                 \
   T pack_tokens(const T& x, const Packing& packing);                                                        \
   /** Back again, with zeros for tokens that are none */                                                    \
-  T unpack_tokens(const T& rows, const Packing& packing);                                                   \
-  /** As in ops.hpp, of packed q, k and v where there is a packing, but for the one query of a text that    \
-   *  cross_attention() takes */                                                                            \
-  T attention(const T& qkv, std::int64_t heads, const at::Tensor& mask, const Packing& packing);            \
-  T relative_attention(const T& qkv, const T& table, const at::Tensor& places, std::int64_t heads,          \
-                       const at::Tensor& mask, const Packing& packing);                                     \
-  T cross_attention(const T& q, const T& kv, std::int64_t heads, const at::Tensor& mask,                    \
-                    const Packing& packing);
+  T unpack_tokens(const T& rows, const Packing& packing);
 
 TAUGRID_DECLARE_PACKED(at::Tensor)
 TAUGRID_DECLARE_PACKED(Dual)

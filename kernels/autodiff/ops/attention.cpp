@@ -208,24 +208,4 @@ Counted cross_attention(const Counted& q, const Counted& kv, std::int64_t heads,
   return counted_attention(q, kv.shape[1], q.shape[2], heads, detail::numbers(q) + detail::numbers(kv));
 }
 
-// The same of padded tokens
-
-#define TAUGRID_UNPACKED(T)                                                                        \
-  T attention(const T& qkv, std::int64_t heads, const at::Tensor& mask) {                          \
-    return attention(qkv, heads, mask, Packing{});                                                 \
-  }                                                                                                \
-  T relative_attention(const T& qkv, const T& table, const at::Tensor& places, std::int64_t heads, \
-                       const at::Tensor& mask) {                                                   \
-    return relative_attention(qkv, table, places, heads, mask, Packing{});                         \
-  }                                                                                                \
-  T cross_attention(const T& q, const T& kv, std::int64_t heads, const at::Tensor& mask) {         \
-    return cross_attention(q, kv, heads, mask, Packing{});                                         \
-  }
-
-TAUGRID_UNPACKED(at::Tensor)
-TAUGRID_UNPACKED(Dual)
-TAUGRID_UNPACKED(Recorded)
-TAUGRID_UNPACKED(Counted)
-#undef TAUGRID_UNPACKED
-
 }  // namespace taugrid::autodiff
