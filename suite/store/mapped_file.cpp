@@ -130,6 +130,12 @@ std::shared_ptr<const std::byte> map_file(const fs::path& path, std::uint64_t of
   return pages;
 }
 
+void will_read(const void* begin, std::size_t bytes) noexcept {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<std::uintptr_t>(begin), from = at - at % page;
+  if (bytes > 0) ::madvise(reinterpret_cast<void*>(from), at + bytes - from, MADV_WILLNEED);
+}
+
 void watch(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return;  // whoever reads it says why it cannot

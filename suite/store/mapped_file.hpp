@@ -18,6 +18,9 @@ namespace taugrid::store {
 std::shared_ptr<const std::byte> map_file(const std::filesystem::path& path, std::uint64_t offset,
                                           std::size_t bytes);
 
+/// Asks the system to read mapped memory from the disk while we go on; a hint, which never fails.
+void will_read(const void* begin, std::size_t bytes) noexcept;
+
 /// Makes the file an input from now on: map_file() and require_as_watched() ask that it is the same one, with
 /// the same size and time of change. To be called before it is read for its digest.
 void watch(const std::filesystem::path& path);

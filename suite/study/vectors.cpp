@@ -12,6 +12,7 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/error.hpp"
 #include "suite/store/input_file.hpp"
+#include "suite/store/mapped_file.hpp"
 #include "suite/study/keys.hpp"
 #include "suite/study/regime.hpp"
 
@@ -57,6 +58,18 @@ class Vectors::Source {
         finite = all_finite(piece);
       }
       if (!finite) throw InputError(path_ + ": " + next->name + " holds NaN or infinity");
+    }
+  }
+
+  /// Lets the disk read [range] of θ while others are worked on.
+  void announce(const autodiff::Layout& layout, Range range) const {
+    for (const auto& parameter : layout.parameters()) {
+      const auto begin = std::max(range.begin, parameter.offset);
+      const auto end = std::min(range.end(), parameter.offset + parameter.count);
+      if (begin >= end) continue;
+      const auto piece =
+          file_.tensor(parameter.name).view({-1}).slice(0, begin - parameter.offset, end - parameter.offset);
+      store::will_read(piece.const_data_ptr(), piece.nbytes());
     }
   }
 
@@ -260,7 +273,14 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
   const auto size = block_of(models.size(), align);
   std::vector<at::Tensor> blocks(models.size());
   auto memory = at::empty({static_cast<std::int64_t>(models.size()), size}, model_.theta0().options());
+  constexpr std::int64_t stretch = 1 << 20;  // numbers of each vector, of which the disk is one ahead of us
+  auto announced = range.begin;
   for (auto begin = range.begin; begin < range.end(); begin += size) {
+    if (announced < std::min(begin + stretch, range.end())) {
+      for (const auto& source : sources)
+        source.announce(model_.layout(), {announced, std::min(stretch, range.end() - announced)});
+      announced += stretch;
+    }
     const auto count = std::min(size, range.end() - begin);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       blocks[i] = memory[static_cast<std::int64_t>(i)].narrow(0, 0, count);

@@ -16,6 +16,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import merge_command
 import torch
 from safetensors.torch import load_file
 
@@ -68,6 +69,9 @@ PAIRS = [
     Pair("merge/ties", "merge_mergekit", "tau", 1e-5, 5.0, 1, needs="mergekit"),
     Pair("merge/ties", "merge_fusion_bench", "tau", 1e-5, 3.0, 1, needs="fusion_bench"),
 ]
+
+
+COMMAND = "merge/command"  # no case: both are whole processes, by the clock, with their anonymous memory
 
 
 def is_installed(name: str) -> bool:
@@ -202,6 +206,13 @@ def main() -> int:
                 own = difference(peer, expected, pair.tensor)
                 notes.append(f"# {pair.peer}.py's own number is {own:.1e} from {pair.reference}.py's")
 
+    command = options.only in COMMAND and is_installed("mergekit")
+    if command:
+        command_times, command_memory, command_difference = merge_command.compare(
+            options.program.resolve(), TORCH_PEERS, options.rounds
+        )
+        notes.append(f"# {COMMAND}: {command_difference:.1e} of the numbers differ from mergekit's")
+
     missed = 0
     threads = os.environ["OMP_NUM_THREADS"]
     print(f"# {options.rounds} rounds in turn, {threads} thread(s); ratio: peer's CPU time / taugrid's")
@@ -224,6 +235,9 @@ def main() -> int:
             statistics.median(x.ratios) <= x.target) for x in LIMITS if x.ratios]
     own += [(pair.case, f"{pair.peer}.py (memory)", [part], f"<= {pair.memory:g}", part <= pair.memory)
             for pair, part in memory]
+    if command:
+        own += [(COMMAND, "mergekit (time)", command_times, ">= 4", statistics.median(command_times) >= 4),
+                (COMMAND, "mergekit (memory)", command_memory, "<= 0.33", statistics.median(command_memory) <= 1 / 3)]
     own += [(k, "share of triad", v, ">= 0.8", statistics.median(v) >= 0.8) for k, v in shares.items() if "16" not in k]
     for case, against, values, target, met in own:
         missed += not met
