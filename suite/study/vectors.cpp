@@ -273,13 +273,18 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
   const auto size = block_of(models.size(), align);
   std::vector<at::Tensor> blocks(models.size());
   auto memory = at::empty({static_cast<std::int64_t>(models.size()), size}, model_.theta0().options());
-  constexpr std::int64_t stretch = 1 << 20;  // numbers of each vector, of which the disk is one ahead of us
-  auto announced = range.begin;
+  constexpr std::int64_t stretch = 1 << 20;  // numbers of a vector, at least, that the disk is ahead of us
+  const auto ahead = [&](std::int64_t at) { return std::min(at + stretch, range.end()); };
+  std::vector<std::int64_t> announced(models.size(), range.begin);
   for (auto begin = range.begin; begin < range.end(); begin += size) {
-    if (announced < std::min(begin + stretch, range.end())) {
-      for (const auto& source : sources)
-        source.announce(model_.layout(), {announced, std::min(stretch, range.end() - announced)});
-      announced += stretch;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      if (announced[i] >= ahead(begin)) continue;
+      // The first stretches differ in length, so that later ones are not asked for all at once.
+      const auto more =
+          begin > range.begin ? 0 : stretch * static_cast<std::int64_t>(i) / std::ssize(sources);
+      const auto until = std::min(announced[i] + stretch + more, range.end());
+      sources[i].announce(model_.layout(), {announced[i], until - announced[i]});
+      announced[i] = until;
     }
     const auto count = std::min(size, range.end() - begin);
     for (std::size_t i = 0; i < sources.size(); ++i) {
