@@ -17,7 +17,7 @@ from taugrid_analysis import cli
 from taugrid_analysis.figures import composite, grids, kernel, style
 from taugrid_analysis.findings import findings
 from taugrid_analysis.papers import PAPERS
-from taugrid_analysis.report import _kernel_caption, report
+from taugrid_analysis.report import _kernel_caption, _parts, report
 from taugrid_analysis.run import Run
 
 VOID = {"meta", "link", "br", "img", "path", "use", "image", "rect", "circle"}
@@ -75,6 +75,14 @@ def test_eleven_regimes_fit_into_one_page(schema2_folder: Path) -> None:
         assert len(report(run).encode("utf-8")) < 2e6
 
 
+@pytest.fixture
+def grids_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the page's sections the first, with the heat maps."""
+    every = _parts
+    monkeypatch.setattr("taugrid_analysis.report._parts", lambda run: every(run)[:1])
+
+
+@pytest.mark.usefixtures("grids_alone")
 def test_grids_beyond_the_pages_size_are_named(small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("taugrid_analysis.report.MOST_CELLS", 6 * 13 * 13)
     with Run(small_folder) as run:
@@ -239,6 +247,7 @@ def test_bare_file_still_reports(tmp_path: Path) -> None:
     assert list((tmp_path / "figures").iterdir()) == []
 
 
+@pytest.mark.usefixtures("grids_alone")
 def test_any_regime_is_drawn(tmp_path: Path) -> None:
     names = ["standard", "attention", "tau_jp"]
     synthetic.write(

@@ -47,7 +47,10 @@ def measure(experiment: Path, folder: Path, *arguments: str | Path, ranks: int =
 
 
 def units(folder: Path) -> int:
-    return len(list((folder / "units").glob("*.safetensors")))
+    try:
+        return sum(name.endswith(".safetensors") for name in os.listdir(folder / "units"))
+    except FileNotFoundError:
+        return 0
 
 
 def wait_until(condition: Callable[[], bool], job: subprocess.Popen[str]) -> bool:
@@ -58,7 +61,7 @@ def wait_until(condition: Callable[[], bool], job: subprocess.Popen[str]) -> boo
             return True
         if job.poll() is not None:
             return False
-        time.sleep(0.002)
+        time.sleep(0.004)
     raise TimeoutError("neither came the awaited moment, nor did the job end")
 
 

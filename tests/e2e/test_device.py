@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import rehearsal
 from compare import assert_close, numbers
-from world import World
+from world import EXPERIMENT, World, without
 
 NCCL = os.environ.get("TAUGRID_NCCL_STUB", "")  # empty: built without NCCL's headers
 
@@ -43,15 +43,17 @@ LONGER = {  # setting: iterations more, of a loop that must not wait in each
 
 @pytest.fixture(scope="module")
 def short_and_long(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Of these loops and nothing else."""
     folder = tmp_path_factory.mktemp("loops")
+    experiment = world.elsewhere(folder / "loops.toml", without(EXPERIMENT, "linearity", "averages", "stitching",
+                                                                "barrier", "smoothness", "ntk"))
     for name, settings in (("short", [f"finetune.steps={SHORT}"]), ("long", LONGER)):
-        rehearsal.run(world.experiment, folder / name, *(word for setting in settings for word in ("--set", setting)))
+        rehearsal.run(experiment, folder / name, *(word for setting in settings for word in ("--set", setting)))
     return folder / "short", folder / "long"
 
 
 def test_loops_do_not_wait_for_the_device(short_and_long: tuple[Path, Path]) -> None:
-    """Lanczos takes a few products more at another θ; waits that come with time, such as a look at the loss each
-    second, are few."""
+    """Waits that come with time, such as a look at the loss each second, are few."""
     short, long = short_and_long
     assert rehearsal.waits(long) - rehearsal.waits(short) < min(LONGER.values()) / 2
 

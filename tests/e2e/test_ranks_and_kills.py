@@ -15,12 +15,13 @@ import pytest
 import rehearsal
 from compare import close_to_rounding, differing, numbers
 from launch import kill_all, leftovers, measure, ranks_of, run, start, units, wait_until
-from world import World
+from world import EXPERIMENT, World, without
 
 RESUMABLE = 75
-# Long enough to be killed in a fine-tuning, whose state is saved 50 times a second; short in what comes afterwards.
-LONG = tuple(word for setting in ("finetune.steps=40", "finetune.linear.steps=40", "finetune.checkpoint_seconds=0.02",
-                                  "smoothness.points=12", "barrier.points=10") for word in ("--set", setting))
+# Long enough to be killed in a fine-tuning, whose state is saved 50 times a second; short in what comes afterwards:
+# kills in every experiment are those of tests/faults/kills.py.
+LONG = tuple(word for setting in ("finetune.steps=40", "finetune.linear.steps=40", "finetune.checkpoint_seconds=0.02")
+             for word in ("--set", setting))
 # Several parts a rank, also where two ranks share the points.
 PARTS = ("--set", "smoothness.chunk=5", "--set", "barrier.chunk=4")
 
@@ -30,19 +31,25 @@ def same(a: Path, b: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def long_run(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world.elsewhere(tmp_path_factory.mktemp("experiment") / "long.toml",
+                           without(EXPERIMENT, "averages", "stitching", "barrier", "smoothness"))
+
+
+@pytest.fixture(scope="module")
+def long_run(experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("long") / "run"
-    measure(world.experiment, folder, *LONG)
+    measure(experiment, folder, *LONG)
     return folder
 
 
-def begin(world: World, folder: Path) -> subprocess.Popen[str]:
-    return start(2, "run", world.experiment, "--run-dir", folder, *LONG)
+def begin(experiment: Path, folder: Path) -> subprocess.Popen[str]:
+    return start(2, "run", experiment, "--run-dir", folder, *LONG)
 
 
-def finish(world: World, folder: Path, reference: Path, before: int) -> None:
+def finish(experiment: Path, folder: Path, reference: Path, before: int) -> None:
     """Runs the rest, and only the rest; the numbers are the reference's."""
-    done = run(2, "run", world.experiment, "--run-dir", folder, *LONG)
+    done = run(2, "run", experiment, "--run-dir", folder, *LONG)
     assert done.returncode == 0, done.stderr
     assert f"{units(folder) - before} units computed, {before} found finished" in done.stderr
     same(reference / "results.h5", folder / "results.h5")
@@ -82,35 +89,35 @@ def test_a_rank_without_a_share_of_the_batch(world: World, tmp_path: Path) -> No
         np.testing.assert_allclose(ours[f"training/{regime}/loss"], theirs[f"training/{regime}/loss"], rtol=1e-3)
 
 
-def test_a_signal_stops_at_a_safe_point(world: World, long_run: Path, tmp_path: Path) -> None:
+def test_a_signal_stops_at_a_safe_point(experiment: Path, long_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    job = begin(world, folder)
+    job = begin(experiment, folder)
     assert wait_until(lambda: units(folder) >= 1, job)
     job.send_signal(signal.SIGUSR1)
     _, text = job.communicate(timeout=60)
     assert job.returncode == RESUMABLE, text
     assert [line for line in text.splitlines() if line.startswith("taugrid: stopped:") and "SIGUSR1" in line], text
     assert not (folder / "results.h5").exists()
-    finish(world, folder, long_run, units(folder))
+    finish(experiment, folder, long_run, units(folder))
 
 
-def test_the_time_limit_stops_at_a_safe_point(world: World, long_run: Path, tmp_path: Path) -> None:
+def test_the_time_limit_stops_at_a_safe_point(experiment: Path, long_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    stopped = run(2, "run", world.experiment, "--run-dir", folder, *LONG, "--time-limit", "0.001")
+    stopped = run(2, "run", experiment, "--run-dir", folder, *LONG, "--time-limit", "0.001")
     assert stopped.returncode == RESUMABLE, stopped.stderr
     assert "taugrid: stopped:" in stopped.stderr and "time limit" in stopped.stderr
-    finish(world, folder, long_run, units(folder))
+    finish(experiment, folder, long_run, units(folder))
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("victims", ["one rank", "the whole job"])
-def test_a_kill_loses_nothing_that_was_committed(world: World, long_run: Path, tmp_path: Path, victims: str,
+def test_a_kill_loses_nothing_that_was_committed(experiment: Path, long_run: Path, tmp_path: Path, victims: str,
                                                  seed: int) -> None:
     chance = random.Random(f"{victims}{seed}")
     folder = tmp_path / "run"
     # The moment: so many units done, and a little more; the last units are quick.
     moment, more = (1, 15)[seed] + chance.randrange(10), chance.uniform(0, 0.05)
-    job = begin(world, folder)
+    job = begin(experiment, folder)
     if wait_until(lambda: units(folder) >= moment, job):
         time.sleep(more)
     if victims == "one rank":
@@ -122,16 +129,16 @@ def test_a_kill_loses_nothing_that_was_committed(world: World, long_run: Path, t
             assert len([line for line in text.splitlines() if line.startswith("taugrid: rank")]) <= 1, text
     kill_all(job)
     before = units(folder)
-    finish(world, folder, long_run, before)
+    finish(experiment, folder, long_run, before)
 
 
-def test_a_killed_fine_tuning_goes_on_from_its_state(world: World, long_run: Path, tmp_path: Path) -> None:
+def test_a_killed_fine_tuning_goes_on_from_its_state(experiment: Path, long_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    job = begin(world, folder)
+    job = begin(experiment, folder)
     assert wait_until(lambda: any(folder.glob("scratch/finetune__linear__*/state.safetensors")), job)
     kill_all(job)
     assert any(folder.glob("scratch/finetune__*/state.safetensors"))
-    finish(world, folder, long_run, units(folder))
+    finish(experiment, folder, long_run, units(folder))
 
 
 @pytest.mark.parametrize("device", ["cpu", "rehearsal"])

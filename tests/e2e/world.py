@@ -120,6 +120,11 @@ _CONTINUED = "[finetune.tau_jp_continue]\n"
 TRAINING = PAPERS.split("[similarity]")[0] + _CONTINUED + PAPERS.split(_CONTINUED)[1].split("[pair_addition]")[0]
 
 
+def without(text: str, *sections: str) -> str:
+    """An experiment that does not measure these."""
+    return "\n[".join(part for part in text.split("\n[") if part.split("]")[0] not in sections)
+
+
 @dataclass(frozen=True)
 class World:
     folder: Path

@@ -16,11 +16,13 @@
 #include <c10/core/impl/alloc_cpu.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <set>
+#include <vector>
 
 namespace taugrid::test {
 namespace {
@@ -183,11 +185,22 @@ void refuse_mixed(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
   }
 }
 
-/// A copy on the device.
+/// The same memory as a tensor of the device; of memory that is not its own, a copy.
 at::Tensor on_device(const at::Tensor& host) {
   if (!host.defined()) return host;
-  const Inside kernel;
-  return at::empty(host.sizes(), host.options().device(rehearsal_device())).copy_(host);
+  if (!host.storage().resizable())
+    return at::empty(host.sizes(), host.options().device(rehearsal_device())).copy_(host);
+  auto* owner = new c10::Storage(host.storage());
+  c10::DataPtr data(
+      owner->mutable_data(), owner, [](void* one) { delete static_cast<c10::Storage*>(one); },
+      c10::Device(type, 0));
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(c10::Storage::use_byte_size_t{}, owner->nbytes(), std::move(data), &memory, true), key(),
+      host.dtype());
+  auto* inner = tensor.unsafeGetTensorImpl();
+  inner->set_storage_offset(host.storage_offset());
+  inner->set_sizes_and_strides(host.sizes(), host.strides());
+  return tensor;
 }
 
 void refuse_mixed(std::initializer_list<at::Tensor> tensors) {
@@ -202,6 +215,7 @@ at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const std:
                        bool transposed, c10::IntArrayRef output_padding, std::int64_t groups) {
   refuse_mixed({x, weight});
   const auto on = bias && bias->defined() ? std::optional(on_host(*bias)) : std::nullopt;
+  const Inside kernel;
   return on_device(at::convolution(on_host(x), on_host(weight), on, stride, padding, dilation, transposed,
                                    output_padding, groups));
 }
@@ -211,6 +225,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
     c10::IntArrayRef padding, c10::IntArrayRef dilation, bool transposed, c10::IntArrayRef output_padding,
     std::int64_t groups, std::array<bool, 3> wanted) {
   refuse_mixed({dy, x, weight});
+  const Inside kernel;
   const auto [dx, dw, db] =
       at::convolution_backward(on_host(dy), on_host(x), on_host(weight), at::IntArrayRef{weight.size(0)},
                                stride, padding, dilation, transposed, output_padding, groups, wanted);
@@ -221,11 +236,72 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
 const std::set<std::string> waiting = {"aten::nonzero", "aten::equal", "aten::masked_select",
                                        "aten::_unique2", "aten::is_nonzero"};
 
+/// Whether the host's kernel can work on the device's own memory: it makes no view, places nothing on a
+/// device and need not resize what it writes.
+bool in_place(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given) {
+  for (const auto& one : schema.returns())
+    if (one.alias_info() != nullptr && !one.alias_info()->isWrite()) return false;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto* alias = schema.arguments()[i].alias_info();
+    const bool empty =
+        given[i].isTensor() && given[i].toTensor().defined() && given[i].toTensor().numel() == 0;
+    if (given[i].isDevice() || (alias != nullptr && alias->isWrite() && empty)) return false;
+  }
+  return true;
+}
+
+c10::IValue on_host(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor().defined() ? c10::IValue(on_host(value.toTensor())) : value;
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& one : value.toTensorVector()) list.push_back(on_host(one));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
+      list.push_back(one && one->defined() ? std::optional(on_host(*one)) : one);
+    return list;
+  }
+  return value;
+}
+
+c10::IValue on_device(const c10::IValue& value) {
+  if (value.isTensor()) return on_device(value.toTensor());
+  if (!value.isTensorList()) return value;
+  c10::List<at::Tensor> list;
+  for (const at::Tensor& one : value.toTensorVector()) list.push_back(on_device(one));
+  return list;
+}
+
+/// LibTorch's own fallback copies each tensor to the host and back, which takes most of a rehearsal's time.
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   refuse_mixed(op, *stack);
-  if (waiting.count(op.schema().name()) != 0) host_waits();
+  const auto& schema = op.schema();
+  if (waiting.count(schema.name()) != 0) host_waits();
   const Inside kernel;
-  at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+  const auto count = static_cast<std::ptrdiff_t>(schema.arguments().size());
+  const std::vector<c10::IValue> given(stack->end() - count, stack->end());
+  if (!in_place(schema, given)) {
+    at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+    return;
+  }
+  std::transform(given.begin(), given.end(), stack->end() - count,
+                 [](const auto& one) { return on_host(one); });
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  const auto& returns = schema.returns();
+  for (std::size_t i = 0; i < returns.size(); ++i) {
+    auto& result = (*stack)[stack->size() - returns.size() + i];
+    const auto* alias = returns[i].alias_info();
+    if (alias == nullptr) {
+      result = on_device(result);
+      continue;
+    }
+    for (std::size_t k = 0; k < given.size(); ++k) {  // what it wrote is the caller's own tensor
+      const auto* written = schema.arguments()[k].alias_info();
+      if (written != nullptr && *written == *alias) result = given[k];
+    }
+  }
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }

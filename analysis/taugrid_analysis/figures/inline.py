@@ -30,6 +30,7 @@ def to_svg(figure: Figure, prefix: str) -> str:
     out = io.StringIO()
     nothing = {"Creator": None, "Date": None, "Format": None, "Type": None}
     with style.settings():
+        style.lay_out(figure)
         figure.savefig(out, format="svg", metadata=nothing)
     text = out.getvalue()
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text[text.index("<svg") :]).replace("xlink:href", "href")

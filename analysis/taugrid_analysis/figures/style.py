@@ -169,9 +169,19 @@ def beside(pictures: Sequence[tuple[str, Figure]], dots_per_inch: int = 150) -> 
     return whole
 
 
+def lay_out(figure: Figure) -> None:
+    """Once, within settings(). What is left to savefig() is laid out by drawing all of it one time more."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        with mpl.rc_context({"figure.constrained_layout.use": False}):  # what None stands for
+            figure.set_layout_engine(None)
+
+
 def to_bytes(figure: Figure, kind: str, dots_per_inch: int = 200) -> bytes:
     """A file of its own, on white."""
     out = io.BytesIO()
     with settings():
+        lay_out(figure)
         figure.savefig(out, format=kind, dpi=dots_per_inch, facecolor="white")
     return out.getvalue()
