@@ -18,6 +18,7 @@ case "$paper" in
 esac
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+default="$([ "$paper" != language ] || echo language)"
 source jobs/common.sh
 run="${RUN:-runs/papers/$paper}"
 given=()
@@ -37,7 +38,11 @@ if [ "$paper" = language ] || [ "$paper" = bases ]; then
   "$venv/bin/python" -m taugrid_analysis tables "$run"
   "$venv/bin/python" -m taugrid_analysis report "$run"
 fi
-if [ "$paper" = language ]; then exit; fi
+if [ "$paper" = language ]; then  # how much of a cosine the words of the heads make
+  measure language_words "${run}_words"
+  "$venv/bin/python" -m taugrid_analysis tables "${run}_words" --only pairs
+  exit
+fi
 every="$(realpath -m "$run")"  # of runs that begin with models of others
 "$venv/bin/python" -m taugrid_analysis tables "$run" --paper "$paper"
 "$venv/bin/python" -m taugrid_analysis figures "$run" --paper "$paper"

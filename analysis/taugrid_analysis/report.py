@@ -165,8 +165,10 @@ def _parts(run: Run) -> list[Part]:
             "cosine",
             "Cosine of task vectors",
             "similarity",
-            "Norms are in the table of task vectors below. The diagonal, 1, is left out.",
-            [tasks.cosines(run)],
+            "Norms are in the table of task vectors below. The diagonal, 1, is left out. Where data sets name"
+            " natural groups, the second map has tasks in the order of average linkage of 1 − |cosine|, boxes"
+            " around as many clusters as there are groups, and names in the colours of their groups.",
+            [tasks.cosines(run), tasks.grouped(run)],
             {"cosine.csv": "cosine"},
         ),
         Part(

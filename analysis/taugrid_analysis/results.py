@@ -53,6 +53,9 @@ class Results:
         told = self._store.has("/tasks/metric")  # of tasks that are answered by texts
         metrics = self._store.table("/tasks/metric") if told else ["accuracy"] * len(self.tasks)
         self.metrics = [text(name) for name in metrics]
+        told = self._store.has("/tasks/group")
+        named = self._store.table("/tasks/group") if told else [""] * len(self.tasks)
+        self.groups = [text(name) for name in named]  # as the data sets name them, "" where they do not
         self.pairs = self._pairs()
         self._reader = Reader(self._store, self.tasks, [self.pair_name(p) for p in range(len(self.pairs))])
         self._read: dict[tuple[str, ...], xr.Dataset] = {}

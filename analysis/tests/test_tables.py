@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from pathlib import Path
 
 import h5py
@@ -13,9 +14,11 @@ import numpy as np
 import pytest
 import synthetic
 
-from taugrid_analysis import cli
+from taugrid_analysis import cli, task_groups
+from taugrid_analysis.figures import tasks as task_figures
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables import all_tables
+from taugrid_analysis.tables import groups as group_tables
 from taugrid_analysis.text_table import Column, Measured, Table, as_csv, as_markdown, as_text
 
 
@@ -246,3 +249,53 @@ def test_show_fits_a_dozen_regimes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
     heads = next(line.split() for line in lines if line.split()[:1] == ["regime"])
     assert {"single", "added", "pairs", "negated", "τJp"} <= set(heads)
+
+
+def test_natural_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Means within and across groups, clusters against them, and the map of the tasks in their order."""
+    folder = synthetic.write(tmp_path / "results.h5")
+    named = ["a", "b", "a", "b", "b", "", "", "a"]
+    with h5py.File(folder, "r+") as file:
+        tasks = len(file["tasks/name"])
+        kinds = np.array(named[:tasks])
+        file["tasks/group"] = np.array(named[:tasks], dtype=h5py.string_dtype())
+        regime = next(iter(file["similarity"]))
+        rng = np.random.default_rng(0)
+        noise = rng.uniform(-0.02, 0.02, (tasks, tasks))
+        cosine = np.where(kinds[:, None] == kinds[None, :], 0.3, 0.0) + noise + noise.T
+        np.fill_diagonal(cosine, 1)
+        file[f"similarity/{regime}/cosine"][...] = cosine
+    found = {row["group"]: row for row in only(capsys, folder, "groups") if row["regime"] == regime}
+    own = kinds == "a"
+    inside = cosine[np.ix_(own, own)][np.triu_indices(own.sum(), 1)].mean()
+    assert float(found["a"]["within"]) == pytest.approx(inside)
+    assert float(found["a"]["to other groups"]) == pytest.approx(cosine[np.ix_(own, ~own)].mean())
+    assert int(found["none"]["tasks"]) == (kinds == "").sum() and int(found["all"]["tasks"]) == tasks
+    with Run(folder) as run:
+        picture = task_figures.grouped(run)
+        assert picture is not None
+        axes = next(one for one in picture.axes if one.get_title().startswith(f"{regime}:"))
+        shown = [tick.get_text() for tick in axes.get_xticklabels()]
+        ordered = [named[run.results.tasks.index(name)] for name in shown]
+        assert sorted(shown) == sorted(run.results.tasks)
+        assert sum(one != other for one, other in itertools.pairwise(ordered)) == len(set(ordered)) - 1
+        colours = {kind: tick.get_color() for kind, tick in zip(ordered, axes.get_xticklabels(), strict=True)}
+        assert len(set(colours.values())) == len(colours)
+        assert (
+            "adjusted Rand index of 1.00"
+            in group_tables.groups(run).notes[run.results.names("similarity").index(regime)]
+        )
+
+
+def test_the_adjusted_rand_index() -> None:
+    """By the definition of pairs, and of random labels about 0."""
+    one, other = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 2, 2])
+    pairs = np.triu_indices(6, 1)
+    alike = [labels[pairs[0]] == labels[pairs[1]] for labels in (one, other)]
+    both, a, b, every = (alike[0] & alike[1]).sum(), alike[0].sum(), alike[1].sum(), 15
+    expected = (both - a * b / every) / ((a + b) / 2 - a * b / every)
+    assert task_groups.adjusted_rand_index(one, other) == pytest.approx(expected)
+    assert task_groups.adjusted_rand_index(one, 1 - one) == 1
+    rng = np.random.default_rng(1)
+    drawn = [task_groups.adjusted_rand_index(*rng.integers(0, 4, (2, 40))) for _ in range(200)]
+    assert abs(np.mean(drawn)) < 0.02

@@ -39,6 +39,12 @@ def further_tasks() -> dict[str, Any]:
     return dict(tomllib.loads((HERE / "language_more.toml").read_text("utf-8"))["tasks"])
 
 
+def controls() -> dict[str, Any]:
+    """Tasks that have the texts of another one."""
+    table = facts()
+    return {name: table["tasks"][told["of"]] | told for name, told in table["controls"].items()}
+
+
 def classes_of(task: dict[str, Any]) -> list[Class]:
     template = task.get("template", "{}")
     return [Class(name, match, [template.replace("{}", words)]) for name, match, words in task["classes"]]
@@ -77,16 +83,18 @@ def link_model(out: Path) -> None:
 
 
 def prepare(out: Path, packages: Path, only: list[str], every: bool, say: Say) -> None:
-    """Builds the twelve tasks, or those in `only`, or `every` one, into `out`/TASK.h5, and links the model there."""
+    """Builds the twelve tasks and their controls, or those in `only`, or `every` one, into `out`/TASK.h5, and links the
+    model there."""
     table = facts()
-    tasks = table["tasks"] | further_tasks()
+    usual = table["tasks"] | controls()
+    tasks = usual | further_tasks()
     for name in only:
         if name not in tasks:
             raise InputError(f"task {name}: not known; expected some of {', '.join(tasks)}")
     link_model(out)
     model = minilm.text_model()
     say(COUNTS_TITLE)
-    for name in only or (tasks if every else table["tasks"]):
+    for name in only or (tasks if every else usual):
         path, task = out / f"{name}.h5", dict(tasks[name])
         if already_built(path, built_from(name)):
             say(f"{summary(path)} (unchanged)")
@@ -99,7 +107,8 @@ def prepare(out: Path, packages: Path, only: list[str], every: bool, say: Say) -
         about = {each: task[each] for each in ("source", "license", "title", "label", "group", "split_rule")}
         about["derived"] = "yes" if task["derived"] else "no"
         texts = SOURCES[task["read"]](packages, task)
-        packed = pack(name, texts, classes, model, CHOICE, seed=name, **about, built_from=built_from(name))
+        about["built_from"] = built_from(name)
+        packed = pack(name, texts, classes, model, CHOICE, seed=task.get("of", name), **about)
         write(packed, path)
         say(packed.summary())
 

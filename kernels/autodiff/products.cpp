@@ -197,12 +197,12 @@ at::Tensor HessianVectorProduct::operator()(const at::Tensor& v) const {
   if (outputs.empty()) return at::zeros_like(v);
   const auto products = torch::autograd::grad(outputs, blocks_, cotangents, /*retain_graph=*/true,
                                               /*create_graph=*/false, /*allow_unused=*/true);
-  auto product = at::empty_like(v);
+  if (!product_.defined()) product_ = at::empty_like(v);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const auto& block = layout_.blocks()[i];
-    put(products[i], product.narrow(0, block.offset, block.count));
+    put(products[i], product_.narrow(0, block.offset, block.count));
   }
-  return product;
+  return product_;
 }
 
 }  // namespace taugrid::autodiff

@@ -60,17 +60,19 @@ ValueAndGradient gradient(const Layout& layout, const Function<at::Tensor>& loss
                           const std::vector<bool>& trained = {});
 
 /// v ↦ H v, H = ∇²L(θ). The graph of ∇L is built once and kept, so a product costs the derivative of
-/// ⟨∇L, v⟩ alone. Memory: the graph of one forward and backward pass over the bound data.
+/// ⟨∇L, v⟩ alone. Memory: the graph of one forward and backward pass over the bound data, and one product,
+/// whose memory the next one takes.
 class HessianVectorProduct {
  public:
   HessianVectorProduct(const Layout& layout, const Function<at::Tensor>& loss, const at::Tensor& theta);
-  at::Tensor operator()(const at::Tensor& v) const;  ///< [P] → [P]
+  at::Tensor operator()(const at::Tensor& v) const;  ///< [P] → [P], until the next product
   double loss() const { return loss_; }
 
  private:
   const Layout& layout_;
   std::vector<at::Tensor> blocks_;
   std::vector<at::Tensor> gradients_;
+  mutable at::Tensor product_;
   double loss_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "kernels/spectral/detail/operator.hpp"
@@ -18,10 +19,11 @@ namespace taugrid::spectral {
 namespace {
 
 using Basis = std::vector<at::Tensor>;
+using Some = std::span<const at::Tensor>;
 
 // Vᵀw: float64 [m], on the CPU. Three at a time, which with w are a tile of the Gram kernel: w is read once
 // for them.
-at::Tensor coordinates(const Basis& basis, const at::Tensor& w) {
+at::Tensor coordinates(Some basis, const at::Tensor& w) {
   constexpr std::size_t at_once = 3;
   std::vector<at::Tensor> parts;
   for (std::size_t i = 0; i < basis.size(); i += at_once) {
@@ -35,9 +37,10 @@ at::Tensor coordinates(const Basis& basis, const at::Tensor& w) {
   return at::cat(parts);
 }
 
-// w − V·h, in new memory: w may belong to the operator.
-at::Tensor without(const Basis& basis, const at::Tensor& h, const at::Tensor& w) {
-  return weights::combine(w, basis, h.neg().unsqueeze(0))[0];
+// out = w − V·h, out being other memory: w may belong to the operator.
+void subtract(Some basis, const at::Tensor& h, const at::Tensor& w, const at::Tensor& out) {
+  auto row = out.unsqueeze(0);
+  weights::combine(w, basis, h.neg().unsqueeze(0), row);
 }
 
 // V ← V·s with s [m,k], k ≤ m: in place, block by block, since a second basis may not fit in memory.
@@ -70,17 +73,24 @@ EigenResult lanczos(const LinearOperator& apply, const at::Tensor& like, const E
   Basis basis{detail::start_vector(like, options.seed)};
   at::Tensor projected = at::zeros({capacity, capacity}, at::kDouble);  // H
   double scale = 0;                                                     // at most ‖A‖
+  bool restarted = false;
+  at::Tensor once;
 
   while (true) {
     const auto size = static_cast<std::int64_t>(basis.size());
-    at::Tensor w = product(basis.back());
+    const at::Tensor image = product(basis.back());
     scale = std::max(scale, product.last_norm());
-    // Twice: after once, what rounding has left along V is as large as w may be.
-    at::Tensor h = coordinates(basis, w);
-    w = without(basis, h, w);
-    const at::Tensor correction = coordinates(basis, w);
-    w = without(basis, correction, w);
-    h += correction;
+    // Av has, but for rounding, parts along the last two vectors alone; behind a restart, along all. What is
+    // left without these may be small, and what rounding has left along V as large: a second time, along all.
+    const Some all = basis;
+    const auto coupled = restarted ? all : all.last(std::min<std::size_t>(2, all.size()));
+    restarted = false;
+    if (!once.defined()) once = at::empty_like(image);  // fresh memory costs more than what is done with it
+    const at::Tensor parts = coordinates(coupled, image);
+    subtract(coupled, parts, image, once);
+    const at::Tensor h = coordinates(all, once), w = at::empty_like(once);
+    subtract(all, h, once, w);
+    h.narrow(0, static_cast<std::int64_t>(all.size() - coupled.size()), parts.size(0)).add_(parts);
     projected.select(1, size - 1).narrow(0, 0, size).copy_(h);
     projected.select(0, size - 1).narrow(0, 0, size).copy_(h);
     const double beta = weights::norm(w);
@@ -106,6 +116,7 @@ EigenResult lanczos(const LinearOperator& apply, const at::Tensor& like, const E
       rotate(basis, vectors.index_select(1, kept));
       projected.zero_();
       projected.diagonal().narrow(0, 0, capacity / 2).copy_(values.index_select(0, kept));
+      restarted = true;
     }
     basis.push_back(w.div_(beta));
   }

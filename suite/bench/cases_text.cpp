@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A model of texts, of MiniLM's shape, 22.6 M parameters, on sequences of 8 to 32 tokens, padded to 32:
-// training steps of all of θ, evaluation, λ_max and the NTK. Flops are counted as in cases_model.cpp, of the
-// tokens in use.
+// A model of texts, of MiniLM's shape, 22.6 M parameters, on sequences of 8 to 32 tokens, padded to 32, and
+// on full ones of 32: training steps of all of θ, evaluation, λ_max and the NTK. Flops are counted as in
+// cases_model.cpp, of the tokens in use.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -30,20 +30,21 @@ constexpr std::int64_t texts = 64, tokens = 32, step_texts = 16, text_ntk_points
 
 /// The model, texts, a frozen cosine head, and what a run of a case leaves behind.
 struct TextState {
-  explicit TextState(const Fixture& x) : encoder(models::make_encoder(minilm, "the bench's MiniLM")) {
+  TextState(const Fixture& x, bool full) : encoder(models::make_encoder(minilm, "the bench's MiniLM")) {
     auto generator = at::make_generator<at::CPUGeneratorImpl>(11);
     const auto start_on_host = encoder->random_state(8);
     auto ids = at::randint(1000, 30000, {texts, tokens}, generator, at::kLong);
     const auto lengths = at::randint(8, tokens + 1, {texts}, generator, at::kLong);
-    lengths.select(0, 0).fill_(tokens);
+    (full ? lengths : lengths.select(0, 0)).fill_(tokens);
     ids.masked_fill_(at::arange(tokens).unsqueeze(0) >= lengths.unsqueeze(1), 0);
     auto weight = at::randn({classes, encoder->width()}, generator);
     weight /= weight.norm(2, 1, true);
     labels = at::randint(0, classes, {texts}, generator, at::kLong);
     store::TensorFile file;  // for the peers
     file.tensors = {{"ids", ids}, {"lengths", lengths}, {"labels", labels}, {"head", weight}};
-    models::write_checkpoint(x.folder() / "minilm", *encoder, start_on_host);
-    store::write_safetensors(x.folder() / "minilm" / "inputs.safetensors", file);
+    const auto folder = x.folder() / (full ? "minilm_full" : "minilm");
+    models::write_checkpoint(folder, *encoder, start_on_host);
+    store::write_safetensors(folder / "inputs.safetensors", file);
     const auto device = x.runtime().device();
     batch.inputs = ids.to(device);
     batch.lengths = lengths;
@@ -78,10 +79,10 @@ struct TextState {
 };
 
 /// Loss and gradient of every block, clipping, AdamW; a linear regime's at θ0 + τ.
-Work text_step(const Fixture& x, const char* regime_name) {
+Work text_step(const Fixture& x, const char* regime_name, bool full) {
   struct State : TextState {
-    State(const Fixture& fixture, const study::Regime& of)
-        : TextState(fixture),
+    State(const Fixture& fixture, const study::Regime& of, bool all_full)
+        : TextState(fixture, all_full),
           regime(of),
           training(*encoder, of, start, {}),
           adamw(theta, encoder->layout(), {}, settings()) {
@@ -97,7 +98,7 @@ Work text_step(const Fixture& x, const char* regime_name) {
     training::TrainingLoss training;
     training::AdamW adamw;
   };
-  const auto s = std::make_shared<State>(x, study::regime(regime_name));
+  const auto s = std::make_shared<State>(x, study::regime(regime_name), full);
   const std::vector<training::Term> in = {
       {s->batch.narrow(0, step_texts), s->labels.narrow(0, 0, step_texts), &s->head, 1.0 / step_texts}};
   Work work;
@@ -135,8 +136,8 @@ Work text_step(const Fixture& x, const char* regime_name) {
 }
 
 /// Logits of all texts.
-Work text_forward(const Fixture& x) {
-  const auto s = std::make_shared<TextState>(x);
+Work text_forward(const Fixture& x, bool full) {
+  const auto s = std::make_shared<TextState>(x, full);
   Work work;
   work.run = [s, blocks = s->encoder->layout().views(s->start.theta)] {
     const at::NoGradGuard no_grad;
@@ -162,8 +163,8 @@ Work text_forward(const Fixture& x) {
 }
 
 /// λ_max of the training loss at θ0, as cases_model.cpp takes that of images.
-Work text_lambda_max(const Fixture& x) {
-  const auto s = std::make_shared<TextState>(x);
+Work text_lambda_max(const Fixture& x, bool full) {
+  const auto s = std::make_shared<TextState>(x, full);
   const auto found = std::make_shared<spectral::EigenResult>();
   spectral::EigenOptions options;
   options.tolerance = 1e-2;
@@ -195,8 +196,8 @@ Work text_lambda_max(const Fixture& x) {
 }
 
 /// K of the first logits.
-Work text_ntk(const Fixture& x) {
-  const auto s = std::make_shared<TextState>(x);
+Work text_ntk(const Fixture& x, bool full) {
+  const auto s = std::make_shared<TextState>(x, full);
   const auto of = s->batch.narrow(0, text_ntk_points);
   const auto logits = [s, of](const std::vector<autodiff::Recorded>& p) {
     return s->head.logits(s->encoder->encode(p, of));
@@ -241,11 +242,16 @@ Work text_ntk(const Fixture& x) {
 }  // namespace
 
 std::vector<Case> text_cases(const Fixture& x) {
-  return {{"text/forward", [&x] { return text_forward(x); }},
-          {"text/step", [&x] { return text_step(x, "standard"); }},
-          {"text/step_linear", [&x] { return text_step(x, "linear"); }},
-          {"text/lambda_max", [&x] { return text_lambda_max(x); }},
-          {"text/ntk", [&x] { return text_ntk(x); }}};
+  std::vector<Case> cases;
+  for (const bool full : {false, true}) {
+    const std::string name = full ? "text/full_" : "text/";
+    cases.push_back({name + "forward", [&x, full] { return text_forward(x, full); }});
+    cases.push_back({name + "step", [&x, full] { return text_step(x, "standard", full); }});
+    if (!full) cases.push_back({name + "step_linear", [&x, full] { return text_step(x, "linear", full); }});
+    cases.push_back({name + "lambda_max", [&x, full] { return text_lambda_max(x, full); }});
+    cases.push_back({name + "ntk", [&x, full] { return text_ntk(x, full); }});
+  }
+  return cases;
 }
 
 }  // namespace taugrid::bench

@@ -296,6 +296,7 @@ Task read_task(const std::filesystem::path& path) {
   task.modality = text(file, "modality");
   task.source = text(file, "source");
   task.license = text(file, "license");
+  task.group = file.text_attribute("/", "group").value_or("");
   task.tokenizer = file.text_attribute("/", "tokenizer").value_or("");
   if (task.modality != "image" && task.modality != "text") {
     file.refuse("/", "attribute modality: expected image or text");

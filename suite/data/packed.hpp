@@ -51,6 +51,7 @@ struct Head {
 struct Task {
   std::string name, modality, source, license;  ///< modality: "image" or "text"
   std::vector<std::string> class_names;
+  std::string group;      ///< what its declaration puts it with, "sentiment" say; empty: not told
   std::string tokenizer;  ///< of text: hexadecimal FNV-1a of the tokenizer.json that made it; empty: not told
   Head head;
   std::vector<float> mean, std;  ///< a channel each, of inputs scaled to 0…1; empty for text

@@ -115,8 +115,9 @@ class Smoothness final : public Experiment {
     std::int64_t count = 0;
     const spectral::LinearOperator hessian = [&](const at::Tensor& v) {
       context.stop_if_requested();
-      auto sum = at::zeros_like(v);
-      for (const auto& part : parts) sum.add_(part(v));
+      at::Tensor sum;
+      for (const auto& part : parts) sum = sum.defined() ? sum.add_(part(v)) : part(v);
+      if (!sum.defined()) sum = at::zeros_like(v);  // another rank has all points
       if (group.size() > 1) group.all_reduce_sum(sum, "Hessian-vector product");
       ++count;
       context.progress(std::min(0.95, 0.05 * static_cast<double>(count)), "product " + std::to_string(count));

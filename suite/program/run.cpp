@@ -75,12 +75,13 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.attribute("/", "finished_utc", utc_now());
   out.attribute("/", "units_digest", finish.digest);
 
-  std::vector<std::string> names, spaces, metrics;
+  std::vector<std::string> names, spaces, metrics, groups;
   std::vector<std::int64_t> classes, pairs;
   for (std::size_t t = 0; t < study.tasks.size(); ++t) {
     names.push_back(study.tasks.name(t));
     classes.push_back(study.tasks.data(t).classes());
     spaces.emplace_back(study.tasks.readout(t).space(study.model.encoder()));
+    groups.push_back(study.tasks.data(t).group);
     const auto& metric = study.tasks.data(t).head.metric;
     metrics.push_back(metric.empty() ? "accuracy" : metric);
   }
@@ -93,6 +94,8 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.put_text("/tasks/space", spaces, "task");
   if (std::any_of(metrics.begin(), metrics.end(), [](const std::string& each) { return each != "accuracy"; }))
     out.put_text("/tasks/metric", metrics, "task");
+  if (std::any_of(groups.begin(), groups.end(), [](const std::string& each) { return !each.empty(); }))
+    out.put_text("/tasks/group", groups, "task");
   if (!study.settings.variants.empty()) {
     std::vector<std::string> data;
     for (const auto& one : study.settings.variants) data.push_back(one.data);

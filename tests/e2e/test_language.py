@@ -101,8 +101,7 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
     with h5py.File(done / "results.h5") as file:
         for group in file:
             assert f"\n{group}: " in found.stdout, group
-    unknown = {line.split(":")[0] for line in found.stdout.splitlines() if "does not know" in line}
-    assert unknown <= {"linearity", "layer_addition", "layer_negation", "averages", "stitching"}
+    assert "does not know" not in found.stdout
     assert "numbers hold" in found.stdout.splitlines()[-1]
 
 

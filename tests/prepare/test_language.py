@@ -23,7 +23,7 @@ from text_model import TextModel
 
 FACTS = language.facts()
 FURTHER = language.further_tasks()
-TASKS = FACTS["tasks"] | FURTHER
+TASKS = FACTS["tasks"] | language.controls() | FURTHER
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -136,6 +136,8 @@ def test_a_task_is_built_once_and_the_model_linked(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(minilm, "model_folder", lambda: folder)
     monkeypatch.setattr(minilm, "text_model", lambda: TextModel(folder))
     lines: list[str] = []
+    control = {"wn_wic_reworded": {**FACTS["tasks"]["wn_wic"], "of": "wn_wic", "template": "it was {}"}}
+    monkeypatch.setattr(language, "controls", lambda: control)
     for _ in range(2):
         language.prepare(tmp_path / "out", tmp_path, ["wn_wic"], False, lines.append)
     assert calls == [1] and "unchanged" in lines[-1] and "(unchanged)" not in lines[1]
@@ -144,3 +146,8 @@ def test_a_task_is_built_once_and_the_model_linked(tmp_path: Path, monkeypatch: 
         assert file.attrs["derived"] == "yes" and file.attrs["group"] == "pairs"
         assert np.bincount(file["train/labels"][()]).tolist() == [64, 64]
         assert file["train/inputs"].shape[1] == 32
+    language.prepare(tmp_path / "out", tmp_path, ["wn_wic_reworded"], False, lines.append)
+    with h5py.File(tmp_path / "out" / "wn_wic.h5") as file, h5py.File(tmp_path / "out" / "wn_wic_reworded.h5") as other:
+        for split in ("train", "validation", "test"):  # a control has the same texts
+            assert all((file[split][name][()] == other[split][name][()]).all() for name in ("inputs", "labels"))
+        assert list(file["head"].attrs["sentences"]) != list(other["head"].attrs["sentences"])

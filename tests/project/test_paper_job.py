@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""jobs/paper.sh bases: whose models it takes."""
+"""jobs/paper.sh: whose models bases takes, and that language brings texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "jobs").mkdir()
     shutil.copy(JOBS / "paper.sh", tmp_path / "jobs")
     (tmp_path / "jobs" / "common.sh").write_text(
-        'set -euo pipefail\nvenv=venv\nmeasure() { printf "%s\\n" "$@" > measured; }\n'
+        'set -euo pipefail\nvenv=venv\necho "${default:-data}" > default\n'
+        'measure() { printf "%s\\n" "$@" >> measured; }\n'
     )
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -30,9 +31,10 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def measured(tree: Path, **variables: str) -> list[str]:
+def measured(tree: Path, paper: str = "bases", **variables: str) -> list[str]:
     environment = os.environ | variables
-    subprocess.run(["bash", tree / "jobs" / "paper.sh", "bases", "--mixed"], check=True, env=environment)
+    (tree / "measured").unlink(missing_ok=True)
+    subprocess.run(["bash", tree / "jobs" / "paper.sh", paper, "--mixed"], check=True, env=environment)
     return (tree / "measured").read_text().splitlines()
 
 
@@ -66,6 +68,14 @@ def test_a_run_goes_on_with_the_models_that_it_began_with(tree: Path) -> None:
     assert measured(tree) == ["bases", "runs/papers/bases", "--mixed"]
     (run / "config.toml").write_text('[finetune]\ncheckpoints = "/elsewhere/checkpoints"\n')
     assert measured(tree) == ["bases", "runs/papers/bases", *given(Path("/elsewhere")), "--mixed"]
+
+
+def test_language_brings_texts_and_measures_its_controls(tree: Path) -> None:
+    told = measured(tree, "language")
+    assert told == ["language", "runs/papers/language", "--mixed", "language_words", "runs/papers/language_words"]
+    assert (tree / "default").read_text() == "language\n"
+    measured(tree)
+    assert (tree / "default").read_text() == "data\n"
 
 
 def test_the_quickstart_trains_what_bases_would() -> None:

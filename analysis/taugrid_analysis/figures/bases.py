@@ -7,9 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from taugrid_analysis import partitions
 from taugrid_analysis.correlation import rank_correlation
@@ -167,7 +165,7 @@ def clusters(run: Run) -> Figure | None:
             image = axes.imshow(
                 cosine[np.ix_(order, order)], cmap=style.ERROR_MAP, vmin=0, vmax=top, interpolation="none"
             )
-            _boxes(axes, labels[order])
+            tasks.boxes(axes, labels[order])
             tasks.label(axes, [run.results.tasks[place] for place in order])
             if len(order) > NUMBERED:
                 axes.tick_params(labelsize=4)
@@ -194,22 +192,12 @@ def early(run: Run) -> Figure | None:
             axes.imshow(
                 matrix[np.ix_(order, order)], cmap=style.ERROR_MAP, vmin=0, vmax=top, interpolation="none"
             )
-            _boxes(axes, label[order])
+            tasks.boxes(axes, label[order])
             tasks.label(axes, [run.results.tasks[place] for place in order])
             if len(order) > NUMBERED:
                 axes.tick_params(labelsize=4)
             axes.set_title(f"{mark}: up to {top:.2f}, Rand index {index:.2f}")
     return figure
-
-
-def _boxes(axes: Axes, ordered: Floats) -> None:
-    for label in np.unique(ordered):
-        held = np.flatnonzero(ordered == label)
-        if len(held) > 1:
-            corner = (held[0] - 0.5, held[0] - 0.5)
-            axes.add_patch(
-                Rectangle(corner, len(held), len(held), fill=False, edgecolor="#d9632a", linewidth=2)
-            )
 
 
 def accuracy_by_clusters(run: Run) -> Figure | None:

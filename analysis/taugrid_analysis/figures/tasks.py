@@ -7,8 +7,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
 
-from taugrid_analysis import measures, sampling
+from taugrid_analysis import measures, sampling, task_groups
 from taugrid_analysis.bounds import bounds
 from taugrid_analysis.correlation import rank_correlation
 from taugrid_analysis.figures import style
@@ -93,6 +94,47 @@ def cosines(run: Run, names: list[str] | None = None) -> Figure | None:
         bar = figure.colorbar(image, ax=plots, shrink=0.8, pad=0.015)
         bar.outline.set_visible(False)
     return figure
+
+
+def grouped(run: Run) -> Figure | None:
+    """Cosines with tasks in the order of their clusters, their names in the colours of natural groups."""
+    kinds = list(dict.fromkeys(run.results.groups))
+    names = [name for name in run.results.names("similarity") if run.data("similarity", name) is not None]
+    if len(kinds) < 2 or not names:
+        return None
+    tint = {kind: style.KIND_COLOURS[place % len(style.KIND_COLOURS)] for place, kind in enumerate(kinds)}
+    with style.settings():
+        figure, plots = matrices(len(names))
+        for index, (axes, name) in enumerate(zip(plots, names, strict=True)):
+            data = run.data("similarity", name)
+            assert data is not None
+            cosine = data["cosine"].to_numpy().astype(float)
+            found = task_groups.clusters(cosine, len(kinds))
+            shown = cosine[np.ix_(found.order, found.order)]
+            np.fill_diagonal(shown, np.nan)
+            top = max(0.05, float(np.nanmax(np.abs(shown))))
+            image = axes.imshow(shown, cmap=style.SIGNED_MAP, vmin=-top, vmax=top, interpolation="none")
+            boxes(axes, found.labels[found.order])
+            label(axes, [run.results.tasks[place] for place in found.order], index % WIDE == 0)
+            for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
+                for tick, place in zip(ticks, found.order, strict=True):
+                    tick.set_color(tint[run.results.groups[place]])
+            axes.set_title(f"{name}: cosine, by cluster")
+            figure.colorbar(image, ax=axes, shrink=0.8, pad=0.015).outline.set_visible(False)
+        marks = [Patch(color=tint[kind], label=kind or "none") for kind in kinds]
+        figure.legend(handles=marks, loc="outside lower center", ncols=min(len(kinds), 6))
+    return figure
+
+
+def boxes(axes: Axes, ordered: Array) -> None:
+    """Around the clusters of more than one of a matrix whose rows are in their order."""
+    for number in np.unique(ordered):
+        held = np.flatnonzero(ordered == number)
+        if len(held) > 1:
+            corner = (held[0] - 0.5, held[0] - 0.5)
+            axes.add_patch(
+                Rectangle(corner, len(held), len(held), fill=False, edgecolor="#d9632a", linewidth=2)
+            )
 
 
 WIDE = 3  # matrices in a row

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Cross-task linearity again, by forward hooks on transformers' model, from whole features in double."""
+"""Cross-task linearity again, by forward hooks on transformers' models, from whole features in double."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, jvp
 
+from taugrid_analysis.recompute import text_layers
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, pairs, places, stored
 from taugrid_analysis.recompute.oracle import PART, Oracle, Parameters
 from taugrid_analysis.records import Array
@@ -23,6 +24,8 @@ SLOW = 12  # numbers of one quantity: each takes passes of whole models
 
 def layers(oracle: Oracle, p: Parameters, x: Tensor) -> list[Tensor]:
     """The embedding's output, every block's [n, …], and the encoder's [n, width]."""
+    if oracle.of_texts:
+        return text_layers.states(oracle.model, x, lambda: oracle.encode(p, x))
     if oracle.is_net:
         known = oracle.stored_statistics | p
         every: list[Tensor] = functional_call(oracle.model, known, (x,), {"every": True})
@@ -96,6 +99,11 @@ def of_mixture(
     for t in tasks:
         x, _ = oracle.points(f"{group}/{regime}/sample_index", t)
         f0, fi, fj, u = (features(oracle, regime, edit, x) for edit in ({}, *edits))
+        if oracle.of_texts:
+            f0, fi, fj, u = (
+                [text_layers.feature(oracle.model, f, place, x) for place, f in enumerate(each)]
+                for each in (f0, fi, fj, u)
+            )
         side = []
         for layer in zip(f0, fi, fj, u, strict=True):
             whole = of_points([f.flatten(1) for f in layer], alpha)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from taugrid_analysis.recompute import answers, text_layers
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -122,6 +123,10 @@ def stitched(oracle: Oracle, features_at: Tensor, block: int, x: Tensor, t: int)
         with torch.no_grad():
             return oracle.read(oracle.theta0, features_at, t, begin=block)
     for part, replacement in zip(x.split(PART), features_at.split(PART), strict=True):
+        if oracle.of_texts:
+            with torch.no_grad(), text_layers.stitched(oracle.model, replacement, block):
+                found.append(oracle.read(oracle.theta0, part, t))
+            continue
 
         def replace(_module: object, _inputs: object, output: object, new: Tensor = replacement) -> object:
             return (new, *output[1:]) if isinstance(output, tuple) else new
@@ -147,6 +152,8 @@ def stitch(
 
 def _stitching(oracle: Oracle) -> Iterator[Check]:
     group, both = "stitching", pairs(oracle)
+    if any(head.kind in answers.KINDS for head in oracle.heads):  # a decoder of many places
+        return
     joined = {frozenset(pair) for pair in both} | {frozenset([t]) for t in range(len(oracle.tasks))}
 
     def models(what: str, place: Place, coefficient: float) -> list[tuple[float, dict[int, float]]]:

@@ -49,9 +49,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     if oracle.inputs.note():
         print(oracle.inputs.note())
     parts = [heads, models, vectors, variants, barrier, merging, bases, basis_edits, similarities, subsets]
-    parts += [mixed_starts, every_partition, generation]
-    if not oracle.of_texts:  # whose layers these look into
-        parts += [linearity, mixtures]
+    parts += [mixed_starts, every_partition, generation, linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]
     known = {check.top for check in every}
     if not set(only) <= known:
@@ -73,7 +71,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
         _line(title, f"{len(places)}", f"{worst.deviation:.2e}", f"{worst.tolerance:.1e}", where)
     if not only:
         for name in sorted(set(oracle.results) - known):
-            unknown = "a group that this program does not know" + " of texts" * oracle.of_texts
+            unknown = "a group that this program does not know"
             print(f"{name}: not taken again: {RECORDS.get(name, unknown)}")
     if failed:
         print(f"{len(failed)} quantities deviate by more than their tolerance: {', '.join(failed)}")

@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <numbers>
+
 #include "kernels/autodiff/detail/rules.hpp"
 #include "kernels/autodiff/ops.hpp"
 
@@ -16,40 +18,64 @@ using Variables = torch::autograd::variable_list;
 
 constexpr double slope = 1.702;  // of quick GELU
 
-// x·σ(s x) = silu(s x)/s with s = 1.702, whose derivative is silu'(s x): ATen's fused silu, both ways, and
-// the second derivative by hand. Autograd alone would take two passes over memory more in each direction.
+// Autograd alone takes two passes over memory more of quick GELU in each direction, and makes each factor of
+// a second derivative anew in every Hessian-vector product. So each has, where it is there, ATen's fused
+// kernel for the value and for g ⊙ φ'(x), and φ''(x) by hand.
 
-/// g ⊙ silu'(s x)
-struct QuickGeluSlope : Function<QuickGeluSlope> {
+/// x·σ(s x) = silu(s x)/s with s = 1.702, whose derivative is silu'(s x).
+struct QuickGelu {
+  static at::Tensor value(const at::Tensor& x) { return at::silu(x * slope).mul_(1.0 / slope); }
+  static at::Tensor sloped(const at::Tensor& g, const at::Tensor& x) {
+    return at::silu_backward(g, x * slope);
+  }
+  static at::Tensor curvature(const at::Tensor& x) {
+    const auto u = x * slope, sigma = at::sigmoid(u);
+    // silu''(u) = σ (1 − σ) (2 + u (1 − 2σ))
+    return slope * (sigma - sigma * sigma) * (2 + u * (1 - 2 * sigma));
+  }
+};
+
+/// x·Φ(x), whose second derivative is (2 − x²) exp(−x²/2)/√(2π).
+struct Gelu {
+  static at::Tensor value(const at::Tensor& x) { return at::gelu(x); }
+  static at::Tensor sloped(const at::Tensor& g, const at::Tensor& x) { return at::gelu_backward(g, x); }
+  static at::Tensor curvature(const at::Tensor& x) {
+    const auto square = x.square();
+    return (2 - square).mul_((square * -0.5).exp_()).mul_(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+  }
+};
+
+/// g ⊙ φ'(x)
+template <class Phi>
+struct Sloped : Function<Sloped<Phi>> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& g, const at::Tensor& x) {
     context->save_for_backward({g, x});
-    return at::silu_backward(g, x * slope);
+    return Phi::sloped(g, x);
   }
   /// A graph of ∇L is kept for many Hessian-vector products, so the two factors, which are the same in all of
   /// them, are computed in the first: a product is then two passes instead of fourteen.
   static Variables backward(AutogradContext* context, const Variables& gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "quick GELU has no third derivative here");
+    TORCH_CHECK(!at::GradMode::is_enabled(), "an activation has no third derivative here");
     auto& kept = context->saved_data;
     if (kept.find("slope") == kept.end()) {
       const auto saved = context->get_saved_variables();
-      const auto &g = saved[0], &x = saved[1];
-      const auto u = x * slope, sigma = at::sigmoid(u);
-      kept["slope"] = at::silu_backward(at::ones_like(u), u);
-      // silu''(u) = σ (1 − σ) (2 + u (1 − 2σ))
-      kept["curvature"] = g * slope * (sigma - sigma * sigma) * (2 + u * (1 - 2 * sigma));
+      kept["slope"] = Phi::sloped(at::ones_like(saved[1]), saved[1]);
+      kept["curvature"] = saved[0] * Phi::curvature(saved[1]);
     }
     const auto& h = gradients[0];
     return {h * kept["slope"].toTensor(), h * kept["curvature"].toTensor()};
   }
 };
 
-struct QuickGelu : Function<QuickGelu> {
+/// φ(x)
+template <class Phi>
+struct Smooth : Function<Smooth<Phi>> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
     context->save_for_backward({x});
-    return at::silu(x * slope).mul_(1.0 / slope);
+    return Phi::value(x);
   }
   static Variables backward(AutogradContext* context, const Variables& gradients) {
-    return {QuickGeluSlope::apply(gradients[0], context->get_saved_variables()[0])};
+    return {Sloped<Phi>::apply(gradients[0], context->get_saved_variables()[0])};
   }
 };
 
@@ -71,10 +97,10 @@ at::Tensor directional(const at::Tensor& x, const at::Tensor& dx, Activation act
 }  // namespace
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {
-  if (activation == Activation::gelu) return at::gelu(x);
+  if (activation == Activation::gelu) return Smooth<Gelu>::apply(x);
   if (activation == Activation::gelu_tanh) return at::gelu(x, "tanh");
   if (activation == Activation::relu) return at::relu(x);
-  return QuickGelu::apply(x);
+  return Smooth<QuickGelu>::apply(x);
 }
 
 Dual activate(const Dual& x, Activation activation) {

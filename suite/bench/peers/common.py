@@ -28,8 +28,8 @@ Parameters = dict[str, Tensor]
 class Inputs:
     """The model's folder, pixels [128, 3, 32, 32], labels [128] and head [10, 384] of one dump."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, of: str) -> None:
+        self.folder, self.of = folder, of
         with safe_open(folder / "inputs.safetensors", "pt") as file:
             self.pixels, self.labels, self.head = (file.get_tensor(k) for k in ("pixels", "labels", "head"))
             self.settings = {key: float(value) for key, value in file.metadata().items()}
@@ -110,5 +110,5 @@ def measure(name: str, prepare: Callable[[Inputs], Callable[[], dict[str, Tensor
     options = timing.arguments(name)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     torch.manual_seed(options.seed)
-    results = timing.repeated(name, options, prepare(Inputs(options.folder)))
+    results = timing.repeated(name, options, prepare(Inputs(options.folder, options.of)))
     save_file({k: v.contiguous() for k, v in results.items()}, timing.results_of(name, options))

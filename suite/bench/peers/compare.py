@@ -39,6 +39,7 @@ class Pair:
     repetitions: int
     reference: str = ""  # whose number counts, where that is not the peer
     needs: str = ""  # what must be installed besides
+    of: str = ""  # which of the peer's inputs
     memory: float | None = None  # the most that our peak memory beyond parameters may be of the peer's
     ratios: list[float] = field(default_factory=list)
     difference: float = float("nan")
@@ -64,6 +65,10 @@ PAIRS = [
     Pair("text/forward", "text_forward", "logits", 1e-4, 1.2, 5),
     Pair("text/ntk", "text_ntk", "gram", 1e-4, 4.0, 1),
     Pair("text/lambda_max", "text_lambda_max", "lambda_max", 1e-2, 3.0, 1),
+    Pair("text/full_step", "text_step", "losses", 1e-3, None, 5, of="_full"),
+    Pair("text/full_forward", "text_forward", "logits", 1e-4, None, 5, of="_full"),
+    Pair("text/full_ntk", "text_ntk", "gram", 1e-4, None, 1, of="_full"),
+    Pair("text/full_lambda_max", "text_lambda_max", "lambda_max", 1e-2, None, 1, of="_full"),
     Pair("linearity/vit12_256", "linearity_hooks", "cosine", 1e-5, 1.0, 1, memory=0.1),
     Pair("linearity/vit12_256", "linearity_anew", "cosine", 1e-5, 1.5, 1, memory=0.1),
     Pair("merge/ties", "merge_mergekit", "tau", 1e-5, 5.0, 1, needs="mergekit"),
@@ -151,7 +156,7 @@ def peak_memory(folder: Path, case: str) -> float:
 
 def share_of_memory(folder: Path, pair: Pair) -> float:
     """Ours over the peer's."""
-    theirs = load_file(folder / "peers" / f"{pair.peer}.safetensors")
+    theirs = load_file(folder / "peers" / f"{pair.peer}{pair.of}.safetensors")
     return peak_memory(folder, pair.case) / float(theirs["peak_memory"])
 
 
@@ -163,7 +168,7 @@ def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int, own: bo
             ours = run_bench(program, folder, f"^{pair.case}$", pair.repetitions)[pair.case]["cpu_time"] / 1e3
             cold = ["--cold"] if pair.peer in LONG else []
             theirs = run_peer(
-                folder, pair.peer, "--repetitions", str(pair.repetitions), "--seed", str(turn), *cold
+                folder, pair.peer, "--repetitions", str(pair.repetitions), "--seed", str(turn), "--of", pair.of, *cold
             )
             pair.ratios.append(theirs / ours)
             print(f"# round {turn + 1}: {pair.case}: {1e3 * ours:.1f} ms, {pair.peer}.py: {1e3 * theirs:.1f} ms",
@@ -196,7 +201,7 @@ def main() -> int:
             run_peer(folder, reference, "--repetitions", "1", "--cold")
         notes, memory = [], []
         for pair in pairs:
-            peer, ours = (folder / "peers" / f"{pair.peer}.safetensors",
+            peer, ours = (folder / "peers" / f"{pair.peer}{pair.of}.safetensors",
                           folder / "results" / f"{pair.case.replace('/', '-')}.safetensors")
             expected = folder / "peers" / f"{pair.reference}.safetensors" if pair.reference else peer
             pair.difference = difference(ours, expected, pair.tensor)

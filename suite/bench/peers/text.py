@@ -19,7 +19,7 @@ class Texts(nn.Module):
 
     def __init__(self, inputs: Inputs, attention: str = "eager") -> None:
         super().__init__()
-        folder = inputs.folder / "minilm"
+        folder = inputs.folder / f"minilm{inputs.of}"
         self.encoder = BertModel.from_pretrained(folder, attn_implementation=attention, add_pooling_layer=False).eval()
         held = load_file(folder / "inputs.safetensors")
         self.register_buffer("head", held["head"])

@@ -20,6 +20,7 @@ def arguments(name: str) -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cold", action="store_true", help="no warm-up run before the timed ones")
+    parser.add_argument("--of", default="", help="which inputs of several, as the end of a name: _full")
     return parser.parse_args()
 
 
@@ -39,4 +40,4 @@ def repeated(name: str, options: argparse.Namespace, run: Callable[[], T]) -> T:
 def results_of(name: str, options: argparse.Namespace) -> Path:
     folder = options.folder / "peers"
     folder.mkdir(exist_ok=True)
-    return folder / f"{name}.safetensors"
+    return folder / f"{name}{options.of}.safetensors"
