@@ -102,7 +102,7 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
         for group in file:
             assert f"\n{group}: " in found.stdout, group
     unknown = {line.split(":")[0] for line in found.stdout.splitlines() if "does not know" in line}
-    assert unknown <= {"linearity", "layer_addition", "layer_negation", "averages", "stitching"}
+    assert unknown <= {"linearity", "layer_addition", "layer_negation", "averages", "layer_averages", "stitching"}
     assert "numbers hold" in found.stdout.splitlines()[-1]
 
 
