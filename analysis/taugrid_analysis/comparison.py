@@ -111,6 +111,7 @@ def paper_tables(run: Run, paper: str) -> list[Table]:
         made = (
             linearity.linearity,
             linearity.edits,
+            linearity.of_averages,
             transitivity.transitivity,
             variants.variants,
             linearity.averages,

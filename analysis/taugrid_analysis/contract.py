@@ -77,9 +77,9 @@ LINEARITY = tuple(
 NEGATED_LINEARITY = tuple(n for n in LINEARITY if not n.endswith(("centred_cosine", "centred_coefficient")))
 
 
-def _layered(names: tuple[str, ...], first: str, axis: str) -> dict[str, Variable]:
-    """Statistics and histogram of each quantity, by layer and coefficient."""
-    dims, found = (first, "layer", axis), {}
+def _layered(names: tuple[str, ...], first: str, *axis: str) -> dict[str, Variable]:
+    """Statistics and histogram of each quantity, by layer and coefficient, if there is one."""
+    dims, found = (first, "layer", *axis), {}
     for name in names:
         needed = not name.startswith("class_")
         bins = "cosine_bin" if name.endswith(("cosine", "baseline")) else "coefficient_bin"
@@ -143,6 +143,12 @@ GROUPS: dict[str, Group] = {
     "layer_negation": Group(
         _layered(NEGATED_LINEARITY, "task", "lambda") | _all(TASK, "passes") | ROWS,
         axes={"lambda": ("lambda",), "layer": ("layer",)},
+    ),
+    "layer_averages": Group(
+        _layered(LINEARITY, "data_set")
+        | {"data": Variable(("data_set",)), "sets": Variable(("data_set", "task"))}
+        | ROWS,
+        axes={"layer": ("layer",)},
     ),
     "barrier": Group(
         {"delta": Variable(("pair", "alpha")), "loss": Variable(("pair", "side"))}

@@ -89,6 +89,11 @@ class Run:
         return layers.negations(self.results)
 
     @cached_property
+    def layer_averages(self) -> pd.DataFrame:
+        """One row a regime, data set and layer of averages of models; frames/layers.py lists the columns."""
+        return layers.averages(self.results)
+
+    @cached_property
     def sweeps(self) -> pd.DataFrame:
         """One row a point of every curve over α; frames/sweeps.py lists the columns."""
         return sweeps.sweeps(self.results)

@@ -38,9 +38,21 @@ def write(file: h5py.File, regimes: Iterable[str]) -> None:
             file[f"{kind}/{regime}/passes"] = np.full(tasks, 3)
 
 
+def write_averages(file: h5py.File, sets: list[list[int]]) -> None:
+    """Of these models, a data set a row; of row d as of pair d at α = ½."""
+    group = _group(file, "layer_averages/standard", ("half", (0.5,)), len(sets), LINEARITY)
+    for name in [name for name in group if group[name].ndim == 4]:
+        values = group[name][()][:, :, 0]
+        del group[name]
+        group[name] = values
+    del group["half"]
+    group["data"], tasks = [row[0] for row in sets], range(len(file["tasks/name"]))
+    group["sets"] = np.array([[t in row for t in tasks] for row in sets], dtype=np.uint8)
+
+
 def _group(
     file: h5py.File, path: str, axis: tuple[str, tuple[float, ...]], count: int, names: Iterable[str]
-) -> None:
+) -> h5py.Group:
     group = file.create_group(path)
     group[axis[0]], group["layer"] = np.array(axis[1]), np.array(LAYERS)
     group.attrs["last_layer"] = LAYERS[-1]
@@ -48,6 +60,7 @@ def _group(
     for name in names:
         if not name.startswith("class_"):
             _quantity(group, name, count, axis[1])
+    return group
 
 
 def _quantity(group: h5py.Group, name: str, count: int, weights: tuple[float, ...]) -> None:

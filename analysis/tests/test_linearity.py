@@ -10,13 +10,13 @@ import h5py
 import numpy as np
 import pytest
 import synthetic
-from synthetic_layers import ALPHA, LAMBDA, LAYERS, mean_of
+from synthetic_layers import ALPHA, LAMBDA, LAYERS, mean_of, write_averages
 
 from taugrid_analysis import cli
 from taugrid_analysis.figures import layer_edits, linearity, plates
 from taugrid_analysis.report import report
 from taugrid_analysis.run import Run
-from taugrid_analysis.tables.linearity import barrier, edits
+from taugrid_analysis.tables.linearity import barrier, edits, of_averages
 from taugrid_analysis.tables.transitivity import transitivity, triples
 
 
@@ -149,6 +149,57 @@ def test_figures_of_other_models_are_drawn_of_them_alone(
         for plate in every:
             if plate.number in own:
                 assert plates.drawn(plate, [run])[0] is not None
+
+
+def test_averages_of_several_models_by_layer(tmp_path: Path) -> None:
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    every = list(range(len(synthetic.FEW_TASKS)))
+    with h5py.File(path, "r+") as file:
+        write_averages(file, [every, every[1:]])
+    with Run(path) as run:
+        frame, table = run.layer_averages, of_averages(run)
+        figure = linearity.averages(run, "standard", ("cosine", "coefficient"), 7)
+        names = run.results.tasks
+    assert list(frame["data"].unique()) == names[:2] and list(frame["models"].unique()) == [
+        len(names),
+        len(names) - 1,
+    ]
+    assert [row[3] for row in table.rows[:4]] == ["embedding", "1", "2", "output"]
+    assert table.rows[6][4] == pytest.approx(1 - mean_of("cosine", 1, 2, 0.5))
+    assert figure is not None and [axes.get_title() for axes in figure.axes] == 2 * names[:2]
+    mixed, single = figure.axes[1].lines
+    np.testing.assert_allclose(mixed.get_ydata(), [1 - mean_of("cosine", 1, layer, 0.5) for layer in (1, 2)])
+    np.testing.assert_allclose(
+        single.get_ydata(), [1 - mean_of("baseline", 1, layer, 0.5) for layer in (1, 2)]
+    )
+
+
+def test_a_decoders_layers_are_told_apart(tmp_path: Path) -> None:
+    """Half of what is shown is of the encoder, half of the decoder; a line between them."""
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    with h5py.File(path, "r+") as file:
+        for group in ("linearity", "layer_addition", "layer_negation"):
+            file[f"{group}/standard"].attrs["first_decoder_layer"] = 2
+    with Run(path) as run:
+        data = run.data("layer_addition", "standard")
+        assert data is not None and linearity.stages(run, data, 2) == [1, 2]
+        assert [row[3] for row in edits(run).rows[:4]] == ["embedding", "1", "decoder 1", "output"]
+        figure = layer_edits.both(run, "standard", layer_edits.ADDITION, 2)
+        assert figure is not None
+        assert [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_label() == "decoder"] == [
+            1.5
+        ]
+
+
+def test_all_pairs_and_coefficients_of_a_small_run(tmp_path: Path) -> None:
+    """Figures 13 to 16 have the six pairs of four tasks, every stage and every α."""
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    with Run(path) as run:
+        curves, counts = linearity.pairs(run, "standard", 6), linearity.every_coefficient(run, "standard")
+        pairs = [run.results.pair_name(pair) for pair in range(len(run.results.pairs))]
+    assert curves is not None and {axes.get_title() for axes in curves.axes} == set(pairs[:6])
+    assert counts is not None and len(counts.axes) == min(6, len(pairs)) * len(ALPHA)
+    assert counts.axes[0].get_title() == f"{pairs[0]}, α = 0.25"
 
 
 def test_transitivity_of_a_tree_of_errors(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ at::Tensor cosine_of(const at::Tensor& x_y, const at::Tensor& x_x, const at::Ten
   return x_y / (x_x.sqrt() * y_y.sqrt());
 }
 
+at::Tensor length(const at::Tensor& square) { return square.clamp_min(0).sqrt(); }
+
 }  // namespace
 
 at::Tensor inner_products(const at::Tensor& a, const at::Tensor& b) {
@@ -47,7 +49,6 @@ Linearity linearity(const at::Tensor& mixed, const at::Tensor& frame, double alp
   const auto w_0 = alpha * a_0 + beta * b_0;
   const auto u_v = c_w + c_0 + w_0 + f0_f0, u_u = c_c + 2 * c_0 + f0_f0, v_v = w_w + 2 * w_0 + f0_f0;
   const auto fi_fj = a_b + a_0 + b_0 + f0_f0, fi_fi = a_a + 2 * a_0 + f0_f0, fj_fj = b_b + 2 * b_0 + f0_f0;
-  const auto length = [](const at::Tensor& square) { return square.clamp_min(0).sqrt(); };
   return {cosine_of(u_v, u_u, v_v),
           u_v / v_v,
           cosine_of(fi_fj, fi_fi, fj_fj),
@@ -55,6 +56,33 @@ Linearity linearity(const at::Tensor& mixed, const at::Tensor& frame, double alp
           c_w / w_w,
           cosine_of(a_b, a_a, b_b),
           length(c_c - 2 * c_w + w_w) / length(a_a - 2 * a_b + b_b)};
+}
+
+Linearity average_linearity(const at::Tensor& models, const at::Tensor& whole) {
+  const at::NoGradGuard no_grad;
+  require(models.defined() && models.scalar_type() == at::kDouble && models.dim() > 1 &&
+              models.size(-1) == 3 && models.size(-2) > 1,
+          "inner products of the models are no float64 [..., k, 3] with k > 1");
+  require(whole.defined() && whole.scalar_type() == at::kDouble && whole.dim() == models.dim() &&
+              whole.size(-1) == 3 && whole.size(-2) == 3 &&
+              whole.sizes().slice(0, whole.sizes().size() - 2) ==
+                  models.sizes().slice(0, models.sizes().size() - 2),
+          "inner products of the averages are no float64 [..., 3, 3] of as many examples");
+  const auto in = [&](int k, int l) { return whole.select(-2, k).select(-1, l); };
+  const auto w_w = in(0, 0), c_w = in(0, 1), w_0 = in(0, 2), c_c = in(1, 1), c_0 = in(1, 2), f0_f0 = in(2, 2);
+  const auto a_a = models.select(-1, 0), a_0 = models.select(-1, 1), c_a = models.select(-1, 2);
+  const auto u_v = c_w + c_0 + w_0 + f0_f0, u_u = c_c + 2 * c_0 + f0_f0, v_v = w_w + 2 * w_0 + f0_f0;
+  const auto of_each = [](const at::Tensor& x) { return x.unsqueeze(-1); };
+  const auto u_f = c_a + a_0 + of_each(c_0 + f0_f0), f_f = a_a + 2 * a_0 + of_each(f0_f0);
+  const auto k = static_cast<double>(models.size(-2));
+  const auto apart = (a_a.sum(-1) - k * w_w) * (2 / (k - 1));
+  return {cosine_of(u_v, u_u, v_v),
+          u_v / v_v,
+          cosine_of(u_f, of_each(u_u), f_f).mean(-1),
+          cosine_of(c_w, c_c, w_w),
+          c_w / w_w,
+          cosine_of(c_a, of_each(c_c), a_a).mean(-1),
+          length(c_c - 2 * c_w + w_w) / length(apart)};
 }
 
 at::Tensor summary(const at::Tensor& values) {

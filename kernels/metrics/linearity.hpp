@@ -35,6 +35,13 @@ struct Linearity {
 /// by zero.
 Linearity linearity(const at::Tensor& mixed, const at::Tensor& frame, double alpha);
 
+/// The same of k > 1 models' average (equation 1): u = f(1/k Σ θₖ), v = 1/k Σ f(θₖ). From inner products of
+/// aₖ = f(θₖ) − f0, their mean w, f0 and c = u − f0: `models` […,k,3] ⟨aₖ,aₖ⟩, ⟨aₖ,f0⟩, ⟨aₖ,c⟩; `whole`
+/// […,3,3] those of (w, c, f0) with each other. The baselines are means over the models of cos(u, f(θₖ)), as
+/// the paper has them here, and of cos(c, aₖ); the error's divisor is the root mean square of ‖f(θᵢ) − f(θⱼ)‖
+/// over pairs of the models, which of two is linearity()'s.
+Linearity average_linearity(const at::Tensor& models, const at::Tensor& whole);
+
 /// Mean, standard deviation (of a sample: N − 1), quartiles (linear between neighbours) over the last
 /// dimension of […,N], N > 0: […,5]. NaN where any value is; the deviation of one value is NaN.
 at::Tensor summary(const at::Tensor& values);

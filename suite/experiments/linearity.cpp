@@ -19,64 +19,28 @@
 // token alone, where features are read of one. layer [L], alpha [A], passes [T], sample_index [T,N]
 // /layer_addition/R: the same for lambda [Λ] in place of alpha; /layer_negation/R [T,L,Λ,…], without what is
 // centred of u, which is f0; its passes [T] are those of all edits
-#include "kernels/metrics/linearity.hpp"
-
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "suite/config/canonical.hpp"
-#include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/layer_products.hpp"
+#include "suite/experiments/support/layer_statistics.hpp"
 #include "suite/experiments/support/pair_units.hpp"
 
 namespace taugrid::experiments {
 namespace {
 
-struct Measure {
-  const char* name;
-  at::Tensor metrics::Linearity::*value;
-  bool cosine, of_negations = true;
-};
-constexpr Measure measures[] = {
-    {"cosine", &metrics::Linearity::cosine, true},
-    {"coefficient", &metrics::Linearity::coefficient, false},
-    {"baseline", &metrics::Linearity::baseline, true},
-    {"centred_cosine", &metrics::Linearity::centred_cosine, true, false},
-    {"centred_coefficient", &metrics::Linearity::centred_coefficient, false, false},
-    {"centred_baseline", &metrics::Linearity::centred_baseline, true},
-    {"error", &metrics::Linearity::error, false},
-};
-
-/// What is mixed: its group of results, what its tensors' names begin with in a unit's file, the axis of
-/// coefficients.
+/// What is mixed: its group of results, and what its tensors' names begin with in a unit's file.
 struct Mixture {
-  std::string group, prefix, axis;
+  const char *group, *prefix, *axis;
   bool of_pairs = true;
-  bool has(const Measure& measure) const { return of_pairs || measure.of_negations; }
 };
-const Mixture mixed_pairs = {"linearity", "", "alpha"}, mixed_sums = {"layer_addition", "sum_", "lambda"},
-              mixed_negations = {"layer_negation", "", "lambda", false};
+constexpr Mixture mixed_pairs = {"linearity", "", "alpha"}, mixed_sums = {"layer_addition", "sum_", "lambda"},
+                  mixed_negations = {"layer_negation", "", "lambda", false};
 
-const std::vector<std::string> statistics = {"mean", "standard_deviation", "lower_quartile", "median",
-                                             "upper_quartile"};
-
-/// Edges of cosines' bins: eight a decade of 1 − cosine, from 2 down to 2·10⁻⁷, and 1.
-std::vector<double> cosine_edges() {
-  std::vector<double> edges;
-  for (int k = 0; k <= 56; ++k) edges.push_back(1 - 2 * std::pow(10.0, -k / 8.0));
-  edges.push_back(1);
-  return edges;
-}
-
-/// Edges of coefficients' and errors' bins: 0, 0.0125, 0.0375, … 1.9875; 0 and 1, which rounding alone may leave, lie
-/// inside of theirs.
-std::vector<double> coefficient_edges() {
-  std::vector<double> edges = {0};
-  for (int k = 0; k < 80; ++k) edges.push_back(0.0125 + 0.025 * k);
-  return edges;
+const std::vector<LayerMeasure>& measures_of(const Mixture& mixture) {
+  return mixture.of_pairs ? layer_measures() : layer_measures_of_start();
 }
 
 class CrossTaskLinearity final : public Experiment {
@@ -107,11 +71,11 @@ class CrossTaskLinearity final : public Experiment {
                  [&products, t](schedule::UnitContext& context) { return products.compute(t, context); }));
         if (settings_.lambda.empty()) continue;
         units.push_back(
-            unit(key::layer_negation(name, study_.tasks.name(t)), negation_tally(products, t), {seen},
+            unit(key::layer_negation(name, study_.tasks.name(t)), negation_tally(products, name, t), {seen},
                  [this, seen, &folder](schedule::UnitContext&) { return negation(seen, folder); }));
       }
       pairs(name).add(
-          units, [&](std::size_t p) { return pair_tally(products, p); },
+          units, [&](std::size_t p) { return pair_tally(products, name, p); },
           [this, name](std::size_t p) {
             const auto [i, j] = study_.tasks.pairs()[p];
             return std::vector<std::string>{key::layer_products(name, study_.tasks.name(i)),
@@ -144,89 +108,56 @@ class CrossTaskLinearity final : public Experiment {
 
  private:
   PairUnits pairs(const std::string& name) const { return {study_, key::linearity(name)}; }
-  std::vector<std::string> variants() const {
-    return layers_.has_class_token() ? std::vector<std::string>{"", "class_"} : std::vector<std::string>{""};
-  }
-  static std::vector<double> edges(const Measure& measure) {
-    return measure.cosine ? cosine_edges() : coefficient_edges();
+  LayerGroup group(const Mixture& mixture, const std::string& name, const std::vector<double>& along) const {
+    const auto size = mixture.of_pairs ? study_.tasks.pairs().size() : study_.tasks.size();
+    return {.path = "/" + std::string(mixture.group) + "/" + name,
+            .prefix = mixture.prefix,
+            .measures = measures_of(mixture),
+            .first = mixture.of_pairs ? "pair" : "task",
+            .size = static_cast<std::int64_t>(size),
+            .axis = mixture.axis,
+            .along = along};
   }
 
   void write(store::ResultsWriter& out, const Finished& done, const Mixture& mixture, const std::string& name,
              const std::vector<double>& along, const std::vector<Box>& boxes) const {
-    const auto group = "/" + mixture.group + "/" + name, axis = group + "/" + mixture.axis,
-               layer = group + "/layer", statistic = group + "/statistic",
-               of = "_" + mixture.group + "_" + name;
-    const auto first = static_cast<std::int64_t>(mixture.of_pairs ? study_.tasks.pairs().size()
-                                                                  : study_.tasks.size()),
-               c = static_cast<std::int64_t>(along.size()),
-               l = static_cast<std::int64_t>(settings_.layers.size()),
-               s = static_cast<std::int64_t>(statistics.size());
-    const std::string each = mixture.of_pairs ? "pair" : "task";
-    out.scale(axis, at::tensor(along, at::kDouble), mixture.axis + of, "1");
-    out.scale(layer, at::tensor(settings_.layers, at::kInt).to(at::kLong), "layer" + of);
-    out.scale(statistic, statistics, "statistic" + of);
-    for (const auto& variant : variants()) {
-      for (const auto& measure : measures) {
-        if (!mixture.has(measure)) continue;
-        const auto path = variant + measure.name, tensor = mixture.prefix + path;
-        place(out, done, group + "/" + path, store::Element::float64, {first, l, c, s},
-              {each, layer, axis, statistic}, boxes, tensor, "1");
-        const std::string bin = measure.cosine ? "cosine_bin" : "coefficient_bin";
-        const auto bins = static_cast<std::int64_t>(edges(measure).size()) - 1;
-        place(out, done, group + "/" + path + "_histogram", store::Element::int64, {first, l, c, bins},
-              {each, layer, axis, bin}, boxes, tensor + "_histogram", "1");
-      }
-    }
-    out.attribute(group, "feature", std::string(layers_.feature()));
-    out.attribute(group, "last_layer", static_cast<std::int64_t>(study::Layers::last(study_.model)));
-    out.attribute(group, "cosine_edges", cosine_edges());
-    out.attribute(group, "coefficient_edges", coefficient_edges());
-    out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, settings_.points),
+    const auto places = group(mixture, name, along);
+    place_statistics(out, done, study_, layers_, places, boxes);
+    out.put(places.path + "/sample_index", study_.tasks.sample_index(Split::test, settings_.points),
             {"task", "linearity_point"});
   }
 
   void write_passes(store::ResultsWriter& out, const Finished& done, const Mixture& mixture,
                     const std::string& name, const std::string& tensor, const std::vector<Box>& tasks) const {
-    place(out, done, "/" + mixture.group + "/" + name + "/passes", store::Element::int64,
+    place(out, done, "/" + std::string(mixture.group) + "/" + name + "/passes", store::Element::int64,
           {static_cast<std::int64_t>(study_.tasks.size())}, {"task"}, tasks, tensor, "1");
   }
 
-  /// Numbers of a mixture's statistics, for so many coefficients.
-  std::int64_t numbers(const Mixture& mixture, std::size_t along) const {
-    std::size_t all = 0;
-    for (const auto& measure : measures)
-      if (mixture.has(measure)) all += statistics.size() + edges(measure).size() - 1;
-    return static_cast<std::int64_t>(all * along * settings_.layers.size() * variants().size());
+  /// Numbers that a unit of these groups publishes; the first of them also what stands beside.
+  std::int64_t published(const std::vector<LayerGroup>& groups, bool first) const {
+    std::int64_t all = 0;
+    for (const auto& each : groups)
+      all += numbers_of(layers_, each) + (first ? headers_of(layers_, each) : 0);
+    return all;
   }
 
-  /// Numbers' worth of what HDF5 keeps beside a mixture's data sets: headers, attributes, their places in
-  /// scales' lists.
-  std::int64_t headers(const Mixture& mixture, std::size_t along) const {
-    constexpr std::size_t numbers_each = 1700 / 8;  // as files of other runs have it
-    std::size_t sets = 0;
-    for (const auto& measure : measures) sets += along > 0 && mixture.has(measure) ? 2 : 0;
-    return static_cast<std::int64_t>(sets * variants().size() * numbers_each);
-  }
-
-  Tally pair_tally(const LayerProducts& products, std::size_t p) const {
-    const auto all =
-        numbers(mixed_pairs, settings_.alpha.size()) + numbers(mixed_sums, settings_.lambda.size());
+  Tally pair_tally(const LayerProducts& products, const std::string& name, std::size_t p) const {
+    const std::vector<LayerGroup> groups = {group(mixed_pairs, name, settings_.alpha),
+                                            group(mixed_sums, name, settings_.lambda)};
     const auto [i, j] = study_.tasks.pairs()[p];
     return Tally(study_)
         .reads(products.pair_bytes(i))
         .reads(products.pair_bytes(j))
-        .stores(all)
-        .publishes(all + (p > 0 ? 0
-                                : headers(mixed_pairs, settings_.alpha.size()) +
-                                      headers(mixed_sums, settings_.lambda.size())));
+        .stores(published(groups, false))
+        .publishes(published(groups, p == 0));
   }
 
-  Tally negation_tally(const LayerProducts& products, std::size_t t) const {
-    const auto all = numbers(mixed_negations, settings_.lambda.size());
+  Tally negation_tally(const LayerProducts& products, const std::string& name, std::size_t t) const {
+    const std::vector<LayerGroup> groups = {group(mixed_negations, name, settings_.lambda)};
     return Tally(study_)
         .reads(products.negation_bytes(t))
-        .stores(all)
-        .publishes(all + (t > 0 ? 0 : headers(mixed_negations, settings_.lambda.size())));
+        .stores(published(groups, false))
+        .publishes(published(groups, t == 0));
   }
 
   /// Statistics over the points of both tasks.
@@ -263,23 +194,21 @@ class CrossTaskLinearity final : public Experiment {
   /// [N,V,L,C or 1,3,3], with these weights of the first.
   void tell(store::TensorFile& file, const Mixture& mixture, const at::Tensor& mixed, const at::Tensor& frame,
             const std::vector<double>& weights) const {
-    const auto names = variants();
+    const auto names = layer_variants(layers_);
     for (std::size_t v = 0; v < names.size(); ++v) {
-      std::map<std::string, std::vector<at::Tensor>> found;  // by coefficient
+      const auto variant = static_cast<std::int64_t>(v);
+      std::vector<metrics::Linearity> found;  // by coefficient
       for (std::size_t k = 0; k < weights.size(); ++k) {
-        const auto variant = static_cast<std::int64_t>(v), c = static_cast<std::int64_t>(k);
-        const auto each =
-            metrics::linearity(mixed.select(1, variant).select(2, c),
-                               frame.select(1, variant).select(2, frame.size(3) > 1 ? c : 0), weights[k]);
-        for (const auto& measure : measures) {
-          if (!mixture.has(measure)) continue;
-          const auto values = (each.*measure.value).t();  // [L,N]
-          const auto name = mixture.prefix + names[v] + measure.name;
-          found[name].push_back(metrics::summary(values));
-          found[name + "_histogram"].push_back(metrics::histogram(values, edges(measure)));
-        }
+        const auto c = static_cast<std::int64_t>(k);
+        found.push_back(metrics::linearity(mixed.select(1, variant).select(2, c),
+                                           frame.select(1, variant).select(2, frame.size(3) > 1 ? c : 0),
+                                           weights[k]));
       }
-      for (const auto& [tensor, all] : found) file.tensors[tensor] = at::stack(all, 1);
+      for (const auto& measure : measures_of(mixture)) {
+        std::vector<at::Tensor> values;  // [L,N] each
+        for (const auto& each : found) values.push_back((each.*measure.value).t());
+        tell_statistics(file, measure, mixture.prefix + names[v], values, true);
+      }
     }
   }
 
@@ -287,18 +216,6 @@ class CrossTaskLinearity final : public Experiment {
   study::Layers layers_;
   std::map<std::string, LayerProducts> products_;  // by regime
 };
-
-std::vector<int> read_layers(config::Section& section, const Study& study) {
-  const int last = study::Layers::last(study.model);
-  return numbered(section, "layers",
-                  {"Layers whose features are compared: 0 the embedding, 1 to L the stages, "
-                   "L + 1 the encoder's output",
-                   {.fallback = "all", .values = "a list of ascending integers from 0 to L + 1"}},
-                  0, last, study.model.is_stand_in(),
-                  fmt::format("the model's layers are 0 (the embedding), 1 to {} (its stages) and {} (the "
-                              "encoder's output)",
-                              last - 1, last));
-}
 
 std::unique_ptr<Experiment> make_linearity(config::Config& config, const Study& study) {
   auto section = config.optional_section(
@@ -332,8 +249,8 @@ std::unique_ptr<Experiment> make_linearity(config::Config& config, const Study& 
                        "that one task's pairs need",
                        64, {1, 1e6});
   return std::make_unique<CrossTaskLinearity>(
-      study, CrossTaskLinearity::Settings{regimes, std::move(alpha), lambda, read_layers(*section, study),
-                                          points, batch});
+      study, CrossTaskLinearity::Settings{regimes, std::move(alpha), lambda,
+                                          layers_to_compare(*section, study), points, batch});
 }
 
 }  // namespace

@@ -40,6 +40,10 @@ inline Text linearity(const Text& regime) { return of("linearity", regime); }
 inline Text layer_negation(const Text& regime, const Text& task) {
   return of("layer_negation", regime, task);
 }
+/// `data`: the task on whose points the models' average is seen.
+inline Text layer_averages(const Text& regime, const Text& data) {
+  return of("layer_averages", regime, data);
+}
 inline Text barrier(const Text& regime) { return of("barrier", regime); }
 inline Text averages(const Text& regime, const Text& task) { return of("averages", regime, task); }
 /// The d-th set of so many tasks.

@@ -59,6 +59,12 @@ Layers::Layers(const Model& model, const Evaluation& evaluation, std::vector<int
   }
 }
 
+std::optional<int> Layers::first_of_decoder(const Model& model) {
+  for (int l = 1; l <= model.encoder().stages(); ++l)
+    if (model.encoder().decodes(l)) return l;
+  return {};
+}
+
 const char* Layers::feature() const {
   return of_decoder(model_.encoder())
              ? "of the encoder's residual stream the mean over tokens, of the decoder's its first token"

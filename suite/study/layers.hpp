@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "suite/study/evaluation.hpp"
@@ -21,6 +22,8 @@ class Layers {
   Layers(const Model& model, const Evaluation& evaluation, std::vector<int> chosen);
 
   static int last(const Model& model) { return model.encoder().stages() + 1; }
+  /// The layer with which a decoder begins, where the model has one.
+  static std::optional<int> first_of_decoder(const Model& model);
 
   struct Layer {
     int number;

@@ -29,7 +29,7 @@ MERGED = "\n[merging]\nmethods = [\"task_arithmetic\", \"ties\"]\nalpha = [0.0, 
 EDITS = ("similarity", "disentanglement", "barrier", "merging", "addition", "single_task")  # groups of edited models
 
 
-OTHERS = ("linearity", "averages", "stitching", "smoothness", "ntk", "cost", "pair_addition")
+OTHERS = ("linearity", "averages", "layer_averages", "stitching", "smoothness", "ntk", "cost", "pair_addition")
 
 
 def recomputed(folder: Path, *arguments: str) -> None:
@@ -47,7 +47,8 @@ def test_every_group_of_a_run_holds(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("start", [(), ("model.init=random",)])
 def test_a_projection_into_the_space_of_texts_holds(start: tuple[str, ...], tmp_path: Path) -> None:
     world = nets.open_clip_world(tmp_path / "world")
-    few = nets.without(world, ("averages", "stitching", "smoothness", "barrier", "cost", "pair_addition"))
+    few = nets.without(world, ("averages", "layer_averages", "stitching", "smoothness", "barrier", "cost",
+                               "pair_addition"))
     words = [word for setting in ("finetune.steps=8", *start) for word in ("--set", setting)]
     measure(few, tmp_path / "run", *words)
     recomputed(tmp_path / "run", "--points", "12")

@@ -21,7 +21,8 @@ from nets import NetWorld
 from safetensors.torch import load_file, save_file
 
 WORLDS = {"resnet": nets.resnet_world, "closed": nets.closed_vocabulary_world, "text": nets.text_world}
-MEASURED = ("linearity", "averages", "stitching", "barrier", "smoothness", "ntk", "pair_addition", "negation", "cost")
+MEASURED = ("linearity", "averages", "layer_averages", "stitching", "barrier", "smoothness", "ntk", "pair_addition",
+            "negation", "cost")
 
 
 @pytest.fixture(scope="session", params=list(WORLDS))

@@ -238,6 +238,24 @@ def test_linearity_by_layer_from_whole_features(oracle: Oracle, layered: dict, r
             assert np.abs(counts[place] - again).sum() <= 2 * near.sum(), (name, place)
 
 
+@pytest.mark.parametrize("regime", REGIMES)
+def test_averages_by_layer_from_whole_features(oracle: Oracle, regime: str) -> None:
+    """Each task has one model here: all of them, on each task's points."""
+    group = oracle.results[f"layer_averages/{regime}"]
+    assert list(group["data"]) == list(T) and (group["sets"][()] == 1).all() and list(group["layer"]) == [0, 1, 2, 3]
+    found = [name.removesuffix("_histogram") for name in group if name.endswith("_histogram")]
+    assert len(found) == 14
+    for d in T:
+        again = linearity.of_average(oracle, regime, d)
+        for name in found:
+            expected = np.array([linearity.summary(again[layer][name]) for layer in range(4)])
+            far = "centred" in name or "error" in name
+            np.testing.assert_allclose(group[name][d], expected, rtol=1e-4, atol=3e-4 if far else 1e-6, err_msg=name)
+            assert (group[f"{name}_histogram"][d].sum(1) == 24).all()
+    error = group["error"][..., 0]
+    assert (error.max() < 1e-4) if regime == "linear" else (error[:, 1:].min() > 0.003)
+
+
 def test_a_linearised_model_is_linear_at_every_layer(oracle: Oracle) -> None:
     """Up to rounding, before rows are normalised; and the baseline says that the two models do differ."""
     exact, curved = (oracle.results[f"linearity/{regime}"] for regime in ("linear", "standard"))

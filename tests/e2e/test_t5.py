@@ -126,6 +126,8 @@ def test_layers_of_sums_and_negations_are_drawn(done: Path, number: int) -> None
         assert picture is not None and lacking == []
         shown = [axes for axes in picture.axes if axes.lines and axes.get_xlabel() == "layer"]
         assert [axes.lines[0].get_xdata().tolist() for axes in shown] == [[1, 2, 3, 4]] * 3
+        begins = [line.get_xdata()[0] for line in shown[0].lines if line.get_label() == "decoder"]
+        assert begins == [2.5] and run.results.attributes("linearity/standard")["first_decoder_layer"] == 3
         kind = "addition" if number == 21 else "negation"
         names = run.results.tasks if number == 24 else [run.results.pair_name(p) for p in range(3)]
         assert {axes.get_title() for axes in shown} == {

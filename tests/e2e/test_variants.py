@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from compare import differing, numbers
 from launch import kill_all, measure, run, start, units, wait_until
-from taugrid_analysis.recompute import mixtures
+from taugrid_analysis.figures import plates
+from taugrid_analysis.recompute import linearity, mixtures
 from taugrid_analysis.recompute.command import recompute
 from taugrid_analysis.recompute.oracle import Oracle
 from taugrid_analysis.run import Run
-from taugrid_analysis.tables.linearity import averages
+from taugrid_analysis.tables.linearity import averages, of_averages
 from taugrid_analysis.tables.variants import variants
 from test_bad_input import complaint
 from world import EXPERIMENT, World
@@ -30,6 +31,8 @@ steps = [20, 25]
 seeds = 2
 
 [averages]
+
+[layer_averages]
 
 [smoothness]
 points = 24
@@ -93,6 +96,27 @@ def test_averages_over_pairs_and_all_56_triples(folder: Path, regime: str) -> No
             assert value[s, members[0]] == pytest.approx(right.mean(), abs=1.01 / points)
 
 
+def test_the_average_of_all_by_layer_on_their_common_points(folder: Path) -> None:
+    """Equation 1: of the eight models, whose data is one."""
+    oracle = Oracle(folder)
+    group = oracle.results["layer_averages/standard"]
+    assert list(group["data"]) == [0] and group["sets"].shape == (1, 8) and (group["sets"][()] == 1).all()
+    again = linearity.of_average(oracle, "standard", 0)
+    for name, part in (("cosine", 1e-6), ("baseline", 1e-6), ("coefficient", 1e-6), ("error", 1e-3)):
+        expected = [linearity.summary(layer[name]) for layer in again]
+        np.testing.assert_allclose(group[name][0], expected, rtol=1e-4, atol=part, err_msg=name)
+    with Run(folder) as found:
+        frame, rows = found.layer_averages, of_averages(found).rows
+        for number in (5, 6, 17):
+            plate = next(one for one in plates.plates("cross_task_linearity") if one.number == number)
+            assert plates.drawn(plate, [found])[0] is not None
+    assert set(frame["data"]) == {"stripes"} and (frame["models"] == 8).all()
+    told = ("embedding", "1", "2", "output")
+    assert [row[:4] for row in rows[:4]] == [["standard", "stripes", 8, name] for name in told]
+    # Of the average's own features less than of single models is missed.
+    assert (1 - group["cosine"][0, 1:, 0] < 1 - group["baseline"][0, 1:, 0]).all()
+
+
 def test_curvature_at_theta0_is_one_for_all(folder: Path) -> None:
     oracle = Oracle(folder)
     group = oracle.results["smoothness/pretrained"]
@@ -108,7 +132,8 @@ def test_tables_and_recompute(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert [tuple(row[2:5]) for row in rows[:8]] == [(pytest.approx(rate), steps, seed) for rate, steps, seed in EVERY]
     assert all(0 <= float(row[5]) <= 1 for row in rows)
     assert sets[:3] == [["standard", 2, 28], ["standard", 3, 56], ["standard", 8, 1]]
-    assert recompute(folder, 6, 0, ["variants", "averages", "training", "samples"]) == 0, capsys.readouterr().out
+    known = ["variants", "averages", "layer_averages", "training", "samples"]
+    assert recompute(folder, 6, 0, known) == 0, capsys.readouterr().out
 
 
 def test_a_killed_run_ends_with_the_same_numbers(experiment: Path, folder: Path, tmp_path: Path) -> None:

@@ -57,6 +57,9 @@ batch = 10
 
 [averages]
 
+[layer_averages]
+batch = 10
+
 [stitching]
 lambda = [0.4, 1.0]
 points = 20

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from taugrid_analysis.figures import style
-from taugrid_analysis.figures.linearity import SHOWN, by_layer, distribution, stages
+from taugrid_analysis.figures.linearity import SHOWN, by_layer, distribution, mark_decoder, stages
 from taugrid_analysis.frames.layers import PAPERS_LAMBDA, near_papers
 from taugrid_analysis.run import Run
 
@@ -64,6 +64,9 @@ def _figure(
             for axes, name in zip(line, chosen, strict=False):
                 if quantity == "cosine":
                     by_layer(axes, frame[frame[KINDS[kind]] == name], "cosine", "baseline", "lambda")
+                    data = run.data(kind, regime)
+                    assert data is not None
+                    mark_decoder(axes, data)
                     axes.set_xlabel("layer")
                 else:
                     _distribution(run, regime, kind, name, last, axes)
@@ -79,4 +82,5 @@ def _distribution(run: Run, regime: str, kind: str, name: str, last: int, axes: 
     pairs = [run.results.pair_name(p) for p in range(len(run.results.pairs))]
     row = (pairs if kind == ADDITION else run.results.tasks).index(name)
     weight = int(np.argmin(np.abs(data["lambda"].to_numpy() - PAPERS_LAMBDA)))
-    distribution(axes, data, row, weight, stages(run, data, last))
+    counts = data["coefficient_histogram"].to_numpy()[row, :, weight]
+    distribution(axes, data, counts, stages(run, data, last))

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -12,6 +14,7 @@ from matplotlib.figure import Figure
 
 from taugrid_analysis.figures import style
 from taugrid_analysis.frames.layers import near_half
+from taugrid_analysis.records import Array
 from taugrid_analysis.run import Run
 
 SHOWN = 3  # pairs of a figure, and last layers of a histogram
@@ -74,31 +77,43 @@ def errors(axes: Axes, frame: pd.DataFrame) -> None:
     style.grid(axes)
 
 
-def chosen_pairs(frame: pd.DataFrame) -> list[str]:
-    """Of the least, the median and the largest error."""
+def chosen_pairs(frame: pd.DataFrame, most: int = SHOWN) -> list[str]:
+    """From the least to the largest error, evenly between them."""
     order = near_half(frame).groupby("pair", sort=False)["error"].mean().sort_values(kind="stable")
-    places = np.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().astype(int)
+    places = np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int)
     return [str(order.index[place]) for place in places]
 
 
-def pairs(run: Run, regime: str) -> Figure | None:
-    """The paper's figure 2: three pairs, the encoder's output left out, bands from quartile to quartile."""
+def pairs(run: Run, regime: str, most: int = SHOWN) -> Figure | None:
+    """The paper's figure 2, and of most = 6 figures 13 and 15: bands from quartile to quartile.
+
+    The encoder's output is left out.
+    """
     data, frame = run.data("linearity", regime), _of(run, regime)
     if data is None or frame.empty:
         return None
     frame = frame[frame["layer"] < int(data.attrs["last_layer"])]
     if frame.empty:
         return None
-    chosen = chosen_pairs(frame)
+    chosen = chosen_pairs(frame, most)
     with style.settings():
-        figure = Figure(figsize=(style.PAGE, 3.4))
-        for axes, pair in zip(
-            np.atleast_1d(figure.subplots(1, len(chosen), sharey=True)), chosen, strict=True
-        ):
+        plots = _plots(len(chosen))
+        for axes, pair in zip(plots.axes, chosen, strict=True):
             by_layer(axes, frame[frame["pair"] == pair], "cosine", "baseline")
+            mark_decoder(axes, data)
             axes.set(title=pair, xlabel="layer")
-        figure.axes[0].set_ylabel("1 − cosine")
-        figure.axes[-1].legend(loc="best", fontsize=7)
+        for axes in plots.axes[::SHOWN]:
+            axes.set_ylabel("1 − cosine")
+        plots.axes[-1].legend(loc="best", fontsize=7)
+    return plots
+
+
+def _plots(count: int) -> Figure:
+    """So many plots, as many in a line as figure 2 has."""
+    lines, width = -(-count // SHOWN), min(count, SHOWN)
+    figure = Figure(figsize=(style.PAGE, 3.4 * lines))
+    for place in range(count):
+        figure.add_subplot(lines, width, place + 1, sharey=figure.axes[0] if figure.axes else None)
     return figure
 
 
@@ -107,36 +122,79 @@ def coefficients(run: Run, regime: str, last: int = SHOWN) -> Figure | None:
     data, frame = run.data("linearity", regime), _of(run, regime)
     if data is None or frame.empty:
         return None
-    chosen = chosen_pairs(frame)
+    return _coefficients(run, data, chosen_pairs(frame), [_half(data)], stages(run, data, last))
+
+
+def every_coefficient(run: Run, regime: str) -> Figure | None:
+    """The paper's figures 14 and 16: of all stages and of every α, a line a pair."""
+    data, frame = run.data("linearity", regime), _of(run, regime)
+    if data is None or frame.empty:
+        return None
+    every = range(data.sizes["alpha"])
+    return _coefficients(
+        run, data, chosen_pairs(frame, 2 * SHOWN), every, stages(run, data, len(data["layer"]))
+    )
+
+
+def _half(data: xr.Dataset) -> int:
+    return int(np.argmin(np.abs(data["alpha"].to_numpy() - 0.5)))
+
+
+def _coefficients(
+    run: Run, data: xr.Dataset, chosen: Sequence[str], weights: Sequence[int], shown: list[int]
+) -> Figure | None:
+    """Of one α a plot a pair in a line; of several a line a pair, a plot an α."""
     names = [run.results.pair_name(pair) for pair in range(len(run.results.pairs))]
-    alpha = int(np.argmin(np.abs(data["alpha"].to_numpy() - 0.5)))
+    several = len(weights) > 1
+    shape = (len(chosen), len(weights)) if several else (1, len(chosen))
     with style.settings():
-        figure = Figure(figsize=(style.PAGE, 3.4))
-        for axes, pair in zip(
-            np.atleast_1d(figure.subplots(1, len(chosen), sharey=True)), chosen, strict=True
-        ):
-            if not distribution(axes, data, names.index(pair), alpha, stages(run, data, last)):
-                return None
-            axes.set_title(pair)
-        figure.axes[0].set_ylabel("part of the points")
-        figure.axes[-1].legend(loc="best", fontsize=7)
+        figure = Figure(figsize=(style.PAGE, 2.2 * shape[0] + 1.2))
+        grid = np.asarray(figure.subplots(*shape, sharey=True, squeeze=False))
+        for place, pair in enumerate(chosen):
+            for column, weight in enumerate(weights):
+                axes = grid[place, column] if several else grid[0, place]
+                counts = data["coefficient_histogram"].to_numpy()[names.index(pair), :, weight]
+                if not distribution(axes, data, counts, shown):
+                    return None
+                alpha = f", α = {float(data['alpha'][weight]):g}" if several else ""
+                axes.set_title(f"{pair}{alpha}", fontsize=8 if several else None)
+                if several and place + 1 < len(chosen):
+                    axes.set_xlabel("")
+        for axes in grid[:, 0]:
+            axes.set_ylabel("part of the points")
+        grid[0, -1].legend(loc="best", fontsize=7)
     return figure
 
 
 def stages(run: Run, data: xr.Dataset, last: int) -> list[int]:
-    """Rows of the last stages that were measured; of a perceptron the first layer is one of them."""
+    """Rows of the last stages that were measured; of a perceptron the first layer is one of them.
+
+    Where a model has a decoder, half of them of the encoder and half of the decoder.
+    """
     model = run.results.model()
     first = 0 if model is not None and model.architecture == "MLP" else 1
     of_stages = range(first, int(data.attrs["last_layer"]))
-    return [row for row, layer in enumerate(data["layer"].to_numpy()) if int(layer) in of_stages][-last:]
+    rows = [row for row, layer in enumerate(data["layer"].to_numpy()) if int(layer) in of_stages]
+    begin = data.attrs.get("first_decoder_layer")
+    if begin is None:
+        return rows[-last:]
+    decoder = [row for row in rows if int(data["layer"][row]) >= int(begin)]
+    encoder = [row for row in rows if row not in decoder]
+    return encoder[-(last // 2) :] + decoder[-(last // 2) :]
 
 
-def distribution(axes: Axes, data: xr.Dataset, row: int, weight: int, shown: list[int]) -> bool:
-    """The coefficient's histogram in these rows of layers; whether there is one."""
+def mark_decoder(axes: Axes, data: xr.Dataset) -> None:
+    """A line between an encoder's last layer and its decoder's first."""
+    begin = data.attrs.get("first_decoder_layer")
+    if begin is not None:
+        axes.axvline(float(begin) - 0.5, color=style.FAINT, linestyle=":", linewidth=1, label="decoder")
+
+
+def distribution(axes: Axes, data: xr.Dataset, counts: Array, shown: list[int]) -> bool:
+    """The coefficient's histograms [layer, bin] in these rows of layers; whether there is one."""
     edges = np.asarray(data.attrs["coefficient_edges"], dtype=float)
     if not shown:
         return False
-    counts = data["coefficient_histogram"].to_numpy()[row, :, weight]
     for place, layer in enumerate(shown):
         part = counts[layer] / max(1, counts[layer].sum())
         label = f"layer {int(data['layer'][layer])}"
@@ -147,6 +205,37 @@ def distribution(axes: Axes, data: xr.Dataset, row: int, weight: int, shown: lis
     axes.axvline(1, color=style.INK, linewidth=0.7)
     style.grid(axes)
     return True
+
+
+def averages(run: Run, regime: str, quantities: Sequence[str], last: int) -> Figure | None:
+    """The paper's figures 5, 6, 17 and 18, of averages of several models: a column a data set.
+
+    quantities: cosine, beside its baseline, and coefficient, a line each.
+    """
+    data, frame = run.data("layer_averages", regime), run.layer_averages
+    if data is None or frame.empty:
+        return None
+    frame, shown = frame[frame["regime"] == regime], stages(run, data, last)
+    named = list(frame["data"].unique())[:SHOWN]
+    with style.settings():
+        figure = Figure(figsize=(max(4.2, 3.6 * len(named)), 3.4 * len(quantities)))
+        grid = np.asarray(figure.subplots(len(quantities), len(named), sharey="row", squeeze=False))
+        for line, quantity in zip(grid, quantities, strict=True):
+            for column, (axes, name) in enumerate(zip(line, named, strict=True)):
+                mine = frame[(frame["data"] == name) & frame["layer"].isin(data["layer"].to_numpy()[shown])]
+                if quantity == "coefficient":
+                    if not distribution(axes, data, data["coefficient_histogram"].to_numpy()[column], shown):
+                        return None
+                else:
+                    count = int(mine["models"].iloc[0])
+                    _curve(axes, mine, "cosine", ALPHA_COLOURS[0], f"average of {count}")
+                    _curve(axes, mine, "baseline", BASELINE, "average against each", "--")
+                    axes.set(yscale="log", xlabel="layer")
+                    style.grid(axes)
+                axes.set_title(name)
+            line[0].set_ylabel("part of the points" if quantity == "coefficient" else "1 − cosine")
+            line[-1].legend(loc="best", fontsize=7)
+    return figure
 
 
 def _of(run: Run, regime: str) -> pd.DataFrame:

@@ -233,17 +233,17 @@ ATTENTION = [
 ]
 
 
-def _layers(number: int, name: str, architecture: str = "", needs: tuple[str, ...] = ()) -> Plate:
+def _layers(number: int, name: str, draw: Callable[[Run], Figure | None], architecture: str = "") -> Plate:
     """1 − cosine, or the coefficient, by layer."""
-    drawn = linearity.pairs if name.startswith("cosine") else linearity.coefficients
-    return Plate(
-        number,
-        f"{name}_{architecture.lower()}" if architecture else name,
-        ("linearity/standard", *needs),
-        each(lambda run: drawn(run, "standard")),
-        PRE,
-        (architecture,) if architecture else (),
-    )
+    name = f"{name}_{architecture.lower()}" if architecture else name
+    chosen = (architecture,) if architecture else ()
+    return Plate(number, name, ("linearity/standard",), each(draw), PRE, chosen)
+
+
+def _averages(number: int, name: str, quantities: tuple[str, ...], last: int) -> Plate:
+    """Of several models' average by layer, the last stages."""
+    draw = each(lambda run: linearity.averages(run, "standard", quantities, last))
+    return Plate(number, name, ("layer_averages/standard",), draw, PRE)
 
 
 def _edits(number: int, name: str, draw: Callable[[Run], Figure | None], architecture: str = "") -> Plate:
@@ -261,7 +261,7 @@ def _edited(number: int, kind: str, last: int, architecture: str) -> Plate:
 
 
 KINDS = (layer_edits.ADDITION, layer_edits.NEGATION)
-SOUP = ("variants/standard",)  # several fine-tunings of one task
+SIX = 6  # pairs of the paper's four tasks
 SIMILARITY = _paths("similarity", "standard")
 BASES = [
     Plate(1, "idea", (IDEA,), None),
@@ -286,12 +286,11 @@ BASES = [
 ]
 LINEARITY = [
     Plate(1, "idea", (IDEA,), None),
-    _layers(2, "cosine"),
-    _layers(3, "coefficient"),
+    _layers(2, "cosine", lambda run: linearity.pairs(run, "standard")),
+    _layers(3, "coefficient", lambda run: linearity.coefficients(run, "standard")),
     Plate(4, "averages", ("averages/standard",), each(lambda run: mixtures.averages(run, "standard")), PRE),
-    # Of a run with [variants]: pairs, where the paper has five and ten models.
-    _layers(5, "cosine_variants", needs=SOUP),
-    _layers(6, "coefficient_variants", needs=SOUP),
+    _averages(5, "average_cosine", ("cosine",), 7),
+    _averages(6, "average_coefficient", ("coefficient",), 7),
     _edits(7, "edits_cosine", lambda run: layer_edits.curves(run, "standard", KINDS, 5)),
     _edits(8, "edits_coefficient", lambda run: layer_edits.distributions(run, "standard", KINDS, 5)),
     Plate(
@@ -311,17 +310,18 @@ LINEARITY = [
     # Over runs together, of which jobs/causes.sh makes as many as it takes.
     Plate(11, "epochs", ("linearity/standard",), causes.epochs),
     Plate(12, "replaced", ("linearity/standard",), causes.replaced),
-    _layers(13, "cosine", "MLP"),
-    _layers(14, "coefficient", "MLP"),
-    _layers(15, "cosine", "ResNet"),
-    _layers(16, "coefficient", "ResNet"),
-    _layers(17, "cosine_variants", needs=SOUP),
-    _layers(18, "coefficient_variants", needs=SOUP),
-    # All blocks of ViT-B/32, the last twelve of ViT-L/14; all of T5, where the paper has the last six a half.
+    _layers(13, "cosine", lambda run: linearity.pairs(run, "standard", SIX), "MLP"),
+    _layers(14, "coefficient", lambda run: linearity.every_coefficient(run, "standard"), "MLP"),
+    _layers(15, "cosine", lambda run: linearity.pairs(run, "standard", SIX), "ResNet"),
+    _layers(16, "coefficient", lambda run: linearity.every_coefficient(run, "standard"), "ResNet"),
+    # All blocks, on two data sets.
+    _averages(17, "average_by_layer", ("cosine", "coefficient"), 12),
+    _averages(18, "average_by_layer", ("cosine", "coefficient"), 12),
+    # All blocks of ViT-B/32, the last twelve of ViT-L/14; the last six of T5's encoder and of its decoder.
     _edited(19, "addition", 12, "CLIP"),
     _edited(20, "addition", 12, "CLIP"),
-    _edited(21, "addition", 24, "T5"),
+    _edited(21, "addition", 12, "T5"),
     _edited(22, "negation", 12, "CLIP"),
     _edited(23, "negation", 12, "CLIP"),
-    _edited(24, "negation", 24, "T5"),
+    _edited(24, "negation", 12, "T5"),
 ]

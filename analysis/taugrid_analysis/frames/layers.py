@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from taugrid_analysis.contract import LINEARITY, NEGATED_LINEARITY
 from taugrid_analysis.results import Results
@@ -34,6 +37,36 @@ def negations(results: Results) -> pd.DataFrame:
     return _by_layer(results, "layer_negation", "lambda")
 
 
+def averages(results: Results) -> pd.DataFrame:
+    """The same of the mean of several models' weights: one row a regime, data set and layer.
+
+    Columns: data (a task's name, or that of the data of several fine-tunings) and models (how many) in place
+    of a pair and alpha. The baseline is the mean over the models of the cosine of theirs and the mixed one's
+    features.
+    """
+    parts = []
+    for regime in results.names("layer_averages"):
+        data = results.data("layer_averages", regime)
+        if data is None:
+            continue
+        first, layer = (place.ravel() for place in np.indices(data["cosine"].shape[:2]))
+        names = np.array([results.sources[int(t)] for t in data["data"]], dtype=object)
+        told: dict[str, object] = {"regime": regime, "data": names[first]}
+        told["models"] = data["sets"].to_numpy().sum(axis=1).astype(int)[first]
+        told["layer"] = data["layer"].to_numpy().astype(int)[layer]
+        parts.append(pd.DataFrame(told | _statistics(data, LINEARITY, len(first))))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _statistics(data: xr.Dataset, names: Iterable[str], rows: int) -> dict[str, object]:
+    told: dict[str, object] = {}
+    for name in names:
+        if name in data:
+            values = data[name].to_numpy().reshape(rows, len(STATISTICS))
+            told |= {f"{name}{ending}": values[:, place] for place, ending in enumerate(STATISTICS)}
+    return told
+
+
 def _by_layer(results: Results, group: str, axis: str) -> pd.DataFrame:
     parts = []
     for regime in results.names(group):
@@ -50,11 +83,8 @@ def _by_layer(results: Results, group: str, axis: str) -> pd.DataFrame:
             told["pair"] = pairs[first]
             told |= {f"task_{side + 1}": names[results.pairs[first, side]] for side in (0, 1)}
         told |= {"layer": data["layer"].to_numpy().astype(int)[layer], axis: data[axis].to_numpy()[weight]}
-        for name in NEGATED_LINEARITY if group == "layer_negation" else LINEARITY:
-            if name in data:
-                values = data[name].to_numpy().reshape(len(first), len(STATISTICS))
-                told |= {f"{name}{ending}": values[:, place] for place, ending in enumerate(STATISTICS)}
-        parts.append(pd.DataFrame(told))
+        measured = NEGATED_LINEARITY if group == "layer_negation" else LINEARITY
+        parts.append(pd.DataFrame(told | _statistics(data, measured, len(first))))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 

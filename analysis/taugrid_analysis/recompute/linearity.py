@@ -19,6 +19,7 @@ from taugrid_analysis.records import Array
 from taugrid_analysis.regimes import is_linear
 
 GROUP, ADDITION, NEGATION = "linearity", "layer_addition", "layer_negation"
+AVERAGES = "layer_averages"
 SLOW = 12  # numbers of one quantity: each takes passes of whole models
 
 
@@ -85,6 +86,37 @@ def of_points(features_of: list[Tensor], alpha: float) -> dict[str, Array]:
     return {name: value.numpy() for name, value in found.items()}
 
 
+def of_average(oracle: Oracle, regime: str, d: int) -> list[dict[str, Array]]:
+    """Every quantity of each layer of equation 1's averages, at the points of the d-th data set."""
+    group = oracle.results[f"{AVERAGES}/{regime}"]
+    models = [int(k) for k in np.flatnonzero(group["sets"][d])]
+    x, _ = oracle.points(f"{AVERAGES}/{regime}/sample_index", int(group["data"][d]))
+    edits: list[Edits] = [{}, *({k: 1.0} for k in models), {k: 1 / len(models) for k in models}]
+    found = []
+    for layer in zip(*(features(oracle, regime, edit, x) for edit in edits), strict=True):
+        whole = _averaged([f.flatten(1) for f in layer])
+        token = _averaged([f[:, 0] if f.ndim == 3 else f for f in layer])
+        found.append(whole | {f"class_{name}": value for name, value in token.items()})
+    return found
+
+
+def _averaged(features_of: list[Tensor]) -> dict[str, Array]:
+    """Of features [n, numbers] of θ0, of each model and of the mean of their weights."""
+    f0, *models, u = features_of
+    v = torch.stack(models).mean(dim=0)
+    apart = [(a - b).square().sum(1) for place, a in enumerate(models) for b in models[:place]]
+    found = {
+        "cosine": _cosine(u, v),
+        "coefficient": _coefficient(u, v),
+        "baseline": torch.stack([_cosine(u, f) for f in models]).mean(dim=0),
+        "centred_cosine": _cosine(u - f0, v - f0),
+        "centred_coefficient": _coefficient(u - f0, v - f0),
+        "centred_baseline": torch.stack([_cosine(u - f0, f - f0) for f in models]).mean(dim=0),
+        "error": (u - v).norm(dim=1) / torch.stack(apart).mean(dim=0).sqrt(),
+    }
+    return {name: value.numpy() for name, value in found.items()}
+
+
 Edits = dict[int, float]
 
 
@@ -142,29 +174,30 @@ def summary(values: Array) -> Array:
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
-    for group in MIXTURES:
+    for group in (*MIXTURES, AVERAGES):
         yield from _checks(oracle, group)
 
 
 def _checks(oracle: Oracle, group: str) -> Iterator[Check]:
-    of_one, axis = MIXTURES[group]
-
     @cache
-    def again(regime: str, first: int, weight: int) -> list[dict[str, Array]]:
-        return of_one(oracle, regime, first, float(oracle.results[f"{group}/{regime}/{axis}"][weight]))
+    def again(regime: str, first: int, *weight: int) -> list[dict[str, Array]]:
+        if group == AVERAGES:
+            return of_average(oracle, regime, first)
+        of_one, axis = MIXTURES[group]
+        return of_one(oracle, regime, first, float(oracle.results[f"{group}/{regime}/{axis}"][weight[0]]))
 
     def values(place: Place, name: str) -> Array:
-        regime, first, row, weight, _ = place
+        regime, first, row, *weight, _ = place
         layer = int(oracle.results[f"{group}/{regime}/layer"][row])
-        return again(regime, first, weight)[layer][name]
+        return again(regime, first, *weight)[layer][name]
 
     def statistic(name: str) -> Callable[[Place], Reading]:
         """In single precision, of a difference from what all models share less is left."""
         part, floor = (1e-3, 2e-3) if "centred" in name or "error" in name else (1e-3, 2e-6)
 
         def measure(place: Place) -> Reading:
-            found = float(summary(values(place, name))[place[4]])
-            spread = abs(1 - found) if place[4] != 1 else abs(found)
+            found = float(summary(values(place, name))[place[-1]])
+            spread = abs(1 - found) if place[-1] != 1 else abs(found)
             return Reading(stored(oracle, group, name, place), found, part * spread + floor)
 
         return measure
@@ -177,7 +210,7 @@ def _checks(oracle: Oracle, group: str) -> Iterator[Check]:
             edges = oracle.results[f"{group}/{place[0]}"].attrs[f"{kind}_edges"]
             inner = np.searchsorted(edges[1:-1], found[np.isfinite(found)], side="right")
             value = stored(oracle, group, f"{name}_histogram", place)
-            return Reading(value, float((inner == place[4]).sum()), 1 + 0.1 * len(found))
+            return Reading(value, float((inner == place[-1]).sum()), 1 + 0.1 * len(found))
 
         return measure
 
@@ -186,7 +219,7 @@ def _checks(oracle: Oracle, group: str) -> Iterator[Check]:
         λ, and two of its own negations."""
         regime, t = place
         partners = sum(t in pair for pair in pairs(oracle))
-        weights = len(oracle.results[f"{group}/{regime}/{axis}"])
+        weights = len(oracle.results[f"{group}/{regime}/{MIXTURES[group][1]}"])
         seen = 1 + partners if partners else 0
         models = seen + partners * weights if group == GROUP else weights * (seen + partners + 2)
         return exact(stored(oracle, group, "passes", place), models)

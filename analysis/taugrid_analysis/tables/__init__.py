@@ -65,6 +65,7 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         pairs.representation(run),
         linearity.linearity(run),
         linearity.edits(run),
+        linearity.of_averages(run),
         transitivity.transitivity(run),
         linearity.averages(run),
         linearity.stitching(run),

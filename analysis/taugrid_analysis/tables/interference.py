@@ -40,13 +40,16 @@ def predictor_table(run: Run) -> Table:
         table.rows.append([*named, line.pairs, *numbers])
     if not table.rows:
         return table
-    counts = [line.looked for line in predictors.lines(run) if line.predictor in predictors.TITLES]
-    looked = max(counts, default=0)
+    counts: dict[str, int] = {}
+    for line in predictors.lines(run):
+        if line.predictor in predictors.TITLES:
+            counts[line.regime] = max(line.looked, counts.get(line.regime, 0))
+    looked = ", ".join(f"{regime}: {count}" for regime, count in counts.items())
     table.notes += [
         "p: Mantel's test of Spearman's correlation, two-sided: the share of permutations of the tasks"
         f" ({correlation.PERMUTATIONS:,} drawn with seed {correlation.SEED}, or all) that reach it. p of the"
-        f" best: the largest of the {looked} predictors measured reaches it, as the best is found by looking"
-        " at all.",
+        " best: the largest of all predictors measured reaches it"
+        f" ({looked}), as the best is found by looking at all.",
         "tuned, one shot: normalised accuracy, α by validation or 1, of which interference makes less; loss"
         " gap: mean over both tasks of the test loss at equal parts of both vectors less the own model's, of"
         " which it makes more. seconds: of all units that measure the predictor, fine-tuning apart.",

@@ -34,11 +34,9 @@ def linearity(run: Run) -> Table:
     if frame.empty:
         return table
     frame = near_half(frame)
-    regimes = frame["regime"].unique()
-    last = {name: run.results.attributes(f"linearity/{name}").get("last_layer") for name in regimes}
     for (regime, layer), rows in frame.groupby(["regime", "layer"], sort=False):
         far, base = 1 - rows["cosine"].mean(), 1 - rows["baseline"].mean()
-        name = "embedding" if layer == 0 else "output" if layer == last[regime] else str(layer)
+        name = _name(run, f"linearity/{regime}", layer)
         columns = ("coefficient", "centred_cosine", "centred_baseline", "error")
         means = [float(rows[column].mean()) for column in columns]
         share = far / base if base > 0 else float("nan")
@@ -49,6 +47,49 @@ def linearity(run: Run) -> Table:
         "Baseline: the cosine of f(θ₁) and f(θ₂), near 1 wherever fine-tuning changed little. Centred:"
         " differences from θ0's features. Error: ‖u − v‖/‖f(θ₁) − f(θ₂)‖.",
     ]
+    return table
+
+
+def _name(run: Run, group: str, layer: int) -> str:
+    """Embedding, output, or a number; a decoder's layers are counted anew."""
+    told = run.results.attributes(group)
+    if layer in (0, told.get("last_layer")):
+        return "output" if layer else "embedding"
+    begin = told.get("first_decoder_layer")
+    return str(layer) if begin is None or layer < begin else f"decoder {layer - begin + 1}"
+
+
+def of_averages(run: Run) -> Table:
+    """Averages of several models by layer (equation 1 of the paper)."""
+    table = Table(
+        "layer_averages",
+        "Averages of models by layer: averaged weights against averaged features",
+        [
+            Column("regime"),
+            Column("data"),
+            Column("models"),
+            Column("layer"),
+            Column("1 − cosine", 2, scientific=True),
+            Column("1 − baseline", 2, scientific=True),
+            Column("of it", 4),
+            Column("coefficient", 4),
+            Column("centred cosine", 4),
+            Column("error", 4),
+        ],
+    )
+    frame = run.layer_averages
+    for _, row in () if frame.empty else frame.iterrows():
+        far, base = 1 - row["cosine"], 1 - row["baseline"]
+        share = far / base if base > 0 else float("nan")
+        name = _name(run, f"layer_averages/{row['regime']}", row["layer"])
+        told: list[Value] = [row["regime"], row["data"], int(row["models"]), name, far, base, share]
+        table.rows.append([*told, *(float(row[one]) for one in ("coefficient", "centred_cosine", "error"))])
+    if table.rows:
+        table.notes.append(
+            "u = f(1/k Σ θᵢ) against v = 1/k Σ f(θᵢ), means over the points of the data. Baseline: mean over"
+            " the models of the cosine of u and f(θᵢ); centred: differences from θ0's features; error:"
+            " ‖u − v‖ as a part of the root mean square distance of two of the models."
+        )
     return table
 
 
@@ -77,8 +118,7 @@ def edits(run: Run) -> Table:
             continue
         frame = near_papers(frame)
         for (regime, layer), rows in frame.groupby(["regime", "layer"], sort=False):
-            last = run.results.attributes(f"{group}/{regime}").get("last_layer")
-            name = "embedding" if layer == 0 else "output" if layer == last else str(layer)
+            name = _name(run, f"{group}/{regime}", layer)
             far, base = 1 - rows["cosine"].mean(), 1 - rows["baseline"].mean()
             share = far / base if base > 0 else float("nan")
             means = [float(rows[column].mean()) for column in ("coefficient", "error")]
@@ -93,7 +133,7 @@ def edits(run: Run) -> Table:
     return table
 
 
-PRINTED = {"½α(1−α) λ_max ‖v‖²": "0.903", "λ_max": "0.782", "‖v‖": "0.839"}  # one task, ResNet-20, CIFAR-10
+PRINTED = {"½α(1−α) λ_max ‖v‖²": "0.903", "λ_max": "0.782", "‖v‖²": "0.839"}  # one task, ResNet-20, CIFAR-10
 
 
 def barrier(run: Run) -> Table:
@@ -125,7 +165,7 @@ def barrier(run: Run) -> Table:
         for name, values in curved.items():
             table.rows.append([regime, "signed", name, None, *_explained(values, delta, run.results.pairs)])
         distance, top = data["distance"].to_numpy(), run.data("smoothness", regime)
-        causes = {"‖v‖": distance}
+        causes = {"‖v‖²": distance**2}
         if top is not None:
             largest = top["lambda_max"].to_numpy()[run.results.pairs].mean(axis=1)
             causes |= {"λ_max": largest, "½α(1−α) λ_max ‖v‖²": factor * largest * distance**2}

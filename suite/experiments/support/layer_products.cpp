@@ -9,67 +9,12 @@
 #include <map>
 #include <utility>
 
-#include "kernels/metrics/linearity.hpp"
-#include "suite/comm/clock.hpp"
 #include "suite/error.hpp"
-#include "suite/store/input_file.hpp"
+#include "suite/experiments/support/layer_statistics.hpp"
+#include "suite/experiments/support/point_rows.hpp"
 #include "suite/study/regime.hpp"
 
 namespace taugrid::experiments {
-namespace {
-
-constexpr double save_rows_every = 30;  // seconds
-
-/// Tensors of this rank's points, points first, with how many rounds of them are done; kept in a file a rank.
-class Rows {
- public:
-  Rows(const schedule::UnitContext& context, std::map<std::string, at::Tensor> tensors)
-      : group_(context.group),
-        path_(context.scratch / ("points-" + std::to_string(context.group.rank()) + ".safetensors")),
-        tensors_(std::move(tensors)) {
-    if (store::is_there(path_)) {
-      auto saved = store::read_safetensors(path_).tensors;
-      rounds_ = saved.at("rounds").item<std::int64_t>();
-      for (auto& [name, rows] : tensors_) rows.copy_(saved.at(name));
-    }
-    if (group_.size() > 1)  // one of the ranks may have been killed before it saved
-      rounds_ =
-          group_.all_gather(at::full({1}, rounds_, at::kLong), "saved points").min().item<std::int64_t>();
-  }
-  std::int64_t rounds() const { return rounds_; }
-  at::Tensor of(const std::string& name, std::int64_t begin, std::int64_t count) const {
-    return tensors_.at(name).narrow(0, begin, count);
-  }
-  void done() {
-    ++rounds_;
-    if (comm::steady_seconds() - saved_ > save_rows_every) save();
-  }
-  void save() {
-    saved_ = comm::steady_seconds();
-    store::TensorFile file;
-    for (const auto& [name, rows] : tensors_) file.tensors[name] = rows.cpu();
-    file.tensors["rounds"] = at::full({}, rounds_, at::kLong);
-    store::write_safetensors(path_, file);
-  }
-  /// All ranks' rows, of which there are n.
-  std::map<std::string, at::Tensor> gathered(std::int64_t n) const {
-    auto all = tensors_;
-    for (auto& [name, rows] : all)
-      rows = (group_.size() > 1 ? group_.all_gather(rows, "gathering inner products") : rows)
-                 .narrow(0, 0, n)
-                 .clone();
-    return all;
-  }
-
- private:
-  const comm::Communicator& group_;
-  std::filesystem::path path_;
-  std::map<std::string, at::Tensor> tensors_;
-  std::int64_t rounds_ = 0;
-  double saved_ = comm::steady_seconds();
-};
-
-}  // namespace
 
 struct LayerProducts::Seen {
   Features start;                          // f0
@@ -106,17 +51,10 @@ void LayerProducts::pass(const models::State& state, const at::Tensor& tau, cons
   layers_.outputs(state, batch, [&](std::size_t l, const at::Tensor& f) { see(l, f - seen.start[l]); });
 }
 
-at::Tensor LayerProducts::products(std::size_t layer, const at::Tensor& a, const at::Tensor& b) const {
-  const auto all = metrics::inner_products(a, b);
-  if (!layers_.has_class_token()) return all.unsqueeze(1);
-  const auto token = layers_.chosen()[layer].class_token;
-  return at::stack({all, metrics::inner_products(a.narrow(2, 0, token), b.narrow(2, 0, token))}, 1);
-}
-
 at::Tensor LayerProducts::mixed_products(std::size_t l, const at::Tensor& c, const Seen& seen, std::size_t i,
                                          std::size_t j) const {
   const auto rows = at::stack({seen.single.at(i)[l], seen.single.at(j)[l], seen.start[l], c}, 1);
-  return products(l, rows.narrow(1, 3, 1), rows).squeeze(2);
+  return products_of_layer(layers_, l, rows.narrow(1, 3, 1), rows).squeeze(2);
 }
 
 LayerProducts::Features LayerProducts::single(std::size_t k, double c, const models::Batch& batch,
@@ -138,7 +76,7 @@ LayerProducts::Features LayerProducts::single(std::size_t k, double c, const mod
 void LayerProducts::frame_of(const Features& a, const Features& b, const Seen& seen, at::Tensor frame) const {
   for (std::size_t l = 0; l < a.size(); ++l) {
     const auto rows = at::stack({a[l], b[l], seen.start[l]}, 1);
-    frame.select(2, static_cast<std::int64_t>(l)).copy_(products(l, rows, rows));
+    frame.select(2, static_cast<std::int64_t>(l)).copy_(products_of_layer(layers_, l, rows, rows));
   }
 }
 
@@ -184,7 +122,7 @@ store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& c
     tensors["sum_frame/" + name] = study_.sums({most, v, l, edits, 3, 3});
   }
   if (edits > 0) tensors["negation_frame"] = study_.sums({most, v, l, edits, 3, 3});
-  Rows rows(context, std::move(tensors));
+  PointRows rows(context, std::move(tensors));
   const auto rounds = (most + batch_ - 1) / batch_;
   const auto weight = at::tensor(alpha_, at::kDouble);
   const auto steps = static_cast<double>(pairs.size() * (1 + lambda_.size()) + lambda_.size());

@@ -4,8 +4,8 @@
 // task's own model and its partners' once, and each pair's mixed models θ_α = αθᵢ + (1−α)θⱼ. For each λ then
 // the edits θ0 + 2λτ of the same tasks, and each pair's sum θ0 + λ(τᵢ + τⱼ); and θ0 ± λτ of the task's own
 // vector. Layers are compared as they are made; what is kept of a point are inner products
-// (kernels/metrics/linearity.hpp). Beside θ, memory is that of one pass and of one batch's features of the
-// single models and of θ0, whatever the number of points and of λs.
+// (kernels/metrics/linearity.hpp). Of features, memory holds one pass and one batch's of the single models
+// and of θ0, whatever the number of points and of λs; beside them, a point's inner products, pair_bytes().
 #pragma once
 
 #include <string>
@@ -56,9 +56,7 @@ class LayerProducts {
   /// f − f0 of the layers of a model, seen one by one: the state's, or in a linear regime that of τ.
   void pass(const models::State& state, const at::Tensor& tau, const models::Batch& batch, Seen& seen,
             const study::Layers::See& see) const;
-  /// Products of a layer's features (as rows [n,K,numbers] and [n,J,numbers]) of each variant: [n,V,K,J].
-  at::Tensor products(std::size_t layer, const at::Tensor& a, const at::Tensor& b) const;
-  /// Those of layer l of a mixed model of tasks i and j: [n,V,4].
+  /// Inner products of layer l of a mixed model of tasks i and j: [n,V,4].
   at::Tensor mixed_products(std::size_t l, const at::Tensor& c, const Seen& seen, std::size_t i,
                             std::size_t j) const;
   /// Of a pair's two seen models [m,V,L,3,3], and of the models that these rows [K,2] mix: [m,V,L,K,4].

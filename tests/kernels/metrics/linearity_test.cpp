@@ -56,6 +56,41 @@ TEST(Linearity, MatchesTheDefinitionsOnWholeFeatures) {
   }
 }
 
+TEST(Linearity, OfAnAverageMatchesTheDefinitionsOnWholeFeatures) {
+  at::manual_seed(8);
+  for (const std::int64_t k : {2, 3, 5}) {
+    const auto start = at::randn({6, 40}, at::kDouble),
+               models = start.unsqueeze(1) + at::randn({6, k, 40}, at::kDouble);
+    const auto v = models.mean(1), u = v + 0.1 * at::randn({6, 40}, at::kDouble);
+    const auto a = models - start.unsqueeze(1), c = u - start;
+    const auto rows = at::stack({a.mean(1), c, start}, 1);
+    const auto own =
+        at::stack({a.square().sum(-1), (a * start.unsqueeze(1)).sum(-1), (a * c.unsqueeze(1)).sum(-1)}, -1);
+    const auto found = metrics::average_linearity(own, metrics::inner_products(rows, rows));
+    expect_close(found.cosine, cosine(u, v), 1e-12);
+    expect_close(found.coefficient, coefficient(u, v), 1e-12);
+    expect_close(found.centred_cosine, cosine(c, v - start), 1e-12);
+    expect_close(found.centred_coefficient, coefficient(c, v - start), 1e-12);
+    auto base = at::zeros({6}, at::kDouble), centred = base.clone(), squares = base.clone();
+    for (std::int64_t i = 0; i < k; ++i) {
+      base += cosine(u, models.select(1, i)) / k;
+      centred += cosine(c, a.select(1, i)) / k;
+      for (std::int64_t j = 0; j < i; ++j)
+        squares += (models.select(1, i) - models.select(1, j)).square().sum(1);
+    }
+    expect_close(found.baseline, base, 1e-12);
+    expect_close(found.centred_baseline, centred, 1e-12);
+    expect_close(found.error, (u - v).norm(2, 1) / (squares * 2.0 / (k * (k - 1))).sqrt(), 1e-10);
+    if (k > 2) continue;  // of two what linearity() says, but for the baselines
+    const auto pair = of({models.select(1, 0), models.select(1, 1), start, u}, 0.5);
+    expect_close(found.error, pair.error, 1e-10);
+    expect_close(found.centred_coefficient, pair.centred_coefficient, 1e-12);
+  }
+  const auto whole = at::zeros({2, 3, 3}, at::kDouble);
+  EXPECT_THROW(metrics::average_linearity(at::zeros({2, 1, 3}, at::kDouble), whole), std::invalid_argument);
+  EXPECT_THROW(metrics::average_linearity(at::zeros({3, 2, 3}, at::kDouble), whole), std::invalid_argument);
+}
+
 // Products of features of float32 themselves would lose an error of 10⁻⁵ of what the models share.
 TEST(Linearity, ASmallErrorBesideALargeCommonPart) {
   at::manual_seed(5);

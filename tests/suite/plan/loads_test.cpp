@@ -82,7 +82,7 @@ std::string every_section() {
          "]\nsteps = 20\nwarmup_steps = 4\nbatch = 12\n[similarity]\n[disentanglement]\nalpha = [0.0, "
          "1.0]\n[smoothness]\npoints = 32\n"
          "[ntk]\npoints = 8\nlogits = "
-         "4\n[linearity]\n[averages]\n[stitching]\n[barrier]\n[addition]\n[subsets]\n[pair_addition]\n["
+         "4\n[linearity]\n[averages]\n[layer_averages]\n[stitching]\n[barrier]\n[addition]\n[subsets]\n[pair_addition]\n["
          "negation]\n[cost]"
          "\n[heads]"
          "\n[merging]\nmethods = [\"fisher\", \"regmean\", \"adamerging\", "
