@@ -14,9 +14,19 @@ import xarray as xr
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from taugrid_analysis import sheets, tables
+from taugrid_analysis import merges, sheets, tables
 from taugrid_analysis.facts import facts
-from taugrid_analysis.figures import edits, grids, interference, kernel, linearity, runs, subsets, tasks
+from taugrid_analysis.figures import (
+    edits,
+    grids,
+    interference,
+    kernel,
+    linearity,
+    merging,
+    runs,
+    subsets,
+    tasks,
+)
 from taugrid_analysis.figures.inline import to_svg
 from taugrid_analysis.findings import findings
 from taugrid_analysis.heat_maps import heat_maps, packed_bytes
@@ -132,6 +142,17 @@ def _parts(run: Run) -> list[Part]:
             " Dotted: each task's own model, over the same subsets; dashed: θ0.",
             [subsets.by_number(run)],
             {"subsets.csv": lambda: by_size(run)},
+        ),
+        Part(
+            "merging",
+            "What merging buys, and what it takes",
+            "merging",
+            "θ0 + α τ, τ merged of all task vectors: accuracy over each task's own model, lines one standard"
+            " error of the evaluation sample, over the merge's seconds on this machine (with data: of all"
+            " units), over what it reads of the vectors, and over the inputs that go through a model before"
+            " anything is evaluated.",
+            [merging.accuracy_over_cost(run)],
+            {"merging.csv": lambda: merges.costs(run)},
         ),
         Part(
             "negation",

@@ -40,6 +40,9 @@ KthMagnitude::KthMagnitude(std::int64_t k, std::int64_t length) : k_(k), length_
   constexpr std::int64_t is_long = std::int64_t{1} << 20;
   if (length >= is_long) {
     pass_ = Pass::sample;
+    // Lines enough, and few enough that the look does not count beside a pass.
+    constexpr std::int64_t lines = 8192, closest = 512, furthest = 4096;
+    every_ = std::clamp(length / lines, closest, furthest) / detail::line * detail::line;
     counts_.assign(std::size_t{1} << (31 - detail::sample_shift), 0);
   } else {
     begin_histograms();
@@ -59,7 +62,7 @@ void KthMagnitude::add(const at::Tensor& stretch) {
   const auto n = stretch.numel();
   switch (pass_) {
     case Pass::sample:
-      return detail::sample_leading(x, n, counts_.data());
+      return detail::sample_leading(x, n, every_, counts_.data());
     case Pass::bracket:
       return detail::collect_between(x, n, low_, high_, above_, inside_);
     case Pass::leading:

@@ -115,7 +115,7 @@ at::Tensor merged_by_aten(const std::string& method, const at::Tensor& x, const 
 }
 
 /// A method with its defaults. Bytes: T·P·4 a pass, and τ; `share`: of the numbers that trimming leaves,
-/// whose first pass looks at one line in 32.
+/// whose first pass looks at a line here and there, and is not counted.
 Work merge(const std::string& method, double passes, double share, std::int64_t numbers) {
   auto vectors = random_vectors(at::kCPU, tasks, 14, numbers);
   auto config = config::Config::describing();
@@ -130,7 +130,7 @@ Work merge(const std::string& method, double passes, double share, std::int64_t 
         all, std::vector<double>(tasks, 1.0),
         [&](std::int64_t begin, const at::Tensor& part) { out.narrow(0, begin, part.numel()).copy_(part); });
   };
-  const double whole = share < 1 ? passes - 1 + 1.0 / 32 : passes;
+  const double whole = share < 1 ? passes - 1 : passes;
   work.bytes = 4.0 * (whole * tasks + 1) * static_cast<double>(numbers);
   work.items = static_cast<double>(numbers);
   work.unit = "numbers";

@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 from compare import differing, numbers
 from safetensors.numpy import load_file
+from taugrid_analysis import merges
+from taugrid_analysis.figures import merging as drawings
 from taugrid_analysis.recompute import methods as oracle
+from taugrid_analysis.run import Run
 from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, TASKS, World
 
@@ -142,6 +145,21 @@ def test_the_table(run: Path) -> None:
     lines = [line for line in done.stdout.splitlines() if any(f" {name} " in f" {line} " for name in METHODS)]
     assert len(lines) == 2 * len(METHODS)
     assert sum("±" in line for line in lines) == len(lines)
+
+
+def test_accuracy_over_what_a_merge_takes(run: Path, file: h5py.File) -> None:
+    with Run(run) as opened:
+        frame = merges.costs(opened)
+        picture = drawings.accuracy_over_cost(opened)
+    assert len(frame) == len({(row.regime, row.method) for row in frame.itertuples()}) == 2 * len(METHODS)
+    for row in frame.itertuples():
+        group = file[f"merging/{row.method}/{row.regime}"]
+        assert row.normalized == pytest.approx(group["normalized"][()]) and 0 < row.error < 0.2
+        assert row.bytes == group["bytes"][()] == group["passes"][()] * 3 * 4 * opened.results.model().parameters
+        assert row.seconds > 0 and row.forward_passes == row.backward_passes == 0
+    assert picture is not None and len(picture.axes) == 2  # no inputs go through models
+    names = [text.get_text() for text in picture.axes[0].texts]
+    assert sorted(names) == sorted(2 * METHODS)
 
 
 @pytest.mark.parametrize(("settings", "expected"), [

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis import accuracies, differences, outcomes
+from taugrid_analysis import differences, merges
 from taugrid_analysis.regimes import JOINT
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.bases import members, told_of_filter
@@ -33,11 +33,7 @@ def merging(run: Run) -> Table:
             Column("seconds", 2),
         ],
     )
-    seconds: dict[str, float] = {}  # of the merge, and of what each task's data gave to it
-    for unit in results.units():
-        if unit.key.startswith(("merging/", "merging_data/")):
-            name = "/".join(unit.key.split("/")[1:3])
-            seconds[name] = seconds.get(name, 0.0) + unit.seconds
+    seconds = merges.seconds(results)
     methods = results.names("merging")
     left_out: dict[str, list[str]] = {}
     for regime in results.regimes:
@@ -55,7 +51,7 @@ def merging(run: Run) -> Table:
                     regime,
                     method,
                     float(data["coefficient"]),
-                    *_accuracies(run, method, regime),
+                    *merges.normalized(run, method, regime),
                     Measured(change.mean, change.mean_error) if method != known[0] else None,
                     float(data["density"]),
                     float(data["passes"]),
@@ -118,7 +114,7 @@ def masks(run: Run) -> Table:
                     4e-6 * numbers,
                     4 * numbers / whole,
                     members(data["labels"].to_numpy().astype(int), results.tasks) if "labels" in data else "",
-                    *_accuracies(run, method, regime),
+                    *merges.normalized(run, method, regime),
                 ]
             )
     if table.rows:
@@ -127,22 +123,3 @@ def masks(run: Run) -> Table:
             " stored: four bytes a number that a mask has, without their places. " + SAMPLE
         )
     return table
-
-
-def _accuracies(run: Run, method: str, regime: str) -> tuple[Measured, Measured]:
-    """At the chosen α: absolute, and over each task's own model."""
-    name = f"{method}/{regime}"
-    data = run.results.data("merging", name)
-    test = accuracies.accuracies(run.results, "merging", name, "test_accuracy")
-    own = accuracies.accuracies(run.results, "single_task", regime, "accuracy")
-    assert data is not None and test is not None
-    place = outcomes.place_of(data["alpha"].to_numpy(), float(data["coefficient"]))
-    assert place is not None
-    values = test.value.to_numpy()[place].astype(float)
-    absolute = outcomes.measured_mean(values, test.error[place])
-    if own is None:
-        return absolute, Measured(float(data["normalized"]), float("nan"))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = values / own.value.to_numpy()
-    errors = [accuracies.ratio_error(test, (place, task), own, task) for task in range(len(values))]
-    return absolute, outcomes.measured_mean(shares, np.array(errors))

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/weights/detail/select_host.hpp"
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -61,15 +65,42 @@ void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::ve
   each_in_bin(x, n, bin, [&low](std::uint32_t bits) { low.push_back(bits); });
 }
 
-void sample_leading(const float* x, std::int64_t n, std::uint64_t* histogram) {
-  for (std::int64_t from = 0; from < n; from += sample_every) {
-    constexpr std::int64_t ahead = 8 * sample_every;
+void sample_leading(const float* x, std::int64_t n, std::int64_t every, std::uint64_t* histogram) {
+  const auto ahead = 8 * every;
+  for (std::int64_t from = 0; from < n; from += every) {
     if (from + ahead < n) __builtin_prefetch(x + from + ahead);
     const auto end = std::min(n, from + line);
     for (auto i = from; i < end; ++i) ++histogram[bits_of(x[i]) >> sample_shift];
   }
 }
 
+#if defined(__AVX512F__)
+// As fast as memory gives numbers, however many are inside: compilers do not compress by themselves.
+void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
+                     std::int64_t& above, std::vector<std::uint32_t>& inside) {
+  constexpr std::int64_t block = 1024;
+  std::array<std::uint32_t, block + line> kept;
+  const auto all_of = [](std::uint32_t bits) { return _mm512_set1_epi32(static_cast<int>(bits)); };
+  const auto sign_off = all_of(magnitude), least = all_of(low), width = all_of(high - low);
+  for (std::int64_t from = 0; from < n; from += block) {
+    const auto m = std::min(block, n - from);
+    std::size_t found = 0;
+    std::int64_t below = 0;
+    for (std::int64_t i = 0; i < m; i += line) {
+      if (from + i + block < n) __builtin_prefetch(x + from + i + block);
+      const auto there = static_cast<__mmask16>(m - i >= line ? 0xffff : (1 << (m - i)) - 1);
+      const auto bits = _mm512_and_epi32(_mm512_maskz_loadu_epi32(there, x + from + i), sign_off);
+      const auto in = _mm512_mask_cmplt_epu32_mask(there, _mm512_sub_epi32(bits, least), width);
+      _mm512_storeu_si512(kept.data() + found, _mm512_maskz_compress_epi32(in, bits));
+      found += static_cast<std::size_t>(std::popcount(static_cast<std::uint16_t>(in)));
+      const auto under = _mm512_mask_cmplt_epu32_mask(there, bits, least);
+      below += std::popcount(static_cast<std::uint16_t>(under));
+    }
+    above += m - below - static_cast<std::int64_t>(found);
+    inside.insert(inside.end(), kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(found));
+  }
+}
+#else
 // Flags of a block are made by a loop that compilers vectorise; words of eight flags that are not all zero
 // are listed without a branch, which chance would mispredict.
 void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
@@ -112,5 +143,6 @@ void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uin
     }
   }
 }
+#endif
 
 }  // namespace taugrid::weights::detail

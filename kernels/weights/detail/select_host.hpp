@@ -20,11 +20,11 @@ void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint
 /// Appends the low 20 bits of these magnitudes.
 void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low);
 
-/// Of a vector's stretches one line of 16 numbers in 512 is looked at: counts their magnitudes by the leading
-/// 16 bits, 65536 bins.
+/// Of a vector's stretches one line of 16 numbers in `every` is looked at: counts their magnitudes by the
+/// leading 16 bits, 65536 bins.
 constexpr int sample_shift = 15;
-constexpr std::int64_t line = 16, sample_every = 512;
-void sample_leading(const float* x, std::int64_t n, std::uint64_t* histogram);
+constexpr std::int64_t line = 16;
+void sample_leading(const float* x, std::int64_t n, std::int64_t every, std::uint64_t* histogram);
 /// Adds to `above` how many magnitudes have bits of at least `high`, and appends the bits from `low` to below
 /// `high`.
 void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
