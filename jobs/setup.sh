@@ -13,7 +13,7 @@ venv="${TAUGRID_VENV:-.venv}"
 lists=(jobs/packages/debian.txt)
 pins=(jobs/packages/python.txt)
 archives=""
-unpinned=()  # declare heavy dependencies that the data do not need: installed without them
+unpinned=()  # declare heavy dependencies that we do not need: installed without them
 for argument in "$@"; do
   case "$argument" in
     --data) lists+=(jobs/packages/debian-data.txt); unpinned+=(jobs/packages/python-data.txt) ;;
@@ -21,7 +21,9 @@ for argument in "$@"; do
       lists+=(jobs/packages/debian-language.txt); unpinned+=(jobs/packages/python-data.txt)
       [ "$argument" = --language ] || lists+=(jobs/packages/debian-language-all.txt)
       archives=jobs/packages/python-language.txt ;;
-    --tests) lists+=(jobs/packages/debian-tests.txt); pins+=(jobs/packages/python-tests.txt) ;;
+    --tests)
+      lists+=(jobs/packages/debian-tests.txt); pins+=(jobs/packages/python-tests.txt)
+      unpinned+=(jobs/packages/python-oracles.txt) ;;
     *) echo "setup: unknown argument $argument; expected --data, --language, --language-all or --tests" >&2; exit 2 ;;
   esac
 done
