@@ -1,0 +1,168 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""taugrid merge against mergekit's and FusionBench's own functions, on the same tensors: what they have of the methods
+that take no data, with the options of ours that are theirs."""
+
+import contextlib
+import importlib
+import importlib.util
+import io
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from taugrid_analysis.recompute.methods import flat
+from test_merge import Models, W, close
+from torch import Tensor
+
+mergekit = pytest.importorskip("mergekit.merge_methods")
+found_at = importlib.util.find_spec("fusion_bench")
+if found_at is None or not found_at.submodule_search_locations:
+    pytest.skip("could not import 'fusion_bench'", allow_module_level=True)
+FUSION_BENCH = Path(found_at.submodule_search_locations[0])
+
+
+def fusion_bench(name: str) -> ModuleType:
+    """One module of FusionBench's methods. The packages around it import hydra and lightning, which it does without:
+    of them their folders alone are known here."""
+    parents = ["fusion_bench", "method", *name.split(".")[:-1]]
+    for i in range(len(parents)):
+        package = sys.modules.setdefault(".".join(parents[: i + 1]), ModuleType(".".join(parents[: i + 1])))
+        package.__path__ = [str(FUSION_BENCH.joinpath(*parents[1 : i + 1]))]
+    return importlib.import_module(f"fusion_bench.method.{name}")
+
+
+def quietly(function: Any, *arguments: Any, **options: Any) -> Any:
+    with contextlib.redirect_stdout(io.StringIO()):
+        return function(*arguments, **options)
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    return Models(tmp_path_factory.mktemp("four"), 4)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    return Models(tmp_path_factory.mktemp("pair"), 2)
+
+
+def vectors(models: Models) -> Tensor:
+    return torch.tensor(models.vectors())
+
+
+def tensors(models: Models) -> list[dict[str, Tensor]]:
+    """Of the task vectors, those that have numbers."""
+    return [{name: torch.tensor(x) for name, x in tau.items() if x.size} for tau in models.tau]
+
+
+def by_mergekit(models: Models, method: str, **parameters: Any) -> np.ndarray:
+    """Tensor by tensor, θ0 being the first of them."""
+    merged = {}
+    for name, start in models.base.items():
+        base = torch.tensor(start, dtype=torch.float64)
+        each = [base, *(base + torch.tensor(tau[name]) for tau in models.tau)]
+        merged[name] = (mergekit.merge_tensors(each, method, base_index=0, parameters=parameters) - base).numpy()
+    return flat(merged)
+
+
+def test_sums(four: Models) -> None:
+    close(four.merged("task_arithmetic", "lambda = 0.3", W),
+          by_mergekit(four, "task_arithmetic", **{"weight": W, "lambda": 0.3}))
+    close(four.merged("task_arithmetic", "normalize = true", W),
+          by_mergekit(four, "task_arithmetic", weight=W, normalize=True))
+    expected = {}
+    for name, start in four.base.items():
+        each = [torch.tensor(start + tau[name]) for tau in four.tau]
+        expected[name] = mergekit.merge_tensors(each, "linear", parameters={"weight": W}).numpy() - start
+    close(four.merged("linear", "", W), flat(expected))
+
+
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+def test_ties_of_each_tensor(merge: str, four: Models) -> None:
+    found = four.merged("ties", f'density = 0.4, scope = "tensor", cut = "exact", zero_sign = "positive", '
+                                f'merge = "{merge}"', W)
+    close(found, by_mergekit(four, "ties", weight=W, density=0.4, normalize=merge == "mean"))
+
+
+@pytest.mark.parametrize("merge", ["mean", "sum"])
+def test_ties_of_the_whole_vector(merge: str, four: Models) -> None:
+    theirs = fusion_bench("ties_merging.ties_merging_utils")
+    close(four.merged("ties", f'merge = "{merge}"'), quietly(theirs.ties_merging, vectors(four), 20, merge).numpy())
+
+
+def test_top_k(four: Models) -> None:
+    theirs = fusion_bench("ties_merging.ties_merging_utils")
+    kept, _ = theirs.topk_values_mask(vectors(four), 0.05)
+    close(four.merged("top_k"), kept.sum(0).numpy() / 4)
+    sparsify = importlib.import_module("mergekit.sparsify")
+    each = [{name: sparsify.magnitude(x, 0.3).numpy() for name, x in tau.items()} for tau in tensors(four)]
+    close(four.merged("top_k", 'density = 0.3, scope = "tensor", cut = "exact"'),
+          np.mean([flat(tau) for tau in each], 0))
+
+
+@pytest.mark.parametrize("method", ["consensus_ta", "consensus_ties"])
+def test_consensus(method: str, four: Models) -> None:
+    tau, start = vectors(four), torch.tensor(flat(four.base), dtype=torch.float64)
+    total = tau.sum(0)
+    if method == "consensus_ties":
+        total = quietly(fusion_bench("ties_merging.ties_merging_utils").ties_merging, tau, 20, "sum")
+    masks = quietly(fusion_bench("tall_mask.utils").generate_task_masks, tau, start + tau, start, total, 0.4)
+    assert 0.05 < masks.double().mean() < 0.95
+    expected = total * (masks.sum(0) >= 2)
+    close(four.merged(method), expected.numpy())
+
+
+@pytest.mark.parametrize("t", [0.3, 0.5])
+def test_slerp(t: float, pair: Models) -> None:
+    theirs = fusion_bench("slerp.slerp_utils")
+    by_tensor: dict[str, list[np.ndarray]] = {}
+    for name, start in pair.base.items():
+        a, b = (torch.tensor(start + tau[name]) for tau in pair.tau)
+        both = [mergekit.merge_tensors([a, b], "slerp", base_index=0, parameters={"t": t}), theirs.slerp(t, a, b)]
+        by_tensor[name] = [x.numpy() - start for x in both]
+    found = pair.merged("slerp", f"t = {t}")
+    for i in range(2):
+        close(found, flat({name: both[i] for name, both in by_tensor.items()}))
+
+
+@pytest.mark.parametrize("method", ["tsv_m", "iso_c", "iso_cts"])
+def test_matrices(method: str, four: Models) -> None:
+    each, excluded = tensors(four), {"exclude_keys": ["text_projection"], "accelerator": "cpu"}
+    if method == "tsv_m":
+        theirs = fusion_bench("task_singular_vector.utils.TSVM_utils")
+        merged = quietly(theirs.compute_and_sum_svd_mem_reduction, each, **excluded)
+    elif method == "iso_c":
+        merged = quietly(fusion_bench("isotropic_merging.iso_utils").iso_c, each, **excluded)
+    else:
+        merged = quietly(fusion_bench("isotropic_merging.iso_utils").iso_cts, each, 0.8, **excluded)
+    close(four.merged(method), flat({name: x.numpy() for name, x in merged.items()}), 2e-5)
+
+
+def test_dare_drops_as_many_and_keeps_their_size(four: Models) -> None:
+    """Chance chooses: of the numbers that are kept, the share, and the merged numbers' first two moments."""
+    tau, draws = vectors(four), 200
+    drop = fusion_bench("dare.utils").param_random_drop_
+    torch.manual_seed(0)
+    theirs = []
+    for _ in range(draws):
+        kept = tau.clone()
+        drop(kept, 0.6, True)
+        theirs.append(kept.sum(0))
+    spread = torch.stack(theirs).var(0).numpy()
+    ours = np.stack([four.merged("dare_linear", f"density = 0.4, seed = {seed}") for seed in range(3)])
+    moved = spread > 1e-8
+    # Each number's distance to the sum, over the deviation that theirs has: mean 0, mean square 1.
+    scaled = ((ours - tau.sum(0).numpy())[:, moved] / np.sqrt(spread[moved])).ravel()
+    n = scaled.size
+    assert abs(scaled.mean()) < 5 / np.sqrt(n) and abs((scaled**2).mean() - 1) < 0.05
+    one = four.merged("dare_linear", "density = 0.4, rescale = false", [1.0, 0.0, 0.0, 0.0])
+    torch.manual_seed(0)
+    sparsify = importlib.import_module("mergekit.sparsify")
+    there = np.abs(tau[0].numpy()) > 1e-6
+    shares = [np.mean(np.abs(kept[there]) > 1e-6) for kept in (one, sparsify.bernoulli(tau[0], 0.4).numpy())]
+    assert abs(shares[0] - shares[1]) < 5 * np.sqrt(2 * 0.4 * 0.6 / there.sum())
