@@ -214,7 +214,7 @@ def main() -> int:
                 own = difference(peer, expected, pair.tensor)
                 notes.append(f"# {pair.peer}.py's own number is {own:.1e} from {pair.reference}.py's")
 
-    command = options.only in COMMAND and is_installed("mergekit")
+    command = options.only in COMMAND and is_installed("mergekit") and (TORCH_PEERS / "immutables").exists()
     if command:
         command_times, command_memory, command_difference = merge_command.compare(
             options.program.resolve(), TORCH_PEERS, options.rounds
