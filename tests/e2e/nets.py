@@ -4,6 +4,7 @@
 again in plain PyTorch, a residual network, a multilayer perceptron, a Vision Transformer, a ConvNeXt."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,10 @@ from typing import Any
 
 import h5py
 import numpy as np
+import shared
 import torch
+import world as worlds
+from launch import measure
 from safetensors.torch import save_file
 from taugrid_analysis.recompute.hub_nets import ConvNext, Vit
 from taugrid_analysis.recompute.nets import Mlp, ResNet
@@ -94,6 +98,9 @@ class TinyText(nn.Module):
         return (self.states(ids, lengths)[-1] * used).sum(1) / lengths[:, None]
 
 
+TEXTS = (list(CLASSES), TinyText, TEXT)  # of a NetWorld
+
+
 @dataclass(frozen=True)
 class NetWorld:
     """A model, its tasks, an experiment."""
@@ -173,7 +180,8 @@ def _write_model(world: NetWorld, architecture: str) -> None:
 
 
 def _experiment(tasks: list[str]) -> str:
-    text = EXPERIMENT + "\n[pair_addition]\nalpha = [0.0, 0.5, 1.0]\n\n[cost]\nsteps = 3\n"
+    plain = re.sub(r"chunk = \d+ #.*\n", "", EXPERIMENT)  # what chunks are of is not the model's
+    text = plain + "\n[pair_addition]\nalpha = [0.0, 0.5, 1.0]\n\n[cost]\nsteps = 3\n"
     for old, new in {
         '["stripes", "blobs", "corners"]': json.dumps(tasks),
         '["standard", "linear"]': '["standard", "linear", "tau_jp"]\npenalty_weight = 0.01\npenalty_batch = 5',
@@ -185,15 +193,14 @@ def _experiment(tasks: list[str]) -> str:
 
 def without(world: NetWorld, sections: tuple[str, ...], more: str = "") -> Path:
     """The world's experiment without these sections, and with `more`, in a file beside it."""
-    kept = [part for part in world.experiment.read_text().split("\n[") if not part.startswith(sections)]
     path = world.folder / f"without_{'_'.join(sections)}.toml"
-    path.write_text("\n[".join(kept) + more)
+    path.write_text(worlds.without(world.experiment.read_text(), *sections) + more)
     return path
 
 
 def text_world(folder: Path, **writing: int) -> NetWorld:
     """`writing`: how write_text_task() fills the places behind a text."""
-    world = NetWorld(folder, list(CLASSES), TinyText, TEXT)
+    world = NetWorld(folder, *TEXTS)
     (folder / "data").mkdir(parents=True)
     rng = np.random.default_rng(4)
     for name in world.tasks:
@@ -252,3 +259,20 @@ def open_clip_world(folder: Path) -> NetWorld:
 
 def mlp_world(folder: Path) -> NetWorld:
     return _picture_world(folder, Mlp, MLP)
+
+
+WORLDS = {"text": text_world, "resnet": resnet_world, "mlp": mlp_world, "convnext": convnext_world,
+          "closed": closed_vocabulary_world}
+PICTURES = list(PICTURE_HEADS)
+MADE_OF = {"text": TEXTS, "resnet": (PICTURES, ResNet, RESNET), "mlp": (PICTURES, Mlp, MLP),
+           "convnext": (PICTURES, ConvNext, CONVNEXT), "closed": (PICTURES, Vit, VIT)}
+
+
+def finished(base: Path, name: str) -> tuple[NetWorld, Path]:
+    """A world of this name and the folder of its finished run on 2 ranks, which no test changes."""
+
+    def make(folder: Path) -> None:
+        measure(WORLDS[name](folder / "world").experiment, folder / "run")
+
+    folder = shared.once(base, f"net-{name}", make)
+    return NetWorld(folder / "world", *MADE_OF[name]), folder / "run"

@@ -8,9 +8,11 @@ makes them in a folder for all tests of a ctest run, which names it in TAUGRID_S
 each works on copies of the runs. By hand, without that variable, each session of pytest makes its own.
 """
 
+import fcntl
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import world as worlds
@@ -31,6 +33,18 @@ def run(base: Path, name: str, experiment: Path) -> Path:
     else:
         measure(experiment, folder)
     return folder
+
+
+def once(base: Path, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that no test changes, made by the first that needs it: of a ctest run, or below `base` by hand."""
+    parent = Path(FOLDER) if FOLDER else base
+    with (parent / f"{name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (made := parent / f"{name}.made").exists():
+            shutil.rmtree(parent / name, ignore_errors=True)
+            make(parent / name)
+            made.touch()
+    return parent / name
 
 
 def main(base: Path) -> None:

@@ -111,13 +111,9 @@ class NetOracle:
         return largest_eigenvalue(theta, product)
 
 
-@pytest.fixture(scope="module", params=[nets.text_world, nets.resnet_world, nets.mlp_world],
-                ids=["text", "resnet", "mlp"])
+@pytest.fixture(scope="module", params=["text", "resnet", "mlp"])
 def oracle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NetOracle:
-    folder = tmp_path_factory.mktemp("net_oracles")
-    world = request.param(folder / "world")
-    measure(world.experiment, folder / "run")
-    return NetOracle(world, folder / "run")
+    return NetOracle(*nets.finished(tmp_path_factory.getbasetemp(), request.param))
 
 
 @pytest.mark.parametrize("regime", ["pretrained", *REGIMES])

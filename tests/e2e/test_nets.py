@@ -20,27 +20,30 @@ from launch import kill_all, leftovers, measure, run, start, units, wait_until
 from nets import NetWorld
 from safetensors.torch import load_file, save_file
 
-WORLDS = {"resnet": nets.resnet_world, "closed": nets.closed_vocabulary_world, "text": nets.text_world}
+KINDS = ("resnet", "closed", "text")
 MEASURED = ("linearity", "averages", "layer_averages", "stitching", "barrier", "smoothness", "ntk", "pair_addition",
             "negation", "cost")
 
 
-@pytest.fixture(scope="session", params=list(WORLDS))
+@pytest.fixture(scope="session", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
-def net(kind: str, tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
-    return WORLDS[kind](tmp_path_factory.mktemp("nets") / kind)
+def finished(kind: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[NetWorld, Path]:
+    return nets.finished(tmp_path_factory.getbasetemp(), kind)
 
 
 @pytest.fixture(scope="session")
-def done(net: NetWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def net(finished: tuple[NetWorld, Path]) -> NetWorld:
+    return finished[0]
+
+
+@pytest.fixture(scope="session")
+def done(finished: tuple[NetWorld, Path]) -> Path:
     """A finished run on 2 ranks."""
-    folder = tmp_path_factory.mktemp("run") / "reference"
-    measure(net.experiment, folder)
-    return folder
+    return finished[1]
 
 
 def same(a: Path, b: Path) -> None:
@@ -64,15 +67,16 @@ def test_numbers_do_not_depend_on_the_number_of_ranks(kind: str, net: NetWorld, 
     same(done, tmp_path / "run")
 
 
-def test_two_ranks_a_unit_agree_to_rounding(net: NetWorld, done: Path, tmp_path: Path) -> None:
-    """Batch norm's statistics are those of the whole batch, then, on whichever rank its samples lie."""
+@pytest.mark.parametrize("kind", KINDS[1:], indirect=True)
+def test_two_ranks_a_unit_agree_to_rounding(kind: str, net: NetWorld, done: Path, tmp_path: Path) -> None:
+    """Those of batch norm are on a device, below."""
     theirs = numbers(measure(net.experiment, tmp_path / "run", "--set", "run.ranks_per_unit=2"))
     close_to_rounding(numbers(done / "results.h5"), theirs)
 
 
 @pytest.mark.parametrize("name", ["resnet", "text"])
 def test_a_rank_without_a_share_of_the_batch(name: str, tmp_path: Path) -> None:
-    net = WORLDS[name](tmp_path / "world")
+    net = nets.WORLDS[name](tmp_path / "world")
     few = [
         word
         for setting in ("finetune.batch=1", "finetune.penalty_batch=1", "finetune.steps=4")
@@ -86,14 +90,15 @@ def test_a_rank_without_a_share_of_the_batch(name: str, tmp_path: Path) -> None:
 
 
 def test_the_device_gives_the_hosts_numbers(kind: str, net: NetWorld, done: Path, tmp_path: Path) -> None:
-    """Also the sums over a group's ranks that batch norm takes."""
-    groups = ("--set", "run.ranks_per_unit=2") if kind == "resnet" else ()
-    found = rehearsal.run(net.experiment, tmp_path / "device", *groups, ranks=2)
+    """Batch norm's statistics are those of the whole batch, on whichever rank of a group its samples lie."""
+    ranks = 2 if kind == "resnet" else 1
+    groups = ("--set", f"run.ranks_per_unit={ranks}")
+    found = rehearsal.run(net.experiment, tmp_path / "device", *groups, ranks=ranks)
     close_to_rounding(numbers(done / "results.h5"), numbers(found))
 
 
-# With statistics, with trained classifiers; as they stand in WORLDS, so that pytest makes each reference once.
-@pytest.mark.parametrize("kind", list(WORLDS)[:2], indirect=True)
+# With statistics, with trained classifiers; in the order of KINDS, so that pytest makes each reference once.
+@pytest.mark.parametrize("kind", KINDS[:2], indirect=True)
 def test_killed_twice_and_finished(kind: str, net: NetWorld, done: Path, tmp_path: Path) -> None:
     folder, chance = tmp_path / "run", random.Random(kind)
     often = ("--set", "finetune.checkpoint_seconds=0.01")  # which does not change a number
@@ -133,7 +138,7 @@ def test_checkpoints_are_whole_models(net: NetWorld, done: Path) -> None:
 @pytest.mark.parametrize("name", ["resnet", "closed"])
 def test_stages_that_are_frozen_run_once(name: str, tmp_path: Path) -> None:
     """Their outputs are kept; without memory for them, they are computed again, and give the same."""
-    net, frozen = WORLDS[name](tmp_path / "world"), ("--set", "finetune.first_stage=2")
+    net, frozen = nets.WORLDS[name](tmp_path / "world"), ("--set", "finetune.first_stage=2")
     some = nets.without(net, ("averages", "stitching", "pair_addition", "negation", "cost"))
     kept = measure(some, tmp_path / "kept", *frozen)
     again = measure(some, tmp_path / "again", *frozen, "--set", "run.memory=1e-6")
@@ -265,7 +270,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_meant_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
     kind, wrong, expected = REFUSED[case]
-    world = WORLDS[kind](tmp_path / "world")
+    world = nets.WORLDS[kind](tmp_path / "world")
     (NOTHING | wrong)["change"](world)
     refused = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *(NOTHING | wrong)["arguments"])
     assert refused.returncode == 2, refused.stderr

@@ -69,7 +69,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> PromptWorld:
     train(folder / "model")
     pack_prompts(folder, PROMPTS, PLAIN, LONGEST)
     world = PromptWorld(folder)
-    world.experiment.write_text(named(PAPERS))
+    text = named(PAPERS)
+    for regimes in ('"attention_posthoc", ', '"tau_jp_strict", "tau_jp_incremental",', ', "multitask_linear"'):
+        assert text.count(regimes) == 1  # combinations that test_language.py has as well
+        text = text.replace(regimes, "")
+    world.experiment.write_text(text)
     return world
 
 
@@ -124,10 +128,11 @@ def test_a_run_with_a_frozen_head_holds_computed_again(world: PromptWorld, froze
     assert changed == {name for name in before if ".layer." in name}
 
 
-def test_one_rank_gives_the_same(world: PromptWorld, done: Path, tmp_path: Path) -> None:
-    few = world.elsewhere(tmp_path / "few.toml", FEW)
-    runs = [measure(few, tmp_path / f"{ranks}", ranks=ranks) for ranks in (1, 4)]
-    assert differing(*(numbers(one) for one in runs)) == []
+def test_four_ranks_give_the_same(frozen: Path, tmp_path: Path) -> None:
+    found = differing(numbers(frozen / "results.h5"),
+                      numbers(measure(frozen.parent / "few.toml", tmp_path / "run", ranks=4)))
+    # A rank may hold kept outputs of frozen stages while it counts what a step holds.
+    assert [name for name in found if not name.endswith("peak_memory")] == []
 
 
 def test_checkpoints_are_models_that_transformers_loads(world: PromptWorld, done: Path) -> None:
