@@ -70,6 +70,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> TextWorld:
         calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", "14", "--model",
                       f"{folder}/model", "--out", f"{folder}/data", *(["--second", "3"] if name == "pairs" else [])])
     pack(calls)
+    for name in ("moods", "pairs"):  # as jobs/prepare language says of its tasks
+        with h5py.File(world.task(name), "r+") as file:
+            file.attrs["group"] = f"of {name}"
     text = PAPERS
     for old, new in {'["stripes", "blobs", "corners"]': '["moods", "topics", "pairs"]', '"plaids"': '"control"',
                      'name = "papers"': 'name = "language"'}.items():
@@ -90,6 +93,7 @@ def done(world: TextWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_training_helps(done: Path) -> None:
     with h5py.File(done / "results.h5") as file:
         assert file["model"].attrs["architecture"] == "BertModel"
+        assert [one.decode() for one in file["tasks/group"][()]] == ["of moods", "", "of pairs"]
         for regime in ("standard", "linear", "attention"):
             loss = file[f"training/{regime}/loss"][()]
             assert (loss[:, -5:].mean(1) < loss[:, :5].mean(1)).all()

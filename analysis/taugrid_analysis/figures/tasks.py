@@ -122,7 +122,7 @@ def grouped(run: Run) -> Figure | None:
             axes.set_title(f"{name}: cosine, by cluster")
             figure.colorbar(image, ax=axes, shrink=0.8, pad=0.015).outline.set_visible(False)
         marks = [Patch(color=tint[kind], label=kind or "none") for kind in kinds]
-        figure.legend(handles=marks, loc="outside lower center", ncols=min(len(kinds), 6))
+        figure.legend(handles=marks, loc="outside lower center", ncols=3 * len(plots))
     return figure
 
 

@@ -114,11 +114,13 @@ TEST(Packed, ReadsTypesOfSecondTextsAndTheTokenizersHash) {
   PackedFile file = text_task();
   file.tensors["/test/types"] = at::arange(24, at::kInt).view({4, 6}).remainder(2);
   file.texts["tokenizer"] = "0123456789abcdef";
+  file.texts["group"] = "sentiment";
   file.write(scratch / "t.h5");
   const Task task = read_task(scratch / "t.h5");
   EXPECT_TRUE(at::equal(task.test.types, file.tensors["/test/types"]));
   EXPECT_FALSE(task.train.types.defined());
   EXPECT_EQ(task.tokenizer, "0123456789abcdef");
+  EXPECT_EQ(task.group, "sentiment");
 }
 
 TEST(Packed, ReadsTheMasksOfPrompts) {
