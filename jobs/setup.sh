@@ -13,7 +13,7 @@ venv="${TAUGRID_VENV:-.venv}"
 lists=(jobs/packages/debian.txt)
 pins=(jobs/packages/python.txt)
 archives=""
-unpinned=()  # declare heavy dependencies that we do not need: installed without them
+unpinned=()  # declare heavy dependencies that nothing here needs: installed without them
 for argument in "$@"; do
   case "$argument" in
     --data) lists+=(jobs/packages/debian-data.txt); unpinned+=(jobs/packages/python-data.txt) ;;
