@@ -46,6 +46,8 @@ std::vector<Case> net_cases(const Fixture& fixture);
 std::vector<Case> text_cases(const Fixture& fixture);
 std::vector<Case> experiment_cases(const Fixture& fixture);
 std::vector<Case> linearity_cases(const Fixture& fixture);
+/// Cases of merging methods that take data.
+std::vector<Case> merging_cases(const Fixture& fixture);
 std::vector<Case> unit_cases(const Fixture& fixture);
 /// Cases with more task vectors than the bound on memory holds.
 std::vector<Case> out_of_core_cases(const Fixture& fixture);

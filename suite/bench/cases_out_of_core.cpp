@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Gram matrix of more task vectors than the bound on memory holds, as `similarity` takes it from the
-// checkpoints of a run. The share is of the slower of two: reading these files, and the kernel on vectors
-// that lie in memory. gram/roberta_70 is of as many vectors of RoBERTa-base's length as the disk holds, 70 at
-// most: 35 GB in the system's folder for temporary files (TMPDIR), or in that of --dump, where they stay.
+// Gram matrix and merges of more task vectors than the bound on memory holds, as `similarity` and `merging`
+// take them from the checkpoints of a run. The share is of the slower of two: reading these files, once a
+// pass, and the kernel on vectors that lie in memory. Cases whose names end with vit_s_70 and roberta_70 are
+// of as many vectors of a ViT-S's and RoBERTa-base's length as the disk holds, 70 at most: 6 GB and 35 GB in
+// the system's folder for temporary files (TMPDIR), or in that of --dump, where they stay.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/core.h>
@@ -17,8 +18,11 @@
 #include <numeric>
 
 #include "kernels/weights/weights.hpp"
+#include "suite/bench/aten_merges.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
+#include "suite/merging/method.hpp"
+#include "suite/merging/study_vectors.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/study/study.hpp"
@@ -37,6 +41,7 @@ struct Size {
   bool large = false;  ///< memory does not hold the vectors, nor perhaps the disk all of them
 };
 constexpr Size small = {"many", 256, 4, 4};
+constexpr Size vit_s = {"vit_s", 384, 6, 12, true};       // 21.7 M numbers
 constexpr Size roberta = {"roberta", 804, 12, 16, true};  // 124.8 M numbers; RoBERTa-base has 124.7 M
 
 /// How many vectors of so many bytes the disk holds beside what is spared.
@@ -108,8 +113,8 @@ void read_all(const std::vector<std::filesystem::path>& files) {
   }
 }
 
-struct GramState {
-  GramState(const Fixture& fixture, const Size& size)
+struct OutOfCore {
+  OutOfCore(const Fixture& fixture, const Size& size)
       : many(fixture, size),
         config(config::Config::load(many.experiment)),
         study(config, nullptr, fixture.runtime().device()),
@@ -126,7 +131,7 @@ struct GramState {
 };
 
 Work gram(const Fixture& x, const Size& size) {
-  const auto state = std::make_shared<GramState>(x, size);
+  const auto state = std::make_shared<OutOfCore>(x, size);
   Work work;
   const auto length = state->study.model.layout().size();
   const auto count = static_cast<std::int64_t>(state->all.size());
@@ -166,10 +171,60 @@ Work gram(const Fixture& x, const Size& size) {
   return work;
 }
 
+/// A method with its defaults; `share`: of the numbers that trimming leaves, 1 where there is none.
+Work merge(const Fixture& x, const Size& size, const std::string& method, double share) {
+  const auto state = std::make_shared<OutOfCore>(x, size);
+  auto describing = config::Config::describing();
+  const std::shared_ptr<const merging::Method> made =
+      merging::make(method, describing.section("parameters", merging::meaning_of(method)));
+  const auto length = state->study.model.layout().size();
+  const auto count = state->all.size();
+  auto out = at::empty({length}, at::kFloat);
+  const auto run = [=](const merging::TaskVectors& vectors) {
+    return made->merge(
+        vectors, std::vector<double>(count, 1.0),
+        [&](std::int64_t begin, const at::Tensor& part) { out.narrow(0, begin, part.numel()).copy_(part); });
+  };
+  Work work;
+  double passes = 0;
+  {
+    constexpr std::int64_t part = 64;  // of each vector that memory holds
+    std::vector<at::Tensor> vectors;
+    for (std::size_t t = 0; t < count; ++t) vectors.push_back(at::randn({length / part}));
+    const auto in_core = held(vectors);
+    const double kernel = static_cast<double>(part) * fastest(3, [&] { passes = run(in_core).passes; });
+    const double read = passes * fastest(2, [&] { read_all(state->many.files); });
+    work.bound = kernel > read ? Bound{kernel, "in core"} : Bound{read, "read"};
+  }
+  work.run = [=] { run(merging::StudyVectors(state->study, regime, state->all)); };
+  work.bytes = 4.0 * (passes * static_cast<double>(count) + 1) * static_cast<double>(length);
+  work.items = static_cast<double>(length);
+  work.unit = "numbers";
+  work.tolerance = 1e-6;
+  work.error = [=] {  // of one stretch, from whole vectors
+    constexpr std::int64_t stretch = 20'000;
+    std::vector<float> cuts;
+    std::vector<at::Tensor> parts;
+    const auto k = static_cast<std::int64_t>(share * static_cast<double>(length)) + 1;
+    for (const auto t : state->all) {
+      const auto tau = state->study.vectors.vector(regime, t).cpu();
+      cuts.push_back(share < 1 ? kth_magnitude(tau, k) : 0);
+      parts.push_back(tau.narrow(0, length / 2, stretch).clone());
+    }
+    const auto expected = merged_by_aten(method, at::stack(parts), at::tensor(cuts));
+    const auto found = out.narrow(0, length / 2, stretch);
+    return ((found - expected).abs().max() / expected.abs().max()).item<double>();
+  };
+  return work;
+}
+
 }  // namespace
 
 std::vector<Case> out_of_core_cases(const Fixture& x) {
   return {{"gram/out_of_core", [&x] { return gram(x, small); }},
+          {"gram/vit_s_70", [&x] { return gram(x, vit_s); }, true},
+          {"merge/linear_vit_s_70", [&x] { return merge(x, vit_s, "linear", 1); }, true},
+          {"merge/ties_vit_s_70", [&x] { return merge(x, vit_s, "ties", 0.2); }, true},
           {"gram/roberta_70", [&x] { return gram(x, roberta); }, true}};
 }
 

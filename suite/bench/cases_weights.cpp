@@ -13,6 +13,7 @@
 #include <functional>
 
 #include "kernels/weights/weights.hpp"
+#include "suite/bench/aten_merges.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
 #include "suite/merging/method.hpp"
@@ -84,34 +85,6 @@ Work gram(c10::Device device) {
     return ((*found - expected).abs().max() / expected.abs().max()).item<double>();
   };
   return work;
-}
-
-merging::HeldVectors held(const std::vector<at::Tensor>& vectors) {
-  const auto length_of_all = vectors.front().numel();
-  return {{{"all", {length_of_all}, {0, length_of_all}}}, vectors, at::Tensor()};
-}
-
-/// The k-th largest magnitude, by partial sorting.
-float kth_magnitude(const at::Tensor& x, std::int64_t k) {
-  const auto magnitudes = x.abs();
-  auto* begin = magnitudes.mutable_data_ptr<float>();
-  std::nth_element(begin, begin + (k - 1), begin + x.numel(), std::greater<>());
-  return begin[k - 1];
-}
-
-/// Of a stretch [T,n]: what these methods make of it with their defaults, in ATen.
-at::Tensor merged_by_aten(const std::string& method, const at::Tensor& x, const at::Tensor& cuts) {
-  const auto kept = [&] { return at::where(x.abs().ge(cuts.unsqueeze(1)), x, 0); };
-  if (method == "linear") return x.mean(0);
-  if (method == "task_arithmetic") return x.sum(0);
-  if (method == "top_k") return kept().sum(0) / static_cast<double>(x.size(0));
-  if (method == "consensus_ta") {
-    const auto sum = x.sum(0);
-    return at::where(x.abs().gt(0.4 * (sum - x).abs()).sum(0).ge(2), sum, 0);
-  }
-  const auto y = kept(), sign = y.sum(0).sign();
-  const auto agree = y.sign().eq(sign).logical_and(y.ne(0));
-  return at::where(agree, y, 0).sum(0) / agree.sum(0).clamp_min(1);
 }
 
 /// A method with its defaults. Bytes: T·P·4 a pass, and τ; `share`: of the numbers that trimming leaves,

@@ -83,7 +83,7 @@ void Fixture::write_task(const std::string& name, std::int64_t first) const {
 }
 
 void Fixture::write_task(const std::filesystem::path& path, const at::Tensor& images,
-                         const at::Tensor& labels) const {
+                         const at::Tensor& labels, std::int64_t train) const {
   std::filesystem::create_directories(path.parent_path());
   const auto name = path.stem().string();
   std::vector<std::string> names;
@@ -97,7 +97,7 @@ void Fixture::write_task(const std::filesystem::path& path, const at::Tensor& im
   out.attribute("/head/weight", "logit_scale", head_.scale);
   out.put_text("/class_names", names, "class");
   put_split(out, "test", images, labels);
-  put_split(out, "train", images.narrow(0, 0, 1), labels.narrow(0, 0, 1));
+  put_split(out, "train", images.narrow(0, 0, train), labels.narrow(0, 0, train));
   put_split(out, "validation", images.narrow(0, 0, 1), labels.narrow(0, 0, 1));
   out.commit();
 }

@@ -42,6 +42,7 @@ class Fixture {
   const at::Tensor& ntk_theta() const { return ntk_theta_; }
   const at::Tensor& tau(std::size_t task) const { return tau_[task]; }  ///< [P]
   const models::Readout& head() const { return head_; }                 ///< [classes, features]
+  const at::Tensor& images() const { return images_; }                  ///< uint8 [batch, 32, 32, 3]
   const at::Tensor& pixels() const { return pixels_; }                  ///< float32 [batch, 3, 32, 32]
   const at::Tensor& labels() const { return labels_; }                  ///< int64 [batch]
   const comm::Runtime& runtime() const { return runtime_; }
@@ -52,9 +53,10 @@ class Fixture {
   void write_inputs() const;
   /// FOLDER/data/NAME.h5, whose test points are grid_points of the images from `first` on.
   void write_task(const std::string& name, std::int64_t first) const;
-  /// A packed task of these images, uint8 [n, 32, 32, 3], and labels as its test points.
-  void write_task(const std::filesystem::path& path, const at::Tensor& images,
-                  const at::Tensor& labels) const;
+  /// A packed task of these images, uint8 [n, 32, 32, 3], and labels as its test points, the first `train` as
+  /// its training points.
+  void write_task(const std::filesystem::path& path, const at::Tensor& images, const at::Tensor& labels,
+                  std::int64_t train = 1) const;
   /// Fine-tuned models θ0 + τ under FOLDER/RUN/checkpoints/REGIME.
   void write_task_vectors(const std::string& run, const std::string& regime) const;
 

@@ -72,6 +72,7 @@ PAIRS = [
     Pair("text/full_lambda_max", "text_lambda_max", "lambda_max", 1e-2, None, 1, of="_full"),
     Pair("linearity/vit12_256", "linearity_hooks", "cosine", 1e-5, 1.0, 1, memory=0.1),
     Pair("linearity/vit12_256", "linearity_anew", "cosine", 1e-5, 1.5, 1, memory=0.1),
+    Pair("fisher", "fisher", "fisher/", 1e-4, 3.0, 1),
     Pair("merge/ties", "merge_mergekit", "tau", 1e-5, 5.0, 1, needs="mergekit"),
     Pair("merge/ties", "merge_fusion_bench", "tau", 1e-5, 3.0, 1, needs="fusion_bench"),
 ]
@@ -92,7 +93,7 @@ def is_installed(name: str) -> bool:
 
 LONG = ("linear_grid", "linearity_hooks", "linearity_anew", "text_lambda_max", "merge_mergekit",
         "merge_fusion_bench")  # a warm-up would take as long again
-OWN = "combine|gram|^step|^text/step"  # measured without a peer in each round
+OWN = "combine|gram|^step|^text/step|^forward$|^regmean|^adamerging"  # measured without a peer in each round
 
 
 def run_bench(program: Path, folder: Path, pattern: str, repetitions: int) -> dict[str, dict]:
@@ -149,6 +150,8 @@ LIMITS = [
     Limit("step/attention", "step/standard", 0.85),
     Limit("step/tau_jp", "step/linear", 1.25),
     Limit("step/tau_jp_strict", "step/linear", 2.2),
+    Limit("regmean", "forward", 2.5),  # the least flops of XᵀX are 0.8 of the pass's: cases_merging.cpp
+    Limit("adamerging/step", "adamerging/passes", 1.1),
     Limit("step/linear", "step/standard", 1.6, "memory"),
 ]
 
