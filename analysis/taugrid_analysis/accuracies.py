@@ -58,7 +58,7 @@ def accuracies(results: Results, group: str, name: str, variable: str) -> Accura
 
 
 def _points(results: Results, value: xr.DataArray, rows: xr.DataArray | None) -> Array:
-    """As many as rows are stored; 0 where the file does not say."""
+    """As many as rows are stored; 0 where the file does not say, or not for which task."""
     if rows is None:
         return np.zeros(value.shape, dtype=int)
     counts = (rows.to_numpy() >= 0).sum(axis=-1)
@@ -67,6 +67,8 @@ def _points(results: Results, value: xr.DataArray, rows: xr.DataArray | None) ->
     if "task" in value.dims:
         along = [len(counts) if dim == "task" else 1 for dim in value.dims]
         return np.broadcast_to(counts.reshape(along), value.shape)
+    if "pair" not in value.dims:
+        return np.zeros(value.shape, dtype=int)
     return np.broadcast_to(counts[results.pairs][:, None, :], value.shape)  # [P,A,2]
 
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from taugrid_analysis import accuracies, bases_findings, bases_language, outcomes, partitions, published
+from taugrid_analysis import (
+    accuracies,
+    bases_findings,
+    bases_language,
+    bases_negation,
+    outcomes,
+    partitions,
+    published,
+)
 from taugrid_analysis.papers import BASES
 from taugrid_analysis.partitions import FOUR, Partition
 from taugrid_analysis.published import PublishedTable, Row
@@ -146,9 +154,7 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
     elif source.measure.startswith("held_out"):
         found.append(_said_of_held_out(run))
     elif source.measure == "basis_negation":
-        found.append(
-            "Ours are means over the run's tasks, each with the basis nearest to it; its own control."
-        )
+        found.append(bases_negation.said(run))
     elif not sheet.difference and not source.setting:
         found.append("Ours are of another model, or of one that the paper does not name: no difference.")
     return found
@@ -251,20 +257,6 @@ def _mixing(run: Run, row: Row, column: str) -> Measured | None:
     return None if value is None else _percent(value)
 
 
-def _negated(run: Run, row: Row, column: str) -> Measured | None:
-    """T6: what a subtracted basis leaves, mean over the run's tasks; MSER is the basis of all of them."""
-    regime = "linear" if row.merge_in == "tangent" else REGIME
-    data = run.data("basis_negation", regime)
-    if data is None or {"tangent": "linear"}.get(row.merge_in, row.merge_in) != data.attrs["merge_in"]:
-        return None
-    partition, what = column.split()
-    if (partition == "MSER") != (int(data["labels"].max()) == 0):
-        return None
-    found = outcomes.forgetting(run.results, regime, group="basis_negation")
-    assert found is not None
-    return _percent(found.target if what == "target" else found.control)
-
-
 def _partition(run: Run, row: Row, column: str) -> Measured | None:
     """T4, T5, T10 to T12: accuracy of one partition, or the mean over several."""
     regime = "linear" if row.merge_in == "tangent" else REGIME
@@ -349,7 +341,7 @@ MEASURES: dict[str, Callable[[Run, Row, str], float | None]] = {
     "norms": _norm,
     "mixing": _mixing,
     "partitions": _partition,
-    "basis_negation": _negated,
+    "basis_negation": bases_negation.negated,
     "language": bases_language.accuracy,
     "language_cosine": bases_language.cosine,
     "held_out": _either,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from taugrid_analysis import measures, partitions, published
+from taugrid_analysis import bases_negation, measures, partitions, published
 from taugrid_analysis.correlation import rank_correlation
 from taugrid_analysis.papers import BASES
 from taugrid_analysis.run import Run
@@ -34,6 +34,9 @@ def said(run: Run) -> Table:
 def _single_negation(run: Run) -> str | None:
     told = []
     for regime in ("standard", "linear"):
+        if alone := _alone(run, regime):
+            told.append(alone)
+            continue
         data = run.data("negation", regime)
         if data is None:
             continue
@@ -43,6 +46,17 @@ def _single_negation(run: Run) -> str | None:
         else:
             told.append(f"{regime} {100 * measures.mean(data['target'].to_numpy()):.1f}, mean over tasks")
     return "; ".join(told) or None
+
+
+def _alone(run: Run, regime: str) -> str | None:
+    """Of the first of four tasks, by the cluster that it is alone."""
+    for name in run.results.by_method(bases_negation.GROUP):
+        method, _, own = name.partition("/")
+        if own == regime and regime in bases_negation.lettered(run.results, method):
+            left = bases_negation.of_cluster(run.results, name, [True, False, False, False], "target")
+            data = run.data(bases_negation.GROUP, name)
+            return None if left is None or data is None else f"{regime} {left:.2f}, {data.attrs['task']}"
+    return None
 
 
 def _zero_shot(run: Run) -> str | None:

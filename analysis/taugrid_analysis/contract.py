@@ -263,6 +263,18 @@ GROUPS: dict[str, Group] = {
         words={"merge_out": "how the bases became one"},
         numbers={"threshold": "the cosine from which on a basis is found"},
     ),
+    "partition_negation": Group(
+        _all(
+            ("negated_cluster", "alpha"),
+            *("validation_target", "validation_control", "test_target", "test_control"),
+        )
+        | _all(("negated_cluster",), "chosen_alpha", "target", "control", "cosine")
+        | {"member": Variable(("member",)), "cluster": Variable(("negated_cluster", "member"))}
+        | {name: variable for name, variable in _NEGATED.variables.items() if name.endswith("sample_index")},
+        axes=_NEGATED.axes,
+        words={**_NEGATED.words, "task": "the task that was forgotten"},
+        numbers=_NEGATED.numbers,
+    ),
     "mixed_starts": Group(
         {"cosine": Variable(("vector", "other_vector")), "distance": Variable(())}
         | _all(("vector",), "norm", "across_norm")
@@ -370,7 +382,7 @@ GROUPS: dict[str, Group] = {
 }
 
 # /GROUP/METHOD/REGIME: the name below the group has two steps
-BY_METHOD = frozenset({"merging", "every_partition", "low_rank_negation"})
+BY_METHOD = frozenset({"merging", "every_partition", "partition_negation", "low_rank_negation"})
 
 OF_PAIRS = frozenset(  # what they tell is of pairs alone
     name

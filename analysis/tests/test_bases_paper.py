@@ -235,6 +235,44 @@ def test_norms_are_compared_with_the_named_checkpoint_alone(
         assert column(table, "norm, difference")["Cars"] == pytest.approx(2.0 - 2.52)
 
 
+def test_a_task_forgotten_by_each_method(tmp_path: Path) -> None:
+    """Table 6 of the first of four tasks: every row by the bases of its method."""
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    clusters = [[1, b, c, d] for d in (0, 1) for c in (0, 1) for b in (0, 1)]  # M, MS, ME, MSE, …
+    alpha = np.array([0.0, 1.0, 2.0])
+    with h5py.File(path, "r+") as file:
+        for row, name in enumerate(("joint/standard", "joint/linear", "ties/standard")):
+            group = file.create_group(f"partition_negation/{name}")
+            group["alpha"], group["member"], group["cluster"] = (
+                alpha,
+                [1, 3, 0, 2],
+                np.array(clusters, dtype=np.uint8),
+            )
+            for place, what in enumerate(("target", "control")):
+                curve = 0.5 + 0.01 * row + 0.02 * np.arange(8)[:, None] + 0.1 * place - 0.1 * np.arange(3)
+                group[f"test_{what}"], group[f"validation_{what}"] = curve, curve
+                group[what] = curve[:, 1]
+                points = 400 if place else 100
+                right = np.arange(points) < np.round(points * curve[:, :, None])
+                bits = file.create_dataset(
+                    f"correct{group.name}/test_{what}", data=np.packbits(right, axis=-1)
+                )
+                bits.attrs["points"] = points
+            group["chosen_alpha"], group["cosine"] = np.full(8, 1.0), np.linspace(1, 0.3, 8)
+            group.attrs.update(task=synthetic.FEW_TASKS[1], control="textures", control_threshold=0.95)
+        file["partition_negation/ties/standard/chosen_alpha"][1] = np.nan
+    found = made(path)
+    table = found["table6"]
+    target, control = column(table, "MS target, ours"), column(table, "MSER control, ours")
+    assert [target["MTL"], target["Tangent"]] == pytest.approx([42, 43])
+    assert target["TIES"] is None and target["Mean"] is None
+    assert [control["MTL"], control["TIES"]] == pytest.approx([64, 66])
+    assert control["MTL"].error == pytest.approx(100 * np.sqrt(0.64 * 0.36 / 400))  # type: ignore[attr-defined]
+    name = synthetic.FEW_TASKS[1]
+    assert any(f"M {name}, S " in note and "textures" in note for note in table.notes)
+    assert column(found["said"], "ours")["T6"] == f"standard 40.00, {name}; linear 41.00, {name}"
+
+
 def test_what_is_said(default: Path) -> None:
     told = column(made(default)["said"], "ours")
     assert "k = 2: fashion animals | mnist5k letters" in str(told["figure 7"])

@@ -68,8 +68,9 @@ class BasisNegation final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/basis_negation/" + name;
       put_target_and_control(out, done, study_, group, "alpha_basis_negation_" + name, alpha_, {{"", alpha_}},
-                             threshold_,
-                             [&](const std::string& task) { return key::basis_negation(name, task); });
+                             threshold_, each_task(study_, [&](const std::string& task) {
+                               return key::basis_negation(name, task);
+                             }));
       const auto made = key::basis_vectors(name);
       const auto labels = done.folder.read_tensor(made, "labels");
       for (const auto* what : {"labels", "nearest", "nearest_cosine"})

@@ -238,44 +238,16 @@ class EveryPartition final : public Experiment {
   PartitionBases bases_;
 };
 
-/// The places of named tasks. Throws InputError.
-std::vector<std::size_t> places_of(const config::Section& section, const std::string& key,
-                                   const std::vector<std::string>& names, const Study& study) {
-  std::vector<std::size_t> places;
-  for (const auto& name : names) {
-    const auto all = study.tasks.all();
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&](auto t) { return study.tasks.name(t) == name; });
-    if (found == all.end()) section.refuse(key, fmt::format("has {}, which is none of data.tasks", name));
-    if (std::find(places.begin(), places.end(), *found) != places.end())
-      section.refuse(key, fmt::format("has {} twice", name));
-    places.push_back(*found);
-  }
-  return places;
-}
-
 std::unique_ptr<Experiment> make_every_partition(config::Config& config, const Study& study) {
-  auto section = config.optional_section(
-      "bases.partitions",
-      "Merges every partition of a few tasks by several methods, and adds their bases to other tasks");
+  auto section = config.optional_section("bases.partitions", of_partitions);
   if (!section) return nullptr;
   require_vectors(study, "bases.partitions");
   refuse_filter(study, "bases.partitions");
   const bool describing = !config.root().has("bases");
-  auto known = basis_methods();
-  known.emplace_back(PartitionBases::joint);
   EveryPartition::Settings settings;
-  const auto names = section->required_words("tasks", "The tasks, by name; of four there are 15 partitions");
-  const auto methods = section->words("methods",
-                                      {"What makes a cluster's basis, by turns; each but joint, which trains "
-                                       "on the cluster's tasks together, has a "
-                                       "section of its own"},
-                                      {"linear", "ties", "top_k"}, known);
-  for (const auto& name : methods)
-    settings.methods.push_back(
-        name == PartitionBases::joint
-            ? BasisMerge{name, {}}
-            : read_basis_method(config, "bases.partitions." + name, merging::meaning_of(name), name, study));
+  auto choice = read_partitions(config, *section, study);
+  settings.tasks = std::move(choice.tasks);
+  settings.methods = std::move(choice.methods);
   settings.out = read_merge_out(config);
   std::vector<double> usual;
   for (int k = 1; k <= 12; ++k) usual.push_back(0.25 * k);
@@ -296,14 +268,7 @@ std::unique_ptr<Experiment> make_every_partition(config::Config& config, const S
       section->words("held_out", {"The tasks outside, by name", {.fallback = "the run's others"}}, {});
   settings.threshold = section->real("threshold", "Cosine from which on a basis is found", 0, {-1, 1});
   if (describing) return std::make_unique<EveryPartition>(study, std::move(settings));
-  if (!study::finetune_section(config) &&
-      std::find(methods.begin(), methods.end(), PartitionBases::joint) != methods.end())
-    section->refuse("methods", "has joint, which [finetune] trains, and there is none");
-  settings.tasks = places_of(*section, "tasks", names, study);
-  if (settings.tasks.empty() || settings.tasks.size() > 5)
-    section->refuse("tasks",
-                    fmt::format("has {}; expected 1 to 5, which have up to 52 partitions", names.size()));
-  settings.others = places_of(*section, "held_out", others, study);
+  settings.others = tasks_named(*section, "held_out", others, study);
   for (const auto t : settings.others)
     if (std::find(settings.tasks.begin(), settings.tasks.end(), t) != settings.tasks.end())
       section->refuse("held_out", fmt::format("has {}, which is in tasks", study.tasks.name(t)));

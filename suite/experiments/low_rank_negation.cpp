@@ -54,7 +54,7 @@ class LowRankNegation final : public Experiment {
           return key::low_rank_negation(name, of(method, m), task);
         };
         put_target_and_control(out, done, study_, group, "alpha_" + of(method, m) + "_negation_" + name,
-                               alpha_, {{"", alpha_}}, threshold_, key);
+                               alpha_, {{"", alpha_}}, threshold_, each_task(study_, key));
         std::vector<at::Tensor> cosines;
         for (const auto t : study_.tasks.all())
           cosines.push_back(

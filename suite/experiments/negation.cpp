@@ -50,9 +50,9 @@ class Negation final : public Experiment {
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
-      put_target_and_control(out, done, study_, "/negation/" + name, "alpha_negation_" + name, alpha_,
-                             ranges_, threshold_,
-                             [&](const std::string& task) { return key::negation(name, task); });
+      put_target_and_control(
+          out, done, study_, "/negation/" + name, "alpha_negation_" + name, alpha_, ranges_, threshold_,
+          each_task(study_, [&](const std::string& task) { return key::negation(name, task); }));
     }
   }
 

@@ -98,6 +98,10 @@ inline Text partition_merge(const Text& method, const Text& regime, std::size_t 
 inline Text partition_transfer(const Text& method, const Text& regime, const Text& task) {
   return of("partition_transfer", method, regime) + "/" + task;
 }
+/// The c-th cluster's basis subtracted, to forget one of its tasks.
+inline Text partition_negation(const Text& method, const Text& regime, std::size_t c) {
+  return of("partition_negation", method, regime) + "/" + std::to_string(c);
+}
 /// A model fine-tuned from another θ0, the two sets of vectors, the outcomes of another θ0's models on a
 /// task, and those of one of the two θ0 with one kind of vectors added.
 inline Text other_fine_tune(const Text& regime, const Text& task) {

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from taugrid_analysis import partitions
 from taugrid_analysis.figures import bases
 from taugrid_analysis.run import Run
-from world import EXPERIMENT, REGIMES, World
+from world import EXPERIMENT, REGIMES, World, write_task
 
 SOME = ["corners", "stripes", "blobs"]
 HELD = [0.0, 0.5, 1.0]
@@ -38,14 +38,29 @@ held_alpha = {HELD}
 threshold = 0.02
 [bases.partitions.fisher]
 points = 8
+[bases.partitions.negation]
+task = "stripes"
+alpha = [0.0, 0.5, 1.0, 2.0]
+control_threshold = 0.8
 """
 TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 6")
 TEXT = TEXT.replace('"corners"]', '"corners", "plaids"]')
+TEXT = TEXT.replace("[data]\n", '[data]\ncontrol = "spots"\ncontrol_points = 28\n')
 
 
 @pytest.fixture(scope="module")
 def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return world.elsewhere(tmp_path_factory.mktemp("experiment") / "partitions.toml", TEXT + BASIS)
+    """With a fifth data set for the control."""
+    folder = tmp_path_factory.mktemp("experiment")
+    data = folder / "data"
+    data.mkdir()
+    for path in world.task("plaids").parent.iterdir():
+        (data / path.name).symlink_to(path)
+    write_task(data / "spots.h5", "plaids", np.random.default_rng(4))
+    with h5py.File(data / "spots.h5", "r+") as file:
+        file.attrs["task"] = "spots"
+    text = (TEXT + BASIS).replace('"data"', f'"{data}"')
+    return world.elsewhere(folder / "partitions.toml", text)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +133,7 @@ def test_training_together_is_a_joint_run_of_these_tasks(run: Path, world: World
     text = text.replace('["standard", "linear"]', '["multitask", "multitask_linear"]').replace(
         "steps = 6", "steps = 12"
     )
-    text = text.replace("[finetune.linear]\nlearning_rate = 2e-3\n", "")
+    text = text.replace("[finetune.linear]\nlearning_rate = 2e-3\n", "").replace('control = "spots"', "")
     launch.measure(world.elsewhere(tmp_path / "joint.toml", text), tmp_path / "run")
     for regime in ("multitask", "multitask_linear"):
         of_cluster, alone = (
@@ -128,12 +143,45 @@ def test_training_together_is_a_joint_run_of_these_tasks(run: Path, world: World
         assert all(torch.equal(of_cluster[name], alone[name]) for name in alone)
 
 
+@pytest.mark.parametrize("regime", REGIMES)
+def test_a_task_is_forgotten_by_every_basis_that_has_it(run: Path, regime: str) -> None:
+    """What the curves hold is taken again by recompute; here, which they are and what is chosen of them."""
+    with h5py.File(run / "results.h5") as file:
+        floor = 0.8 * file["single_task/pretrained/control_validation_accuracy"][()]
+        start = file["single_task/pretrained/accuracy"][0]
+        groups = {method: file[f"partition_negation/{method}/{regime}"] for method in ("linear", "fisher", "joint")}
+        for group in groups.values():
+            assert group.attrs["task"] == "stripes" and group.attrs["control"] == "spots"
+            assert group["member"][()].tolist() == [2, 0, 1]
+            assert group["cluster"][()].tolist() == [[0, 1, 0], [1, 1, 0], [0, 1, 1], [1, 1, 1]]
+            assert group["alpha"][()].tolist() == [0, 0.5, 1, 2]
+            assert (group["test_target"][:, 0] == start).all()
+            bits = np.unpackbits(file[f"correct{group.name}/test_control"][()], axis=-1)
+            np.testing.assert_allclose(bits.sum(-1) / 28, group["test_control"][()])
+            for c in range(4):
+                kept = np.flatnonzero(group["validation_control"][c] >= floor)
+                best = kept[np.argmin(group["validation_target"][c][kept])]
+                assert group["chosen_alpha"][c] == group["alpha"][best]
+                assert group["target"][c] == group["test_target"][c, best]
+                assert group["control"][c] == group["test_control"][c, best]
+            assert group["cosine"][0] == pytest.approx(1, abs=1e-6)  # the task alone: τ itself
+            assert group["cosine"][1] < 0.999
+        for what in ("test_target", "validation_control"):
+            alone = [group[what][0] for group in groups.values()]
+            assert all(np.array_equal(one, alone[0]) for one in alone)
+        assert any(not np.array_equal(group["cosine"], groups["linear"]["cosine"]) for group in groups.values())
+
+
 def test_recompute_takes_every_partition_again(run: Path) -> None:
-    done = analysis_command.called("recompute", run, "--points", "80", "--only", "every_partition")
+    done = analysis_command.called(
+        "recompute", run, "--points", "60", "--only", "every_partition", "--only", "partition_negation"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for method in ("linear", "joint"):
         for what in ("accuracy", "cosine", "held_test", "nearest", "tuned", "normalized"):
             assert f"\nevery_partition/{method}: {what} " in done.stdout
+        for what in ("cosine", "test_target", "validation_control", "target"):
+            assert f"\npartition_negation/{method}: {what} " in done.stdout
     assert "\nevery_partition/fisher: accuracy " not in done.stdout  # [merging] has its formula again
 
 
@@ -142,6 +190,9 @@ def test_tables(run: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert sum(line.split()[:1] == ["standard"] for line in done.stdout.splitlines()) == 5 + 2
     assert "corners stripes | blobs" in done.stdout and "joint" in done.stdout
+    done = analysis_command.called("tables", run, "--only", "partition_negation")
+    assert done.returncode == 0 and sum(" joint " in line for line in done.stdout.splitlines()) == 8, done.stdout
+    assert "control: spots" in done.stdout
     done = analysis_command.called("tables", run, "--only", "partition_ranks")
     assert done.returncode == 0 and "of 15" in done.stdout and "1 of 1" in done.stdout, done.stdout
 
@@ -154,6 +205,8 @@ def test_tables(run: Path) -> None:
         ('bases.partitions.held_out=["blobs"]', ["bases.partitions.held_out", "blobs", "tasks"]),
         ('bases.partitions.methods=["adamerging"]', ["bases.partitions.methods", "adamerging", "fisher"]),
         ("bases.partitions.held_alpha=[0.5]", ["bases.partitions.held_alpha", "1"]),
+        ('bases.partitions.negation.task="plaids"', ["bases.partitions.negation.task", "plaids", "tasks"]),
+        ('data.control=""', ["bases.partitions.negation", "data.control"]),
         ('bases.merge_in.method="adamerging"', ["bases.merge_in.method", "adamerging"]),
         ("bases.merge_in.points=0", ["bases.merge_in.points", "0"]),
     ],

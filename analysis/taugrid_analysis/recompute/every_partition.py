@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""All partitions of a few tasks again: models merged of their bases, and a basis on another task."""
+"""All partitions of a few tasks again: models merged of their bases, and a basis on another task.
+
+And a basis subtracted, to forget a task of its cluster.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,18 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.merging import Settings, is_of_vectors, merged
-from taugrid_analysis.recompute.models import chosen_means, output_along, prefix_of
+from taugrid_analysis.recompute.models import (
+    SPLITS,
+    accuracies,
+    at_chosen_alpha,
+    chosen_means,
+    output_along,
+    prefix_of,
+)
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat, load, parameters
 from taugrid_analysis.records import Array
 
-GROUP = "every_partition"
+GROUP, NEGATION = "every_partition", "partition_negation"
 SLOW = 10  # places of one quantity: each is a merge
 JOINT = {"standard": "multitask", "linear": "multitask_linear"}
 
@@ -37,13 +47,20 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     for method in names(oracle, GROUP):
         inside = dict(told.get("partitions", {}).get(method, {}))
         yield from _follows(oracle, f"{GROUP}/{method}")
-        known = method == "joint" or is_of_vectors(method, inside)
-        if known and is_of_vectors(outside.get("method", ""), outside):
-            yield from _models(oracle, method, inside, outside)
+        if method != "joint" and not is_of_vectors(method, inside):
+            continue
+        basis = _bases(oracle, method, inside)
+        if is_of_vectors(outside.get("method", ""), outside):
+            yield from _models(oracle, method, basis, outside)
+        if names(oracle, f"{NEGATION}/{method}"):
+            yield from _negation(oracle, f"{NEGATION}/{method}", basis)
 
 
-def _models(oracle: Oracle, method: str, inside: Settings, outside: Settings) -> Iterator[Check]:
-    group = f"{GROUP}/{method}"
+Basis = Callable[[str, tuple[int, ...]], Parameters]
+
+
+def _bases(oracle: Oracle, method: str, inside: Settings) -> Basis:
+    """What the method makes of these tasks' vectors, or what training on them together made."""
 
     @cache
     def basis(regime: str, members: tuple[int, ...]) -> Parameters:
@@ -53,6 +70,50 @@ def _models(oracle: Oracle, method: str, inside: Settings, outside: Settings) ->
         name = "+".join(oracle.tasks[t] for t in members)
         tuned = parameters(load(oracle.inputs.run / "checkpoints" / JOINT[regime] / name, oracle.of_texts))
         return {key: v - oracle.theta0[key] for key, v in tuned.items()}
+
+    return basis
+
+
+def _cosine(first: Parameters, second: Parameters) -> float:
+    a, b = flat(first), flat(second)
+    return float(a @ b / (a.norm() * b.norm()))
+
+
+def _negation(oracle: Oracle, group: str, basis: Basis) -> Iterator[Check]:
+    """θ0 − αB of each cluster that holds the task."""
+
+    def members(place: Place) -> tuple[int, ...]:
+        node = oracle.results[f"{group}/{place[0]}"]
+        return tuple(int(t) for t in node["member"][()][node["cluster"][place[1]].astype(bool)])
+
+    def task(regime: str) -> int:
+        return oracle.tasks.index(str(oracle.results[f"{group}/{regime}"].attrs["task"]))
+
+    def cosine(place: Place) -> Reading:
+        again = _cosine(oracle.tau(place[0], task(place[0])), basis(place[0], members(place)))
+        return relative(stored(oracle, group, "cosine", place), again, floor=2e-5)
+
+    def right(split: str, on_control: bool) -> Callable[[Place], Array]:
+        def found(place: Place) -> Array:
+            regime, _, a = place
+            node, of = oracle.results[f"{group}/{regime}"], members(place)
+            where = len(oracle.tasks) if on_control else task(regime)
+            rows = f"{prefix_of(split)}{'control_' if on_control else ''}sample_index"
+            x, y = oracle.points(f"{node.name}/{rows}", where, split)
+            output = output_along(oracle, regime, basis(regime, of), -float(node["alpha"][a]), of, x, where)
+            return np.asarray(oracle.right(where, oracle.logits(where, output), y).numpy())
+
+        return found
+
+    yield Check(group, "cosine", places(oracle, group, "cosine"), cosine, SLOW)
+    for split in SPLITS:
+        yield from accuracies(oracle, group, f"{split}_target", right(split, False), SLOW)
+        yield from accuracies(oracle, group, f"{split}_control", right(split, True), SLOW)
+    yield from at_chosen_alpha(oracle, group, "", "")
+
+
+def _models(oracle: Oracle, method: str, basis: Basis, outside: Settings) -> Iterator[Check]:
+    group = f"{GROUP}/{method}"
 
     def member(regime: str, kept: Array) -> tuple[int, ...]:
         return tuple(int(t) for t in oracle.results[f"{group}/{regime}/member"][()][kept])
@@ -83,11 +144,7 @@ def _models(oracle: Oracle, method: str, inside: Settings, outside: Settings) ->
     def cosine(place: Place) -> Reading:
         regime, h, c = place
         node = oracle.results[f"{group}/{regime}"]
-        tau, found = (
-            flat(oracle.tau(regime, int(node["other"][h]))),
-            flat(basis(regime, members_of(regime, c))),
-        )
-        again = float(tau @ found / (tau.norm() * found.norm()))
+        again = _cosine(oracle.tau(regime, int(node["other"][h])), basis(regime, members_of(regime, c)))
         return relative(stored(oracle, group, "cosine", place), again, floor=2e-5)
 
     def members_of(regime: str, c: int) -> tuple[int, ...]:

@@ -43,6 +43,7 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         bases.bases(run),
         partitions.ranks(run),
         partitions.every_partition(run),
+        partitions.negation(run),
         similarities.low_rank(run),
         bases.negation(run),
         bases.transfer(run),

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis import partitions
+from taugrid_analysis import accuracies, outcomes, partitions
 from taugrid_analysis.correlation import rank_correlation
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.bases import members
-from taugrid_analysis.text_table import Column, Table
+from taugrid_analysis.tables.cells import SAMPLE
+from taugrid_analysis.text_table import Column, Measured, Table, Value
 
 
 def ranks(run: Run) -> Table:
@@ -100,4 +101,58 @@ def every_partition(run: Run) -> Table:
             " together, as long as each alone. A task outside: accuracy, mean over these tasks and all"
             " partitions."
         )
+    return table
+
+
+def negation(run: Run) -> Table:
+    """One task without each basis of a cluster that holds it (paper 2, table 6), a row a method."""
+    results = run.results
+    table = Table(
+        "partition_negation",
+        "Negation by the bases of a few tasks' clusters: θ0 − α B, test accuracy",
+        [
+            Column("regime"),
+            Column("basis by"),
+            Column("cluster"),
+            Column("cosine", 2),
+            Column("alpha"),
+            Column("target", 1, percent=True),
+            Column("control", 1, percent=True),
+        ],
+    )
+    told = set()
+    for name in results.by_method("partition_negation"):
+        method, _, regime = name.partition("/")
+        data = results.data("partition_negation", name)
+        target, control = (
+            accuracies.accuracies(results, "partition_negation", name, f"test_{what}")
+            for what in ("target", "control")
+        )
+        assert data is not None and target is not None and control is not None
+        told.add(
+            (str(data.attrs["task"]), str(data.attrs["control"]), float(data.attrs["control_threshold"]))
+        )
+        tasks = [results.tasks[int(task)] for task in data["member"].to_numpy()]
+        for place, kept in enumerate(data["cluster"].to_numpy().astype(bool)):
+            alpha = float(data["chosen_alpha"][place])
+            at = outcomes.place_of(data["alpha"].to_numpy(), alpha)
+            both: list[Value] = (
+                [None, None]
+                if at is None
+                else [
+                    Measured(float(found.value[place, at]), float(found.error[place, at]))
+                    for found in (target, control)
+                ]
+            )
+            cluster = " ".join(task for task, held in zip(tasks, kept, strict=True) if held)
+            cosine = float(data["cosine"][place])
+            table.rows.append([regime, method, cluster, cosine, None if at is None else alpha, *both])
+    for task, control_task, threshold in sorted(told):
+        table.notes.append(
+            f"target: {task}, which is to be forgotten; control: {control_task}. α: least target accuracy on"
+            f" validation with at least {100 * threshold:g} % of θ0's control accuracy; none where no α keeps"
+            " it. joint: one model trained on a cluster's tasks together. A cluster of one is τ itself."
+        )
+    if table.rows:
+        table.notes.append(SAMPLE)
     return table

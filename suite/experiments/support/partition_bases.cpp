@@ -137,4 +137,45 @@ at::Tensor PartitionBases::basis(const BasisMerge& method, const std::string& na
       .front();
 }
 
+std::vector<std::size_t> tasks_named(const config::Section& section, const std::string& key,
+                                     const std::vector<std::string>& names, const Study& study) {
+  std::vector<std::size_t> places;
+  for (const auto& name : names) {
+    const auto all = study.tasks.all();
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](auto t) { return study.tasks.name(t) == name; });
+    if (found == all.end()) section.refuse(key, fmt::format("has {}, which is none of data.tasks", name));
+    if (std::find(places.begin(), places.end(), *found) != places.end())
+      section.refuse(key, fmt::format("has {} twice", name));
+    places.push_back(*found);
+  }
+  return places;
+}
+
+PartitionChoice read_partitions(config::Config& config, config::Section& section, const Study& study) {
+  auto known = basis_methods();
+  known.emplace_back(PartitionBases::joint);
+  const auto names = section.required_words("tasks", "The tasks, by name; of four there are 15 partitions");
+  const auto methods = section.words("methods",
+                                     {"What makes a cluster's basis, by turns; each but joint, which trains "
+                                      "on the cluster's tasks together, has a "
+                                      "section of its own"},
+                                     {"linear", "ties", "top_k"}, known);
+  PartitionChoice choice;
+  for (const auto& name : methods)
+    choice.methods.push_back(
+        name == PartitionBases::joint
+            ? BasisMerge{name, {}}
+            : read_basis_method(config, "bases.partitions." + name, merging::meaning_of(name), name, study));
+  if (!config.root().has("bases")) return choice;  // the reference is written
+  if (!study::finetune_section(config) &&
+      std::find(methods.begin(), methods.end(), PartitionBases::joint) != methods.end())
+    section.refuse("methods", "has joint, which [finetune] trains, and there is none");
+  choice.tasks = tasks_named(section, "tasks", names, study);
+  if (choice.tasks.empty() || choice.tasks.size() > 5)
+    section.refuse("tasks",
+                   fmt::format("has {}; expected 1 to 5, which have up to 52 partitions", names.size()));
+  return choice;
+}
+
 }  // namespace taugrid::experiments

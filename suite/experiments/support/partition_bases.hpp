@@ -15,6 +15,24 @@
 
 namespace taugrid::experiments {
 
+/// What [bases.partitions] is for.
+constexpr config::Meaning of_partitions =
+    "Merges every partition of a few tasks by several methods, and adds their bases to other tasks";
+
+/// Of which tasks all partitions are taken, and what makes a cluster's basis, in turn.
+struct PartitionChoice {
+  std::vector<std::size_t> tasks;
+  std::vector<BasisMerge> methods;  ///< joint by its name alone
+};
+
+/// Reads `tasks` and `methods` of [bases.partitions], and the methods' own sections; no tasks where the
+/// reference of keys is written. Throws InputError.
+PartitionChoice read_partitions(config::Config& config, config::Section& section, const Study& study);
+
+/// The places of named tasks; `key` of the section has the names. Throws InputError.
+std::vector<std::size_t> tasks_named(const config::Section& section, const std::string& key,
+                                     const std::vector<std::string>& names, const Study& study);
+
 class PartitionBases {
  public:
   /// The method's name that trains one model on a cluster's tasks, for as many steps as each of them alone

@@ -18,14 +18,14 @@ std::string curve_of(Split split, bool target) {
 
 bool same_alpha(double a, double b) { return std::abs(a - b) < 1e-9; }
 
-void put_chosen(store::ResultsWriter& out, const std::string& group,
+void put_chosen(store::ResultsWriter& out, const std::string& group, const std::string& dimension,
                 const std::vector<store::TensorFile>& files, const std::vector<double>& alpha,
                 const std::vector<double>& range, double floor) {
-  const auto tasks = static_cast<std::int64_t>(files.size());
-  auto chosen = at::full({tasks}, std::nan(""), at::kDouble), target = chosen.clone(),
+  const auto rows = static_cast<std::int64_t>(files.size());
+  auto chosen = at::full({rows}, std::nan(""), at::kDouble), target = chosen.clone(),
        control = chosen.clone();
-  for (std::int64_t t = 0; t < tasks; ++t) {
-    const auto& curves = files[static_cast<std::size_t>(t)].tensors;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto& curves = files[static_cast<std::size_t>(r)].tensors;
     double least = 2;
     for (std::int64_t k = 0; k < static_cast<std::int64_t>(alpha.size()); ++k) {
       const double a = alpha[static_cast<std::size_t>(k)];
@@ -34,14 +34,14 @@ void put_chosen(store::ResultsWriter& out, const std::string& group,
       const double left = curves.at("validation_target")[k].item<double>();
       if (kept < floor || left >= least) continue;
       least = left;
-      chosen[t] = a;
-      target[t] = curves.at("test_target")[k];
-      control[t] = curves.at("test_control")[k];
+      chosen[r] = a;
+      target[r] = curves.at("test_target")[k];
+      control[r] = curves.at("test_control")[k];
     }
   }
-  out.put(group + "/chosen_alpha", chosen, {"task"}, "1");
-  out.put(group + "/target", target, {"task"}, "1");
-  out.put(group + "/control", control, {"task"}, "1");
+  out.put(group + "/chosen_alpha", chosen, {dimension}, "1");
+  out.put(group + "/target", target, {dimension}, "1");
+  out.put(group + "/control", control, {dimension}, "1");
 }
 
 }  // namespace
@@ -73,28 +73,34 @@ store::TensorFile target_and_control(
   return file;
 }
 
+ForgottenRows each_task(const Study& study, const std::function<std::string(const std::string&)>& key) {
+  ForgottenRows rows{"task", study.tasks.all(), {}};
+  for (const auto t : rows.tasks) rows.keys.push_back(key(study.tasks.name(t)));
+  return rows;
+}
+
 void put_target_and_control(store::ResultsWriter& out, const Finished& done, const Study& study,
                             const std::string& group, const std::string& scale,
                             const std::vector<double>& alpha, const std::vector<ControlledRange>& ranges,
-                            double threshold, const std::function<std::string(const std::string&)>& key) {
+                            double threshold, const ForgottenRows& rows) {
   const auto points = study.settings.evaluation_points, control_points = study.settings.control_points;
   const auto axis = group + "/alpha";
   out.scale(axis, at::tensor(alpha, at::kDouble), scale, "1");
   std::vector<store::TensorFile> files;
-  for (const auto t : study.tasks.all())
-    files.push_back(done.folder.read_unit(done.world, key(study.tasks.name(t))));
+  for (const auto& key : rows.keys) files.push_back(done.folder.read_unit(done.world, key));
+  const auto of = at::tensor(std::vector<std::int64_t>(rows.tasks.begin(), rows.tasks.end()), at::kLong);
   for (const auto split : {Split::validation, Split::test}) {
     for (const bool target : {true, false}) {
       const auto curve = curve_of(split, target), path = group + "/" + curve;
-      std::vector<at::Tensor> rows, correct;
+      std::vector<at::Tensor> curves, correct;
       for (const auto& file : files) {
-        rows.push_back(file.tensors.at(curve));
+        curves.push_back(file.tensors.at(curve));
         correct.push_back(file.tensors.at(curve + "_correct"));
       }
-      out.put(path, at::stack(rows), {"task", axis}, "1");
-      out.put("/correct" + path, at::stack(correct), {"task", axis, bits});
+      out.put(path, at::stack(curves), {rows.dimension, axis}, "1");
+      out.put("/correct" + path, at::stack(correct), {rows.dimension, axis, bits});
       put_points(out, path,
-                 target ? sample_sizes(study, split, points).unsqueeze(1)
+                 target ? sample_sizes(study, split, points).index_select(0, of).unsqueeze(1)
                         : at::tensor(study.tasks.sample_size(study.tasks.control(), split, control_points),
                                      at::kLong));
     }
@@ -102,8 +108,8 @@ void put_target_and_control(store::ResultsWriter& out, const Finished& done, con
   const auto start = done.folder.read_unit(done.world, control_at_start(study));
   const double floor = threshold * start.tensors.at("validation_accuracy").item<double>();
   for (const auto& range : ranges)
-    put_chosen(out, range.subgroup.empty() ? group : group + "/" + range.subgroup, files, alpha, range.alpha,
-               floor);
+    put_chosen(out, range.subgroup.empty() ? group : group + "/" + range.subgroup, rows.dimension, files,
+               alpha, range.alpha, floor);
   out.attribute(group, "control", study.settings.control);
   out.attribute(group, "control_threshold", threshold);
   for (const auto split : {Split::test, Split::validation}) {

@@ -29,14 +29,24 @@ struct ControlledRange {
   std::vector<double> alpha;
 };
 
-/// Writes GROUP/alpha [A], {validation,test}_{target,control} [T,A] with their bits in /correct/GROUP and the
-/// samples' rows; of each range chosen_alpha, target, control [T], ties to the smaller α, NaN where no α
-/// keeps the control; and what was kept as attributes. `key(task)` is a target_and_control() unit, `scale`
-/// names the axis. Collective.
+/// What the rows of the curves are: their dimension's name, and of each row the task that is forgotten and
+/// its target_and_control() unit.
+struct ForgottenRows {
+  std::string dimension;
+  std::vector<std::size_t> tasks;
+  std::vector<std::string> keys;
+};
+
+/// A row a task of the run.
+ForgottenRows each_task(const Study& study, const std::function<std::string(const std::string& task)>& key);
+
+/// Writes GROUP/alpha [A], {validation,test}_{target,control} [rows,A] with their bits in /correct/GROUP and
+/// the samples' rows; of each range chosen_alpha, target, control [rows], ties to the smaller α, NaN where no
+/// α keeps the control; and what was kept as attributes. `scale` names the axis. Collective.
 void put_target_and_control(store::ResultsWriter& out, const Finished& done, const Study& study,
                             const std::string& group, const std::string& scale,
                             const std::vector<double>& alpha, const std::vector<ControlledRange>& ranges,
-                            double threshold, const std::function<std::string(const std::string&)>& key);
+                            double threshold, const ForgottenRows& rows);
 
 /// The key of θ0's accuracy on the control, which the choice needs.
 std::string control_at_start(const Study& study);
