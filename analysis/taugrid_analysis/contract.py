@@ -116,6 +116,8 @@ GROUPS: dict[str, Group] = {
     "similarity": Group(
         {"cosine": Variable(("task", "other")), "loss_gap": Variable(("pair", "side"), needed=False)}
         | _all(TASK, "norm", "norm_ratio")
+        | _all(("task", "other"), "sign_conflict", "sign_conflict_all", "mask_overlap", needed=False)
+        | _all(TASK, "mask_density", needed=False)
         | {
             "sum_alpha": Variable(("sum_alpha",), needed=False),
             "sum_loss_gap": Variable(("task", "sum_alpha"), needed=False),
@@ -215,7 +217,7 @@ GROUPS: dict[str, Group] = {
         _all(("alpha", "task"), "validation_accuracy", "test_accuracy")
         | _all(TASK, "accuracy")
         | _all((), "coefficient", "absolute", "normalized", "density", "passes", "bytes")
-        | _all((), "forward_passes", "backward_passes", needed=False)
+        | _all((), "seconds", "forward_passes", "backward_passes", needed=False)
         | _all((), "masks", "mask_numbers", needed=False)
         | _all(TASK, "norm", "floored", "labels", "mask_density", needed=False)
         | {
@@ -291,6 +293,7 @@ GROUPS: dict[str, Group] = {
         {"cosine": Variable(("mark", "task", "other"))}
         | _all(("mark", "task"), "updates", "norm", "labels")
         | _all(("mark", "eigenvalue"), "eigenvalues", "normalised_eigenvalues")
+        | {"every_labels": Variable(("mark", "clusters", "task"), needed=False)}
         | _all(("mark",), "chosen_clusters", "rand_index"),
         words={"marks": "the models on the way, by name"},
     ),

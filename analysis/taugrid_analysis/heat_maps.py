@@ -39,10 +39,14 @@ def heat_maps(run: Run, drawn: Mapping[str, xr.Dataset]) -> dict[str, Packed]:
     for regime in run.results.names("similarity"):
         vectors = run.data("similarity", regime)
         if vectors is not None:
-            values = vectors["cosine"].to_numpy().astype(float)
-            np.fill_diagonal(values, np.nan)
             exact = "of the vectors themselves: no sampling error"
-            found[f"cosine/{regime}"] = _matrix(run, regime, "cosine", values, ("τ of", "τ of"), None, exact)
+            for matrix in ("cosine", "sign_conflict", "mask_overlap"):
+                if matrix not in vectors:
+                    continue
+                values = vectors[matrix].to_numpy().astype(float)
+                np.fill_diagonal(values, np.nan)
+                quantity, roles = matrix.replace("_", " "), ("τ of", "τ of")
+                found[f"{matrix}/{regime}"] = _matrix(run, regime, quantity, values, roles, None, exact)
     for regime in run.results.names("tau_jp"):
         product = run.data("tau_jp", regime)
         if product is not None:

@@ -282,3 +282,14 @@ def mean(values: Iterable[float]) -> float:
     array = np.asarray(list(values), dtype=float)
     array = array[np.isfinite(array)]
     return float(array.mean()) if array.size else float("nan")
+
+
+def rand_index(a: Array, b: Array) -> float:
+    """Of two partitions of the same tasks, corrected for chance: over all pairs of tasks, by counting."""
+    i, j = np.triu_indices(len(a), 1)
+    in_a, in_b = a[i] == a[j], b[i] == b[j]
+    if not len(i):
+        return 1.0
+    together, chance = float((in_a & in_b).sum()), float(in_a.sum() * in_b.sum()) / len(i)
+    most = (in_a.sum() + in_b.sum()) / 2
+    return 1.0 if most == chance else float((together - chance) / (most - chance))

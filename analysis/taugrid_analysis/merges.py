@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Merged models of all tasks: what each method reaches, and what it takes."""
+"""Merged models of all tasks: what each method gains, and what it costs."""
 
 from __future__ import annotations
 
@@ -8,45 +8,24 @@ import numpy as np
 import pandas as pd
 
 from taugrid_analysis import accuracies, outcomes
-from taugrid_analysis.results import Results
 from taugrid_analysis.run import Run
 from taugrid_analysis.text_table import Measured
 
-
-def seconds(results: Results) -> dict[str, float]:
-    """By METHOD/REGIME: of the merge's unit, and of those of what each task's data gave to it."""
-    found: dict[str, float] = {}
-    for unit in results.units():
-        if unit.key.startswith(("merging/", "merging_data/")):
-            name = "/".join(unit.key.split("/")[1:3])
-            found[name] = found.get(name, 0.0) + unit.seconds
-    return found
+FIRST = ("task_arithmetic", "linear")  # the others are compared with
+COSTS = ("seconds", "bytes", "passes", "forward_passes", "backward_passes")
 
 
-def costs(run: Run) -> pd.DataFrame:
-    """A row a regime and method.
-
-    Columns: regime, method, normalized and its error; seconds (NaN where the file does not say), bytes that
-    were read of the vectors, passes over all of them, and inputs that went through a model forwards and
-    backwards before anything was evaluated.
-    """
-    took, rows = seconds(run.results), []
-    for regime in run.results.regimes:
-        for method in run.results.names("merging"):
-            data = run.results.data("merging", f"{method}/{regime}")
-            if data is None:
-                continue
-            _, value = normalized(run, method, regime)
-            row = {"regime": regime, "method": method, "normalized": float(value), "error": value.error}
-            row["seconds"] = took.get(f"{method}/{regime}", np.nan)
-            for name in ("bytes", "passes", "forward_passes", "backward_passes"):
-                row[name] = float(data[name]) if name in data else np.nan
-            rows.append(row)
-    return pd.DataFrame(rows)
+def known(run: Run, regime: str) -> list[str]:
+    """The methods of a regime by name, those first that others are compared with."""
+    methods = run.results.names("merging")
+    found = [name for name in methods if run.results.data("merging", f"{name}/{regime}") is not None]
+    return sorted(
+        found, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), methods.index(name))
+    )
 
 
-def normalized(run: Run, method: str, regime: str) -> tuple[Measured, Measured]:
-    """At the chosen α: absolute, and over each task's own model."""
+def at_chosen(run: Run, method: str, regime: str) -> tuple[Measured, Measured]:
+    """Mean accuracy at the chosen α: absolute, and over each task's own model."""
     name = f"{method}/{regime}"
     data = run.results.data("merging", name)
     test = accuracies.accuracies(run.results, "merging", name, "test_accuracy")
@@ -62,3 +41,32 @@ def normalized(run: Run, method: str, regime: str) -> tuple[Measured, Measured]:
         shares = values / own.value.to_numpy()
     errors = [accuracies.ratio_error(test, (place, task), own, task) for task in range(len(values))]
     return absolute, outcomes.measured_mean(shares, np.array(errors))
+
+
+def of_run(run: Run) -> pd.DataFrame:
+    """A row a regime and method, NaN where a file does not say.
+
+    Columns: regime, method (by name), of (the method that the name stands for), coefficient, absolute,
+    absolute_error, normalized, normalized_error, density; seconds of what makes τ, bytes and passes over the
+    vectors, inputs forwards and backwards.
+    """
+    rows = []
+    for regime in run.results.regimes:
+        for method in known(run, regime):
+            data = run.results.data("merging", f"{method}/{regime}")
+            assert data is not None
+            absolute, normalized = at_chosen(run, method, regime)
+            row: dict[str, object] = {
+                "regime": regime,
+                "method": method,
+                "of": str(data.attrs.get("method", method)),
+                "coefficient": float(data["coefficient"]),
+                "absolute": float(absolute),
+                "absolute_error": absolute.error,
+                "normalized": float(normalized),
+                "normalized_error": normalized.error,
+                "density": float(data["density"]),
+            }
+            row |= {name: float(data[name]) if name in data else float("nan") for name in COSTS}
+            rows.append(row)
+    return pd.DataFrame(rows)

@@ -134,6 +134,17 @@ def _parts(run: Run) -> list[Part]:
             {"addition.csv": lambda: sheets.sweep(run, "addition")},
         ),
         Part(
+            "merging",
+            "Accuracy over the cost of a merge",
+            "merging",
+            "Merged models of all tasks at the α that validation chose: normalised accuracy against what it"
+            " takes to make τ, by method; lines: one standard error of the evaluation sample. Open circles:"
+            " methods that take data as well; inputs: that go through a model, both ways. Seconds are this"
+            " machine's, with data of all units.",
+            [merging.accuracy_over_cost(run)],
+            {"merging.csv": lambda: merges.of_run(run)},
+        ),
+        Part(
             "subsets",
             "Accuracy over the number of tasks added",
             "subsets",
@@ -142,17 +153,6 @@ def _parts(run: Run) -> list[Part]:
             " Dotted: each task's own model, over the same subsets; dashed: θ0.",
             [subsets.by_number(run)],
             {"subsets.csv": lambda: by_size(run)},
-        ),
-        Part(
-            "merging",
-            "What merging buys, and what it takes",
-            "merging",
-            "θ0 + α τ, τ merged of all task vectors: accuracy over each task's own model, lines one standard"
-            " error of the evaluation sample, over the merge's seconds on this machine (with data: of all"
-            " units), over what it reads of the vectors, and over the inputs that go through a model before"
-            " anything is evaluated.",
-            [merging.accuracy_over_cost(run)],
-            {"merging.csv": lambda: merges.costs(run)},
         ),
         Part(
             "negation",
@@ -191,6 +191,16 @@ def _parts(run: Run) -> list[Part]:
             " around as many clusters as there are groups, and names in the colours of their groups.",
             [tasks.cosines(run), tasks.grouped(run)],
             {"cosine.csv": "cosine"},
+        ),
+        Part(
+            "signs",
+            "Signs and masks of task vectors",
+            "similarity",
+            "Of the numbers that TIES keeps of each vector: the share of the places that two vectors both"
+            " keep where their signs differ, ½ of independent signs; and the places that both keep among"
+            " those that either keeps. What chance has, and the density, are in the table of sign conflicts.",
+            [tasks.sign_conflicts(run), tasks.mask_overlaps(run)],
+            {"sign_conflict.csv": "sign_conflict", "mask_overlap.csv": "mask_overlap"},
         ),
         Part(
             "tau_jp",

@@ -219,6 +219,11 @@ def _similarity(file: h5py.File, regime: str, count: int, rng: np.random.Generat
     group["norm"] = norms(regime, count)
     group["norm_ratio"] = norms(regime, count) / 40
     group.attrs["alpha"] = 0.5
+    group["sign_conflict"] = 0.5 * (1 - cosine)
+    group["sign_conflict_all"] = 0.5 - 0.1 * cosine
+    group["mask_overlap"] = 0.2 / 1.8 + (1 - 0.2 / 1.8) * cosine
+    group["mask_density"] = np.full(count, 0.2)
+    group.attrs["density"] = 0.2
     lam = 20.0 + 10 * np.arange(count) * NORM.get(regime, 1.5)
     gaps = [[0.002 * lam[i] + 0.01 * j, 0.002 * lam[j] + 0.01 * i] for i, j in pairs_of(count)]
     group["loss_gap"] = np.array(gaps).reshape(-1, 2)

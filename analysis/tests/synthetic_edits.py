@@ -35,6 +35,7 @@ def write_groups(file: h5py.File, start: str, regimes: list[str], count: int, ze
     pairs = count * (count - 1) // 2
     for regime in regimes:
         _negation(file, regime, count, zero_shot)
+        _merging(file, regime, count)
         _subsets(file, regime, count)
         _pair_addition(file, regime, count)
         _representation(file, regime)
@@ -71,6 +72,27 @@ def kept(regime: str, count: int) -> np.ndarray:
     """[T,A] control accuracy at −α; a later task disturbs it more."""
     harm = 0.02 if regime in LINEAR else 0.05
     return CONTROL * (1 - harm * (1 + np.arange(count) / 4)[:, None] * UNION**2)
+
+
+MERGES = {"linear": "linear", "ties": "ties", "ties_sum": "ties"}  # name: the method that it stands for
+MERGE_BYTES = 1e6
+
+
+def _merging(file: h5py.File, regime: str, count: int) -> None:
+    """Each later method is better and dearer; of [merging] methods in this order."""
+    own = file[f"single_task/{regime}/accuracy"][()]
+    for place, (name, of) in enumerate(MERGES.items()):
+        group = file.create_group(f"merging/{name}/{regime}")
+        group.attrs["method"] = of
+        group["alpha"] = np.array([1.0, 2.0])
+        test = np.stack([0.5 * own, (0.6 + 0.05 * place) * own])
+        group["validation_accuracy"], group["test_accuracy"], group["accuracy"] = test, test, test[1]
+        group["absolute"], group["normalized"] = test[1].mean(), (test[1] / own).mean()
+        group["coefficient"], group["density"] = 2.0, 1 / (place + 1)
+        group["passes"], group["bytes"] = place + 1.0, (place + 1) * MERGE_BYTES
+        group["seconds"] = 0.5 * (place + 1)
+        group["forward_passes"], group["backward_passes"] = 0.0, 0.0
+        group["sample_index"] = np.tile(np.arange(256), (count, 1))
 
 
 def _subsets(file: h5py.File, regime: str, count: int) -> None:

@@ -312,7 +312,7 @@ def test_a_run_without_any_of_it(tmp_path: Path) -> None:
     path = synthetic.write(
         tmp_path / "results.h5",
         tasks=("alone",),
-        leave_out=("similarity", "addition", "smoothness", "multitask"),
+        leave_out=("similarity", "addition", "smoothness", "multitask", "merging"),
     )
     found = made(path)
     told = {"said": {"T6", "T7"}}

@@ -187,7 +187,7 @@ def test_nothing_is_said_of_a_point_off_the_grid(tmp_path: Path) -> None:
         (["disentanglement", "ntk", "units", "model"], {"disentanglement", "matched", "ntk", "timings"}),
         (
             ["similarity", "training", "provenance", "pair_addition"],
-            {"cosine", "smoothness", "training", "predictors"},
+            {"cosine", "signs", "smoothness", "training", "predictors"},
         ),
         (["addition", "single_task", "smoothness"], {"addition", "accuracy", "smoothness"}),
         (["negation", "cost"], {"negation", "cost"}),

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import synthetic
+import synthetic_edits
 
 from taugrid_analysis import cli, task_groups
 from taugrid_analysis.figures import tasks as task_figures
@@ -80,6 +81,33 @@ def test_smoothness_and_vectors(run_folder: Path, capsys: pytest.CaptureFixture[
             assert [float(row[column]) for row in spectrum] == stored.tolist()
         stored = np.concatenate([file[f"similarity/{name}/norm"][()] for name in ("standard", "linear")])
         assert [float(row["norm"]) for row in vectors] == stored.tolist()
+
+
+def test_signs_and_masks(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = only(capsys, run_folder, "sign_conflict")
+    with h5py.File(run_folder / "results.h5") as file:
+        upper = np.triu_indices(len(synthetic.TASKS), 1)
+        for row in found:
+            group = file[f"similarity/{row['regime']}"]
+            conflict, overlap = group["sign_conflict"][()][upper], group["mask_overlap"][()][upper]
+            assert float(row["sign conflict"]) == pytest.approx(conflict.mean())
+            assert float(row["mask overlap"]) == pytest.approx(overlap.mean())
+            assert float(row["by chance"]) == pytest.approx(0.2 / 1.8)  # d/(2 − d)
+            assert float(row["corr. with cosine"]) == pytest.approx(1)
+    assert [row["regime"] for row in found] == ["standard", "linear"]
+
+
+def test_choices_and_costs_of_merges(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    merged, chosen = (only(capsys, run_folder, name) for name in ("merging", "choices"))
+    assert [row["method"] for row in merged][:3] == list(synthetic_edits.MERGES)
+    for place, row in enumerate(merged[:3]):
+        assert float(row["MB read"]) == 1e-6 * (place + 1) * synthetic_edits.MERGE_BYTES
+        assert float(row["seconds"]) == 0.5 * (place + 1) and float(row["inputs"]) == 0
+    assert [row["choice"] for row in chosen] == ["ties", "ties_sum"] * 2
+    with h5py.File(run_folder / "results.h5") as file:
+        own = file["single_task/standard/accuracy"][()].mean()
+    assert float(chosen[0]["range"]) == pytest.approx(0.05 * own)
+    assert float(chosen[1]["− first"]) == pytest.approx(0.05 * own) and chosen[1]["range"] == ""
 
 
 def test_every_pair(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,6 +200,8 @@ def test_show_names_the_start(start: str, tmp_path: Path, capsys: pytest.Capture
 TABLES = {  # table: the groups without which it is not there
     "addition": {"addition"},
     "sensitivity": {"addition"},
+    "merging": {"merging"},
+    "choices": {"merging"},
     "subsets": {"subsets"},
     "differences": {"addition", "single_task"},
     "lacking": set(),
@@ -186,6 +216,7 @@ TABLES = {  # table: the groups without which it is not there
     "advantage": {"single_task"},
     "kernel_behaviour": {"single_task"},
     "similarity": {"similarity"},
+    "sign_conflict": {"similarity"},
     "tau_jp": {"tau_jp"},
     "disentanglement": {"disentanglement"},
     "representation": {"representation"},

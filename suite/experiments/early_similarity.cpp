@@ -8,8 +8,9 @@
 //
 // /early_similarity/R/mark [M] names, "end" last, also in the attribute `marks`; updates int64 [M,T]; cosine
 // [M,T,T]; norm [M,T]; eigenvalues, normalised_eigenvalues [M,T], ascending; chosen_clusters int64 [M], by
-// the largest gap; labels int64 [M,T]; rand_index [M], adjusted for chance, of the clusters and those of the
-// end; attribute `loss_difference`, of a given regime: the largest of the losses on the way, relative
+// the largest gap; labels int64 [M,T], and every_labels [M,T,T], of 1 … T clusters; rand_index [M], adjusted
+// for chance, of the clusters and those of the end; attribute `loss_difference`, of a given regime: the
+// largest of the losses on the way, relative
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -51,7 +52,8 @@ class EarlySimilarity final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       if (!keeps(name)) continue;
       const auto marks = static_cast<std::int64_t>(training_.at(name).keep.size()) + 1;
-      const auto tasks = static_cast<std::int64_t>(every.size()), numbers = marks * (tasks * (tasks + 5) + 2);
+      const auto tasks = static_cast<std::int64_t>(every.size()),
+                 numbers = marks * (tasks * (2 * tasks + 5) + 2);
       const auto length = static_cast<double>(study_.model.layout().size());
       auto tally = Tally(study_).visit(name, every).stores(numbers).publishes(numbers);
       tally.reads(4 * length * static_cast<double>((marks - 1) * tasks));
@@ -83,6 +85,7 @@ class EarlySimilarity final : public Experiment {
         out.put(group + "/" + what, file.at(what), {axis, "task"});
       for (const auto* what : {"eigenvalues", "normalised_eigenvalues"})
         out.put(group + "/" + what, file.at(what), {axis, "eigenvalue"}, "1");
+      out.put(group + "/every_labels", file.at("every_labels"), {axis, "clusters", "task"}, "1");
       for (const auto* what : {"chosen_clusters", "rand_index"})
         out.put(group + "/" + what, file.at(what), {axis}, "1");
       out.attribute(group, "marks", together);
@@ -157,7 +160,11 @@ class EarlySimilarity final : public Experiment {
       rows["eigenvalues"].push_back(found.unnormalised);
       rows["normalised_eigenvalues"].push_back(found.normalised);
       rows["chosen_clusters"].push_back(at::full({}, k, at::kLong));
-      rows["labels"].push_back(at::tensor(spectral_labels(study_, cosine, k), at::kLong));
+      std::vector<at::Tensor> each;
+      for (std::int64_t clusters = 1; clusters <= cosine.size(0); ++clusters)
+        each.push_back(at::tensor(spectral_labels(study_, cosine, clusters), at::kLong));
+      rows["labels"].push_back(each[static_cast<std::size_t>(k - 1)]);
+      rows["every_labels"].push_back(at::stack(each));
     };
     for (const auto& mark : how.keep) {
       std::vector<std::int64_t> updates;

@@ -6,10 +6,10 @@
 // θ0) + α J(x)τ.
 //
 // /merging/METHOD/R/alpha [A], validation_accuracy, test_accuracy [A,T]; accuracy [T] at the chosen α;
-// coefficient, absolute, normalized, density (of τ), passes (over all vectors), bytes (read of them),
-// forward_passes, backward_passes (of inputs through a model, before anything is evaluated) scalars
-// /correct/merging/METHOD/R/… [A,T,⌈N/8⌉] beside both curves; of tasks that [data] beat_majority leaves out of τ
-// accuracies are NaN
+// coefficient, absolute, normalized, density (of τ), passes (over all vectors), bytes (read of them), seconds
+// (of its units that make τ, masks that another method shares among them), forward_passes, backward_passes
+// (of inputs through a model, before anything is evaluated) scalars /correct/merging/METHOD/R/… [A,T,⌈N/8⌉]
+// beside both curves; of tasks that [data] beat_majority leaves out of τ accuracies are NaN
 //
 // With `save`, RUN/merged/METHOD/R is the chosen model, a Hugging Face folder, and its merge.toml the recipe
 // by which `taugrid merge` makes it again, where the method needs no data.
@@ -140,9 +140,28 @@ class Merging final : public Experiment {
     put_scalar(out, group + "/density", made[0].item<double>());
     put_scalar(out, group + "/passes", passes);
     put_scalar(out, group + "/bytes", passes * 4 * numbers, "B");
+    put_scalar(out, group + "/seconds", seconds(done, chosen, name), "s");
     put_scalar(out, group + "/forward_passes", made[2].item<double>());
     put_scalar(out, group + "/backward_passes", made[3].item<double>());
     if (chosen.with_data) chosen.with_data->write(out, done, group, name, key::merging(chosen.name, name));
+  }
+
+  /// Of the units that make τ.
+  double seconds(const Finished& done, const Chosen& chosen, const std::string& name) const {
+    std::string text;
+    schedule::on_first_rank(done.world, "seconds of a merge", [&] {
+      double all = 0;
+      const auto add = [&](const std::string& key) {
+        all += std::stod(done.folder.read_metadata(key).at("seconds"));
+      };
+      add(key::merging(chosen.name, name));
+      for (const auto t : study_.tasks.all()) {
+        if (chosen.with_data && chosen.with_data->has_parts()) add(part_key(chosen, name, t));
+      }
+      text = fmt::format("{}", all);
+    });
+    done.world.broadcast(text, 0, "seconds of a merge");
+    return std::stod(text);
   }
 
   std::string part_key(const Chosen& chosen, const std::string& name, std::size_t t) const {

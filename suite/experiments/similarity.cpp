@@ -6,26 +6,42 @@
 //
 // /similarity/R/cosine [T,T], norm [T], norm_ratio [T] (to ‖θ0‖), loss_gap [P,2]; sum_alpha [A], sum_loss_gap
 // [T,A]
+//
+// Beside the cosine, what element-wise merges see of two vectors. Each keeps the numbers that TIES keeps at
+// `density` d, zeros never; of places that two both keep, sign_conflict is the share where their signs differ
+// (Yadav et al. 2023, section 3; ½ for independent signs), and mask_overlap the share of the places that
+// either keeps (intersection over union; d/(2 − d) for masks that chance lays). sign_conflict_all is of all
+// places where neither is zero. NaN where there are none.
+//
+// /similarity/R/sign_conflict, sign_conflict_all, mask_overlap [T,T], mask_density [T]: the share of a
+// vector's numbers that is kept; attribute `density`
 #include <ATen/ATen.h>
 
+#include "kernels/weights/masks.hpp"
+#include "kernels/weights/merging.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/pair_units.hpp"
+#include "suite/merging/methods.hpp"
 
 namespace taugrid::experiments {
 namespace {
 
 class Similarity final : public Experiment {
  public:
-  Similarity(const Study& study, double alpha, std::vector<double> sum_alpha)
-      : Experiment(study), alpha_(alpha), sum_alpha_(std::move(sum_alpha)) {}
+  Similarity(const Study& study, double alpha, std::vector<double> sum_alpha, double density)
+      : Experiment(study), alpha_(alpha), sum_alpha_(std::move(sum_alpha)), density_(density) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     for (const auto& name : study_.settings.vector_regimes) {
       const auto every = study_.tasks.all();
-      auto all = Tally(study_).visit(name, every).stores(tasks * (tasks + 2));
-      all.publishes(tasks * (tasks + 2 + points()));
+      auto all = Tally(study_).visit(name, every).stores(tasks * (4 * tasks + 3));
+      all.publishes(tasks * (4 * tasks + 3 + points()));
+      if (study_.tasks.size() > study_.vectors.kept()) {  // each cut reads its vector until it is found
+        constexpr double passes = 2;
+        all.reads(passes * 4 * static_cast<double>(study_.model.layout().size() * tasks));
+      }
       units.push_back(unit(key::similarity(name), all, study_.vectors.needs(name, every),
                            [this, name](schedule::UnitContext& context) { return cosines(name, context); }));
       units.back().ranks = ranks_wanted();
@@ -61,12 +77,16 @@ class Similarity final : public Experiment {
       const auto file = done.folder.read_unit(done.world, key::similarity(name));
       out.put(group + "/cosine", file.tensors.at("cosine"), {"task", "task"}, "1");
       out.put(group + "/norm", file.tensors.at("norm"), {"task"});
-      out.put(group + "/norm_ratio", file.tensors.at("norm_ratio"), {"task"}, "1");
+      for (const auto* what : {"norm_ratio", "mask_density"})
+        out.put(group + "/" + what, file.tensors.at(what), {"task"}, "1");
+      for (const auto* what : {"sign_conflict", "sign_conflict_all", "mask_overlap"})
+        out.put(group + "/" + what, file.tensors.at(what), {"task", "task"}, "1");
       if (pairs > 0)
         place(out, done, group + "/loss_gap", store::Element::float64, {pairs, 2}, {"pair", "side"},
               gaps(name).boxes(), "loss_gap", "nat");
       if (!sum_alpha_.empty()) put_sums(out, done, name, group);
       out.attribute(group, "alpha", alpha_);
+      out.attribute(group, "density", density_);
       out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
               {"task", "evaluation_point"});
     }
@@ -83,12 +103,52 @@ class Similarity final : public Experiment {
     return 1 + static_cast<int>(std::min(1e4, bytes / bytes_a_rank));
   }
 
+  /// The magnitudes from which TIES keeps numbers [T]. Each rank selects those of some vectors.
+  std::vector<float> cuts(const std::string& name, schedule::UnitContext& context) const {
+    const auto length = study_.model.layout().size();
+    const auto share = context.group.share_of(static_cast<std::int64_t>(study_.tasks.size()));
+    auto found = at::zeros({static_cast<std::int64_t>(study_.tasks.size())}, at::kDouble);
+    for (auto t = share.begin; t < share.end(); ++t) {
+      weights::KthMagnitude kth(weights::ties_rank(density_, length), length);
+      do {
+        context.stop_if_requested();
+        study_.vectors.visit(
+            name, {static_cast<std::size_t>(t)}, {0, length}, 1,
+            [&](std::int64_t, std::span<const at::Tensor> blocks) { kth.add(blocks.front().cpu()); });
+      } while (kth.next());
+      found[t] = kth.value();
+    }
+    if (context.group.size() > 1) context.group.all_reduce_sum(found, "cuts of the vectors");
+    const auto* first = found.const_data_ptr<double>();
+    return {first, first + found.numel()};
+  }
+
+  static at::Tensor summed(const weights::MaskCount& count, schedule::UnitContext& context) {
+    auto counts = count.counts();
+    if (context.group.size() > 1) context.group.all_reduce_sum(counts, "counts of masks");
+    return counts;
+  }
+
   store::TensorFile cosines(const std::string& name, schedule::UnitContext& context) const {
-    const auto gram = study_.vectors.gram(context.group, name, study_.tasks.all());
+    weights::MaskCount trimmed(cuts(name, context)), whole(std::vector<float>(study_.tasks.size(), 0.0F));
+    std::vector<at::Tensor> on_host;
+    const auto gram = study_.vectors.gram(context.group, name, study_.tasks.all(),
+                                          [&](std::int64_t, std::span<const at::Tensor> blocks) {
+                                            on_host.clear();
+                                            for (const auto& block : blocks) on_host.push_back(block.cpu());
+                                            trimmed.add(on_host);
+                                            whole.add(on_host);
+                                          });
     const auto norm = gram.diagonal().sqrt();
+    const auto kept = summed(trimmed, context), all = summed(whole, context);
+    const auto own = kept[0].diagonal();
     store::TensorFile file;
     file.tensors["cosine"] = gram / norm.outer(norm);
     file.tensors["norm"] = norm.clone();
+    file.tensors["sign_conflict"] = kept[1] / kept[0];
+    file.tensors["sign_conflict_all"] = all[1] / all[0];
+    file.tensors["mask_overlap"] = kept[0] / (own.unsqueeze(0) + own.unsqueeze(1) - kept[0]);
+    file.tensors["mask_density"] = own / static_cast<double>(study_.model.layout().size());
     file.tensors["norm_ratio"] = norm / weights::norm(study_.model.theta0());
     return file;
   }
@@ -146,6 +206,7 @@ class Similarity final : public Experiment {
 
   double alpha_;
   std::vector<double> sum_alpha_;
+  double density_;
 };
 
 std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study& study) {
@@ -155,11 +216,14 @@ std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study&
   require_vectors(study, "similarity");
   const auto alpha = section->real(
       "loss_gap_alpha", "α at which a pair's loss is compared with its tasks' own", 0.5, coefficients);
-  return std::make_unique<Similarity>(
-      study, alpha,
-      section->reals("sum_alpha",
-                     "α at which the loss of θ0 + α Σ τ is compared with the tasks' own (paper 2, table 3)",
-                     {}, coefficients));
+  auto sum_alpha = section->reals(
+      "sum_alpha", "α at which the loss of θ0 + α Σ τ is compared with the tasks' own (paper 2, table 3)", {},
+      coefficients);
+  const auto density = merging::above_zero(
+      *section, "density",
+      section->real("density", "The share of each vector's numbers whose places and signs are compared", 0.2,
+                    {0, 1}));
+  return std::make_unique<Similarity>(study, alpha, std::move(sum_alpha), density);
 }
 
 }  // namespace

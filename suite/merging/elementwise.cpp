@@ -14,6 +14,7 @@
 #include <numeric>
 #include <optional>
 
+#include "kernels/weights/masks.hpp"
 #include "kernels/weights/merging.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/methods.hpp"
@@ -139,8 +140,8 @@ class Elementwise final : public Method {
   weights::Cut cut_of(const TaskVectors& vectors, std::size_t t, Range range) const {
     const auto share = static_cast<std::int64_t>(trim.density * static_cast<double>(range.count));
     const bool at_least = trim.cut == "at_least";
-    // ties-merging's threshold is the (n − ⌊density·n⌋)-th smallest magnitude: one more than the share.
-    const auto k = at_least ? std::min(share + 1, range.count) : std::max<std::int64_t>(share, 1);
+    const auto k =
+        at_least ? weights::ties_rank(trim.density, range.count) : std::max<std::int64_t>(share, 1);
     weights::KthMagnitude kth(k, range.count);
     do {
       see_dropped(vectors, t, range, [&](std::int64_t, const at::Tensor& x) { kth.add(x); });

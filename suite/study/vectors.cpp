@@ -194,9 +194,12 @@ at::Tensor Vectors::sum(const std::string& regime, const std::vector<std::size_t
 }
 
 at::Tensor Vectors::gram(const comm::Communicator& group, const std::string& regime,
-                         const std::vector<std::size_t>& tasks) const {
+                         const std::vector<std::size_t>& tasks, const Visitor& also) const {
   return gram_of(group, tasks.size(), [&](Range range, std::int64_t align, const Visitor& visitor) {
-    visit(regime, tasks, range, align, visitor);
+    visit(regime, tasks, range, align, [&](std::int64_t begin, std::span<const at::Tensor> blocks) {
+      visitor(begin, blocks);
+      if (also) also(begin, blocks);
+    });
   });
 }
 

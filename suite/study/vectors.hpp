@@ -70,10 +70,10 @@ class Vectors {
   void visit_from(const std::vector<Begun>& models, Range range, std::int64_t align,
                   const Visitor& visitor) const;
 
-  /// ⟨τᵢ, τⱼ⟩ [T,T] of these tasks, float64 on the host, in or out of core. The group's ranks share the visit; on a
-  /// host the bits do not depend on how many they are.
+  /// ⟨τᵢ, τⱼ⟩ [T,T] of these tasks, float64 on the host, in or out of core. The group's ranks share the
+  /// visit; on a host the bits do not depend on how many they are. `also` sees what this rank visits.
   at::Tensor gram(const comm::Communicator& group, const std::string& regime,
-                  const std::vector<std::size_t>& tasks) const;
+                  const std::vector<std::size_t>& tasks, const Visitor& also = {}) const;
   /// The same of models that were kept at a mark.
   at::Tensor gram_at(const comm::Communicator& group, const std::string& regime,
                      const std::vector<std::size_t>& tasks, const std::string& mark) const;

@@ -434,6 +434,33 @@ def test_vectors_on_the_way_of_training(run: Path, again: Oracle, regime: str) -
         assert same == np.array_equal(labels, group["labels"][-1]) and (same or index < 0)  # of three tasks, two alike
 
 
+def test_every_gap_and_partition(run: Path, again: Oracle) -> None:
+    """The table has each gap of both Laplacians, and the Rand index of each k's partition over steps and regimes."""
+    done = analysis_command.called("tables", run, "--only", "gaps", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(line for line in done.stdout.splitlines() if not line.startswith("#")))
+    count = len(TASKS) - 1
+    read = {regime: again.results[f"early_similarity/{regime}"] for regime in REGIMES}
+    marks = read[REGIMES[0]].attrs["marks"].split(", ")
+    assert [(row["regime"], row["after"], row["k"].split()[0]) for row in rows] == [
+        (regime, mark, str(k + 1)) for regime in REGIMES for mark in marks for k in range(count)]
+    for place, row in enumerate(rows):
+        regime, mark, k = row["regime"], place // count % len(marks), place % count
+        group = read[regime]
+        for name, column in (("eigenvalues", "gap"), ("normalised_eigenvalues", "normalised gap")):
+            assert float(row[column]) == pytest.approx(np.diff(group[name][mark])[k], abs=1e-12)
+        assert row["k"].endswith("*") == (k + 1 == group["chosen_clusters"][mark])
+        every, other = group["every_labels"][()], read[REGIMES[0]]["every_labels"][()]
+        assert every[mark, k].max() == k and np.array_equal(every[mark, group["chosen_clusters"][mark] - 1],
+                                                            group["labels"][mark])
+        for column, one, known in ((f"Rand index with {REGIMES[0]}", other[mark, k], regime != REGIMES[0]),
+                                   ("Rand index with the end", every[-1, k], marks[mark] != "end")):
+            assert (row[column] != "") == known
+            if known:
+                assert (float(row[column]) == 1) == np.array_equal(every[mark, k], one)
+    assert f"{REGIMES[0]} (k = " in done.stdout
+
+
 def cosines(tau: torch.Tensor) -> torch.Tensor:
     unit = tau / tau.norm(dim=1, keepdim=True)
     return unit @ unit.T

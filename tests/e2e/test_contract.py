@@ -18,6 +18,8 @@ PER_REGIME = {
     "single_task/{}/sample_index": ((T, N), None), "single_task/{}/validation_sample_index": ((T, N), None),
     "training/{}/loss": ((T, 25), "nat"), "training/{}/seconds": ((T,), "s"),
     "similarity/{}/cosine": ((T, T), "1"), "similarity/{}/norm": ((T,), None), "similarity/{}/norm_ratio": ((T,), "1"),
+    **{f"similarity/{{}}/{name}": ((T, T), "1") for name in ("sign_conflict", "sign_conflict_all", "mask_overlap")},
+    "similarity/{}/mask_density": ((T,), "1"),
     "similarity/{}/loss_gap": ((P, 2), "nat"), "similarity/{}/sample_index": ((T, N), None),
     "disentanglement/{}/error": ((P, 5, 5), "1"), "disentanglement/{}/error_by_task": ((P, 2, 5, 5), "1"),
     "disentanglement/{}/alpha": ((5,), "1"),

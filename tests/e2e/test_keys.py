@@ -45,6 +45,9 @@ def used(table: dict, name: str = "") -> Iterator[tuple[str, str]]:
         inner = f"{name}.{key}" if name else key
         if isinstance(value, dict) and (not name or name == "finetune" or inner in entries()):
             yield from used(value, inner)
+        elif isinstance(value, dict) and name == "merging" and "method" in value:  # another name for it
+            yield "merging.NAME", "method"
+            yield from used({key: one for key, one in value.items() if key != "method"}, f"merging.{value['method']}")
         else:
             yield name, key
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """[merging]: merged models of a run's task vectors; the methods themselves are tested by test_merge.py."""
 
+import csv
 import shutil
 import subprocess
 import tomllib
@@ -22,6 +23,7 @@ from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, TASKS, World
 
 REGIMES = ("standard", "linear")
+STANDS_FOR = {"ties_sum": "ties"}
 METHODS = ["linear", "task_arithmetic", "ties", "dare_linear", "dare_ties", "top_k", "consensus_ta", "consensus_ties",
            "tsv_m", "iso_c", "iso_cts"]
 ALPHA = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -29,12 +31,18 @@ TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") +
 [addition]
 alpha = {ALPHA}
 [merging]
-methods = {METHODS}
+methods = {[*METHODS, *STANDS_FOR]}
 alpha = [0.5, 1.0, 1.5]
 save = true
 [merging.task_arithmetic]
 alpha = {ALPHA}
 [merging.ties]
+density = 0.3
+[merging.ties_sum]
+method = "ties"
+density = 0.3
+merge = "sum"
+[similarity]
 density = 0.3
 """
 
@@ -97,10 +105,7 @@ def test_the_vector_is_merged_of_the_checkpoints(world: World, run: Path, file: 
     tau = np.stack([oracle.flat({name: x.astype(np.float64) - start[name] for name, x in model.items()
                                  if x.dtype == np.float32}) for model in models])
     expected = oracle.ties(tau, np.ones(3), 0.3)
-    unit = next(path for path in (run / "units").iterdir()
-                if path.name.startswith("merging") and "ties" in path.name and regime in path.name
-                and not any(other in path.name for other in ("dare", "consensus")))
-    found = load_file(unit)["tau"]
+    found = load_file(run / "units" / f"merging__ties__{regime}.safetensors")["tau"]
     # Its numbers lie in the order of the model.
     assert np.abs(np.sort(found) - np.sort(expected)).max() < 1e-6
     assert file[f"merging/ties/{regime}/density"][()] == pytest.approx((expected != 0).mean(), abs=1e-4)
@@ -142,24 +147,57 @@ def test_recompute_takes_merged_models_again(run: Path, tmp_path: Path) -> None:
 def test_the_table(run: Path) -> None:
     done = analysis_command.called("tables", run, "--only", "merging")
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if any(f" {name} " in f" {line} " for name in METHODS)]
-    assert len(lines) == 2 * len(METHODS)
+    every = [*METHODS, *STANDS_FOR]
+    lines = [line for line in done.stdout.splitlines() if any(f" {name} " in f" {line} " for name in every)]
+    assert len(lines) == 2 * len(every)
     assert sum("±" in line for line in lines) == len(lines)
 
 
-def test_accuracy_over_what_a_merge_takes(run: Path, file: h5py.File) -> None:
+def test_what_a_merge_costs(run: Path, file: h5py.File) -> None:
+    """Seconds of its unit, bytes and passes, in the file, the frame and the picture of accuracy over cost."""
     with Run(run) as opened:
-        frame = merges.costs(opened)
+        frame = merges.of_run(opened).set_index(["method", "regime"])
         picture = drawings.accuracy_over_cost(opened)
-    assert len(frame) == len({(row.regime, row.method) for row in frame.itertuples()}) == 2 * len(METHODS)
-    for row in frame.itertuples():
-        group = file[f"merging/{row.method}/{row.regime}"]
-        assert row.normalized == pytest.approx(group["normalized"][()]) and 0 < row.error < 0.2
-        assert row.bytes == group["bytes"][()] == group["passes"][()] * 3 * 4 * opened.results.model().parameters
-        assert row.seconds > 0 and row.forward_passes == row.backward_passes == 0
-    assert picture is not None and len(picture.axes) == 2  # no inputs go through models
-    names = [text.get_text() for text in picture.axes[0].texts]
-    assert sorted(names) == sorted(2 * METHODS)
+    units = {key.decode(): seconds for key, seconds in file["units"].fields(["key", "seconds"])[()].tolist()}
+    assert len(frame) == len(REGIMES) * (len(METHODS) + 1)
+    for (method, regime), row in frame.iterrows():
+        group = file[f"merging/{method}/{regime}"]
+        assert group["seconds"][()] == pytest.approx(units[f"merging/{method}/{regime}"], rel=1e-6) and row.seconds > 0
+        numbers = sum(x.size for x in load_file(run / "units" / f"merging__{method}__{regime}.safetensors").values()
+                      if x.dtype == np.float32)
+        assert row.bytes == pytest.approx(4 * len(TASKS) * numbers * row.passes)
+        assert row.normalized == pytest.approx(group["normalized"][()]) and row.of == STANDS_FOR.get(method, method)
+    assert picture is not None and len(picture.axes) == len(REGIMES) * 3
+    for axes, regime in zip(picture.axes[::3], REGIMES, strict=True):
+        assert {text.get_text() for text in axes.texts} == {*METHODS, *STANDS_FOR}
+        assert axes.get_ylabel().startswith(regime)
+
+
+def test_choices_of_one_method(run: Path, file: h5py.File) -> None:
+    """Each name that stands for a method beside it, with the paired error of their difference."""
+    done = analysis_command.called("tables", run, "--only", "choices", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(line for line in done.stdout.splitlines() if not line.startswith("#")))
+    assert [row["choice"] for row in rows] == ["ties", "ties_sum"] * len(REGIMES)
+    for first, second, regime in zip(rows[::2], rows[1::2], REGIMES, strict=True):
+        bits, points = [], None
+        for name in ("ties", "ties_sum"):
+            group, right = file[f"merging/{name}/{regime}"], file[f"correct/merging/{name}/{regime}/test_accuracy"]
+            best = group["alpha"][()].tolist().index(group["coefficient"][()])
+            points = int(np.max(right.attrs["points"]))
+            bits.append(np.unpackbits(right[best], axis=-1)[:, :points].astype(int))
+        apart = bits[1] - bits[0]
+        assert float(second["− first"]) == pytest.approx(apart.mean())
+        assert float(first["range"]) == pytest.approx(abs(apart.mean()))
+        variance = sum(max(points * ((one**2).mean() - one.mean() ** 2), 1) / points**2 for one in apart)
+        assert float(second["− first error"]) == pytest.approx(np.sqrt(variance) / len(TASKS))
+
+
+def test_recompute_takes_signs_and_masks_again(run: Path) -> None:
+    done = analysis_command.called("recompute", run, "--points", "60", "--only", "similarity")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for what in ("sign_conflict", "sign_conflict_all", "mask_overlap", "mask_density"):
+        assert f"\nsimilarity: {what} " in done.stdout
 
 
 @pytest.mark.parametrize(("settings", "expected"), [

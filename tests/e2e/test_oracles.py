@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every measured number again, from the run folder alone."""
 
+from itertools import product
 from pathlib import Path
 
 import h5py
@@ -45,6 +46,18 @@ def test_similarity_of_task_vectors(oracle: Oracle, regime: str) -> None:
     np.testing.assert_allclose(group["norm"], norm, rtol=1e-5)
     np.testing.assert_allclose(group["norm_ratio"], norm / flat(oracle.theta0).norm(), rtol=1e-5)
     np.testing.assert_allclose(group["cosine"], (tau @ tau.T) / norm.outer(norm), atol=1e-5)
+    kept = []
+    for one in tau.numpy().astype(np.float32):  # as TIES trims, by sorting
+        least = np.sort(np.abs(one))[::-1][int(group.attrs["density"] * one.size)]
+        kept.append(np.where(np.abs(one) >= least, np.sign(one), 0))
+    np.testing.assert_allclose(group["mask_density"], [np.mean(one != 0) for one in kept], rtol=1e-12)
+    for a, b in product(T, T):
+        both, either = (kept[a] != 0) & (kept[b] != 0), (kept[a] != 0) | (kept[b] != 0)
+        assert group["mask_overlap"][a, b] == pytest.approx(both.sum() / either.sum(), rel=1e-12)
+        assert group["sign_conflict"][a, b] == pytest.approx((kept[a] * kept[b] < 0).sum() / both.sum(), rel=1e-12)
+        signs = tau[a].sign() * tau[b].sign()
+        expected = float((signs < 0).sum() / (signs != 0).sum())
+        assert group["sign_conflict_all"][a, b] == pytest.approx(expected, rel=1e-6)
     alpha = group.attrs["alpha"]
     for p, pair in enumerate(PAIRS):
         for side, t in enumerate(pair):

@@ -72,25 +72,46 @@ def draw_by_task(axes: Axes, run: Run, bars: Bars, label: str) -> None:
 
 
 def cosines(run: Run, names: list[str] | None = None) -> Figure | None:
+    return _of_pairs(run, "cosine", "cosine of task vectors", 0, names)
+
+
+def sign_conflicts(run: Run) -> Figure | None:
+    return _of_pairs(run, "sign_conflict", "signs that differ", 0.5)
+
+
+def mask_overlaps(run: Run) -> Figure | None:
+    return _of_pairs(run, "mask_overlap", "overlap of masks", 0)
+
+
+def _of_pairs(
+    run: Run, matrix: str, title: str, middle: float, names: list[str] | None = None
+) -> Figure | None:
+    """A matrix of /similarity a regime, its colours around `middle`."""
     names = run.results.names("similarity") if names is None else names
-    known = {name: data["cosine"] for name in names if (data := run.data("similarity", name)) is not None}
+    known = {
+        name: data[matrix]
+        for name in names
+        if (data := run.data("similarity", name)) is not None and matrix in data
+    }
     if not known or len(run.results.tasks) < 2:
         return None
     largest = max(
-        float(np.nanmax(np.abs(measures.off_diagonal(cosine.to_numpy())), initial=0))
-        for cosine in known.values()
+        float(np.nanmax(np.abs(measures.off_diagonal(values.to_numpy()) - middle), initial=0))
+        for values in known.values()
     )
     top = max(0.05, float(np.ceil(largest * 20) / 20))
     with style.settings():
         figure, plots = matrices(len(known))
-        for index, (axes, (name, cosine)) in enumerate(zip(plots, known.items(), strict=True)):
-            shown = cosine.to_numpy().astype(float)
+        for index, (axes, (name, values)) in enumerate(zip(plots, known.items(), strict=True)):
+            shown = values.to_numpy().astype(float)
             np.fill_diagonal(shown, np.nan)
-            image = axes.imshow(shown, cmap=style.SIGNED_MAP, vmin=-top, vmax=top, interpolation="none")
-            _numbers(axes, shown, top)
+            image = axes.imshow(
+                shown, cmap=style.SIGNED_MAP, vmin=middle - top, vmax=middle + top, interpolation="none"
+            )
+            _numbers(axes, shown, top, middle)
             label(axes, run.results.tasks, index % WIDE == 0)
-            axes.set_title(f"{name}: cosine of task vectors")
-            axes.set_gid(f"{style.MAP}cosine/{name}")
+            axes.set_title(f"{name}: {title}")
+            axes.set_gid(f"{style.MAP}{matrix}/{name}")
         bar = figure.colorbar(image, ax=plots, shrink=0.8, pad=0.015)
         bar.outline.set_visible(False)
     return figure
@@ -151,11 +172,11 @@ def matrices(count: int) -> tuple[Figure, list[Axes]]:
     return figure, plots[:count]
 
 
-def _numbers(axes: Axes, values: Array, top: float) -> None:
+def _numbers(axes: Axes, values: Array, top: float, middle: float = 0) -> None:
     for row, column in np.ndindex(*values.shape):
         value = values[row, column]
         if np.isfinite(value):
-            ink = "white" if abs(value) > 0.75 * top else "#101215"
+            ink = "white" if abs(value - middle) > 0.75 * top else "#101215"
             axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6.2, color=ink)
 
 

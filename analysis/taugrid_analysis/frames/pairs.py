@@ -24,8 +24,9 @@ def twin(results: Results, group: str, regime: str) -> xr.Dataset | None:
 def pairs(results: Results) -> pd.DataFrame:
     """Index (regime, pair). What was not measured is NaN.
 
-    task_1, task_2; cosine; loss_gap_1, loss_gap_2 and bound_1, bound_2 of the bases paper, and loss_gap, the
-    mean over both tasks; linearity: ‖u − v‖/‖f₁ − f₂‖ of the last layer at the α nearest ½, NaN of a
+    task_1, task_2; cosine; sign_conflict, of the numbers that both vectors keep, and mask_overlap, of the
+    places that either keeps; loss_gap_1, loss_gap_2 and bound_1, bound_2 of the bases paper, and loss_gap,
+    the mean over both tasks; linearity: ‖u − v‖/‖f₁ − f₂‖ of the last layer at the α nearest ½, NaN of a
     linearised model, which is exact but for rounding; tau_jp and its two
     directions tau_jp_12 (τ of task 1 on points of task 2), tau_jp_21, on test points, and tau_jp_validation;
     xi_one, xi_box, xi_grid: ξ(1,1), mean over [0,1]², over the grid; kl_… and symmetric_kl_… the same of the
@@ -76,7 +77,10 @@ def _vectors(results: Results, name: str) -> dict[str, Array]:
     vectors, curvature = twin(results, "similarity", name), results.data("smoothness", name)
     own = results.data("similarity", name)
     found = {
-        "cosine": measures.of_pairs(vectors["cosine"].to_numpy(), chosen) if vectors is not None else nothing
+        matrix: measures.of_pairs(vectors[matrix].to_numpy(), chosen)
+        if vectors is not None and matrix in vectors
+        else nothing
+        for matrix in ("cosine", "sign_conflict", "mask_overlap")
     }
     known = curvature is not None and vectors is not None
     bounds = (

@@ -24,6 +24,7 @@ from taugrid_analysis.recompute import (
     mixed_starts,
     mixtures,
     models,
+    signs,
     similarities,
     subsets,
     variants,
@@ -48,8 +49,8 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     _unchanged(oracle)
     if oracle.inputs.note():
         print(oracle.inputs.note())
-    parts = [heads, models, vectors, variants, barrier, merging, bases, basis_edits, similarities, subsets]
-    parts += [mixed_starts, every_partition, generation, linearity, mixtures]
+    parts = [heads, models, vectors, variants, barrier, merging, bases, basis_edits, similarities]
+    parts += [signs, subsets, mixed_starts, every_partition, generation, linearity, mixtures]
     every = [check for part in parts for check in part.checks(oracle)]
     known = {check.top for check in every}
     if not set(only) <= known:

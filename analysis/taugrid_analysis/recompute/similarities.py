@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from taugrid_analysis.files import text
+from taugrid_analysis.measures import rand_index
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.checks import (
     Check,
@@ -60,17 +61,6 @@ def _gram(vectors: list[Parameters]) -> Array:
 def _cosine(gram: Array) -> Array:
     norm = np.sqrt(np.diag(gram))
     return np.asarray(gram / np.outer(norm, norm))
-
-
-def rand_index(a: Array, b: Array) -> float:
-    """Corrected for chance: over all pairs of tasks, by counting."""
-    i, j = np.triu_indices(len(a), 1)
-    in_a, in_b = a[i] == a[j], b[i] == b[j]
-    if not len(i):
-        return 1.0
-    together, chance = float((in_a & in_b).sum()), float(in_a.sum() * in_b.sum()) / len(i)
-    most = (in_a.sum() + in_b.sum()) / 2
-    return 1.0 if most == chance else float((together - chance) / (most - chance))
 
 
 def _early(oracle: Oracle) -> Iterator[Check]:

@@ -8,6 +8,7 @@ from taugrid_analysis import comparison, published
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables import (
     bases,
+    choices,
     cost,
     edits,
     generation,
@@ -21,6 +22,7 @@ from taugrid_analysis.tables import (
     pairs,
     partitions,
     penalty,
+    signs,
     similarities,
     subsets,
     tasks,
@@ -39,6 +41,7 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         tasks.against_standard(run),
         penalty.penalty([run]),
         merging.merging(run),
+        choices.choices(run),
         merging.masks(run),
         bases.bases(run),
         partitions.ranks(run),
@@ -60,7 +63,9 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         tasks.kernel_behaviour(run),
         tasks.similarity(run),
         groups.groups(run),
+        signs.signs(run),
         similarities.early(run),
+        signs.gaps(run),
         pairs.tau_jp(run),
         pairs.disentanglement(run),
         pairs.representation(run),

@@ -13,8 +13,6 @@ from taugrid_analysis.tables.bases import members, told_of_filter
 from taugrid_analysis.tables.cells import SAMPLE, cells
 from taugrid_analysis.text_table import Column, Measured, Table, Value
 
-FIRST = ("task_arithmetic", "linear")  # the others are compared with
-
 
 def merging(run: Run) -> Table:
     results = run.results
@@ -30,40 +28,45 @@ def merging(run: Run) -> Table:
             Column("− first", 1, percent=True),
             Column("density", 1, percent=True),
             Column("passes", 1),
+            Column("MB read", 1),
+            Column("inputs", 0),
             Column("seconds", 2),
         ],
     )
-    seconds = merges.seconds(results)
-    methods = results.names("merging")
+    frame = merges.of_run(run)
     left_out: dict[str, list[str]] = {}
-    for regime in results.regimes:
-        known = [name for name in methods if results.data("merging", f"{name}/{regime}") is not None]
-        known.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), methods.index(name)))
-        for method in known:
+    for regime, rows in frame.groupby("regime", sort=False) if len(frame) else ():
+        first = rows["method"].iloc[0]
+        for row in rows.to_dict("records"):
+            method = row["method"]
             data = results.data("merging", f"{method}/{regime}")
             assert data is not None
             found = zip(results.tasks, data["accuracy"].to_numpy(), strict=True)
             if none := [task for task, one in found if not np.isfinite(one)]:
-                left_out[regime] = none
-            change = differences.merged(results, f"{method}/{regime}", f"{known[0]}/{regime}")
+                left_out[str(regime)] = none
+            change = differences.merged(results, f"{method}/{regime}", f"{first}/{regime}")
             table.rows.append(
                 [
-                    regime,
+                    str(regime),
                     method,
-                    float(data["coefficient"]),
-                    *merges.normalized(run, method, regime),
-                    Measured(change.mean, change.mean_error) if method != known[0] else None,
-                    float(data["density"]),
-                    float(data["passes"]),
-                    seconds.get(f"{method}/{regime}"),
+                    row["coefficient"],
+                    Measured(row["absolute"], row["absolute_error"]),
+                    Measured(row["normalized"], row["normalized_error"]),
+                    Measured(change.mean, change.mean_error) if method != first else None,
+                    row["density"],
+                    row["passes"],
+                    1e-6 * row["bytes"],
+                    row["forward_passes"] + row["backward_passes"],
+                    row["seconds"],
                 ]
             )
-        table.rows += _joint(run, regime) if known else []
+        table.rows += _joint(run, str(regime))
     if table.rows:
         table.notes += [
             "alpha: of θ0 + α τ, chosen on validation, where the method has one. − first: than the regime's"
-            " first row, on the same points. density: share of τ that is not zero. passes: over all vectors."
-            " Seconds are this machine's.",
+            " first row, on the same points. density: share of τ that is not zero. passes: over all vectors,"
+            " MB read: of them. inputs: that went through a model, forwards or backwards, to make τ. Seconds"
+            " are this machine's, of what makes τ.",
             SAMPLE,
             *told_of_filter(left_out),
         ]
@@ -76,7 +79,7 @@ def _joint(run: Run, regime: str) -> list[list[Value]]:
     for joint in run.results.names("multitask"):
         if JOINT.get(joint) == regime:
             both = cells(run.summary.loc[joint], "absolute", "normalized")
-            rows.append([regime, joint, None, *both, None, None, None, None])
+            rows.append([regime, joint, None, *both, *[None] * 6])
     return rows
 
 
@@ -114,7 +117,7 @@ def masks(run: Run) -> Table:
                     4e-6 * numbers,
                     4 * numbers / whole,
                     members(data["labels"].to_numpy().astype(int), results.tasks) if "labels" in data else "",
-                    *merges.normalized(run, method, regime),
+                    *merges.at_chosen(run, method, regime),
                 ]
             )
     if table.rows:

@@ -29,6 +29,7 @@ def early(run: Run) -> Table:
             Column("steps"),
             Column("mean norm", 3),
             Column("mean |cosine|", 3),
+            Column("gap at k", 4),
             Column("rank corr. with the end", 2),
             Column("k"),
             Column("Rand index", 2),
@@ -44,6 +45,7 @@ def early(run: Run) -> Table:
         for place, mark in enumerate(marks):
             steps = data["updates"].to_numpy()[place].astype(int)
             now = measures.off_diagonal(np.abs(cosine[place]))
+            k, values = int(data["chosen_clusters"][place]), data["eigenvalues"].to_numpy()[place]
             table.rows.append(
                 [
                     regime,
@@ -51,16 +53,18 @@ def early(run: Run) -> Table:
                     f"{steps.min()}" if steps.min() == steps.max() else f"{steps.min()} to {steps.max()}",
                     float(data["norm"][place].mean()),
                     float(now.mean()) if len(now) else None,
+                    float(values[k] - values[k - 1]) if k < len(values) else None,
                     rank_correlation(now, last) if len(now) > 2 else None,
-                    f"{int(data['chosen_clusters'][place])}",
+                    f"{k}",
                     float(data["rand_index"][place]),
                     members(data["labels"].to_numpy()[place].astype(int), results.tasks),
                 ]
             )
     if table.rows:
         table.notes.append(
-            "k: by the largest gap of the Laplacian's eigenvalues. Rand index: of the clusters and those at"
-            " the end, corrected for chance. Rank correlation: Spearman's, of |cosine| over pairs of tasks."
+            "k: by the largest gap of the Laplacian's eigenvalues; the table gaps has all of them. Rand"
+            " index: of the clusters and those at the end, corrected for chance. Rank correlation:"
+            " Spearman's, of |cosine| over pairs of tasks."
         )
     return table
 

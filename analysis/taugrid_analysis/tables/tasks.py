@@ -168,6 +168,8 @@ def similarity(run: Run) -> Table:
             Column("norm / norm of θ0", 4),
             Column("largest |cosine|", 3),
             Column("with"),
+            Column("sign conflict", 1, percent=True),
+            Column("mask overlap", 1, percent=True),
         ],
     )
     for regime in run.results.names("similarity"):
@@ -180,5 +182,8 @@ def similarity(run: Run) -> Table:
             found: list[Value] = [regime, str(task), float(row["norm"]), float(row["norm_ratio"])]
             alone = nearest == index
             found += [None, ""] if alone else [float(others[index, nearest]), run.results.tasks[nearest]]
+            for matrix in ("sign_conflict", "mask_overlap"):
+                known = matrix in data and not alone
+                found.append(float(data[matrix][index, nearest]) if known else None)
             table.rows.append(found)
     return table
