@@ -13,7 +13,7 @@ from pathlib import Path
 PROGRAM = os.environ["TAUGRID"]
 MPIRUN = os.environ.get("MPIRUN", "mpirun")
 PRELOADED = os.environ.get("LD_PRELOAD", "")  # of ranks that wait: support/idle.cpp
-PATIENCE = 120.0  # seconds; the machine may be busy
+PATIENCE = 300.0  # seconds; the machine may be busy
 
 
 def environment() -> dict[str, str]:

@@ -62,6 +62,14 @@ def features(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) ->
     return [torch.cat(layer) for layer in zip(*parts, strict=True)]
 
 
+def _compared(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) -> list[Tensor]:
+    """The features whose linearity is measured: of a T5's encoder the mean token's, of all else the layers'."""
+    found = features(oracle, regime, edits, x)
+    if not oracle.of_texts:
+        return found
+    return [text_layers.feature(oracle.model, f, place, x) for place, f in enumerate(found)]
+
+
 def _cosine(x: Tensor, y: Tensor) -> Tensor:
     return (x * y).sum(1) / (x.norm(dim=1) * y.norm(dim=1))
 
@@ -93,7 +101,7 @@ def of_average(oracle: Oracle, regime: str, d: int) -> list[dict[str, Array]]:
     x, _ = oracle.points(f"{AVERAGES}/{regime}/sample_index", int(group["data"][d]))
     edits: list[Edits] = [{}, *({k: 1.0} for k in models), {k: 1 / len(models) for k in models}]
     found = []
-    for layer in zip(*(features(oracle, regime, edit, x) for edit in edits), strict=True):
+    for layer in zip(*(_compared(oracle, regime, edit, x) for edit in edits), strict=True):
         whole = _averaged([f.flatten(1) for f in layer])
         token = _averaged([f[:, 0] if f.ndim == 3 else f for f in layer])
         found.append(whole | {f"class_{name}": value for name, value in token.items()})
@@ -130,12 +138,7 @@ def of_mixture(
     sides: list[list[dict[str, Array]]] = []
     for t in tasks:
         x, _ = oracle.points(f"{group}/{regime}/sample_index", t)
-        f0, fi, fj, u = (features(oracle, regime, edit, x) for edit in ({}, *edits))
-        if oracle.of_texts:
-            f0, fi, fj, u = (
-                [text_layers.feature(oracle.model, f, place, x) for place, f in enumerate(each)]
-                for each in (f0, fi, fj, u)
-            )
+        f0, fi, fj, u = (_compared(oracle, regime, edit, x) for edit in ({}, *edits))
         side = []
         for layer in zip(f0, fi, fj, u, strict=True):
             whole = of_points([f.flatten(1) for f in layer], alpha)
