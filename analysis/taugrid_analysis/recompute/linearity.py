@@ -63,7 +63,7 @@ def features(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) ->
 
 
 def _compared(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) -> list[Tensor]:
-    """The features whose linearity is measured: of a T5's encoder the mean token's, of all else the layers'."""
+    """The features whose linearity is measured: of a T5's encoder its tokens' mean."""
     found = features(oracle, regime, edits, x)
     if not oracle.of_texts:
         return found
