@@ -108,10 +108,14 @@ class Similarity final : public Experiment {
     const auto length = study_.model.layout().size();
     const auto share = context.group.share_of(static_cast<std::int64_t>(study_.tasks.size()));
     auto found = at::zeros({static_cast<std::int64_t>(study_.tasks.size())}, at::kDouble);
-    for (auto t = share.begin; t < share.end(); ++t) {
+    const auto rounds =
+        comm::rows_a_rank(static_cast<std::int64_t>(study_.tasks.size()), context.group.size());
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      context.stop_if_requested();  // every rank, also one that has no vector left
+      if (round >= share.count) continue;
+      const auto t = share.begin + round;
       weights::KthMagnitude kth(weights::ties_rank(density_, length), length);
       do {
-        context.stop_if_requested();
         study_.vectors.visit(
             name, {static_cast<std::size_t>(t)}, {0, length}, 1,
             [&](std::int64_t, std::span<const at::Tensor> blocks) { kth.add(blocks.front().cpu()); });

@@ -31,7 +31,7 @@ def test_a_paper_of_figures(papers_folder: Path, tmp_path: Path) -> None:
     assert "0.903" in tables and tables.count("embedding") >= 9  # regimes with task vectors
     drawn = analyse("figures", papers_folder, "--paper", "cross_task_linearity", "--out", tmp_path)
     assert {line.split(":")[0] for line in drawn.splitlines() if line.endswith(".png")} == {
-        f"figure {number}" for number in (2, 3, 4, 7, 8, 9, 10, 19, 20, 22, 23)}
+        f"figure {number}" for number in (2, 3, 4, 5, 6, 7, 8, 9, 10, 17, 18, 19, 20, 22, 23)}
 
 
 def test_tables_report_and_screen(papers_folder: Path, tmp_path: Path) -> None:
