@@ -43,6 +43,9 @@ def assert_close(expected: dict[str, np.ndarray], ours: dict[str, np.ndarray], t
             _same_bins(value, ours[name], name)
         elif _is_error_of_mixing(name):
             np.testing.assert_allclose(value, ours[name], rtol=tolerance, atol=tolerance, err_msg=name)
+        elif "/sign_conflict" in name or "/mask_" in name:
+            # Numbers whose gradient is 0 but for rounding, such as keys' biases, have either sign.
+            np.testing.assert_allclose(value, ours[name], atol=1e-2, err_msg=name)
         elif not name.startswith("cost/"):
             scale = np.nanmax(np.abs(value), initial=1e-30)
             assert np.array_equal(np.isnan(value), np.isnan(ours[name])), name
