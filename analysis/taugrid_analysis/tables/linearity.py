@@ -11,6 +11,18 @@ from taugrid_analysis.records import Array
 from taugrid_analysis.run import Run
 from taugrid_analysis.text_table import Column, Table, Value
 
+DISTANCES = (
+    Column("1 − cosine", 2, scientific=True),
+    Column("1 − baseline", 2, scientific=True),
+    Column("of it", 4),
+)
+
+
+def _distances(cosine: float, baseline: float) -> list[Value]:
+    """Of DISTANCES: both from 1, and the first as a part of the second."""
+    far, base = 1 - cosine, 1 - baseline
+    return [far, base, far / base if base > 0 else float("nan")]
+
 
 def linearity(run: Run) -> Table:
     """At the α nearest to ½."""
@@ -21,9 +33,7 @@ def linearity(run: Run) -> Table:
         [
             Column("regime"),
             Column("layer"),
-            Column("1 − cosine", 2, scientific=True),
-            Column("1 − baseline", 2, scientific=True),
-            Column("of it", 4),
+            *DISTANCES,
             Column("coefficient", 4),
             Column("centred cosine", 4),
             Column("centred baseline", 4),
@@ -35,12 +45,11 @@ def linearity(run: Run) -> Table:
         return table
     frame = near_half(frame)
     for (regime, layer), rows in frame.groupby(["regime", "layer"], sort=False):
-        far, base = 1 - rows["cosine"].mean(), 1 - rows["baseline"].mean()
         name = _name(run, f"linearity/{regime}", layer)
+        distances = _distances(rows["cosine"].mean(), rows["baseline"].mean())
         columns = ("coefficient", "centred_cosine", "centred_baseline", "error")
         means = [float(rows[column].mean()) for column in columns]
-        share = far / base if base > 0 else float("nan")
-        table.rows.append([regime, name, far, base, share, *means, float(rows["error"].max())])
+        table.rows.append([regime, name, *distances, *means, float(rows["error"].max())])
     table.notes += [
         f"u = f(αθ₁ + (1−α)θ₂) against v = αf(θ₁) + (1−α)f(θ₂) at α = {frame['alpha'].iloc[0]:g}: means over"
         f" the points of both tasks, then over {len(run.results.pairs)} pairs. Coefficient ⟨u,v⟩/‖v‖².",
@@ -69,9 +78,7 @@ def of_averages(run: Run) -> Table:
             Column("data"),
             Column("models"),
             Column("layer"),
-            Column("1 − cosine", 2, scientific=True),
-            Column("1 − baseline", 2, scientific=True),
-            Column("of it", 4),
+            *DISTANCES,
             Column("coefficient", 4),
             Column("centred cosine", 4),
             Column("error", 4),
@@ -79,10 +86,9 @@ def of_averages(run: Run) -> Table:
     )
     frame = run.layer_averages
     for _, row in () if frame.empty else frame.iterrows():
-        far, base = 1 - row["cosine"], 1 - row["baseline"]
-        share = far / base if base > 0 else float("nan")
         name = _name(run, f"layer_averages/{row['regime']}", row["layer"])
-        told: list[Value] = [row["regime"], row["data"], int(row["models"]), name, far, base, share]
+        told: list[Value] = [row["regime"], row["data"], int(row["models"]), name]
+        told += _distances(row["cosine"], row["baseline"])
         table.rows.append([*told, *(float(row[one]) for one in ("coefficient", "centred_cosine", "error"))])
     if table.rows:
         table.notes.append(
@@ -103,9 +109,7 @@ def edits(run: Run) -> Table:
             Column("edit"),
             Column("λ", 2),
             Column("layer"),
-            Column("1 − cosine", 2, scientific=True),
-            Column("1 − baseline", 2, scientific=True),
-            Column("of it", 4),
+            *DISTANCES,
             Column("coefficient", 4),
             Column("error", 4),
         ],
@@ -119,10 +123,9 @@ def edits(run: Run) -> Table:
         frame = near_papers(frame)
         for (regime, layer), rows in frame.groupby(["regime", "layer"], sort=False):
             name = _name(run, f"{group}/{regime}", layer)
-            far, base = 1 - rows["cosine"].mean(), 1 - rows["baseline"].mean()
-            share = far / base if base > 0 else float("nan")
+            distances = _distances(rows["cosine"].mean(), rows["baseline"].mean())
             means = [float(rows[column].mean()) for column in ("coefficient", "error")]
-            table.rows.append([regime, edit, float(rows["lambda"].iloc[0]), name, far, base, share, *means])
+            table.rows.append([regime, edit, float(rows["lambda"].iloc[0]), name, *distances, *means])
     if table.rows:
         table.notes.append(
             "Sum: u = f(θ0 + λ(τ₁ + τ₂)), v = ½f(θ0 + 2λτ₁) + ½f(θ0 + 2λτ₂), points of both tasks; negation:"
