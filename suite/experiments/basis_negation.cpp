@@ -50,12 +50,12 @@ class BasisNegation final : public Experiment {
           [this, name, &folder](schedule::UnitContext& context) { return bases(name, folder, context); }));
       for (const auto t : all) {
         auto tally = target_and_control_tally(study_, a).reads(4.0 * static_cast<double>(length));
-        for (const auto split : {Split::validation, Split::test})
-          for (const auto b : {t, study_.tasks.control()})
-            tally.edited_sum(name, b, split, study_.points(b), a);
-        auto of_task = EditedOutputs::sum_needs(study_, name, all, t);
-        add_missing(of_task, EditedOutputs::sum_needs(study_, name, all, study_.tasks.control()));
-        of_task.push_back(key::basis_vectors(name));
+        std::vector<std::string> of_task = {key::basis_vectors(name)};
+        for (const auto b : {t, study_.tasks.control()}) {
+          add_missing(of_task, basis_needs(study_, in_, name, all, b));
+          for (const auto split : {Split::validation, Split::test})
+            count_basis(tally, in_, name, all, b, split, study_.points(b), a);
+        }
         units.push_back(unit(key::basis_negation(name, study_.tasks.name(t)), tally, of_task,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return curves(name, t, folder, context);
@@ -67,10 +67,9 @@ class BasisNegation final : public Experiment {
   void write(store::ResultsWriter& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/basis_negation/" + name;
-      put_target_and_control(out, done, study_, group, "alpha_basis_negation_" + name, alpha_, {{"", alpha_}},
-                             threshold_, each_task(study_, [&](const std::string& task) {
-                               return key::basis_negation(name, task);
-                             }));
+      put_target_and_control(
+          out, done, study_, group, "alpha_basis_negation_" + name, alpha_, {{"", alpha_}}, threshold_,
+          each_task(study_, [&](const std::string& task) { return key::basis_negation(name, task); }));
       const auto made = key::basis_vectors(name);
       const auto labels = done.folder.read_tensor(made, "labels");
       for (const auto* what : {"labels", "nearest", "nearest_cosine"})
@@ -113,7 +112,7 @@ class BasisNegation final : public Experiment {
     for (const double alpha : alpha_) minus.push_back(-alpha);
     const EditedOutputs model(study_, folder, name, context.group);
     return target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
-      return model.merged_outcomes(members, basis, minus, b, split, study_.points(b), done);
+      return basis_outcomes(model, in_, name, members, basis, minus, b, split, study_.points(b), done);
     });
   }
 

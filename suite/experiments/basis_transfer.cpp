@@ -48,8 +48,9 @@ class BasisTransfer final : public Experiment {
         tally.publishes(numbers + 6 + 2 * points());
         tally.holds(4.0 * static_cast<double>(study_.model.layout().size() * (most() + 1)));
         for (const auto split : {Split::validation, Split::test})
-          tally.edited_sum(name, t, split, points(), a * most());
-        auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
+          count_basis(tally, in_, name, others, t, split, points(), a * most());
+        auto needs = basis_needs(study_, in_, name, others, t);
+        add_missing(needs, study_.vectors.needs(name, {t}));
         needs.push_back(key::partitions(name));
         add_missing(needs, in_.needs(study_, name, others));
         in_.count(tally, study_, name);
@@ -151,7 +152,7 @@ class BasisTransfer final : public Experiment {
         const auto basis = bases[static_cast<std::size_t>(c)].to(study_.device);
         const auto members = members_of(others, labels, c);
         const auto curve =
-            model.merged_outcomes(members, basis, alpha_, t, split, points(), [&](double share) {
+            basis_outcomes(model, in_, name, members, basis, alpha_, t, split, points(), [&](double share) {
               stop();
               context.progress((share + part) / static_cast<double>(2 * found), "bases");
             });

@@ -45,14 +45,16 @@ class LowRank final : public Experiment {
                tasks = static_cast<std::int64_t>(every.size());
     for (const auto& name : study_.settings.vector_regimes) {
       std::vector<std::string> needs = study_.vectors.needs(name, every);
+      const bool linear = regime(name).linear;  // whose outputs are sums of tangents that were computed once
       Tally tally(study_);
-      for (int i = 0; i < 2; ++i) tally.visit(name, every);
-      tally.holds(8.0 * static_cast<double>(study_.model.layout().size()));
+      for (int i = 0; i < (linear ? 1 : 3); ++i) tally.visit(name, every);
+      if (!linear) tally.holds(8.0 * static_cast<double>(study_.model.layout().size()));
       for (const auto t : every) {
-        tally.edited_sum(name, t, Split::validation, points(), 2 * a)
-            .edited_sum(name, t, Split::test, points(), 2);
+        const auto add = linear ? &Tally::edited : &Tally::edited_along;
+        (tally.*add)(name, every, t, Split::validation, points(), 2 * a);
+        (tally.*add)(name, every, t, Split::test, points(), 2);
         add_missing(needs, {key::single_task(name, study_.tasks.name(t))});
-        add_missing(needs, EditedOutputs::sum_needs(study_, name, every, t));
+        add_missing(needs, EditedOutputs::needs(study_, name, every, t));
       }
       each([&](std::size_t q, std::size_t row) {
         const auto m = static_cast<std::int64_t>(settings_.bases[row]), numbers = 2 * tasks * (m + a + 1) + 7;
@@ -133,12 +135,13 @@ class LowRank final : public Experiment {
     std::map<std::string, std::vector<at::Tensor>> rows;
     double done = 0;  // of two kinds of sums
     for (const auto& coefficients : {found.encoder.sum(1), recovered.sum(1)}) {
-      const auto tau = combined(study_, name, all, coefficients.contiguous());
+      const auto factors = coefficients.contiguous();
+      const auto tau = regime(name).linear ? at::Tensor() : combined(study_, name, all, factors);
       const auto sum = at_chosen_alpha(
           all, settings_.alpha, own,
           [&](std::size_t t, Split split, const std::vector<double>& alpha) {
-            return model.merged_outcomes(all, tau, alpha, t, split, points(),
-                                         [&](double) { context.stop_if_requested(); });
+            return combined_outcomes(model, name, all, factors, tau, alpha, t, split, points(),
+                                     [&](double) { context.stop_if_requested(); });
           },
           [&](double share) { context.progress((done + share) / 2, "tasks"); });
       for (const auto* what : {"validation_accuracy", "accuracy", "coefficient", "absolute", "normalized"})

@@ -31,11 +31,13 @@ class LowRankNegation final : public Experiment {
         for (const auto t : all) {
           auto tally = target_and_control_tally(study_, a);
           tally.visit(name, all).stores(1).publishes(1);
+          const auto add = regime(name).linear ? &Tally::edited : &Tally::edited_along;
           for (const auto split : {Split::validation, Split::test})
             for (const auto b : {t, study_.tasks.control()})
-              tally.edited_along(name, all, b, split, study_.points(b), a);
-          auto needs = EditedOutputs::sum_needs(study_, name, all, t);
-          add_missing(needs, EditedOutputs::sum_needs(study_, name, all, study_.tasks.control()));
+              (tally.*add)(name, all, b, split, study_.points(b), a);
+          auto needs = EditedOutputs::sum_needs(study_, name, all, t);  // the vectors, of which the cosine is
+          for (const auto b : {t, study_.tasks.control()})
+            add_missing(needs, EditedOutputs::needs(study_, name, all, b));
           needs.push_back(key::low_rank(name, method, m));
           units.push_back(unit(key::low_rank_negation(name, of(method, m), study_.tasks.name(t)), tally,
                                needs, [this, name, method, m, t, &folder](schedule::UnitContext& context) {
@@ -83,7 +85,7 @@ class LowRankNegation final : public Experiment {
     for (const double alpha : alpha_) minus.push_back(-alpha);
     const EditedOutputs model(study_, folder, name, context.group);
     auto file = target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
-      return model.merged_outcomes(all, tau, minus, b, split, study_.points(b), done);
+      return combined_outcomes(model, name, all, factors, tau, minus, b, split, study_.points(b), done);
     });
     file.tensors["cosine"] = cosine;
     return file;

@@ -160,6 +160,52 @@ at::Tensor merged_bases(const study::Study& study, const std::string& regime,
       .tau.to(study.device);
 }
 
+namespace {
+
+/// w of a basis w Σ τ_t of so many vectors, where it is no more than that.
+std::optional<double> basis_factor(const BasisMerge& merge_in, std::size_t size) {
+  if (size == 1) return 1;  // the vector itself
+  return merge_in.method ? merge_in.method->factor(size) : std::nullopt;
+}
+
+}  // namespace
+
+bool adds_tangents(const BasisMerge& merge_in, const std::string& name) {
+  return regime(name).linear && basis_factor(merge_in, 2).has_value();
+}
+
+std::vector<std::string> basis_needs(const Study& study, const BasisMerge& merge_in, const std::string& name,
+                                     const std::vector<std::size_t>& tasks, std::size_t b) {
+  auto needs = EditedOutputs::sum_needs(study, name, tasks, b);
+  if (adds_tangents(merge_in, name)) add_missing(needs, EditedOutputs::needs(study, name, tasks, b));
+  return needs;
+}
+
+void count_basis(Tally& tally, const BasisMerge& merge_in, const std::string& name,
+                 const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
+                 std::int64_t models) {
+  const auto add = adds_tangents(merge_in, name) ? &Tally::edited : &Tally::edited_along;
+  (tally.*add)(name, tasks, b, split, n, models);
+}
+
+study::Outcome basis_outcomes(const EditedOutputs& model, const BasisMerge& merge_in, const std::string& name,
+                              const std::vector<std::size_t>& members, const at::Tensor& basis,
+                              const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
+                              const std::function<void(double)>& done) {
+  if (!adds_tangents(merge_in, name)) return model.merged_outcomes(members, basis, alpha, b, split, n, done);
+  const auto each = at::full({static_cast<std::int64_t>(members.size())},
+                             *basis_factor(merge_in, members.size()), at::kDouble);
+  return combined_outcomes(model, name, members, each, {}, alpha, b, split, n, done);
+}
+
+study::Outcome combined_outcomes(const EditedOutputs& model, const std::string& name,
+                                 const std::vector<std::size_t>& tasks, const at::Tensor& factors,
+                                 const at::Tensor& sum, const std::vector<double>& alpha, std::size_t b,
+                                 Split split, std::int64_t n, const std::function<void(double)>& done) {
+  if (!regime(name).linear) return model.merged_outcomes(tasks, sum, alpha, b, split, n, done);
+  return model.outcomes(tasks, at::tensor(alpha, at::kDouble).outer(factors), b, split, n, done);
+}
+
 std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const BasisMerge& merge_in,
                                      const BasisMerge& merge_out) {
   std::map<std::int64_t, std::size_t> sizes;
@@ -169,10 +215,7 @@ std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, co
   std::vector<double> factors;
   for (const auto label : labels) {
     const auto size = sizes.at(label);
-    // A cluster of one is its vector.
-    const auto in = size == 1         ? std::optional<double>(1)
-                    : merge_in.method ? merge_in.method->factor(size)
-                                      : std::nullopt;
+    const auto in = basis_factor(merge_in, size);
     if (!in) return std::nullopt;
     factors.push_back(*in * *out);
   }

@@ -85,6 +85,33 @@ at::Tensor merged_bases(const study::Study& study, const std::string& regime,
                         const std::vector<std::size_t>& tasks, std::vector<at::Tensor> bases,
                         const BasisMerge& merge_out, const schedule::UnitContext& context);
 
+/// Whether bases are sums of a cluster's vectors, each times one number, and the outputs of a linear regime's
+/// model with one therefore sums of tangents that were computed once.
+bool adds_tangents(const BasisMerge& merge_in, const std::string& regime);
+
+/// Keys of the units for models with bases of some of these tasks, seen on points of task b.
+std::vector<std::string> basis_needs(const Study& study, const BasisMerge& merge_in,
+                                     const std::string& regime, const std::vector<std::size_t>& tasks,
+                                     std::size_t b);
+
+/// Adds outputs of `models` models with a basis of some of these tasks on n points of task b's split.
+void count_basis(Tally& tally, const BasisMerge& merge_in, const std::string& regime,
+                 const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
+                 std::int64_t models);
+
+/// Outcomes [A] of θ0 + αB on the first n points of task b's sample, B [P] the basis of these tasks' vectors.
+study::Outcome basis_outcomes(const EditedOutputs& model, const BasisMerge& merge_in,
+                              const std::string& regime, const std::vector<std::size_t>& members,
+                              const at::Tensor& basis, const std::vector<double>& alpha, std::size_t b,
+                              Split split, std::int64_t n, const std::function<void(double)>& done);
+
+/// Outcomes [A] of θ0 + α Σ c_t τ_t, likewise, of float64 factors c [T]; `sum` [P] is that sum, where the
+/// regime is not linear.
+study::Outcome combined_outcomes(const EditedOutputs& model, const std::string& regime,
+                                 const std::vector<std::size_t>& tasks, const at::Tensor& factors,
+                                 const at::Tensor& sum, const std::vector<double>& alpha, std::size_t b,
+                                 Split split, std::int64_t n, const std::function<void(double)>& done);
+
 /// c [T], float64, of Σ c_t τ_t, which is what merge_in and merge_out make of these labels, where neither
 /// does more than add and divide.
 std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const BasisMerge& merge_in,
