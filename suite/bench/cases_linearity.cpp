@@ -141,6 +141,7 @@ Work linearity(const Fixture& x, std::int64_t n) {
 
 std::vector<Case> linearity_cases(const Fixture& x) {
   return {{"linearity/vit12_16", [&x] { return linearity(x, 16); }},
+          {"linearity/vit12_64", [&x] { return linearity(x, 64); }, true},
           {"linearity/vit12_256", [&x] { return linearity(x, 256); }, true}};
 }
 

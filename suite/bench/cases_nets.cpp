@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Training steps of convolutional networks, the ResNet-20 of CIFAR, 0.27 M parameters with batch norm, and a
-// small ConvNeXt, 1.3 M; and the NTK of the former. Flops are counted as in cases_model.cpp.
+// Training steps of models beside CLIP, behind them a classifier that was trained first and is frozen: the
+// ResNet-20 of CIFAR, 0.27 M parameters with batch norm, a small ConvNeXt, 1.3 M, a small ViT, 1.2 M, and a
+// multilayer perceptron, 1.7 M; and the NTK of the first. Flops are counted as in cases_model.cpp.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
@@ -29,6 +30,11 @@ constexpr Shape convnext = {
     "convnext",
     R"({"model_type": "convnext", "architectures": ["ConvNextModel"], "image_size": 32, "patch_size": 2,
   "num_stages": 3, "depths": [2, 2, 2], "hidden_sizes": [48, 96, 192], "layer_scale_init_value": 0.1})"};
+constexpr Shape vit = {
+    "vit", R"({"model_type": "vit", "architectures": ["ViTModel"], "image_size": 32, "patch_size": 4,
+  "hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 4, "num_hidden_layers": 6})"};
+constexpr Shape mlp = {
+    "mlp", R"({"model_type": "mlp", "image_size": 32, "num_channels": 3, "hidden_sizes": [512, 256, 128]})"};
 constexpr std::int64_t resnet_ntk_points = 16;
 
 /// The model, a frozen affine head, and what a run of a case leaves behind.
@@ -168,7 +174,9 @@ Work resnet_ntk(const Fixture& x) {
 std::vector<Case> net_cases(const Fixture& x) {
   return {{"resnet/step", [&x] { return step(x, resnet20); }},
           {"resnet/ntk", [&x] { return resnet_ntk(x); }},
-          {"convnext/step", [&x] { return step(x, convnext); }}};
+          {"convnext/step", [&x] { return step(x, convnext); }},
+          {"vit/step", [&x] { return step(x, vit); }},
+          {"mlp/step", [&x] { return step(x, mlp); }}};
 }
 
 }  // namespace taugrid::bench

@@ -61,6 +61,8 @@ PAIRS = [
     Pair("step/linear", "linear_step", "losses", 1e-3, None, 5),
     Pair("resnet/step", "resnet_step", "losses", 1e-3, 1.0, 5),
     Pair("convnext/step", "convnext_step", "losses", 1e-3, 1.0, 5),
+    Pair("vit/step", "vit_step", "losses", 1e-3, 1.0, 5),
+    Pair("mlp/step", "mlp_step", "losses", 1e-3, 1.0, 5),
     Pair("resnet/ntk", "resnet_ntk", "gram", 1e-4, 2.0, 3, reference="resnet_ntk_double"),
     Pair("text/step", "text_step", "losses", 1e-3, 1.15, 5),
     Pair("text/forward", "text_forward", "logits", 1e-4, 1.2, 5),

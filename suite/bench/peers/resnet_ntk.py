@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from classified import NTK_POINTS, Classified
 from common import Inputs, measure, tangent_kernel
-from resnet import NTK_POINTS, Classified
 from torch import Tensor
 
 
 def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
-    return tangent_kernel(Classified(inputs).eval(), inputs.pixels[:NTK_POINTS])
+    return tangent_kernel(Classified(inputs, "resnet").eval(), inputs.pixels[:NTK_POINTS])
 
 
 measure("resnet_ntk", prepare)

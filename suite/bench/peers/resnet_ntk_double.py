@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from classified import NTK_POINTS, Classified
 from common import Inputs, measure, tangent_kernel
-from resnet import NTK_POINTS, Classified
 from torch import Tensor
 
 
 def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
-    return tangent_kernel(Classified(inputs).double().eval(), inputs.pixels[:NTK_POINTS].double())
+    return tangent_kernel(Classified(inputs, "resnet").double().eval(), inputs.pixels[:NTK_POINTS].double())
 
 
 measure("resnet_ntk_double", prepare)

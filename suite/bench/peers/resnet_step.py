@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from classified import Classified
 from common import Inputs, measure, training_step
-from resnet import Classified
 from torch import Tensor
 
 
 def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
-    return training_step(inputs, Classified(inputs).train())
+    return training_step(inputs, Classified(inputs, "resnet").train())
 
 
 measure("resnet_step", prepare)
