@@ -1,12 +1,15 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The bound of the bases paper (paper 2, theorem 4.4) beside what it bounds, task by task."""
+"""The three bounds of the bases paper (paper 2, section 4.2) beside what they bound, task by task."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
+from taugrid_analysis.records import Floats
 from taugrid_analysis.run import Run
 
 ALPHA = 0.5  # the theorem's coefficients add up to 1, so ½ for each task of a pair
@@ -36,4 +39,81 @@ def bounds(run: Run, regime: str) -> pd.DataFrame | None:
     ]
     found = pd.concat(parts)
     found = found[np.isfinite(found["gap"].astype(float)) & (found["bound"].astype(float) > 0)]
+    return found.assign(tightness=found["gap"] / found["bound"]) if len(found) else None
+
+
+def negation(run: Run, regime: str) -> pd.DataFrame | None:
+    """One row an ordered pair of tasks, j ("task") and i ("partner"), as bounds().
+
+    gap: L_j(θ0 − τ_i) − L_j(θ0), mean test loss in nat; bound: L_j C (3/2 + ε), with the larger ‖τ‖² of both
+    as C and |cos(τ_i, τ_j)| as ε.
+    """
+    losses, start = _cross_loss(run, regime, -1.0), run.data("single_task", run.results.start)
+    constants = _constants(run, regime)
+    if losses is None or start is None or constants is None:
+        return None
+    curvature, size, product = constants
+    ratio = np.abs(product / np.sqrt(np.outer(np.diag(product), np.diag(product))))
+    own = start["loss"].to_numpy().astype(float)
+    tasks = run.results.tasks
+    rows = [
+        (tasks[j], tasks[i], losses[i, j] - own[j], curvature[j], size[i, j], ratio[i, j])
+        for j in range(len(tasks))
+        for i in range(len(tasks))
+        if i != j
+    ]
+    return _bounded(rows, lambda similarity: 1.5 + similarity)
+
+
+def transfer(run: Run, regime: str) -> pd.DataFrame | None:
+    """One row a task j and the task i of all others with the largest ⟨τ_i, τ_j⟩ ("partner"), as bounds().
+
+    gap: L_j(θ0 + τ_i) − L_j(θ0 + τ_j), mean test loss in nat; bound: L_j C (1 − β), with the larger ‖τ‖² of
+    both as C and ⟨τ_i, τ_j⟩/C as β, which the theorem assumes above 0.
+    """
+    losses, alone = _cross_loss(run, regime, 1.0), run.data("single_task", regime)
+    constants = _constants(run, regime)
+    if losses is None or alone is None or constants is None or len(losses) < 2:
+        return None
+    curvature, size, product = constants
+    others = product.copy()
+    np.fill_diagonal(others, -np.inf)
+    own = alone["loss"].to_numpy().astype(float)
+    tasks = run.results.tasks
+    rows = [
+        (tasks[j], tasks[i], losses[i, j] - own[j], curvature[j], size[i, j], product[i, j] / size[i, j])
+        for j, i in enumerate(others.argmax(axis=0).tolist())
+    ]
+    return _bounded(rows, lambda similarity: 1 - similarity)
+
+
+def _cross_loss(run: Run, regime: str, alpha: float) -> Floats | None:
+    """Of task i's vector times α on task j [T,T]."""
+    data = run.data("similarity", regime)
+    if data is None or "cross_loss" not in data:
+        return None
+    found = np.flatnonzero(np.abs(data["cross_alpha"].to_numpy().astype(float) - alpha) < 1e-12)
+    return data["cross_loss"].to_numpy()[:, :, found[0]].astype(float) if len(found) else None
+
+
+def _constants(run: Run, regime: str) -> tuple[Floats, Floats, Floats] | None:
+    """|λ_max| [T], the larger ‖τ‖² [T,T] and ⟨τ_i, τ_j⟩ [T,T]."""
+    vectors, curvature = run.data("similarity", regime), run.data("smoothness", regime)
+    if vectors is None or curvature is None:
+        return None
+    norm = vectors["norm"].to_numpy().astype(float)
+    product = vectors["cosine"].to_numpy().astype(float) * np.outer(norm, norm)
+    return (
+        np.abs(curvature["lambda_max"].to_numpy().astype(float)),
+        np.maximum.outer(norm, norm) ** 2,
+        product,
+    )
+
+
+def _bounded(
+    rows: list[tuple[str, str, float, float, float, float]], factor: Callable[[pd.Series], pd.Series]
+) -> pd.DataFrame | None:
+    found = pd.DataFrame(rows, columns=["task", "partner", "gap", "curvature", "size", "similarity"])
+    found["bound"] = found["curvature"] * found["size"] * factor(found["similarity"])
+    found = found[np.isfinite(found["gap"]) & (found["bound"] > 0)]
     return found.assign(tightness=found["gap"] / found["bound"]) if len(found) else None

@@ -121,6 +121,8 @@ GROUPS: dict[str, Group] = {
         | {
             "sum_alpha": Variable(("sum_alpha",), needed=False),
             "sum_loss_gap": Variable(("task", "sum_alpha"), needed=False),
+            "cross_alpha": Variable(("cross_alpha",), needed=False),
+            "cross_loss": Variable(("task", "other", "cross_alpha"), needed=False),
         }
         | ROWS
     ),
@@ -239,6 +241,7 @@ GROUPS: dict[str, Group] = {
         }
         | _all(("eigenvalue",), "eigenvalues", "normalised_eigenvalues")
         | _all(("clusters", "partition"), "coefficient", "absolute", "normalized")
+        | _all(("clusters", "partition"), "bytes", needed=False)
         | ROWS,
         axes={"alpha": ("alpha",), "clusters": ("clusters",)},
         words={"merge_in": "how a cluster's vectors became one", "merge_out": "how the bases became one"},

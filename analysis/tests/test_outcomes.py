@@ -97,6 +97,43 @@ def test_another_coefficient_has_no_bound(tmp_path: Path) -> None:
         assert bounds.bounds(run, "linear") is None and bounds.bounds(run, "standard") is not None
 
 
+def test_bounds_of_single_vectors_on_other_tasks(tmp_path: Path) -> None:
+    """By hand, from the vectors: negation for every ordered pair, use on another task of the nearest."""
+    path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
+    rng, count = np.random.default_rng(3), len(synthetic.FEW_TASKS)
+    tau, loss = rng.normal(size=(count, 6)), rng.random((count, count, 2))
+    size = np.linalg.norm(tau, axis=1)
+    with h5py.File(path, "r+") as file:
+        group = file["similarity/linear"]
+        group["norm"][...], group["cosine"][...] = size, tau @ tau.T / np.outer(size, size)
+        axis = group.create_dataset("cross_alpha", data=[-1.0, 1.0])
+        axis.make_scale("cross_alpha")
+        stored = group.create_dataset("cross_loss", data=loss)
+        for d, scale in enumerate((file["tasks/name"], file["tasks/name"], axis)):
+            stored.dims[d].attach_scale(scale)
+        lam = np.abs(file["smoothness/linear/lambda_max"][()])
+        start, own = file["single_task/pretrained/loss"][()], file["single_task/linear/loss"][()]
+    with Run(tmp_path) as run:
+        negated, used = bounds.negation(run, "linear"), bounds.transfer(run, "linear")
+        assert bounds.negation(run, "standard") is None and bounds.transfer(run, "standard") is None
+    assert negated is not None and used is not None
+    assert len(negated) == count * (count - 1) and len(used) == count
+    place = {name: t for t, name in enumerate(synthetic.FEW_TASKS)}
+    for row in negated.itertuples():
+        i, j = place[row.partner], place[row.task]
+        c = max(tau[i] @ tau[i], tau[j] @ tau[j])
+        near = abs(tau[i] @ tau[j]) / (size[i] * size[j])
+        assert row.gap == pytest.approx(loss[i, j, 0] - start[j])
+        assert row.bound == pytest.approx(lam[j] * c * (1.5 + near))
+        assert row.tightness == pytest.approx(row.gap / row.bound)
+    for row in used.itertuples():
+        i, j = place[row.partner], place[row.task]
+        assert tau[i] @ tau[j] == max(tau[k] @ tau[j] for k in range(count) if k != j)
+        c = max(tau[i] @ tau[i], tau[j] @ tau[j])
+        assert row.gap == pytest.approx(loss[i, j, 1] - own[j])
+        assert row.bound == pytest.approx(lam[j] * (c - tau[i] @ tau[j]))
+
+
 def test_forgetting_leaves_out_what_was_not_kept(tmp_path: Path) -> None:
     path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, schema=2)
     with h5py.File(path, "r+") as file:

@@ -11,8 +11,9 @@
 // /bases/R/cosine [T,T]; eigenvalues, normalised_eigenvalues [T] of both Laplacians, ascending;
 // chosen_clusters, by the largest gap; clusters [K]; alpha [A]; labels int64 [K,1+N,T]: the spectral
 // partition first; accuracy [K,1+N,T] on test points, validation_accuracy [K,1+N,A,T], coefficient, absolute,
-// normalized [K,1+N]; with one cluster or T there is one partition, and the others' places hold −1 and NaN, as
-// do those of tasks that [data] beat_majority leaves out, and of more clusters than it leaves tasks
+// normalized [K,1+N]; bytes int64 [K,1+N], of the partition's bases as float32; with one cluster or T there
+// is one partition, and the others' places hold −1, NaN and 0 bytes, as do those of tasks that [data]
+// beat_majority leaves out, and of more clusters than it leaves tasks
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
@@ -49,9 +50,12 @@ class Bases final : public Experiment {
       const auto numbers = tasks * (tasks + 3) + k() * partitions() * tasks;
       auto first = study_.vectors.needs(name, every);
       add_missing(first, merged_needs(study_, name));
-      units.push_back(unit(
-          key::partitions(name), Tally(study_).visit(name, every).stores(numbers).publishes(numbers), first,
-          [this, name, &folder](schedule::UnitContext& context) { return partition(name, folder, context); }));
+      units.push_back(
+          unit(key::partitions(name),
+               Tally(study_).visit(name, every).stores(numbers).publishes(numbers + k() * partitions()),
+               first, [this, name, &folder](schedule::UnitContext& context) {
+                 return partition(name, folder, context);
+               }));
       settings_.in.add_parts(units, study_, name);
       Tally tally(study_);
       tally.stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
@@ -100,6 +104,8 @@ class Bases final : public Experiment {
         out.put(group + "/" + what, file.at(what), {"eigenvalue"}, "1");
       out.put(group + "/chosen_clusters", file.at("chosen_clusters"), {}, "1");
       out.put(group + "/labels", file.at("labels"), {clusters, "partition", "task"}, "1");
+      const auto bases = file.at("labels").amax(2) + 1;  // none where there is no partition
+      out.put(group + "/bytes", 4 * study_.model.layout().size() * bases, {clusters, "partition"}, "B");
       std::map<std::string, at::Tensor> all;
       const auto unknown = [&](std::vector<std::int64_t> more) {
         more.insert(more.begin(), {k(), partitions()});

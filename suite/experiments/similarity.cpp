@@ -7,6 +7,11 @@
 // /similarity/R/cosine [T,T], norm [T], norm_ratio [T] (to ‖θ0‖), loss_gap [P,2]; sum_alpha [A], sum_loss_gap
 // [T,A]
 //
+// Its two other bounds, of negation and of use on another task, are of single vectors on tasks that are not
+// theirs: L_j(θ0 + ατ_i), at α = −1 and 1.
+//
+// /similarity/R/cross_alpha [A]; cross_loss [T,T,A]: of task i's vector on the points of task j
+//
 // Beside the cosine, what element-wise merges see of two vectors. Each keeps the numbers that TIES keeps at
 // `density` d, zeros never; of places that two both keep, sign_conflict is the share where their signs differ
 // (Yadav et al. 2023, section 3; ½ for independent signs), and mask_overlap the share of the places that
@@ -16,6 +21,8 @@
 // /similarity/R/sign_conflict, sign_conflict_all, mask_overlap [T,T], mask_density [T]: the share of a
 // vector's numbers that is kept; attribute `density`
 #include <ATen/ATen.h>
+
+#include <functional>
 
 #include "kernels/weights/masks.hpp"
 #include "kernels/weights/merging.hpp"
@@ -29,8 +36,13 @@ namespace {
 
 class Similarity final : public Experiment {
  public:
-  Similarity(const Study& study, double alpha, std::vector<double> sum_alpha, double density)
-      : Experiment(study), alpha_(alpha), sum_alpha_(std::move(sum_alpha)), density_(density) {}
+  Similarity(const Study& study, double alpha, std::vector<double> sum_alpha, std::vector<double> cross_alpha,
+             double density)
+      : Experiment(study),
+        alpha_(alpha),
+        sum_alpha_(std::move(sum_alpha)),
+        cross_alpha_(std::move(cross_alpha)),
+        density_(density) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
@@ -55,6 +67,7 @@ class Similarity final : public Experiment {
                      [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
                        return loss_gap(name, p, folder, context);
                      });
+      add_cross_losses(units, name, folder);
       if (sum_alpha_.empty()) continue;
       const auto a = static_cast<std::int64_t>(sum_alpha_.size());
       for (const auto t : every) {
@@ -84,7 +97,9 @@ class Similarity final : public Experiment {
       if (pairs > 0)
         place(out, done, group + "/loss_gap", store::Element::float64, {pairs, 2}, {"pair", "side"},
               gaps(name).boxes(), "loss_gap", "nat");
-      if (!sum_alpha_.empty()) put_sums(out, done, name, group);
+      put_by_task(out, done, name, "sum_loss_gap", "sum_alpha", sum_alpha_, {"task"}, key::sum_loss_gap);
+      put_by_task(out, done, name, "cross_loss", "cross_alpha", cross_alpha_, {"task", "task"},
+                  key::cross_loss);
       out.attribute(group, "alpha", alpha_);
       out.attribute(group, "density", density_);
       out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
@@ -196,20 +211,63 @@ class Similarity final : public Experiment {
     return file;
   }
 
-  void put_sums(store::ResultsWriter& out, const Finished& done, const std::string& name,
-                const std::string& group) const {
-    const auto axis = group + "/sum_alpha";
-    out.scale(axis, at::tensor(sum_alpha_, at::kDouble), "alpha_sum_loss_" + name, "1");
+  /// Each vector on every task's points: a unit a vector.
+  void add_cross_losses(std::vector<schedule::WorkUnit>& units, const std::string& name,
+                        const schedule::RunFolder& folder) const {
+    if (cross_alpha_.empty()) return;
+    const auto a = static_cast<std::int64_t>(cross_alpha_.size());
+    const auto every = study_.tasks.all();
+    for (const auto i : every) {
+      Tally tally(study_);
+      std::vector<std::string> needs;
+      for (const auto j : every) {
+        tally.edited(name, {i}, j, Split::test, points(), a).stores(a).publishes(a);
+        add_missing(needs, EditedOutputs::needs(study_, name, {i}, j));
+      }
+      units.push_back(unit(key::cross_loss(name, study_.tasks.name(i)), tally, needs,
+                           [this, name, i, &folder](schedule::UnitContext& context) {
+                             return cross_losses(name, i, folder, context);
+                           }));
+    }
+  }
+
+  store::TensorFile cross_losses(const std::string& name, std::size_t i, const schedule::RunFolder& folder,
+                                 const schedule::UnitContext& context) const {
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto grid = at::tensor(cross_alpha_, at::kDouble).view({-1, 1});
+    auto losses = study_.sums({static_cast<std::int64_t>(study_.tasks.size()), grid.size(0)});
+    for (const auto j : study_.tasks.all()) {
+      const auto labels = study_.tasks.sample(j, Split::test, points()).labels;
+      const auto& readout = study_.tasks.readout(j);
+      model.each({i}, grid, j, Split::test, points(), [&](std::int64_t k, const at::Tensor& z) {
+        context.stop_if_requested();
+        losses[static_cast<std::int64_t>(j)][k] = study::mean_loss(readout, readout.logits(z), labels);
+      });
+    }
+    store::TensorFile file;
+    file.tensors["cross_loss"] = losses;
+    return file;
+  }
+
+  /// Of a unit a task, `what` [dimensions, α], where there are coefficients.
+  void put_by_task(store::ResultsWriter& out, const Finished& done, const std::string& name,
+                   const std::string& what, const std::string& axis, const std::vector<double>& alpha,
+                   std::vector<std::string> dimensions,
+                   const std::function<std::string(const std::string&, const std::string&)>& key) const {
+    if (alpha.empty()) return;
+    const auto group = "/similarity/" + name, path = group + "/" + axis;
+    out.scale(path, at::tensor(alpha, at::kDouble), "alpha_" + what + "_" + name, "1");
     std::vector<Box> boxes;
     for (const auto t : study_.tasks.all())
-      boxes.push_back({key::sum_loss_gap(name, study_.tasks.name(t)), {static_cast<std::int64_t>(t)}});
-    place(out, done, group + "/sum_loss_gap", store::Element::float64,
-          {static_cast<std::int64_t>(boxes.size()), static_cast<std::int64_t>(sum_alpha_.size())},
-          {"task", axis}, boxes, "sum_loss_gap", "nat");
+      boxes.push_back({key(name, study_.tasks.name(t)), {static_cast<std::int64_t>(t)}});
+    std::vector<std::int64_t> shape(dimensions.size(), static_cast<std::int64_t>(study_.tasks.size()));
+    shape.push_back(static_cast<std::int64_t>(alpha.size()));
+    dimensions.push_back(path);
+    place(out, done, group + "/" + what, store::Element::float64, shape, dimensions, boxes, what, "nat");
   }
 
   double alpha_;
-  std::vector<double> sum_alpha_;
+  std::vector<double> sum_alpha_, cross_alpha_;
   double density_;
 };
 
@@ -223,11 +281,16 @@ std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study&
   auto sum_alpha = section->reals(
       "sum_alpha", "α at which the loss of θ0 + α Σ τ is compared with the tasks' own (paper 2, table 3)", {},
       coefficients);
+  auto cross_alpha = section->reals(
+      "cross_alpha",
+      "α at which the loss of θ0 + ατ of each task is taken on every task (paper 2, the bounds of negation, "
+      "α = −1, and of use on another task, α = 1)",
+      {}, coefficients);
   const auto density = merging::above_zero(
       *section, "density",
       section->real("density", "The share of each vector's numbers whose places and signs are compared", 0.2,
                     {0, 1}));
-  return std::make_unique<Similarity>(study, alpha, std::move(sum_alpha), density);
+  return std::make_unique<Similarity>(study, alpha, std::move(sum_alpha), std::move(cross_alpha), density);
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ inline Text early_similarity(const Text& regime) { return of("early_similarity",
 inline Text loss_gap(const Text& regime) { return of("loss_gap", regime); }
 /// Of the sum of all vectors, on one task.
 inline Text sum_loss_gap(const Text& regime, const Text& task) { return of("sum_loss_gap", regime, task); }
+/// Of a task's vector, on every task.
+inline Text cross_loss(const Text& regime, const Text& task) { return of("cross_loss", regime, task); }
 /// f(x; θ0), and J(x)τ of one task's vector.
 inline Text base_features(const Text& task) { return of("features", "base", task); }
 inline Text features(const Text& regime, const Text& task) { return of("features", regime, task); }

@@ -26,9 +26,11 @@ MIXED = [0.0, 0.25, 1.0]
 RANDOM = 4
 CONTROL = 'control = "plaids"\ncontrol_points = 28\n'
 SUMS = [1 / 3, 1.0]
+CROSS = [-1.0, 1.0]
 TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 12") + f"""
 [similarity]
 sum_alpha = {SUMS}
+cross_alpha = {CROSS}
 [bases]
 random = {RANDOM}
 alpha = {ALPHA}
@@ -114,6 +116,9 @@ def test_partitions(again: Oracle, regime: str) -> None:
     sizes = [sorted(np.bincount(row).tolist()) for row in labels[1]]
     assert sizes == [[1, 2]] * (1 + RANDOM) and len({tuple(row) for row in labels[1].tolist()}) > 1
     assert (labels[1, :, 0] == 0).all()  # numbered as they come
+    one = 4 * sum(v.numel() for v in again.theta0.values())
+    stored = [[one] + [0] * RANDOM, [2 * one] * (1 + RANDOM), [3 * one] + [0] * RANDOM]
+    assert again.results[f"bases/{regime}/bytes"][()].tolist() == stored
 
 
 def bases_of(tau: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
@@ -327,7 +332,7 @@ def test_recompute_takes_bases_again(run: Path) -> None:
         "basis_negation": ("nearest_cosine", "test_target", "test_control", "target"),
         "basis_transfer": ("cosine", "validation_accuracy", "test_accuracy", "accuracy"),
         "early_similarity": ("cosine", "norm", "eigenvalues", "rand_index"),
-        "similarity": ("norm", "loss_gap", "sum_loss_gap"),
+        "similarity": ("norm", "loss_gap", "sum_loss_gap", "cross_loss"),
         "mixed_starts": ("cosine", "across_norm", "distance", "accuracy", "own_accuracy", "normalized"),
         "low_rank": ("error", "encoder", "decoder", "accuracy", "coefficient"),
     }
@@ -529,6 +534,17 @@ def test_loss_gaps_of_the_sum(again: Oracle, regime: str) -> None:
         for k, alpha in enumerate(SUMS):
             _, summed = again.accuracy_and_loss(regime, dict.fromkeys(T, alpha), t, index)
             assert group["sum_loss_gap"][t, k] == pytest.approx(summed - own, rel=1e-4, abs=2e-5)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_losses_of_vectors_on_other_tasks(again: Oracle, regime: str) -> None:
+    group, index = again.results[f"similarity/{regime}"], f"similarity/{regime}/sample_index"
+    assert group["cross_alpha"][()].tolist() == CROSS and group["cross_loss"].shape == (3, 3, 2)
+    for i in T:
+        for j in T:
+            for k, alpha in enumerate(CROSS):
+                _, loss = again.accuracy_and_loss(regime, {i: alpha}, j, index)
+                assert group["cross_loss"][i, j, k] == pytest.approx(loss, rel=1e-4, abs=2e-5)
 
 
 @pytest.mark.parametrize("regime", REGIMES)

@@ -85,6 +85,12 @@ def _similarity(oracle: Oracle) -> Iterator[Check]:
         value = stored(oracle, group, "sum_loss_gap", place)
         return Reading(value, merged - own, ROUNDING * (abs(merged) + abs(own)) + FLOOR)
 
+    def cross(place: Place) -> Reading:
+        regime, i, j, k = place
+        alpha = float(oracle.results[f"{group}/{regime}/cross_alpha"][k])
+        _, loss = oracle.accuracy_and_loss(regime, {i: alpha}, j, f"{group}/{regime}/sample_index")
+        return Reading(stored(oracle, group, "cross_loss", place), loss, ROUNDING * abs(loss) + FLOOR)
+
     yield from _check(oracle, group, "cosine", cosine)
     yield from _check(
         oracle,
@@ -104,6 +110,7 @@ def _similarity(oracle: Oracle) -> Iterator[Check]:
     )
     yield from _check(oracle, group, "loss_gap", gap)
     yield from _check(oracle, group, "sum_loss_gap", sum_gap)
+    yield from _check(oracle, group, "cross_loss", cross)
 
 
 def _both(oracle: Oracle, group: str, place: Place) -> tuple[int, Tensor, Tensor]:

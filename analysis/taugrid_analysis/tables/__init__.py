@@ -78,6 +78,7 @@ def all_tables(run: Run, by_pair: bool = False) -> list[Table]:
         *([linearity.barrier(run)] if run.results.names("barrier") else []),
         interference.predictor_table(run),
         interference.bound_table(run),
+        interference.other_bounds_table(run),
         kernel.smoothness(run),
         kernel.localisation(run),
         kernel.spectrum(run),

@@ -29,6 +29,7 @@ def bases(run: Run) -> Table:
             Column("deviation", 1, percent=True),
             Column("best", 1, percent=True),
             Column("as good"),
+            Column("stored, MB", 2),
         ],
     )
     methods, left_out = set(), {}
@@ -56,6 +57,7 @@ def bases(run: Run) -> Table:
                     float(every[0]),
                     *_control(random),
                     f"{int((random >= every[0]).sum())} of {len(random)}" if len(random) else None,
+                    float(data["bytes"].to_numpy()[row, 0]) / 1e6 if "bytes" in data else None,
                 ]
             )
     if table.rows:

@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pandas as pd
+
 from taugrid_analysis import correlation, predictors
-from taugrid_analysis.bounds import bounds
+from taugrid_analysis.bounds import bounds, negation, transfer
 from taugrid_analysis.correlation import rank_correlation
 from taugrid_analysis.frames.pairs import twin
 from taugrid_analysis.measures import mean
@@ -106,33 +110,72 @@ def bound_table(run: Run) -> Table:
             Column("bound holds"),
         ],
     )
+    _add_bounds(table, run, bounds, "")
+    if table.rows:
+        table.notes.append(_SAID_OF_BOUNDS.format("theorem 4.4", "a task's pairs"))
+    return table
+
+
+def other_bounds_table(run: Run) -> Table:
+    """Of negation, and of one vector's use on another task."""
+    table = Table(
+        "other_bounds",
+        "Loss gaps of single vectors on other tasks beside their bounds, mean over a task's gaps",
+        [
+            Column("regime"),
+            Column("task"),
+            Column("gap, nat", 3),
+            Column("bound", 2),
+            Column("tightness", 4),
+            Column("largest tightness", 4),
+            Column("bound holds"),
+            Column("L", 2),
+            Column("C", 2),
+            Column("ε or β", 3),
+        ],
+    )
+    _add_bounds(table, run, negation, ", θ0 − τ of another")
+    _add_bounds(table, run, transfer, ", θ0 + τ of the nearest")
+    if table.rows:
+        table.notes += [
+            "θ0 − τ of another: L_j(θ0 − τ_i) − L_j(θ0) and L C (3/2+ε), ε = |cos|. θ0 + τ of the nearest:"
+            " L_j(θ0 + τ_i) − L_j(θ0 + τ_j) of the largest ⟨τ_i, τ_j⟩ and L C (1−β), β = ⟨τ_i, τ_j⟩/C,"
+            " which the theorem assumes above 0. C: the larger ‖τ‖² of both.",
+            _SAID_OF_BOUNDS.format("the paper", "a task's gaps"),
+        ]
+    return table
+
+
+_SAID_OF_BOUNDS = (
+    "Without ±: losses of single points are not stored. tightness: gap/bound, median over {1}; 1 is a tight"
+    " bound, near 0 one that says little, above 1 one that fails. Gap: test loss; L: curvature of the"
+    " training loss at the task's own model ({0} of the bases paper takes both of one loss, and θ_i for a"
+    " minimum of it)."
+)
+
+
+def _add_bounds(table: Table, run: Run, of: Callable[[Run, str], pd.DataFrame | None], what: str) -> None:
     for regime in run.results.names("smoothness"):
-        found = bounds(run, regime)
+        found = of(run, regime)
         if found is None:
             continue
         groups = [*found.groupby("task", sort=False), ("all", found)]
         for task, part in groups:
             holds = int((part["tightness"] <= 1).sum())
+            constants = [mean(part[name]) for name in ("curvature", "size", "similarity") if name in part]
             table.rows.append(
                 [
-                    regime,
+                    regime + what,
                     str(task),
                     mean(part["gap"]),
                     mean(part["bound"]),
                     float(part["tightness"].median()),
                     float(part["tightness"].max()),
                     f"{holds} of {len(part)}",
+                    *constants,
                 ]
             )
         ranks = rank_correlation(found["bound"].to_numpy(), found["gap"].to_numpy())
         table.notes.append(
-            f"{regime}: rank correlation of bound and gap {ranks:+.2f} over {len(found)} gaps."
+            f"{regime}{what}: rank correlation of bound and gap {ranks:+.2f} over {len(found)} gaps."
         )
-    if table.rows:
-        table.notes.append(
-            "Without ±: losses of single points are not stored. tightness: gap/bound, median over a task's"
-            " pairs; 1 is a tight bound, near 0 one that says little, above 1 one that fails. Gap: test loss;"
-            " L: curvature of the training loss at the task's own model (theorem 4.4 of the bases paper takes"
-            " both of one loss, and θ_i for a minimum of it)."
-        )
-    return table
