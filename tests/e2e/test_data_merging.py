@@ -22,10 +22,11 @@ from world import CLASSES, EXPERIMENT, TASKS, World
 
 REGIMES = ("standard", "linear")
 MASKS = ["localize_stitch", "mask_sharing", "stitch_twice", "mask_sharing_even", "stitch_twice_up"]
-METHODS = ["fisher", "regmean", "adamerging", *MASKS]
-STANDS_FOR = {"mask_sharing_even": "mask_sharing", "stitch_twice_up": "stitch_twice"}
+METHODS = ["fisher", "fisher_batch", "regmean", "adamerging", *MASKS]
+STANDS_FOR = {"fisher_batch": "fisher", "mask_sharing_even": "mask_sharing", "stitch_twice_up": "stitch_twice"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "fisher": {},
+    "fisher_batch": {},  # of 8, the last of 6
     "fisher_of_the_predicted": {"fisher": "predicted", "floor_of": "first", "normalize": False, "floor": 1e-3,
                                 "inputs": "validation"},
     "regmean": {},
@@ -37,7 +38,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "localize_stitch_of_few": {"inputs": "validation", "regulariser": "l1", "l1": 0.3, "points_per_class": 4,
                                "points": 9, "tensors": ["encoder.layers"], "bias": 1, "start_density": 0},
 }
-SECTIONS = {"fisher": "points = 30\nchunk = 7\n", "regmean": "points = 30\nchunk = 7\n",
+SECTIONS = {"fisher": "points = 30\nchunk = 7\n",
+            "fisher_batch": 'method = "fisher"\npoints = 30\nsquares = "batch"\nbatch = 8\n',
+            "regmean": "points = 30\nchunk = 7\n",
             "adamerging": "steps = 12\nbatch = 11\nlearning_rate = 0.02\n",
             "localize_stitch": "points_per_class = 9\npoints = 30\nchunk = 7\nsteps = 5\nbias = 2\n"
                                "learning_rate = 3e4\nl1 = 0.3\nstart_density = 0.1\n",
@@ -241,6 +244,9 @@ def test_what_fisher_took(file: h5py.File, runs: dict[str, Path], regime: str) -
     assert group.attrs["inputs"] == "train" and group["data_sample_index"].shape == (3, 30)
     assert group["forward_passes"][()] == 90 and group["backward_passes"][()] == 30 * sum(classes)
     assert group["passes"][()] == 1 and group["coefficient"][()] == 1 and group["alpha"][()].tolist() == [1.0]
+    of_batches = file[f"merging/fisher_batch/{regime}"]
+    assert of_batches["forward_passes"][()] == of_batches["backward_passes"][()] == 90
+    assert np.abs(of_batches["norm"][()] / group["norm"][()] - 1).min() > 0.05
     with h5py.File(runs["fisher_of_the_predicted"] / "results.h5") as other:
         group = other[f"merging/fisher/{regime}"]
         assert group.attrs["inputs"] == "validation" and (group["data_sample_index"][()] >= 0).sum() == 60
@@ -274,6 +280,7 @@ def test_a_saved_model_says_that_it_needs_data(run: Path, method: str) -> None:
 @pytest.mark.parametrize(("settings", "expected"), [
     (["merging.fisher.fisher=some"], ["merging.fisher.fisher", "all, predicted"]),
     (["merging.fisher.inputs=test"], ["merging.fisher.inputs", "train, validation"]),
+    (["merging.fisher.squares=sum"], ["merging.fisher.squares", "sample, batch"]),
     (["merging.fisher.floor=0"], ["merging.fisher.floor", "1e-30"]),
     (["merging.fisher.points=0"], ["merging.fisher.points"]),
     (["merging.regmean.off_diagonal=1.5"], ["merging.regmean.off_diagonal", "0 to 1"]),

@@ -29,8 +29,13 @@ def inputs(oracle: Oracle, group: str, t: int) -> Tensor:
     return oracle.sample(split, t, oracle.rows(f"{group}/data_sample_index", t))[0]
 
 
-def fisher_information(oracle: Oracle, name: str, regime: str, t: int, classes: str) -> Parameters:
-    """Mean over samples of Σ_c p_c (∂ log p_c)², or of the predicted class; a linear model's J is θ0's."""
+def fisher_information(
+    oracle: Oracle, name: str, regime: str, t: int, classes: str, batch: int = 0
+) -> Parameters:
+    """Mean over samples of Σ_c p_c (∂ log p_c)², or of the predicted class; a linear model's J is θ0's.
+
+    With a batch's size: its sum of Σ_c √p_c ∂ log p_c is squared instead.
+    """
     base = oracle.theta0 if is_linear(regime) else oracle.tuned(regime, t)
     x = inputs(oracle, f"merging/{name}/{regime}", t)
     z = oracle.through(regime, oracle.tau(regime, t), x, t)
@@ -49,6 +54,15 @@ def fisher_information(oracle: Oracle, name: str, regime: str, t: int, classes: 
         return (oracle.read(theta, one[None], t)[0] * slope).sum()
 
     found = {name: torch.zeros_like(v) for name, v in base.items()}
+    if batch:
+        for part, slope in zip(x.split(batch), slopes.sum(1).split(batch), strict=True):
+
+            def summed(theta: Parameters, part: Tensor = part, slope: Tensor = slope) -> Tensor:
+                return (oracle.read(theta, part, t) * slope).sum()
+
+            for name, g in grad(summed)(base).items():
+                found[name] += g.detach().square() / len(x)
+        return found
     for c in range(slopes.shape[1]):
         for part, slope in zip(x.split(CHUNK), slopes[:, c].split(CHUNK), strict=True):
             if oracle.of_texts:  # whose masks vmap cannot look at
@@ -63,12 +77,17 @@ def fisher_information(oracle: Oracle, name: str, regime: str, t: int, classes: 
 
 
 @cache
-def informations(oracle: Oracle, name: str, regime: str, classes: str) -> list[Parameters]:
-    return [fisher_information(oracle, name, regime, t, classes) for t in range(len(oracle.tasks))]
+def _informations(oracle: Oracle, name: str, regime: str, classes: str, batch: int) -> list[Parameters]:
+    return [fisher_information(oracle, name, regime, t, classes, batch) for t in range(len(oracle.tasks))]
+
+
+def informations(oracle: Oracle, name: str, regime: str, told: Settings) -> list[Parameters]:
+    batch = int(told["batch"]) if told.get("squares", "sample") == "batch" else 0
+    return _informations(oracle, name, regime, told["fisher"], batch)
 
 
 def fisher(oracle: Oracle, name: str, regime: str, told: Settings) -> Parameters:
-    every = informations(oracle, name, regime, told["fisher"])
+    every = informations(oracle, name, regime, told)
     above = {key: torch.zeros_like(v) for key, v in oracle.theta0.items()}
     below = {key: torch.zeros_like(v) for key, v in oracle.theta0.items()}
     for t, information in enumerate(every):
@@ -214,7 +233,7 @@ def _of_fisher(oracle: Oracle, method: str, told: Settings) -> Iterator[Check]:
     def measure(name: str, again: Callable[[Tensor], float], part: float, floor: float) -> Check:
         def one(place: Place) -> Reading:
             regime, t = place
-            found = again(flat(informations(oracle, method, regime, told["fisher"])[t]))
+            found = again(flat(informations(oracle, method, regime, told)[t]))
             return relative(stored(oracle, group, name, place), found, part, floor)
 
         return Check(group, name, places(oracle, group, name), one)

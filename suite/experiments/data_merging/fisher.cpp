@@ -4,10 +4,11 @@
 // diagonal Fisher information of each model on its own task's inputs,
 //   F = mean over x of Σ_c p(c|x) (∂ log p(c|x))²     (their equation 3; fisher = "all"), or
 //   F = mean over x of (∂ log p(ĉ|x))², ĉ = argmax p   (fisher = "predicted"),
-// of single samples always: public codes that square a batch's gradient depend on the batch's size. w_t =
-// 1/‖F_t‖₂, or 1. Where F is below `floor`, the floor takes its place: in every model (MergeLM, FusionBench,
-// which add it), or in the first alone (the reference), so that what no data tell of is the first task's. The
-// norm is taken before that.
+// of single samples; or, as public codes have it (squares = "batch"), with the squared gradient of a batch's
+// sum of Σ_c √p(c|x) log p(c|x), √p a constant, or of log p(ĉ|x), over the number of samples: this depends on
+// the batch's size. w_t = 1/‖F_t‖₂, or 1. Where F is below `floor`, the floor takes its place: in every model
+// (MergeLM, FusionBench, which add it), or in the first alone (the reference), so that what no data tell of
+// is the first task's. The norm is taken before that.
 //
 // Of a linear regime, p is that of f(x; θ0) + J(x)τ, whose derivative in θ is J(x) everywhere.
 //
@@ -30,9 +31,9 @@ namespace taugrid::experiments {
 namespace {
 
 struct FisherSettings {
-  bool all_classes, normalise, floor_of_first;
+  bool all_classes, of_batches, normalise, floor_of_first;
   Split inputs;
-  std::int64_t points, chunk;
+  std::int64_t points, batch, chunk;
   double floor;
 };
 
@@ -46,8 +47,8 @@ class Fisher final : public DataMethod {
     const auto n = study_.tasks.sample_size(t, settings_.inputs, settings_.points);
     Tally tally(study_);
     tally.vectors(name, {t})
-        .sample(t, settings_.inputs, n, settings_.chunk)
-        .passes("fisher", n, settings_.chunk, 1, flops(name, backward_passes(t)),
+        .sample(t, settings_.inputs, n, at_once())
+        .passes("fisher", n, at_once(), 1, flops(name, backward_passes(t)),
                 study_.model.cost().alive_on_tape(),
                 [this, name](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
                   return rehearse(name, inputs);
@@ -64,9 +65,17 @@ class Fisher final : public DataMethod {
     const auto n = sample.labels.size(0);
     const TaskModel model(study_, name, t);
     auto sum = at::zeros_like(model.state().theta);
-    each_chunk(n, settings_.chunk, context, [&](std::int64_t begin, std::int64_t count) {
+    const auto see = [&](std::int64_t begin, std::int64_t count) {
       add(model, t, sample.points.part(begin, count), backward_passes(t), sum);
-    });
+    };
+    if (settings_.of_batches) {  // each wholly one rank's
+      const auto size = settings_.batch;
+      each_chunk((n + size - 1) / size, 1, context, [&](std::int64_t number, std::int64_t) {
+        see(number * size, std::min(size, n - number * size));
+      });
+    } else {
+      each_chunk(n, settings_.chunk, context, see);
+    }
     if (context.group.size() > 1) context.group.all_reduce_sum(sum, "Fisher information");
     store::TensorFile file;
     file.tensors["fisher"] = sum.div_(static_cast<double>(n)).cpu();
@@ -130,8 +139,9 @@ class Fisher final : public DataMethod {
 
  private:
   std::int64_t backward_passes(std::size_t t) const {
-    return settings_.all_classes ? study_.tasks.readout(t).classes() : 1;
+    return settings_.all_classes && !settings_.of_batches ? study_.tasks.readout(t).classes() : 1;
   }
+  std::int64_t at_once() const { return settings_.of_batches ? settings_.batch : settings_.chunk; }
 
   /// Of one input: what is recorded, the tangent, and for each backward pass the gradients of activations and
   /// weights, squared.
@@ -156,6 +166,12 @@ class Fisher final : public DataMethod {
         model.state().theta, recording);
     const auto z = model.output(recording.output, batch).requires_grad_(true);
     const auto log_p = readout.logits(z).log_softmax(1);
+    if (settings_.of_batches) {
+      const auto value = settings_.all_classes ? log_p.detach().div(2).exp().mul(log_p).sum()
+                                               : std::get<0>(log_p.max(1)).sum();
+      const auto slope = torch::autograd::grad({value}, {z})[0];
+      return tangent::add_square_of_summed_gradients(study_.model.layout(), recording, slope, sum);
+    }
     for (std::int64_t c = 0; c < backward; ++c) {
       const auto chosen = settings_.all_classes ? log_p.select(1, c) : std::get<0>(log_p.max(1));
       auto slope = torch::autograd::grad({chosen.sum()}, {z}, {}, c + 1 < backward)[0];
@@ -191,6 +207,13 @@ std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const 
                       "Of which classes: all, each as probable as the model says (the paper), or the "
                       "predicted one alone, a backward pass an input instead of one a class",
                       "all", {"all", "predicted"}) == "all";
+  settings.of_batches =
+      parameters.word(
+          "squares",
+          "Whose gradients are squared: each sample's (the paper), or the sum over a batch (MergeLM, "
+          "FusionBench), in one backward pass an input for all classes together",
+          "sample", {"sample", "batch"}) == "batch";
+  settings.batch = parameters.integer("batch", "Inputs of such a batch", 16, {1, 1e6});
   settings.inputs = read_inputs(parameters, "train", {"train", "validation"});
   settings.points = parameters.integer("points", "Inputs a task that F is a mean over", 256, {1, 1e9});
   settings.normalise =
@@ -201,8 +224,8 @@ std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const 
                       "Where the floor holds: in every model (MergeLM, FusionBench), or in the first alone "
                       "(the paper's code): what no data tell of is the first task's then",
                       "all", {"all", "first"}) == "first";
-  settings.chunk =
-      parameters.integer("chunk", "Inputs that are recorded at once: fewer take less memory", 64, {1, 1e6});
+  settings.chunk = parameters.integer(
+      "chunk", "Inputs that are recorded at once, other than batches: fewer take less memory", 64, {1, 1e6});
   return std::make_unique<Fisher>(study, settings);
 }
 
