@@ -105,9 +105,9 @@ int run(int& argc, char**& argv, const Options& options) {
     const Fixture fixture(runtime, folder, keep);
     std::vector<Case> all;
     for (const auto& some :
-         {weight_cases(fixture), model_cases(fixture), net_cases(fixture), text_cases(fixture),
-          experiment_cases(fixture), linearity_cases(fixture), merging_cases(fixture), unit_cases(fixture),
-          out_of_core_cases(fixture), device_cases(fixture)}) {
+         {weight_cases(fixture), model_cases(fixture), hessian_cases(fixture), net_cases(fixture),
+          text_cases(fixture), experiment_cases(fixture), linearity_cases(fixture), merging_cases(fixture),
+          unit_cases(fixture), out_of_core_cases(fixture), device_cases(fixture)}) {
       all.insert(all.end(), some.begin(), some.end());
     }
     const auto cases = chosen(all, options.filter);

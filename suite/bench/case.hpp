@@ -42,6 +42,7 @@ struct Case {
 
 std::vector<Case> weight_cases(const Fixture& fixture);
 std::vector<Case> model_cases(const Fixture& fixture);
+std::vector<Case> hessian_cases(const Fixture& fixture);
 std::vector<Case> net_cases(const Fixture& fixture);
 std::vector<Case> text_cases(const Fixture& fixture);
 std::vector<Case> experiment_cases(const Fixture& fixture);

@@ -29,7 +29,6 @@
 namespace taugrid::bench {
 namespace {
 
-using Blocks = std::vector<at::Tensor>;
 using experiments::DataMethod;
 
 constexpr const char* merged_regime = "standard";

@@ -162,7 +162,7 @@ Work text_forward(const Fixture& x, bool full) {
   return work;
 }
 
-/// λ_max of the training loss at θ0, as cases_model.cpp takes that of images.
+/// λ_max of the training loss at θ0, as cases_hessian.cpp takes that of images.
 Work text_lambda_max(const Fixture& x, bool full) {
   const auto s = std::make_shared<TextState>(x, full);
   const auto found = std::make_shared<spectral::EigenResult>();

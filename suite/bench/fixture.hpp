@@ -16,6 +16,8 @@
 
 namespace taugrid::bench {
 
+using Blocks = std::vector<at::Tensor>;
+
 inline constexpr std::int64_t batch = 128, classes = 10;
 inline constexpr std::int64_t ntk_points = 32, grid_points = 64, hessian_points = 128;
 inline constexpr double learning_rate = 1e-4, clip = 1.0, weight_decay = 0.1;
