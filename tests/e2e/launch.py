@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +15,15 @@ PROGRAM = os.environ["TAUGRID"]
 MPIRUN = os.environ.get("MPIRUN", "mpirun")
 PRELOADED = os.environ.get("LD_PRELOAD", "")  # of ranks that wait: support/idle.cpp
 PATIENCE = 300.0  # seconds; the machine may be busy
+_SESSIONS = tempfile.TemporaryDirectory(prefix="taugrid-")  # Open MPI's files; removed when the tests end
 
 
 def environment() -> dict[str, str]:
-    """A process without the launcher starts no daemon beside itself."""
+    """A process without the launcher starts no daemon beside itself. Open MPI keeps the files of all such processes in
+    one folder, which the first to end removes, so that another's start may fail: each start has a folder of its own."""
     return os.environ | {"OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                          "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_ess_singleton_isolated": "1",
+                         "OMPI_MCA_orte_tmpdir_base": tempfile.mkdtemp(dir=_SESSIONS.name),
                          "NOT_FOR_OTHERS": "a secret of the shell"}
 
 
