@@ -24,7 +24,7 @@ from taugrid_analysis.partitions import FOUR, Partition
 from taugrid_analysis.published import PublishedTable, Row
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables import similarities
-from taugrid_analysis.text_table import Column, Measured, Table, Value
+from taugrid_analysis.text_table import Column, Measured, Table, Value, percent
 
 REGIME = "standard"  # the paper fine-tunes so
 DOUBTFUL = " ?"  # follows a number that another place of the paper contradicts
@@ -249,12 +249,12 @@ def _mixing(run: Run, row: Row, column: str) -> Measured | None:
         kind = "half" if row.label == "half of each" else "own" if row.label[-1] == column[-1] else "across"
         place = similarities.KINDS.index(kind)
         values = test.value.to_numpy()[start, place].astype(float)
-        return _percent(outcomes.measured_mean(values, test.error[start, place]))
+        return percent(outcomes.measured_mean(values, test.error[start, place]))
     if row.label != "finetuned from 1" or start != 0:
         return None
     names = [task.lower() for task in run.results.tasks]
     value = partitions.measured(run.results, REGIME, "linear", "task_arithmetic").get(partitions.alone(names))
-    return None if value is None else _percent(value)
+    return None if value is None else percent(value)
 
 
 def _partition(run: Run, row: Row, column: str) -> Measured | None:
@@ -281,7 +281,7 @@ def _partition(run: Run, row: Row, column: str) -> Measured | None:
     else:
         one = _chosen(run) if column == "MS-ER" else None
     value = found.get(one) if one is not None else None
-    return None if value is None else _percent(value)
+    return None if value is None else percent(value)
 
 
 def _held_out(run: Run, row: Row, column: str, which: int) -> float | None:
@@ -329,11 +329,7 @@ def _chosen(run: Run) -> Partition | None:
 
 def _mean(values: list[Measured]) -> Measured:
     """All on the same points: errors are taken as fully correlated."""
-    return _percent(Measured(float(np.mean(values)), float(np.mean([value.error for value in values]))))
-
-
-def _percent(value: Measured) -> Measured:
-    return Measured(100 * value, 100 * value.error)
+    return percent(Measured(float(np.mean(values)), float(np.mean([value.error for value in values]))))
 
 
 MEASURES: dict[str, Callable[[Run, Row, str], float | None]] = {

@@ -11,7 +11,7 @@ from taugrid_analysis.partitions import FOUR
 from taugrid_analysis.published import Row
 from taugrid_analysis.results import Results
 from taugrid_analysis.run import Run
-from taugrid_analysis.text_table import Measured
+from taugrid_analysis.text_table import Measured, percent
 
 GROUP = "partition_negation"
 
@@ -31,7 +31,7 @@ def negated(run: Run, row: Row, column: str) -> Measured | None:
         return None
     found = outcomes.forgetting(run.results, regime, group="basis_negation")
     assert found is not None
-    return _percent(found.target if what == "target" else found.control)
+    return percent(found.target if what == "target" else found.control)
 
 
 def lettered(results: Results, method: str) -> list[str]:
@@ -50,13 +50,23 @@ def lettered(results: Results, method: str) -> list[str]:
 def of_cluster(results: Results, name: str, kept: list[bool], what: str) -> Measured | None:
     """Target or control, in percent, of the basis of these members; None where no α keeps the control."""
     data = results.data(GROUP, name)
+    assert data is not None
+    (place,) = np.flatnonzero((data["cluster"].to_numpy().astype(bool) == kept).all(axis=1))
+    found = at_chosen_alpha(results, name, what)[place]
+    return None if found is None else percent(found)
+
+
+def at_chosen_alpha(results: Results, name: str, what: str) -> list[Measured | None]:
+    """Target or control of each cluster's basis; None where no α keeps the control."""
+    data = results.data(GROUP, name)
     test = accuracies.accuracies(results, GROUP, name, f"test_{what}")
     assert data is not None and test is not None
-    (place,) = np.flatnonzero((data["cluster"].to_numpy().astype(bool) == kept).all(axis=1))
-    at = outcomes.place_of(data["alpha"].to_numpy(), float(data["chosen_alpha"][place]))
-    if at is None:
-        return None
-    return _percent(Measured(float(test.value[place, at]), float(test.error[place, at])))
+    alpha = data["alpha"].to_numpy()
+    places = [outcomes.place_of(alpha, float(chosen)) for chosen in data["chosen_alpha"].to_numpy()]
+    return [
+        None if at is None else Measured(float(test.value[row, at]), float(test.error[row, at]))
+        for row, at in enumerate(places)
+    ]
 
 
 def said(run: Run) -> str:
@@ -70,7 +80,3 @@ def said(run: Run) -> str:
         stand = ", ".join(f"{letter} {task}" for letter, task in zip(FOUR, own, strict=True))
         return f"Ours are of four tasks of this run, {stand}; its own control, {data.attrs['control']}."
     return "Ours are means over the run's tasks, each with the basis nearest to it; its own control."
-
-
-def _percent(value: Measured) -> Measured:
-    return Measured(100 * value, 100 * value.error)

@@ -37,9 +37,7 @@ def bounds(run: Run, regime: str) -> pd.DataFrame | None:
         )
         for side in (1, 2)
     ]
-    found = pd.concat(parts)
-    found = found[np.isfinite(found["gap"].astype(float)) & (found["bound"].astype(float) > 0)]
-    return found.assign(tightness=found["gap"] / found["bound"]) if len(found) else None
+    return _with_tightness(pd.concat(parts))
 
 
 def negation(run: Run, regime: str) -> pd.DataFrame | None:
@@ -52,12 +50,11 @@ def negation(run: Run, regime: str) -> pd.DataFrame | None:
     constants = _constants(run, regime)
     if losses is None or start is None or constants is None:
         return None
-    curvature, size, product = constants
-    ratio = np.abs(product / np.sqrt(np.outer(np.diag(product), np.diag(product))))
+    curvature, size, cosine, _ = constants
     own = start["loss"].to_numpy().astype(float)
     tasks = run.results.tasks
     rows = [
-        (tasks[j], tasks[i], losses[i, j] - own[j], curvature[j], size[i, j], ratio[i, j])
+        (tasks[j], tasks[i], losses[i, j] - own[j], curvature[j], size[i, j], abs(cosine[i, j]))
         for j in range(len(tasks))
         for i in range(len(tasks))
         if i != j
@@ -75,7 +72,7 @@ def transfer(run: Run, regime: str) -> pd.DataFrame | None:
     constants = _constants(run, regime)
     if losses is None or alone is None or constants is None or len(losses) < 2:
         return None
-    curvature, size, product = constants
+    curvature, size, _, product = constants
     others = product.copy()
     np.fill_diagonal(others, -np.inf)
     own = alone["loss"].to_numpy().astype(float)
@@ -96,17 +93,18 @@ def _cross_loss(run: Run, regime: str, alpha: float) -> Floats | None:
     return data["cross_loss"].to_numpy()[:, :, found[0]].astype(float) if len(found) else None
 
 
-def _constants(run: Run, regime: str) -> tuple[Floats, Floats, Floats] | None:
-    """|λ_max| [T], the larger ‖τ‖² [T,T] and ⟨τ_i, τ_j⟩ [T,T]."""
+def _constants(run: Run, regime: str) -> tuple[Floats, Floats, Floats, Floats] | None:
+    """|λ_max| [T]; of two tasks [T,T] the larger ‖τ‖², cos(τ_i, τ_j) and ⟨τ_i, τ_j⟩."""
     vectors, curvature = run.data("similarity", regime), run.data("smoothness", regime)
     if vectors is None or curvature is None:
         return None
     norm = vectors["norm"].to_numpy().astype(float)
-    product = vectors["cosine"].to_numpy().astype(float) * np.outer(norm, norm)
+    cosine = vectors["cosine"].to_numpy().astype(float)
     return (
         np.abs(curvature["lambda_max"].to_numpy().astype(float)),
         np.maximum.outer(norm, norm) ** 2,
-        product,
+        cosine,
+        cosine * np.outer(norm, norm),
     )
 
 
@@ -115,5 +113,10 @@ def _bounded(
 ) -> pd.DataFrame | None:
     found = pd.DataFrame(rows, columns=["task", "partner", "gap", "curvature", "size", "similarity"])
     found["bound"] = found["curvature"] * found["size"] * factor(found["similarity"])
-    found = found[np.isfinite(found["gap"]) & (found["bound"] > 0)]
+    return _with_tightness(found)
+
+
+def _with_tightness(found: pd.DataFrame) -> pd.DataFrame | None:
+    """The rows that have a gap and a bound above 0."""
+    found = found[np.isfinite(found["gap"].astype(float)) & (found["bound"].astype(float) > 0)]
     return found.assign(tightness=found["gap"] / found["bound"]) if len(found) else None

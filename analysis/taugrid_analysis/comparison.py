@@ -12,7 +12,7 @@ from taugrid_analysis.regimes import is_linear
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables import linearity, transitivity, variants
 from taugrid_analysis.tables.cells import cell
-from taugrid_analysis.text_table import Column, Measured, Table, Value
+from taugrid_analysis.text_table import Column, Measured, Table, Value, percent
 
 JUDGED = (
     "Verdict: ours is rounded as printed and held against the range of the papers that print the cell;"
@@ -44,7 +44,7 @@ def add_published(table: Table, run: Run, identity: published.Identity) -> None:
             sources |= {one.source for one in found}
             ends = [min(found, key=lambda one: one.number), max(found, key=lambda one: one.number)]
             shown = list(dict.fromkeys(f"{one.number:.{one.decimals}f}" for one in ends))
-            judged = published.verdict(_percent(value), found) if model.init != "random" else None
+            judged = published.verdict(percent(value), found) if model.init != "random" else None
             added.append(("…".join(shown), str(judged) if judged is not None else None))
         if any(shown is not None for shown, _ in added):
             table.columns += [Column(f"{column} published"), Column(f"{column} verdict")]
@@ -59,10 +59,6 @@ def _judged(run: Run) -> list[str]:
     plain = training.without_crops(run)
     told = [f"Trained without the random crops of the papers' code: {', '.join(plain)}."] if plain else []
     return [JUDGED, *told]
-
-
-def _percent(value: Measured) -> Measured:
-    return Measured(100 * value, 100 * value.error)
 
 
 def orientation(run: Run, identity: published.Identity) -> list[Table]:
@@ -222,7 +218,7 @@ def _cells(
     if value is None or not math.isfinite(value):
         return [None, None, None, NOT_MEASURED]
     accuracy = column not in COSTS
-    ours = _percent(value) if isinstance(value, Measured) else float(value)
+    ours = percent(value) if isinstance(value, Measured) else float(value)
     remark = identity.differs or ("" if accuracy else OTHER_MACHINE)
     if source.init == "random":
         remark = remark or OTHER_START
@@ -252,7 +248,7 @@ def _language(run: Run, source: published.PublishedTable, regime: str, column: s
         wanted = [t for t in range(len(tasks)) if tasks[t] in source.columns]
     if sums is None or not wanted:
         return None
-    return _percent(outcomes.measured_mean(sums.accuracy[wanted], sums.accuracy_error[wanted]))
+    return percent(outcomes.measured_mean(sums.accuracy[wanted], sums.accuracy_error[wanted]))
 
 
 COSTS = ("seconds", "parameters", "trained", "megabytes", "peak_megabytes", "time")

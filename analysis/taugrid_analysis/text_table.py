@@ -28,6 +28,10 @@ class Measured(float):
         return made
 
 
+def percent(value: Measured) -> Measured:
+    return Measured(100 * value, 100 * value.error)
+
+
 Value = str | int | float | None
 
 

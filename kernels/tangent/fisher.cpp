@@ -89,28 +89,4 @@ void add_squared_gradients(const autodiff::Layout& layout, const autodiff::Recor
   }
 }
 
-void add_square_of_summed_gradients(const autodiff::Layout& layout, const autodiff::Recording& recording,
-                                    const at::Tensor& cotangent, at::Tensor& sum) {
-  const auto gradients = autodiff::output_gradients(recording, cotangent, false);
-  const at::NoGradGuard no_grad;
-  auto whole = at::zeros_like(sum);
-  for (const auto& use : recording.tape.uses) {
-    const auto& dy = gradients[use.output];
-    if (!dy.defined()) continue;
-    const auto& block = layout.blocks()[static_cast<std::size_t>(use.block)];
-    auto mine = whole.narrow(0, block.offset, block.count);
-    if (use.form == Form::product) {
-      mine.view(block.shape)
-          .addmm_(dy.reshape({-1, dy.size(-1)}).t(), use.input.reshape({-1, use.input.size(-1)}));
-      continue;
-    }
-    const auto n = dy.size(0), at_once = std::clamp<std::int64_t>(multiplied_out / block.count, 1, n);
-    for (std::int64_t i = 0; i < n; i += at_once) {
-      const auto m = std::min(at_once, n - i);
-      mine.add_(autodiff::per_sample_gradient(narrowed(use, i, m), block, dy.narrow(0, i, m)).sum(0));
-    }
-  }
-  sum.addcmul_(whole, whole);
-}
-
 }  // namespace taugrid::tangent

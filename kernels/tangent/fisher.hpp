@@ -17,9 +17,4 @@ namespace taugrid::tangent {
 void add_squared_gradients(const autodiff::Layout& layout, const autodiff::Recording& recording,
                            const at::Tensor& cotangent, bool keep_graph, at::Tensor& sum);
 
-/// Adds (Σᵢ gᵢ)² to `sum` [P]: the square of the whole batch's gradient, as public codes take it. Work space
-/// is one gradient [P], and a few samples' largest block.
-void add_square_of_summed_gradients(const autodiff::Layout& layout, const autodiff::Recording& recording,
-                                    const at::Tensor& cotangent, at::Tensor& sum);
-
 }  // namespace taugrid::tangent

@@ -21,6 +21,7 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
+#include "suite/bench/model_work.hpp"
 #include "suite/experiments/data_merging/data_method.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
@@ -119,7 +120,7 @@ Work fisher(const Fixture& x) {
       }
     }
     const auto found = run->found.tensors.at("fisher").to(sum.device(), at::kDouble);
-    return ((found - sum).norm() / sum.norm()).item<double>();
+    return relative(found, sum);
   };
   work.results = [&x, run] {
     const auto& layout = x.encoder().layout();
@@ -173,8 +174,7 @@ Work regmean(const Fixture& x) {
     const auto expected = whole_grams(x, *run).first;
     for (const auto& [name, found] : run->found.tensors) {
       if (!name.starts_with("gram.")) continue;
-      const auto exact = expected.at(name).cpu();
-      worst = std::max(worst, ((found - exact).norm() / exact.norm()).item<double>());
+      worst = std::max(worst, relative(found, expected.at(name).cpu()));
       ++seen;
     }
     return seen > 0 ? worst : 1.0;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// What the cases of the model and of its Hessian share.
+// What the cases of the model, of its Hessian and of merges share.
 #pragma once
 
 #include <ATen/ATen.h>

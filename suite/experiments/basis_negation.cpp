@@ -108,11 +108,10 @@ class BasisNegation final : public Experiment {
         folder.read_tensor(made, "nearest")[static_cast<std::int64_t>(t)].item<std::int64_t>();
     const auto basis = folder.read_tensor(made, basis_name(nearest)).to(study_.device);
     const auto members = members_of(study_.tasks.all(), labels_of(labels), nearest);
-    std::vector<double> minus;
-    for (const double alpha : alpha_) minus.push_back(-alpha);
+    const auto less = minus(alpha_);
     const EditedOutputs model(study_, folder, name, context.group);
     return target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
-      return basis_outcomes(model, in_, name, members, basis, minus, b, split, study_.points(b), done);
+      return basis_outcomes(model, in_, name, members, basis, less, b, split, study_.points(b), done);
     });
   }
 
@@ -134,10 +133,7 @@ std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const St
       "clusters",
       {"Number of bases; 0: as many as the largest gap says", {.values = "an integer from 0 to T"}}, 0,
       {0, std::max(1.0, static_cast<double>(study.tasks.size()))});
-  std::vector<double> usual;
-  for (int k = 0; k <= 30; ++k) usual.push_back(0.1 * k);
-  auto alpha = section->alpha_grid("alpha", {"Coefficients α of θ0 − αB", {.fallback = "0, 0.1, … 3"}}, usual,
-                                   {0, 1e3});
+  auto alpha = read_wide_alpha(*section, "alpha", "Coefficients α of θ0 − αB");
   const auto threshold = control_threshold(*section);
   return std::make_unique<BasisNegation>(study, read_merge_in(config, study), clusters, std::move(alpha),
                                          threshold, read_split(config));

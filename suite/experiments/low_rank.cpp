@@ -50,9 +50,8 @@ class LowRank final : public Experiment {
       for (int i = 0; i < (linear ? 1 : 3); ++i) tally.visit(name, every);
       if (!linear) tally.holds(8.0 * static_cast<double>(study_.model.layout().size()));
       for (const auto t : every) {
-        const auto add = linear ? &Tally::edited : &Tally::edited_along;
-        (tally.*add)(name, every, t, Split::validation, points(), 2 * a);
-        (tally.*add)(name, every, t, Split::test, points(), 2);
+        count_combined(tally, name, every, t, Split::validation, points(), 2 * a);
+        count_combined(tally, name, every, t, Split::test, points(), 2);
         add_missing(needs, {key::single_task(name, study_.tasks.name(t))});
         add_missing(needs, EditedOutputs::needs(study_, name, every, t));
       }

@@ -31,10 +31,9 @@ class LowRankNegation final : public Experiment {
         for (const auto t : all) {
           auto tally = target_and_control_tally(study_, a);
           tally.visit(name, all).stores(1).publishes(1);
-          const auto add = regime(name).linear ? &Tally::edited : &Tally::edited_along;
           for (const auto split : {Split::validation, Split::test})
             for (const auto b : {t, study_.tasks.control()})
-              (tally.*add)(name, all, b, split, study_.points(b), a);
+              count_combined(tally, name, all, b, split, study_.points(b), a);
           auto needs = EditedOutputs::sum_needs(study_, name, all, t);  // the vectors, of which the cosine is
           for (const auto b : {t, study_.tasks.control()})
             add_missing(needs, EditedOutputs::needs(study_, name, all, b));
@@ -52,16 +51,12 @@ class LowRankNegation final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       each([&](const std::string& method, std::size_t m) {
         const auto group = "/low_rank_negation/" + of(method, m) + "/" + name;
-        const auto key = [&](const std::string& task) {
+        const auto rows = each_task(study_, [&](const std::string& task) {
           return key::low_rank_negation(name, of(method, m), task);
-        };
+        });
         put_target_and_control(out, done, study_, group, "alpha_" + of(method, m) + "_negation_" + name,
-                               alpha_, {{"", alpha_}}, threshold_, each_task(study_, key));
-        std::vector<at::Tensor> cosines;
-        for (const auto t : study_.tasks.all())
-          cosines.push_back(
-              done.folder.read_unit(done.world, key(study_.tasks.name(t))).tensors.at("cosine"));
-        out.put(group + "/cosine", at::stack(cosines), {"task"}, "1");
+                               alpha_, {{"", alpha_}}, threshold_, rows);
+        put_cosines(out, done, group, rows);
       });
     }
   }
@@ -81,11 +76,10 @@ class LowRankNegation final : public Experiment {
                              .contiguous();
     const auto tau = combined(study_, name, all, factors);
     const auto cosine = cosines_with(study_.vectors.vector(name, t).cpu(), {tau.cpu()})[0];
-    std::vector<double> minus;
-    for (const double alpha : alpha_) minus.push_back(-alpha);
+    const auto less = minus(alpha_);
     const EditedOutputs model(study_, folder, name, context.group);
     auto file = target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
-      return combined_outcomes(model, name, all, factors, tau, minus, b, split, study_.points(b), done);
+      return combined_outcomes(model, name, all, factors, tau, less, b, split, study_.points(b), done);
     });
     file.tensors["cosine"] = cosine;
     return file;
@@ -105,10 +99,7 @@ std::unique_ptr<Experiment> make_low_rank_negation(config::Config& config, const
   require_control(study, "bases.low_rank.negation");
   auto of = config.section("bases.low_rank", of_low_rank);
   auto bases = read_low_rank(of, study);
-  std::vector<double> usual;
-  for (int k = 0; k <= 30; ++k) usual.push_back(0.1 * k);
-  auto alpha = section->alpha_grid("alpha", {"Coefficients α of θ0 − ατ̂", {.fallback = "0, 0.1, … 3"}}, usual,
-                                   {0, 1e3});
+  auto alpha = read_wide_alpha(*section, "alpha", "Coefficients α of θ0 − ατ̂");
   const auto threshold = control_threshold(*section);
   return std::make_unique<LowRankNegation>(study, std::move(bases), std::move(alpha), threshold);
 }

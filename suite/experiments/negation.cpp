@@ -77,14 +77,12 @@ std::unique_ptr<Experiment> make_negation(config::Config& config, const Study& s
   if (!section) return nullptr;
   require_vectors(study, "negation");
   require_control(study, "negation");
-  std::vector<double> narrow, wide;
+  std::vector<double> narrow;
   for (int k = 0; k <= 20; ++k) narrow.push_back(0.05 * k);
-  for (int k = 0; k <= 30; ++k) wide.push_back(0.1 * k);
   narrow = section->alpha_grid(
       "alpha", {"Coefficients, in the range of paper 1", {.fallback = "0, 0.05, … 1"}}, narrow, {0, 1e3});
-  wide = section->alpha_grid(
-      "wide_alpha", {"Coefficients, in the range of paper 3", {.fallback = "0, 0.1, … 3"}}, wide, {0, 1e3});
-  std::vector<ControlledRange> ranges = {{"", narrow}, {"wide", wide}};
+  auto wide = read_wide_alpha(*section, "wide_alpha", "Coefficients, in the range of paper 3");
+  std::vector<ControlledRange> ranges = {{"", narrow}, {"wide", std::move(wide)}};
   return std::make_unique<Negation>(study, std::move(ranges), control_threshold(*section));
 }
 

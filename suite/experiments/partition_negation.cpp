@@ -74,10 +74,7 @@ class PartitionNegation final : public Experiment {
       for (const auto c : clusters_) rows.keys.push_back(unit_key(method, name, c));
       put_target_and_control(out, done, study_, group, "alpha_partition_negation_" + method.name + "_" + name,
                              alpha_, {{"", alpha_}}, threshold_, rows);
-      std::vector<at::Tensor> cosines;
-      for (const auto& own : rows.keys)
-        cosines.push_back(done.folder.read_unit(done.world, own).tensors.at("cosine"));
-      out.put(group + "/cosine", at::stack(cosines), {rows.dimension}, "1");
+      put_cosines(out, done, group, rows);
       out.put(group + "/member", at::tensor(std::vector<std::int64_t>(tasks.begin(), tasks.end()), at::kLong),
               {"member"});
       out.put(group + "/cluster", sets, {rows.dimension, "member"}, "1");
@@ -99,12 +96,11 @@ class PartitionNegation final : public Experiment {
                            const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto members = bases_.cluster(c);
     const auto basis = bases_.basis(method, name, members, folder, context);
-    std::vector<double> minus;
-    for (const double alpha : alpha_) minus.push_back(-alpha);
+    const auto less = minus(alpha_);
     const EditedOutputs model(study_, folder, name, context.group);
     const auto tau = basis.to(study_.device);
     auto file = target_and_control(study_, context, task_, [&](std::size_t b, Split split, const auto& done) {
-      return model.merged_outcomes(members, tau, minus, b, split, study_.points(b), done);
+      return model.merged_outcomes(members, tau, less, b, split, study_.points(b), done);
     });
     file.tensors["cosine"] = cosines_with(study_.vectors.vector(name, task_).cpu(), {basis})[0];
     return file;
@@ -132,10 +128,7 @@ std::unique_ptr<Experiment> make_partition_negation(config::Config& config, cons
                                   {"The task that is forgotten, one of bases.partitions.tasks",
                                    {.fallback = "the first of them", .values = "a task's name"}},
                                   choice.tasks.empty() ? "" : study.tasks.name(choice.tasks.front()));
-  std::vector<double> usual;
-  for (int k = 0; k <= 30; ++k) usual.push_back(0.1 * k);
-  auto alpha = section->alpha_grid("alpha", {"Coefficients α of θ0 − αB", {.fallback = "0, 0.1, … 3"}}, usual,
-                                   {0, 1e3});
+  auto alpha = read_wide_alpha(*section, "alpha", "Coefficients α of θ0 − αB");
   const auto threshold = control_threshold(*section);
   std::size_t task = 0;
   if (!choice.tasks.empty()) {

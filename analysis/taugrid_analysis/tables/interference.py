@@ -100,15 +100,7 @@ def bound_table(run: Run) -> Table:
     table = Table(
         "bound",
         "Loss gap at θ0 + ½(τ₁ + τ₂) beside its bound L C (1+ε), mean over a task's pairs",
-        [
-            Column("regime"),
-            Column("task"),
-            Column("gap, nat", 3),
-            Column("bound", 2),
-            Column("tightness", 4),
-            Column("largest tightness", 4),
-            Column("bound holds"),
-        ],
+        list(_BOUND),
     )
     _add_bounds(table, run, bounds, "")
     if table.rows:
@@ -122,13 +114,7 @@ def other_bounds_table(run: Run) -> Table:
         "other_bounds",
         "Loss gaps of single vectors on other tasks beside their bounds, mean over a task's gaps",
         [
-            Column("regime"),
-            Column("task"),
-            Column("gap, nat", 3),
-            Column("bound", 2),
-            Column("tightness", 4),
-            Column("largest tightness", 4),
-            Column("bound holds"),
+            *_BOUND,
             Column("L", 2),
             Column("C", 2),
             Column("ε or β", 3),
@@ -141,11 +127,20 @@ def other_bounds_table(run: Run) -> Table:
             "θ0 − τ of another: L_j(θ0 − τ_i) − L_j(θ0) and L C (3/2+ε), ε = |cos|. θ0 + τ of the nearest:"
             " L_j(θ0 + τ_i) − L_j(θ0 + τ_j) of the largest ⟨τ_i, τ_j⟩ and L C (1−β), β = ⟨τ_i, τ_j⟩/C,"
             " which the theorem assumes above 0. C: the larger ‖τ‖² of both.",
-            _SAID_OF_BOUNDS.format("the paper", "a task's gaps"),
+            _SAID_OF_BOUNDS.format("each theorem", "a task's gaps"),
         ]
     return table
 
 
+_BOUND = (
+    Column("regime"),
+    Column("task"),
+    Column("gap, nat", 3),
+    Column("bound", 2),
+    Column("tightness", 4),
+    Column("largest tightness", 4),
+    Column("bound holds"),
+)
 _SAID_OF_BOUNDS = (
     "Without ±: losses of single points are not stored. tightness: gap/bound, median over {1}; 1 is a tight"
     " bound, near 0 one that says little, above 1 one that fails. Gap: test loss; L: curvature of the"

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis import accuracies, outcomes, partitions
+from taugrid_analysis import bases_negation, partitions
 from taugrid_analysis.correlation import rank_correlation
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.bases import members
 from taugrid_analysis.tables.cells import SAMPLE
-from taugrid_analysis.text_table import Column, Measured, Table, Value
+from taugrid_analysis.text_table import Column, Table
 
 
 def ranks(run: Run) -> Table:
@@ -124,29 +124,18 @@ def negation(run: Run) -> Table:
     for name in results.by_method("partition_negation"):
         method, _, regime = name.partition("/")
         data = results.data("partition_negation", name)
-        target, control = (
-            accuracies.accuracies(results, "partition_negation", name, f"test_{what}")
-            for what in ("target", "control")
-        )
-        assert data is not None and target is not None and control is not None
+        assert data is not None
         told.add(
             (str(data.attrs["task"]), str(data.attrs["control"]), float(data.attrs["control_threshold"]))
         )
         tasks = [results.tasks[int(task)] for task in data["member"].to_numpy()]
-        for place, kept in enumerate(data["cluster"].to_numpy().astype(bool)):
-            alpha = float(data["chosen_alpha"][place])
-            at = outcomes.place_of(data["alpha"].to_numpy(), alpha)
-            both: list[Value] = (
-                [None, None]
-                if at is None
-                else [
-                    Measured(float(found.value[place, at]), float(found.error[place, at]))
-                    for found in (target, control)
-                ]
-            )
+        both = [bases_negation.at_chosen_alpha(results, name, what) for what in ("target", "control")]
+        for place, (kept, target, control) in enumerate(
+            zip(data["cluster"].to_numpy().astype(bool), *both, strict=True)
+        ):
             cluster = " ".join(task for task, held in zip(tasks, kept, strict=True) if held)
-            cosine = float(data["cosine"][place])
-            table.rows.append([regime, method, cluster, cosine, None if at is None else alpha, *both])
+            alpha = None if target is None else float(data["chosen_alpha"][place])
+            table.rows.append([regime, method, cluster, float(data["cosine"][place]), alpha, target, control])
     for task, control_task, threshold in sorted(told):
         table.notes.append(
             f"target: {task}, which is to be forgotten; control: {control_task}. α: least target accuracy on"

@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/autodiff/products.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/data_merging/data_method.hpp"
 #include "suite/study/full_products.hpp"
@@ -65,16 +66,16 @@ class Fisher final : public DataMethod {
     const auto n = sample.labels.size(0);
     const TaskModel model(study_, name, t);
     auto sum = at::zeros_like(model.state().theta);
-    const auto see = [&](std::int64_t begin, std::int64_t count) {
-      add(model, t, sample.points.part(begin, count), backward_passes(t), sum);
-    };
     if (settings_.of_batches) {  // each wholly one rank's
       const auto size = settings_.batch;
       each_chunk((n + size - 1) / size, 1, context, [&](std::int64_t number, std::int64_t) {
-        see(number * size, std::min(size, n - number * size));
+        const auto begin = number * size;
+        add_square_of_sum(model, t, sample.points.part(begin, std::min(size, n - begin)), sum);
       });
     } else {
-      each_chunk(n, settings_.chunk, context, see);
+      each_chunk(n, settings_.chunk, context, [&](std::int64_t begin, std::int64_t count) {
+        add(model, t, sample.points.part(begin, count), backward_passes(t), sum);
+      });
     }
     if (context.group.size() > 1) context.group.all_reduce_sum(sum, "Fisher information");
     store::TensorFile file;
@@ -166,12 +167,6 @@ class Fisher final : public DataMethod {
         model.state().theta, recording);
     const auto z = model.output(recording.output, batch).requires_grad_(true);
     const auto log_p = readout.logits(z).log_softmax(1);
-    if (settings_.of_batches) {
-      const auto value = settings_.all_classes ? log_p.detach().div(2).exp().mul(log_p).sum()
-                                               : std::get<0>(log_p.max(1)).sum();
-      const auto slope = torch::autograd::grad({value}, {z})[0];
-      return tangent::add_square_of_summed_gradients(study_.model.layout(), recording, slope, sum);
-    }
     for (std::int64_t c = 0; c < backward; ++c) {
       const auto chosen = settings_.all_classes ? log_p.select(1, c) : std::get<0>(log_p.max(1));
       auto slope = torch::autograd::grad({chosen.sum()}, {z}, {}, c + 1 < backward)[0];
@@ -179,6 +174,23 @@ class Fisher final : public DataMethod {
       if (settings_.all_classes) slope = slope * chosen.detach().div(2).exp().unsqueeze(1);
       tangent::add_squared_gradients(study_.model.layout(), recording, slope, c + 1 < backward, sum);
     }
+  }
+
+  /// Adds the square of the batch's gradient, in one backward pass for all classes.
+  void add_square_of_sum(const TaskModel& model, std::size_t t, const models::Batch& batch,
+                         at::Tensor& sum) const {
+    const auto& encoder = study_.model.encoder();
+    const auto& readout = study_.tasks.readout(t);
+    const models::Given x{batch, study_.model.buffers(model.state(), at::kFloat)};
+    const auto blocks = autodiff::leaves(study_.model.layout(), model.state().theta);
+    const auto f = readout.output(encoder, blocks, encoder.encode(blocks, x));
+    const auto z = model.output(f, batch).requires_grad_(true);
+    const auto log_p = readout.logits(z).log_softmax(1);
+    const auto value = settings_.all_classes ? log_p.detach().div(2).exp().mul(log_p).sum()
+                                             : std::get<0>(log_p.max(1)).sum();
+    const auto slope = torch::autograd::grad({value}, {z})[0];
+    const auto gradient = autodiff::pull_back(blocks, f, slope, sum.scalar_type());
+    sum.addcmul_(gradient, gradient);
   }
 
   /// Two classes.

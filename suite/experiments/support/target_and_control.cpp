@@ -122,6 +122,27 @@ void put_target_and_control(store::ResultsWriter& out, const Finished& done, con
   }
 }
 
+void put_cosines(store::ResultsWriter& out, const Finished& done, const std::string& group,
+                 const ForgottenRows& rows) {
+  std::vector<at::Tensor> cosines;
+  for (const auto& key : rows.keys)
+    cosines.push_back(done.folder.read_unit(done.world, key).tensors.at("cosine"));
+  out.put(group + "/cosine", at::stack(cosines), {rows.dimension}, "1");
+}
+
+std::vector<double> read_wide_alpha(config::Section& section, const std::string& key,
+                                    config::Meaning meaning) {
+  std::vector<double> usual;
+  for (int k = 0; k <= 30; ++k) usual.push_back(0.1 * k);
+  meaning.in_words.fallback = "0, 0.1, … 3";
+  return section.alpha_grid(key, meaning, usual, {0, 1e3});
+}
+
+std::vector<double> minus(std::vector<double> alpha) {
+  for (auto& a : alpha) a = -a;
+  return alpha;
+}
+
 std::string control_at_start(const Study& study) {
   return key::single_task(study.model.name(), study.settings.control);
 }

@@ -48,6 +48,17 @@ void put_target_and_control(store::ResultsWriter& out, const Finished& done, con
                             const std::vector<double>& alpha, const std::vector<ControlledRange>& ranges,
                             double threshold, const ForgottenRows& rows);
 
+/// Writes GROUP/cosine [rows], which these units have beside the curves. Collective.
+void put_cosines(store::ResultsWriter& out, const Finished& done, const std::string& group,
+                 const ForgottenRows& rows);
+
+/// Reads `key`, coefficients α ≥ 0 of what is subtracted; 0, 0.1, … 3 by default (paper 3).
+std::vector<double> read_wide_alpha(config::Section& section, const std::string& key,
+                                    config::Meaning meaning);
+
+/// −α, the coefficients of what is added.
+std::vector<double> minus(std::vector<double> alpha);
+
 /// The key of θ0's accuracy on the control, which the choice needs.
 std::string control_at_start(const Study& study);
 

@@ -184,8 +184,8 @@ std::vector<std::string> basis_needs(const Study& study, const BasisMerge& merge
 void count_basis(Tally& tally, const BasisMerge& merge_in, const std::string& name,
                  const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
                  std::int64_t models) {
-  const auto add = adds_tangents(merge_in, name) ? &Tally::edited : &Tally::edited_along;
-  (tally.*add)(name, tasks, b, split, n, models);
+  if (adds_tangents(merge_in, name)) return count_combined(tally, name, tasks, b, split, n, models);
+  tally.edited_along(name, tasks, b, split, n, models);
 }
 
 study::Outcome basis_outcomes(const EditedOutputs& model, const BasisMerge& merge_in, const std::string& name,
@@ -204,6 +204,12 @@ study::Outcome combined_outcomes(const EditedOutputs& model, const std::string& 
                                  Split split, std::int64_t n, const std::function<void(double)>& done) {
   if (!regime(name).linear) return model.merged_outcomes(tasks, sum, alpha, b, split, n, done);
   return model.outcomes(tasks, at::tensor(alpha, at::kDouble).outer(factors), b, split, n, done);
+}
+
+void count_combined(Tally& tally, const std::string& name, const std::vector<std::size_t>& tasks,
+                    std::size_t b, Split split, std::int64_t n, std::int64_t models) {
+  const auto add = regime(name).linear ? &Tally::edited : &Tally::edited_along;
+  (tally.*add)(name, tasks, b, split, n, models);
 }
 
 std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const BasisMerge& merge_in,

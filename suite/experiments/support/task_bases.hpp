@@ -112,6 +112,10 @@ study::Outcome combined_outcomes(const EditedOutputs& model, const std::string& 
                                  const at::Tensor& sum, const std::vector<double>& alpha, std::size_t b,
                                  Split split, std::int64_t n, const std::function<void(double)>& done);
 
+/// Adds outputs of `models` such models, likewise.
+void count_combined(Tally& tally, const std::string& regime, const std::vector<std::size_t>& tasks,
+                    std::size_t b, Split split, std::int64_t n, std::int64_t models);
+
 /// c [T], float64, of Σ c_t τ_t, which is what merge_in and merge_out make of these labels, where neither
 /// does more than add and divide.
 std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const BasisMerge& merge_in,
