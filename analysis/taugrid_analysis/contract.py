@@ -227,6 +227,7 @@ GROUPS: dict[str, Group] = {
             "lambda": Variable(("task", "parameter"), needed=False),
             "entropy": Variable(("merging_step",), needed=False),
             "mask_loss": Variable(("task", "merging_step"), needed=False),
+            "loss": Variable(("merging_step",), needed=False),
         }
         | ROWS,
         axes={"alpha": ("alpha",)},

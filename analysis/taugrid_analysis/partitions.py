@@ -98,9 +98,9 @@ def measured(results: Results, regime: str, merge_in: str, merge_out: str) -> di
         names = [name for name, held in zip(names, merged(data), strict=True) if held]
     found: dict[Partition, Measured] = {}
     if merge_out == "task_arithmetic":
-        found |= _of("merging", f"{merge_in}/{regime}", results, together(names))
         joint = {"joint": "multitask", "tangent": "multitask_linear"}
         found |= _of("multitask", joint.get(merge_in, ""), results, together(names))
+        found |= _of("merging", f"{merge_in}/{regime}", results, together(names))
         found |= _of("addition", regime, results, alone(names))
     if alone(names) not in found:
         found |= _of("merging", f"{merge_out}/{regime}", results, alone(names))

@@ -43,8 +43,9 @@ struct MergingRun {
       : path(x.folder() / ("merging_" + name)),
         config(written(x, path, count, points, section)),
         study(config, nullptr, x.runtime().device()),
-        method(experiments::make_data_method(
-            config, config.section("merging." + name, merging::meaning_of(name)), name, name, study)) {
+        method(experiments::make_data_method(config,
+                                             config.section("merging." + name, merging::meaning_of(name)),
+                                             {"merging." + name, name}, name, study)) {
     study.vectors.set_folder(path);
     for (std::int64_t t = 0; t < count; ++t) all.push_back(static_cast<std::size_t>(t));
     for (const auto t : all) vectors.push_back(study.vectors.vector(merged_regime, t));  // kept in memory

@@ -60,10 +60,7 @@ class Bases final : public Experiment {
       Tally tally(study_);
       tally.stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
       const bool adds = adds_tangents(name);
-      if (!adds) {
-        settings_.in.count(tally, study_, name);
-        tally.visit(name, every);
-      }
+      if (!adds) tally.visit(name, every);
       auto needs = settings_.in.needs(study_, name, every);
       needs.push_back(key::partitions(name));
       for (const auto t : every) {
@@ -82,7 +79,10 @@ class Bases final : public Experiment {
         auto whole = tally;  // and the bases, twice as many where each is split, and what they become
         const std::int64_t bases = settings_.clusters[static_cast<std::size_t>(row)];
         const auto most = settings_.split_below > -1 ? std::min(2 * bases, tasks) : bases;
-        if (!adds) whole.holds(4.0 * static_cast<double>(study_.model.layout().size() * (most + 1)));
+        if (!adds) {
+          whole.holds(4.0 * static_cast<double>(study_.model.layout().size() * (most + 1)));
+          settings_.in.count(whole, study_, name, merged_at_most(study_.tasks.size(), bases));
+        }
         units.push_back(
             unit(unit_key(name, row, p), whole, needs, [=, this, &folder](schedule::UnitContext& context) {
               return compute(name, row, p, folder, context);

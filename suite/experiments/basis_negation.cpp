@@ -44,7 +44,7 @@ class BasisNegation final : public Experiment {
       auto needs = study_.vectors.needs(name, all);
       needs.push_back(key::partitions(name));
       add_missing(needs, in_.needs(study_, name, all));
-      in_.count(made, study_, name);
+      in_.count(made, study_, name, merged_at_most(all.size(), clusters_));
       units.push_back(unit(
           key::basis_vectors(name), made, needs,
           [this, name, &folder](schedule::UnitContext& context) { return bases(name, folder, context); }));

@@ -53,7 +53,7 @@ class BasisTransfer final : public Experiment {
         add_missing(needs, study_.vectors.needs(name, {t}));
         needs.push_back(key::partitions(name));
         add_missing(needs, in_.needs(study_, name, others));
-        in_.count(tally, study_, name);
+        in_.count(tally, study_, name, merged_at_most(others.size(), clusters_));
         units.push_back(unit(key::basis_transfer(name, study_.tasks.name(t)), tally, needs,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return compute(name, t, folder, context);

@@ -37,18 +37,17 @@ class EveryPartition final : public Experiment {
     BasisMerge out;
     std::vector<double> alpha, held_alpha;
     double threshold = 0;
-    std::map<std::string, training::Training> training;
   };
-  EveryPartition(const Study& study, Settings settings)
+  EveryPartition(const Study& study, Settings settings, JointModels joint_models)
       : Experiment(study),
         settings_(std::move(settings)),
-        bases_(study, settings_.tasks, settings_.training) {}
+        bases_(study, settings_.tasks, std::move(joint_models)) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       for (const auto& method : settings_.methods) {
         if (!PartitionBases::takes(method, name)) continue;
-        bases_.add_units(units, method, name);
+        bases_.add_units(units, folder, method, name);
         const auto made = bases_.needs(method, name);
         for (std::size_t p = 0; p < bases_.partitions().size(); ++p)
           add_merge(units, folder, name, method, p, made);
@@ -73,7 +72,7 @@ class EveryPartition final : public Experiment {
     const auto a = static_cast<std::int64_t>(settings_.alpha.size()),
                n = static_cast<std::int64_t>(settings_.tasks.size());
     Tally tally(study_);
-    if (method.name != PartitionBases::joint) method.count(tally, study_, name);
+    for (const auto c : bases_.clusters_of(p)) bases_.count(tally, method, name, bases_.cluster(c).size());
     tally.visit(name, settings_.tasks).stores(n * (a + 1) + 3).publishes(n * (a + 1) + 3);
     tally.holds(4.0 * static_cast<double>(study_.model.layout().size() * (n + 1)));
     auto needs = made;
@@ -112,7 +111,8 @@ class EveryPartition final : public Experiment {
     const auto a = static_cast<std::int64_t>(settings_.held_alpha.size()),
                c = static_cast<std::int64_t>(bases_.clusters());
     Tally tally(study_);
-    if (method.name != PartitionBases::joint) method.count(tally, study_, name);
+    for (std::size_t i = 0; i < bases_.clusters(); ++i)
+      bases_.count(tally, method, name, bases_.cluster(i).size());
     tally.visit(name, settings_.tasks).vectors(name, {t}).stores(c * (2 * a + 1)).publishes(c * (2 * a + 1));
     for (const auto split : {Split::validation, Split::test})
       for (std::int64_t i = 0; i < c; ++i) tally.edited_along(name, settings_.tasks, t, split, points(), a);
@@ -267,7 +267,8 @@ std::unique_ptr<Experiment> make_every_partition(config::Config& config, const S
   const auto others =
       section->words("held_out", {"The tasks outside, by name", {.fallback = "the run's others"}}, {});
   settings.threshold = section->real("threshold", "Cosine from which on a basis is found", 0, {-1, 1});
-  if (describing) return std::make_unique<EveryPartition>(study, std::move(settings));
+  if (describing)
+    return std::make_unique<EveryPartition>(study, std::move(settings), std::move(choice.joint));
   settings.others = tasks_named(*section, "held_out", others, study);
   for (const auto t : settings.others)
     if (std::find(settings.tasks.begin(), settings.tasks.end(), t) != settings.tasks.end())
@@ -277,8 +278,7 @@ std::unique_ptr<Experiment> make_every_partition(config::Config& config, const S
       if (std::find(settings.tasks.begin(), settings.tasks.end(), t) == settings.tasks.end())
         settings.others.push_back(t);
   }
-  if (study::finetune_section(config)) settings.training = training::read_trainings(config);
-  return std::make_unique<EveryPartition>(study, std::move(settings));
+  return std::make_unique<EveryPartition>(study, std::move(settings), std::move(choice.joint));
 }
 
 }  // namespace

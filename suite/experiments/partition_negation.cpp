@@ -30,7 +30,7 @@ class PartitionNegation final : public Experiment {
         task_(task),
         alpha_(std::move(alpha)),
         threshold_(threshold),
-        bases_(study, std::move(choice.tasks), {}) {
+        bases_(study, std::move(choice.tasks), std::move(choice.joint)) {
     for (std::size_t c = 0; c < bases_.clusters(); ++c) {
       const auto members = bases_.cluster(c);
       if (std::find(members.begin(), members.end(), task_) != members.end()) clusters_.push_back(c);
@@ -47,7 +47,7 @@ class PartitionNegation final : public Experiment {
         if (!added.insert(own).second) continue;
         auto tally = target_and_control_tally(study_, a).stores(1).publishes(1);
         tally.visit(name, members).vectors(name, {task_});
-        if (members.size() > 1 && method.name != PartitionBases::joint) method.count(tally, study_, name);
+        bases_.count(tally, method, name, members.size());
         auto needs = bases_.needs(method, name);
         for (const auto b : {task_, study_.tasks.control()}) {
           add_missing(needs, EditedOutputs::sum_needs(study_, name, members, b));

@@ -54,8 +54,8 @@ struct EntryWithData {
   config::Meaning meaning;
 };
 
-const std::array<EntryWithData, 6>& entries_with_data() {
-  static const std::array<EntryWithData, 6> all = {{
+const std::array<EntryWithData, 8>& entries_with_data() {
+  static const std::array<EntryWithData, 8> all = {{
       {"fisher",
        "Fisher merging (Matena and Raffel 2022): at each number of θ the mean of the models, weighted by "
        "the diagonal Fisher information of each on its own task's inputs"},
@@ -78,6 +78,14 @@ const std::array<EntryWithData, 6>& entries_with_data() {
       {"stitch_twice",
        "Task vector bases' stitching twice: Localize-and-Stitch with masks that were divided among the tasks "
        "of a cluster, and rounded, before"},
+      {"joint",
+       "Multi-task training: no merge, but one model trained on all tasks as [finetune.multitask] says, for "
+       "as "
+       "many steps as each task's own takes together; beside the vectors of standard"},
+      {"tangent",
+       "Multi-task training in the tangent space of θ0, as [finetune.multitask_linear] says; otherwise as "
+       "joint; "
+       "beside the vectors of linear"},
   }};
   return all;
 }

@@ -89,11 +89,15 @@ inline Text basis_transfer(const Text& regime, const Text& task) {
 inline Text low_rank(const Text& regime, const Text& method, std::size_t m) {
   return of("low_rank", regime, method + "-" + std::to_string(m));
 }
-/// A model trained on a cluster of tasks together, the model merged of the p-th partition of a few tasks, and
-/// what its bases do for another task.
+/// A model trained on a cluster of tasks together.
 inline Text cluster_model(const Text& regime, const Text& cluster) {
   return of("finetune_cluster", regime, cluster);
 }
+/// A cluster's basis, by a method that is trained.
+inline Text cluster_basis(const Text& method, const Text& regime, const Text& cluster) {
+  return of("cluster_basis", method, regime) + "/" + cluster;
+}
+/// The model merged of the p-th partition of a few tasks, and what its bases do for another task.
 inline Text partition_merge(const Text& method, const Text& regime, std::size_t p) {
   return of("partition_merge", method, regime) + "/" + std::to_string(p);
 }

@@ -107,6 +107,7 @@ double run(const Steps& steps, schedule::UnitContext& context) {
     watch.look(step);
     context.progress(static_cast<double>(step) / static_cast<double>(steps.steps),
                      "loss " + std::to_string(loss.item<double>()).substr(0, 5));
+    if (steps.save_last && step == steps.steps) save();
   }
   return seconds_before + since();
 }

@@ -17,6 +17,7 @@ struct Steps {
   std::string what;  ///< the unit, for messages
   std::int64_t steps = 0;
   double checkpoint_seconds = 60;  ///< between saved states; 0: one only where a stop asks for it
+  bool save_last = false;          ///< also when all steps are done: the unit goes on behind them
   at::Device device = at::kCPU;
   /// One step, and its loss, for the progress line.
   std::function<at::Tensor(std::int64_t number)> step;

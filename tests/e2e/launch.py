@@ -3,6 +3,7 @@
 """Starts the program under the launcher, kills it, sees what it left."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -48,6 +49,13 @@ def measure(experiment: Path, folder: Path, *arguments: str | Path, ranks: int =
     done = run(ranks, "run", experiment, "--run-dir", folder, *arguments)
     assert done.returncode == 0, done.stderr
     return folder / "results.h5"
+
+
+def planned_costs(experiment: Path, results: Path, made: Path) -> dict[str, float]:
+    """What `plan` counts of each unit, of this experiment's finished run: flops and bytes. `made`: a file for it."""
+    done = run(1, "plan", experiment, "--profile", results, "--ranks", "2", "--json", made)
+    assert done.returncode == 0, done.stderr
+    return {unit["key"]: unit["cost"] for unit in json.loads(made.read_text())["units"]}
 
 
 def units(folder: Path) -> int:

@@ -203,11 +203,11 @@ def test_tables(run: Path) -> None:
         ('bases.partitions.tasks=["corners", "nothing"]', ["bases.partitions.tasks", "nothing", "data.tasks"]),
         ('bases.partitions.tasks=["corners", "corners"]', ["bases.partitions.tasks", "corners"]),
         ('bases.partitions.held_out=["blobs"]', ["bases.partitions.held_out", "blobs", "tasks"]),
-        ('bases.partitions.methods=["adamerging"]', ["bases.partitions.methods", "adamerging", "fisher"]),
+        ('bases.partitions.methods=["tangent"]', ["bases.partitions.methods", "tangent", "fisher"]),
         ("bases.partitions.held_alpha=[0.5]", ["bases.partitions.held_alpha", "1"]),
         ('bases.partitions.negation.task="plaids"', ["bases.partitions.negation.task", "plaids", "tasks"]),
         ('data.control=""', ["bases.partitions.negation", "data.control"]),
-        ('bases.merge_in.method="adamerging"', ["bases.merge_in.method", "adamerging"]),
+        ('bases.merge_in.method="slerp"', ["bases.merge_in.method", "slerp"]),
         ("bases.merge_in.points=0", ["bases.merge_in.points", "0"]),
     ],
 )

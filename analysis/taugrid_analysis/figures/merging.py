@@ -36,6 +36,8 @@ def accuracy_over_cost(run: Run) -> Figure | None:
             with_data = rows["forward_passes"].to_numpy() > 0
             for axes, (name, title) in zip(line, costs.items(), strict=True):
                 cost = rows[name].to_numpy(dtype=float)
+                if name == "bytes":  # on a logarithmic axis: training together reads no vector
+                    cost = np.where(cost > 0, cost, np.nan)
                 told = {"color": tint, "fmt": "o", "markersize": 5, "elinewidth": 0.8}
                 for kind, face in ((~with_data, tint), (with_data, "none")):
                     axes.errorbar(

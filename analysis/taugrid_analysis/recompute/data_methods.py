@@ -209,11 +209,19 @@ def _stitched(method: str, oracle: Oracle, name: str, regime: str, told: Setting
     return masks.stitched(oracle, name, method, regime, told)
 
 
+def joint(oracle: Oracle, name: str, regime: str, _: Settings) -> Parameters:
+    """Of the model trained on all tasks together, which lies where the run says."""
+    told = text(oracle.results[f"merging/{name}/{regime}"].attrs["checkpoint"]).split("/")
+    return {key: v - oracle.theta0[key] for key, v in oracle.joint(*told).items()}
+
+
 METHODS: dict[str, Callable[[Oracle, str, str, Settings], Parameters]] = {
     "fisher": fisher,
     "regmean": regmean,
     "adamerging": adamerging,
     **{method: partial(_stitched, method) for method in masks.METHODS},
+    "joint": joint,
+    "tangent": joint,
 }
 
 

@@ -33,7 +33,7 @@ from taugrid_analysis.recompute.models import (
     output_along,
     prefix_of,
 )
-from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat, load, parameters
+from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 from taugrid_analysis.records import Array
 
 GROUP, NEGATION = "every_partition", "partition_negation"
@@ -68,8 +68,10 @@ def _bases(oracle: Oracle, method: str, inside: Settings) -> Basis:
             held = np.isin(np.arange(len(oracle.tasks)), members)
             return basis_of(oracle, regime, inside | {"method": method}, held)
         name = "+".join(oracle.tasks[t] for t in members)
-        tuned = parameters(load(oracle.inputs.run / "checkpoints" / JOINT[regime] / name, oracle.of_texts))
-        return {key: v - oracle.theta0[key] for key, v in tuned.items()}
+        if len(members) == len(oracle.tasks):  # the regime's own model, unless its steps are others
+            trained = oracle.inputs.run / "checkpoints" / JOINT[regime]
+            name = "all" if (trained / "all").exists() else "joint"
+        return {key: v - oracle.theta0[key] for key, v in oracle.joint(JOINT[regime], name).items()}
 
     return basis
 

@@ -187,9 +187,9 @@ class Oracle:
         return parameters(load(folder, self.of_texts))
 
     @cache  # noqa: B019
-    def joint(self, regime: str) -> Parameters:
-        """θ* of one model of all tasks."""
-        return parameters(load(self.inputs.checkpoint(regime, "joint"), self.of_texts))
+    def joint(self, regime: str, name: str = "joint") -> Parameters:
+        """θ* of one model of all tasks, or of some of them by its name."""
+        return parameters(load(self.inputs.checkpoint(regime, name), self.of_texts))
 
     def tau(self, regime: str, t: int) -> Parameters:
         return {k: v - self.theta0[k] for k, v in self.tuned(regime, t).items()}

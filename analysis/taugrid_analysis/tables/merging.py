@@ -74,10 +74,15 @@ def merging(run: Run) -> Table:
 
 
 def _joint(run: Run, regime: str) -> list[list[Value]]:
-    """One model trained on all tasks, on the function that the regime's vectors are of."""
+    """One model trained on all tasks, on the function that the regime's vectors are of.
+
+    Unless a method, joint or tangent, has a line of this model.
+    """
     rows: list[list[Value]] = []
+    told = (run.results.data("merging", f"{method}/{regime}") for method in run.results.names("merging"))
+    models = {str(data.attrs.get("checkpoint", "")) for data in told if data is not None}
     for joint in run.results.names("multitask"):
-        if JOINT.get(joint) == regime:
+        if JOINT.get(joint) == regime and f"{joint}/joint" not in models:
             both = cells(run.summary.loc[joint], "absolute", "normalized")
             rows.append([regime, joint, None, *both, *[None] * 6])
     return rows

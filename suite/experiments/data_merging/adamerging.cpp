@@ -118,13 +118,15 @@ class AdaMerging final : public DataMethod {
   AdaMerging(const Study& study, const AdaMergingSettings& settings)
       : DataMethod(study), settings_(settings) {}
 
-  void count(Tally& tally, const std::string& name) const override {
+  bool trains() const override { return true; }
+
+  void count(Tally& tally, const std::string& name, std::size_t vectors) const override {
     const auto& cost = study_.model.cost();
     const auto& r = regime(name);
     const auto theta = static_cast<double>(study_.model.layout().size());
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto tasks = static_cast<std::int64_t>(vectors);
     tally
-        .passes("entropy/" + name, tasks * settings_.batch, tasks_at_once() * settings_.batch,
+        .passes("entropy/" + name, tasks * settings_.batch, tasks_at_once(vectors) * settings_.batch,
                 settings_.steps, training::step_flops_an_input(r, study_.trained_blocks(name), cost),
                 r.linear ? cost.alive_in_linear_step() : cost.alive_in_step(),
                 [this, name](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
@@ -133,7 +135,7 @@ class AdaMerging final : public DataMethod {
         .holds(16 * theta)
         .stores(tasks * 512 + settings_.steps)
         .publishes(tasks * 512 + settings_.steps);
-    if (study_.tasks.size() > study_.vectors.kept())  // each pass reads again
+    if (vectors > study_.vectors.kept())  // each pass reads again
       tally.reads(2 * static_cast<double>(settings_.steps) * 4 * theta * static_cast<double>(tasks));
   }
 
@@ -160,6 +162,7 @@ class AdaMerging final : public DataMethod {
     steps.steps = settings_.steps;
     steps.checkpoint_seconds = settings_.checkpoint_seconds;
     steps.losses = {entropy};
+    steps.save_last = true;  // one of several clusters, of one unit
     steps.state = [&] {
       store::TensorFile file;
       lambda.save(file);
@@ -203,9 +206,9 @@ class AdaMerging final : public DataMethod {
 
  private:
   /// Tasks whose batches go through the model together.
-  std::int64_t tasks_at_once() const {
+  std::int64_t tasks_at_once(std::size_t tasks) const {
     return std::clamp<std::int64_t>(study_.settings.evaluation_batch / settings_.batch, 1,
-                                    static_cast<std::int64_t>(study_.tasks.size()));
+                                    static_cast<std::int64_t>(tasks));
   }
 
   /// The summed entropy of a step's batches, and its slope in λ [T·S]; the group's ranks share each batch.
@@ -227,7 +230,7 @@ class AdaMerging final : public DataMethod {
                        &study_.tasks.readout(t),
                        1 / static_cast<double>(settings_.batch)});
       terms.back().entropy = true;
-      if (static_cast<std::int64_t>(terms.size()) < tasks_at_once() && i + 1 < all.size()) continue;
+      if (static_cast<std::int64_t>(terms.size()) < tasks_at_once(all.size()) && i + 1 < all.size()) continue;
       at::Tensor part;
       sum.add_(loss(theta, terms, part).loss);
       gradient = gradient.defined() ? gradient.add_(part) : part;

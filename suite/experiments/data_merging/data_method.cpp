@@ -12,21 +12,25 @@
 
 namespace taugrid::experiments {
 
+bool is_joint(const std::string& method) { return method == "joint" || method == "tangent"; }
+
 std::unique_ptr<const DataMethod> make_data_method(config::Config& config, config::Section own,
-                                                   const std::string& name, const std::string& method,
+                                                   const MethodPlace& place, const std::string& method,
                                                    const Study& study) {
-  if (method != "regmean") require_classes(study, "merging." + name);
+  if (is_joint(method)) return make_joint(config, method, method == "joint" ? "standard" : "linear", study);
+  if (method != "regmean") require_classes(study, place.section);
   if (method == "fisher") return make_fisher(own, study);
   if (method == "regmean") return make_regmean(own, study);
   if (method == "adamerging") return make_adamerging(own, study);
-  if (method == "localize_stitch") return make_localize_stitch(own, name, study);
-  if (method == "mask_sharing" || method == "stitch_twice") {
-    constexpr auto* masks = "localize_stitch";
-    return make_clustered_stitch(own,
-                                 config.section(std::string("merging.") + masks, merging::meaning_of(masks)),
-                                 method == "stitch_twice", study);
-  }
-  throw std::logic_error("no method " + method);
+  if (method == "localize_stitch") return make_localize_stitch(own, place.parts, study);
+  const bool twice = method == "stitch_twice";
+  if (!twice && method != "mask_sharing") throw std::logic_error("no method " + method);
+  // Of a cluster's tasks the masks are set up beside the method, and the cluster is the one that shares them.
+  if (place.of_cluster) return make_clustered_stitch(own, own, place.parts, 1, twice, study);
+  constexpr auto* masks = "localize_stitch";
+  return make_clustered_stitch(own,
+                               config.section(std::string("merging.") + masks, merging::meaning_of(masks)),
+                               masks, 0, twice, study);
 }
 
 Split read_inputs(config::Section& parameters, const char* fallback,

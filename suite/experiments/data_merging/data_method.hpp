@@ -30,6 +30,16 @@ class DataMethod {
   DataMethod(const DataMethod&) = delete;
   DataMethod& operator=(const DataMethod&) = delete;
 
+  /// Whether it makes a model beside this regime's vectors.
+  virtual bool takes(const std::string&) const { return true; }
+  /// Units of all tasks together, and their keys.
+  virtual void add_units(std::vector<schedule::WorkUnit>&, const std::string&) const {}
+  virtual std::vector<std::string> needs(const std::string&) const { return {}; }
+  /// Whether merge() reads the vectors, and whether it is a training, which saves its state in the unit's
+  /// scratch folder.
+  virtual bool of_vectors() const { return true; }
+  virtual bool trains() const { return false; }
+
   /// What one task's data give, if anything: the tensors of a unit's file.
   virtual bool has_parts() const { return false; }
   virtual Tally part_work(const std::string&, std::size_t) const { return Tally(study_); }
@@ -44,8 +54,8 @@ class DataMethod {
     InputPasses inputs;                           ///< of the merge and all parts
     std::map<std::string, at::Tensor> more = {};  ///< further tensors of the unit's file, for write()
   };
-  /// Adds what the merge takes beside τ itself, which the caller counts.
-  virtual void count(Tally& tally, const std::string& regime) const = 0;
+  /// Adds what the merge of so many vectors takes beside τ itself, which the caller counts.
+  virtual void count(Tally& tally, const std::string& regime, std::size_t vectors) const = 0;
   /// The vectors of these tasks as one.
   virtual Made merge(const std::string& regime, const std::vector<std::size_t>& tasks, const Part& part,
                      schedule::UnitContext& context) const = 0;
@@ -58,21 +68,39 @@ class DataMethod {
   const Study& study_;
 };
 
-/// Reads [merging.NAME], `own`, as that of a method of merging::names_with_data(). Throws InputError. The
-/// study outlives it.
+/// What [merging] is for.
+constexpr config::Meaning of_merging =
+    "Merges all task vectors, with data or without: accuracy of θ0 + ατ on every task";
+
+/// Where a method is set up.
+struct MethodPlace {
+  std::string section;      ///< its own: "merging.NAME", or a basis's
+  std::string parts;        ///< what stands for the method in the keys of its parts' units
+  bool of_cluster = false;  ///< whether it merges a cluster of tasks, which may be any of them
+};
+
+/// Reads the section of a method of merging::names_with_data(), `own`. Throws InputError. The study outlives
+/// it.
 std::unique_ptr<const DataMethod> make_data_method(config::Config& config, config::Section own,
-                                                   const std::string& name, const std::string& method,
+                                                   const MethodPlace& place, const std::string& method,
                                                    const Study& study);
+/// Whether the method trains one model on all tasks together, whatever their vectors are.
+bool is_joint(const std::string& method);
 
 // The makers, a file each.
 std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const Study& study);
 std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const Study& study);
 std::unique_ptr<const DataMethod> make_adamerging(config::Section parameters, const Study& study);
-std::unique_ptr<const DataMethod> make_localize_stitch(config::Section parameters, const std::string& name,
+std::unique_ptr<const DataMethod> make_localize_stitch(config::Section parameters, const std::string& parts,
                                                        const Study& study);
-/// Mask sharing, or stitching twice, of the masks of [merging.localize_stitch], `masks`.
+/// Mask sharing, or stitching twice, of the masks that `masks` has the keys of and that are the units'
+/// `parts`; `clusters`: how many there are where the section does not say.
 std::unique_ptr<const DataMethod> make_clustered_stitch(config::Section parameters, config::Section masks,
+                                                        const std::string& parts, std::int64_t clusters,
                                                         bool twice, const Study& study);
+/// `of` is the regime of vectors in whose function it trains.
+std::unique_ptr<const DataMethod> make_joint(config::Config& config, const std::string& method,
+                                             const std::string& of, const Study& study);
 
 // What they share.
 

@@ -86,9 +86,9 @@ class Fisher final : public DataMethod {
     return file;
   }
 
-  void count(Tally& tally, const std::string&) const override {
+  void count(Tally& tally, const std::string&, std::size_t vectors) const override {
     const auto length = static_cast<double>(study_.model.layout().size());
-    tally.reads(4 * length * static_cast<double>(study_.tasks.size())).holds(24 * length);
+    tally.reads(4 * length * static_cast<double>(vectors)).holds(24 * length);
   }
 
   Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part& part,

@@ -57,8 +57,8 @@ class LocalizeStitch final : public DataMethod {
     return masks_.learnt(name, t, context);
   }
 
-  void count(Tally& tally, const std::string& name) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+  void count(Tally& tally, const std::string& name, std::size_t vectors) const override {
+    const auto tasks = static_cast<std::int64_t>(vectors);
     const auto bits = static_cast<double>(study_.model.layout().size() * tasks) / 8;
     if (stitching_ != Stitching::own) tally.visit(name, study_.tasks.all());
     tally.reads(bits).holds(bits).stores(3 * tasks + 2).publishes(3 * tasks + 2);
@@ -80,7 +80,8 @@ class LocalizeStitch final : public DataMethod {
     if (stitching_ != Stitching::own) {
       const auto cosine = cosines_of(study_.vectors.gram(context.group, name, of).cpu());
       const auto gap = spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
-      labels = spectral_labels(study_, cosine, clusters > 0 ? clusters : gap);
+      const auto most = static_cast<std::int64_t>(tasks);
+      labels = spectral_labels(study_, cosine, clusters > 0 ? std::min(clusters, most) : gap);
     }
     const auto length = vectors.length();
     auto& tau = made.merged.tau = at::zeros({length}, at::kFloat);
@@ -163,20 +164,22 @@ class LocalizeStitch final : public DataMethod {
 
 }  // namespace
 
-std::unique_ptr<const DataMethod> make_localize_stitch(config::Section parameters, const std::string& name,
+std::unique_ptr<const DataMethod> make_localize_stitch(config::Section parameters, const std::string& parts,
                                                        const Study& study) {
-  return std::make_unique<LocalizeStitch>(study, Stitching::own, name, read_masks(parameters));
+  return std::make_unique<LocalizeStitch>(study, Stitching::own, parts, read_masks(parameters));
 }
 
 std::unique_ptr<const DataMethod> make_clustered_stitch(config::Section parameters, config::Section masks,
+                                                        const std::string& parts, std::int64_t clusters,
                                                         bool twice, const Study& study) {
-  auto made = std::make_unique<LocalizeStitch>(study, twice ? Stitching::twice : Stitching::shared,
-                                               "localize_stitch", read_masks(masks));
+  auto made = std::make_unique<LocalizeStitch>(study, twice ? Stitching::twice : Stitching::shared, parts,
+                                               read_masks(masks));
   const auto tasks = std::max(1.0, static_cast<double>(study.tasks.size()));
   made->clusters = parameters.integer(
       "clusters",
-      {"Number of clusters; 0: as many as the largest gap says", {.values = "an integer from 0 to T"}}, 0,
-      {0, tasks});
+      {"Number of clusters; 0: as many as the largest gap says. Of a basis, of a cluster's tasks: 1",
+       {.values = "an integer from 0 to T"}},
+      clusters, {0, tasks});
   made->half_up =
       parameters.word(
           "rounding",

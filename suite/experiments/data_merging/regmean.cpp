@@ -116,16 +116,16 @@ class RegMean final : public DataMethod {
   }
 
   /// The Gram matrices in double, and for each layer a Cholesky factor, and the products with and of it.
-  void count(Tally& tally, const std::string&) const override {
+  void count(Tally& tally, const std::string&, std::size_t vectors) const override {
     double numbers = 0, solving = 0;
     for (const auto i : linear_) {
       const auto& shape = study_.model.layout().blocks()[i].shape;
       const auto out = static_cast<double>(shape[0]), in = static_cast<double>(shape[1]);
       numbers = std::max(numbers, 3 * in * in + 4 * out * in);
-      solving += in * in * in / 3 + 2 * out * in * in * (1 + static_cast<double>(study_.tasks.size()));
+      solving += in * in * in / 3 + 2 * out * in * in * (1 + static_cast<double>(vectors));
     }
     tally.computes(solving)
-        .reads(4.0 * static_cast<double>(gram_numbers()) * static_cast<double>(study_.tasks.size()))
+        .reads(4.0 * static_cast<double>(gram_numbers()) * static_cast<double>(vectors))
         .holds(8 * numbers + 4.0 * static_cast<double>(study_.model.layout().size()));
   }
 

@@ -4,13 +4,8 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-
-#include "suite/experiments/support/trained_model.hpp"
-#include "suite/models/checkpoint.hpp"
-#include "suite/training/trainer.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -31,18 +26,12 @@ std::vector<std::vector<std::int64_t>> partitions_of(std::size_t n) {
   return all;
 }
 
-/// The regime that trains tasks together, in the same function; empty where there is none.
-std::string joint_regime(const std::string& name) {
-  return name == "standard" ? "multitask" : name == "linear" ? "multitask_linear" : "";
-}
-
 }  // namespace
 
-PartitionBases::PartitionBases(const Study& study, std::vector<std::size_t> tasks,
-                               std::map<std::string, training::Training> training)
+PartitionBases::PartitionBases(const Study& study, std::vector<std::size_t> tasks, JointModels joint_models)
     : study_(study),
       tasks_(std::move(tasks)),
-      training_(std::move(training)),
+      joint_models_(std::move(joint_models)),
       partitions_(partitions_of(tasks_.size())) {}
 
 std::vector<std::size_t> PartitionBases::cluster(std::size_t c) const {
@@ -66,63 +55,60 @@ std::vector<std::size_t> PartitionBases::clusters_of(std::size_t p) const {
 }
 
 bool PartitionBases::takes(const BasisMerge& method, const std::string& name) {
-  return method.name != joint || !joint_regime(name).empty();
+  return method.name != joint || !JointModels::regime_of(name).empty();
 }
 
-std::string PartitionBases::name_of(const std::vector<std::size_t>& members) const {
-  std::vector<std::string> names;
-  for (const auto t : members) names.push_back(study_.tasks.name(t));
-  return fmt::format("{}", fmt::join(names, "+"));
+std::string PartitionBases::unit_key(const BasisMerge& method, const std::string& name,
+                                     const std::vector<std::size_t>& members) const {
+  return method.name == joint ? joint_models_.unit_key(name, members)
+                              : key::cluster_basis(method.name, name, joined_names(study_, members));
 }
 
-training::Training PartitionBases::how_of(const std::string& name,
-                                          const std::vector<std::size_t>& members) const {
-  auto how = training_.at(joint_regime(name));
-  how.steps *= static_cast<std::int64_t>(members.size());
-  return how;
+void PartitionBases::count(Tally& tally, const BasisMerge& method, const std::string& name,
+                           std::size_t vectors) const {
+  if (vectors < 2) return;
+  if (!has_units(method)) return method.count(tally, study_, name, vectors);
+  const auto bytes = 4.0 * static_cast<double>(study_.model.layout().size());
+  tally.reads(bytes).holds(bytes);
 }
 
-std::filesystem::path PartitionBases::folder_of(const std::string& name,
-                                                const std::vector<std::size_t>& members) const {
-  return study_.vectors.folder() / "checkpoints" / joint_regime(name) / name_of(members);
-}
-
-void PartitionBases::add_units(std::vector<schedule::WorkUnit>& units, const BasisMerge& method,
-                               const std::string& name) const {
-  if (method.name != joint) return method.add_parts(units, study_, name);
+void PartitionBases::add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
+                               const BasisMerge& method, const std::string& name) const {
+  if (method.name != joint) method.add_parts(units, study_, name);
+  if (!has_units(method)) return;
   for (std::size_t c = 0; c < clusters(); ++c) {
     const auto members = cluster(c);
-    if (members.size() == 1) continue;
-    const auto how = how_of(name, members);
-    auto tally = Tally(study_).train(joint_regime(name), how, members.front(), how.steps).checkpoint();
-    tally.stores(how.steps, 4);
-    units.push_back(unit(
-        key::cluster_model(name, name_of(members)), tally, {},
-        [this, name, members](schedule::UnitContext& context) { return train(name, members, context); }));
-    units.back().verify = [this, name, members](const auto& header) {
-      return verify_checkpoint(folder_of(name, members), header, "fingerprint");
-    };
+    if (members.size() > 1) add_unit(units, folder, method, name, members);
   }
 }
 
-store::TensorFile PartitionBases::train(const std::string& name, const std::vector<std::size_t>& members,
-                                        schedule::UnitContext& context) const {
-  const auto how = how_of(name, members);
-  training::Trainer trainer(study_, joint_regime(name), how, members.front(), context.group, std::nullopt,
-                            members);
-  return train_and_write(study_, trainer, how, key::cluster_model(name, name_of(members)),
-                         folder_of(name, members), study_.model.fingerprint(), context);
+void PartitionBases::add_unit(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
+                              const BasisMerge& method, const std::string& name,
+                              const std::vector<std::size_t>& members) const {
+  if (method.name == joint) return joint_models_.add_unit(units, name, members);
+  auto tally = Tally(study_).visit(name, members).stores(study_.model.layout().size(), sizeof(float));
+  method.count(tally, study_, name, members.size());
+  auto needs = study_.vectors.needs(name, members);
+  add_missing(needs, method.needs(study_, name, members));
+  units.push_back(unit(unit_key(method, name, members), tally, needs,
+                       [this, &folder, &method, name, members](schedule::UnitContext& context) {
+                         store::TensorFile file;
+                         const std::vector<std::int64_t> together(members.size(), 0);
+                         file.tensors["tau"] =
+                             bases_of(study_, name, members, together, method, folder, context).front();
+                         return file;
+                       }));
 }
 
 std::vector<std::string> PartitionBases::needs(const BasisMerge& method, const std::string& name) const {
   auto found = study_.vectors.needs(name, tasks_);
-  if (method.name != joint) {
+  if (!has_units(method)) {
     add_missing(found, method.needs(study_, name, tasks_));
     return found;
   }
   for (std::size_t c = 0; c < clusters(); ++c) {
     const auto members = cluster(c);
-    if (members.size() > 1) found.push_back(key::cluster_model(name, name_of(members)));
+    if (members.size() > 1) found.push_back(unit_key(method, name, members));
   }
   return found;
 }
@@ -130,8 +116,9 @@ std::vector<std::string> PartitionBases::needs(const BasisMerge& method, const s
 at::Tensor PartitionBases::basis(const BasisMerge& method, const std::string& name,
                                  const std::vector<std::size_t>& members, const schedule::RunFolder& folder,
                                  schedule::UnitContext& context) const {
-  if (method.name == joint && members.size() > 1)
-    return models::read_checkpoint(folder_of(name, members)).state.theta - study_.model.theta0().cpu();
+  if (members.size() > 1 && method.name == joint) return joint_models_.vector(name, members);
+  if (members.size() > 1 && has_units(method))
+    return folder.read_tensor(unit_key(method, name, members), "tau");
   return bases_of(study_, name, members, std::vector<std::int64_t>(members.size(), 0), method, folder,
                   context)
       .front();
@@ -161,16 +148,15 @@ PartitionChoice read_partitions(config::Config& config, config::Section& section
                                       "on the cluster's tasks together, has a "
                                       "section of its own"},
                                      {"linear", "ties", "top_k"}, known);
-  PartitionChoice choice;
+  PartitionChoice choice{{}, {}, JointModels(study, config)};
   for (const auto& name : methods)
     choice.methods.push_back(
         name == PartitionBases::joint
             ? BasisMerge{name, {}}
             : read_basis_method(config, "bases.partitions." + name, merging::meaning_of(name), name, study));
   if (!config.root().has("bases")) return choice;  // the reference is written
-  if (!study::finetune_section(config) &&
-      std::find(methods.begin(), methods.end(), PartitionBases::joint) != methods.end())
-    section.refuse("methods", "has joint, which [finetune] trains, and there is none");
+  if (std::find(methods.begin(), methods.end(), PartitionBases::joint) != methods.end())
+    choice.joint.check(section, "methods", PartitionBases::joint, names.size());
   choice.tasks = tasks_named(section, "tasks", names, study);
   if (choice.tasks.empty() || choice.tasks.size() > 5)
     section.refuse("tasks",

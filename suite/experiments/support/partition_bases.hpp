@@ -5,13 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "suite/experiments/support/joint_models.hpp"
 #include "suite/experiments/support/task_bases.hpp"
-#include "suite/training/training.hpp"
 
 namespace taugrid::experiments {
 
@@ -23,6 +21,7 @@ constexpr config::Meaning of_partitions =
 struct PartitionChoice {
   std::vector<std::size_t> tasks;
   std::vector<BasisMerge> methods;  ///< joint by its name alone
+  JointModels joint;
 };
 
 /// Reads `tasks` and `methods` of [bases.partitions], and the methods' own sections; no tasks where the
@@ -35,13 +34,12 @@ std::vector<std::size_t> tasks_named(const config::Section& section, const std::
 
 class PartitionBases {
  public:
-  /// The method's name that trains one model on a cluster's tasks, for as many steps as each of them alone
-  /// has taken together (paper 2: MTL; of a linear regime, Tangent).
+  /// The method's name that trains one model on a cluster's tasks (paper 2: MTL; of a linear regime,
+  /// Tangent).
   static constexpr auto* joint = "joint";
 
-  /// The study outlives it. `training`: how each regime is trained, for joint.
-  PartitionBases(const Study& study, std::vector<std::size_t> tasks,
-                 std::map<std::string, training::Training> training);
+  /// The study outlives it.
+  PartitionBases(const Study& study, std::vector<std::size_t> tasks, JointModels joint_models);
 
   const std::vector<std::size_t>& tasks() const { return tasks_; }
   /// The partitions, labels numbered as they come; of four tasks 15.
@@ -53,11 +51,15 @@ class PartitionBases {
   /// The clusters of partition p, in the order of its labels.
   std::vector<std::size_t> clusters_of(std::size_t p) const;
 
+  /// Adds what basis() of so many vectors takes, beside reading them: nothing where a unit has made it.
+  void count(Tally& tally, const BasisMerge& method, const std::string& regime, std::size_t vectors) const;
   /// Whether the method makes bases of the regime's vectors.
   static bool takes(const BasisMerge& method, const std::string& regime);
+  /// Whether each cluster's basis is made by a unit of its own, once, since it is trained.
+  static bool has_units(const BasisMerge& method) { return method.name == joint || method.trains(); }
   /// The units that bases need: of what the method takes of data, or of training.
-  void add_units(std::vector<schedule::WorkUnit>& units, const BasisMerge& method,
-                 const std::string& regime) const;
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
+                 const BasisMerge& method, const std::string& regime) const;
   std::vector<std::string> needs(const BasisMerge& method, const std::string& regime) const;
   /// [P], on the host.
   at::Tensor basis(const BasisMerge& method, const std::string& regime,
@@ -65,15 +67,15 @@ class PartitionBases {
                    schedule::UnitContext& context) const;
 
  private:
-  std::string name_of(const std::vector<std::size_t>& members) const;
-  training::Training how_of(const std::string& regime, const std::vector<std::size_t>& members) const;
-  std::filesystem::path folder_of(const std::string& regime, const std::vector<std::size_t>& members) const;
-  store::TensorFile train(const std::string& regime, const std::vector<std::size_t>& members,
-                          schedule::UnitContext& context) const;
+  std::string unit_key(const BasisMerge& method, const std::string& regime,
+                       const std::vector<std::size_t>& members) const;
+  void add_unit(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
+                const BasisMerge& method, const std::string& regime,
+                const std::vector<std::size_t>& members) const;
 
   const Study& study_;
   std::vector<std::size_t> tasks_;
-  std::map<std::string, training::Training> training_;
+  JointModels joint_models_;
   std::vector<std::vector<std::int64_t>> partitions_;
 };
 

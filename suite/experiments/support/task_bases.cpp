@@ -13,20 +13,23 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/merging/study_vectors.hpp"
+#include "suite/store/atomic_file.hpp"
 
 namespace taugrid::experiments {
 namespace {
 
-const std::vector<std::string> methods_of_parts = {"fisher", "regmean", "localize_stitch"};
-
 at::Tensor merged_cluster(const study::Study& study, const std::string& regime,
                           const std::vector<std::size_t>& members, const BasisMerge& merge,
-                          const schedule::RunFolder& folder, schedule::UnitContext& context) {
+                          const schedule::RunFolder& folder, const schedule::UnitContext& context,
+                          const std::filesystem::path& scratch) {
   if (merge.with_data) {
+    // A unit may merge several clusters, one after another.
+    schedule::UnitContext own{context.group, context.stop, scratch, context.progress};
+    store::create_folders(scratch);
     const auto part = [&](std::size_t t, const std::string& tensor) {
       return folder.read_tensor(key::merging_data(merge.parts, regime, study.tasks.name(t)), tensor);
     };
-    return merge.with_data->merge(regime, members, part, context).merged.tau;
+    return merge.with_data->merge(regime, members, part, own).merged.tau;
   }
   return merging::merged_vector(*merge.method, merging::StudyVectors(study, regime, members),
                                 [&](double) { context.stop_if_requested(); })
@@ -38,14 +41,14 @@ at::Tensor merged_cluster(const study::Study& study, const std::string& regime,
 std::vector<std::string> BasisMerge::needs(const Study& study, const std::string& regime,
                                            const std::vector<std::size_t>& tasks) const {
   std::vector<std::string> keys;
-  if (!with_data) return keys;
+  if (!with_data || !with_data->has_parts()) return keys;
   for (const auto t : tasks) keys.push_back(key::merging_data(parts, regime, study.tasks.name(t)));
   return keys;
 }
 
 void BasisMerge::add_parts(std::vector<schedule::WorkUnit>& units, const Study& study,
                            const std::string& regime) const {
-  if (!with_data) return;
+  if (!with_data || !with_data->has_parts()) return;
   for (const auto t : study.tasks.all())
     units.push_back(unit(needs(study, regime, {t}).front(), with_data->part_work(regime, t),
                          study.vectors.needs(regime, {t}),
@@ -54,12 +57,20 @@ void BasisMerge::add_parts(std::vector<schedule::WorkUnit>& units, const Study& 
                          }));
 }
 
-void BasisMerge::count(Tally& tally, const Study& study, const std::string& regime) const {
-  if (with_data) return with_data->count(tally, regime);
-  const merging::StudyVectors vectors(study, regime, study.tasks.all());
-  const auto work = method->work(vectors.tensors(), vectors.count());
+void BasisMerge::count(Tally& tally, const Study& study, const std::string& regime,
+                       std::size_t vectors) const {
+  if (vectors < 2) return;
+  if (with_data) return with_data->count(tally, regime, vectors);
+  const auto tensors = merging::StudyVectors(study, regime, study.tasks.all()).tensors();
+  const auto work = method->work(tensors, vectors);
   const auto length = static_cast<double>(study.model.layout().size());
   tally.computes(work.flops).holds(4 * length + work.bytes);
+}
+
+std::size_t merged_at_most(std::size_t tasks, std::int64_t clusters) {
+  const auto alone =
+      std::max<std::int64_t>(0, 2 * clusters - static_cast<std::int64_t>(tasks));  // all else pairs
+  return clusters > 0 ? tasks - static_cast<std::size_t>(alone) : tasks;
 }
 
 BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
@@ -77,17 +88,18 @@ BasisMerge read_merge(config::Config& config, const std::string& name, const con
 std::vector<std::string> basis_methods() {
   auto methods = merging::names();
   std::erase(methods, "slerp");  // it takes two
-  methods.insert(methods.end(), methods_of_parts.begin(), methods_of_parts.end());
+  for (const auto& each : merging::names_with_data())
+    if (!is_joint(each)) methods.push_back(each);
   return methods;
 }
 
 BasisMerge read_basis_method(config::Config& config, const std::string& name, const config::Meaning& meaning,
                              const std::string& method, const Study& study) {
   auto section = config.section(name, meaning);
-  const auto& data = methods_of_parts;
+  const auto& data = merging::names_with_data();
   if (std::find(data.begin(), data.end(), method) == data.end())
     return {method, merging::make(method, section)};
-  return {method, {}, make_data_method(config, section, name, method, study), name};
+  return {method, {}, make_data_method(config, section, {name, name, true}, method, study), name};
 }
 
 BasisMerge read_merge_in(config::Config& config, const Study& study) {
@@ -146,7 +158,8 @@ std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& r
     const auto members = members_of(tasks, labels, c);
     context.stop_if_requested();
     bases.push_back(members.size() == 1 ? study.vectors.vector(regime, members.front()).cpu()
-                                        : merged_cluster(study, regime, members, merge, folder, context));
+                                        : merged_cluster(study, regime, members, merge, folder, context,
+                                                         context.scratch / ("cluster_" + std::to_string(c))));
   }
   return bases;
 }

@@ -30,16 +30,21 @@ struct BasisMerge {
                                  const std::vector<std::size_t>& tasks) const;
   /// These units of all tasks, which stand in one run once, whoever needs them.
   void add_parts(std::vector<schedule::WorkUnit>& units, const Study& study, const std::string& regime) const;
-  /// Adds one merge of all tasks' vectors, beside reading them and holding what it makes.
-  void count(Tally& tally, const Study& study, const std::string& regime) const;
+  /// Whether a merge is itself a training.
+  bool trains() const { return with_data && with_data->trains(); }
+  /// Adds one merge of so many tasks' vectors, beside reading them and holding what it makes; of less than
+  /// two there is none.
+  void count(Tally& tally, const Study& study, const std::string& regime, std::size_t vectors) const;
 };
+
+/// How many of so many tasks are in clusters of more than one, at most; `clusters`: 0 where it is not known.
+std::size_t merged_at_most(std::size_t tasks, std::int64_t clusters);
 
 /// Reads section `name`: a method of any number of vectors, without data, and its parameters. Throws
 /// InputError.
 BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
                       const std::string& fallback);
-/// The methods of a basis: those of any number of vectors, and those with data that give each task a part of
-/// its own.
+/// The methods of a basis: those of any number of vectors, with data or without.
 std::vector<std::string> basis_methods();
 /// Reads the parameters of one of these from section `name`. Throws InputError.
 BasisMerge read_basis_method(config::Config& config, const std::string& name, const config::Meaning& meaning,

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Joint multi-task training (paper 2, MTL and Tangent), which merges are compared with: one model trained on
+// all tasks together, as many samples of each in a step, for as many steps as each task alone takes together;
+// τ = θ − θ0.
+//   joint    minimises the loss of f(x; θ), beside the vectors of `standard`
+//   tangent  that of f(x; θ0) + J(x)(θ − θ0), beside those of `linear`
+// It is the model of [bases.partitions] joint, and of the regimes multitask and multitask_linear where the
+// run has them for as many steps: trained once.
+//
+// /merging/joint/standard, /merging/tangent/linear: loss [steps], before each; attribute `checkpoint`: where
+// the model lies in RUN/checkpoints
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "suite/error.hpp"
+#include "suite/experiments/data_merging/data_method.hpp"
+#include "suite/experiments/support/joint_models.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Joint final : public DataMethod {
+ public:
+  Joint(const Study& study, JointModels models, std::string of)
+      : DataMethod(study), models_(std::move(models)), of_(std::move(of)) {}
+
+  bool takes(const std::string& name) const override { return name == of_; }
+  bool of_vectors() const override { return false; }
+  void add_units(std::vector<schedule::WorkUnit>& units, const std::string& name) const override {
+    models_.add_unit(units, name, study_.tasks.all());
+  }
+  std::vector<std::string> needs(const std::string& name) const override {
+    return {models_.unit_key(name, study_.tasks.all())};
+  }
+  void count(Tally& tally, const std::string&, std::size_t) const override {
+    tally.reads(4.0 * static_cast<double>(study_.model.layout().size()));
+  }
+
+  Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part&,
+             schedule::UnitContext&) const override {
+    const auto how = models_.how(name, of);
+    Made made;
+    made.merged.tau = models_.vector(name, of);
+    const auto nonzero = at::count_nonzero(made.merged.tau).item<std::int64_t>();
+    made.merged.made.density = static_cast<double>(nonzero) / static_cast<double>(made.merged.tau.numel());
+    const auto each = training::step_inputs(study_, JointModels::regime_of(name), how, of.front());
+    made.inputs.forward = made.inputs.backward = static_cast<double>(how.steps * each);
+    return made;
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
+             const std::string& name, const std::string&) const override {
+    const auto all = study_.tasks.all();
+    out.put(group + "/loss", done.folder.read_tensor(models_.unit_key(name, all), "loss"), {"merging_step"},
+            "nat");
+    const auto folder = models_.folder(name, all);
+    out.attribute(group, "checkpoint", JointModels::regime_of(name) + "/" + folder.filename().string());
+  }
+
+ private:
+  JointModels models_;
+  std::string of_;  // the regime of the vectors
+};
+
+}  // namespace
+
+std::unique_ptr<const DataMethod> make_joint(config::Config& config, const std::string& method,
+                                             const std::string& of, const Study& study) {
+  JointModels models(study, config);
+  if (!config.root().has("merging")) return std::make_unique<Joint>(study, std::move(models), of);
+  const auto section = config.section("merging", of_merging);
+  const auto& regimes = study.settings.vector_regimes;
+  if (std::find(regimes.begin(), regimes.end(), of) == regimes.end())
+    section.refuse("methods", fmt::format("has {}, which stands beside the vectors of {}; finetune.regimes "
+                                          "does not name it",
+                                          method, of));
+  models.check(section, "methods", method, study.tasks.size());
+  return std::make_unique<Joint>(study, std::move(models), of);
+}
+
+}  // namespace taugrid::experiments
