@@ -20,16 +20,13 @@ namespace {
 
 at::Tensor merged_cluster(const study::Study& study, const std::string& regime,
                           const std::vector<std::size_t>& members, const BasisMerge& merge,
-                          const schedule::RunFolder& folder, const schedule::UnitContext& context,
-                          const std::filesystem::path& scratch) {
+                          const schedule::RunFolder& folder, schedule::UnitContext context) {
   if (merge.with_data) {
-    // A unit may merge several clusters, one after another.
-    schedule::UnitContext own{context.group, context.stop, scratch, context.progress};
-    store::create_folders(scratch);
+    if (merge.trains()) store::create_folders(context.scratch);
     const auto part = [&](std::size_t t, const std::string& tensor) {
       return folder.read_tensor(key::merging_data(merge.parts, regime, study.tasks.name(t)), tensor);
     };
-    return merge.with_data->merge(regime, members, part, own).merged.tau;
+    return merge.with_data->merge(regime, members, part, context).merged.tau;
   }
   return merging::merged_vector(*merge.method, merging::StudyVectors(study, regime, members),
                                 [&](double) { context.stop_if_requested(); })
@@ -157,9 +154,17 @@ std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& r
   for (std::int64_t c = 0; c <= last; ++c) {
     const auto members = members_of(tasks, labels, c);
     context.stop_if_requested();
-    bases.push_back(members.size() == 1 ? study.vectors.vector(regime, members.front()).cpu()
-                                        : merged_cluster(study, regime, members, merge, folder, context,
-                                                         context.scratch / ("cluster_" + std::to_string(c))));
+    if (members.size() == 1) {
+      bases.push_back(study.vectors.vector(regime, members.front()).cpu());
+      continue;
+    }
+    const auto progress = [&, c](double share, std::string_view detail) {
+      context.progress((static_cast<double>(c) + share) / static_cast<double>(last + 1), detail);
+    };
+    // A training's state is its cluster's own.
+    bases.push_back(merged_cluster(
+        study, regime, members, merge, folder,
+        {context.group, context.stop, context.scratch / ("cluster_" + std::to_string(c)), progress}));
   }
   return bases;
 }
