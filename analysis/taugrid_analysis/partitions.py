@@ -104,7 +104,7 @@ def measured(results: Results, regime: str, merge_in: str, merge_out: str) -> di
         found |= _of("addition", regime, results, alone(names))
     if alone(names) not in found:
         found |= _of("merging", f"{merge_out}/{regime}", results, alone(names))
-    if data is None or merges(data) != (merge_in, merge_out):
+    if data is None or merges(data) != ({"tangent": "joint"}.get(merge_in, merge_in), merge_out):
         return found
     test = accuracies.accuracies(results, "bases", regime, "accuracy")
     assert test is not None

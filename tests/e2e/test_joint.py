@@ -19,15 +19,22 @@ TOGETHER = len(TASKS) * STEPS
 METHODS = {"joint": "standard", "tangent": "linear"}
 TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", f"steps = {STEPS}")
 # multitask is trained for as many steps as joint is, multitask_linear is none of the run's regimes.
-BOTH = TEXT.replace('"linear"]', '"linear", "multitask"]') + f"""
+BOTH = TEXT.replace('"linear"]', '"linear", "multitask"]').replace("[data]\n", '[data]\ncontrol = "plaids"\n') + f"""
 [finetune.multitask]
 steps = {TOGETHER}
 [merging]
-methods = ["linear", "tangent", "joint"]
+methods = ["linear", "tangent", "joint", "task_arithmetic"]
+alpha = [1.0]
 save = true
 [bases]
-clusters = [1]
+clusters = [1, 3]
+random = 0
 alpha = [1.0]
+[bases.merge_in]
+method = "joint"
+[bases.negation]
+clusters = 1
+alpha = [0.0, 1.0]
 [bases.partitions]
 tasks = ["corners", "stripes", "blobs"] # in another order
 methods = ["joint"]
@@ -95,6 +102,19 @@ def test_the_regime_and_every_method_have_one_model(run: Path, file: h5py.File) 
 
 
 @pytest.mark.parametrize(("method", "regime"), METHODS.items())
+def test_a_basis_of_all_tasks_is_that_model(run: Path, file: h5py.File, method: str, regime: str) -> None:
+    """And of each task alone, its vector."""
+    tau, basis = (load_file(run / f"units/{unit}.safetensors")[tensor] for unit, tensor in
+                  ((f"merging__{method}__{regime}", "tau"), (f"basis_vectors__{regime}", "basis_0")))
+    np.testing.assert_array_equal(basis, tau)
+    bases = file[f"bases/{regime}"]
+    assert bases.attrs["merge_in"] == "joint"
+    for row, other in enumerate((method, "task_arithmetic")):
+        for what, alpha in (("accuracy", ()), ("validation_accuracy", (0,))):
+            np.testing.assert_array_equal(bases[what][row, 0][*alpha], file[f"merging/{other}/{regime}/{what}"][*alpha])
+
+
+@pytest.mark.parametrize(("method", "regime"), METHODS.items())
 def test_the_vector_is_the_model_less_its_start(run: Path, file: h5py.File, method: str, regime: str) -> None:
     tau = load_file(run / "units" / f"merging__{method}__{regime}.safetensors")["tau"]
     folder = run / "checkpoints"
@@ -158,7 +178,7 @@ def test_a_saved_model_is_no_recipe(run: Path) -> None:
     (['finetune.regimes=["standard"]'], ["merging.methods", "tangent", "linear", "finetune.regimes"]),
     (["finetune.batch=2"], ["batch", "3 tasks"]),
     (['merging.methods=["tangent"]', "finetune.multitask_linear.batch=2"], ["merging.methods", "tangent", "3 tasks"]),
-    (['bases.merge_in.method="joint"'], ["bases.merge_in.method", "joint"]),
+    (['finetune.regimes=["standard", "linear", "posthoc"]'], ["bases.merge_in.method", "joint", "posthoc"]),
 ])
 def test_wrong_settings(experiment: Path, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
     arguments = [word for setting in settings for word in ("--set", setting)]

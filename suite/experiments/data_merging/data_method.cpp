@@ -12,12 +12,12 @@
 
 namespace taugrid::experiments {
 
-bool is_joint(const std::string& method) { return method == "joint" || method == "tangent"; }
-
 std::unique_ptr<const DataMethod> make_data_method(config::Config& config, config::Section own,
                                                    const MethodPlace& place, const std::string& method,
                                                    const Study& study) {
-  if (is_joint(method)) return make_joint(config, method, method == "joint" ? "standard" : "linear", study);
+  if (method == "joint" && place.of_cluster) return make_joint_of_cluster(config, own, study);
+  if (method == "joint") return make_joint(config, method, "standard", study);
+  if (method == "tangent") return make_joint(config, method, "linear", study);
   if (method != "regmean") require_classes(study, place.section);
   if (method == "fisher") return make_fisher(own, study);
   if (method == "regmean") return make_regmean(own, study);

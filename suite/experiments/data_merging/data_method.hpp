@@ -84,8 +84,6 @@ struct MethodPlace {
 std::unique_ptr<const DataMethod> make_data_method(config::Config& config, config::Section own,
                                                    const MethodPlace& place, const std::string& method,
                                                    const Study& study);
-/// Whether the method trains one model on all tasks together, whatever their vectors are.
-bool is_joint(const std::string& method);
 
 // The makers, a file each.
 std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const Study& study);
@@ -101,6 +99,10 @@ std::unique_ptr<const DataMethod> make_clustered_stitch(config::Section paramete
 /// `of` is the regime of vectors in whose function it trains.
 std::unique_ptr<const DataMethod> make_joint(config::Config& config, const std::string& method,
                                              const std::string& of, const Study& study);
+/// The same of a cluster's tasks, in the function of whichever regime's vectors it stands beside.
+std::unique_ptr<const DataMethod> make_joint_of_cluster(config::Config& config,
+                                                        const config::Section& parameters,
+                                                        const Study& study);
 
 // What they share.
 

@@ -5,6 +5,8 @@
 // τ = θ − θ0.
 //   joint    minimises the loss of f(x; θ), beside the vectors of `standard`
 //   tangent  that of f(x; θ0) + J(x)(θ − θ0), beside those of `linear`
+// [bases.merge_in] joint trains a cluster's tasks so, beside the vectors of either regime.
+//
 // It is the model of [bases.partitions] joint, and of the regimes multitask and multitask_linear where the
 // run has them for as many steps: trained once.
 //
@@ -18,6 +20,7 @@
 #include "suite/error.hpp"
 #include "suite/experiments/data_merging/data_method.hpp"
 #include "suite/experiments/support/joint_models.hpp"
+#include "suite/experiments/support/trained_model.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -65,7 +68,54 @@ class Joint final : public DataMethod {
   std::string of_;  // the regime of the vectors
 };
 
+/// Of a cluster, which a unit finds itself: so it is trained there.
+class JointOfCluster final : public DataMethod {
+ public:
+  JointOfCluster(const Study& study, JointModels models) : DataMethod(study), models_(std::move(models)) {}
+
+  bool of_vectors() const override { return false; }
+  bool trains() const override { return true; }
+  void count(Tally& tally, const std::string& name, std::size_t vectors) const override {
+    auto some = study_.tasks.all();
+    some.resize(std::min(vectors, some.size()));
+    const auto how = models_.how(name, some);
+    tally.train(JointModels::regime_of(name), how, some.front(), how.steps);
+  }
+
+  Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part&,
+             schedule::UnitContext& context) const override {
+    const auto how = models_.how(name, of);
+    training::Trainer trainer(study_, JointModels::regime_of(name), how, of.front(), context.group,
+                              std::nullopt, of);
+    auto steps = steps_with_losses(study_, trainer, how, "joint/" + name, study_.sums({how.steps}));
+    steps.save_last = true;  // one of several clusters, of one unit
+    training::run(steps, context);
+    Made made;
+    made.merged.tau = (trainer.theta() - study_.model.theta0()).cpu();
+    return made;
+  }
+  void write(store::ResultsWriter&, const Finished&, const std::string&, const std::string&,
+             const std::string&) const override {}
+
+ private:
+  JointModels models_;
+};
+
 }  // namespace
+
+std::unique_ptr<const DataMethod> make_joint_of_cluster(config::Config& config,
+                                                        const config::Section& parameters,
+                                                        const Study& study) {
+  JointModels models(study, config);
+  for (const auto& name : study.settings.vector_regimes)
+    if (JointModels::regime_of(name).empty())
+      parameters.refuse("method",
+                        "is joint, which stands beside the vectors of standard and linear; "
+                        "finetune.regimes has " +
+                            name);
+  models.check(parameters, "method", "joint", study.tasks.size());
+  return std::make_unique<JointOfCluster>(study, std::move(models));
+}
 
 std::unique_ptr<const DataMethod> make_joint(config::Config& config, const std::string& method,
                                              const std::string& of, const Study& study) {

@@ -140,8 +140,7 @@ std::vector<std::size_t> tasks_named(const config::Section& section, const std::
 }
 
 PartitionChoice read_partitions(config::Config& config, config::Section& section, const Study& study) {
-  auto known = basis_methods();
-  known.emplace_back(PartitionBases::joint);
+  const auto known = basis_methods();
   const auto names = section.required_words("tasks", "The tasks, by name; of four there are 15 partitions");
   const auto methods = section.words("methods",
                                      {"What makes a cluster's basis, by turns; each but joint, which trains "

@@ -86,7 +86,7 @@ std::vector<std::string> basis_methods() {
   auto methods = merging::names();
   std::erase(methods, "slerp");  // it takes two
   for (const auto& each : merging::names_with_data())
-    if (!is_joint(each)) methods.push_back(each);
+    if (each != "tangent") methods.push_back(each);  // joint beside the linear regime's vectors
   return methods;
 }
 
