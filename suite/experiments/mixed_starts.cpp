@@ -25,9 +25,9 @@
 #include "suite/experiments/support/chosen_edit.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/placement.hpp"
+#include "suite/experiments/support/second_start.hpp"
 #include "suite/experiments/support/task_bases.hpp"
 #include "suite/experiments/support/task_filter.hpp"
-#include "suite/experiments/support/trained_model.hpp"
 #include "suite/models/checkpoint.hpp"
 
 namespace taugrid::experiments {
@@ -38,28 +38,25 @@ constexpr std::size_t both_starts = 2;
 
 class MixedStarts final : public Experiment {
  public:
-  struct Settings {
-    std::filesystem::path other;
-    models::State start = {};  ///< θ0', on the device; none where work is only counted
-    std::string fingerprint = {};
-    std::vector<std::string> regimes;
-    std::vector<double> alpha;
-    std::map<std::string, training::Training> training;
-  };
-  MixedStarts(const Study& study, Settings settings) : Experiment(study), settings_(std::move(settings)) {}
+  MixedStarts(const Study& study, SecondStart second, std::vector<std::string> regimes,
+              std::vector<double> alpha)
+      : Experiment(study),
+        second_(std::move(second)),
+        regimes_(std::move(regimes)),
+        alpha_(std::move(alpha)) {}
 
   std::vector<std::filesystem::path> inputs() const override {
-    return {settings_.other / "model.safetensors"};  // its functions are the model's
+    return {second_.path() / "model.safetensors"};  // its functions are the model's
   }
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    for (const auto& name : settings_.regimes) {
+    for (const auto& name : regimes_) {
       const auto all = study_.tasks.all();
       auto both = study_.vectors.needs(name, all);
       std::vector<std::string> singles;
       for (const auto t : all) {
         const auto& task = study_.tasks.name(t);
-        add_training(units, name, t);
+        second_.add_training(units, name, t);
         both.push_back(key::other_fine_tune(name, task));
         units.push_back(
             unit(key::mixed_single(name, task), single_tally(t), {both.back()},
@@ -70,8 +67,9 @@ class MixedStarts final : public Experiment {
       const auto length = study_.model.layout().size(), tasks = static_cast<std::int64_t>(all.size());
       auto tally = Tally(study_).reads(8.0 * static_cast<double>(length * (3 * tasks + 1)));
       tally.stores(length, 4).stores(4 * tasks * (tasks + 1) + 3).publishes(4 * tasks * (tasks + 1) + 3);
-      units.push_back(unit(key::mixed_vectors(name), tally, both,
-                           [this, name](schedule::UnitContext& context) { return vectors(name, context); }));
+      units.push_back(
+          unit(key::mixed_vectors(name), tally, both,
+               [this, name](schedule::UnitContext& context) { return second_.vectors(name, context); }));
       singles.push_back(key::mixed_vectors(name));
       add_missing(singles, study_.vectors.needs(name, all));
       for (std::size_t start = 0; start < both_starts; ++start) {
@@ -85,10 +83,10 @@ class MixedStarts final : public Experiment {
   }
 
   void write(store::ResultsWriter& out, const Finished& done) const override {
-    for (const auto& name : settings_.regimes) {
+    for (const auto& name : regimes_) {
       const auto group = "/mixed_starts/" + name, alpha = group + "/alpha", start = group + "/start",
                  kind = group + "/vectors";
-      out.scale(alpha, at::tensor(settings_.alpha, at::kDouble), "alpha_mixed_" + name, "1");
+      out.scale(alpha, at::tensor(alpha_, at::kDouble), "alpha_mixed_" + name, "1");
       out.scale(start, std::vector<std::string>{"first", "second"}, "start_" + name);
       out.scale(kind, vector_kinds, "vectors_" + name);
       const auto file = done.folder.read_unit(done.world, key::mixed_vectors(name)).tensors;
@@ -121,7 +119,7 @@ class MixedStarts final : public Experiment {
           out.put(group + "/" + what, all, dimensions, "1");
         }
       }
-      out.attribute(group, "other", settings_.other.string());
+      out.attribute(group, "other", second_.path().string());
       for (const auto split : {Split::test, Split::validation})
         out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
                 {"task", "evaluation_point"});
@@ -129,27 +127,6 @@ class MixedStarts final : public Experiment {
   }
 
  private:
-  training::Training how_of(const std::string& name, std::size_t t) const {
-    return training::of_task(settings_.training.at(name), study_, t);
-  }
-  std::filesystem::path folder_of(const std::string& name, std::size_t t) const {
-    return study_.vectors.folder() / "checkpoints" / "other_start" / name / study_.tasks.name(t);
-  }
-  study::Vectors::Begun tuned_from_other(const std::string& name, std::size_t t) const {
-    return {folder_of(name, t), settings_.start.theta, settings_.fingerprint, settings_.other.string()};
-  }
-
-  void add_training(std::vector<schedule::WorkUnit>& units, const std::string& name, std::size_t t) const {
-    const auto how = how_of(name, t);
-    auto tally = Tally(study_).train(name, how, t, how.steps).checkpoint().stores(how.steps, 4);
-    units.push_back(
-        unit(key::other_fine_tune(name, study_.tasks.name(t)), tally, {},
-             [this, name, t](schedule::UnitContext& context) { return fine_tune(name, t, context); }));
-    units.back().verify = [this, name, t](const auto& header) {
-      return verify_checkpoint(folder_of(name, t), header, "fingerprint");
-    };
-  }
-
   Tally single_tally(std::size_t t) const {
     Tally tally(study_);
     for (const auto split : {Split::validation, Split::test}) {
@@ -162,7 +139,7 @@ class MixedStarts final : public Experiment {
 
   Tally mixed_tally(const std::string& name) const {
     Tally tally(study_);
-    const auto a = static_cast<std::int64_t>(settings_.alpha.size()),
+    const auto a = static_cast<std::int64_t>(alpha_.size()),
                tasks = static_cast<std::int64_t>(study_.tasks.size());
     const auto length = static_cast<double>(study_.model.layout().size());
     tally.visit(name, study_.tasks.all()).reads(4 * length).holds(12 * length);
@@ -177,13 +154,6 @@ class MixedStarts final : public Experiment {
     return tally.stores(numbers).publishes(numbers).stores(bytes, 1).publishes(bytes, 1);
   }
 
-  store::TensorFile fine_tune(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
-    const auto how = how_of(name, t);
-    training::Trainer trainer(study_, name, how, t, context.group, settings_.start);
-    return train_and_write(study_, trainer, how, key::other_fine_tune(name, study_.tasks.name(t)),
-                           folder_of(name, t), settings_.fingerprint, context);
-  }
-
   study::Outcome outcome(const at::Tensor& theta, std::size_t t, Split split,
                          const schedule::UnitContext& context) const {
     context.stop_if_requested();
@@ -196,49 +166,14 @@ class MixedStarts final : public Experiment {
   /// Accuracies [2] of θ0' and of what was fine-tuned from it.
   store::TensorFile singles_of(const std::string& name, std::size_t t,
                                const schedule::UnitContext& context) const {
-    const auto tuned = models::read_checkpoint(folder_of(name, t)).state.theta.to(study_.device);
+    const auto tuned = models::read_checkpoint(second_.folder(name, t)).state.theta.to(study_.device);
     store::TensorFile file;
     for (const auto split : {Split::validation, Split::test}) {
       std::vector<at::Tensor> accuracies;
-      for (const auto& theta : {settings_.start.theta, tuned})
+      for (const auto& theta : {second_.theta(), tuned})
         accuracies.push_back(outcome(theta, t, split, context).accuracy.cpu());
       file.tensors[prefix_of(split) + "accuracy"] = at::stack(accuracies);
     }
-    return file;
-  }
-
-  /// Of the vectors of both starts: cosines, norms, and Σ τ' [P].
-  store::TensorFile vectors(const std::string& name, const schedule::UnitContext& context) const {
-    std::vector<study::Vectors::Begun> models, others;
-    for (const auto t : study_.tasks.all()) {
-      models.push_back({study_.vectors.checkpoint_folder(name, t), study_.model.theta0(),
-                        study_.model.fingerprint(), study_.settings.model.string()});
-      others.push_back(tuned_from_other(name, t));
-    }
-    models.insert(models.end(), others.begin(), others.end());
-    models.push_back({settings_.other, study_.model.theta0(), {}, {}});  // θ0' − θ0
-    const auto gram = study_.vectors.gram_from(context.group, models).cpu();
-    const auto count = gram.size(0) - 1, tasks = count / 2;
-    const auto own = gram.narrow(0, 0, count).narrow(1, 0, count);
-    // ‖τ − δ‖² and ‖τ' + δ‖², δ = θ0' − θ0.
-    const auto along = gram[count].narrow(0, 0, count);
-    const auto sign = at::cat({at::full({tasks}, -2.0, at::kDouble), at::full({tasks}, 2.0, at::kDouble)});
-    auto sum = at::zeros_like(study_.model.theta0());
-    study_.vectors.visit_from(others, {0, sum.numel()}, 1,
-                              [&](std::int64_t begin, std::span<const at::Tensor> parts) {
-                                context.stop_if_requested();
-                                auto out = sum.narrow(0, begin, parts.front().numel());
-                                for (const auto& part : parts) out.add_(part);
-                              });
-    store::TensorFile file;
-    file.tensors = {{"cosine", cosines_of(own)},
-                    {"norm", own.diagonal().sqrt()},
-                    {"across_norm", (own.diagonal() + sign * along + gram[count][count]).clamp_min(0).sqrt()},
-                    {"distance", gram[count][count].sqrt()},
-                    {"start_norm",
-                     at::tensor({weights::norm(study_.model.theta0()), weights::norm(settings_.start.theta)},
-                                at::kDouble)},
-                    {"sum", sum.cpu()}};
     return file;
   }
 
@@ -251,7 +186,7 @@ class MixedStarts final : public Experiment {
     if (kind == "own") return sums.at(start);
     if (kind == "half") return (sums[0] + sums[1]) / 2;
     if (kind == "other") return sums.at(other);
-    const std::array thetas = {study_.model.theta0(), settings_.start.theta};
+    const std::array thetas = {study_.model.theta0(), second_.theta()};
     return at::add(sums.at(other), thetas.at(other) - thetas.at(start),
                    static_cast<double>(study_.tasks.size()));
   }
@@ -260,14 +195,14 @@ class MixedStarts final : public Experiment {
                           const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto all = study_.tasks.all();
     const auto tau = direction(name, start, kind, folder);
-    const auto& theta = start == 0 ? study_.model.theta0() : settings_.start.theta;
+    const auto& theta = start == 0 ? study_.model.theta0() : second_.theta();
     const auto own = [&](Split split) {
       std::vector<at::Tensor> found;
       for (const auto t : all) found.push_back(own_accuracy(folder, name, start, t, prefix_of(split)));
       return at::stack(found);
     };
     return at_chosen_alpha(
-        all, settings_.alpha, {own(Split::validation), own(Split::test)},
+        all, alpha_, {own(Split::validation), own(Split::test)},
         [&](std::size_t t, Split split, const std::vector<double>& alpha) {
           std::vector<at::Tensor> accuracy, correct;
           for (const double each : alpha) {
@@ -308,32 +243,10 @@ class MixedStarts final : public Experiment {
     out.put(group + "/own_accuracy", at::stack(own, 1), {start, "task"}, "1");
   }
 
-  Settings settings_;
+  SecondStart second_;
+  std::vector<std::string> regimes_;
+  std::vector<double> alpha_;
 };
-
-/// Reads the other start, which has the model's own tensors. Throws InputError.
-void read_other(const config::Section& section, const Study& study, MixedStarts::Settings& settings) {
-  const auto told = [](const std::filesystem::path& path, const models::Encoder& encoder) {
-    return fmt::format("{} is a {} of {} parameters", path.string(), encoder.architecture(),
-                       encoder.layout().size());
-  };
-  const auto& own = study.model.encoder();
-  const auto& model = study.settings.model;
-  const auto other = models::read_architecture(settings.other);
-  const auto& mine = own.layout().parameters();
-  const auto& theirs = other.encoder->layout().parameters();
-  if (!std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
-                  [](const auto& a, const auto& b) { return a.name == b.name && a.shape == b.shape; }))
-    section.refuse("other", fmt::format("{}, and {}; vectors of both are of the same tensors",
-                                        told(settings.other, *other.encoder), told(model, own)));
-  if (study.model.fingerprint().empty()) return;  // nothing is computed
-  settings.start = models::read_checkpoint(settings.other).state;
-  settings.fingerprint = models::fingerprint(settings.start);
-  if (settings.fingerprint == study.model.fingerprint())
-    section.refuse("other", fmt::format("{} has the weights of {}; expected another start",
-                                        settings.other.string(), model.string()));
-  settings.start = settings.start.to(study.device);
-}
 
 std::unique_ptr<Experiment> make_mixed_starts(config::Config& config, const Study& study) {
   auto section = config.optional_section(
@@ -341,31 +254,25 @@ std::unique_ptr<Experiment> make_mixed_starts(config::Config& config, const Stud
       "Fine-tunes every task from a second pre-trained model too, and adds one's vectors to the other");
   if (!section) return nullptr;
   refuse_filter(study, "bases.mixed");
-  MixedStarts::Settings settings;
-  settings.other =
+  auto other =
       section->required_path("other", "The folder of θ0', a model of the same architecture as model.path's");
-  settings.alpha = addition_grid(*section);
+  auto alpha = addition_grid(*section);
   if (!study::finetune_section(config))
     section->refuse("other", "is fine-tuned by [finetune], which is missing");
-  settings.training = training::read_trainings(config);
+  SecondStart second(study, std::move(other), training::read_trainings(config));
+  std::vector<std::string> regimes;
   for (const auto& name : study.settings.vector_regimes) {
     const auto& one = regime(name);
-    if (!one.linear && one.source.empty() && one.start.empty()) settings.regimes.push_back(name);
+    if (!one.linear && one.source.empty() && one.start.empty()) regimes.push_back(name);
   }
-  if (study.model.is_stand_in()) return std::make_unique<MixedStarts>(study, std::move(settings));
-  if (settings.regimes.empty())
+  const auto made = [&] {
+    return std::make_unique<MixedStarts>(study, std::move(second), std::move(regimes), std::move(alpha));
+  };
+  if (study.model.is_stand_in()) return made();
+  if (regimes.empty())
     section->refuse("other", "needs a regime on f(x; θ), such as standard, among finetune.regimes");
-  if (study.settings.first_stage > 0)
-    section->refuse("other", "goes with finetune.first_stage = 0 alone: frozen stages are θ0's");
-  if (study.settings.words_frozen)
-    section->refuse("other", "goes without model.label_words = \"frozen\": those words are θ0's");
-  if (study.settings.trains_heads)
-    section->refuse("other", "goes without [heads], whose classifiers read θ0's features");
-  if (study.model.encoder().buffers().size() > 0)
-    section->refuse("other", fmt::format("goes with models without batch norm, and {} has it",
-                                         study.settings.model.string()));
-  read_other(*section, study, settings);
-  return std::make_unique<MixedStarts>(study, std::move(settings));
+  second.read(*section);
+  return made();
 }
 
 }  // namespace
