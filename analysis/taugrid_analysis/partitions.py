@@ -165,8 +165,11 @@ def modularity(cosine: Floats, labels: Array) -> Floats:
 
 def lettered(results: Results, regime: str, merge_in: str, merge_out: str) -> dict[Partition, Measured]:
     """All partitions of four tasks of this run, which stand for the paper's by their place."""
-    data = results.data("every_partition", f"{merge_in}/{regime}")
-    if data is None or str(data.attrs["merge_out"]) != merge_out or data.sizes["member"] != len(FOUR):
+    both = (
+        results.data("every_partition", f"{name}/{regime}") for name in (merge_in, f"{merge_in}+{merge_out}")
+    )
+    data = next((one for one in both if one is not None and one.attrs["merge_out"] == merge_out), None)
+    if data is None or data.sizes["member"] != len(FOUR):
         return {}
     accuracy = data["accuracy"].to_numpy().astype(float)
     member = data["member"].to_numpy().astype(int)

@@ -56,7 +56,7 @@ class Bases final : public Experiment {
                first, [this, name, &folder](schedule::UnitContext& context) {
                  return partition(name, folder, context);
                }));
-      settings_.in.add_parts(units, study_, name);
+      settings_.in.add_parts(units, study_, name, every);
       Tally tally(study_);
       tally.stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
       const bool adds = adds_tangents(name);
@@ -115,7 +115,10 @@ class Bases final : public Experiment {
       all["validation_accuracy"] = unknown({a, tasks});
       for (const auto* what : {"coefficient", "absolute", "normalized"}) all[what] = unknown({});
       each_partition([&](std::int64_t row, std::int64_t p) {
-        const auto found = done.folder.read_unit(done.world, unit_key(name, row, p)).tensors;
+        auto found = done.folder.read_unit(done.world, unit_key(name, row, p)).tensors;
+        if (const auto same = found.find("same"); same != found.end())
+          found = done.folder.read_unit(done.world, unit_key(name, row, same->second.item<std::int64_t>()))
+                      .tensors;
         for (auto& [what, values] : all) values[row][p].copy_(found.at(what));
       });
       for (const auto& [what, values] : all) {
@@ -193,7 +196,14 @@ class Bases final : public Experiment {
 
   store::TensorFile compute(const std::string& name, std::int64_t row, std::int64_t p,
                             const schedule::RunFolder& folder, schedule::UnitContext& context) const {
-    const auto labels = labels_of(folder.read_tensor(key::partitions(name), "labels")[row][p]);
+    const auto partitions = folder.read_tensor(key::partitions(name), "labels")[row];
+    for (std::int64_t other = 0; other < p; ++other) {
+      if (!at::equal(partitions[other], partitions[p])) continue;
+      store::TensorFile file;  // it was drawn before: another unit measures its model
+      file.tensors["same"] = at::full({}, other, at::kLong);
+      return file;
+    }
+    const auto labels = labels_of(partitions[p]);
     std::vector<std::size_t> kept;
     std::vector<std::int64_t> own_labels;
     for (const auto t : study_.tasks.all()) {

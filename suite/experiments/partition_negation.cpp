@@ -26,11 +26,10 @@ class PartitionNegation final : public Experiment {
   PartitionNegation(const Study& study, PartitionChoice choice, std::size_t task, std::vector<double> alpha,
                     double threshold)
       : Experiment(study),
-        methods_(std::move(choice.methods)),
         task_(task),
         alpha_(std::move(alpha)),
         threshold_(threshold),
-        bases_(study, std::move(choice.tasks), std::move(choice.joint)) {
+        bases_(study, std::move(choice)) {
     for (std::size_t c = 0; c < bases_.clusters(); ++c) {
       const auto members = bases_.cluster(c);
       if (std::find(members.begin(), members.end(), task_) != members.end()) clusters_.push_back(c);
@@ -50,9 +49,9 @@ class PartitionNegation final : public Experiment {
         bases_.count(tally, method, name, members.size());
         auto needs = bases_.needs(method, name);
         for (const auto b : {task_, study_.tasks.control()}) {
-          add_missing(needs, EditedOutputs::sum_needs(study_, name, members, b));
+          add_missing(needs, basis_needs(study_, method, name, members, b));
           for (const auto split : {Split::validation, Split::test})
-            tally.edited_along(name, members, b, split, study_.points(b), a);
+            count_basis(tally, method, name, members, b, split, study_.points(b), a);
         }
         units.push_back(unit(own, tally, needs, [this, name, &method, c, &folder](auto& context) {
           return curves(name, method, c, folder, context);
@@ -85,8 +84,8 @@ class PartitionNegation final : public Experiment {
  private:
   void each(const std::function<void(const std::string& name, const BasisMerge& method)>& see) const {
     for (const auto& name : study_.settings.vector_regimes)
-      for (const auto& method : methods_)
-        if (PartitionBases::takes(method, name)) see(name, method);
+      for (const auto& method : bases_.methods())
+        if (bases_.takes(method, name)) see(name, method);
   }
   std::string unit_key(const BasisMerge& method, const std::string& name, std::size_t c) const {
     return key::partition_negation(bases_.cluster(c).size() == 1 ? "alone" : method.name, name, c);
@@ -100,13 +99,12 @@ class PartitionNegation final : public Experiment {
     const EditedOutputs model(study_, folder, name, context.group);
     const auto tau = basis.to(study_.device);
     auto file = target_and_control(study_, context, task_, [&](std::size_t b, Split split, const auto& done) {
-      return model.merged_outcomes(members, tau, less, b, split, study_.points(b), done);
+      return basis_outcomes(model, method, name, members, tau, less, b, split, study_.points(b), done);
     });
     file.tensors["cosine"] = cosines_with(study_.vectors.vector(name, task_).cpu(), {basis})[0];
     return file;
   }
 
-  std::vector<BasisMerge> methods_;
   std::size_t task_;
   std::vector<double> alpha_;
   double threshold_;

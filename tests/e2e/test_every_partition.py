@@ -17,6 +17,7 @@ from taugrid_analysis.run import Run
 from world import EXPERIMENT, REGIMES, World, write_task
 
 SOME = ["corners", "stripes", "blobs"]
+PAIRS = ["linear+linear", "fisher+ties", "joint+task_arithmetic"]
 HELD = [0.0, 0.5, 1.0]
 BASIS = f"""
 [merging]
@@ -33,6 +34,7 @@ points = 8
 [bases.partitions]
 tasks = {SOME}
 methods = ["linear", "fisher", "joint"]
+pairs = {PAIRS}
 alpha = [0.5, 1.0, 2.0]
 held_alpha = {HELD}
 threshold = 0.02
@@ -72,12 +74,13 @@ def run(experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_partitions_and_all_clusters(run: Path) -> None:
     with h5py.File(run / "results.h5") as file:
-        assert sorted(file["every_partition"]) == ["fisher", "joint", "linear"]
+        assert sorted(file["every_partition"]) == sorted(["fisher", "joint", "linear", *PAIRS])
         for method in file["every_partition"]:
             assert sorted(file[f"every_partition/{method}"]) == sorted(REGIMES)
             group = file[f"every_partition/{method}/standard"]
             names = [name.decode() for name in file["tasks/name"][()]]
-            assert [names[t] for t in group["member"]] == SOME and [names[t] for t in group["other"]] == ["plaids"]
+            assert [names[t] for t in group["member"]] == SOME
+            assert ("+" in method) != ("other" in group and [names[t] for t in group["other"]] == ["plaids"])
             found = [partitions.of_labels(row, SOME) for row in group["labels"][()]]
             assert set(found) == set(partitions.every(SOME)) and len(found) == 5
             assert sorted(map(tuple, group["cluster"][()].tolist())) == sorted(
@@ -113,6 +116,48 @@ def test_each_alone_is_the_sum_whatever_makes_a_basis(run: Path, regime: str) ->
             assert one["found"][0, place] == (cosine.max() >= 0.02)
         start = file["single_task/pretrained/accuracy"][3]
         assert (groups[0]["held_test"][0, :, 0] == start).all()  # α = 0
+
+
+def test_pairs_of_methods(run: Path) -> None:
+    """What a pair merges bases by is that method's merge, with its own α."""
+    with h5py.File(run / "results.h5") as file:
+        groups = file["every_partition"]
+        for name, outside in zip(PAIRS, ("linear", "ties", "task_arithmetic"), strict=True):
+            assert all(groups[f"{name}/{regime}"].attrs["merge_out"] == outside for regime in REGIMES)
+        for regime in REGIMES:
+            # The mean of means is the sum of means divided by the clusters: α of that sum at 1/k times the α.
+            mean, summed = groups[f"linear+linear/{regime}"], groups[f"linear/{regime}"]
+            assert mean["alpha"][()].tolist() == [1.0]
+            for p, labels in enumerate(mean["labels"][()]):
+                if labels.max() == 1:
+                    half = summed["validation_accuracy"][p, summed["alpha"][()].tolist().index(0.5)]
+                    np.testing.assert_array_equal(mean["validation_accuracy"][p, 0], half)
+            again, joint = groups[f"joint+task_arithmetic/{regime}"], groups[f"joint/{regime}"]
+            for what in ("accuracy", "validation_accuracy", "coefficient"):
+                np.testing.assert_array_equal(again[what], joint[what])
+            assert not np.array_equal(
+                groups[f"fisher+ties/{regime}/validation_accuracy"], groups[f"fisher/{regime}/validation_accuracy"]
+            )
+
+
+def test_what_is_the_same_is_measured_once(run: Path) -> None:
+    """Each task alone is one sum whatever makes a basis, and one basis of a held-out task."""
+    names = [path.stem.split("__") for path in (run / "units").iterdir()]
+    for regime in REGIMES:
+        merges = [name[1] for name in names if name[0] == "partition_merge" and name[2] == regime]
+        assert len(merges) == 6 * 4 + 4 and sum(name.startswith("alone") for name in merges) == 4, sorted(merges)
+        outside = sorted(name[1] for name in names if name[0] == "partition_transfer" and name[2] == regime)
+        assert outside == ["alone", "fisher", "joint", "linear"]
+
+
+def test_regimes_of_all_methods(experiment: Path, tmp_path: Path) -> None:
+    """Others have joint alone, and no method's bases beside it."""
+    done = launch.run(1, "run", experiment, "--dry-run", "--set", 'bases.partitions.regimes=["standard"]')
+    assert done.returncode == 0, done.stderr
+    kinds = {line.split()[0]: int(line.split()[1]) for line in done.stdout.splitlines() if "partition_" in line[:30]}
+    assert kinds["partition_merge/fisher"] == 4 and kinds["partition_merge/joint"] == 2 * 4
+    assert kinds["partition_negation/linear"] == 3 and kinds["partition_negation/joint"] == 2 * 3
+    assert kinds["partition_transfer/alone"] == 2
 
 
 def test_figure_10_of_every_method(run: Path) -> None:
@@ -183,6 +228,9 @@ def test_recompute_takes_every_partition_again(run: Path) -> None:
         for what in ("cosine", "test_target", "validation_control", "target"):
             assert f"\npartition_negation/{method}: {what} " in done.stdout
     assert "\nevery_partition/fisher: accuracy " not in done.stdout  # [merging] has its formula again
+    for pair in ("linear+linear", "joint+task_arithmetic"):
+        for what in ("accuracy", "validation_accuracy", "normalized"):
+            assert f"\nevery_partition/{pair}: {what} " in done.stdout
 
 
 def test_tables(run: Path) -> None:
@@ -205,6 +253,10 @@ def test_tables(run: Path) -> None:
         ('bases.partitions.held_out=["blobs"]', ["bases.partitions.held_out", "blobs", "tasks"]),
         ('bases.partitions.methods=["tangent"]', ["bases.partitions.methods", "tangent", "fisher"]),
         ("bases.partitions.held_alpha=[0.5]", ["bases.partitions.held_alpha", "1"]),
+        ('bases.partitions.pairs=["ties+linear"]', ["bases.partitions.pairs", "ties+linear", "methods"]),
+        ('bases.partitions.pairs=["linear+fisher"]', ["bases.partitions.pairs", "linear+fisher", "without data"]),
+        ('bases.partitions.pairs=["linear+ties", "linear+ties"]', ["bases.partitions.pairs", "twice"]),
+        ('bases.partitions.regimes=["posthoc"]', ["bases.partitions.regimes", "posthoc"]),
         ('bases.partitions.negation.task="plaids"', ["bases.partitions.negation.task", "plaids", "tasks"]),
         ('data.control=""', ["bases.partitions.negation", "data.control"]),
         ('bases.merge_in.method="slerp"', ["bases.merge_in.method", "slerp"]),

@@ -43,16 +43,18 @@ JOINT = {"standard": "multitask", "linear": "multitask_linear"}
 
 def checks(oracle: Oracle) -> Iterator[Check]:
     told = oracle.inputs.config.get("bases", {})
-    outside = dict(told.get("merge_out", {}))
-    for method in names(oracle, GROUP):
-        inside = dict(told.get("partitions", {}).get(method, {}))
-        yield from _follows(oracle, f"{GROUP}/{method}")
+    own = told.get("partitions", {})
+    for name in names(oracle, GROUP):
+        method, _, between = name.partition("+")  # a pair, or a method and [bases.merge_out]
+        inside = dict(own.get(method, {}))
+        outside = {"method": between} | own.get(between, {}) if between else dict(told.get("merge_out", {}))
+        yield from _follows(oracle, f"{GROUP}/{name}")
         if method != "joint" and not is_of_vectors(method, inside):
             continue
         basis = _bases(oracle, method, inside)
         if is_of_vectors(outside.get("method", ""), outside):
-            yield from _models(oracle, method, basis, outside)
-        if names(oracle, f"{NEGATION}/{method}"):
+            yield from _models(oracle, name, basis, outside)
+        if not between and names(oracle, f"{NEGATION}/{method}"):
             yield from _negation(oracle, f"{NEGATION}/{method}", basis)
 
 
@@ -114,8 +116,8 @@ def _negation(oracle: Oracle, group: str, basis: Basis) -> Iterator[Check]:
     yield from at_chosen_alpha(oracle, group, "", "")
 
 
-def _models(oracle: Oracle, method: str, basis: Basis, outside: Settings) -> Iterator[Check]:
-    group = f"{GROUP}/{method}"
+def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Iterator[Check]:
+    group = f"{GROUP}/{name}"
 
     def member(regime: str, kept: Array) -> tuple[int, ...]:
         return tuple(int(t) for t in oracle.results[f"{group}/{regime}/member"][()][kept])

@@ -91,15 +91,18 @@ def every_partition(run: Run) -> Table:
             values = [float(own[method]["normalized"][p]) if method in own else None for method in methods]
             table.rows.append([regime, members(labels, tasks), *values])
         for what, name in (("one_shot", "α = 1"), ("tuned", "α tuned")):
-            if what in first:
-                values = [float(own[one][what].mean()) if one in own else None for one in methods]
+            if any(what in data for data in own.values()):
+                values = [
+                    float(own[one][what].mean()) if what in own.get(one, {}) else None for one in methods
+                ]
                 table.rows.append([regime, f"a task outside, nearest basis, {name}", *values])
     if table.rows:
-        outside = str(next(iter(found.values())).attrs["merge_out"])
+        outside = {str(data.attrs["merge_out"]) for name, data in found.items() if "+" not in name}
+        pairs = " of A+B by B;" if any("+" in name for name in found) else ""
         table.notes.append(
-            f"Bases merged by {outside}, α by validation. joint: one model trained on a cluster's tasks"
-            " together, as long as each alone. A task outside: accuracy, mean over these tasks and all"
-            " partitions."
+            f"Bases merged by {', '.join(outside)},{pairs} α by validation. joint: one model trained on a"
+            " cluster's tasks together, as long as each alone. A task outside: accuracy, mean over these"
+            " tasks and all partitions."
         )
     return table
 

@@ -28,16 +28,13 @@ std::vector<std::vector<std::int64_t>> partitions_of(std::size_t n) {
 
 }  // namespace
 
-PartitionBases::PartitionBases(const Study& study, std::vector<std::size_t> tasks, JointModels joint_models)
-    : study_(study),
-      tasks_(std::move(tasks)),
-      joint_models_(std::move(joint_models)),
-      partitions_(partitions_of(tasks_.size())) {}
+PartitionBases::PartitionBases(const Study& study, PartitionChoice choice)
+    : study_(study), choice_(std::move(choice)), partitions_(partitions_of(choice_.tasks.size())) {}
 
 std::vector<std::size_t> PartitionBases::cluster(std::size_t c) const {
   std::vector<std::size_t> members;
-  for (std::size_t i = 0; i < tasks_.size(); ++i)
-    if (((c + 1) >> i & 1U) != 0) members.push_back(tasks_[i]);
+  for (std::size_t i = 0; i < tasks().size(); ++i)
+    if (((c + 1) >> i & 1U) != 0) members.push_back(tasks()[i]);
   return members;
 }
 
@@ -54,13 +51,14 @@ std::vector<std::size_t> PartitionBases::clusters_of(std::size_t p) const {
   return found;
 }
 
-bool PartitionBases::takes(const BasisMerge& method, const std::string& name) {
-  return method.name != joint || !JointModels::regime_of(name).empty();
+bool PartitionBases::takes(const BasisMerge& method, const std::string& name) const {
+  if (method.name == joint) return !JointModels::regime_of(name).empty();
+  return std::find(choice_.regimes.begin(), choice_.regimes.end(), name) != choice_.regimes.end();
 }
 
 std::string PartitionBases::unit_key(const BasisMerge& method, const std::string& name,
                                      const std::vector<std::size_t>& members) const {
-  return method.name == joint ? joint_models_.unit_key(name, members)
+  return method.name == joint ? choice_.joint.unit_key(name, members)
                               : key::cluster_basis(method.name, name, joined_names(study_, members));
 }
 
@@ -74,7 +72,7 @@ void PartitionBases::count(Tally& tally, const BasisMerge& method, const std::st
 
 void PartitionBases::add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
                                const BasisMerge& method, const std::string& name) const {
-  if (method.name != joint) method.add_parts(units, study_, name);
+  if (method.name != joint) method.add_parts(units, study_, name, tasks());
   if (!has_units(method)) return;
   for (std::size_t c = 0; c < clusters(); ++c) {
     const auto members = cluster(c);
@@ -85,7 +83,7 @@ void PartitionBases::add_units(std::vector<schedule::WorkUnit>& units, const sch
 void PartitionBases::add_unit(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
                               const BasisMerge& method, const std::string& name,
                               const std::vector<std::size_t>& members) const {
-  if (method.name == joint) return joint_models_.add_unit(units, name, members);
+  if (method.name == joint) return choice_.joint.add_unit(units, name, members);
   auto tally = Tally(study_).visit(name, members).stores(study_.model.layout().size(), sizeof(float));
   method.count(tally, study_, name, members.size());
   auto needs = study_.vectors.needs(name, members);
@@ -101,9 +99,9 @@ void PartitionBases::add_unit(std::vector<schedule::WorkUnit>& units, const sche
 }
 
 std::vector<std::string> PartitionBases::needs(const BasisMerge& method, const std::string& name) const {
-  auto found = study_.vectors.needs(name, tasks_);
+  auto found = study_.vectors.needs(name, tasks());
   if (!has_units(method)) {
-    add_missing(found, method.needs(study_, name, tasks_));
+    add_missing(found, method.needs(study_, name, tasks()));
     return found;
   }
   for (std::size_t c = 0; c < clusters(); ++c) {
@@ -116,7 +114,7 @@ std::vector<std::string> PartitionBases::needs(const BasisMerge& method, const s
 at::Tensor PartitionBases::basis(const BasisMerge& method, const std::string& name,
                                  const std::vector<std::size_t>& members, const schedule::RunFolder& folder,
                                  schedule::UnitContext& context) const {
-  if (members.size() > 1 && method.name == joint) return joint_models_.vector(name, members);
+  if (members.size() > 1 && method.name == joint) return choice_.joint.vector(name, members);
   if (members.size() > 1 && has_units(method))
     return folder.read_tensor(unit_key(method, name, members), "tau");
   return bases_of(study_, name, members, std::vector<std::int64_t>(members.size(), 0), method, folder,
@@ -147,7 +145,13 @@ PartitionChoice read_partitions(config::Config& config, config::Section& section
                                       "on the cluster's tasks together, has a "
                                       "section of its own"},
                                      {"linear", "ties", "top_k"}, known);
-  PartitionChoice choice{{}, {}, JointModels(study, config)};
+  const auto& trained = study.settings.vector_regimes;
+  const auto regimes =
+      section.words("regimes",
+                    {"Of whose vectors every method makes bases; of the run's others joint alone does",
+                     {.fallback = "all of the run that have task vectors"}},
+                    trained, trained);
+  PartitionChoice choice{{}, {}, regimes, JointModels(study, config)};
   for (const auto& name : methods)
     choice.methods.push_back(
         name == PartitionBases::joint

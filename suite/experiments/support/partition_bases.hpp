@@ -20,12 +20,13 @@ constexpr config::Meaning of_partitions =
 /// Of which tasks all partitions are taken, and what makes a cluster's basis, in turn.
 struct PartitionChoice {
   std::vector<std::size_t> tasks;
-  std::vector<BasisMerge> methods;  ///< joint by its name alone
+  std::vector<BasisMerge> methods;   ///< joint by its name alone
+  std::vector<std::string> regimes;  ///< of whose vectors every method makes bases
   JointModels joint;
 };
 
-/// Reads `tasks` and `methods` of [bases.partitions], and the methods' own sections; no tasks where the
-/// reference of keys is written. Throws InputError.
+/// Reads `tasks`, `methods` and `regimes` of [bases.partitions], and the methods' own sections; no tasks
+/// where the reference of keys is written. Throws InputError.
 PartitionChoice read_partitions(config::Config& config, config::Section& section, const Study& study);
 
 /// The places of named tasks; `key` of the section has the names. Throws InputError.
@@ -39,13 +40,14 @@ class PartitionBases {
   static constexpr auto* joint = "joint";
 
   /// The study outlives it.
-  PartitionBases(const Study& study, std::vector<std::size_t> tasks, JointModels joint_models);
+  PartitionBases(const Study& study, PartitionChoice choice);
 
-  const std::vector<std::size_t>& tasks() const { return tasks_; }
+  const std::vector<std::size_t>& tasks() const { return choice_.tasks; }
+  const std::vector<BasisMerge>& methods() const { return choice_.methods; }
   /// The partitions, labels numbered as they come; of four tasks 15.
   const std::vector<std::vector<std::int64_t>>& partitions() const { return partitions_; }
   /// How many sets of the tasks there are, without the empty one.
-  std::size_t clusters() const { return (std::size_t{1} << tasks_.size()) - 1; }
+  std::size_t clusters() const { return (std::size_t{1} << tasks().size()) - 1; }
   /// The tasks of cluster c: those whose bit is in c + 1.
   std::vector<std::size_t> cluster(std::size_t c) const;
   /// The clusters of partition p, in the order of its labels.
@@ -53,8 +55,8 @@ class PartitionBases {
 
   /// Adds what basis() of so many vectors takes, beside reading them: nothing where a unit has made it.
   void count(Tally& tally, const BasisMerge& method, const std::string& regime, std::size_t vectors) const;
-  /// Whether the method makes bases of the regime's vectors.
-  static bool takes(const BasisMerge& method, const std::string& regime);
+  /// Whether the method makes bases of the regime's vectors. Joint does of every regime that it can train.
+  bool takes(const BasisMerge& method, const std::string& regime) const;
   /// Whether each cluster's basis is made by a unit of its own, once, since it is trained.
   static bool has_units(const BasisMerge& method) { return method.name == joint || method.trains(); }
   /// The units that bases need: of what the method takes of data, or of training.
@@ -74,8 +76,7 @@ class PartitionBases {
                 const std::vector<std::size_t>& members) const;
 
   const Study& study_;
-  std::vector<std::size_t> tasks_;
-  JointModels joint_models_;
+  PartitionChoice choice_;
   std::vector<std::vector<std::int64_t>> partitions_;
 };
 

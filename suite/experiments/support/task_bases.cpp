@@ -44,9 +44,9 @@ std::vector<std::string> BasisMerge::needs(const Study& study, const std::string
 }
 
 void BasisMerge::add_parts(std::vector<schedule::WorkUnit>& units, const Study& study,
-                           const std::string& regime) const {
+                           const std::string& regime, const std::vector<std::size_t>& tasks) const {
   if (!with_data || !with_data->has_parts()) return;
-  for (const auto t : study.tasks.all())
+  for (const auto t : tasks)
     units.push_back(unit(needs(study, regime, {t}).front(), with_data->part_work(regime, t),
                          study.vectors.needs(regime, {t}),
                          [method = with_data, regime, t](schedule::UnitContext& context) {

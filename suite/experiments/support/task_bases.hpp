@@ -28,8 +28,9 @@ struct BasisMerge {
   /// Keys of the units of what these tasks' data give.
   std::vector<std::string> needs(const Study& study, const std::string& regime,
                                  const std::vector<std::size_t>& tasks) const;
-  /// These units of all tasks, which stand in one run once, whoever needs them.
-  void add_parts(std::vector<schedule::WorkUnit>& units, const Study& study, const std::string& regime) const;
+  /// These units, which stand in one run once, whoever needs them.
+  void add_parts(std::vector<schedule::WorkUnit>& units, const Study& study, const std::string& regime,
+                 const std::vector<std::size_t>& tasks) const;
   /// Whether a merge is itself a training.
   bool trains() const { return with_data && with_data->trains(); }
   /// Adds one merge of so many tasks' vectors, beside reading them and holding what it makes; of less than
