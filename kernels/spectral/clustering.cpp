@@ -53,6 +53,7 @@ class KMeans {
       if (found.labels == before) break;
       move(found.labels);
     }
+    found.distance = refine(found.labels);
     return found;
   }
 
@@ -130,6 +131,48 @@ class KMeans {
       for (std::int64_t j = 0; j < d_; ++j)
         centres_[at + static_cast<std::size_t>(j)] =
             sums[at + static_cast<std::size_t>(j)] / static_cast<double>(std::max<std::int64_t>(count, 1));
+    }
+  }
+
+  /// Moves single points as long as that lowers the sum of squared distances, which is returned (Hartigan
+  /// 1975): of few points in many clusters most of Lloyd's ends are not the best.
+  double refine(std::vector<std::int64_t>& labels) {
+    move(labels);
+    std::vector<double> counts(static_cast<std::size_t>(k_), 0);
+    for (const auto c : labels) ++counts[static_cast<std::size_t>(c)];
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::int64_t t = 0; t < t_; ++t) {
+        auto& own = labels[static_cast<std::size_t>(t)];
+        const auto here = counts[static_cast<std::size_t>(own)];
+        if (here == 1) continue;
+        double least = distance(t, own) * here / (here - 1) - 1e-12;
+        auto to = own;
+        for (std::int64_t c = 0; c < k_; ++c) {
+          const auto there = counts[static_cast<std::size_t>(c)];
+          if (c == own || distance(t, c) * there / (there + 1) >= least) continue;
+          least = distance(t, c) * there / (there + 1);
+          to = c;
+        }
+        if (to == own) continue;
+        shift(t, own, -1, counts);
+        shift(t, to, 1, counts);
+        own = to;
+        moved = true;
+      }
+    }
+    double all = 0;
+    for (std::int64_t t = 0; t < t_; ++t) all += distance(t, labels[static_cast<std::size_t>(t)]);
+    return all;
+  }
+
+  /// The centre of c with point t, or without it.
+  void shift(std::int64_t t, std::int64_t c, int sign, std::vector<double>& counts) {
+    auto& count = counts[static_cast<std::size_t>(c)];
+    count += sign;
+    for (std::int64_t j = 0; j < d_; ++j) {
+      auto& centre = centres_[static_cast<std::size_t>(c * d_ + j)];
+      centre += sign * (row(t)[j] - centre) / count;
     }
   }
 
