@@ -14,6 +14,8 @@ import pytest
 import torch
 from compare import differing, numbers
 from safetensors.torch import load_file
+from sklearn.cluster import SpectralClustering
+from sklearn.metrics import adjusted_rand_score
 from taugrid_analysis.figures import bases as figures
 from taugrid_analysis.recompute import draws, methods, similarities
 from taugrid_analysis.recompute.oracle import Oracle, flat
@@ -116,6 +118,10 @@ def test_partitions(again: Oracle, regime: str) -> None:
     sizes = [sorted(np.bincount(row).tolist()) for row in labels[1]]
     assert sizes == [[1, 2]] * (1 + RANDOM) and len({tuple(row) for row in labels[1].tolist()}) > 1
     assert (labels[1, :, 0] == 0).all()  # numbered as they come
+    affinity = np.abs(again.results[f"bases/{regime}/cosine"][()])
+    np.fill_diagonal(affinity, 0)
+    oracle = SpectralClustering(2, affinity="precomputed", n_init=20, random_state=0).fit_predict(affinity)
+    assert adjusted_rand_score(labels[1, 0], oracle) == 1
     one = 4 * sum(v.numel() for v in again.theta0.values())
     stored = [[one] + [0] * RANDOM, [2 * one] * (1 + RANDOM), [3 * one] + [0] * RANDOM]
     assert again.results[f"bases/{regime}/bytes"][()].tolist() == stored
@@ -163,6 +169,20 @@ def test_models_of_bases(again: Oracle, regime: str) -> None:
             test = group["accuracy"][row, p]
             assert group["absolute"][row, p] == pytest.approx(test.mean())
             assert group["normalized"][row, p] == pytest.approx((test / own["accuracy"][()]).mean())
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_a_partition_that_is_drawn_again_is_measured_once(run: Path, again: Oracle, regime: str) -> None:
+    """Of three tasks there are three partitions into two clusters, and five are drawn."""
+    group = again.results[f"bases/{regime}"]
+    labels = group["labels"][1].tolist()
+    units = [load_file(run / "units" / f"bases__{regime}__2-{p}.safetensors") for p in range(len(labels))]
+    for p, unit in enumerate(units):
+        first = labels.index(labels[p])
+        assert ("same" in unit) == (first < p) and (first == p or unit["same"].item() == first)
+        for what in ("accuracy", "validation_accuracy", "coefficient", "normalized"):
+            np.testing.assert_array_equal(group[what][1, p], group[what][1, first])
+    assert any("same" in unit for unit in units)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -328,10 +348,10 @@ def test_all_alone_is_task_arithmetic(world: World, tmp_path: Path) -> None:
 
 def test_recompute_takes_bases_again(run: Path) -> None:
     told = {
-        "bases": ("cosine", "eigenvalues", "coefficient", "accuracy", "validation_accuracy"),
+        "bases": ("cosine", "eigenvalues", "labels", "coefficient", "accuracy", "validation_accuracy"),
         "basis_negation": ("nearest_cosine", "test_target", "test_control", "target"),
         "basis_transfer": ("cosine", "validation_accuracy", "test_accuracy", "accuracy"),
-        "early_similarity": ("cosine", "norm", "eigenvalues", "rand_index"),
+        "early_similarity": ("cosine", "norm", "eigenvalues", "rand_index", "labels", "every_labels"),
         "similarity": ("norm", "loss_gap", "sum_loss_gap", "cross_loss"),
         "mixed_starts": ("cosine", "across_norm", "distance", "accuracy", "own_accuracy", "normalized"),
         "low_rank": ("error", "encoder", "decoder", "accuracy", "coefficient"),

@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from taugrid_analysis.recompute import clustering
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -76,6 +77,28 @@ def _similarity(oracle: Oracle) -> Iterator[Check]:
             return relative(stored(oracle, GROUP, name, place), float(again), floor=1e-9)
 
         yield Check(GROUP, name, places(oracle, GROUP, name), value)
+
+    def partition(place: Place) -> Reading:
+        node, of = oracle.results[f"{GROUP}/{place[0]}"], merged_tasks(oracle, place[0])
+        labels = node["labels"][place[1], 0].astype(int)[of]
+        return clustering.as_good_as_any(
+            node["cosine"][()][np.ix_(of, of)], labels, int(node["clusters"][place[1]])
+        )
+
+    def clustered(place: Place) -> bool:
+        """The spectral partition of one k, where there is one and no cluster is split by sign."""
+        node = oracle.results[f"{GROUP}/{place[0]}"]
+        return (
+            place[2:] == (0, 0) and node["labels"][place[1], 0].max() >= 0 and node.attrs["split_below"] == -1
+        )
+
+    if len(oracle.tasks) <= clustering.COUNTED:
+        yield Check(
+            GROUP,
+            "labels",
+            [place for place in places(oracle, GROUP, "labels") if clustered(place)],
+            partition,
+        )
 
 
 def _follows(oracle: Oracle) -> Iterator[Check]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from taugrid_analysis.files import text
 from taugrid_analysis.measures import rand_index
-from taugrid_analysis.recompute import draws
+from taugrid_analysis.recompute import clustering, draws
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -93,13 +93,31 @@ def _early(oracle: Oracle) -> Iterator[Check]:
         labels = oracle.results[f"{EARLY}/{place[0]}/labels"][()]
         return exact(stored(oracle, EARLY, "rand_index", place), rand_index(labels[place[1]], labels[-1]))
 
-    for name, measure in (
-        ("cosine", cosine),
-        ("norm", norm),
-        ("eigenvalues", eigenvalue),
-        ("rand_index", index),
-    ):
-        yield Check(EARLY, name, places(oracle, EARLY, name), measure)
+    def chosen(place: Place) -> Reading:
+        node, mark = oracle.results[f"{EARLY}/{place[0]}"], place[1]
+        k = int(node["chosen_clusters"][mark])
+        return exact(stored(oracle, EARLY, "labels", place), node["every_labels"][mark, k - 1, place[2]])
+
+    def partition(place: Place) -> Reading:
+        regime, mark, row, _ = place
+        node = oracle.results[f"{EARLY}/{regime}"]
+        return clustering.as_good_as_any(
+            node["cosine"][mark], node["every_labels"][mark, row].astype(int), row + 1
+        )
+
+    measures = {
+        "cosine": cosine,
+        "norm": norm,
+        "eigenvalues": eigenvalue,
+        "rand_index": index,
+        "labels": chosen,
+    }
+    for name, measure in measures.items():
+        if name != "labels" or places(oracle, EARLY, "every_labels"):
+            yield Check(EARLY, name, places(oracle, EARLY, name), measure)
+    if len(oracle.tasks) <= clustering.COUNTED:
+        whole = [place for place in places(oracle, EARLY, "every_labels") if place[3] == 0]
+        yield Check(EARLY, "every_labels", whole, partition)
 
 
 def autoencoder(gram: Tensor, m: int, told: dict[str, float], seed: int) -> tuple[Tensor, Tensor]:
