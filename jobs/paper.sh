@@ -5,8 +5,8 @@
 # cross_task_linearity. Ends by printing each of its tables, published numbers beside ours, and where its figures are. Five
 # to twenty minutes on two cores. Run it again to go on after an interruption. RUN=FOLDER and RANKS=N choose another folder
 # and number of ranks. bases takes its models from the quickstart's run where that is finished (QUICKSTART=FOLDER names
-# another, QUICKSTART= none), so that it trains those alone which that run has not kept; it prints the run's own tables too,
-# of merging and of every number of clusters, and makes a report.
+# another, QUICKSTART= none), so that it trains those alone which that run has not kept, of clusters and of the second
+# checkpoint; it prints the run's own tables too, of merging and of every number of clusters, and makes a report.
 # And the default language tasks, of no paper's own: bash jobs/paper.sh language, likewise.
 paper="${1:-}"
 case "$paper" in
@@ -104,6 +104,13 @@ if [ "$paper" = cross_task_linearity ]; then
   echo "One task's models: 8, all 56 triples (20 models, 1,140). Digits: 3,600 in 17 epochs (60,000 in one), 1,000 test points"
   echo "(10,000). Splits: five of two classes, 500 pictures, ResNet-20 (20 of five, 2,500, ResNet-18). Theorem 5.1: 50 pairs of"
   echo "30 steps from five θ0, Fashion-MNIST (CIFAR-10; the paper states neither steps nor θ0s)."
+fi
+if [ "$paper" = bases ]; then
+  echo "Sizes, the paper's in brackets. Eight default tasks, 256 points each (whole test splits); T4, T6, T7, T10, T13, T14 and"
+  echo "pairs of methods of T5, T11, T12: four of them, all 15 partitions, two outside. α by validation: 4 values for bases, mean's"
+  echo "1 alone between clusters, 6 subtracted (20 and 21). Joint models: as many steps as their tasks' together, batches of 16,"
+  echo "theirs alone of 64 (the paper's is unsaid). Steps kept: 1, 2 and 30 of 150, of fashion less than an epoch (epochs 0 and 1)."
+  echo "Random partitions: 20 of every k from 2 to 7 (none). Language tables: jobs/paper.sh language."
 fi
 if [ "$paper" = tau_jp ]; then  # figure 3, of the pairs that interfere most and least
   measure tau_jp_figure3 "${run}_figure3"
