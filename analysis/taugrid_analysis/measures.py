@@ -285,7 +285,10 @@ def mean(values: Iterable[float]) -> float:
 
 
 def rand_index(a: Array, b: Array) -> float:
-    """Of two partitions of the same tasks, corrected for chance: over all pairs of tasks, by counting."""
+    """Of two partitions of the same tasks, corrected for chance (Hubert and Arabie, 1985).
+
+    By counting over all pairs of tasks: 1 for equal partitions, 0 on average for random ones.
+    """
     i, j = np.triu_indices(len(a), 1)
     in_a, in_b = a[i] == a[j], b[i] == b[j]
     if not len(i):

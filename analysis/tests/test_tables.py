@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 import synthetic
 import synthetic_edits
+import xarray as xr
 
-from taugrid_analysis import cli, task_groups
+from taugrid_analysis import cli, measures
 from taugrid_analysis.figures import tasks as task_figures
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables import all_tables
 from taugrid_analysis.tables import groups as group_tables
+from taugrid_analysis.tables.cells import largest_tried
+from taugrid_analysis.tables.merging import merging
 from taugrid_analysis.text_table import Column, Measured, Table, as_csv, as_markdown, as_text
 
 
@@ -108,6 +111,23 @@ def test_choices_and_costs_of_merges(run_folder: Path, capsys: pytest.CaptureFix
         own = file["single_task/standard/accuracy"][()].mean()
     assert float(chosen[0]["range"]) == pytest.approx(0.05 * own)
     assert float(chosen[1]["− first"]) == pytest.approx(0.05 * own) and chosen[1]["range"] == ""
+
+
+def test_choices_at_the_end_of_what_was_tried(run_folder: Path) -> None:
+    """The synthetic merges have 1 and 2, and choose 2."""
+    notes = merging(Run(run_folder)).notes
+    assert (
+        "The largest α that was tried was chosen, of task_arithmetic, standard, ties, standard"
+        in " ".join(notes)
+    )
+    tried, one = xr.DataArray([0.5, 1.0], dims="alpha"), xr.DataArray([1.0], dims="alpha")
+    within, at_end = (xr.Dataset({"alpha": tried, "coefficient": alpha}) for alpha in (0.5, 1.0))
+    several = xr.Dataset({"alpha": tried, "coefficient": ("set", [0.5, 1.0, np.nan])})
+    alone = xr.Dataset({"alpha": one, "coefficient": 1.0})
+    assert largest_tried({"a": within, "b": alone}) == []
+    assert largest_tried({"a": within, "b": at_end, "c": several}) == [
+        "The largest α that was tried was chosen, of b, c (1 of 2)."
+    ]
 
 
 def test_every_pair(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -325,8 +345,8 @@ def test_the_adjusted_rand_index() -> None:
     alike = [labels[pairs[0]] == labels[pairs[1]] for labels in (one, other)]
     both, a, b, every = (alike[0] & alike[1]).sum(), alike[0].sum(), alike[1].sum(), 15
     expected = (both - a * b / every) / ((a + b) / 2 - a * b / every)
-    assert task_groups.adjusted_rand_index(one, other) == pytest.approx(expected)
-    assert task_groups.adjusted_rand_index(one, 1 - one) == 1
+    assert measures.rand_index(one, other) == pytest.approx(expected)
+    assert measures.rand_index(one, 1 - one) == 1
     rng = np.random.default_rng(1)
-    drawn = [task_groups.adjusted_rand_index(*rng.integers(0, 4, (2, 40))) for _ in range(200)]
+    drawn = [measures.rand_index(*rng.integers(0, 4, (2, 40))) for _ in range(200)]
     assert abs(np.mean(drawn)) < 0.02

@@ -9,7 +9,7 @@ import numpy as np
 from taugrid_analysis import accuracies, outcomes, partitions, sampling
 from taugrid_analysis.records import Array
 from taugrid_analysis.run import Run
-from taugrid_analysis.tables.cells import SAMPLE
+from taugrid_analysis.tables.cells import SAMPLE, largest_tried
 from taugrid_analysis.text_table import Column, Measured, Table
 
 
@@ -67,6 +67,9 @@ def bases(run: Run) -> Table:
             " the largest gap of the Laplacian's eigenvalues. random: mean, deviation and best of partitions"
             " into clusters of the same sizes; as good: those that reach the spectral one. One run: its seed"
             " and sample are shared by all rows.",
+            *largest_tried(
+                {name: data for name in results.names("bases") if (data := results.data("bases", name))}
+            ),
             *told_of_filter(left_out),
         ]
     return table

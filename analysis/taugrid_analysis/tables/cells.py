@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
+import xarray as xr
 
 from taugrid_analysis.text_table import Measured, Value
 
@@ -20,3 +22,15 @@ def cells(row: pd.Series, *names: str) -> list[Value]:
 
 
 SAMPLE = "±: one standard error of the evaluation sample, without training, seeds and the choice of α."
+
+
+def largest_tried(of: dict[str, xr.Dataset]) -> list[str]:
+    """A note of those, by name, whose validation chose the largest of several α; none where none did."""
+    found = []
+    for name, data in of.items():
+        alpha, chosen = data["alpha"].to_numpy(), np.atleast_1d(data["coefficient"].to_numpy()).ravel()
+        chosen = chosen[np.isfinite(chosen)]
+        at_end = int((chosen >= alpha.max()).sum()) if len(alpha) > 1 else 0
+        if at_end:
+            found.append(name if len(chosen) == 1 else f"{name} ({at_end} of {len(chosen)})")
+    return [f"The largest α that was tried was chosen, of {', '.join(found)}."] if found else []

@@ -54,7 +54,7 @@ def groups(run: Run) -> Table:
             ]
         )
         found = task_groups.clusters(cosine, len(kinds))
-        agreement = task_groups.adjusted_rand_index(found.labels, np.unique(named, return_inverse=True)[1])
+        agreement = measures.rand_index(found.labels, np.unique(named, return_inverse=True)[1])
         table.notes.append(
             f"{regime}: {len(kinds)} clusters by average linkage of 1 − |cosine| agree with the groups by an"
             f" adjusted Rand index of {agreement:.2f} (1: the same, 0: chance)."

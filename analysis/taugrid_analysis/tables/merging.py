@@ -10,7 +10,7 @@ from taugrid_analysis import differences, merges
 from taugrid_analysis.regimes import JOINT
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.bases import members, told_of_filter
-from taugrid_analysis.tables.cells import SAMPLE, cells
+from taugrid_analysis.tables.cells import SAMPLE, cells, largest_tried
 from taugrid_analysis.text_table import Column, Measured, Table, Value
 
 
@@ -35,12 +35,14 @@ def merging(run: Run) -> Table:
     )
     frame = merges.of_run(run)
     left_out: dict[str, list[str]] = {}
+    curves = {}
     for regime, rows in frame.groupby("regime", sort=False) if len(frame) else ():
         first = rows["method"].iloc[0]
         for row in rows.to_dict("records"):
             method = row["method"]
             data = results.data("merging", f"{method}/{regime}")
             assert data is not None
+            curves[f"{method}, {regime}"] = data
             found = zip(results.tasks, data["accuracy"].to_numpy(), strict=True)
             if none := [task for task, one in found if not np.isfinite(one)]:
                 left_out[str(regime)] = none
@@ -67,6 +69,7 @@ def merging(run: Run) -> Table:
             " first row, on the same points. density: share of τ that is not zero. passes: over all vectors,"
             " MB read: of them. inputs: that went through a model, forwards or backwards, to make τ. Seconds"
             " are this machine's, of what makes τ.",
+            *largest_tried(curves),
             SAMPLE,
             *told_of_filter(left_out),
         ]

@@ -10,7 +10,7 @@ from taugrid_analysis import bases_negation, partitions
 from taugrid_analysis.correlation import rank_correlation
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.bases import members
-from taugrid_analysis.tables.cells import SAMPLE
+from taugrid_analysis.tables.cells import SAMPLE, largest_tried
 from taugrid_analysis.text_table import Column, Table
 
 
@@ -104,6 +104,7 @@ def every_partition(run: Run) -> Table:
             " cluster's tasks together, as long as each alone. A task outside: accuracy, mean over these"
             " tasks and all partitions."
         )
+        table.notes += largest_tried({name.replace("/", ", "): data for name, data in found.items()})
     return table
 
 
