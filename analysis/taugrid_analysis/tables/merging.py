@@ -42,7 +42,7 @@ def merging(run: Run) -> Table:
             method = row["method"]
             data = results.data("merging", f"{method}/{regime}")
             assert data is not None
-            curves[f"{method}, {regime}"] = data
+            curves[f"{method} {regime}"] = data
             found = zip(results.tasks, data["accuracy"].to_numpy(), strict=True)
             if none := [task for task, one in found if not np.isfinite(one)]:
                 left_out[str(regime)] = none

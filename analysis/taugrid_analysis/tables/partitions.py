@@ -104,7 +104,7 @@ def every_partition(run: Run) -> Table:
             " cluster's tasks together, as long as each alone. A task outside: accuracy, mean over these"
             " tasks and all partitions."
         )
-        table.notes += largest_tried({name.replace("/", ", "): data for name, data in found.items()})
+        table.notes += largest_tried({name.replace("/", " "): data for name, data in found.items()})
     return table
 
 
