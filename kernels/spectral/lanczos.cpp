@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/spectral/detail/operator.hpp"
+#include "kernels/spectral/detail/reached.hpp"
 #include "kernels/weights/weights.hpp"
 
 namespace taugrid::spectral {
@@ -67,19 +68,28 @@ double rounding_of(at::ScalarType type) {
 
 EigenResult lanczos(const LinearOperator& apply, const at::Tensor& like, const EigenOptions& options) {
   detail::check_arguments(like, options);
-  detail::CountedOperator product(apply);
-  const double rounding = rounding_of(like.scalar_type());
-  const std::int64_t capacity = std::min(options.max_basis, like.numel());
+  LinearOperator operate = apply;
+  detail::CountedOperator product(operate);
   Basis basis{detail::start_vector(like, options.seed)};
+  at::Tensor image = product(basis.front());
+  double scale = product.last_norm();  // at most ‖A‖
+  detail::Reached reached(image);
+  const bool narrows = reached.leaves_out_much();
+  if (narrows) {  // the start without the places that A leaves out has the same image
+    basis.front() = reached.narrowed(basis.front());
+    const double length = weights::norm(basis.front());
+    basis.front().div_(length);
+    image = reached.narrowed(image).div_(length);
+    operate = [&](const at::Tensor& v) { return reached.narrowed(apply(reached.widened(v))); };
+  }
+  const double rounding = rounding_of(like.scalar_type());
+  const std::int64_t length = basis.front().numel(), capacity = std::min(options.max_basis, length);
   at::Tensor projected = at::zeros({capacity, capacity}, at::kDouble);  // H
-  double scale = 0;                                                     // at most ‖A‖
   bool restarted = false;
   at::Tensor once;
 
   while (true) {
     const auto size = static_cast<std::int64_t>(basis.size());
-    const at::Tensor image = product(basis.back());
-    scale = std::max(scale, product.last_norm());
     // Av has, but for rounding, parts along the last two vectors alone; behind a restart, along all. What is
     // left without these may be small, and what rounding has left along V as large: a second time, along all.
     const Some all = basis;
@@ -105,10 +115,11 @@ EigenResult lanczos(const LinearOperator& apply, const at::Tensor& like, const E
     }
     result.converged = result.residual <= options.tolerance;
     // An invariant subspace holds all that the start vector can reach.
-    const bool invariant = size == like.numel() || beta <= 4 * rounding * scale;
+    const bool invariant = size == length || beta <= 4 * rounding * scale;
     if (result.converged || invariant || result.products == options.max_products) {
       rotate(basis, best);
       result.vector = basis.front().div_(weights::norm(basis.front()));
+      if (narrows) result.vector = reached.widened(result.vector);
       return result;
     }
     if (size == capacity) {
@@ -119,6 +130,8 @@ EigenResult lanczos(const LinearOperator& apply, const at::Tensor& like, const E
       restarted = true;
     }
     basis.push_back(w.div_(beta));
+    image = product(basis.back());
+    scale = std::max(scale, product.last_norm());
   }
 }
 

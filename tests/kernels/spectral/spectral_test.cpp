@@ -10,6 +10,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -224,6 +225,30 @@ TEST(Lanczos, InvariantSubspaceEndsEarly) {
   EXPECT_EQ(result.products, 2);
   EXPECT_NEAR(result.value, 7, 1e-12);
   EXPECT_LE(result.residual, 1e-12);
+}
+
+TEST(Lanczos, PlacesThatTheOperatorLeavesOut) {
+  constexpr std::int64_t run = 128, runs = 30, rest = 5;
+  for (const bool few : {true, false}) {  // rows of a vocabulary; and nearly all
+    SCOPED_TRACE(few);
+    std::vector<std::int64_t> places;
+    for (std::int64_t i = 0; i < runs * run + rest; ++i) {
+      const auto of = i / run;
+      if (of == runs || (few ? of == 0 || of == 3 || of == 4 || of == 17 : of % 15 != 2)) places.push_back(i);
+    }
+    const auto index = at::tensor(places, at::kLong);
+    const auto a = random_symmetric(index.numel(), 11);
+    const auto apply = [&](const at::Tensor& v) {
+      return at::zeros_like(v).index_copy_(0, index, at::mv(a, v.index_select(0, index)));
+    };
+    const auto like = at::empty({runs * run + rest}, at::kDouble);
+    const EigenResult result = spectral::lanczos(apply, like, {.tolerance = 1e-6, .seed = 3});
+    ASSERT_TRUE(result.converged);
+    EXPECT_NEAR(result.value, dominant(a), 1e-6 * std::abs(result.value));
+    ASSERT_EQ(result.vector.numel(), like.numel());
+    EXPECT_NEAR(result.vector.norm().item<double>(), 1, 1e-12);
+    EXPECT_NEAR(true_residual(apply, result), result.residual, 1e-10 + 1e-3 * result.residual);
+  }
 }
 
 TEST(Lanczos, NeedsNoMoreProductsThanPowerIteration) {
