@@ -116,7 +116,9 @@ def test_choices_and_costs_of_merges(run_folder: Path, capsys: pytest.CaptureFix
 def test_choices_at_the_end_of_what_was_tried(run_folder: Path) -> None:
     """The synthetic merges have 1 and 2, and choose 2."""
     told = next(note for note in merging(Run(run_folder)).notes if note.startswith("The largest α"))
-    assert all(f"{name} {regime}" in told for name in synthetic_edits.MERGES for regime in ("standard", "linear"))
+    assert all(
+        f"{name} {regime}" in told for name in synthetic_edits.MERGES for regime in ("standard", "linear")
+    )
     tried, one = xr.DataArray([0.5, 1.0], dims="alpha"), xr.DataArray([1.0], dims="alpha")
     within, at_end = (xr.Dataset({"alpha": tried, "coefficient": alpha}) for alpha in (0.5, 1.0))
     several = xr.Dataset({"alpha": tried, "coefficient": ("set", [0.5, 1.0, np.nan])})
