@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "kernels/weights/subtract.hpp"
 #include "kernels/weights/weights.hpp"
@@ -41,32 +42,30 @@ class Vectors::Source {
   /// θ*[range] − start[range] into `out` [range.count], on the device of both.
   void difference(const autodiff::Layout& layout, const at::Tensor& start, Range range, at::Tensor& out) const {
     const at::NoGradGuard no_grad;
-    const auto& parameters = layout.parameters();
-    auto next = std::upper_bound(parameters.begin(), parameters.end(), range.begin,
-                                 [](std::int64_t at, const auto& p) { return at < p.offset + p.count; });
-    for (; next != parameters.end() && next->offset < range.end(); ++next) {
-      const auto begin = std::max(range.begin, next->offset);
-      const auto count = std::min(range.end(), next->offset + next->count) - begin;
-      const auto tuned = opened(*next).narrow(0, begin - next->offset, count);
+    for (const auto& parameter : touched(layout, range)) {
+      const auto begin = std::max(range.begin, parameter.offset);
+      const auto count = std::min(range.end(), parameter.offset + parameter.count) - begin;
+      const auto& tuned = opened(parameter);
+      const auto from = begin - parameter.offset;
       bool finite = false;
       if (tuned.scalar_type() == at::kFloat && out.is_cpu()) {
-        finite = weights::subtract(tuned.const_data_ptr<float>(), start.const_data_ptr<float>() + begin,
-                                   out.mutable_data_ptr<float>() + (begin - range.begin), count);
+        finite =
+            weights::subtract(tuned.const_data_ptr<float>() + from, start.const_data_ptr<float>() + begin,
+                              out.mutable_data_ptr<float>() + (begin - range.begin), count);
       } else {
         auto piece = out.narrow(0, begin - range.begin, count);
-        piece.copy_(tuned.to(at::kFloat)).sub_(start.narrow(0, begin, count));
+        piece.copy_(tuned.narrow(0, from, count).to(at::kFloat)).sub_(start.narrow(0, begin, count));
         finite = all_finite(piece);
       }
-      if (!finite) throw InputError(path_ + ": " + next->name + " holds NaN or infinity");
+      if (!finite) throw InputError(path_ + ": " + parameter.name + " holds NaN or infinity");
     }
   }
 
   /// Lets the disk read [range] of θ while others are worked on.
   void announce(const autodiff::Layout& layout, Range range) const {
-    for (const auto& parameter : layout.parameters()) {
+    for (const auto& parameter : touched(layout, range)) {
       const auto begin = std::max(range.begin, parameter.offset);
       const auto end = std::min(range.end(), parameter.offset + parameter.count);
-      if (begin >= end) continue;
       const auto piece =
           file_.tensor(parameter.name).view({-1}).slice(0, begin - parameter.offset, end - parameter.offset);
       store::will_read(piece.const_data_ptr(), piece.nbytes());
@@ -80,6 +79,17 @@ class Vectors::Source {
   }
 
  private:
+  /// The parameters that have numbers in a range.
+  static std::span<const autodiff::Parameter> touched(const autodiff::Layout& layout, Range range) {
+    const auto& all = layout.parameters();
+    const auto first =
+        std::upper_bound(all.begin(), all.end(), range.begin,
+                         [](std::int64_t at, const auto& p) { return at < p.offset + p.count; });
+    const auto last =
+        std::partition_point(first, all.end(), [&](const auto& p) { return p.offset < range.end(); });
+    return {first, last};
+  }
+
   /// Its unit is finished, perhaps on another host a moment ago.
   static const std::filesystem::path& seen(const std::filesystem::path& folder) {
     store::wait_for(folder / "model.safetensors");
@@ -274,8 +284,8 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
   std::vector<Source> sources;
   for (const auto& model : models) sources.emplace_back(model, model_.encoder());
   const auto size = block_of(models.size(), align);
-  std::vector<at::Tensor> blocks(models.size());
-  auto memory = at::empty({static_cast<std::int64_t>(models.size()), size}, model_.theta0().options());
+  auto blocks =
+      at::empty({static_cast<std::int64_t>(models.size()), size}, model_.theta0().options()).unbind();
   constexpr std::int64_t stretch = 1 << 20;  // numbers of a vector, at least, that the disk is ahead of us
   const auto ahead = [&](std::int64_t at) { return std::min(at + stretch, range.end()); };
   std::vector<std::int64_t> announced(models.size(), range.begin);
@@ -291,7 +301,7 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
     }
     const auto count = std::min(size, range.end() - begin);
     for (std::size_t i = 0; i < sources.size(); ++i) {
-      blocks[i] = memory[static_cast<std::int64_t>(i)].narrow(0, 0, count);
+      if (count < size) blocks[i] = blocks[i].narrow(0, 0, count);  // the last ones
       sources[i].difference(model_.layout(), models[i].start, {begin, count}, blocks[i]);
     }
     visitor(begin, blocks);
