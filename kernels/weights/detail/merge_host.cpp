@@ -167,22 +167,38 @@ inline std::int32_t claims_it(float x, float claim, float merged) {
   return std::fabs(x) > claim * std::fabs(merged - x) ? 1 : 0;
 }
 
-/// Four tasks at a time: counts are read and written once for them.
-void claim(const Rule& rule, std::int64_t at, int n, float* out) {
+/// Of `Count` tasks at a time: counts are read and written once for them. What is next of these tasks comes
+/// from memory meanwhile, a line of each at a time, as far as `ahead` numbers.
+template <std::size_t Count>
+void claim(const Term* terms, std::int64_t at, int n, int ahead, const float* out, std::int32_t* claims) {
+  std::array<const float*, Count> x;
+  std::array<float, Count> least;
+  for (std::size_t t = 0; t < Count; ++t) {
+    x[t] = terms[t].x + at;
+    least[t] = terms[t].claim;
+  }
+  for (int begin = 0; begin < n; begin += static_cast<int>(line)) {
+    if (begin < ahead) {
+      for (std::size_t t = 0; t < Count; ++t) __builtin_prefetch(x[t] + n + begin);
+    }
+    const int end = std::min(n, begin + static_cast<int>(line));
+    for (int i = begin; i < end; ++i) {
+      std::int32_t own = claims[i];
+      [&]<std::size_t... T>(std::index_sequence<T...>) {
+        ((own += claims_it(x[T][i], least[T], out[i])), ...);
+      }
+      (std::make_index_sequence<Count>{});
+      claims[i] = own;
+    }
+  }
+}
+
+void claim(const Rule& rule, std::int64_t at, int n, std::int64_t end, float* out) {
   alignas(64) std::array<std::int32_t, tile> claims{};
+  const auto ahead = static_cast<int>(std::min<std::int64_t>(n, end - at - n));
   std::size_t t = 0;
-  for (; t + 4 <= rule.terms.size(); t += 4) {
-    const auto four = rule.terms.subspan(t, 4);
-    const float *a = four[0].x + at, *b = four[1].x + at, *c = four[2].x + at, *d = four[3].x + at;
-    const float of_a = four[0].claim, of_b = four[1].claim, of_c = four[2].claim, of_d = four[3].claim;
-    for (int i = 0; i < n; ++i)
-      claims[i] += claims_it(a[i], of_a, out[i]) + claims_it(b[i], of_b, out[i]) +
-                   claims_it(c[i], of_c, out[i]) + claims_it(d[i], of_d, out[i]);
-  }
-  for (; t < rule.terms.size(); ++t) {
-    const float* x = rule.terms[t].x + at;
-    for (int i = 0; i < n; ++i) claims[i] += claims_it(x[i], rule.terms[t].claim, out[i]);
-  }
+  for (; t + 4 <= rule.terms.size(); t += 4) claim<4>(&rule.terms[t], at, n, ahead, out, claims.data());
+  for (; t < rule.terms.size(); ++t) claim<1>(&rule.terms[t], at, n, ahead, out, claims.data());
   const auto least = static_cast<std::int32_t>(rule.claims);
   for (int i = 0; i < n; ++i) out[i] = claims[i] >= least ? out[i] : 0.0F;
 }
@@ -237,14 +253,16 @@ Count merge_tile(const Rule& rule, std::int64_t begin, std::int64_t at, int n, s
     t += count;
   }
   constexpr std::int64_t some = 128;
-  for (const auto& term : rule.terms) fetch(term, at + n, at + n + some, end);
+  if (rule.claims == 0) {  // claims fetch what is next themselves
+    for (const auto& term : rule.terms) fetch(term, at + n, at + n + some, end);
+  }
   Count count;
   if (rule.vote == Vote::none) {
     divide(rule, sums, n, out + at);
   } else {
     elect(rule, sums, n, out + at, count);
   }
-  if (rule.claims > 0) claim(rule, at, n, out + at);
+  if (rule.claims > 0) claim(rule, at, n, end, out + at);
   int nonzero = 0;
   for (int i = 0; i < n; ++i) nonzero += out[at + i] != 0.0F ? 1 : 0;
   count.nonzero = nonzero;
