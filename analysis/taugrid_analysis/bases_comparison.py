@@ -96,9 +96,11 @@ def _table(run: Run, source: PublishedTable) -> Table:
                 doubtful = DOUBTFUL if name in row.doubtful else ""
                 sheet.published[line, sheet.heads.index(head)] = source.as_printed(position, value) + doubtful
                 ours = MEASURES[source.measure](run, row, name) if source.measure in MEASURES else None
-                if ours is None or not math.isfinite(ours):
+                if ours is None or (not isinstance(ours, str) and not math.isfinite(ours)):
                     continue
                 sheet.ours[line, head[1]] = ours
+                if isinstance(ours, str):  # a count, as "14/15"
+                    continue
                 if key == published.open_clip(run.results) and isinstance(value, float):
                     sheet.difference[line, head[1]] = float(ours) - value
     if source.measure in ("norms", "loss_gap"):
@@ -284,18 +286,21 @@ def _partition(run: Run, row: Row, column: str) -> Measured | None:
     return None if value is None else percent(value)
 
 
-def _held_out(run: Run, row: Row, column: str, which: int) -> float | None:
+def _held_out(run: Run, row: Row, column: str, which: int) -> float | str | None:
     """T7, T13, T14: another task with the nearest basis of each partition of four, GTSRB or DTD."""
     regime = "linear" if row.merge_in == "tangent" else REGIME
     method = {"tangent": "joint"}.get(row.merge_in, row.merge_in)
     data = run.data("every_partition", f"{method}/{regime}")
-    if data is None or "tuned" not in data or data.sizes["member"] != len(FOUR) or column == "found":
+    if data is None or "tuned" not in data or data.sizes["member"] != len(FOUR):
         return None
     places = [str(run.results.tasks[int(task)]).lower() for task in data["other"].to_numpy()]
     wanted = ("gtsrb", "dtd")[which]
     if wanted not in places and which >= len(places):
         return None
     place = places.index(wanted) if wanted in places else which
+    if column == "found":  # of all partitions, those of which a basis is near enough
+        near = data["found"].to_numpy()[place].astype(bool)
+        return f"{near.sum()}/{len(near)}"
     name, _, ending = column.partition(", ")
     values = data["one_shot" if ending else "tuned"].to_numpy()[place].astype(float)
     if name == "mean":
@@ -305,7 +310,7 @@ def _held_out(run: Run, row: Row, column: str, which: int) -> float | None:
     return 100 * float(values[every.index(partitions.of_letters(name))])
 
 
-def _either(run: Run, row: Row, column: str) -> float | None:
+def _either(run: Run, row: Row, column: str) -> float | str | None:
     """T7 names the task in each column."""
     task, _, rest = column.partition(" ")
     return _held_out(run, row, rest, ("GTSRB", "DTD").index(task))
@@ -332,7 +337,7 @@ def _mean(values: list[Measured]) -> Measured:
     return percent(Measured(float(np.mean(values)), float(np.mean([value.error for value in values]))))
 
 
-MEASURES: dict[str, Callable[[Run, Row, str], float | None]] = {
+MEASURES: dict[str, Callable[[Run, Row, str], float | str | None]] = {
     "loss_gap": _sum_gap,
     "norms": _norm,
     "mixing": _mixing,
