@@ -169,7 +169,9 @@ void CheckpointVectors::add_to_theta0(
   each_tensor({begin, tau.numel()}, [&](const NamedTensor& tensor, Range part) {
     const auto from = part.begin - tensor.range.begin;
     const auto start = start_.tensor(tensor.name).view({-1}).narrow(0, from, part.count);
-    const auto sum = at::add(start.to(at::kFloat), tau.narrow(0, part.begin - begin, part.count), lambda);
+    auto sum = at::add(start.to(at::kFloat), tau.narrow(0, part.begin - begin, part.count), lambda);
+    if (tensor.name.ends_with("running_var"))
+      sum.clamp_min_(0);  // a sum of batch norm's statistics: still variances
     const auto merged = sum.to(start.scalar_type());
     if (!std::isfinite(merged.sum(at::kDouble).item<double>()))
       throw InputError(fmt::format("{}: the merged {} has numbers that {} cannot hold",

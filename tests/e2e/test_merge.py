@@ -274,6 +274,21 @@ def test_more_models_than_singular_vectors(many: Models) -> None:
     assert np.abs(found[where["layer.weight"]]).max() < 1e-6 < np.abs(found[where["conv"]]).max()
 
 
+def test_sums_of_variances_are_variances(tmp_path: Path) -> None:
+    """Statistics of batch norm are merged as weights are; θ0 + Σ τ of two that became smaller is below zero."""
+    base = {"bn1.running_var": np.array([1.0, 2.0, 4.0], np.float32), "bn1.running_mean": np.ones(3, np.float32)}
+    for name, share in (("base", 1.0), ("m0", 0.25), ("m1", 0.5)):
+        write_model(tmp_path / name, {key: (share * x).astype(np.float32) for key, x in base.items()})
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('merge_method = "task_arithmetic"\nbase_model = "base"\nout = "out"\n'
+                      'models = [{ model = "m0" }, { model = "m1" }]\n')
+    done = call(recipe)
+    assert done.returncode == 0, done.stderr
+    found = load_file(tmp_path / "out/model.safetensors")
+    assert np.array_equal(found["bn1.running_var"], np.zeros(3, np.float32))
+    assert np.array_equal(found["bn1.running_mean"], np.full(3, -0.25, np.float32))
+
+
 def test_the_folder(four: Models) -> None:
     first = four.merged("ties", "lambda = 0.4", W)
     out = four.folder / "out"
