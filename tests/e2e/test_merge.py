@@ -125,6 +125,16 @@ def test_sums(four: Models) -> None:
     close(four.merged("task_arithmetic", "lambda = -0.25", [1, 1, 1, -1]), -0.25 * np.array([1, 1, 1, -1]) @ tau)
 
 
+@pytest.mark.parametrize("models", ["single", "many"])
+def test_sums_of_one_and_of_seventy(models: str, request: pytest.FixtureRequest) -> None:
+    world: Models = request.getfixturevalue(models)
+    tau = world.vectors()
+    close(world.merged("linear"), tau.mean(0))
+    close(world.merged("task_arithmetic", "lambda = 0.5"), 0.5 * tau.sum(0), 1e-4)
+    kept = np.stack([oracle.trimmed(t, 0.05, "at_least") for t in tau])
+    close(world.merged("top_k"), kept.sum(0) / world.count)
+
+
 def test_linear_needs_no_base(four: Models) -> None:
     close(four.merged("linear", base_model=""), four.vectors().mean(0))
 
@@ -193,7 +203,7 @@ def test_top_k(four: Models) -> None:
     close(found, kept.sum(0) / np.maximum((kept != 0).sum(0), 1))
 
 
-@pytest.mark.parametrize("models", ["pair", "many"])
+@pytest.mark.parametrize("models", ["single", "pair", "many"])
 def test_consensus(models: str, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
     tau, ones = world.vectors(), np.ones(world.count)
