@@ -221,12 +221,13 @@ GROUPS: dict[str, Group] = {
         | _all((), "coefficient", "absolute", "normalized", "density", "passes", "bytes")
         | _all((), "seconds", "forward_passes", "backward_passes", needed=False)
         | _all((), "masks", "mask_numbers", needed=False)
-        | _all(TASK, "norm", "floored", "labels", "mask_density", needed=False)
+        | _all(TASK, "norm", "floored", "labels", "mask_density", "tall_lambda", needed=False)
         | {
             "data_sample_index": Variable(("task", "data_point"), needed=False),
             "lambda": Variable(("task", "parameter"), needed=False),
             "entropy": Variable(("merging_step",), needed=False),
             "mask_loss": Variable(("task", "merging_step"), needed=False),
+            "mask_accuracy": Variable(("task", "mask_lambda"), needed=False),
             "loss": Variable(("merging_step",), needed=False),
         }
         | ROWS,

@@ -89,14 +89,10 @@ class Merging final : public Experiment {
     auto merge = Tally(study_).stores(study_.model.layout().size() + 8, 4).holds(4 * length);
     if (!chosen.with_data || chosen.with_data->of_vectors()) merge.visit(name, all);
     if (chosen.method) {
-      const merging::StudyVectors vectors(study_, name, all);
-      const auto work = chosen.method->work(vectors.tensors(), vectors.count());
-      merge.computes(work.flops).holds(4 * length + work.bytes);
-      if (vectors.count() > study_.vectors.kept())  // each pass reads again
-        merge.reads((work.passes - 1) * 4 * length * static_cast<double>(vectors.count()));
+      count_merge(merge, study_, *chosen.method, name);
     } else {
       chosen.with_data->count(merge, name, all.size());
-      chosen.with_data->add_units(units, name);
+      chosen.with_data->add_units(units, name, folder);
       for (const auto t : all) {
         if (!chosen.with_data->has_parts()) break;
         const auto data = chosen.part_key(study_, name, t);
@@ -179,7 +175,7 @@ class Merging final : public Experiment {
     const auto part = [&](std::size_t t, const std::string& tensor) {
       return folder.read_tensor(chosen.part_key(study_, name, t), tensor);
     };
-    return chosen.with_data->merge(name, study_.tasks.all(), part, context);
+    return chosen.with_data->merge(name, merged_tasks(study_, folder, name), part, context);
   }
 
   /// Outcomes [A] of task t under every α.

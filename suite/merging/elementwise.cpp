@@ -38,13 +38,13 @@ class Elementwise final : public Method {
   Trim trim = {};
   Divisor divisor = Divisor::one;
   bool majority = false;  ///< an undecided place takes the sign of most others
-  std::optional<double> claim = {};
+  std::vector<double> claim = {};  ///< λ of the claims: none, one for all vectors, or one a vector
   bool mean_of_models = false;  ///< Σ w θ / Σ w, whatever θ0 is
 
   bool needs_start() const override { return !mean_of_models; }
 
   std::optional<double> factor(std::size_t count) const override {
-    if (trim.density < 1 || rule.drop || rule.vote != MergeRule::Vote::none || claim ||
+    if (trim.density < 1 || rule.drop || rule.vote != MergeRule::Vote::none || !claim.empty() ||
         divisor == Divisor::voters)
       return std::nullopt;
     return divisor == Divisor::one ? 1 : 1 / static_cast<double>(count);
@@ -80,7 +80,8 @@ class Elementwise final : public Method {
       each.divisor = static_cast<float>(std::accumulate(w.begin(), w.end(), 0.0));
     if (divisor == Divisor::vectors) each.divisor = static_cast<float>(w.size());
     if (divisor == Divisor::voters) each.divide = MergeRule::Divide::voters;
-    if (claim) each.claim.assign(w.size(), static_cast<float>(*claim));
+    each.claim.assign(claim.begin(), claim.end());
+    if (claim.size() == 1) each.claim.assign(w.size(), static_cast<float>(claim.front()));
     std::vector<Range> ranges;  // that have cuts of their own
     if (trim.by_tensor && trim.density < 1) {
       for (const auto& tensor : vectors.tensors())
@@ -210,13 +211,28 @@ weights::Drop read_drop(config::Section& parameters) {
   return drop;
 }
 
-void read_claims(Elementwise& method, config::Section& parameters) {
-  method.claim = parameters.real(
+double read_tall_lambda(config::Section& parameters) {
+  return parameters.real(
       "tall_lambda",
       "λ of the masks: a task claims numbers with |τ_t| > λ|τ − τ_t|; more gives sparser masks", 0.4,
       {0, 100});
+}
+
+/// All but the claims' λ.
+Elementwise read_consensus(const std::string& name, config::Section& parameters) {
+  Elementwise method;
+  if (name == "consensus_ties") {
+    method.trim = read_trim(parameters, read_density(parameters, 0.2));
+    read_election(method, parameters, "sum");
+  }
   method.rule.claims =
       parameters.integer("least_tasks", "How many tasks must claim a number that stays", 2, {1, 1e6});
+  return method;
+}
+
+std::unique_ptr<const Method> claimed(Elementwise method, std::vector<double> lambda) {
+  method.claim = std::move(lambda);
+  return std::make_unique<Elementwise>(std::move(method));
 }
 
 }  // namespace
@@ -270,17 +286,21 @@ std::unique_ptr<const Method> make_top_k(config::Section parameters) {
 }
 
 std::unique_ptr<const Method> make_consensus_ta(config::Section parameters) {
-  auto method = std::make_unique<Elementwise>();
-  read_claims(*method, parameters);
-  return method;
+  const double lambda = read_tall_lambda(parameters);
+  return claimed(read_consensus("consensus_ta", parameters), {lambda});
 }
 
 std::unique_ptr<const Method> make_consensus_ties(config::Section parameters) {
-  auto method = std::make_unique<Elementwise>();
-  method->trim = read_trim(parameters, read_density(parameters, 0.2));
-  read_election(*method, parameters, "sum");
-  read_claims(*method, parameters);
-  return method;
+  auto method = read_consensus("consensus_ties", parameters);
+  return claimed(std::move(method), {read_tall_lambda(parameters)});
+}
+
+bool is_consensus(const std::string& name) { return name == "consensus_ta" || name == "consensus_ties"; }
+
+Consensus make_consensus(const std::string& name, config::Section parameters) {
+  return [method = read_consensus(name, parameters)](std::vector<double> lambda) {
+    return claimed(method, std::move(lambda));
+  };
 }
 
 }  // namespace taugrid::merging

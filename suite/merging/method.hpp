@@ -77,6 +77,15 @@ const std::vector<std::string>& names_with_data();
 /// Reads the parameters of a method of names(). Throws InputError.
 std::unique_ptr<const Method> make(const std::string& name, config::Section parameters);
 
+/// Whether it is a method of TALL masks, whose λ data may choose.
+bool is_consensus(const std::string& name);
+
+/// Such a method with these λ: one for all vectors, or one a vector; none: what is merged before masks.
+using Consensus = std::function<std::unique_ptr<const Method>(std::vector<double> lambda)>;
+
+/// Reads its parameters but for λ. Throws InputError.
+Consensus make_consensus(const std::string& name, config::Section parameters);
+
 /// What a method of either kind does, for the reference.
 config::Meaning meaning_of(const std::string& name);
 

@@ -67,6 +67,8 @@ inline Text merging(const Text& method, const Text& regime) { return of("merging
 inline Text merged(const Text& method, const Text& regime, const Text& task) {
   return of("merged", method, regime) + "/" + task;
 }
+/// What is merged before the tasks' masks.
+inline Text whole_merge(const Text& method, const Text& regime) { return of("whole_merge", method, regime); }
 /// What one task's data give to a merge.
 inline Text merging_data(const Text& method, const Text& regime, const Text& task) {
   return of("merging_data", method, regime) + "/" + task;

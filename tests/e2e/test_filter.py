@@ -20,7 +20,7 @@ TEXT = (
     .replace('["standard", "linear"]', '["standard"]')
     + """
 [merging]
-methods = ["task_arithmetic", "ties"]
+methods = ["task_arithmetic", "ties", "consensus_ta"]
 alpha = [0.5, 1.0]
 save = true
 [bases]
@@ -72,7 +72,7 @@ def test_merges_and_bases_are_those_of_the_other_tasks_alone(experiment: Path, r
         single = file["single_task/standard"]
         assert single["beats_majority"][()].tolist() == (single["validation_accuracy"][()] > share).tolist()
         assert single["beats_majority"][()].tolist() == [1, 0, 1]
-        for method in ("task_arithmetic", "ties"):
+        for method in ("task_arithmetic", "ties", "consensus_ta"):
             ours, theirs = (one[f"merging/{method}/standard"] for one in (file, two))
             for name in ("validation_accuracy", "test_accuracy"):
                 assert (ours[name][:, LEFT] == theirs[name][()]).all() and np.isnan(ours[name][:, 1]).all()

@@ -42,6 +42,8 @@ density = 0.3
 method = "ties"
 density = 0.3
 merge = "sum"
+[merging.consensus_ties]
+tall_lambdas = [0.4]
 [similarity]
 density = 0.3
 """
@@ -92,7 +94,8 @@ def test_what_is_chosen(file: h5py.File, method: str, regime: str) -> None:
     assert np.array_equal(group["accuracy"][()], group["test_accuracy"][best])
     assert group["absolute"][()] == pytest.approx(group["accuracy"][()].mean())
     assert group["normalized"][()] == pytest.approx((group["accuracy"][()] / own["accuracy"][()]).mean())
-    passes = 3 if method in ("ties", "top_k", "consensus_ties") else 1
+    # Where λ of masks is chosen: before masks, each mask's vector, and with masks.
+    passes = 3 if method in ("ties", "top_k", "consensus_ta", "consensus_ties") else 1
     assert passes - 1e-9 <= group["passes"][()] <= passes + (1.001 if "ties" in method else 1e-9)
     bits = np.unpackbits(file[f"correct/merging/{method}/{regime}/test_accuracy"][()], axis=-1)
     assert np.allclose(bits.mean(-1), group["test_accuracy"][()])
@@ -112,7 +115,32 @@ def test_the_vector_is_merged_of_the_checkpoints(world: World, run: Path, file: 
 
 
 @pytest.mark.parametrize("regime", REGIMES)
-@pytest.mark.parametrize("method", ["task_arithmetic", "ties", "dare_linear", "iso_cts"])
+def test_each_task_chooses_the_mask_that_is_best_for_it(run: Path, file: h5py.File, regime: str) -> None:
+    group = file[f"merging/consensus_ta/{regime}"]
+    tried, accuracy, chosen = (group[name][()] for name in ("mask_lambda", "mask_accuracy", "tall_lambda"))
+    assert tried.tolist() == [0.2, 0.3, 0.4, 0.5, 0.6] and accuracy.shape == (len(TASKS), 5)
+    assert np.array_equal(chosen, tried[accuracy.argmax(1)])
+    assert len(set(chosen)) > 1 and np.ptp(accuracy, axis=1).max() > 0
+    units = [load_file(run / "units" / f"{kind}__consensus_ta__{regime}.safetensors")["tau"]
+             for kind in ("whole_merge", "merging")]
+    start = load_file(run / "checkpoints" / "pretrained" / "model.safetensors")
+    names = [name for name, x in start.items() if x.dtype == np.float32]
+    tau = np.stack([np.concatenate([(model[name].astype(np.float64) - start[name]).ravel() for name in names])
+                    for model in (load_file(run / "checkpoints" / regime / task / "model.safetensors")
+                                  for task in TASKS)])
+    # Their numbers lie in the order of the model.
+    assert np.abs(np.sort(units[0]) - np.sort(tau.sum(0))).max() < 1e-6
+    expected = oracle.consensus(tau, tau.sum(0), chosen, 2)
+    assert np.mean(np.abs(np.sort(units[1]) - np.sort(expected)) < 1e-6) > 0.999
+    density = oracle.claimed(tau, tau.sum(0), chosen).mean(1)
+    np.testing.assert_allclose(group["mask_density"][()], density, atol=1e-4)
+    validation = min(80, file[f"merging/consensus_ta/{regime}/validation_sample_index"].shape[1])
+    assert 0 < group["forward_passes"][()] <= 5 * len(TASKS) * validation and group["backward_passes"][()] == 0
+    assert "tall_lambda" not in file[f"merging/consensus_ties/{regime}"]  # of one λ
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("method", ["task_arithmetic", "ties", "dare_linear", "consensus_ties", "iso_cts"])
 def test_the_chosen_model_is_saved_with_its_recipe(run: Path, file: h5py.File, method: str,
                                                    regime: str) -> None:
     folder = run / "merged" / method / regime
@@ -137,6 +165,8 @@ def test_recompute_takes_merged_models_again(run: Path, tmp_path: Path) -> None:
     for method in METHODS:
         assert f"\nmerging/{method}: coefficient " in done.stdout
         assert (f"\nmerging/{method}: test_accuracy " in done.stdout) == (not method.startswith("dare")), method
+    for what in ("mask_accuracy", "mask_density", "tall_lambda"):
+        assert f"\nmerging/consensus_ta: {what} " in done.stdout
     copy = Path(shutil.copytree(run, tmp_path / "run", symlinks=True, ignore=shutil.ignore_patterns("units", "log")))
     with h5py.File(copy / "results.h5", "r+") as file:
         file["merging/iso_c/linear/test_accuracy"][...] -= 0.25
@@ -163,13 +193,16 @@ def test_what_a_merge_costs(run: Path, file: h5py.File) -> None:
     assert len(frame) == len(REGIMES) * (len(METHODS) + 1)
     for (method, regime), row in frame.iterrows():
         group = file[f"merging/{method}/{regime}"]
-        assert group["seconds"][()] == pytest.approx(units[f"merging/{method}/{regime}"], rel=1e-6) and row.seconds > 0
+        made_by = [f"merging/{method}/{regime}"]
+        if method == "consensus_ta":
+            made_by += [f"whole_merge/{method}/{regime}", *(f"merging_data/{method}/{regime}/{task}" for task in TASKS)]
+        assert group["seconds"][()] == pytest.approx(sum(map(units.get, made_by)), rel=1e-6) and row.seconds > 0
         numbers = sum(x.size for x in load_file(run / "units" / f"merging__{method}__{regime}.safetensors").values()
                       if x.dtype == np.float32)
         assert row.bytes == pytest.approx(4 * len(TASKS) * numbers * row.passes)
         assert row.normalized == pytest.approx(group["normalized"][()]) and row.of == STANDS_FOR.get(method, method)
-    assert picture is not None and len(picture.axes) == len(REGIMES) * 3
-    for axes, regime in zip(picture.axes[::3], REGIMES, strict=True):
+    assert picture is not None and len(picture.axes) == len(REGIMES) * 4
+    for axes, regime in zip(picture.axes[::4], REGIMES, strict=True):
         assert {text.get_text() for text in axes.texts} == {*METHODS, *STANDS_FOR}
         assert axes.get_ylabel().startswith(regime)
 
@@ -208,6 +241,8 @@ def test_recompute_takes_signs_and_masks_again(run: Path) -> None:
     (["merging.ties.scope=layer"], ["scope", "vector, tensor"]),
     (['merging.methods=["linear"]'], ["merging.t"]),  # the file's sections of methods that were not asked for
     (["merging.alpha=[]"], ["merging.alpha", "empty"]),
+    (["merging.consensus_ties.tall_lambdas=[-1]"], ["merging.consensus_ties.tall_lambdas", "0 to 100"]),
+    (["merging.consensus_ties.tall_lambda=0.4"], ["merging.consensus_ties.tall_lambda", "tall_lambdas"]),
 ])
 def test_wrong_settings(experiment: Path, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
     arguments = [word for setting in settings for word in ("--set", setting)]

@@ -5,14 +5,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from taugrid_analysis.recompute import data_methods, methods
-from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places
+from taugrid_analysis.recompute.checks import (
+    Check,
+    Place,
+    Reading,
+    exact,
+    names,
+    places,
+    relative,
+    share,
+    stored,
+)
 from taugrid_analysis.recompute.models import (
     SPLITS,
     Right,
@@ -39,17 +49,23 @@ def _trimmed(tau: Array, told: Settings) -> Array:
     return np.asarray(kept.sum(0) / len(tau))
 
 
+BEFORE_MASKS: dict[str, Callable[[Array, Settings], Array]] = {
+    "consensus_ta": lambda tau, _: np.asarray(tau.sum(0)),
+    "consensus_ties": _ties,
+}
+
+
+def _consensus(method: str, tau: Array, told: Settings) -> Array:
+    whole = BEFORE_MASKS[method](tau, told)
+    return methods.consensus(tau, whole, told["tall_lambda"], told["least_tasks"])
+
+
 ELEMENTWISE: dict[str, Callable[[Array, Settings], Array]] = {
     "linear": lambda tau, _: np.asarray(tau.mean(0)),
     "task_arithmetic": lambda tau, told: np.asarray(tau.mean(0) if told["normalize"] else tau.sum(0)),
     "ties": _ties,
     "top_k": _trimmed,
-    "consensus_ta": lambda tau, told: methods.consensus(
-        tau, tau.sum(0), told["tall_lambda"], told["least_tasks"]
-    ),
-    "consensus_ties": lambda tau, told: methods.consensus(
-        tau, _ties(tau, told), told["tall_lambda"], told["least_tasks"]
-    ),
+    **{name: partial(_consensus, name) for name in BEFORE_MASKS},
 }
 MATRICES: dict[str, Callable[[list[Array], Settings], Array]] = {
     "tsv_m": lambda deltas, _: methods.tsv_m(deltas),
@@ -63,8 +79,7 @@ def merged(method: str, told: Settings, every: list[Parameters]) -> Parameters:
     first = every[0]
     if method in ELEMENTWISE:
         whole = ELEMENTWISE[method](np.stack([flat(tau).numpy() for tau in every]), told)
-        parts = torch.tensor(whole).split([v.numel() for v in first.values()])
-        return {k: part.view_as(v) for (k, v), part in zip(first.items(), parts, strict=True)}
+        return _cut(whole, first)
     found = {}
     for name, start in first.items():
         deltas = [np.asarray(tau[name].numpy()) for tau in every]
@@ -72,6 +87,60 @@ def merged(method: str, told: Settings, every: list[Parameters]) -> Parameters:
         again = np.mean(deltas, 0) if averaged else MATRICES[method](deltas, told)
         found[name] = torch.tensor(again).view_as(start)
     return found
+
+
+def _cut(whole: Array, like: Parameters) -> Parameters:
+    parts = torch.tensor(whole).split([v.numel() for v in like.values()])
+    return {k: part.view_as(v) for (k, v), part in zip(like.items(), parts, strict=True)}
+
+
+def _with_lambda(oracle: Oracle, name: str, regime: str, told: Settings) -> Settings:
+    """With the λ of the masks of those tasks that are merged, where the method has masks."""
+    if told.get("method", name) not in BEFORE_MASKS:
+        return told
+    chosen = f"merging/{name}/{regime}/tall_lambda"
+    if chosen in oracle.results:
+        return told | {"tall_lambda": oracle.results[chosen][()][merged_tasks(oracle, regime)]}
+    return told | {"tall_lambda": told["tall_lambdas"][0]}
+
+
+def _masks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[Check]:
+    """Each task's λ: masks on its own validation points, and the best of them."""
+    group = f"merging/{name}"
+    if method not in BEFORE_MASKS or told.get("scope", "vector") != "vector":
+        return
+
+    @lru_cache(2)
+    def before(regime: str) -> tuple[Array, Array]:
+        tau = np.stack([flat(oracle.tau(regime, t)).numpy() for t in merged_tasks(oracle, regime)])
+        return tau, BEFORE_MASKS[method](tau, told)
+
+    def mask(regime: str, t: int, tall_lambda: float) -> Array:
+        tau, whole = before(regime)
+        return methods.claimed(tau[[merged_tasks(oracle, regime).index(t)]], whole, tall_lambda)[0]
+
+    def accuracy(place: Place) -> Reading:
+        regime, t, i = place
+        kept = mask(regime, t, float(oracle.results[f"{group}/{regime}/mask_lambda"][i]))
+        tau = _cut(np.where(kept, before(regime)[1], 0), oracle.tau(regime, t))
+        right = right_along(oracle, regime, tau, 1.0, t, group, "validation")
+        return share(stored(oracle, group, "mask_accuracy", place), float(right.mean()), len(right))
+
+    def density(place: Place) -> Reading:
+        regime, t = place
+        kept = mask(regime, t, stored(oracle, group, "tall_lambda", place))
+        return relative(stored(oracle, group, "mask_density", place), float(kept.mean()), 1e-4)
+
+    def best(place: Place) -> Reading:
+        regime, t = place
+        node = oracle.results[f"{group}/{regime}"]
+        again = node["mask_lambda"][int(np.argmax(node["mask_accuracy"][t]))]
+        return exact(stored(oracle, group, "tall_lambda", place), float(again))
+
+    for what, measure in (("mask_accuracy", accuracy), ("mask_density", density), ("tall_lambda", best)):
+        every = [one for one in places(oracle, group, what) if one[1] in merged_tasks(oracle, one[0])]
+        if every:
+            yield Check(group, what, every, measure)
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
@@ -83,13 +152,14 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         if method in data_methods.METHODS:
             return data_methods.METHODS[method](oracle, name, regime, settings[name])
         every = [oracle.tau(regime, t) for t in merged_tasks(oracle, regime)]
-        return merged(method, settings[name], every)
+        return merged(method, _with_lambda(oracle, name, regime, settings[name]), every)
 
     for name in names(oracle, "merging"):
         group, told = f"merging/{name}", settings.get(name, {})
         method = told.get("method", name)  # the name is the method's, or stands for it
         yield from _choice(oracle, group)
         yield from data_methods.checks(oracle, name, method, told)
+        yield from _masks(oracle, name, method, told)
         if not is_taken(method, told):
             continue
         for split in SPLITS:

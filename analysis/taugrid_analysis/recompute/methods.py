@@ -64,8 +64,13 @@ def ties(
     return elected(np.stack([trimmed(t, density, cut) for t in tau]), weight, merge, zero_sign)
 
 
-def consensus(tau: Array, merged: Array, tall_lambda: float, least: int) -> Array:
-    claims = (np.abs(tau) > tall_lambda * np.abs(merged - tau)).sum(0)
+def claimed(tau: Array, merged: Array, tall_lambda: float | Array) -> Array:
+    """TALL masks [T,n] of tau [T,n]; one λ, or one a task."""
+    return np.asarray(np.abs(tau) > np.reshape(tall_lambda, (-1, 1)) * np.abs(merged - tau))
+
+
+def consensus(tau: Array, merged: Array, tall_lambda: float | Array, least: int) -> Array:
+    claims = claimed(tau, merged, tall_lambda).sum(0)
     return np.where(claims >= least, merged, 0)
 
 

@@ -9,6 +9,7 @@
 
 #include "kernels/autodiff/products.hpp"
 #include "suite/experiments/support/placement.hpp"
+#include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
 
@@ -31,6 +32,15 @@ std::unique_ptr<const DataMethod> make_data_method(config::Config& config, confi
   return make_clustered_stitch(own,
                                config.section(std::string("merging.") + masks, merging::meaning_of(masks)),
                                masks, 0, twice, study);
+}
+
+void count_merge(Tally& tally, const Study& study, const merging::Method& method, const std::string& name) {
+  const auto length = static_cast<double>(study.model.layout().size());
+  const merging::StudyVectors vectors(study, name, study.tasks.all());
+  const auto work = method.work(vectors.tensors(), vectors.count());
+  tally.computes(work.flops).holds(4 * length + work.bytes);
+  if (vectors.count() > study.vectors.kept())  // each pass reads again
+    tally.reads((work.passes - 1) * 4 * length * static_cast<double>(vectors.count()));
 }
 
 Split read_inputs(config::Section& parameters, const char* fallback,

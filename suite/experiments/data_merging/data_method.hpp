@@ -33,7 +33,8 @@ class DataMethod {
   /// Whether it makes a model beside this regime's vectors.
   virtual bool takes(const std::string&) const { return true; }
   /// Units of all tasks together, and their keys.
-  virtual void add_units(std::vector<schedule::WorkUnit>&, const std::string&) const {}
+  virtual void add_units(std::vector<schedule::WorkUnit>&, const std::string&,
+                         const schedule::RunFolder&) const {}
   virtual std::vector<std::string> needs(const std::string&) const { return {}; }
   /// Whether merge() reads the vectors, and whether it is a training, which saves its state in the unit's
   /// scratch folder.
@@ -96,6 +97,10 @@ std::unique_ptr<const DataMethod> make_localize_stitch(config::Section parameter
 std::unique_ptr<const DataMethod> make_clustered_stitch(config::Section parameters, config::Section masks,
                                                         const std::string& parts, std::int64_t clusters,
                                                         bool twice, const Study& study);
+/// A method of TALL masks with a λ for each task, of these; `parts` is the method's name in its units' keys.
+std::unique_ptr<const DataMethod> make_chosen_consensus(merging::Consensus consensus,
+                                                        std::vector<double> lambda, const std::string& parts,
+                                                        const Study& study);
 /// `of` is the regime of vectors in whose function it trains.
 std::unique_ptr<const DataMethod> make_joint(config::Config& config, const std::string& method,
                                              const std::string& of, const Study& study);
@@ -105,6 +110,9 @@ std::unique_ptr<const DataMethod> make_joint_of_cluster(config::Config& config,
                                                         const Study& study);
 
 // What they share.
+
+/// Adds what a merge of all tasks' vectors takes beside τ itself and the vectors' first visit.
+void count_merge(Tally& tally, const Study& study, const merging::Method& method, const std::string& regime);
 
 /// The split whose inputs a method takes, of those it may.
 Split read_inputs(config::Section& parameters, const char* fallback, const std::vector<std::string>& allowed);

@@ -32,7 +32,8 @@ class Joint final : public DataMethod {
 
   bool takes(const std::string& name) const override { return name == of_; }
   bool of_vectors() const override { return false; }
-  void add_units(std::vector<schedule::WorkUnit>& units, const std::string& name) const override {
+  void add_units(std::vector<schedule::WorkUnit>& units, const std::string& name,
+                 const schedule::RunFolder&) const override {
     models_.add_unit(units, name, study_.tasks.all());
   }
   std::vector<std::string> needs(const std::string& name) const override {

@@ -19,6 +19,11 @@ constexpr config::Meaning of_alpha = {
     {.fallback = "0.1, 0.2, … 2; of [merging.METHOD]: as [merging]'s, and 1 alone for linear, slerp and "
                  "methods with data, which have no coefficient"}};
 
+constexpr config::Meaning of_tall_lambdas =
+    "λ of the masks, of which the best on validation is chosen for each task (Wang et al. 2024): a task "
+    "claims "
+    "numbers with |τ_t| > λ|τ − τ_t|; one number is the λ of all";
+
 constexpr config::Meaning stands_for = "The method that this name stands for";
 
 /// The section of a name that stands for a method.
@@ -49,13 +54,26 @@ ChosenMerge read_method(config::Config& config, config::Section& section, const 
   const bool of_data = std::find(with_data.begin(), with_data.end(), chosen.of) != with_data.end();
   const bool plain = of_data || chosen.of == "linear" || chosen.of == "slerp";
   chosen.alpha = own.alpha_grid("alpha", of_alpha, plain ? std::vector<double>{1} : usual, coefficients);
+  std::vector<double> lambda;
   if (of_data) {
     if (!describing) refuse_filter(study, "merging." + name);
     chosen.with_data = make_data_method(config, own, {"merging." + name, name}, chosen.of, study);
+  } else if (merging::is_consensus(chosen.of)) {
+    lambda = own.alpha_grid("tall_lambdas", of_tall_lambdas, {0.2, 0.3, 0.4, 0.5, 0.6}, {0, 100});
+    auto consensus = merging::make_consensus(chosen.of, own);
+    if (lambda.size() == 1) {
+      chosen.method = consensus(lambda);
+    } else {
+      chosen.with_data = make_chosen_consensus(std::move(consensus), lambda, name, study);
+    }
   } else {
     chosen.method = merging::make(chosen.of, own);
   }
   chosen.parameters = own.values();
+  if (lambda.size() == 1) {  // as a recipe has it
+    chosen.parameters.erase("tall_lambdas");
+    chosen.parameters["tall_lambda"] = config::canonical(lambda.front());
+  }
   chosen.parameters.erase("alpha");
   chosen.parameters.erase("method");
   if (chosen.method && !describing)
