@@ -80,8 +80,8 @@ class Elementwise final : public Method {
       each.divisor = static_cast<float>(std::accumulate(w.begin(), w.end(), 0.0));
     if (divisor == Divisor::vectors) each.divisor = static_cast<float>(w.size());
     if (divisor == Divisor::voters) each.divide = MergeRule::Divide::voters;
-    each.claim.assign(claim.begin(), claim.end());
-    if (claim.size() == 1) each.claim.assign(w.size(), static_cast<float>(claim.front()));
+    for (std::size_t t = 0; t < w.size() && !claim.empty(); ++t)
+      each.claim.push_back(static_cast<float>(claim[claim.size() == 1 ? 0 : t]));
     std::vector<Range> ranges;  // that have cuts of their own
     if (trim.by_tensor && trim.density < 1) {
       for (const auto& tensor : vectors.tensors())

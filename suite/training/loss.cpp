@@ -32,10 +32,11 @@ std::vector<T> outputs_of(const models::Encoder& encoder, const Blocks<T>& p, co
   return outputs;
 }
 
-/// −Σ p log p of each row's softmax, added up.
-at::Tensor entropy(const at::Tensor& logits) {
+/// −Σ p log(p + ε) of each row's softmax, added up.
+at::Tensor entropy(const at::Tensor& logits, double epsilon) {
   const auto log_p = logits.log_softmax(1);
-  return -(log_p.exp() * log_p).sum();
+  const auto p = log_p.exp();
+  return -(p * (epsilon > 0 ? (p + epsilon).log() : log_p)).sum();
 }
 
 /// Σ of the terms' cross-entropies and entropies of their outputs.
@@ -44,7 +45,8 @@ at::Tensor cross_entropies(const std::vector<Term>& terms, const std::vector<at:
   for (std::size_t i = 0; i < terms.size(); ++i) {
     if (terms[i].penalty()) continue;
     const auto logits = terms[i].readout->logits(outputs[i]);
-    const auto each = terms[i].entropy ? entropy(logits) : terms[i].readout->loss(logits, terms[i].labels);
+    const auto each = terms[i].entropy ? entropy(logits, terms[i].epsilon)
+                                       : terms[i].readout->loss(logits, terms[i].labels);
     const auto loss = each * terms[i].weight;
     sum = sum.defined() ? sum + loss : loss;
   }

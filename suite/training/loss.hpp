@@ -26,6 +26,7 @@ struct Term {
   double weight;
   study::PenaltyForm form = study::PenaltyForm::squared;
   bool entropy = false;
+  double epsilon = 0;  ///< of the entropy −Σ p log(p + ε)
 
   bool penalty() const { return !labels.defined() && !entropy; }
 };

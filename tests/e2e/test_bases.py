@@ -88,8 +88,11 @@ def again(run: Path) -> Oracle:
     return Oracle(run)
 
 
-def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path) -> None:
-    found = launch.measure(experiment, tmp_path / "run", ranks=4)
+@pytest.mark.parametrize(("ranks", "more"), [(1, ("--set", "run.memory=1e-5")), (4, ())])
+def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path, ranks: int,
+                                            more: tuple[str, ...]) -> None:
+    """Nor on the memory, where not all vectors fit."""
+    found = launch.measure(experiment, tmp_path / "run", *more, ranks=ranks)
     assert differing(numbers(run / "results.h5"), numbers(found)) == []
 
 

@@ -33,6 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "regmean_of_few": {"off_diagonal": 1, "points": 1, "inputs": "validation"},  # too few to invert by
     "adamerging": {},
     "adamerging_of_tasks": {"granularity": "task", "clamp": False, "inputs": "validation", "start": 0.9},
+    "adamerging_of_added": {"epsilon": 0.05},
     "adamerging_of_clamped": {"start": 0.97, "learning_rate": 0.03},  # which reaches 1, and stays or comes back
     **{name: {} for name in MASKS},
     "localize_stitch_of_few": {"inputs": "validation", "regulariser": "l1", "l1": 0.3, "points_per_class": 4,
@@ -123,8 +124,11 @@ def test_the_vector_is_that_of_the_formula(runs: dict[str, Path], variant: str, 
     assert np.sqrt(np.mean((expected - plain) ** 2)) > 0.05 * size  # not the mean
 
 
-def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path) -> None:
-    again = launch.measure(experiment, tmp_path / "run", ranks=4)
+@pytest.mark.parametrize(("ranks", "more"), [(1, ("--set", "run.memory=1e-5")), (4, ())])
+def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_path: Path, ranks: int,
+                                            more: tuple[str, ...]) -> None:
+    """Nor on the memory: where not all vectors fit, the merges visit the files' pages."""
+    again = launch.measure(experiment, tmp_path / "run", *more, ranks=ranks)
     assert differing(numbers(run / "results.h5"), numbers(again)) == []
 
 
@@ -192,6 +196,10 @@ def test_adamerging_learns_what_adam_through_the_merge_learns(runs: dict[str, Pa
     assert np.abs(found - expected.numpy()).max() < 2e-3
     assert np.abs(found - told["start"]).max() > 0.02
     np.testing.assert_allclose(entropy, values, rtol=1e-3)
+    if "added" in variant:  # which the entropy tells
+        with h5py.File(runs["adamerging"] / "results.h5") as other:
+            exact = other[f"merging/adamerging/{regime}/entropy"][0]
+        assert 0.01 * exact < exact - entropy[0] < 0.05 * sum(CLASSES[task] for task in TASKS)
     if "clamped" in variant:
         assert (found == 1).sum() > 5 and (found < 1).sum() > 5
 
@@ -285,6 +293,7 @@ def test_a_saved_model_says_that_it_needs_data(run: Path, method: str) -> None:
     (["merging.fisher.points=0"], ["merging.fisher.points"]),
     (["merging.regmean.off_diagonal=1.5"], ["merging.regmean.off_diagonal", "0 to 1"]),
     (["merging.adamerging.inputs=train"], ["merging.adamerging.inputs", "validation, test"]),
+    (["merging.adamerging.epsilon=2"], ["merging.adamerging.epsilon", "0 to 1"]),
     (["merging.adamerging.steps=0"], ["merging.adamerging.steps", "1"]),
     (["merging.localize_stitch.inputs=test"], ["merging.localize_stitch.inputs", "train, validation"]),
     (["merging.stitch_twice.clusters=4"], ["merging.stitch_twice.clusters", "0 to 3"]),

@@ -175,7 +175,9 @@ def learnt(oracle: Oracle, method: str, regime: str) -> tuple[Tensor, list[float
             else:
                 z = oracle.read({name: oracle.theta0[name] + step[name] for name in names}, x, t)
             log_p = log_softmax(oracle.logits(t, z), 1)
-            total = total - (log_p.exp() * log_p).sum(1).mean()
+            p = log_p.exp()
+            logarithm = (p + told["epsilon"]).log() if told["epsilon"] else log_p
+            total = total - (p * logarithm).sum(1).mean()
         return total
 
     rows = []

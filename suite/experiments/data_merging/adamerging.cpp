@@ -30,7 +30,7 @@ struct AdaMergingSettings {
   bool layer_wise, clamp;
   Split inputs;
   std::int64_t steps, batch;
-  double learning_rate, start, checkpoint_seconds;
+  double learning_rate, start, epsilon, checkpoint_seconds;
 };
 
 /// The coefficients while they are learnt.
@@ -230,6 +230,7 @@ class AdaMerging final : public DataMethod {
                        &study_.tasks.readout(t),
                        1 / static_cast<double>(settings_.batch)});
       terms.back().entropy = true;
+      terms.back().epsilon = settings_.epsilon;
       if (static_cast<std::int64_t>(terms.size()) < tasks_at_once(all.size()) && i + 1 < all.size()) continue;
       at::Tensor part;
       sum.add_(loss(theta, terms, part).loss);
@@ -250,6 +251,7 @@ class AdaMerging final : public DataMethod {
     training::Term term{
         study_.model.random_batch(n), {}, &study_.tasks.readout(0), 1 / static_cast<double>(n)};
     term.entropy = true;
+    term.epsilon = settings_.epsilon;
     return {[loss, term, theta = 1.001 * study_.model.theta0()] {
               at::Tensor gradient;
               (*loss)(theta, {term}, gradient);
@@ -275,6 +277,8 @@ std::unique_ptr<const DataMethod> make_adamerging(config::Section parameters, co
   settings.start = parameters.real("start", "The coefficients before the first step", 0.3, {-10, 10});
   settings.clamp = parameters.flag(
       "clamp", "Whether coefficients are clamped to [0, 1] (the paper's code; FusionBench does not)", true);
+  settings.epsilon = parameters.real(
+      "epsilon", "ε of the entropy −Σ p log(p + ε): 0 in the paper's code, 1e-8 in FusionBench's", 0, {0, 1});
   settings.checkpoint_seconds =
       parameters.real("checkpoint_seconds",
                       "Seconds between saved states; 0: one only where a stop asks for it", 60, {0, 1e6});
