@@ -104,7 +104,10 @@ constexpr const char* about_recipes =
     "name. The\n"
     "words are mergekit's where they mean the same. `OUT/merge.toml` is a recipe with every key and the "
     "value in force.\n"
-    "`[parameters]` has the keys of the method that `merge_method` names.\n";
+    "`[parameters]` has the keys of the method that `merge_method` names. Statistics of batch norm are "
+    "merged "
+    "as other\n"
+    "tensors are; variances are at least 0.\n";
 
 void print_markdown(const std::vector<SectionEntry>& sections, const char* about) {
   fmt::print("{}", about);
