@@ -21,6 +21,7 @@ zero-shot head and the class names.
                                                             the papers' language tasks, with their templates
   python jobs/prepare language --out data/language          MiniLM and the twelve default language tasks
   python jobs/prepare language --all                        … and twelve further ones
+  python jobs/prepare language --t5 --out data/t5_mini      six of them for a small T5 that is trained here
   python jobs/prepare originals --data-location ~/data --text-model openai/clip-vit-base-patch32 --out data/clip
                                                             the papers' eight tasks and ImageNet, at CLIP's size, and
                                                             the twelve with which the field has fourteen and twenty
@@ -267,6 +268,12 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
         "--out", type=Path, default=Path("data/language"), metavar="DIR", help="folder for TASK.h5 (data/language)"
     )
     which = language.add_mutually_exclusive_group()
+    which.add_argument(
+        "--t5",
+        action="store_true",
+        help="instead six of them, answered by the class' name, four others to pre-train on, and OUT/model, a small "
+        "T5's configuration and tokenizer",
+    )
     which.add_argument("--task", action="append", default=[], metavar="NAME", help="only this task, repeatable")
     which.add_argument("--all", action="store_true", help="the twelve and as many further ones")
     language.add_argument(

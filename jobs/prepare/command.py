@@ -52,8 +52,12 @@ def run(options: argparse.Namespace) -> None:
         text_tasks.prepare(options, say)
     elif options.command == "language":
         import language
+        import language_t5
 
-        language.prepare(options.out, options.packages, options.task, options.all, say)
+        if options.t5:
+            language_t5.prepare(options.out, options.packages, say)
+        else:
+            language.prepare(options.out, options.packages, options.task, options.all, say)
     elif options.command == "originals":
         import originals
 
