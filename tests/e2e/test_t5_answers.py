@@ -262,6 +262,13 @@ def test_what_needs_classes_or_texts_is_refused_in_one_line(world: AnswersWorld,
     assert refused.returncode == 2 and "has no task that is answered by texts" in refused.stderr, refused.stderr
 
 
+def test_a_dry_run_counts_its_work_without_the_model(world: AnswersWorld, tmp_path: Path) -> None:
+    for experiment in (world.experiment, world.texts(tmp_path / "texts.toml")):
+        done = run(1, "run", experiment, "--dry-run", "--set", "model.path=/nowhere")
+        assert done.returncode == 2 and "inputs are missing or wrong" in done.stderr, done.stderr
+        assert "work is counted as for CLIP ViT-B/32" in done.stdout and "finetune/standard" in done.stdout
+
+
 def _spoilt(world: AnswersWorld, name: str, path: str, change: object) -> None:
     with h5py.File(world.task(name), "r+") as file:
         values = file[path][()]
