@@ -33,6 +33,7 @@ struct Use {
   enum class Form {
     product,      ///< y = x Wᵀ, W [out, in]:        Σ_tokens dy ⊗ x
     convolution,  ///< y = W ∗ x, x as patches:      Σ_places dy ⊗ x, patches [n, places, side², in]
+    tiled,        ///< the same of 3×3 places, x itself [n, in, h, w], that can be taken by tiles
     depthwise,    ///< y_c = W_c ∗ x_c:              Σ_places dy_c x_c, for each place of the filter
     lookup,       ///< y = W[i], W [rows, width]:    Σ_tokens e_i ⊗ dy
     rows,         ///< y_c = ⟨x, W[i_c]⟩:            Σ_c e_{i_c} ⊗ dy_c x
@@ -51,6 +52,7 @@ struct Use {
                        ///< for each sample
   std::size_t output;  ///< index into Tape::outputs
   std::int64_t first = 0;  ///< of whole: the first place that is used
+  at::Tensor factor = {};  ///< of convolution and tiled: [out], times which dy counts; none: 1
 };
 
 struct Tape {

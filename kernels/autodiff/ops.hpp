@@ -130,4 +130,26 @@ TAUGRID_DECLARE_OPS(Recorded)
 TAUGRID_DECLARE_OPS(Counted)
 #undef TAUGRID_DECLARE_OPS
 
+/// Batch norm by channels, as batch_norm() takes it.
+template <class T>
+struct BatchNorm {
+  const T &weight, &bias;
+  const at::Tensor &mean, &variance;
+  double eps;
+  BatchStatistics* batch;
+};
+
+/// Batch norm of W ∗ x, or of W ∗ max(x, 0) where x is `rectified` before. Recorded, all of it is one step: a
+/// sample's gradient passes from the norm's output to x by filters that have the norm's factors in them.
+template <class T>
+T convolve_normed(const T& x, bool rectified, const T& filters, std::int64_t side, std::int64_t stride,
+                  std::int64_t padding, const BatchNorm<T>& norm) {
+  return batch_norm(
+      convolve(rectified ? activate(x, Activation::relu) : x, filters, side, stride, padding), norm.weight,
+      norm.bias, norm.mean, norm.variance, norm.eps, norm.batch);
+}
+template <>
+Recorded convolve_normed(const Recorded& x, bool rectified, const Recorded& filters, std::int64_t side,
+                         std::int64_t stride, std::int64_t padding, const BatchNorm<Recorded>& norm);
+
 }  // namespace taugrid::autodiff

@@ -6,10 +6,14 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
+#include "kernels/autodiff/detail/channel_sums.hpp"
+#include "kernels/autodiff/detail/convolution.hpp"
 #include "kernels/autodiff/detail/depthwise.hpp"
+#include "kernels/autodiff/detail/tiled_convolution.hpp"
 
 namespace taugrid::autodiff {
 namespace {
@@ -33,18 +37,34 @@ at::Tensor places_of(const at::Tensor& x) { return x.flatten(2).transpose(1, 2);
 }  // namespace
 
 bool is_factored(const Use& use) {
-  return use.form == Form::product || use.form == Form::convolution || use.form == Form::lookup ||
-         use.form == Form::rows;
+  return use.form == Form::product || use.form == Form::convolution || use.form == Form::tiled ||
+         use.form == Form::lookup || use.form == Form::rows;
+}
+
+Side side_of_input(const Use& use) {
+  switch (use.form) {
+    case Form::product:
+      return {tokens(use.input), {}};
+    case Form::convolution:
+      return {use.input.flatten(2), {}};
+    case Form::tiled:
+      return {detail::patches(use.input, {3, 1, 1}).flatten(2), {}};
+    case Form::lookup:
+      return {{}, use.places};
+    default:
+      throw std::logic_error("side_of_input: there is none");
+  }
 }
 
 Factors factors(const Use& use, const at::Tensor& dy) {
   switch (use.form) {
     case Form::product:
-      return {{tokens(dy), {}}, {tokens(use.input), {}}};
+      return {{tokens(dy), {}}, side_of_input(use)};
     case Form::convolution:
-      return {{places_of(dy), {}}, {use.input.flatten(2), {}}};
+    case Form::tiled:
+      return {{use.factor.defined() ? places_of(dy) * use.factor : places_of(dy), {}}, side_of_input(use)};
     case Form::lookup:
-      return {{{}, use.places}, {tokens(dy), {}}};
+      return {side_of_input(use), {tokens(dy), {}}};
     case Form::rows:
       return {{{}, use.places.unsqueeze(0).expand({dy.size(0), -1})},
               {dy.unsqueeze(2) * use.input.unsqueeze(1), {}}};
@@ -66,19 +86,33 @@ std::vector<std::vector<const Use*>> uses_by_block(const Tape& tape) {
 
 at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Tensor& dy) {
   const auto gradient = unordered_gradient(use, block, dy);
-  if (use.form != Form::convolution) return gradient;
-  const auto places = use.input.size(2), in = use.input.size(3);
-  return gradient.view({dy.size(0), -1, places, in}).transpose(2, 3).reshape({dy.size(0), -1});
+  if (use.form != Form::convolution && use.form != Form::tiled) return gradient;
+  const auto in = use.form == Form::tiled ? use.input.size(1) : use.input.size(3);
+  return gradient.view({dy.size(0), dy.size(1), -1, in}).transpose(2, 3).reshape({dy.size(0), -1});
+}
+
+void GradientParts::each(const Block& block, const at::Tensor& dy,
+                         const std::function<void(const at::Tensor&)>& see) const {
+  if (use_.form != Form::tiled) return see(unordered_gradient(use_, block, dy));
+  if (!prepared_.defined()) prepared_ = detail::tiles_of(use_.input);
+  constexpr std::int64_t in_cache = std::int64_t{1} << 17;  // numbers
+  const auto n = dy.size(0), out = dy.size(1), each = detail::tiled_filters();
+  const auto some = std::max<std::int64_t>(1, in_cache / (n * (block.count / out) * each)) * each;
+  for (std::int64_t begin = 0; begin < out; begin += some)
+    see(detail::per_sample_tiled_filters(prepared_, dy, use_.factor, {begin, std::min(some, out - begin)}));
 }
 
 at::Tensor unordered_gradient(const Use& use, const Block& block, const at::Tensor& dy) {
   const auto n = dy.size(0);
   switch (use.form) {
-    case Form::product:
-    case Form::convolution: {
+    case Form::convolution:
+      return detail::per_sample_filters(use.input, dy, use.factor);
+    case Form::product: {
       const auto f = factors(use, dy);
       return at::bmm(f.left.vectors.transpose(1, 2), f.right.vectors).view({n, -1});
     }
+    case Form::tiled:
+      return detail::per_sample_tiled_filters(detail::tiles_of(use.input), dy, use.factor, {0, dy.size(1)});
     case Form::depthwise:
       return detail::per_sample_filters(use.input, dy, block.shape[1]);
     case Form::lookup:
@@ -95,7 +129,7 @@ at::Tensor unordered_gradient(const Use& use, const Block& block, const at::Tens
     case Form::channel_sum:
       return places_of(dy).sum(1);
     case Form::channel_scale:
-      return places_of(dy * use.input).sum(1);
+      return detail::channel_sums(dy, use.input);
     case Form::whole: {
       const auto used = dy.reshape({n, -1});
       const auto before = use.first * dy.size(-1);
@@ -143,8 +177,7 @@ at::Tensor per_sample_gradients(const Layout& layout, const Recording& recording
   for (const auto& use : recording.tape.uses) {
     if (!gradients[use.output].defined()) continue;
     const auto& block = layout.blocks()[static_cast<std::size_t>(use.block)];
-    all.narrow(1, block.offset, block.count)
-        .add_(per_sample_gradient(use, block, gradients[use.output]));
+    all.narrow(1, block.offset, block.count).add_(per_sample_gradient(use, block, gradients[use.output]));
   }
   return all;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// From a recorded forward pass to the gradients of single samples. Samples do not mix, so the gradient of a sum
-// over samples holds each sample's own, and one backward pass a cotangent serves all of them.
+// From a recorded forward pass to the gradients of single samples. Samples do not mix, so the gradient of a
+// sum over samples holds each sample's own, and one backward pass a cotangent serves all of them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,8 @@
 
 namespace taugrid::autodiff {
 
-/// One side of an outer product over t tokens: vectors [n, t, width], or unit vectors e_i given by their places
-/// i, int64 [n, t].
+/// One side of an outer product over t tokens: vectors [n, t, width], or unit vectors e_i given by their
+/// places i, int64 [n, t].
 struct Side {
   at::Tensor vectors;
   at::Tensor places;
@@ -31,6 +31,9 @@ bool is_factored(const Use& use);
 /// The factors of one use, given the gradient dy of its output. Throws std::logic_error unless is_factored().
 Factors factors(const Use& use, const at::Tensor& output_gradient);
 
+/// Of factors(): the side that follows from the forward pass alone. Not of rows, of which there is none.
+Side side_of_input(const Use& use);
+
 /// The uses of each block, blocks in the order of their first use.
 std::vector<std::vector<const Use*>> uses_by_block(const Tape& tape);
 
@@ -39,6 +42,20 @@ at::Tensor per_sample_gradient(const Use& use, const Block& block, const at::Ten
 
 /// The same, a convolution's filters with their channels last: all that inner products need, and cheaper.
 at::Tensor unordered_gradient(const Use& use, const Block& block, const at::Tensor& output_gradient);
+
+/// unordered_gradient() of one use for several gradients of its output, a part of the block at a time: parts
+/// stay in cache, and what follows from the input alone is made once.
+class GradientParts {
+ public:
+  explicit GradientParts(const Use& use) : use_(use) {}
+  /// Calls see() for parts [n, …], which together are the whole, in their order.
+  void each(const Block& block, const at::Tensor& output_gradient,
+            const std::function<void(const at::Tensor& part)>& see) const;
+
+ private:
+  const Use& use_;
+  mutable at::Tensor prepared_;
+};
 
 /// Forward pass with a tape of parameter uses; the graph runs through layer outputs only.
 struct Recording {

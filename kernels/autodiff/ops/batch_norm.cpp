@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 
+#include "kernels/autodiff/detail/convolution.hpp"
 #include "kernels/autodiff/detail/rules.hpp"
 #include "kernels/autodiff/ops.hpp"
 
@@ -131,17 +132,48 @@ Dual batch_norm(const Dual& x, const Dual& weight, const Dual& bias, const at::T
   return y;
 }
 
+namespace {
+
+/// y = x ⊙ factor + shift by channels.
+struct Affine {
+  explicit Affine(const BatchNorm<Recorded>& norm)
+      : rstd((norm.variance + norm.eps).rsqrt()),
+        factor(norm.weight.value * rstd),
+        shift(norm.bias.value - norm.mean * factor) {}
+  at::Tensor rstd, factor, shift;
+};
+
+/// The uses of w and b, for what x was and the number of the output on its tape.
+void use(Tape& tape, std::size_t output, const BatchNorm<Recorded>& norm, const Affine& affine,
+         const at::Tensor& x) {
+  tape.uses.push_back({Use::Form::channel_scale, norm.weight.block,
+                       normalised(x.detach(), norm.mean, affine.rstd), {}, output});
+  tape.uses.push_back({Use::Form::channel_sum, norm.bias.block, {}, {}, output});
+}
+
+}  // namespace
+
 Recorded batch_norm(const Recorded& x, const Recorded& weight, const Recorded& bias, const at::Tensor& mean,
                     const at::Tensor& variance, double eps, BatchStatistics* batch) {
   only_stored(batch);
+  const BatchNorm<Recorded> norm{weight, bias, mean, variance, eps, batch};
   // As a product and a sum: ATen's own derivative would also add up what its parameters need, for each logit.
-  const auto rstd = (variance + eps).rsqrt(), factor = weight.value * rstd;
-  Recorded y{x.value * by_channel(factor) + by_channel(bias.value - mean * factor), x.tape, -1};
+  const Affine affine(norm);
+  Recorded y{x.value * by_channel(affine.factor) + by_channel(affine.shift), x.tape, -1};
   const auto output = detail::keep(*y.tape, y.value);
-  const auto normed = normalised(x.value.detach(), mean, rstd);
-  y.tape->uses.push_back({Use::Form::channel_scale, weight.block, normed, {}, output});
-  y.tape->uses.push_back({Use::Form::channel_sum, bias.block, {}, {}, output});
+  use(*y.tape, output, norm, affine, x.value);
   return y;
+}
+
+template <>
+Recorded convolve_normed(const Recorded& x, bool rectified, const Recorded& filters, std::int64_t side,
+                         std::int64_t stride, std::int64_t padding, const BatchNorm<Recorded>& norm) {
+  only_stored(norm.batch);
+  const Affine affine(norm);
+  const auto made =
+      detail::record_convolution(x, rectified, filters, affine.factor, affine.shift, {side, stride, padding});
+  use(*x.tape, x.tape->outputs.size() - 1, norm, affine, made.plain);
+  return made.y;
 }
 
 Counted batch_norm(const Counted& x, const Counted&, const Counted&, const at::Tensor&, const at::Tensor&,

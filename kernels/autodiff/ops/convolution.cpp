@@ -1,13 +1,23 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of pictures, and what is taken of their places without a parameter.
+#include "kernels/autodiff/detail/convolution.hpp"
+
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "kernels/autodiff/detail/rules.hpp"
+#include "kernels/autodiff/detail/tiled_convolution.hpp"
 #include "kernels/autodiff/ops.hpp"
+#include "kernels/lanes.hpp"
 
 namespace taugrid::autodiff {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using Variables = torch::autograd::variable_list;
 
 at::Tensor convolved(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t side,
                      std::int64_t stride, std::int64_t padding) {
@@ -20,12 +30,63 @@ std::int64_t places_along(std::int64_t extent, std::int64_t side, std::int64_t s
   return (extent + 2 * padding - side) / stride + 1;
 }
 
-/// [n, places, side², in]: what each place of the output is a product with. Channels stay together, so that a
-/// row of a filter is one piece of memory.
-at::Tensor patches(const at::Tensor& x, std::int64_t side, std::int64_t stride, std::int64_t padding) {
+using detail::Window;
+
+/// y = (W ∗ x) ⊙ factor + shift, and what of it stays for gradients of x.
+struct Step {
+  at::Tensor x, weight, factor, shift;  ///< none of them a variable, x rectified where it is to be
+  bool rectified;
+  Window window;
+  bool tiled() const { return detail::can_be_tiled(x, weight.size(0), window); }
+};
+
+/// The step as one of x that is a variable; what goes back to that has no further derivative.
+struct Convolution : Function<Convolution> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& variable, const Step* step,
+                            at::Tensor* plain) {
+    static_cast<void>(variable);
+    const auto& [x, weight, factor, shift, rectified, window] = *step;
+    const auto by_channel = [](const at::Tensor& of) { return of.view({1, -1, 1, 1}); };
+    *plain = convolved(x, weight, {}, window.side, window.stride, window.padding);
+    auto y = *plain;
+    if (factor.defined()) y = y * by_channel(factor);
+    if (shift.defined()) y = y + by_channel(shift);
+    const auto back = factor.defined() ? weight * factor.unsqueeze(1) : weight;
+    auto& saved = context->saved_data;
+    saved["x"] = x;
+    saved["tiled"] = step->tiled();
+    saved["rectified"] = rectified;
+    saved["weight"] = step->tiled() ? detail::turned_filters(back)
+                                    : back.view({back.size(0), x.size(1), window.side, window.side});
+    saved["stride"] = window.stride;
+    saved["padding"] = window.padding;
+    return y;
+  }
+  static Variables backward(AutogradContext* context, const Variables& dy) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "a recorded convolution has no second derivative");
+    auto& saved = context->saved_data;
+    const auto &x = saved["x"].toTensor(), &weight = saved["weight"].toTensor();
+    const bool rectified = saved["rectified"].toBool();
+    if (saved["tiled"].toBool())
+      return {detail::input_gradient(dy[0], weight, rectified ? x : at::Tensor()), {}, {}};
+    const auto stride = saved["stride"].toInt(), padding = saved["padding"].toInt();
+    const auto dx =
+        std::get<0>(at::convolution_backward(detail::with_channels_last(dy[0]), x, weight, std::nullopt,
+                                             {stride, stride}, {padding, padding}, {1, 1},
+                                             /*transposed=*/false, {0, 0}, 1, {true, false, false}));
+    return {rectified ? at::threshold_backward(dx, x, 0) : dx, {}, {}};
+  }
+};
+
+}  // namespace
+
+namespace detail {
+
+at::Tensor patches(const at::Tensor& x, const Window& window) {
+  const auto [side, stride, padding] = window;
   const auto n = x.size(0), in = x.size(1), h = places_along(x.size(2), side, stride, padding),
              w = places_along(x.size(3), side, stride, padding);
-  const auto padded = at::constant_pad_nd(detail::with_channels_last(x), {padding, padding, padding, padding})
+  const auto padded = at::constant_pad_nd(with_channels_last(x), {padding, padding, padding, padding})
                           .permute({0, 2, 3, 1})
                           .contiguous();
   const auto row = padded.stride(1), place = padded.stride(2);
@@ -34,7 +95,52 @@ at::Tensor patches(const at::Tensor& x, std::int64_t side, std::int64_t stride, 
       .reshape({n, h * w, side * side, in});
 }
 
-}  // namespace
+at::Tensor per_sample_filters(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& factor) {
+  const auto n = dy.size(0), out = dy.size(1), places = x.size(1), width = x.size(2) * x.size(3);
+  const bool here = dy.is_cpu() && dy.scalar_type() == at::kFloat && x.scalar_type() == at::kFloat &&
+                    out % lanes_at_once == 0 && width % lanes_at_once == 0;
+  if (!here) {
+    const auto left = dy.flatten(2);
+    return at::bmm(factor.defined() ? left * factor.unsqueeze(1) : left, x.flatten(2)).view({n, -1});
+  }
+  const auto pictures = with_channels_last(dy.detach());
+  const auto patches = x.contiguous();
+  auto all = at::empty({n, out, width}, dy.options().requires_grad(false));
+  const float *left = pictures.const_data_ptr<float>(), *right = patches.const_data_ptr<float>();
+  float* filters = all.mutable_data_ptr<float>();
+  at::parallel_for(0, n, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = begin; i < end; ++i)
+      by_columns(width, [&]<int columns, int rows>() {
+        for (std::int64_t c = 0; c < width; c += columns * lanes)
+          for (std::int64_t o = 0; o < out; o += rows)
+            product_sums<rows, columns>(left + i * places * out + o, 1, out, right + i * places * width + c,
+                                        width, places, filters + (i * out + o) * width + c, width);
+      });
+  });
+  if (factor.defined()) all.mul_(factor.unsqueeze(1));
+  return all.view({n, -1});
+}
+
+RecordedConvolution record_convolution(const Recorded& x, bool rectified, const Recorded& weight,
+                                       const at::Tensor& factor, const at::Tensor& shift,
+                                       const Window& window) {
+  const auto given = rectified ? at::relu(x.value.detach()) : x.value.detach();
+  const Step step{given, weight.value, factor, shift, rectified, window};
+  RecordedConvolution made;
+  made.y.tape = x.tape;
+  made.y.value = Convolution::apply(x.value, &step, &made.plain);
+  const auto output = keep(*x.tape, made.y.value);
+  x.tape->uses.push_back({step.tiled() ? Use::Form::tiled : Use::Form::convolution,
+                          weight.block,
+                          step.tiled() ? given : patches(given, window),
+                          {},
+                          output,
+                          0,
+                          factor});
+  return made;
+}
+
+}  // namespace detail
 
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t side,
                     std::int64_t stride, std::int64_t padding) {
@@ -58,11 +164,9 @@ Dual convolve(const Dual& x, const Dual& weight, const Dual& bias, std::int64_t 
 
 Recorded convolve(const Recorded& x, const Recorded& weight, const Recorded& bias, std::int64_t side,
                   std::int64_t stride, std::int64_t padding) {
-  Recorded y{convolved(x.value, weight.value, bias.value, side, stride, padding), x.tape, -1};
-  const auto output = detail::keep(*y.tape, y.value);
-  y.tape->uses.push_back({Use::Form::convolution, weight.block,
-                          patches(x.value.detach(), side, stride, padding), {}, output});
-  if (bias.value.defined()) y.tape->uses.push_back({Use::Form::channel_sum, bias.block, {}, {}, output});
+  const auto y = detail::record_convolution(x, false, weight, {}, bias.value, {side, stride, padding}).y;
+  if (bias.value.defined())
+    y.tape->uses.push_back({Use::Form::channel_sum, bias.block, {}, {}, y.tape->outputs.size() - 1});
   return y;
 }
 
@@ -131,9 +235,8 @@ Counted channels_first(const Counted& x) {
 at::Tensor mean_places(const at::Tensor& x) { return x.mean(at::IntArrayRef{2, 3}); }
 
 Dual mean_places(const Dual& x) {
-  return {mean_places(x.value), detail::tangent_of([&] {
-            return x.tangent.defined() ? mean_places(x.tangent) : at::Tensor();
-          })};
+  return {mean_places(x.value),
+          detail::tangent_of([&] { return x.tangent.defined() ? mean_places(x.tangent) : at::Tensor(); })};
 }
 
 Recorded mean_places(const Recorded& x) { return {mean_places(x.value), x.tape, -1}; }

@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/tangent/detail/row_products.hpp"
+
 namespace taugrid::tangent::detail {
 namespace {
 
@@ -13,13 +15,6 @@ using autodiff::Use;
 
 /// Whether one side follows from the forward pass alone, and so is the same for all logits.
 bool has_fixed_side(const Use& use) { return autodiff::is_factored(use) && use.form != Use::Form::rows; }
-
-Side fixed_side(const Use& use) {
-  if (use.form == Use::Form::lookup) return {{}, use.places};
-  const auto x = use.input.contiguous();
-  if (use.form == Use::Form::convolution) return {x.flatten(2), {}};
-  return {x.view({x.size(0), -1, x.size(-1)}), {}};
-}
 
 Side moving_side(const Use& use, const at::Tensor& gradient) {
   auto f = autodiff::factors(use, gradient);
@@ -78,14 +73,6 @@ void add_sides(at::Tensor& kernel, const Side& a, const at::Tensor& of_b, const 
   });
 }
 
-void add_direct(at::Tensor& kernel, const at::Tensor& gradients, const Window& window) {  // [n, size]
-  window.each_piece([&](std::int64_t i, std::int64_t end, std::int64_t j) {
-    kernel.slice(0, i - window.begin, end - window.begin)
-        .slice(1, j)
-        .addmm_(gradients.slice(0, i, end), gradients.slice(0, j).t());
-  });
-}
-
 }  // namespace
 
 bool by_sides_is_better(double tokens, double out, double in, double size, const Window& window,
@@ -99,7 +86,7 @@ bool by_sides_is_better(double tokens, double out, double in, double size, const
 
 GramOfUses::GramOfUses(std::vector<const Use*> uses, const autodiff::Block& block, const autodiff::Tape& tape,
                        const Window& window, std::int64_t logits, std::int64_t& workspace)
-    : uses_(std::move(uses)), block_(block), window_(window) {
+    : uses_(std::move(uses)), block_(block), window_(window), parts_(*uses_.front()) {
   if (!std::all_of(uses_.begin(), uses_.end(), [](const Use* use) { return autodiff::is_factored(*use); }))
     return;
   const auto size = static_cast<double>(block.count);
@@ -112,10 +99,12 @@ GramOfUses::GramOfUses(std::vector<const Use*> uses, const autodiff::Block& bloc
     return;
   }
   const auto& use = *uses_.front();
-  const auto x = fixed_side(use);
+  const auto x = autodiff::side_of_input(use);
   const auto& output = tape.outputs[use.output];
   const double t = static_cast<double>(tokens_of(x)),
-               out = static_cast<double>(use.form == Use::Form::convolution ? output.size(1) : output.size(-1)),
+               out = static_cast<double>(use.form == Use::Form::product || use.form == Use::Form::lookup
+                                             ? output.size(-1)
+                                             : output.size(1)),
                in = x.vectors.defined() ? static_cast<double>(x.vectors.size(2)) : 1;
   const auto needed = window.rows() * window.n * tokens_of(x) * tokens_of(x);
   // Work space bounds both: where neither fits, the fixed side's products are found again for each logit.
@@ -134,6 +123,12 @@ void GramOfUses::add(at::Tensor& kernel, const std::vector<at::Tensor>& gradient
     if (dy.defined()) add_by_sides(kernel, dy);
     return;
   }
+  if (uses_.size() == 1) {
+    const auto& dy = gradients[uses_.front()->output];
+    if (!dy.defined()) return;
+    parts_.each(block_, dy, [&](const at::Tensor& part) { add_row_products(kernel, part, window_); });
+    return;
+  }
   at::Tensor sum;  // of the uses' gradients
   for (const auto* use : uses_) {
     const auto& dy = gradients[use->output];
@@ -141,14 +136,14 @@ void GramOfUses::add(at::Tensor& kernel, const std::vector<at::Tensor>& gradient
     const auto one = autodiff::unordered_gradient(*use, block_, dy);
     sum = sum.defined() ? sum + one : one;
   }
-  if (sum.defined()) add_direct(kernel, sum, window_);
+  if (sum.defined()) add_row_products(kernel, sum, window_);
 }
 
 void GramOfUses::add_by_sides(at::Tensor& kernel, const at::Tensor& gradient) const {
   const auto& use = *uses_.front();
   const auto a = moving_side(use, gradient);
   if (fixed_products_.defined()) return add_sides(kernel, a, fixed_products_, window_);
-  const auto x = fixed_side(use);
+  const auto x = autodiff::side_of_input(use);
   for (auto i = window_.begin; i < window_.end; ++i) {  // a row of samples at a time
     const Window row{window_.n, i, i + 1};
     auto out = kernel.slice(0, i - window_.begin, i - window_.begin + 1);

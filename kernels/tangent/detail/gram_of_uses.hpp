@@ -3,50 +3,31 @@
 // One parameter block's share of an NTK: inner products of its per-sample gradients.
 //
 // A matrix block's gradient of sample i is Σ_tokens a ⊗ b, so that the inner product of samples i and j is
-// Σ_{t,s} ⟨a_it, a_js⟩⟨b_it, b_js⟩: a small product for each side instead of whole gradients. Where tokens are
-// many and the matrix is small, multiplying the gradients out is cheaper; the cheaper way is taken.
+// Σ_{t,s} ⟨a_it, a_js⟩⟨b_it, b_js⟩: a small product for each side instead of whole gradients. Where tokens
+// are many and the matrix is small, multiplying the gradients out is cheaper; the cheaper way is taken.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/autodiff/tape.hpp"
+#include "kernels/tangent/detail/window.hpp"
 
 namespace taugrid::tangent::detail {
 
-constexpr std::int64_t samples_at_once = 8;  // rows of the kernel: by tokens, rows enough for a product
-
-/// What of the kernel is computed: rows begin … end, all columns; if those are all rows, the pieces on and
-/// right of the diagonal alone, K being symmetric.
-struct Window {
-  std::int64_t n, begin, end;
-  bool symmetric() const { return begin == 0 && end == n; }
-  std::int64_t rows() const { return end - begin; }
-  double fraction() const {
-    const auto pieces = (rows() + samples_at_once - 1) / samples_at_once;
-    return symmetric() ? static_cast<double>(pieces + 1) / static_cast<double>(2 * pieces) : 1;
-  }
-  /// f(first row, end of rows, first column), piece by piece.
-  template <class F>
-  void each_piece(const F& f) const {
-    for (auto i = begin; i < end; i += samples_at_once)
-      f(i, std::min(end, i + samples_at_once), symmetric() ? i : 0);
-  }
-};
-
-/// Whether the products of the two sides of a matrix block that is used once take fewer multiplications than its
-/// per-sample gradients and their products; or these gradients, n times `size` numbers, are more than `workspace`.
+/// Whether the products of the two sides of a matrix block that is used once take fewer multiplications than
+/// its per-sample gradients and their products; or these gradients, n times `size` numbers, are more than
+/// `workspace`.
 bool by_sides_is_better(double tokens, double out, double in, double size, const Window& window,
                         std::int64_t logits, std::int64_t workspace);
 
 class GramOfUses {
  public:
   /// Adds up all uses of `block`. `workspace`: numbers that may be held; what this object holds is taken off.
-  GramOfUses(std::vector<const autodiff::Use*> uses, const autodiff::Block& block,
-             const autodiff::Tape& tape, const Window& window, std::int64_t logits, std::int64_t& workspace);
+  GramOfUses(std::vector<const autodiff::Use*> uses, const autodiff::Block& block, const autodiff::Tape& tape,
+             const Window& window, std::int64_t logits, std::int64_t& workspace);
 
   /// Adds the share of one logit, from the gradients of the tape's outputs (undefined: none flows).
   void add(at::Tensor& kernel, const std::vector<at::Tensor>& gradients) const;
@@ -59,6 +40,7 @@ class GramOfUses {
   std::vector<const autodiff::Use*> uses_;
   const autodiff::Block& block_;
   Window window_;
+  autodiff::GradientParts parts_;  // of the first
   Way way_ = Way::multiplied_out;
   at::Tensor fixed_products_;  // of the side that no gradient changes, where it fits
 };

@@ -100,17 +100,18 @@ class ResNet final : public Net<ResNet> {
 
   template <class T>
   T embed_of(const Blocks<T>& p, const Given& x) const {
-    const T h = rectified(normed(autodiff::constant(pictures_of(x, takes()), p[stem_.weight]), p, x, stem_));
+    const T h =
+        rectified(normed(autodiff::constant(pictures_of(x, takes()), p[stem_.weight]), false, p, x, stem_));
     return config_.small_stem ? h : autodiff::max_pool(h, 3, 2, 1);
   }
 
   template <class T>
   T stage_of(int l, const Blocks<T>& p, T h, const Given& x, Reach) const {
     const auto& block = blocks_[static_cast<std::size_t>(l - 1)];
-    const T inside = normed(rectified(normed(h, p, x, block.first)), p, x, block.second);
+    const T inside = normed(normed(h, false, p, x, block.first), true, p, x, block.second);
     if (!block.changes) return rectified(autodiff::add(inside, h));
     return rectified(autodiff::add(inside, config_.projects
-                                               ? normed(h, p, x, block.shortcut)
+                                               ? normed(h, false, p, x, block.shortcut)
                                                : autodiff::thin_out(h, block.stride, block.width)));
   }
 
@@ -144,11 +145,12 @@ class ResNet final : public Net<ResNet> {
     buffers_.add(Kind::norm, {norm + ".running_var"}, {out});
     return made;
   }
+  /// Of h, or of max(h, 0) where it is `rectified` before.
   template <class T>
-  T normed(const T& h, const Blocks<T>& p, const Given& x, const Unit& at) const {
-    return autodiff::batch_norm(autodiff::convolve(h, p[at.weight], at.side, at.stride, at.side / 2),
-                                p[at.norm.weight], p[at.norm.bias], x.buffers[at.statistics],
-                                x.buffers[at.statistics + 1], epsilon, x.statistics);
+  T normed(const T& h, bool rectified, const Blocks<T>& p, const Given& x, const Unit& at) const {
+    return autodiff::convolve_normed<T>(h, rectified, p[at.weight], at.side, at.stride, at.side / 2,
+                                        {p[at.norm.weight], p[at.norm.bias], x.buffers[at.statistics],
+                                         x.buffers[at.statistics + 1], epsilon, x.statistics});
   }
   template <class T>
   static T rectified(const T& h) {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // operations_probe INPUTS.safetensors OUTPUTS.safetensors
 // INPUTS: for each case its data, "CASE/x" and others, its blocks "CASE/p0", "CASE/p1", … and tangents
-// "CASE/t0", …; all float64. A case is a function of its blocks with output [n, columns].
+// "CASE/t0", …; all float64, or all of a case float32. A case is a function of its blocks with output [n,
+// columns].
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -101,6 +102,18 @@ T function_of(const std::string& name, const Data& data, const std::vector<T>& p
     auto h = activate(norm(convolve(x(), p[0], 1, 1, 0)), Activation::gelu);
     if (name != "batch_norm") h = activate(norm(h), Activation::gelu);
     return mean_places(h);
+  }
+  if (name == "convolve_normed" || name == "tiled_and_normed") {
+    const auto mean = data("mean"), variance = data("variance");
+    const BatchNorm<T> norm{p[1], p[2], mean, variance, 1e-3, nullptr};
+    const auto stride = name == "tiled_and_normed" ? 1 : 2;
+    const auto h = convolve_normed<T>(convolve(x(), p[0], 1, 1, 0), true, p[3], 3, stride, 1, norm);
+    return mean_places(activate(convolve_normed<T>(h, false, p[4], 3, 1, 1, norm), Activation::gelu));
+  }
+  if (name == "tiled") {
+    auto h = activate(convolve(x(), p[0], 1, 1, 0), Activation::gelu);
+    h = activate(convolve(h, p[1], p[2], 3, 1, 1), Activation::gelu);
+    return mean_places(activate(convolve(h, p[3], 3, 1, 1), Activation::gelu));
   }
   if (name == "layer_norm") return layer_norm(autodiff::linear(x(), p[0]), p[1], p[2], 1e-3);
   if (name == "layer_norm_used_twice") {
@@ -258,7 +271,8 @@ int main(int argc, char** argv) {
     const auto which = name.substr(0, slash);
     const Data data{in.tensors, which + "/"};
     std::optional<Traps> traps;
-    if (!data.has("mask")) traps.emplace();  // ATen's exp() of −∞ is right, and says that it was invalid
+    // ATen's exp() of −∞ is right, and says that it was invalid; so does that of float32.
+    if (!data.has("mask") && data("p0").scalar_type() == at::kDouble) traps.emplace();
     if (which == "batch_statistics") {
       for (const bool of_ranks : {false, true}) measure_batch_statistics(data, out, of_ranks);
     } else {
