@@ -99,7 +99,7 @@ Work fisher(const Fixture& x) {
   Work work;
   work.run = [&x, run] {
     auto context = run->context(x);
-    run->found = run->method->part(merged_regime, 0, context);
+    run->found = run->method->part({run->study, merged_regime, 0}, context);
   };
   work.flops = n * (f + classes * (2 * f + 2 * p));
   work.bytes = 8 * p;
@@ -162,7 +162,7 @@ Work regmean(const Fixture& x) {
   Work work;
   work.run = [&x, run] {
     auto context = run->context(x);
-    run->found = run->method->part(merged_regime, 0, context);
+    run->found = run->method->part({run->study, merged_regime, 0}, context);
   };
   work.flops = batch * x.forward_flops() + whole_grams(x, *run).second;
   work.bytes = 4 * static_cast<double>(x.theta0().numel());
@@ -228,7 +228,7 @@ Work adamerging(const Fixture& x) {
   Work work;
   work.run = [&x, run] {
     auto context = run->context(x);
-    run->made = run->method->merge(merged_regime, run->all, {}, context);
+    run->made = run->method->merge({run->study, merged_regime, run->all}, {}, context);
   };
   count_passes(x, work, *run);
   work.error = [&x, run] {

@@ -3,7 +3,8 @@
 // Task vector bases (paper 2, algorithm 1): tasks are clustered by |cos| of their vectors, each cluster's
 // vectors become one basis (merge_in; a cluster of one is its vector; with split_below, one that has vectors
 // that point apart is two clusters), and the bases one model θ0 + ατ
-// (merge_out), which is evaluated on every task; α has the largest mean normalised accuracy on validation
+// (merge_out, of which methods with data take a basis B as the model θ0 + B and its tasks' data), which is
+// evaluated on every task; α has the largest mean normalised accuracy on validation
 // points. For every number of clusters k: of k vectors instead of T. Beside the spectral partition stand
 // random ones with clusters of the same sizes, so that what clustering gains is told from what k vectors can
 // do at all.
@@ -80,8 +81,8 @@ class Bases final : public Experiment {
         const std::int64_t bases = settings_.clusters[static_cast<std::size_t>(row)];
         const auto most = settings_.split_below > -1 ? std::min(2 * bases, tasks) : bases;
         if (!adds) {
-          whole.holds(4.0 * static_cast<double>(study_.model.layout().size() * (most + 1)));
           settings_.in.count(whole, study_, name, merged_at_most(study_.tasks.size(), bases));
+          settings_.out.count_bases(whole, study_, name, every, static_cast<std::size_t>(most));
         }
         units.push_back(
             unit(unit_key(name, row, p), whole, needs, [=, this, &folder](schedule::UnitContext& context) {
@@ -212,12 +213,14 @@ class Bases final : public Experiment {
       own_labels.push_back(labels[t]);
     }
     at::Tensor tau, factors;
-    if (adds_tangents(name))
+    if (adds_tangents(name)) {
       factors = *factors_of(own_labels, settings_.in, settings_.out);
-    else if (!kept.empty())
-      tau = merged_bases(study_, name, kept,
-                         bases_of(study_, name, kept, own_labels, settings_.in, folder, context),
-                         settings_.out, context);
+    } else if (!kept.empty()) {
+      const auto clusters = clusters_by(kept, own_labels);
+      tau = merged_bases(study_, name, clusters,
+                         bases_of(study_, name, clusters, settings_.in, folder, context), settings_.out,
+                         context);
+    }
     const EditedOutputs model(study_, folder, name, context.group);
     auto file = at_chosen_alpha_among_all(
         study_, kept, settings_.alpha, own_accuracies(study_, folder, name, kept),
@@ -253,9 +256,9 @@ std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& stud
       {"Coefficients α of θ0 + ατ; the best on validation is chosen", {.fallback = "0.25, 0.5, … 3"}}, usual,
       coefficients);
   const auto split_below = read_split(config);
-  return std::make_unique<Bases>(study,
-                                 Bases::Settings{std::move(clusters), random, std::move(alpha), split_below,
-                                                 read_merge_in(config, study), read_merge_out(config)});
+  return std::make_unique<Bases>(
+      study, Bases::Settings{std::move(clusters), random, std::move(alpha), split_below,
+                             read_merge_in(config, study), read_merge_out(config, study)});
 }
 
 }  // namespace

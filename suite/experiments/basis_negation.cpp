@@ -87,7 +87,7 @@ class BasisNegation final : public Experiment {
     const auto k = clusters_ > 0 ? clusters_ : partition.at("chosen_clusters").item<std::int64_t>();
     const auto labels = spectral_labels(study_, partition.at("cosine"), k, split_below_);
     const auto all = study_.tasks.all();
-    const auto found = bases_of(study_, name, all, labels, in_, folder, context);
+    const auto found = bases_of(study_, name, clusters_by(all, labels), in_, folder, context);
     store::TensorFile file;
     for (std::size_t c = 0; c < found.size(); ++c)
       file.tensors[basis_name(static_cast<std::int64_t>(c))] = found[c];

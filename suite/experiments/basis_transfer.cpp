@@ -132,8 +132,9 @@ class BasisTransfer final : public Experiment {
                        ? clusters_
                        : spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
     const auto labels = spectral_labels(study_, cosine, k, split_below_);
+    const auto clusters = clusters_by(others, labels);
     const auto stop = [&] { context.stop_if_requested(); };
-    const auto bases = bases_of(study_, name, others, labels, in_, folder, context);
+    const auto bases = bases_of(study_, name, clusters, in_, folder, context);
     const auto a = static_cast<std::int64_t>(alpha_.size()), found = static_cast<std::int64_t>(bases.size());
     store::TensorFile file;
     auto& tensors = file.tensors;
@@ -150,7 +151,7 @@ class BasisTransfer final : public Experiment {
       auto curves = unknown({most(), a});
       for (std::int64_t c = 0; c < found; ++c, ++part) {
         const auto basis = bases[static_cast<std::size_t>(c)].to(study_.device);
-        const auto members = members_of(others, labels, c);
+        const auto& members = clusters[static_cast<std::size_t>(c)];
         const auto curve =
             basis_outcomes(model, in_, name, members, basis, alpha_, t, split, points(), [&](double share) {
               stop();

@@ -6,7 +6,8 @@
 // Beside the methods of [bases.merge_in] there is
 //   joint  one model trained on a cluster's tasks together, for as many steps as each of them alone has taken
 //          together (the paper's MTL; of a linear regime its Tangent).
-// Pairs of methods, as the paper's tables 5, 11 and 12 have them, merge a method's bases by another one.
+// Pairs of methods, as the paper's tables 5, 11 and 12 have them, merge a method's bases by another one. Of
+// methods with data a basis B is the model θ0 + B with its tasks' data.
 // To each of the run's other tasks every cluster's basis is added (support/partition_outside.hpp).
 //
 // /every_partition/METHOD/R, METHOD or IN+OUT: member int64 [n] and other
@@ -17,6 +18,7 @@
 // one_shot, tuned, chosen_alpha [H,Q]: with the nearest basis
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -102,8 +104,8 @@ class EveryPartition final : public Experiment {
       needs = bases_.needs(in(merges), name);
       for (const auto c : bases_.clusters_of(p))
         bases_.count(tally, in(merges), name, bases_.cluster(c).size());
+      merges.out.count_bases(tally, study_, name, bases_.tasks(), bases_.clusters_of(p).size());
       tally.visit(name, bases_.tasks());
-      tally.holds(4.0 * static_cast<double>(study_.model.layout().size() * (n + 1)));
     }
     const auto count = adds ? &Tally::edited : &Tally::edited_along;
     for (const auto t : bases_.tasks()) {
@@ -124,10 +126,13 @@ class EveryPartition final : public Experiment {
     const auto sum = factors(merges, name, p);
     at::Tensor tau;
     if (!sum) {
+      Clusters clusters;
       std::vector<at::Tensor> bases;
-      for (const auto c : bases_.clusters_of(p))
-        bases.push_back(bases_.basis(in(merges), name, bases_.cluster(c), folder, context));
-      tau = merged_bases(study_, name, bases_.tasks(), std::move(bases), merges.out, context);
+      for (const auto c : bases_.clusters_of(p)) {
+        clusters.push_back(bases_.cluster(c));
+        bases.push_back(bases_.basis(in(merges), name, clusters.back(), folder, context));
+      }
+      tau = merged_bases(study_, name, clusters, bases, merges.out, context);
     }
     const EditedOutputs model(study_, folder, name, context.group);
     const auto go_on = [&](double) { context.stop_if_requested(); };
@@ -186,8 +191,8 @@ std::vector<Merges> read_pairs(config::Config& config, config::Section& section,
                                const PartitionChoice& choice, const std::vector<double>& usual) {
   const auto pairs = section.words(
       "pairs",
-      {"Other methods between clusters, as IN+OUT: IN of `methods`, OUT one without data, with a "
-       "section as these have; α of linear outside is 1 alone",
+      {"Other methods between clusters, as IN+OUT: IN of `methods`, OUT one of [bases.merge_out]'s, with a "
+       "section as these have; α of linear and of methods with data outside is 1 alone",
        {.fallback = "none", .values = "a list of texts such as \"ties+top_k\""}},
       {});
   std::vector<Merges> found;
@@ -198,17 +203,16 @@ std::vector<Merges> read_pairs(config::Config& config, config::Section& section,
                                     [&](const BasisMerge& method) { return method.name == in; });
     if (place == choice.methods.end())
       section.refuse("pairs", fmt::format("has {}; expected IN+OUT, IN one of methods", pair));
-    const auto known = basis_methods();
-    auto method =
-        std::find(known.begin(), known.end(), out) == known.end()
-            ? BasisMerge{}
-            : read_basis_method(config, "bases.partitions." + out, merging::meaning_of(out), out, study);
-    if (!method.method)
-      section.refuse("pairs", fmt::format("has {}; expected OUT to be a method without data", pair));
+    const auto known = methods_of_bases();
+    if (std::find(known.begin(), known.end(), out) == known.end())
+      section.refuse("pairs",
+                     fmt::format("has {}; expected IN+OUT, OUT one of {}", pair, fmt::join(known, ", ")));
+    auto method = read_basis_method(config, "bases.partitions." + out, merging::meaning_of(out), out, study);
     if (std::any_of(found.begin(), found.end(), [&](const Merges& one) { return one.name == pair; }))
       section.refuse("pairs", fmt::format("has {} twice", pair));
+    const bool plain = out == "linear" || method.with_data;
     found.push_back({pair, static_cast<std::size_t>(place - choice.methods.begin()), std::move(method),
-                     out == "linear" ? std::vector<double>{1} : usual});
+                     plain ? std::vector<double>{1} : usual});
   }
   return found;
 }
@@ -221,7 +225,7 @@ std::unique_ptr<Experiment> make_every_partition(config::Config& config, const S
   const bool describing = !config.root().has("bases");
   EveryPartition::Settings settings;
   auto choice = read_partitions(config, *section, study);
-  const auto out = read_merge_out(config);
+  const auto out = read_merge_out(config, study);
   std::vector<double> usual;
   for (int k = 1; k <= 12; ++k) usual.push_back(0.25 * k);
   usual = section->alpha_grid(

@@ -91,15 +91,15 @@ class Merging final : public Experiment {
     if (chosen.method) {
       count_merge(merge, study_, *chosen.method, name);
     } else {
-      chosen.with_data->count(merge, name, all.size());
+      chosen.with_data->count(merge, name, all.size(), all.size());
       chosen.with_data->add_units(units, name, folder);
       for (const auto t : all) {
         if (!chosen.with_data->has_parts()) break;
         const auto data = chosen.part_key(study_, name, t);
         if (!parts.insert(data).second) continue;
         units.push_back(unit(data, chosen.with_data->part_work(name, t), study_.vectors.needs(name, {t}),
-                             [&chosen, name, t](schedule::UnitContext& context) {
-                               return chosen.with_data->part(name, t, context);
+                             [this, &chosen, name, t](schedule::UnitContext& context) {
+                               return chosen.with_data->part(ModelToMerge(study_, name, t), context);
                              }));
       }
     }
@@ -172,10 +172,11 @@ class Merging final : public Experiment {
 
   DataMethod::Made merged_with_data(const ChosenMerge& chosen, const std::string& name,
                                     const schedule::RunFolder& folder, schedule::UnitContext& context) const {
-    const auto part = [&](std::size_t t, const std::string& tensor) {
-      return folder.read_tensor(chosen.part_key(study_, name, t), tensor);
+    const auto kept = merged_tasks(study_, folder, name);
+    const auto part = [&](std::size_t i, const std::string& tensor) {
+      return folder.read_tensor(chosen.part_key(study_, name, kept[i]), tensor);
     };
-    return chosen.with_data->merge(name, merged_tasks(study_, folder, name), part, context);
+    return chosen.with_data->merge(ModelsToMerge(study_, name, kept), part, context);
   }
 
   /// Outcomes [A] of task t under every α.
@@ -215,8 +216,7 @@ class Merging final : public Experiment {
       const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
       store::create_folders(to);
       store::write_atomically(to / "merge.toml", merge_recipe(study_, chosen, name, kept, alpha, to));
-      models::write_checkpoint(to, study_.model.encoder(),
-                               study_.edits.along(name, kept, tau, alpha),
+      models::write_checkpoint(to, study_.model.encoder(), study_.edits.along(name, kept, tau, alpha),
                                study_.model.fingerprint());
     }
     store::TensorFile file;

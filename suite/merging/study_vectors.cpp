@@ -9,11 +9,15 @@
 
 namespace taugrid::merging {
 
-StudyVectors::StudyVectors(const study::Study& study, std::string regime, std::vector<std::size_t> tasks)
-    : study_(study), regime_(std::move(regime)), tasks_(std::move(tasks)) {
+std::vector<NamedTensor> tensors_of(const study::Study& study) {
+  std::vector<NamedTensor> found;
   for (const auto& parameter : study.model.layout().parameters())
-    tensors_.push_back({parameter.name, parameter.shape, {parameter.offset, parameter.count}});
+    found.push_back({parameter.name, parameter.shape, {parameter.offset, parameter.count}});
+  return found;
 }
+
+StudyVectors::StudyVectors(const study::Study& study, std::string regime, std::vector<std::size_t> tasks)
+    : study_(study), regime_(std::move(regime)), tasks_(std::move(tasks)), tensors_(tensors_of(study)) {}
 
 void StudyVectors::do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                             const Visitor& visitor) const {

@@ -11,6 +11,9 @@
 
 namespace taugrid::merging {
 
+/// The tensors of the study's model, as they lie in θ.
+std::vector<NamedTensor> tensors_of(const study::Study& study);
+
 class StudyVectors final : public TaskVectors {
  public:
   /// The regime's vectors of these tasks. The study outlives this object.

@@ -4,7 +4,7 @@
 
 import json
 import subprocess
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 import torch
 from compare import differing, numbers
 from safetensors.numpy import load_file
-from taugrid_analysis.recompute import data_methods, draws
+from taugrid_analysis.recompute import data_formulas, data_methods, draws, merged_models
 from taugrid_analysis.recompute.oracle import Oracle
 from world import CLASSES, EXPERIMENT, TASKS, World
 
@@ -149,7 +149,8 @@ def test_regmean_fits_the_layers_best(run: Path, regime: str) -> None:
     oracle = of(run)
     tasks = range(len(TASKS))
     every = [oracle.tau(regime, t) for t in tasks]
-    grams = [data_methods.layer_grams(oracle, "regmean", regime, t) for t in tasks]
+    given = partial(data_methods.inputs, oracle, f"merging/regmean/{regime}")
+    grams = [data_formulas.layer_grams(model, given) for model in merged_models.own(oracle, regime)]
     assert len(grams[0]) == 2 * 6 + 1  # of two layers q, k, v, out, fc1, fc2; the projection
     tau = merged(run, "regmean", regime)
     place = 0

@@ -254,7 +254,7 @@ def test_tables(run: Path) -> None:
         ('bases.partitions.methods=["tangent"]', ["bases.partitions.methods", "tangent", "fisher"]),
         ("bases.partitions.held_alpha=[0.5]", ["bases.partitions.held_alpha", "1"]),
         ('bases.partitions.pairs=["ties+linear"]', ["bases.partitions.pairs", "ties+linear", "methods"]),
-        ('bases.partitions.pairs=["linear+fisher"]', ["bases.partitions.pairs", "linear+fisher", "without data"]),
+        ('bases.partitions.pairs=["linear+joint"]', ["bases.partitions.pairs", "linear+joint", "OUT one of", "fisher"]),
         ('bases.partitions.pairs=["linear+ties", "linear+ties"]', ["bases.partitions.pairs", "twice"]),
         ('bases.partitions.regimes=["posthoc"]', ["bases.partitions.regimes", "posthoc"]),
         ('bases.partitions.negation.task="plaids"', ["bases.partitions.negation.task", "plaids", "tasks"]),

@@ -1,16 +1,19 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Task vector bases again: similarities, their Laplacians, and the models merged of each partition."""
+"""Task vector bases again: similarities, their Laplacians, and the models merged of each partition.
+
+Not with bases that a method with data made, whose formula [merging] has again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
 
-from taugrid_analysis.recompute import clustering
+from taugrid_analysis.recompute import clustering, data_formulas
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -22,6 +25,7 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
+from taugrid_analysis.recompute.merged_models import Model
 from taugrid_analysis.recompute.merging import Settings, is_of_vectors, merged
 from taugrid_analysis.recompute.models import chosen_means, merged_tasks, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
@@ -37,9 +41,9 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     yield from _similarity(oracle)
     yield from _follows(oracle)
     settings = oracle.inputs.config.get(GROUP, {})
-    told = [dict(settings.get(name, {})) for name in ("merge_in", "merge_out")]
-    if all(is_of_vectors(one.get("method", ""), one) for one in told):
-        yield from _models(oracle, told[0], told[1])
+    inside, outside = (dict(settings.get(name, {})) for name in ("merge_in", "merge_out"))
+    if is_of_vectors(inside.get("method", ""), inside) and merges_bases(outside):
+        yield from _models(oracle, inside, outside)
 
 
 def _similarity(oracle: Oracle) -> Iterator[Check]:
@@ -127,8 +131,9 @@ def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Che
     @lru_cache(2)
     def direction(regime: str, row: int, p: int) -> Parameters:
         labels = oracle.results[f"{GROUP}/{regime}/labels"][row, p]
-        every = [basis_of(oracle, regime, inside, labels == cluster) for cluster in range(labels.max() + 1)]
-        return merged(outside["method"], outside, every)
+        clusters = [np.flatnonzero(labels == cluster) for cluster in range(labels.max() + 1)]
+        every = [basis_of(oracle, regime, inside, one) for one in clusters]
+        return merged_bases(oracle, regime, outside, clusters, every)
 
     def accuracy(regime: str, row: int, p: int, alpha: float, t: int, split: str) -> tuple[float, int]:
         right = right_along(oracle, regime, direction(regime, row, p), alpha, t, GROUP, split)
@@ -154,7 +159,29 @@ def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Che
         yield Check(GROUP, name, every, measure, SLOW)
 
 
-def basis_of(oracle: Oracle, regime: str, inside: Settings, members: Array) -> Parameters:
-    """Of the tasks that are true in `members` [T]."""
-    every = [oracle.tau(regime, int(t)) for t in np.flatnonzero(members)]
+def basis_of(oracle: Oracle, regime: str, inside: Settings, members: Sequence[int] | Array) -> Parameters:
+    """Of these tasks."""
+    every = [oracle.tau(regime, int(t)) for t in members]
     return every[0] if len(every) == 1 else merged(inside["method"], inside, every)
+
+
+def merges_bases(outside: Settings) -> bool:
+    """Whether merged_bases() knows the method."""
+    method = outside.get("method", "")
+    return method in data_formulas.FORMULAS or is_of_vectors(method, outside)
+
+
+def merged_bases(
+    oracle: Oracle,
+    regime: str,
+    outside: Settings,
+    clusters: Sequence[Sequence[int] | Array],
+    bases: list[Parameters],
+) -> Parameters:
+    """τ of these clusters' bases; a method with data takes of each the model θ0 + B and its tasks' data."""
+    method = outside["method"]
+    if method not in data_formulas.FORMULAS:
+        return merged(method, outside, bases)
+    both = zip(clusters, bases, strict=True)
+    models = [Model(oracle, regime, basis, tuple(int(t) for t in members)) for members, basis in both]
+    return data_formulas.FORMULAS[method](models, outside, partial(data_formulas.drawn, oracle, outside))

@@ -56,7 +56,8 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
 
     @lru_cache(8)
     def basis(regime: str, cluster: int) -> Parameters:
-        return basis_of(oracle, regime, inside, oracle.results[f"{NEGATION}/{regime}/labels"][()] == cluster)
+        labels = oracle.results[f"{NEGATION}/{regime}/labels"][()]
+        return basis_of(oracle, regime, inside, np.flatnonzero(labels == cluster))
 
     def cosines(regime: str, t: int) -> list[float]:
         labels = oracle.results[f"{NEGATION}/{regime}/labels"][()]
@@ -95,7 +96,8 @@ def _transfer(oracle: Oracle, inside: Settings) -> Iterator[Check]:
 
     @lru_cache(8)
     def basis(regime: str, t: int, cluster: int) -> Parameters:
-        return basis_of(oracle, regime, inside, oracle.results[f"{TRANSFER}/{regime}/labels"][t] == cluster)
+        labels = oracle.results[f"{TRANSFER}/{regime}/labels"][t]
+        return basis_of(oracle, regime, inside, np.flatnonzero(labels == cluster))
 
     def similar(place: Place) -> Reading:
         value, (regime, t, c) = stored(oracle, TRANSFER, "cosine", place), place

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from taugrid_analysis.recompute.bases import basis_of
+from taugrid_analysis.recompute.bases import basis_of, merged_bases, merges_bases
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -24,7 +24,7 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
-from taugrid_analysis.recompute.merging import Settings, is_of_vectors, merged
+from taugrid_analysis.recompute.merging import Settings, is_of_vectors
 from taugrid_analysis.recompute.models import (
     SPLITS,
     accuracies,
@@ -52,7 +52,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         if method != "joint" and not is_of_vectors(method, inside):
             continue
         basis = _bases(oracle, method, inside)
-        if is_of_vectors(outside.get("method", ""), outside):
+        if merges_bases(outside):
             yield from _models(oracle, name, basis, outside)
         if not between and names(oracle, f"{NEGATION}/{method}"):
             yield from _negation(oracle, f"{NEGATION}/{method}", basis)
@@ -67,8 +67,7 @@ def _bases(oracle: Oracle, method: str, inside: Settings) -> Basis:
     @cache
     def basis(regime: str, members: tuple[int, ...]) -> Parameters:
         if method != "joint" or len(members) == 1:
-            held = np.isin(np.arange(len(oracle.tasks)), members)
-            return basis_of(oracle, regime, inside | {"method": method}, held)
+            return basis_of(oracle, regime, inside | {"method": method}, members)
         name = "+".join(oracle.tasks[t] for t in members)
         if len(members) == len(oracle.tasks):  # the regime's own model, unless its steps are others
             trained = oracle.inputs.run / "checkpoints" / JOINT[regime]
@@ -130,8 +129,8 @@ def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Itera
     @cache
     def direction(regime: str, p: int) -> Parameters:
         labels = oracle.results[f"{group}/{regime}/labels"][p]
-        every = [basis(regime, member(regime, labels == c)) for c in range(labels.max() + 1)]
-        return merged(outside["method"], outside, every)
+        clusters = [member(regime, labels == c) for c in range(labels.max() + 1)]
+        return merged_bases(oracle, regime, outside, clusters, [basis(regime, one) for one in clusters])
 
     def model(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:

@@ -15,8 +15,8 @@ from torch.func import grad_and_value
 
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, places, relative, stored
+from taugrid_analysis.recompute.merged_models import Model, own
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
-from taugrid_analysis.regimes import is_linear
 
 Settings = dict[str, Any]
 METHODS = ("localize_stitch", "mask_sharing", "stitch_twice")
@@ -45,37 +45,43 @@ def _inside(oracle: Oracle, regime: str, told: Settings) -> list[str]:
 
 @cache
 def learnt(oracle: Oracle, masks_of: str, regime: str, t: int) -> tuple[Parameters, list[float]]:
-    """γ of task t, 0 or 1, and the cross-entropy before each step."""
-    told = oracle.inputs.config["merging"][masks_of]
-    names = _inside(oracle, regime, told)
-    tau = {name: v for name, v in oracle.tau(regime, t).items() if name in names}
+    """As mask(), of task t's own model."""
+    return mask(own(oracle, regime)[t], oracle.inputs.config["merging"][masks_of])
+
+
+def mask(model: Model, told: Settings) -> tuple[Parameters, list[float]]:
+    """γ of a model, 0 or 1, and the cross-entropy before each step, a mean over its tasks."""
+    oracle = model.oracle
+    names = _inside(oracle, model.regime, told)
+    tau = {name: v for name, v in model.tau.items() if name in names}
     magnitude = flat(tau).abs()
     k = int(told["start_density"] * len(magnitude))
     cut = float(magnitude.topk(k).values[-1]) if k else float("inf")
     scores = {
         name: torch.where(v.abs() > cut, told["bias"], -told["bias"]).double() for name, v in tau.items()
     }
-    x, y = oracle.sample(told["inputs"], t, rows(oracle, told, t))
-    own = oracle.tuned_statistics(regime, t) if oracle.stored_statistics and not is_linear(regime) else {}
+    points = {t: oracle.sample(told["inputs"], t, rows(oracle, told, t)) for t in model.tasks}
+    statistics = model.statistics()
 
-    def loss(step: Parameters, xs: Tensor, ys: Tensor) -> Tensor:
+    def loss(step: Parameters, xs: Tensor, ys: Tensor, t: int) -> Tensor:
         whole = {name: step.get(name, torch.zeros_like(v)) for name, v in oracle.theta0.items()}
-        if is_linear(regime):
+        if model.linear:
             f, jv = oracle.tangent(whole, xs, t)
             z = f + jv
         else:
-            z = oracle.read(own | {name: v + whole[name] for name, v in oracle.theta0.items()}, xs, t)
-        return oracle.loss(t, oracle.logits(t, z), ys, y)
+            z = oracle.read(statistics | {name: v + whole[name] for name, v in oracle.theta0.items()}, xs, t)
+        return oracle.loss(t, oracle.logits(t, z), ys, points[t][1]) / len(points)
 
     seen = []
     for _ in range(told["steps"]):
         soft = {name: s.sigmoid() for name, s in scores.items()}
         step = {name: soft[name] * tau[name] for name in names}
         gradient, value = {name: torch.zeros_like(v) for name, v in step.items()}, 0.0
-        for xs, ys in zip(x.split(PART), y.split(PART), strict=True):
-            found, part = grad_and_value(loss)(step, xs, ys)
-            value += float(part)
-            gradient = {name: v + found[name].detach() for name, v in gradient.items()}
+        for t, (x, y) in points.items():
+            for xs, ys in zip(x.split(PART), y.split(PART), strict=True):
+                found, part = grad_and_value(loss)(step, xs, ys, t)
+                value += float(part)
+                gradient = {name: v + found[name].detach() for name, v in gradient.items()}
         seen.append(value)
         for name, s in scores.items():
             sign = torch.where(s > 0, 1.0, -1.0) if told["regulariser"] == "signed" else torch.tensor(-1.0)
@@ -107,13 +113,12 @@ def of_method(oracle: Oracle, name: str, method: str, regime: str, told: Setting
     return {key: _regrouped(v, labels, method == "mask_sharing", half_up) for key, v in found.items()}
 
 
-def stitched(oracle: Oracle, name: str, method: str, regime: str, told: Settings) -> Parameters:
-    masks = of_method(oracle, name, method, regime, told)
-    every = [oracle.tau(regime, t) for t in range(len(oracle.tasks))]
-    found = {key: torch.zeros_like(v) for key, v in oracle.theta0.items()}
-    for key, mask in masks.items():
-        above = (mask * torch.stack([tau[key] for tau in every])).sum(0)
-        found[key] = above / mask.sum(0).clamp(min=1)
+def stitch(masks: dict[str, Tensor], models: list[Model]) -> Parameters:
+    """Σ γ τ / Σ γ by masks [T,…] of these models, by tensor; 0 where none has it."""
+    found = {key: torch.zeros_like(v) for key, v in models[0].tau.items()}
+    for key, every in masks.items():
+        above = (every * torch.stack([model.tau[key] for model in models])).sum(0)
+        found[key] = above / every.sum(0).clamp(min=1)
     return found
 
 

@@ -7,6 +7,8 @@
 // The gradient in λ is that in θ at the merged model, times the vectors: ∂L/∂λ_t = ⟨∇L(θ), τ_t⟩ by tensor. So
 // no graph goes through the merge, and a step is two passes over the vectors beside the models' own passes.
 //
+// Bases have a λ each, as tasks' vectors have; the entropy is that of all their tasks' inputs.
+//
 // The authors take two batches of 16 a task and add their means; here the mean over one of 32, half of that,
 // to which Adam is blind. Batches are permutations of the whole split, laid end to end.
 //
@@ -36,21 +38,19 @@ struct AdaMergingSettings {
 /// The coefficients while they are learnt.
 class Coefficients {
  public:
-  Coefficients(const Study& study, std::string regime, std::vector<std::size_t> of,
-               const AdaMergingSettings& settings)
+  Coefficients(const Study& study, const ModelsToMerge& models, const AdaMergingSettings& settings)
       : study_(study),
-        regime_(std::move(regime)),
-        of_(std::move(of)),
+        models_(models),
         settings_(settings),
-        segments_(trained_segments(study, regime_)),
-        lambda_(at::full({tasks() * columns()}, settings.start, at::kDouble)) {
+        segments_(trained_segments(study, models.regime())),
+        lambda_(at::full({rows() * columns()}, settings.start, at::kDouble)) {
     layout_.add(autodiff::Kind::embedding, {"lambda"}, {lambda_.numel()});
     adam_.emplace(lambda_, layout_, std::vector<bool>{}, training::AdamWSettings{.weight_decay = 0});
   }
 
-  /// [T,S], as θ has them.
+  /// [T,S], as θ has them, of T models.
   at::Tensor used() const {
-    const auto all = lambda_.view({tasks(), columns()});
+    const auto all = lambda_.view({rows(), columns()});
     return settings_.clamp ? all.clamp(0, 1) : all.clone();
   }
 
@@ -60,28 +60,26 @@ class Coefficients {
     const auto lambda = used();
     for (const auto& segment : segments_) {
       const auto alpha = lambda.select(1, column(segment)).unsqueeze(0).contiguous();
-      study_.vectors.visit(regime_, of_, segment.range, segment.range.count,
-                           [&](std::int64_t begin, std::span<const at::Tensor> tau) {
-                             const auto n = tau.front().numel();
-                             auto out = sum.narrow(0, begin, n).view({1, n});
-                             weights::combine(start.narrow(0, begin, n), tau, alpha, out);
-                           });
+      models_.visit(segment.range, segment.range.count,
+                    [&](std::int64_t begin, std::span<const at::Tensor> tau) {
+                      const auto n = tau.front().numel();
+                      auto out = sum.narrow(0, begin, n).view({1, n});
+                      weights::combine(start.narrow(0, begin, n), tau, alpha, out);
+                    });
     }
     return sum;
   }
 
   /// ∂L/∂λ [T·S] of the gradient in the trained blocks, in one pass.
   at::Tensor slope(const at::Tensor& gradient) const {
-    auto found = at::zeros({tasks(), columns()}, at::kDouble);
+    auto found = at::zeros({rows(), columns()}, at::kDouble);
     auto values = found.accessor<double, 2>();
     for (const auto& segment : segments_) {
       const auto g = gradient.narrow(0, segment.gradient, segment.range.count);
-      study_.vectors.visit(regime_, of_, segment.range, segment.range.count,
-                           [&](std::int64_t, std::span<const at::Tensor> tau) {
-                             for (std::size_t t = 0; t < tau.size(); ++t)
-                               values[static_cast<std::int64_t>(t)][column(segment)] +=
-                                   weights::inner_product(g, tau[t]);
-                           });
+      models_.visit(segment.range, segment.range.count, [&](std::int64_t, std::span<const at::Tensor> tau) {
+        for (std::size_t t = 0; t < tau.size(); ++t)
+          values[static_cast<std::int64_t>(t)][column(segment)] += weights::inner_product(g, tau[t]);
+      });
     }
     return found.view({-1});
   }
@@ -100,12 +98,11 @@ class Coefficients {
   }
 
  private:
-  std::int64_t tasks() const { return static_cast<std::int64_t>(of_.size()); }
+  std::int64_t rows() const { return static_cast<std::int64_t>(models_.size()); }
   std::int64_t column(const Segment& segment) const { return settings_.layer_wise ? segment.parameter : 0; }
 
   const Study& study_;
-  std::string regime_;
-  std::vector<std::size_t> of_;
+  const ModelsToMerge& models_;
   const AdaMergingSettings& settings_;
   std::vector<Segment> segments_;
   at::Tensor lambda_;
@@ -120,28 +117,30 @@ class AdaMerging final : public DataMethod {
 
   bool trains() const override { return true; }
 
-  void count(Tally& tally, const std::string& name, std::size_t vectors) const override {
+  void count(Tally& tally, const std::string& name, std::size_t models,
+             std::size_t with_data) const override {
     const auto& cost = study_.model.cost();
     const auto& r = regime(name);
     const auto theta = static_cast<double>(study_.model.layout().size());
-    const auto tasks = static_cast<std::int64_t>(vectors);
+    const auto rows = static_cast<std::int64_t>(models), tasks = static_cast<std::int64_t>(with_data);
     tally
-        .passes("entropy/" + name, tasks * settings_.batch, tasks_at_once(vectors) * settings_.batch,
+        .passes("entropy/" + name, tasks * settings_.batch, tasks_at_once(with_data) * settings_.batch,
                 settings_.steps, training::step_flops_an_input(r, study_.trained_blocks(name), cost),
                 r.linear ? cost.alive_in_linear_step() : cost.alive_in_step(),
                 [this, name](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
                   return rehearse(name, inputs);
                 })
         .holds(16 * theta)
-        .stores(tasks * 512 + settings_.steps)
-        .publishes(tasks * 512 + settings_.steps);
-    if (vectors > study_.vectors.kept())  // each pass reads again
-      tally.reads(2 * static_cast<double>(settings_.steps) * 4 * theta * static_cast<double>(tasks));
+        .stores(rows * 512 + settings_.steps)
+        .publishes(rows * 512 + settings_.steps);
+    if (models > study_.vectors.kept())  // each pass reads again
+      tally.reads(2 * static_cast<double>(settings_.steps) * 4 * theta * static_cast<double>(rows));
   }
 
-  Made merge(const std::string& name, const std::vector<std::size_t>& all, const Part&,
-             schedule::UnitContext& context) const override {
-    Coefficients lambda(study_, name, all, settings_);
+  Made merge(const ModelsToMerge& models, const Part&, schedule::UnitContext& context) const override {
+    const auto& name = models.regime();
+    const auto all = models.tasks();
+    Coefficients lambda(study_, models, settings_);
     // The merged model's buffers, which no λ is for; of a linear regime those of θ0, where J is taken.
     const auto start =
         regime(name).linear

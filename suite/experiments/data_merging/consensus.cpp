@@ -59,22 +59,19 @@ class ChosenConsensus final : public DataMethod {
     return keys;
   }
 
-  void count(Tally& tally, const std::string& name, std::size_t) const override {
+  void count(Tally& tally, const std::string& name, std::size_t, std::size_t) const override {
     count_merge(tally, study_, *whole_, name);
   }
 
-  Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part& part,
-             schedule::UnitContext& context) const override {
+  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
     Made made;
     std::vector<double> lambda;
-    for (const auto t : of) {
-      lambda.push_back(part(t, "lambda").item<double>());
-      made.inputs.forward += part(t, "passes")[0].item<double>();
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      lambda.push_back(part(i, "lambda").item<double>());
+      made.inputs.forward += part(i, "passes")[0].item<double>();
     }
-    const auto before =
-        part(of.front(), "passes")[1].item<double>();  // of the whole, and each mask's own vector
-    const merging::StudyVectors vectors(study_, name, of);
-    made.merged = merging::merged_vector(*consensus_(lambda), vectors, [&](double share) {
+    const auto before = part(0, "passes")[1].item<double>();  // of the whole, and each mask's own vector
+    made.merged = merging::merged_vector(*consensus_(lambda), models.vectors(), [&](double share) {
       context.stop_if_requested();
       context.progress(share, "consensus");
     });

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "kernels/autodiff/products.hpp"
 #include "suite/experiments/support/placement.hpp"
 #include "suite/merging/study_vectors.hpp"
 
@@ -21,7 +20,7 @@ std::unique_ptr<const DataMethod> make_data_method(config::Config& config, confi
   if (method == "tangent") return make_joint(config, method, "linear", study);
   if (method != "regmean") require_classes(study, place.section);
   if (method == "fisher") return make_fisher(own, study);
-  if (method == "regmean") return make_regmean(own, study);
+  if (method == "regmean") return make_regmean(own, place.section, study);
   if (method == "adamerging") return make_adamerging(own, study);
   if (method == "localize_stitch") return make_localize_stitch(own, place.parts, study);
   const bool twice = method == "stitch_twice";
@@ -32,6 +31,13 @@ std::unique_ptr<const DataMethod> make_data_method(config::Config& config, confi
   return make_clustered_stitch(own,
                                config.section(std::string("merging.") + masks, merging::meaning_of(masks)),
                                masks, 0, twice, study);
+}
+
+Tally DataMethod::part_work(const std::string& regime, std::size_t t) const {
+  Tally tally(study_);
+  tally.vectors(regime, {t}).stores(part_bytes(t), 1);
+  count_parts(tally, regime, {t});
+  return tally;
 }
 
 void count_merge(Tally& tally, const Study& study, const merging::Method& method, const std::string& name) {
@@ -54,25 +60,6 @@ void put_inputs(store::ResultsWriter& out, const Study& study, const std::string
                 std::int64_t points) {
   out.attribute(group, "inputs", std::string(study::split_name(split)));
   out.put(group + "/data_sample_index", study.tasks.sample_index(split, points), {"task", "merging_point"});
-}
-
-TaskModel::TaskModel(const Study& study, const std::string& name, std::size_t t)
-    : study_(study), task_(t), state_(regime(name).linear ? study.model.start() : study.edits.own(name, t)) {
-  if (regime(name).linear) tau_ = study.vectors.vector(name, t);
-}
-
-at::Tensor TaskModel::output(const at::Tensor& recorded, const models::Batch& batch) const {
-  const auto value = recorded.detach();
-  if (!tau_.defined()) return value;
-  const auto& encoder = study_.model.encoder();
-  const auto& readout = study_.tasks.readout(task_);
-  const auto along = autodiff::jvp(
-      study_.model.layout(),
-      [&](const models::Blocks<autodiff::Dual>& p) {
-        return readout.output(encoder, p, encoder.encode(p, {batch, study_.model.start_buffers()}));
-      },
-      study_.model.theta0(), tau_);
-  return value + autodiff::tangent_or_zeros(along);
 }
 
 std::vector<Segment> trained_segments(const Study& study, const std::string& name) {

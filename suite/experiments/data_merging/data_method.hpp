@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // Merging methods that need data, and with it the models and their functions: merging::Method sees vectors
-// alone. Each has a file in this folder, which holds its formula.
+// alone. Each has a file in this folder, which holds its formula, of models that are tasks' own; a model with
+// a basis of several tasks' vectors takes the place of a task's where bases are merged.
 //
-// Work of one task alone (a Fisher information, say) is a unit of its own; the merge reads what these units
-// found.
+// Work of one model alone (a Fisher information, say) is a unit of its own where the model is a task's: the
+// merge reads what these units found.
 #pragma once
 
 #include <functional>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "suite/experiments/data_merging/models_to_merge.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/merging/method.hpp"
 
@@ -41,25 +43,32 @@ class DataMethod {
   virtual bool of_vectors() const { return true; }
   virtual bool trains() const { return false; }
 
-  /// What one task's data give, if anything: the tensors of a unit's file.
+  /// What one model's data give, if anything, on the host: of a task's own model the tensors of a unit's
+  /// file.
   virtual bool has_parts() const { return false; }
-  virtual Tally part_work(const std::string&, std::size_t) const { return Tally(study_); }
-  virtual store::TensorFile part(const std::string&, std::size_t, schedule::UnitContext&) const { return {}; }
+  virtual store::TensorFile part(const ModelToMerge&, schedule::UnitContext&) const { return {}; }
+  /// Adds what parts of models that have these tasks' data take, beside the vectors.
+  virtual void count_parts(Tally&, const std::string&, const std::vector<std::size_t>&) const {}
+  /// Of a part of task t's own model.
+  virtual std::int64_t part_bytes(std::size_t) const { return 0; }
+  /// What that model's unit takes.
+  virtual Tally part_work(const std::string& regime, std::size_t t) const;
   /// The method, by its name in [merging] methods, under which the parts' units are: one may use another's.
   virtual std::string parts_of(const std::string& own) const { return own; }
 
-  /// One tensor of part(t).
-  using Part = std::function<at::Tensor(std::size_t t, const std::string& tensor)>;
+  /// One tensor of the part of the i-th model that is merged.
+  using Part = std::function<at::Tensor(std::size_t i, const std::string& tensor)>;
   struct Made {
     merging::MergedVector merged;
     InputPasses inputs;                           ///< of the merge and all parts
     std::map<std::string, at::Tensor> more = {};  ///< further tensors of the unit's file, for write()
   };
-  /// Adds what the merge of so many vectors takes beside τ itself, which the caller counts.
-  virtual void count(Tally& tally, const std::string& regime, std::size_t vectors) const = 0;
-  /// The vectors of these tasks as one.
-  virtual Made merge(const std::string& regime, const std::vector<std::size_t>& tasks, const Part& part,
-                     schedule::UnitContext& context) const = 0;
+  /// Adds what the merge of so many models with the data of so many tasks takes beside τ itself, which the
+  /// caller counts; parts are read.
+  virtual void count(Tally& tally, const std::string& regime, std::size_t models,
+                     std::size_t tasks) const = 0;
+  /// The models' vectors as one.
+  virtual Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const = 0;
 
   /// Writes what the method has of its own to the group; `key` is the merge's unit. Collective.
   virtual void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
@@ -88,7 +97,8 @@ std::unique_ptr<const DataMethod> make_data_method(config::Config& config, confi
 
 // The makers, a file each.
 std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const Study& study);
-std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const Study& study);
+std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const std::string& section,
+                                               const Study& study);
 std::unique_ptr<const DataMethod> make_adamerging(config::Section parameters, const Study& study);
 std::unique_ptr<const DataMethod> make_localize_stitch(config::Section parameters, const std::string& parts,
                                                        const Study& study);
@@ -120,25 +130,6 @@ Split read_inputs(config::Section& parameters, const char* fallback, const std::
 /// Writes GROUP/data_sample_index [T,n] of the split and the attribute `inputs` that names it.
 void put_inputs(store::ResultsWriter& out, const Study& study, const std::string& group, Split split,
                 std::int64_t points);
-
-/// One task's model in the regime's function, at which an output is recorded: its own, or θ0 of a linear
-/// regime, whose outputs are f(x; θ0) + J(x)τ.
-class TaskModel {
- public:
-  TaskModel(const Study& study, const std::string& regime, std::size_t t);
-  /// f at this state; of a linear regime at θ0, with τ.
-  TaskModel(const Study& study, models::State state, std::size_t t, at::Tensor tau)
-      : study_(study), task_(t), state_(std::move(state)), tau_(std::move(tau)) {}
-  const models::State& state() const { return state_; }
-  /// The model's output [n, width], given that of f at state().
-  at::Tensor output(const at::Tensor& recorded, const models::Batch& batch) const;
-
- private:
-  const Study& study_;
-  std::size_t task_;
-  models::State state_;
-  at::Tensor tau_;  // of a linear regime
-};
 
 /// One tensor of the model that the regime trains.
 struct Segment {

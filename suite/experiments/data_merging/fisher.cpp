@@ -10,7 +10,8 @@
 // (MergeLM, FusionBench, which add it), or in the first alone (the reference), so that what no data tell of
 // is the first task's. The norm is taken before that.
 //
-// Of a linear regime, p is that of f(x; θ0) + J(x)τ, whose derivative in θ is J(x) everywhere.
+// Of a linear regime, p is that of f(x; θ0) + J(x)τ, whose derivative in θ is J(x) everywhere. Of a basis the
+// mean is over all inputs of its tasks, each through its own task's head; a batch is of one task.
 //
 // /merging/fisher/R: floored [T], the share of F below the floor; norm [T], ‖F‖₂; data_sample_index [T,n] of
 // the split that the attribute `inputs` names
@@ -44,67 +45,56 @@ class Fisher final : public DataMethod {
 
   bool has_parts() const override { return true; }
 
-  Tally part_work(const std::string& name, std::size_t t) const override {
-    const auto n = study_.tasks.sample_size(t, settings_.inputs, settings_.points);
-    Tally tally(study_);
-    tally.vectors(name, {t})
-        .sample(t, settings_.inputs, n, at_once())
-        .passes("fisher", n, at_once(), 1, flops(name, backward_passes(t)),
-                study_.model.cost().alive_on_tape(),
-                [this, name](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
-                  return rehearse(name, inputs);
-                })
-        .stores(study_.model.layout().size() + 2, 4)
-        .holds(8.0 * static_cast<double>(study_.model.layout().size()));
-    return tally;
+  void count_parts(Tally& tally, const std::string& name,
+                   const std::vector<std::size_t>& tasks) const override {
+    tally.holds(8.0 * static_cast<double>(study_.model.layout().size()));
+    for (const auto t : tasks) {
+      const auto n = study_.tasks.sample_size(t, settings_.inputs, settings_.points);
+      tally.sample(t, settings_.inputs, n, at_once())
+          .passes("fisher", n, at_once(), 1, flops(name, backward_passes(t)),
+                  study_.model.cost().alive_on_tape(),
+                  [this, name](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
+                    return rehearse(name, inputs);
+                  });
+    }
   }
+  std::int64_t part_bytes(std::size_t) const override { return 4 * (study_.model.layout().size() + 2); }
 
-  store::TensorFile part(const std::string& name, std::size_t t,
-                         schedule::UnitContext& context) const override {
+  store::TensorFile part(const ModelToMerge& of, schedule::UnitContext& context) const override {
     const study::FullProducts full;
-    const auto sample = study_.sample(name, t, settings_.inputs, settings_.points);
-    const auto n = sample.labels.size(0);
-    const TaskModel model(study_, name, t);
+    const RegimeModel model(study_, of);
     auto sum = at::zeros_like(model.state().theta);
-    if (settings_.of_batches) {  // each wholly one rank's
-      const auto size = settings_.batch;
-      each_chunk((n + size - 1) / size, 1, context, [&](std::int64_t number, std::int64_t) {
-        const auto begin = number * size;
-        add_square_of_sum(model, t, sample.points.part(begin, std::min(size, n - begin)), sum);
-      });
-    } else {
-      each_chunk(n, settings_.chunk, context, [&](std::int64_t begin, std::int64_t count) {
-        add(model, t, sample.points.part(begin, count), backward_passes(t), sum);
-      });
+    double inputs = 0, backward = 0;
+    for (const auto t : of.tasks()) {
+      const auto n = add_task(of.regime(), model, t, sum, context);
+      inputs += static_cast<double>(n);
+      backward += static_cast<double>(n * backward_passes(t));
     }
     if (context.group.size() > 1) context.group.all_reduce_sum(sum, "Fisher information");
     store::TensorFile file;
-    file.tensors["fisher"] = sum.div_(static_cast<double>(n)).cpu();
-    const auto inputs = static_cast<double>(n);
-    file.tensors["passes"] =
-        at::tensor({inputs, inputs * static_cast<double>(backward_passes(t))}, at::kDouble);
+    file.tensors["fisher"] = sum.div_(inputs).cpu();
+    file.tensors["passes"] = at::tensor({inputs, backward}, at::kDouble);
     return file;
   }
 
-  void count(Tally& tally, const std::string&, std::size_t vectors) const override {
+  void count(Tally& tally, const std::string&, std::size_t models, std::size_t) const override {
     const auto length = static_cast<double>(study_.model.layout().size());
-    tally.reads(4 * length * static_cast<double>(vectors)).holds(24 * length);
+    tally.reads(4 * length * static_cast<double>(models)).holds(24 * length);
   }
 
-  Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part& part,
-             schedule::UnitContext& context) const override {
+  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
     const auto length = study_.model.layout().size();
     constexpr std::int64_t stretch = std::int64_t{1} << 18;
-    const auto tasks = static_cast<std::int64_t>(of.size());
+    const auto count = static_cast<std::int64_t>(models.size());
     auto above = at::zeros({length}, at::kDouble), below = at::zeros_like(above);
-    auto floored = at::zeros({tasks}, at::kDouble), norms = at::zeros_like(floored);
+    auto floored = at::zeros({count}, at::kDouble), norms = at::zeros_like(floored);
     Made made;
-    for (std::int64_t t = 0; t < tasks; ++t) {
+    for (std::int64_t t = 0; t < count; ++t) {
       context.stop_if_requested();
-      context.progress(static_cast<double>(t) / static_cast<double>(tasks), "fisher");
-      const auto task = of[static_cast<std::size_t>(t)];
-      const auto fisher = part(task, "fisher");
-      const auto tau = study_.vectors.vector(name, task).cpu();
+      context.progress(static_cast<double>(t) / static_cast<double>(count), "fisher");
+      const auto place = static_cast<std::size_t>(t);
+      const auto fisher = part(place, "fisher");
+      const auto tau = models[place].vector().cpu();
       const double norm = weights::norm(fisher);
       const double weight = settings_.normalise && norm > 0 ? 1 / norm : 1;
       const bool has_floor = !settings_.floor_of_first || t == 0;
@@ -120,7 +110,7 @@ class Fisher final : public DataMethod {
       }
       floored[t] = static_cast<double>(low) / static_cast<double>(length);
       norms[t] = norm;
-      const auto passes = part(task, "passes");
+      const auto passes = part(place, "passes");
       made.inputs.forward += passes[0].item<double>();
       made.inputs.backward += passes[1].item<double>();
     }
@@ -152,8 +142,27 @@ class Fisher final : public DataMethod {
            static_cast<double>(backward) * (2 * f + 2 * static_cast<double>(study_.model.layout().size()));
   }
 
+  /// Adds n F of this rank's share of task t's n inputs; n.
+  std::int64_t add_task(const std::string& name, const RegimeModel& model, std::size_t t, at::Tensor& sum,
+                        schedule::UnitContext& context) const {
+    const auto sample = study_.sample(name, t, settings_.inputs, settings_.points);
+    const auto n = sample.labels.size(0);
+    if (settings_.of_batches) {  // each wholly one rank's
+      const auto size = settings_.batch;
+      each_chunk((n + size - 1) / size, 1, context, [&](std::int64_t number, std::int64_t) {
+        const auto begin = number * size;
+        add_square_of_sum(model, t, sample.points.part(begin, std::min(size, n - begin)), sum);
+      });
+    } else {
+      each_chunk(n, settings_.chunk, context, [&](std::int64_t begin, std::int64_t count) {
+        add(model, t, sample.points.part(begin, count), backward_passes(t), sum);
+      });
+    }
+    return n;
+  }
+
   /// Adds the batch's part of n F, of `backward` of the classes.
-  void add(const TaskModel& model, std::size_t t, const models::Batch& batch, std::int64_t backward,
+  void add(const RegimeModel& model, std::size_t t, const models::Batch& batch, std::int64_t backward,
            at::Tensor& sum) const {
     const auto& encoder = study_.model.encoder();
     const auto& readout = study_.tasks.readout(t);
@@ -165,7 +174,7 @@ class Fisher final : public DataMethod {
           return readout.output(encoder, p, encoder.encode(p, x));
         },
         model.state().theta, recording);
-    const auto z = model.output(recording.output, batch).requires_grad_(true);
+    const auto z = model.output(t, recording.output, batch).requires_grad_(true);
     const auto log_p = readout.logits(z).log_softmax(1);
     for (std::int64_t c = 0; c < backward; ++c) {
       const auto chosen = settings_.all_classes ? log_p.select(1, c) : std::get<0>(log_p.max(1));
@@ -177,14 +186,14 @@ class Fisher final : public DataMethod {
   }
 
   /// Adds the square of the batch's gradient, in one backward pass for all classes.
-  void add_square_of_sum(const TaskModel& model, std::size_t t, const models::Batch& batch,
+  void add_square_of_sum(const RegimeModel& model, std::size_t t, const models::Batch& batch,
                          at::Tensor& sum) const {
     const auto& encoder = study_.model.encoder();
     const auto& readout = study_.tasks.readout(t);
     const models::Given x{batch, study_.model.buffers(model.state(), at::kFloat)};
     const auto blocks = autodiff::leaves(study_.model.layout(), model.state().theta);
     const auto f = readout.output(encoder, blocks, encoder.encode(blocks, x));
-    const auto z = model.output(f, batch).requires_grad_(true);
+    const auto z = model.output(t, f, batch).requires_grad_(true);
     const auto log_p = readout.logits(z).log_softmax(1);
     const auto value = settings_.all_classes ? log_p.detach().div(2).exp().mul(log_p).sum()
                                              : std::get<0>(log_p.max(1)).sum();
@@ -199,8 +208,8 @@ class Fisher final : public DataMethod {
     const auto backward = std::min<std::int64_t>(2, backward_passes(0));
     return {[this, name, batch, backward] {
               const study::FullProducts full;
-              const TaskModel model(study_, study_.model.start(), 0,
-                                    regime(name).linear ? 1e-3 * study_.model.theta0() : at::Tensor());
+              const RegimeModel model(study_, study_.model.start(),
+                                      regime(name).linear ? 1e-3 * study_.model.theta0() : at::Tensor());
               auto sum = at::zeros_like(study_.model.theta0());
               add(model, 0, batch, backward, sum);
             },

@@ -39,12 +39,13 @@ class Joint final : public DataMethod {
   std::vector<std::string> needs(const std::string& name) const override {
     return {models_.unit_key(name, study_.tasks.all())};
   }
-  void count(Tally& tally, const std::string&, std::size_t) const override {
+  void count(Tally& tally, const std::string&, std::size_t, std::size_t) const override {
     tally.reads(4.0 * static_cast<double>(study_.model.layout().size()));
   }
 
-  Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part&,
-             schedule::UnitContext&) const override {
+  Made merge(const ModelsToMerge& models, const Part&, schedule::UnitContext&) const override {
+    const auto& name = models.regime();
+    const auto of = models.tasks();
     const auto how = models_.how(name, of);
     Made made;
     made.merged.tau = models_.vector(name, of);
@@ -76,15 +77,16 @@ class JointOfCluster final : public DataMethod {
 
   bool of_vectors() const override { return false; }
   bool trains() const override { return true; }
-  void count(Tally& tally, const std::string& name, std::size_t vectors) const override {
+  void count(Tally& tally, const std::string& name, std::size_t, std::size_t tasks) const override {
     auto some = study_.tasks.all();
-    some.resize(std::min(vectors, some.size()));
+    some.resize(std::min(tasks, some.size()));
     const auto how = models_.how(name, some);
     tally.train(JointModels::regime_of(name), how, some.front(), how.steps);
   }
 
-  Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part&,
-             schedule::UnitContext& context) const override {
+  Made merge(const ModelsToMerge& models, const Part&, schedule::UnitContext& context) const override {
+    const auto& name = models.regime();
+    const auto of = models.tasks();
     const auto how = models_.how(name, of);
     training::Trainer trainer(study_, JointModels::regime_of(name), how, of.front(), context.group,
                               std::nullopt, of);

@@ -7,9 +7,9 @@
 // of N tasks:
 //   mask_sharing   γ_t ← round(Σ_{i∈C} γ_i / N), one mask a cluster;
 //   stitch_twice   γ_t ← round(γ_t / Σ_{i∈C} γ_i): what one task of its cluster claims alone.
-// round(½) decides much: `rounding`. Paper 2's code shares with half_up (N = 2: the union) and stitches twice
-// with half_even (numbers that two tasks of a cluster claim are lost; half_up keeps them).
-// Clusters are those of [bases]: spectral, by |cos|.
+// Bases are stitched as tasks' vectors are, each by one mask. round(½) decides much: `rounding`. Paper 2's
+// code shares with half_up (N = 2: the union) and stitches twice with half_even (numbers that two tasks of a
+// cluster claim are lost; half_up keeps them). Clusters are those of [bases]: spectral, by |cos|.
 //
 // /merging/NAME/R: mask_density [T], of the masks that are stitched, among the numbers that masks are of;
 // mask_loss [T,steps], cross-entropy before each step; masks, how many there are, and mask_numbers, of all of
@@ -24,7 +24,6 @@
 #include "kernels/spectral/clustering.hpp"
 #include "suite/experiments/data_merging/masks.hpp"
 #include "suite/experiments/support/task_bases.hpp"
-#include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -51,34 +50,42 @@ class LocalizeStitch final : public DataMethod {
 
   bool has_parts() const override { return true; }
   std::string parts_of(const std::string&) const override { return masks_of_; }
-  Tally part_work(const std::string& name, std::size_t t) const override { return masks_.work(name, t); }
-  store::TensorFile part(const std::string& name, std::size_t t,
-                         schedule::UnitContext& context) const override {
-    return masks_.learnt(name, t, context);
+  void count_parts(Tally& tally, const std::string& name,
+                   const std::vector<std::size_t>& tasks) const override {
+    masks_.count(tally, name, tasks);
+  }
+  std::int64_t part_bytes(std::size_t t) const override {
+    return study_.model.layout().size() / 8 + 8 * masks_.published(t);
+  }
+  Tally part_work(const std::string& name, std::size_t t) const override {
+    return DataMethod::part_work(name, t).publishes(masks_.published(t) + 1);
+  }
+  store::TensorFile part(const ModelToMerge& model, schedule::UnitContext& context) const override {
+    return masks_.learnt(model, context);
   }
 
-  void count(Tally& tally, const std::string& name, std::size_t vectors) const override {
-    const auto tasks = static_cast<std::int64_t>(vectors);
-    const auto bits = static_cast<double>(study_.model.layout().size() * tasks) / 8;
+  void count(Tally& tally, const std::string& name, std::size_t models, std::size_t) const override {
+    const auto count = static_cast<std::int64_t>(models);
+    const auto bits = static_cast<double>(study_.model.layout().size() * count) / 8;
     if (stitching_ != Stitching::own) tally.visit(name, study_.tasks.all());
-    tally.reads(bits).holds(bits).stores(3 * tasks + 2).publishes(3 * tasks + 2);
+    tally.reads(bits).holds(bits).stores(3 * count + 2).publishes(3 * count + 2);
   }
 
-  Made merge(const std::string& name, const std::vector<std::size_t>& of, const Part& part,
-             schedule::UnitContext& context) const override {
-    const merging::StudyVectors vectors(study_, name, of);
+  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
+    const auto& vectors = models.vectors();
     const auto tasks = vectors.count();
     Made made;
     std::vector<at::Tensor> bits;
     for (std::size_t t = 0; t < tasks; ++t) {
-      bits.push_back(part(of[t], "mask"));
-      const auto passes = part(of[t], "passes");
+      bits.push_back(part(t, "mask"));
+      const auto passes = part(t, "passes");
       made.inputs.forward += passes[0].item<double>();
       made.inputs.backward += passes[1].item<double>();
     }
     std::vector<std::int64_t> labels(tasks, 0);
     if (stitching_ != Stitching::own) {
-      const auto cosine = cosines_of(study_.vectors.gram(context.group, name, of).cpu());
+      const auto cosine =
+          cosines_of(study_.vectors.gram(context.group, models.regime(), models.tasks()).cpu());
       const auto gap = spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
       const auto most = static_cast<std::int64_t>(tasks);
       labels = spectral_labels(study_, cosine, clusters > 0 ? std::min(clusters, most) : gap);
@@ -111,9 +118,10 @@ class LocalizeStitch final : public DataMethod {
       ++masks;
       numbers += kept[static_cast<std::int64_t>(t)].item<std::int64_t>();
     }
-    made.more = {{"mask_density", kept.to(at::kDouble) / static_cast<double>(masks_.numbers(name))},
-                 {"masks", at::full({}, masks, at::kLong)},
-                 {"mask_numbers", at::full({}, numbers, at::kLong)}};
+    made.more = {
+        {"mask_density", kept.to(at::kDouble) / static_cast<double>(masks_.numbers(models.regime()))},
+        {"masks", at::full({}, masks, at::kLong)},
+        {"mask_numbers", at::full({}, numbers, at::kLong)}};
     if (stitching_ != Stitching::own) made.more["labels"] = at::tensor(labels, at::kLong);
     return made;
   }

@@ -9,10 +9,21 @@
 
 #include "kernels/metrics/metrics.hpp"
 #include "kernels/weights/merging.hpp"
+#include "suite/experiments/support/joint_models.hpp"
 #include "suite/training/loop.hpp"
 #include "suite/training/loss.hpp"
 
 namespace taugrid::experiments {
+namespace {
+
+/// What one task gives to a mask's loss: its rows of the split, each times the weight.
+struct TaskPoints {
+  std::size_t task;
+  at::Tensor rows;
+  double weight;
+};
+
+}  // namespace
 
 std::int64_t Masks::points(std::size_t t) const {
   const auto rows = study_.tasks.data(t).split(settings_.inputs).labels.size(0);
@@ -60,22 +71,17 @@ std::int64_t Masks::numbers(const std::string& regime) const {
   return sum;
 }
 
-Tally Masks::work(const std::string& name, std::size_t t) const {
+void Masks::count(Tally& tally, const std::string& name, const std::vector<std::size_t>& tasks) const {
   const auto& cost = study_.model.cost();
   const auto& r = study::regime(name);
-  const auto n = points(t), length = study_.model.layout().size();
-  Tally tally(study_);
-  tally.vectors(name, {t})
-      .passes("localize/" + name, n, settings_.chunk, settings_.steps,
-              training::step_flops_an_input(r, study_.trained_blocks(name), cost),
-              r.linear ? cost.alive_in_linear_step() : cost.alive_in_step(),
-              [this, name](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
-                return rehearse(name, inputs);
-              })
-      .holds(20 * static_cast<double>(length))
-      .stores(length / 8 + 8 * (n + settings_.steps), 1)
-      .publishes(n + settings_.steps + 1);
-  return tally;
+  tally.holds(20 * static_cast<double>(study_.model.layout().size()));
+  for (const auto t : tasks)
+    tally.passes("localize/" + name, points(t), settings_.chunk, settings_.steps,
+                 training::step_flops_an_input(r, study_.trained_blocks(name), cost),
+                 r.linear ? cost.alive_in_linear_step() : cost.alive_in_step(),
+                 [this, name](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
+                   return rehearse(name, inputs);
+                 });
 }
 
 /// −`bias` everywhere, and +`bias` where |τ| is above the k-th largest, k = ⌊density·n⌋.
@@ -98,29 +104,34 @@ at::Tensor Masks::first_scores(const at::Tensor& tau, const std::vector<Segment>
   return scores;
 }
 
-store::TensorFile Masks::learnt(const std::string& name, std::size_t t,
-                                schedule::UnitContext& context) const {
+store::TensorFile Masks::learnt(const ModelToMerge& model, schedule::UnitContext& context) const {
   const auto& group = context.group;
+  const auto& name = model.regime();
   const auto every = segments(name);
-  auto tau = study_.vectors.vector(name, t);
+  auto tau = model.vector();
   auto inside = at::zeros_like(tau, at::kBool);
   for (const auto& segment : every) inside.narrow(0, segment.range.begin, segment.range.count).fill_(true);
   tau = at::where(inside, tau, 0.0);
   auto scores = first_scores(tau, every);
-  const auto start = study::regime(name).linear ? study_.model.start() : study_.edits.own(name, t);
+  const auto start = model.state();
   const training::TrainingLoss loss(study_.model.encoder(), study::regime(name), start,
                                     study_.trained_blocks(name), study_.evaluation.compute_type());
-  const auto chosen = rows(t);
-  const auto share = group.share_of(chosen.size(0));
-  const auto items = study_.tasks.readout(t).loss_items(
-      study_.tasks.data(t).split(settings_.inputs).labels.index_select(0, chosen));
+  std::vector<TaskPoints> of_tasks;
+  std::vector<at::Tensor> chosen;
+  for (const auto t : model.tasks()) {
+    chosen.push_back(rows(t));
+    const auto labels = study_.tasks.data(t).split(settings_.inputs).labels.index_select(0, chosen.back());
+    const auto items = study_.tasks.readout(t).loss_items(labels);
+    of_tasks.push_back({t, chosen.back(), 1 / items / static_cast<double>(model.tasks().size())});
+  }
   const int from = study_.first_changed_stage(name);
   auto losses = study_.sums({settings_.steps});
 
   training::Steps steps;
-  steps.what = "localize/" + name + "/" + study_.tasks.name(t);
+  steps.what = "localize/" + name + "/" + joined_names(study_, model.tasks());
   steps.steps = settings_.steps;
   steps.checkpoint_seconds = settings_.checkpoint_seconds;
+  steps.save_last = true;  // one of several bases, of one unit
   steps.device = study_.device;
   steps.losses = {losses};
   steps.state = [&] {
@@ -134,17 +145,19 @@ store::TensorFile Masks::learnt(const std::string& name, std::size_t t,
     const auto theta = study_.model.theta0() + soft * tau;
     auto sum = study_.sums({});
     at::Tensor gradient;
-    for (std::int64_t at = 0; at == 0 || at < share.count; at += settings_.chunk) {
-      const auto count = std::min(settings_.chunk, share.count - at);
-      const auto mine = chosen.narrow(0, share.begin + at, count);
-      std::vector<training::Term> terms;
-      if (count > 0)
-        terms.push_back({study_.tasks.batch(t, settings_.inputs, mine, from),
-                         study_.tasks.labels(t, settings_.inputs, mine), &study_.tasks.readout(t),
-                         1 / items});
-      at::Tensor part;
-      sum.add_(loss(theta, terms, part).loss);
-      gradient = gradient.defined() ? gradient.add_(part) : part;
+    for (const auto& [t, its_rows, weight] : of_tasks) {
+      const auto share = group.share_of(its_rows.size(0));
+      for (std::int64_t at = 0; at == 0 || at < share.count; at += settings_.chunk) {
+        const auto count = std::min(settings_.chunk, share.count - at);
+        const auto mine = its_rows.narrow(0, share.begin + at, count);
+        std::vector<training::Term> terms;
+        if (count > 0)
+          terms.push_back({study_.tasks.batch(t, settings_.inputs, mine, from),
+                           study_.tasks.labels(t, settings_.inputs, mine), &study_.tasks.readout(t), weight});
+        at::Tensor part;
+        sum.add_(loss(theta, terms, part).loss);
+        gradient = gradient.defined() ? gradient.add_(part) : part;
+      }
     }
     if (group.size() > 1) {
       group.all_reduce_sum(gradient, "gradient of a mask");
@@ -169,10 +182,11 @@ store::TensorFile Masks::learnt(const std::string& name, std::size_t t,
   training::run(steps, context);
 
   store::TensorFile file;
-  const auto inputs = static_cast<double>(chosen.size(0) * settings_.steps);
+  const auto all_rows = at::cat(chosen);
+  const auto inputs = static_cast<double>(all_rows.size(0) * settings_.steps);
   file.tensors = {{"mask", metrics::packed_bits((scores > 0).logical_and(inside)).cpu()},
                   {"loss", losses.cpu()},
-                  {"rows", chosen},
+                  {"rows", all_rows},
                   {"passes", at::tensor({inputs, inputs}, at::kDouble)}};
   return file;
 }

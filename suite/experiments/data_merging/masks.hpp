@@ -6,7 +6,8 @@
 // S begins at ±`bias`, + on the largest magnitudes of τ, and takes steps over all points at once:
 //   S ← S − σ'(S) ⊙ (r·τ ⊙ ∇L − ℓ sign S)   as the authors' code has it (regulariser = "signed": S moves
 //   away from 0 on both sides), sign 0 = −1, or + ℓ in place of − ℓ sign S (regulariser = "l1").
-// Of a linear regime L is that of f(x; θ0) + J(x)(σ(S) ⊙ τ).
+// Of a linear regime L is that of f(x; θ0) + J(x)(σ(S) ⊙ τ). Of a basis τ of several tasks CE is the mean of
+// the tasks' own, each on its own points.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,11 +32,14 @@ class Masks {
   Masks(const Study& study, MaskSettings settings) : study_(study), settings_(std::move(settings)) {}
 
   const MaskSettings& settings() const { return settings_; }
-  Tally work(const std::string& regime, std::size_t t) const;
-  /// Of task t: `mask` uint8 [⌈P/8⌉], γ as metrics::packed_bits packs it; loss [steps], before each step;
-  /// rows int64 [n] of the split; passes [2], forwards and backwards. A killed run goes on from its scratch
-  /// folder.
-  store::TensorFile learnt(const std::string& regime, std::size_t t, schedule::UnitContext& context) const;
+  /// Adds what masks take that are learnt on the points of these tasks, beside the vectors.
+  void count(Tally& tally, const std::string& regime, const std::vector<std::size_t>& tasks) const;
+  /// How many numbers rows and loss of task t's own mask are.
+  std::int64_t published(std::size_t t) const { return points(t) + settings_.steps; }
+  /// Of a model: `mask` uint8 [⌈P/8⌉], γ as metrics::packed_bits packs it; loss [steps], before each step;
+  /// rows int64 [n] of the split, task after task; passes [2], forwards and backwards. A killed run goes on
+  /// from its scratch folder.
+  store::TensorFile learnt(const ModelToMerge& model, schedule::UnitContext& context) const;
   /// How many numbers of θ masks are of.
   std::int64_t numbers(const std::string& regime) const;
 

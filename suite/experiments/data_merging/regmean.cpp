@@ -3,8 +3,8 @@
 // RegMean (Jin et al. 2023, equation 2): every linear layer's matrix is the one that gives, in the least
 // squares' sense, what the tasks' own matrices give on their own inputs, W = (Σ_t W_t Ĝ_t)(Σ_t Ĝ_t)⁻¹ with Ĝ
 // = G but for the numbers off the diagonal, times `off_diagonal`, and G = XᵀX/rows, X [rows, in] being all
-// tokens that the layer of θ_t takes in. All other parameters are averaged, the head of a masked language
-// model among them.
+// tokens that the layer of θ_t takes in, of a basis on its tasks' inputs. All other parameters are averaged,
+// the head of a masked language model among them.
 //
 // Of texts, tokens in use alone: public codes let padding in, and so depend on the batches. Of a linear
 // regime X is what the layers of θ0 take in, with which a change of W is multiplied there.
@@ -20,7 +20,6 @@
 #include "kernels/autodiff/tape.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/data_merging/data_method.hpp"
-#include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -79,29 +78,32 @@ class RegMean final : public DataMethod {
 
   bool has_parts() const override { return true; }
 
-  Tally part_work(const std::string& name, std::size_t t) const override {
-    const auto n = study_.tasks.sample_size(t, settings_.inputs, settings_.points);
-    Tally tally(study_);
-    tally.vectors(name, {t})
-        .sample(t, settings_.inputs, n, settings_.chunk)
-        .passes(
-            "regmean", n, settings_.chunk, 1, flops(),
-            study_.model.cost().kept() + study_.model.cost().passing(),
-            [this](const comm::Communicator&, std::int64_t inputs, std::int64_t) { return rehearse(inputs); })
-        .stores(gram_numbers() + 4, 4)
-        .holds(4.0 * static_cast<double>(gram_numbers()));
-    return tally;
+  void count_parts(Tally& tally, const std::string&, const std::vector<std::size_t>& tasks) const override {
+    tally.holds(4.0 * static_cast<double>(gram_numbers()));
+    for (const auto t : tasks) {
+      const auto n = study_.tasks.sample_size(t, settings_.inputs, settings_.points);
+      tally.sample(t, settings_.inputs, n, settings_.chunk)
+          .passes("regmean", n, settings_.chunk, 1, flops(),
+                  study_.model.cost().kept() + study_.model.cost().passing(),
+                  [this](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
+                    return rehearse(inputs);
+                  });
+    }
   }
+  std::int64_t part_bytes(std::size_t) const override { return 4 * (gram_numbers() + 4); }
 
-  store::TensorFile part(const std::string& name, std::size_t t,
-                         schedule::UnitContext& context) const override {
-    const auto sample = study_.sample(name, t, settings_.inputs, settings_.points);
-    const auto n = sample.labels.size(0);
-    const TaskModel model(study_, name, t);
+  store::TensorFile part(const ModelToMerge& of, schedule::UnitContext& context) const override {
+    const auto state = of.state();
     auto grams = empty_grams();
-    each_chunk(n, settings_.chunk, context, [&](std::int64_t begin, std::int64_t count) {
-      add(model.state(), sample.points.part(begin, count), grams);
-    });
+    double inputs = 0;
+    for (const auto t : of.tasks()) {
+      const auto sample = study_.sample(of.regime(), t, settings_.inputs, settings_.points);
+      const auto n = sample.labels.size(0);
+      each_chunk(n, settings_.chunk, context, [&](std::int64_t begin, std::int64_t count) {
+        add(state, sample.points.part(begin, count), grams);
+      });
+      inputs += static_cast<double>(n);
+    }
     store::TensorFile file;
     for (auto& [i, gram] : grams) {
       if (context.group.size() > 1) {
@@ -111,28 +113,26 @@ class RegMean final : public DataMethod {
       const auto whole = gram.sum.triu() + gram.sum.triu(1).t();
       file.tensors[tensor_of(i)] = whole.div_(gram.rows.clamp_min(1).item<double>()).cpu();
     }
-    file.tensors["passes"] = at::tensor({static_cast<double>(n), 0.0}, at::kDouble);
+    file.tensors["passes"] = at::tensor({inputs, 0.0}, at::kDouble);
     return file;
   }
 
   /// The Gram matrices in double, and for each layer a Cholesky factor, and the products with and of it.
-  void count(Tally& tally, const std::string&, std::size_t vectors) const override {
+  void count(Tally& tally, const std::string&, std::size_t models, std::size_t) const override {
     double numbers = 0, solving = 0;
     for (const auto i : linear_) {
       const auto& shape = study_.model.layout().blocks()[i].shape;
       const auto out = static_cast<double>(shape[0]), in = static_cast<double>(shape[1]);
       numbers = std::max(numbers, 3 * in * in + 4 * out * in);
-      solving += in * in * in / 3 + 2 * out * in * in * (1 + static_cast<double>(vectors));
+      solving += in * in * in / 3 + 2 * out * in * in * (1 + static_cast<double>(models));
     }
     tally.computes(solving)
-        .reads(4.0 * static_cast<double>(gram_numbers()) * static_cast<double>(vectors))
+        .reads(4.0 * static_cast<double>(gram_numbers()) * static_cast<double>(models))
         .holds(8 * numbers + 4.0 * static_cast<double>(study_.model.layout().size()));
   }
 
-  Made merge(const std::string& name, const std::vector<std::size_t>& tasks, const Part& part,
-             schedule::UnitContext& context) const override {
-    const merging::StudyVectors vectors(study_, name, tasks);
-    const auto of = [&](std::size_t i, const std::string& tensor) { return part(tasks[i], tensor); };
+  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
+    const auto& vectors = models.vectors();
     const auto& blocks = study_.model.layout().blocks();
     Made made;
     auto& tau = made.merged.tau = at::zeros({vectors.length()}, at::kFloat);
@@ -146,11 +146,12 @@ class RegMean final : public DataMethod {
                       auto mean = at::zeros(parts.front().sizes(), at::kDouble);
                       for (const auto& one : parts) mean.add_(one);
                       mean.div_(static_cast<double>(parts.size()));
-                      if (linear) mean.add_(change(i, block, parts, mean, of));
+                      if (linear) mean.add_(change(i, block, parts, mean, part));
                       tau.narrow(0, begin, mean.numel()).copy_(mean);
                     });
     }
-    for (const auto t : tasks) made.inputs.forward += part(t, "passes")[0].item<double>();
+    for (std::size_t i = 0; i < models.size(); ++i)
+      made.inputs.forward += part(i, "passes")[0].item<double>();
     const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
     made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(tau.numel()), vectors.passes()};
     return made;
@@ -252,7 +253,8 @@ class RegMean final : public DataMethod {
 
 }  // namespace
 
-std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const Study& study) {
+std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const std::string& section,
+                                               const Study& study) {
   RegMeanSettings settings{};
   settings.inputs = read_inputs(parameters, "train", {"train", "validation"});
   settings.points = parameters.integer("points", "Inputs a task that layers are matched on", 256, {1, 1e9});
@@ -265,7 +267,7 @@ std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const
       parameters.integer("chunk", "Inputs that are recorded at once: fewer take less memory", 64, {1, 1e6});
   auto made = std::make_unique<RegMean>(study, settings);
   if (!made->has_linear_layers())
-    throw InputError("merging.methods: regmean merges linear layers; the model " +
+    throw InputError("section [" + section + "]: regmean merges linear layers; the model " +
                      study.settings.model.string() + " has none");
   return made;
 }

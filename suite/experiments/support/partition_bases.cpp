@@ -91,9 +91,8 @@ void PartitionBases::add_unit(std::vector<schedule::WorkUnit>& units, const sche
   units.push_back(unit(unit_key(method, name, members), tally, needs,
                        [this, &folder, &method, name, members](schedule::UnitContext& context) {
                          store::TensorFile file;
-                         const std::vector<std::int64_t> together(members.size(), 0);
                          file.tensors["tau"] =
-                             bases_of(study_, name, members, together, method, folder, context).front();
+                             bases_of(study_, name, {members}, method, folder, context).front();
                          return file;
                        }));
 }
@@ -117,9 +116,7 @@ at::Tensor PartitionBases::basis(const BasisMerge& method, const std::string& na
   if (members.size() > 1 && method.name == joint) return choice_.joint.vector(name, members);
   if (members.size() > 1 && has_units(method))
     return folder.read_tensor(unit_key(method, name, members), "tau");
-  return bases_of(study_, name, members, std::vector<std::int64_t>(members.size(), 0), method, folder,
-                  context)
-      .front();
+  return bases_of(study_, name, {members}, method, folder, context).front();
 }
 
 std::vector<std::size_t> tasks_named(const config::Section& section, const std::string& key,

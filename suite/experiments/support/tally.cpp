@@ -112,8 +112,8 @@ Tally& Tally::logits(std::size_t t, std::int64_t inputs, std::int64_t times) {
          const auto z = random_outputs(*study, t, n), other = random_outputs(*study, t, n);
          return Rehearsal{[study, t, z, other] {
                             const at::NoGradGuard no_grad;
-                            metrics::predictions(study->tasks.readout(t).logits(
-                                z.clone().add_(other, 0.5).add_(other, 0.25)));
+                            metrics::predictions(
+                                study->tasks.readout(t).logits(z.clone().add_(other, 0.5).add_(other, 0.25)));
                           },
                           logits_flops(*study, t, n)};
        }},
@@ -179,7 +179,8 @@ Tally& Tally::gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, s
   const auto recorded = rows + std::min(beside, chunk);
   const auto passes = std::max<std::int64_t>(1, (beside + chunk - 1) / chunk);
   const double chunks = number(beside + passes * rows) / number(recorded);
-  add({"gram", chunks, recorded, rows, gram_flops(*study_, recorded, rows, share(logits)), std::move(rehearse)},
+  add({"gram", chunks, recorded, rows, gram_flops(*study_, recorded, rows, share(logits)),
+       std::move(rehearse)},
       chunks * gram_flops(*study_, recorded, rows, logits),
       4 * (tangent::ntk_work_space(study_->model.layout(), study_->model.cost().matrix_uses(), rows, recorded,
                                    share(logits)) +
@@ -190,6 +191,10 @@ Tally& Tally::gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, s
 
 Tally& Tally::reads(double bytes) {
   load_.bytes_read += bytes;
+  return holds_beside(bytes);
+}
+
+Tally& Tally::holds_beside(double bytes) {
   load_.held += bytes;
   return *this;
 }
@@ -251,7 +256,8 @@ schedule::Load Tally::load() const {
 }
 
 double gram_flops(const Study& study, std::int64_t recorded, std::int64_t rows, std::int64_t logits) {
-  const double n = number(recorded), f = study.model.cost().forward(), p = number(study.model.layout().size());
+  const double n = number(recorded), f = study.model.cost().forward(),
+               p = number(study.model.layout().size());
   return n * f + number(logits) * (2 * n * f + 2 * number(rows) * n * p);
 }
 

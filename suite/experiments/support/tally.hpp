@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Counts what a unit will take: an experiment says what the unit does, this says how much that is, and makes the
-// unit's own computation ready to be measured at other sizes.
+// Counts what a unit will take: an experiment says what the unit does, this says how much that is, and makes
+// the unit's own computation ready to be measured at other sizes.
 #pragma once
 
 #include <functional>
@@ -43,15 +43,17 @@ class Tally {
   /// Products with the Hessian of the loss over `points` points, `chunk` at a time; `basis` vectors are held.
   Tally& hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
                  std::int64_t basis, Rehearse rehearse);
-  /// Gram matrices of `logits` logits: `rows` points with themselves and with `beside` others, `chunk` of these at
-  /// a time.
+  /// Gram matrices of `logits` logits: `rows` points with themselves and with `beside` others, `chunk` of
+  /// these at a time.
   Tally& gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, std::int64_t logits,
               Rehearse rehearse);
-  /// Outputs of `models` models edited by these tasks' vectors, on n points of task b's split, and their logits.
+  /// Outputs of `models` models edited by these tasks' vectors, on n points of task b's split, and their
+  /// logits.
   Tally& edited(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b, Split split,
                 std::int64_t n, std::int64_t models);
   /// Outputs as edited(), of the models θ0 + α Σ τ over all tasks.
-  Tally& edited_sum(const std::string& regime, std::size_t b, Split split, std::int64_t n, std::int64_t models);
+  Tally& edited_sum(const std::string& regime, std::size_t b, Split split, std::int64_t n,
+                    std::int64_t models);
   /// Likewise of θ0 + ατ, τ merged of these tasks' vectors and held already: none is visited.
   Tally& edited_along(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b,
                       Split split, std::int64_t n, std::int64_t models);
@@ -68,6 +70,8 @@ class Tally {
   Tally& sample(std::size_t t, Split split, std::int64_t n, std::int64_t at_once = 0);
   /// Bytes read and held meanwhile.
   Tally& reads(double bytes);
+  /// Bytes held beside all else.
+  Tally& holds_beside(double bytes);
   /// Bytes held meanwhile: the most of all calls.
   Tally& holds(double bytes);
   /// Flops of no model's pass, which nothing rehearses.

@@ -18,19 +18,45 @@
 namespace taugrid::experiments {
 namespace {
 
+constexpr config::Meaning of_method = "The method, of which the section has the parameters";
+
 at::Tensor merged_cluster(const study::Study& study, const std::string& regime,
                           const std::vector<std::size_t>& members, const BasisMerge& merge,
                           const schedule::RunFolder& folder, schedule::UnitContext context) {
   if (merge.with_data) {
     if (merge.trains()) store::create_folders(context.scratch);
-    const auto part = [&](std::size_t t, const std::string& tensor) {
-      return folder.read_tensor(key::merging_data(merge.parts, regime, study.tasks.name(t)), tensor);
+    const auto keys = merge.needs(study, regime, members);
+    const auto part = [&](std::size_t i, const std::string& tensor) {
+      return folder.read_tensor(keys[i], tensor);
     };
-    return merge.with_data->merge(regime, members, part, context).merged.tau;
+    return merge.with_data->merge(ModelsToMerge(study, regime, members), part, context).merged.tau;
   }
   return merging::merged_vector(*merge.method, merging::StudyVectors(study, regime, members),
                                 [&](double) { context.stop_if_requested(); })
       .tau;
+}
+
+/// The merge of bases by a method with data, and before it the parts of each of their models.
+at::Tensor merged_with_data(const ModelsToMerge& models, const DataMethod& method,
+                            const schedule::UnitContext& context) {
+  const auto steps = static_cast<double>(models.size() + 1);
+  const auto within = [&](std::size_t step, const std::string& name) {
+    const auto progress = [&context, step, steps](double share, std::string_view detail) {
+      context.progress((static_cast<double>(step) + share) / steps, detail);
+    };
+    // A training's state is its model's own.
+    schedule::UnitContext own{context.group, context.stop, context.scratch / name, progress};
+    store::create_folders(own.scratch);
+    return own;
+  };
+  std::vector<store::TensorFile> parts;
+  for (std::size_t i = 0; method.has_parts() && i < models.size(); ++i) {
+    auto own = within(i, "basis_" + std::to_string(i));
+    parts.push_back(method.part(models[i], own));
+  }
+  const auto part = [&](std::size_t i, const std::string& tensor) { return parts[i].tensors.at(tensor); };
+  auto own = within(models.size(), "merge_out");
+  return method.merge(models, part, own).merged.tau;
 }
 
 }  // namespace
@@ -49,17 +75,35 @@ void BasisMerge::add_parts(std::vector<schedule::WorkUnit>& units, const Study& 
   for (const auto t : tasks)
     units.push_back(unit(needs(study, regime, {t}).front(), with_data->part_work(regime, t),
                          study.vectors.needs(regime, {t}),
-                         [method = with_data, regime, t](schedule::UnitContext& context) {
-                           return method->part(regime, t, context);
+                         [method = with_data, &study, regime, t](schedule::UnitContext& context) {
+                           return method->part(ModelToMerge(study, regime, t), context);
                          }));
 }
 
 void BasisMerge::count(Tally& tally, const Study& study, const std::string& regime,
                        std::size_t vectors) const {
-  if (vectors < 2) return;
-  if (with_data) return with_data->count(tally, regime, vectors);
-  const auto tensors = merging::StudyVectors(study, regime, study.tasks.all()).tensors();
-  const auto work = method->work(tensors, vectors);
+  if (vectors > 1) count_merge(tally, study, regime, vectors, vectors);
+}
+
+void BasisMerge::count_bases(Tally& tally, const Study& study, const std::string& regime,
+                             const std::vector<std::size_t>& tasks, std::size_t bases) const {
+  const auto held = 4.0 * static_cast<double>(study.model.layout().size()) * static_cast<double>(bases + 1);
+  if (with_data) {
+    tally.holds_beside(held);
+  } else {
+    tally.holds(held);
+  }
+  if (with_data && with_data->has_parts()) {  // which count_merge() has read, as those of tasks' own models
+    with_data->count_parts(tally, regime, tasks);
+    tally.statistics(regime, tasks, static_cast<std::int64_t>(bases));
+  }
+  count_merge(tally, study, regime, bases, tasks.size());
+}
+
+void BasisMerge::count_merge(Tally& tally, const Study& study, const std::string& regime, std::size_t models,
+                             std::size_t tasks) const {
+  if (with_data) return with_data->count(tally, regime, models, tasks);
+  const auto work = method->work(merging::tensors_of(study), models);
   const auto length = static_cast<double>(study.model.layout().size());
   tally.computes(work.flops).holds(4 * length + work.bytes);
 }
@@ -76,8 +120,7 @@ BasisMerge read_merge(config::Config& config, const std::string& name, const con
   std::vector<std::string> methods;
   for (const auto& each : merging::names())
     if (each != "slerp") methods.push_back(each);  // it takes two
-  auto method =
-      section.word("method", "The method, of which the section has the parameters", fallback, methods);
+  auto method = section.word("method", of_method, fallback, methods);
   auto made = merging::make(method, section);
   return {std::move(method), std::move(made)};
 }
@@ -90,6 +133,13 @@ std::vector<std::string> basis_methods() {
   return methods;
 }
 
+std::vector<std::string> methods_of_bases() {
+  auto methods = merging::names();
+  std::erase(methods, "slerp");  // it takes two
+  for (const auto* each : {"fisher", "regmean", "adamerging", "localize_stitch"}) methods.emplace_back(each);
+  return methods;
+}
+
 BasisMerge read_basis_method(config::Config& config, const std::string& name, const config::Meaning& meaning,
                              const std::string& method, const Study& study) {
   auto section = config.section(name, meaning);
@@ -99,17 +149,25 @@ BasisMerge read_basis_method(config::Config& config, const std::string& name, co
   return {method, {}, make_data_method(config, section, {name, name, true}, method, study), name};
 }
 
-BasisMerge read_merge_in(config::Config& config, const Study& study) {
-  constexpr auto* name = "bases.merge_in";
-  constexpr config::Meaning meaning = "How a cluster's vectors become one";
-  const auto method =
-      config.section(name, meaning)
-          .word("method", "The method, of which the section has the parameters", "linear", basis_methods());
+namespace {
+
+BasisMerge read_chosen(config::Config& config, const std::string& name, const config::Meaning& meaning,
+                       const std::string& fallback, const std::vector<std::string>& known,
+                       const Study& study) {
+  const auto method = config.section(name, meaning).word("method", of_method, fallback, known);
   return read_basis_method(config, name, meaning, method, study);
 }
 
-BasisMerge read_merge_out(config::Config& config) {
-  return read_merge(config, "bases.merge_out", "How the bases become one", "task_arithmetic");
+}  // namespace
+
+BasisMerge read_merge_in(config::Config& config, const Study& study) {
+  return read_chosen(config, "bases.merge_in", "How a cluster's vectors become one", "linear",
+                     basis_methods(), study);
+}
+
+BasisMerge read_merge_out(config::Config& config, const Study& study) {
+  return read_chosen(config, "bases.merge_out", "How the bases become one", "task_arithmetic",
+                     methods_of_bases(), study);
 }
 
 double read_split(config::Config& config) {
@@ -145,37 +203,44 @@ std::vector<std::size_t> members_of(const std::vector<std::size_t>& tasks,
   return members;
 }
 
+Clusters clusters_by(const std::vector<std::size_t>& tasks, const std::vector<std::int64_t>& labels) {
+  Clusters clusters;
+  const auto last = *std::max_element(labels.begin(), labels.end());
+  for (std::int64_t c = 0; c <= last; ++c) clusters.push_back(members_of(tasks, labels, c));
+  return clusters;
+}
+
 std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
-                                 const std::vector<std::size_t>& tasks,
-                                 const std::vector<std::int64_t>& labels, const BasisMerge& merge,
+                                 const Clusters& clusters, const BasisMerge& merge,
                                  const schedule::RunFolder& folder, schedule::UnitContext& context) {
   std::vector<at::Tensor> bases;
-  const auto last = *std::max_element(labels.begin(), labels.end());
-  for (std::int64_t c = 0; c <= last; ++c) {
-    const auto members = members_of(tasks, labels, c);
+  for (std::size_t c = 0; c < clusters.size(); ++c) {
     context.stop_if_requested();
-    if (members.size() == 1) {
-      bases.push_back(study.vectors.vector(regime, members.front()).cpu());
+    if (clusters[c].size() == 1) {
+      bases.push_back(study.vectors.vector(regime, clusters[c].front()).cpu());
       continue;
     }
     const auto progress = [&, c](double share, std::string_view detail) {
-      context.progress((static_cast<double>(c) + share) / static_cast<double>(last + 1), detail);
+      context.progress((static_cast<double>(c) + share) / static_cast<double>(clusters.size()), detail);
     };
     // A training's state is its cluster's own.
     bases.push_back(merged_cluster(
-        study, regime, members, merge, folder,
+        study, regime, clusters[c], merge, folder,
         {context.group, context.stop, context.scratch / ("cluster_" + std::to_string(c)), progress}));
   }
   return bases;
 }
 
-at::Tensor merged_bases(const study::Study& study, const std::string& regime,
-                        const std::vector<std::size_t>& tasks, std::vector<at::Tensor> bases,
-                        const BasisMerge& merge_out, const schedule::UnitContext& context) {
-  const merging::StudyVectors vectors(study, regime, tasks);  // for the tensors' names and shapes
-  const merging::HeldVectors held(vectors.tensors(), std::move(bases), study.model.theta0().cpu());
-  return merging::merged_vector(*merge_out.method, held, [&](double) { context.stop_if_requested(); })
-      .tau.to(study.device);
+at::Tensor merged_bases(const study::Study& study, const std::string& regime, const Clusters& clusters,
+                        const std::vector<at::Tensor>& bases, const BasisMerge& merge_out,
+                        const schedule::UnitContext& context) {
+  const ModelsToMerge models(study, regime, clusters, bases);
+  const auto tau = merge_out.with_data
+                       ? merged_with_data(models, *merge_out.with_data, context)
+                       : merging::merged_vector(*merge_out.method, models.vectors(), [&](double) {
+                           context.stop_if_requested();
+                         }).tau;
+  return tau.to(study.device);
 }
 
 namespace {

@@ -25,7 +25,7 @@ struct BasisMerge {
   std::shared_ptr<const DataMethod> with_data = {};
   std::string parts = {};  ///< what stands for the method in the keys of its units: the section
 
-  /// Keys of the units of what these tasks' data give.
+  /// Keys of the units of what these tasks' data give, of their own models.
   std::vector<std::string> needs(const Study& study, const std::string& regime,
                                  const std::vector<std::size_t>& tasks) const;
   /// These units, which stand in one run once, whoever needs them.
@@ -36,6 +36,13 @@ struct BasisMerge {
   /// Adds one merge of so many tasks' vectors, beside reading them and holding what it makes; of less than
   /// two there is none.
   void count(Tally& tally, const Study& study, const std::string& regime, std::size_t vectors) const;
+  /// Adds the merge of so many bases of these tasks' vectors, with what it is made of and what it makes.
+  void count_bases(Tally& tally, const Study& study, const std::string& regime,
+                   const std::vector<std::size_t>& tasks, std::size_t bases) const;
+
+ private:
+  void count_merge(Tally& tally, const Study& study, const std::string& regime, std::size_t models,
+                   std::size_t tasks) const;
 };
 
 /// How many of so many tasks are in clusters of more than one, at most; `clusters`: 0 where it is not known.
@@ -47,14 +54,17 @@ BasisMerge read_merge(config::Config& config, const std::string& name, const con
                       const std::string& fallback);
 /// The methods of a basis: those of any number of vectors, with data or without.
 std::vector<std::string> basis_methods();
-/// Reads the parameters of one of these from section `name`. Throws InputError.
+/// Those that merge bases: of the methods with data those that take a model θ0 + B as they take a task's own.
+std::vector<std::string> methods_of_bases();
+/// Reads the parameters of one of either from section `name`. Throws InputError.
 BasisMerge read_basis_method(config::Config& config, const std::string& name, const config::Meaning& meaning,
                              const std::string& method, const Study& study);
 /// Reads [bases.merge_in], how a cluster's vectors become a basis, by a method of basis_methods(). Throws
 /// InputError.
 BasisMerge read_merge_in(config::Config& config, const Study& study);
-/// Reads [bases.merge_out], how the bases become one model.
-BasisMerge read_merge_out(config::Config& config);
+/// Reads [bases.merge_out], how the bases become one model, by a method of methods_of_bases(). Throws
+/// InputError.
+BasisMerge read_merge_out(config::Config& config, const Study& study);
 
 /// What [bases] is for.
 constexpr config::Meaning of_bases =
@@ -79,17 +89,22 @@ std::vector<std::int64_t> labels_of(const at::Tensor& stored);
 std::vector<std::size_t> members_of(const std::vector<std::size_t>& tasks,
                                     const std::vector<std::int64_t>& labels, std::int64_t c);
 
-/// The bases of these tasks' clusters, [P] each, on the host, in the order of `labels` 0, 1, …; one label a
-/// task. A cluster of one is its vector.
+/// The tasks of every cluster, of one at least.
+using Clusters = std::vector<std::vector<std::size_t>>;
+
+/// Those of `tasks` by their labels 0, 1, …, one a task.
+Clusters clusters_by(const std::vector<std::size_t>& tasks, const std::vector<std::int64_t>& labels);
+
+/// The bases of these clusters, [P] each, on the host. A cluster of one is its vector.
 std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
-                                 const std::vector<std::size_t>& tasks,
-                                 const std::vector<std::int64_t>& labels, const BasisMerge& merge,
+                                 const Clusters& clusters, const BasisMerge& merge,
                                  const schedule::RunFolder& folder, schedule::UnitContext& context);
 
-/// τ [P] of these tasks' bases, on the device: what merge_out makes of them.
-at::Tensor merged_bases(const study::Study& study, const std::string& regime,
-                        const std::vector<std::size_t>& tasks, std::vector<at::Tensor> bases,
-                        const BasisMerge& merge_out, const schedule::UnitContext& context);
+/// τ [P] of these clusters' bases, on the device: what merge_out makes of them. A method with data takes of a
+/// basis B of a cluster the model θ0 + B and the data of the cluster's tasks.
+at::Tensor merged_bases(const study::Study& study, const std::string& regime, const Clusters& clusters,
+                        const std::vector<at::Tensor>& bases, const BasisMerge& merge_out,
+                        const schedule::UnitContext& context);
 
 /// Whether bases are sums of a cluster's vectors, each times one number, and the outputs of a linear regime's
 /// model with one therefore sums of tangents that were computed once.
