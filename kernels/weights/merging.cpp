@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <string>
 
 #include "kernels/require.hpp"
@@ -29,8 +30,10 @@ void check_stretch(const at::Tensor& stretch, const std::string& name) {
 detail::Draw draw_of(const Drop& rule, std::int64_t t) {
   require(rule.density > 0 && rule.density <= 1,
           "a density of " + std::to_string(rule.density) + ", expected one above 0 and at most 1");
+  const auto place = rule.scale.size() == 1 ? 0 : static_cast<std::size_t>(t);
+  require(place < rule.scale.size(), "no scale of vector " + std::to_string(t));
   return {rule.seed, t, static_cast<std::uint64_t>(std::llround(std::ldexp(rule.density, 32))),
-          rule.rescale ? static_cast<float>(1 / rule.density) : 1.0F};
+          rule.scale[place]};
 }
 
 }  // namespace
@@ -181,6 +184,14 @@ void drop(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor
   detail::drop(draw_of(rule, t), begin, stretch.const_data_ptr<float>(), stretch.numel(),
                out.mutable_data_ptr<float>());
 }
+
+void MagnitudeSum::add(const at::Tensor& stretch) {
+  check_stretch(stretch, "stretch");
+  detail::add_magnitudes(stretch.const_data_ptr<float>(), stretch.numel(), place_, parts_);
+  place_ += stretch.numel();
+}
+
+double MagnitudeSum::sum() const { return std::accumulate(parts_.begin(), parts_.end(), 0.0); }
 
 MergeCount merge(const MergeRule& rule, std::int64_t begin, std::span<const at::Tensor> tau,
                  at::Tensor& out) {

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -63,11 +64,22 @@ std::int64_t find_magnitude(const at::Tensor& stretch, float magnitude, std::int
 struct Drop {
   std::uint64_t seed = 0;
   double density = 1;
-  bool rescale = true;  ///< by 1/density
+  std::vector<float> scale = {1};  ///< times which a number that stays counts: of all vectors, or [T]
 };
 
 /// out = the stretch of vector t that begins at number `begin`, dropped.
 void drop(const Drop& rule, std::int64_t t, std::int64_t begin, const at::Tensor& stretch, at::Tensor& out);
+
+/// Σ|x| of a vector whose stretches come in order, in float64: bitwise the same however it is cut.
+class MagnitudeSum {
+ public:
+  void add(const at::Tensor& stretch);
+  double sum() const;
+
+ private:
+  std::array<double, 16> parts_ = {};  // of the numbers whose place has this remainder
+  std::int64_t place_ = 0;
+};
 
 /// What trimming leaves of a vector: magnitudes above `value`, and those equal to it before place `limit`.
 struct Cut {

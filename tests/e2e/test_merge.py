@@ -228,6 +228,29 @@ def test_dare_keeps_a_share_and_its_size(many: Models) -> None:
     close(one.merged("dare_ties", "density = 0.25, seed = 3, rescale = false"), np.where(kept, tau, 0))
 
 
+@pytest.mark.parametrize("scope", ["vector", "tensor"])
+def test_dare_keeps_the_norm(four: Models, scope: str) -> None:
+    """Each vector's L1 norm is what it was before numbers were dropped; of every tensor, where that is asked for."""
+    density = "density = 0.4, seed = 2"
+    alone = np.eye(4).tolist()
+    kept = np.stack([four.merged("dare_linear", f"{density}, rescale = false", one) for one in alone])
+    kept[np.abs(kept) < 1e-6] = 0  # θ0 + 0 is rounded
+    tau, scaled = four.vectors(), np.zeros_like(kept)
+    parts = oracle.parts(tau[0], four.base) if scope == "tensor" else [slice(None)]
+    for where in parts:
+        before, after = np.abs(tau[:, where]).sum(1), np.abs(kept[:, where]).sum(1)
+        scaled[:, where] = kept[:, where] * (before / np.where(after > 0, after, before + 1))[:, None]
+    l1 = f'{density}, rescale_by = "l1", scope = "{scope}"'
+    close(four.merged("dare_linear", l1), scaled.sum(0), 2e-5)
+    found = four.merged("dare_ties", f'{l1}, zero_sign = "positive"')
+    close(found, oracle.elected(scaled, np.ones(4), "mean", "positive"), 2e-5)
+    trimmed = np.zeros_like(scaled)
+    for where in parts:
+        trimmed[:, where] = [oracle.trimmed(one[where], 0.2, "at_least") if one[where].size else [] for one in scaled]
+    found = four.merged("dare_ties", f'{l1}, trim = 0.2, zero_sign = "positive"')
+    close(found, oracle.elected(trimmed, np.ones(4), "mean", "positive"), 2e-5)
+
+
 def test_dare_draws_for_each_model_and_votes(pair: Models) -> None:
     tau = pair.vectors()
     ones = np.ones_like(tau)
@@ -391,6 +414,8 @@ def refused(done: subprocess.CompletedProcess[str], folder: Path, *expected: str
     ({"method": "ties", "parameters": "density = 0"}, ["parameters.density", "above 0 and at most 1"]),
     ({"method": "ties", "parameters": "density = 1.5"}, ["parameters.density", "1.5"]),
     ({"method": "dare_linear", "parameters": "density = 0.0"}, ["parameters.density", "above 0"]),
+    ({"method": "dare_linear", "parameters": 'rescale_by = "l2"'}, ["parameters.rescale_by", "density, l1"]),
+    ({"method": "dare_ties", "parameters": 'rescale = false, rescale_by = "l1"'}, ["rescale_by", "rescale = false"]),
     ({"method": "ties", "parameters": "denisty = 0.5"}, ["denisty", "did you mean parameters.density"]),
     ({"method": "linear", "parameters": "density = 0.5"}, ["unknown key parameters.density"]),
     ({"method": "ties", "wieght": "1"}, ["unknown key wieght"]),

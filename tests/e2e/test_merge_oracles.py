@@ -166,3 +166,19 @@ def test_dare_drops_as_many_and_keeps_their_size(four: Models) -> None:
     there = np.abs(tau[0].numpy()) > 1e-6
     shares = [np.mean(np.abs(kept[there]) > 1e-6) for kept in (one, sparsify.bernoulli(tau[0], 0.4).numpy())]
     assert abs(shares[0] - shares[1]) < 5 * np.sqrt(2 * 0.4 * 0.6 / there.sum())
+
+
+def test_dare_keeps_the_norm_of_each_tensor(four: Models) -> None:
+    """As mergekit's own function does, of the numbers that we keep."""
+    sparsify = importlib.import_module("mergekit.sparsify")
+    density = "density = 0.4, seed = 5"
+    for t, one in enumerate(np.eye(4).tolist()):
+        kept = torch.tensor(np.abs(four.merged("dare_linear", f"{density}, rescale = false", one)) > 1e-6)
+        pieces = kept.split([four.tau[t][name].size for name in sorted(four.base)])
+        theirs = {
+            name: sparsify.rescaled_masked_tensor(torch.tensor(four.tau[t][name]), piece.view(four.base[name].shape),
+                                                  sparsify.RescaleNorm.l1).numpy()
+            for name, piece in zip(sorted(four.base), pieces, strict=True)}
+        ours = four.merged("dare_linear", f'{density}, rescale_by = "l1", scope = "tensor"', one)
+        close(ours, flat(theirs), 2e-5)
+        assert np.abs(ours - four.merged("dare_linear", f'{density}, rescale_by = "l1"', one)).max() > 1e-3

@@ -42,6 +42,9 @@ density = 0.3
 method = "ties"
 density = 0.3
 merge = "sum"
+[merging.dare_ties]
+rescale_by = "l1"
+scope = "tensor"
 [merging.consensus_ties]
 tall_lambdas = [0.4]
 [similarity]
@@ -95,7 +98,7 @@ def test_what_is_chosen(file: h5py.File, method: str, regime: str) -> None:
     assert group["absolute"][()] == pytest.approx(group["accuracy"][()].mean())
     assert group["normalized"][()] == pytest.approx((group["accuracy"][()] / own["accuracy"][()]).mean())
     # Where λ of masks is chosen: before masks, each mask's vector, and with masks.
-    passes = 3 if method in ("ties", "top_k", "consensus_ta", "consensus_ties") else 1
+    passes = 3 if method in ("ties", "top_k", "consensus_ta", "consensus_ties") else 1 + (method == "dare_ties")
     assert passes - 1e-9 <= group["passes"][()] <= passes + (1.001 if "ties" in method else 1e-9)
     bits = np.unpackbits(file[f"correct/merging/{method}/{regime}/test_accuracy"][()], axis=-1)
     assert np.allclose(bits.mean(-1), group["test_accuracy"][()])

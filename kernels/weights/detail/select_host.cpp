@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 namespace taugrid::weights::detail {
@@ -144,5 +145,20 @@ void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uin
   }
 }
 #endif
+
+void add_magnitudes(const float* x, std::int64_t n, std::int64_t place, std::array<double, line>& sums) {
+  const auto add = [&](std::int64_t i) {
+    sums[static_cast<std::size_t>((place + i) % line)] += static_cast<double>(std::fabs(x[i]));
+  };
+  const auto head = std::min(n, (line - place % line) % line), lines = (n - head) / line;
+  for (std::int64_t i = 0; i < head; ++i) add(i);
+  auto own = sums;
+  for (std::int64_t l = 0; l < lines; ++l) {
+    const float* y = x + head + l * line;
+    for (std::size_t i = 0; i < line; ++i) own[i] += static_cast<double>(std::fabs(y[i]));
+  }
+  sums = own;
+  for (auto i = head + lines * line; i < n; ++i) add(i);
+}
 
 }  // namespace taugrid::weights::detail

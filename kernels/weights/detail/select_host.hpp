@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Counting and collecting magnitudes on bare host memory, by their bits, whose order is theirs (IEEE 754):
-// arguments are checked by the caller.
+// Counting, collecting and adding magnitudes on bare host memory, by their bits, whose order is theirs (IEEE
+// 754): arguments are checked by the caller.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -29,5 +30,8 @@ void sample_leading(const float* x, std::int64_t n, std::int64_t every, std::uin
 /// `high`.
 void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
                      std::int64_t& above, std::vector<std::uint32_t>& inside);
+
+/// Adds each |x| to the sum of its place, counted from `place`, modulo their number.
+void add_magnitudes(const float* x, std::int64_t n, std::int64_t place, std::array<double, line>& sums);
 
 }  // namespace taugrid::weights::detail

@@ -111,7 +111,7 @@ TEST(FindMagnitude, CountsOverStretches) {
 }
 
 TEST(Drop, DependsOnSeedVectorAndPlaceAlone) {
-  const weights::Drop rule{7, 0.3, true};
+  const weights::Drop rule{7, 0.3, {1 / 0.3F}};
   const std::int64_t begin = (std::int64_t{1} << 32) - 1500;  // across the place where 32 bits end
   const auto ones = at::ones({3000});
   auto whole = at::empty_like(ones), pieces = at::empty_like(ones), other = at::empty_like(ones);
@@ -133,7 +133,7 @@ TEST(Drop, KeepsTheShareAndIsUncorrelatedAmongVectorsAndNeighbours) {
   std::vector<at::Tensor> kept;
   for (const std::int64_t t : {0, 1}) {
     kept.push_back(at::empty_like(ones));
-    weights::drop({1, 0.2, false}, t, 0, ones, kept.back());
+    weights::drop({1, 0.2}, t, 0, ones, kept.back());
   }
   const auto deviation = 0.4 / std::sqrt(static_cast<double>(n));  // of a mean of such draws
   const auto share = [&](const at::Tensor& x) { return x.to(at::kDouble).mean().item<double>(); };
@@ -150,7 +150,7 @@ TEST(Drop, KeepsSharesThatEightBitsDoNotTellApart) {
   const auto ones = at::ones({n});
   auto kept = at::empty_like(ones);
   for (const double density : {1e-3, 0.5, 128.3 / 256, 0.999}) {
-    weights::drop({3, density, false}, 0, 5, ones, kept);
+    weights::drop({3, density}, 0, 5, ones, kept);
     const auto deviation = std::sqrt(density * (1 - density) / static_cast<double>(n));
     EXPECT_NEAR(kept.to(at::kDouble).mean().item<double>(), density, 4 * deviation) << density;
   }
@@ -250,8 +250,29 @@ TEST(Merge, CountsElections) {
   EXPECT_TRUE(at::equal(out, tensor({2, 0, 2, -3, 1})));
 }
 
+TEST(Drop, ScalesEachVectorByItsOwn) {
+  const auto ones = at::ones({64});
+  auto kept = at::empty({64});
+  for (std::int64_t t = 0; t < 2; ++t) {
+    weights::drop({3, 0.5, {2, 5}}, t, 0, ones, kept);
+    EXPECT_EQ(kept.max().item<float>(), t == 0 ? 2 : 5);
+  }
+  EXPECT_THROW(weights::drop({3, 0.5, {2, 5}}, 2, 0, ones, kept), std::invalid_argument);
+}
+
+TEST(MagnitudeSum, IsTheSameHoweverTheVectorIsCut) {
+  const auto x = at::randn({100003}, at::make_generator<at::CPUGeneratorImpl>(4)) * 1e3;
+  weights::MagnitudeSum whole, cut;
+  whole.add(x);
+  for (std::int64_t at = 0, n = 1; at < x.numel(); at += n, n = 1 + 3 * n % 97)
+    cut.add(x.narrow(0, at, std::min(n, x.numel() - at)));
+  EXPECT_EQ(whole.sum(), cut.sum());
+  EXPECT_NEAR(whole.sum(), x.to(at::kDouble).abs().sum().item<double>(), 1e-12 * whole.sum());
+  EXPECT_EQ(weights::MagnitudeSum().sum(), 0);
+}
+
 TEST(Merge, DropsBeforeItTrims) {
-  MergeRule rule{.weight = {1}, .drop = weights::Drop{3, 0.5, true}, .cut = {{2.0F}}};
+  MergeRule rule{.weight = {1}, .drop = weights::Drop{3, 0.5, {2}}, .cut = {{2.0F}}};
   const std::vector<at::Tensor> tau = {tensor({0.9F, 1, 1, 1, 1, 1, 1, 1})};
   auto out = at::empty({8}), dropped = at::empty({8});
   weights::merge(rule, 0, tau, out);

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Methods in which a number of τ depends on the vectors' numbers at its own place, and on a cut of each
+// vector, the magnitude from which its numbers count, and what it is rescaled by. With x_t =
+// w_t·trim(s_t·drop(τ_t)), s_t 1, 1/density or ‖τ_t‖₁/‖drop(τ_t)‖₁:
+//
+//   linear, task_arithmetic, dare_linear, top_k   τ = Σ x_t, divided
+//   ties, dare_ties                               τ = Σ over x_t of sign γ, divided;  γ = sign(Σ x_t)
+//   consensus_ta, consensus_ties                  τ of the above where enough tasks have |τ_t| > λ|τ − τ_t|
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/weights/merging.hpp"
+#include "suite/merging/method.hpp"
+
+namespace taugrid::merging {
+
+struct Trim {
+  double density = 1;
+  bool by_tensor = false;
+  std::string cut = "at_least";
+};
+
+enum class Divisor { one, sum_of_weights, vectors, voters };
+
+class Elementwise final : public Method {
+ public:
+  weights::MergeRule rule = {};
+  Trim trim = {};
+  Divisor divisor = Divisor::one;
+  bool majority = false;    ///< an undecided place takes the sign of most others
+  bool keeps_norm = false;  ///< s_t is the ratio of norms, of the vector or of each tensor as trimming is
+  std::vector<double> claim = {};  ///< λ of the claims: none, one for all vectors, or one a vector
+  bool mean_of_models = false;     ///< Σ w θ / Σ w, whatever θ0 is
+
+  bool needs_start() const override { return !mean_of_models; }
+
+  std::optional<double> factor(std::size_t count) const override;
+  /// Norms take a pass. Each trimming takes two passes to find the cut, an exact one a third where the cut
+  /// lies among equal magnitudes, and a majority for minus another merge.
+  MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override {
+    return {.passes = (trim.density < 1 ? 3.0 : 1.0) + (keeps_norm ? 1.0 : 0.0)};
+  }
+
+  void check(const std::string& what, const std::vector<double>& w) const override;
+
+ protected:
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Emit& emit) const override;
+
+ private:
+  /// s_t [T]; 1 where nothing stays.
+  std::vector<float> scales_of(const TaskVectors& vectors, Range range) const;
+  weights::Cut cut_of(const TaskVectors& vectors, std::size_t t, Range range,
+                      const std::optional<weights::Drop>& drop) const;
+};
+
+}  // namespace taugrid::merging
