@@ -130,10 +130,18 @@ chunk = 9
 steps = 4
 batch = 9
 learning_rate = 0.02
+[bases]
+clusters = [2]
+random = 2
+[bases.merge_out]
+method = "regmean"
+points = 30
 """)
     measure(experiment, tmp_path / "run")
-    found = analysis_command.called("recompute", tmp_path / "run", "--points", "100", "--only", "merging")
-    assert found.returncode == 0, found.stdout + found.stderr
+    for group in ("merging", "bases"):
+        found = analysis_command.called("recompute", tmp_path / "run", "--points", "100", "--only", group)
+        assert found.returncode == 0, found.stdout + found.stderr
+    assert "\nbases: accuracy " in found.stdout
     oracle = Oracle(tmp_path / "run")
     for regime in ("standard", "linear"):
         for method in ("fisher", "regmean", "adamerging"):

@@ -19,8 +19,19 @@ from torch import nn
 from torch.optim import swa_utils
 
 FEW = 'finetune.regimes=["standard"]'
-MERGED = "\n[merging]\nmethods = [\"task_arithmetic\", \"ties\"]\nalpha = [0.0, 0.5, 1.0]\n"
-EDITS = ("similarity", "disentanglement", "barrier", "merging", "addition", "single_task")  # groups of edited models
+MERGED = """
+[merging]
+methods = ["task_arithmetic", "ties"]
+alpha = [0.0, 0.5, 1.0]
+[bases] # whose own statistics Fisher merging sees
+clusters = [2]
+random = 1
+alpha = [0.5, 1.0]
+[bases.merge_out]
+method = "fisher"
+points = 16
+"""
+EDITS = ("similarity", "disentanglement", "barrier", "merging", "bases", "addition", "single_task")  # of edited models
 
 
 OTHERS = ("linearity", "averages", "layer_averages", "stitching", "smoothness", "ntk", "cost", "pair_addition")
