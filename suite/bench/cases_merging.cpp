@@ -73,8 +73,11 @@ struct MergingRun {
     return config::Config::load(path / "bench.toml");
   }
 
+  /// In a scratch folder without the state of a training before, which would not be repeated.
   schedule::UnitContext context(const Fixture& x) const {
-    return {x.runtime().world(), x.runtime().stop(), path, [](double, std::string_view) {}};
+    std::filesystem::remove_all(path / "scratch");
+    store::create_folders(path / "scratch");
+    return {x.runtime().world(), x.runtime().stop(), path / "scratch", [](double, std::string_view) {}};
   }
   /// The first task's model.
   at::Tensor theta() const { return study.model.theta0() + vectors[0]; }
