@@ -6,65 +6,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "suite/config/config.hpp"
-#include "suite/experiments/data_merging/data_method.hpp"
-#include "suite/merging/method.hpp"
-#include "suite/study/study.hpp"
+#include "suite/experiments/support/basis_merge.hpp"
+#include "suite/schedule/run_folder.hpp"
+#include "suite/study/edited_outputs.hpp"
 
 namespace taugrid::experiments {
-
-/// How vectors become one.
-struct BasisMerge {
-  std::string name;
-  std::shared_ptr<const merging::Method> method;  ///< or with_data
-  std::shared_ptr<const DataMethod> with_data = {};
-  std::string parts = {};  ///< what stands for the method in the keys of its units: the section
-
-  /// Keys of the units of what these tasks' data give, of their own models.
-  std::vector<std::string> needs(const Study& study, const std::string& regime,
-                                 const std::vector<std::size_t>& tasks) const;
-  /// These units, which stand in one run once, whoever needs them.
-  void add_parts(std::vector<schedule::WorkUnit>& units, const Study& study, const std::string& regime,
-                 const std::vector<std::size_t>& tasks) const;
-  /// Whether a merge is itself a training.
-  bool trains() const { return with_data && with_data->trains(); }
-  /// Adds one merge of so many tasks' vectors, beside reading them and holding what it makes; of less than
-  /// two there is none.
-  void count(Tally& tally, const Study& study, const std::string& regime, std::size_t vectors) const;
-  /// Adds the merge of so many bases of these tasks' vectors, with what it is made of and what it makes.
-  void count_bases(Tally& tally, const Study& study, const std::string& regime,
-                   const std::vector<std::size_t>& tasks, std::size_t bases) const;
-
- private:
-  void count_merge(Tally& tally, const Study& study, const std::string& regime, std::size_t models,
-                   std::size_t tasks) const;
-};
-
-/// How many of so many tasks are in clusters of more than one, at most; `clusters`: 0 where it is not known.
-std::size_t merged_at_most(std::size_t tasks, std::int64_t clusters);
-
-/// Reads section `name`: a method of any number of vectors, without data, and its parameters. Throws
-/// InputError.
-BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
-                      const std::string& fallback);
-/// The methods of a basis: those of any number of vectors, with data or without.
-std::vector<std::string> basis_methods();
-/// Those that merge bases: of the methods with data those that take a model θ0 + B as they take a task's own.
-std::vector<std::string> methods_of_bases();
-/// Reads the parameters of one of either from section `name`. Throws InputError.
-BasisMerge read_basis_method(config::Config& config, const std::string& name, const config::Meaning& meaning,
-                             const std::string& method, const Study& study);
-/// Reads [bases.merge_in], how a cluster's vectors become a basis, by a method of basis_methods(). Throws
-/// InputError.
-BasisMerge read_merge_in(config::Config& config, const Study& study);
-/// Reads [bases.merge_out], how the bases become one model, by a method of methods_of_bases(). Throws
-/// InputError.
-BasisMerge read_merge_out(config::Config& config, const Study& study);
 
 /// What [bases] is for.
 constexpr config::Meaning of_bases =
