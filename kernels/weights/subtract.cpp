@@ -24,4 +24,10 @@ bool subtract(const float* tuned, const float* start, float* out, std::int64_t n
   return special == 0;
 }
 
+void fetch(const void* begin, std::size_t bytes) {
+  constexpr std::size_t line = 64, lines = 64;
+  const auto* from = static_cast<const char*>(begin);
+  for (std::size_t i = 0; i < std::min(bytes, line * lines); i += line) __builtin_prefetch(from + i);
+}
+
 }  // namespace taugrid::weights

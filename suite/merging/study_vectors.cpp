@@ -31,6 +31,8 @@ void StudyVectors::do_visit(const std::vector<std::size_t>& which, Range range, 
   study_.vectors.visit(
       regime_, tasks, range, align, [&](std::int64_t begin, std::span<const at::Tensor> blocks) {
         const auto end = blocks.front().numel();
+        if (end <= size && tasks.size() == which.size() && blocks.front().is_cpu())
+          return visitor(begin, blocks);  // as it is
         for (std::int64_t at = 0; at < end; at += size) {
           const auto n = std::min(size, end - at);
           auto block = blocks.begin();

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -16,6 +18,7 @@
 #include <mutex>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "suite/error.hpp"
 
@@ -42,6 +45,7 @@ struct Seen {
 struct Mapping {
   fs::path path;
   Seen seen;
+  const void* pages;
 };
 
 /// Of the mappings, for the signal's handler, which may neither lock nor allocate.
@@ -117,7 +121,7 @@ std::shared_ptr<const std::byte> map_file(const fs::path& path, std::uint64_t of
   if (address == MAP_FAILED) refuse(path, "cannot be mapped: " + std::generic_category().message(error));
   auto* range = note(address, bytes);
   std::unique_lock lock(mutex);
-  const auto mapping = mappings.insert(mappings.end(), {path, Seen(status)});
+  const auto mapping = mappings.insert(mappings.end(), {path, Seen(status), address});
   std::shared_ptr<const std::byte> pages(static_cast<const std::byte*>(address),
                                          [bytes, range, mapping](const std::byte* at) {
                                            ::munmap(const_cast<std::byte*>(at), bytes);
@@ -130,10 +134,35 @@ std::shared_ptr<const std::byte> map_file(const fs::path& path, std::uint64_t of
   return pages;
 }
 
+bool is_current(const std::byte* pages) {
+  const std::scoped_lock lock(mutex);
+  const auto found = std::find_if(mappings.begin(), mappings.end(),
+                                  [&](const Mapping& each) { return each.pages == pages; });
+  struct stat status {};
+  return found != mappings.end() && ::stat(found->path.c_str(), &status) == 0 && found->seen == Seen(status);
+}
+
 void will_read(const void* begin, std::size_t bytes) noexcept {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto at = reinterpret_cast<std::uintptr_t>(begin), from = at - at % page;
   if (bytes > 0) ::madvise(reinterpret_cast<void*>(from), at + bytes - from, MADV_WILLNEED);
+}
+
+void ReadAhead::announce(const std::function<void()>& ask) {
+  struct rusage before {
+  }, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  const bool waited = std::exchange(waited_, before.ru_majflt) != before.ru_majflt;
+  if (waited) quiet_ = 0;
+  if (!waited && left_out_ > 0) {
+    --left_out_;
+    return;
+  }
+  ask();
+  ::getrusage(RUSAGE_SELF, &after);
+  constexpr int most = 64;
+  quiet_ = after.ru_inblock != before.ru_inblock ? 0 : std::clamp(2 * quiet_, 1, most);
+  left_out_ = quiet_;
 }
 
 void watch(const fs::path& path) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 namespace taugrid::store {
@@ -18,8 +19,24 @@ namespace taugrid::store {
 std::shared_ptr<const std::byte> map_file(const std::filesystem::path& path, std::uint64_t offset,
                                           std::size_t bytes);
 
+/// Whether the file that these pages were mapped of, from its begin, still has its name, size and time of
+/// change.
+bool is_current(const std::byte* pages);
+
 /// Asks the system to read mapped memory from the disk while we go on; a hint, which never fails.
 void will_read(const void* begin, std::size_t bytes) noexcept;
+
+/// Asks the disk only as long as it has anything to read: walking over pages that memory has takes time too.
+class ReadAhead {
+ public:
+  /// Calls ask(), which calls will_read(), or leaves it out, because lately nothing was read for it and no
+  /// page was waited for.
+  void announce(const std::function<void()>& ask);
+
+ private:
+  long waited_ = -1;
+  int quiet_ = 0, left_out_ = 0;
+};
 
 /// Makes the file an input from now on: map_file() and require_as_watched() ask that it is the same one, with
 /// the same size and time of change. To be called before it is read for its digest.

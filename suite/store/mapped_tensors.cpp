@@ -25,6 +25,8 @@ MappedTensors::MappedTensors(const std::filesystem::path& path) : path_(path) {
   bytes_ = map_file(path, 0, std::filesystem::file_size(path));
 }
 
+bool MappedTensors::current() const { return is_current(bytes_.get()); }
+
 at::Tensor MappedTensors::tensor(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) throw InputError(path_.string() + ": has no tensor " + quoted(name));

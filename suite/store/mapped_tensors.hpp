@@ -25,6 +25,8 @@ class MappedTensors {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// Type and shape of each tensor, by name.
   const std::map<std::string, Info>& tensors() const { return tensors_; }
+  /// Whether the file of this name is still the one that is mapped, and was not written to since.
+  bool current() const;
   /// The tensor on the file's pages, which live as long as it does; it must not be written to. Throws
   /// InputError where there is none of that name.
   at::Tensor tensor(const std::string& name) const;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <unordered_map>
 
 #include "kernels/weights/subtract.hpp"
 #include "kernels/weights/weights.hpp"
@@ -30,9 +31,12 @@ bool all_finite(const at::Tensor& x) {
 /// One checkpoint's file, read by stretches of θ.
 class Vectors::Source {
  public:
-  Source(const Begun& model, const models::Encoder& encoder)
-      : path_((model.folder / "model.safetensors").string()),
-        file_(models::open_weights(seen(model.folder), encoder)) {
+  Source(const std::filesystem::path& folder, const models::Encoder& encoder)
+      : path_((folder / "model.safetensors").string()), file_(models::open_weights(seen(folder), encoder)) {}
+
+  bool current() const { return file_.current(); }
+
+  void require_start(const Begun& model) const {
     const auto start = models::start_of(file_);
     if (!start.empty() && !model.fingerprint.empty() && start != model.fingerprint)
       throw InputError(model.folder.string() + ": was trained from another θ0 (" + start + ") than " +
@@ -40,7 +44,8 @@ class Vectors::Source {
   }
 
   /// θ*[range] − start[range] into `out` [range.count], on the device of both.
-  void difference(const autodiff::Layout& layout, const at::Tensor& start, Range range, at::Tensor& out) const {
+  void difference(const autodiff::Layout& layout, const at::Tensor& start, Range range,
+                  at::Tensor& out) const {
     const at::NoGradGuard no_grad;
     for (const auto& parameter : touched(layout, range)) {
       const auto begin = std::max(range.begin, parameter.offset);
@@ -59,6 +64,19 @@ class Vectors::Source {
       }
       if (!finite) throw InputError(path_ + ": " + parameter.name + " holds NaN or infinity");
     }
+  }
+
+  /// Lets the cache read the first numbers of [range] while others are worked on.
+  void fetch(const autodiff::Layout& layout, Range range) const {
+    const auto parameters = touched(layout, range);
+    if (parameters.empty()) return;
+    const auto& first = parameters.front();
+    const auto& tuned = opened(first);
+    const auto begin = range.begin - first.offset;
+    weights::fetch(
+        static_cast<const std::byte*>(tuned.const_data_ptr()) +
+            static_cast<std::size_t>(begin) * tuned.element_size(),
+        static_cast<std::size_t>(std::min(range.count, first.count - begin)) * tuned.element_size());
   }
 
   /// Lets the disk read [range] of θ while others are worked on.
@@ -96,16 +114,16 @@ class Vectors::Source {
     return folder;
   }
 
-  /// Flat, on the file's pages; kept, since a visit asks for the same one block by block.
+  /// Flat, on the file's pages; kept, since visits ask for the same ones block by block.
   const at::Tensor& opened(const autodiff::Parameter& parameter) const {
-    if (opened_.first != parameter.offset)
-      opened_ = {parameter.offset, file_.tensor(parameter.name).view({-1})};
-    return opened_.second;
+    auto& found = opened_[&parameter];
+    if (!found.defined()) found = file_.tensor(parameter.name).view({-1});
+    return found;
   }
 
   std::string path_;
   store::MappedTensors file_;
-  mutable std::pair<std::int64_t, at::Tensor> opened_ = {-1, {}};
+  mutable std::unordered_map<const autodiff::Parameter*, at::Tensor> opened_;
 };
 
 Vectors::Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
@@ -141,7 +159,8 @@ std::filesystem::path Vectors::joint_folder(const std::string& name) const {
   return folder_ / "checkpoints" / name / "joint";
 }
 
-std::vector<std::string> Vectors::needs(const std::string& name, const std::vector<std::size_t>& tasks) const {
+std::vector<std::string> Vectors::needs(const std::string& name,
+                                        const std::vector<std::size_t>& tasks) const {
   const auto& source = regime(name).source;
   if (!source.empty()) return needs(source, tasks);
   std::vector<std::string> keys;
@@ -167,9 +186,9 @@ at::Tensor Vectors::find(const std::string& key) const {
 at::Tensor Vectors::vector(const std::string& regime, std::size_t t) const {
   const auto folder = checkpoint_folder(regime, t);
   if (const auto found = find(folder.string()); found.defined()) return found;
-  const Source source(of_theta0({folder}).front(), model_.encoder());
+  const auto source = open(of_theta0({folder}).front());
   while (!kept_.empty() && kept_.size() >= kept()) kept_.pop_back();
-  const auto vector = source.whole(model_.layout(), model_.theta0());
+  const auto vector = source->whole(model_.layout(), model_.theta0());
   require_frozen(vector, folder);
   kept_.emplace_front(folder.string(), vector);
   return vector;
@@ -187,8 +206,8 @@ void Vectors::require_frozen(const at::Tensor& vector, const std::filesystem::pa
 
 at::Tensor Vectors::buffers(const std::string& regime, std::size_t t) const {
   if (!model_.start().buffers.defined()) return {};
-  const Source source(of_theta0({checkpoint_folder(regime, t)}).front(), model_.encoder());
-  return source.whole(model_.encoder().buffers(), model_.start().buffers);
+  return open(of_theta0({checkpoint_folder(regime, t)}).front())
+      ->whole(model_.encoder().buffers(), model_.start().buffers);
 }
 
 at::Tensor Vectors::sum(const std::string& regime, const std::vector<std::size_t>& tasks) const {
@@ -230,7 +249,8 @@ at::Tensor Vectors::gram_of(const comm::Communicator& group, std::size_t count, 
   const auto length = model_.layout().size();
   weights::GramSum sum(static_cast<std::int64_t>(count), length);
   const auto share = group.share_of((length + sum.step() - 1) / sum.step());
-  const auto begin = std::min(length, share.begin * sum.step()), end = std::min(length, share.end() * sum.step());
+  const auto begin = std::min(length, share.begin * sum.step()),
+             end = std::min(length, share.end() * sum.step());
   visit({begin, end - begin}, sum.step(),
         [&](std::int64_t at, std::span<const at::Tensor> blocks) { sum.add(at, blocks); });
   if (group.size() > 1) group.all_reduce_sum(sum.sums(), "Gram matrix");
@@ -238,13 +258,14 @@ at::Tensor Vectors::gram_of(const comm::Communicator& group, std::size_t count, 
 }
 
 std::size_t Vectors::kept() const {
-  return std::max<std::size_t>(2, bytes_ / (sizeof(float) * static_cast<std::size_t>(model_.layout().size())));
+  return std::max<std::size_t>(2,
+                               bytes_ / (sizeof(float) * static_cast<std::size_t>(model_.layout().size())));
 }
 
 std::int64_t Vectors::block_of(std::size_t count, std::int64_t align) const {
   // Large enough that a visit's own cost does not count, small enough that the blocks of all vectors stay in
   // cache until they are visited.
-  constexpr std::size_t in_cache = std::size_t{1} << 20, least = std::size_t{1} << 12;  // numbers
+  constexpr std::size_t in_cache = std::size_t{1} << 19, least = std::size_t{1} << 12;  // numbers
   const auto fits = bytes_ / 4 / (sizeof(float) * std::max<std::size_t>(1, count));
   const auto wanted = std::max(least, in_cache / std::max<std::size_t>(1, count));
   const auto numbers = static_cast<std::int64_t>(std::min(wanted, std::max<std::size_t>(fits, 1)));
@@ -279,16 +300,32 @@ std::vector<Vectors::Begun> Vectors::of_theta0(const std::vector<std::filesystem
   return models;
 }
 
+std::shared_ptr<const Vectors::Source> Vectors::open(const Begun& model) const {
+  const auto found = opened_.find(model.folder.string());
+  const auto source = found != opened_.end() && found->second->current()
+                          ? found->second
+                          : std::make_shared<const Source>(model.folder, model_.encoder());
+  source->require_start(model);
+  return source;
+}
+
 void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int64_t align,
                          const Visitor& visitor) const {
-  std::vector<Source> sources;
-  for (const auto& model : models) sources.emplace_back(model, model_.encoder());
+  std::vector<std::shared_ptr<const Source>> sources;
+  for (const auto& model : models) sources.push_back(open(model));
+  // Until the next visit, which mostly is of the same files: mapping their pages anew takes as long as
+  // reading.
+  opened_.clear();
+  constexpr std::size_t most_opened = 1024;
+  for (std::size_t i = 0; i < std::min(models.size(), most_opened); ++i)
+    opened_.emplace(models[i].folder.string(), sources[i]);
   const auto size = block_of(models.size(), align);
   auto blocks =
       at::empty({static_cast<std::int64_t>(models.size()), size}, model_.theta0().options()).unbind();
   constexpr std::int64_t stretch = 1 << 20;  // numbers of a vector, at least, that the disk is ahead of us
   const auto ahead = [&](std::int64_t at) { return std::min(at + stretch, range.end()); };
   std::vector<std::int64_t> announced(models.size(), range.begin);
+  store::ReadAhead disk;
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     for (std::size_t i = 0; i < sources.size(); ++i) {
       if (announced[i] >= ahead(begin)) continue;
@@ -296,13 +333,14 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
       const auto more =
           begin > range.begin ? 0 : stretch * static_cast<std::int64_t>(i) / std::ssize(sources);
       const auto until = std::min(announced[i] + stretch + more, range.end());
-      sources[i].announce(model_.layout(), {announced[i], until - announced[i]});
+      disk.announce([&] { sources[i]->announce(model_.layout(), {announced[i], until - announced[i]}); });
       announced[i] = until;
     }
     const auto count = std::min(size, range.end() - begin);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       if (count < size) blocks[i] = blocks[i].narrow(0, 0, count);  // the last ones
-      sources[i].difference(model_.layout(), models[i].start, {begin, count}, blocks[i]);
+      if (i + 1 < sources.size()) sources[i + 1]->fetch(model_.layout(), {begin, count});
+      sources[i]->difference(model_.layout(), models[i].start, {begin, count}, blocks[i]);
     }
     visitor(begin, blocks);
   }

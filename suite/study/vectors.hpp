@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Task vectors τ = θ* − θ0 by name, over the checkpoints' mapped files. Single vectors are kept in memory within
-// the bound; what needs many of them (Gram matrices, sums, merges) visits them block by block, so that memory
-// does not grow with the number of tasks.
+// Task vectors τ = θ* − θ0 by name, over the checkpoints' mapped files. Single vectors are kept in memory
+// within the bound; what needs many of them (Gram matrices, sums, merges) visits them block by block, so that
+// memory does not grow with the number of tasks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <functional>
 #include <list>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -54,8 +56,8 @@ class Vectors {
 
   /// Numbers begin … end of several τ, one tensor a task, on the device.
   using Visitor = std::function<void(std::int64_t begin, std::span<const at::Tensor> blocks)>;
-  /// Visits the numbers in `range` of these tasks' vectors, in blocks that begin at range.begin plus multiples of
-  /// `align` numbers. What is visited is the same whether the vectors fit into memory or not.
+  /// Visits the numbers in `range` of these tasks' vectors, in blocks that begin at range.begin plus
+  /// multiples of `align` numbers. What is visited is the same whether the vectors fit into memory or not.
   void visit(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
              std::int64_t align, const Visitor& visitor) const;
 
@@ -94,6 +96,7 @@ class Vectors {
   using Visit = std::function<void(Range range, std::int64_t align, const Visitor& visitor)>;
   at::Tensor gram_of(const comm::Communicator& group, std::size_t count, const Visit& visit) const;
   at::Tensor find(const std::string& key) const;
+  std::shared_ptr<const Source> open(const Begun& model) const;
 
   const Settings& settings_;
   const Model& model_;
@@ -102,6 +105,7 @@ class Vectors {
   std::filesystem::path folder_;
   mutable std::list<std::pair<std::string, at::Tensor>> kept_;  // newest first
   mutable std::pair<std::string, at::Tensor> sum_;
+  mutable std::map<std::string, std::shared_ptr<const Source>> opened_;  // by folder: the latest visit's
 };
 
 }  // namespace taugrid::study
