@@ -170,6 +170,31 @@ std::vector<at::Tensor> output_gradients(const Recording& recording, const at::T
                                true);
 }
 
+void each_output_gradient(const Recording& recording, const at::Tensor& cotangent, bool keep_graph,
+                          const std::function<void(std::size_t, const at::Tensor&)>& see) {
+  const auto& outputs = recording.tape.outputs;
+  std::vector<at::Tensor> leaves;
+  std::vector<unsigned> hooks;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].is_leaf()) leaves.push_back(outputs[i]);
+    hooks.push_back(outputs[i].register_hook([&see, i](const at::Tensor& gradient) {
+      if (!gradient.defined()) return;
+      const at::NoGradGuard no_grad;
+      see(i, gradient);
+    }));
+  }
+  const auto remove = [&] {
+    for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].remove_hook(hooks[i]);
+  };
+  try {
+    torch::autograd::grad({recording.output}, leaves, {cotangent}, keep_graph, false, true);
+  } catch (...) {
+    remove();
+    throw;
+  }
+  remove();
+}
+
 at::Tensor per_sample_gradients(const Layout& layout, const Recording& recording, const at::Tensor& cotangent,
                                 bool keep_graph) {
   const auto gradients = output_gradients(recording, cotangent, keep_graph);

@@ -72,6 +72,11 @@ Tape record_uses(const Layout& layout, const Function<Recorded>& f, const at::Te
 std::vector<at::Tensor> output_gradients(const Recording& recording, const at::Tensor& cotangent,
                                          bool keep_graph);
 
+/// The same, each by its number on the tape as soon as it is known, last ones first: it is in cache still,
+/// and the next ones take its memory. Those that nothing flows to do not come.
+void each_output_gradient(const Recording& recording, const at::Tensor& cotangent, bool keep_graph,
+                          const std::function<void(std::size_t output, const at::Tensor& gradient)>& see);
+
 /// Per-sample gradients [n, P] of ⟨output, cotangent⟩, in one backward pass.
 at::Tensor per_sample_gradients(const Layout& layout, const Recording& recording, const at::Tensor& cotangent,
                                 bool keep_graph = false);

@@ -30,18 +30,32 @@ at::Tensor ntk_gram(const autodiff::Layout& layout, const autodiff::Function<aut
   auto gram = at::zeros({count, rows.count, n}, output.options().requires_grad(false));
   const detail::Window window{n, rows.begin, rows.end()};
   std::vector<detail::GramOfUses> shares;
+  std::vector<std::vector<std::size_t>> shares_of(recording.tape.outputs.size());
   for (const auto& uses : autodiff::uses_by_block(recording.tape)) {
     const at::NoGradGuard no_grad;
     const auto& block = layout.blocks()[static_cast<std::size_t>(uses.front()->block)];
+    for (const auto* use : uses) shares_of[use->output].push_back(shares.size());
     shares.emplace_back(uses, block, recording.tape, window, count, workspace);
   }
   for (std::int64_t c = 0; c < count; ++c) {
     auto cotangent = at::zeros_like(output).detach();
     cotangent.select(1, which[static_cast<std::size_t>(c)]).fill_(1);
-    const auto gradients = autodiff::output_gradients(recording, cotangent, c + 1 < count);
-    const at::NoGradGuard no_grad;
     auto kernel = gram.select(0, c);
-    for (const auto& share : shares) share.add(kernel, gradients);
+    std::vector<at::Tensor> gradients(shares_of.size());  // of blocks with several uses
+    autodiff::each_output_gradient(recording, cotangent, c + 1 < count,
+                                   [&](std::size_t i, const at::Tensor& gradient) {
+                                     for (const auto share : shares_of[i]) {
+                                       if (shares[share].of_one_output()) {
+                                         shares[share].add(kernel, gradient);
+                                       } else {
+                                         gradients[i] = gradient;
+                                       }
+                                     }
+                                   });
+    const at::NoGradGuard no_grad;
+    for (const auto& share : shares) {
+      if (!share.of_one_output()) share.add_all(kernel, gradients);
+    }
   }
   if (window.symmetric()) mirror(gram);
   return gram;

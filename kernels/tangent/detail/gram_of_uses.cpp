@@ -116,19 +116,13 @@ GramOfUses::GramOfUses(std::vector<const Use*> uses, const autodiff::Block& bloc
   }
 }
 
-void GramOfUses::add(at::Tensor& kernel, const std::vector<at::Tensor>& gradients) const {
+void GramOfUses::add(at::Tensor& kernel, const at::Tensor& gradient) const {
+  if (way_ == Way::by_sides) return add_by_sides(kernel, gradient);
+  parts_.each(block_, gradient, [&](const at::Tensor& part) { add_row_products(kernel, part, window_); });
+}
+
+void GramOfUses::add_all(at::Tensor& kernel, const std::vector<at::Tensor>& gradients) const {
   if (way_ == Way::pairs_of_uses) return add_pairs(kernel, gradients);
-  if (way_ == Way::by_sides) {
-    const auto& dy = gradients[uses_.front()->output];
-    if (dy.defined()) add_by_sides(kernel, dy);
-    return;
-  }
-  if (uses_.size() == 1) {
-    const auto& dy = gradients[uses_.front()->output];
-    if (!dy.defined()) return;
-    parts_.each(block_, dy, [&](const at::Tensor& part) { add_row_products(kernel, part, window_); });
-    return;
-  }
   at::Tensor sum;  // of the uses' gradients
   for (const auto* use : uses_) {
     const auto& dy = gradients[use->output];

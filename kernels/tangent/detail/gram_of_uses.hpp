@@ -29,8 +29,12 @@ class GramOfUses {
   GramOfUses(std::vector<const autodiff::Use*> uses, const autodiff::Block& block, const autodiff::Tape& tape,
              const Window& window, std::int64_t logits, std::int64_t& workspace);
 
-  /// Adds the share of one logit, from the gradients of the tape's outputs (undefined: none flows).
-  void add(at::Tensor& kernel, const std::vector<at::Tensor>& gradients) const;
+  /// Whether it takes one output's gradient, add(), or those of all uses together, add_all().
+  bool of_one_output() const { return uses_.size() == 1 && way_ != Way::pairs_of_uses; }
+  /// Adds the share of one logit, from the gradient of the use's output.
+  void add(at::Tensor& kernel, const at::Tensor& gradient) const;
+  /// The same from the gradients of the tape's outputs (undefined: none flows).
+  void add_all(at::Tensor& kernel, const std::vector<at::Tensor>& gradients) const;
 
  private:
   enum class Way { multiplied_out, by_sides, pairs_of_uses };
