@@ -25,12 +25,9 @@ namespace {
 constexpr double least_seconds = 0.3;  // of timed runs a case
 constexpr int most_repetitions = 100;
 
-double wall() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 double cpu() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-Row measure(const Case& test, const Options& options, c10::Device device) {
+Row measure(const Case& test, const Options& options, const Fixture& fixture) {
   Row row{};
   row.name = test.name;
   try {
@@ -42,16 +39,13 @@ Row measure(const Case& test, const Options& options, c10::Device device) {
     row.tolerance = work.tolerance;
     row.bf16 = work.bf16;
     row.bound = work.bound;
-    const double began = wall();
-    machine::run_on(device, work.run);
-    row.warm_up = wall() - began;
+    row.warm_up = fixture.timed(work.run);
     double total = 0;
     while (static_cast<int>(row.seconds.size()) < options.repetitions ||
            (total < least_seconds && static_cast<int>(row.seconds.size()) < most_repetitions)) {
-      const double from = wall(), cpu_from = cpu();
-      machine::run_on(device, work.run);
-      row.cpu_seconds.push_back(cpu() - cpu_from);
-      row.seconds.push_back(wall() - from);
+      const double from = cpu();
+      row.seconds.push_back(fixture.timed(work.run));
+      row.cpu_seconds.push_back(cpu() - from);
       total += row.seconds.back();
     }
     row.error = work.error();
@@ -61,12 +55,14 @@ Row measure(const Case& test, const Options& options, c10::Device device) {
       store::write_safetensors(options.dump / "results" / (name + ".safetensors"), work.results());
     }
   } catch (const std::exception& failure) {
+    if (fixture.world().size() > 1) throw;  // the others wait for this rank
     row.failure = failure.what();
   }
   return row;
 }
 
-std::vector<Case> chosen(const std::vector<Case>& all, const std::string& filter) {
+std::vector<Case> chosen(std::vector<Case> all, const std::string& filter, int ranks) {
+  if (ranks > 1) std::erase_if(all, [](const Case& test) { return !test.shared; });
   std::vector<Case> some;
   try {
     const std::regex pattern(filter);
@@ -78,7 +74,8 @@ std::vector<Case> chosen(const std::vector<Case>& all, const std::string& filter
     throw InputError("--filter: '" + filter + "' is no regular expression");
   }
   if (some.empty())
-    throw InputError("--filter: no case matches '" + filter + "'; taugrid bench --list shows them");
+    throw InputError("--filter: no case" + std::string(ranks > 1 ? " that ranks share" : "") + " matches '" +
+                     filter + "'; taugrid bench --list shows them");
   return some;
 }
 
@@ -94,15 +91,19 @@ int run(int& argc, char**& argv, const Options& options) {
   comm::Runtime runtime(argc, argv, {.threads = threads_wanted(), .device = options.device});
   bool valid = true;
   const int code = comm::run_guarded(runtime, [&] {
-    if (runtime.world().size() > 1)
-      throw InputError("taugrid bench measures one process: start it without mpirun");
+    const auto& world = runtime.world();
+    if (world.size() > 1 && (!options.dump.empty() || !options.json.empty()))
+      throw InputError("taugrid bench: --dump and --json are for one process: start it without mpirun");
     runtime.set_threads(threads_wanted());
     runtime.print_warnings();
     const bool keep = !options.dump.empty();
-    const auto folder =
-        keep ? std::filesystem::absolute(options.dump)
-             : std::filesystem::temp_directory_path() / ("taugrid-bench-" + std::to_string(getpid()));
-    const Fixture fixture(runtime, folder, keep);
+    auto name =
+        (keep ? std::filesystem::absolute(options.dump)
+              : std::filesystem::temp_directory_path() / ("taugrid-bench-" + std::to_string(getpid())))
+            .string();
+    world.broadcast(name, 0, "folder of the bench");
+    const std::filesystem::path folder = name;
+    const Fixture fixture(runtime, folder, keep || world.rank() > 0);
     std::vector<Case> all;
     for (const auto& some :
          {weight_cases(fixture), model_cases(fixture), hessian_cases(fixture), net_cases(fixture),
@@ -110,9 +111,12 @@ int run(int& argc, char**& argv, const Options& options) {
           unit_cases(fixture), out_of_core_cases(fixture), device_cases(fixture)}) {
       all.insert(all.end(), some.begin(), some.end());
     }
-    const auto cases = chosen(all, options.filter);
+    const auto cases = chosen(all, options.filter, world.size());
+    const auto say = [&](const auto& print) {
+      if (world.rank() == 0) print();
+    };
     if (options.list) {
-      for (const auto& test : cases) fmt::print("{}\n", test.name);
+      for (const auto& test : cases) say([&] { fmt::print("{}\n", test.name); });
       return;
     }
     if (keep) {
@@ -123,21 +127,25 @@ int run(int& argc, char**& argv, const Options& options) {
     auto context = machine::describe_machine();
     context.emplace_back("device", runtime.mine().device);
     auto peaks = machine::measure_peaks(runtime.device());
-    if (runtime.device().is_cpu()) fmt::print("# no GPU here: the cases gpu/… are left out\n");
-    print_header(context, peaks);
+    context.emplace_back("ranks", std::to_string(world.size()));
+    say([&] {
+      if (runtime.device().is_cpu()) fmt::print("# no GPU here: the cases gpu/… are left out\n");
+      print_header(context, peaks);
+    });
     std::vector<Row> rows;
     for (const auto& test : cases) {
-      rows.push_back(measure(test, options, runtime.device()));
-      if (rows.back().bound.name.empty() &&
+      rows.push_back(measure(test, options, fixture));
+      if (world.size() == 1 && rows.back().bound.name.empty() &&
           rows.back().share(peaks) > 1) {  // the machine was busy when its peaks were measured
         const auto again = machine::measure_peaks(runtime.device());
         peaks = {std::max(peaks.flops, again.flops), std::max(peaks.bytes, again.bytes),
                  std::max(peaks.bf16_flops, again.bf16_flops)};
         print_peaks(peaks);
       }
-      print_row(rows.back(), peaks);
+      say([&] { print_row(rows.back(), peaks); });
     }
-    valid = print_verdict(rows);
+    say([&] { valid = print_verdict(rows); });
+    world.barrier("end of the bench");  // the first removes the folder
     if (!options.json.empty()) write_json(options.json, context, peaks, rows);
   });
   return code != 0 ? code : valid ? 0 : static_cast<int>(ExitCode::failed);

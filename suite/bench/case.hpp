@@ -38,6 +38,7 @@ struct Case {
   std::string name;
   std::function<Work()> prepare;
   bool when_named = false;  ///< too long for every day: measured where the filter is its name
+  bool shared = false;      ///< the ranks do it together, where there are several
 };
 
 std::vector<Case> weight_cases(const Fixture& fixture);

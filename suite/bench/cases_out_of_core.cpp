@@ -4,13 +4,14 @@
 // take them from the checkpoints of a run. The share is of the slower of two: reading these files, once a
 // pass, and the kernel on vectors that lie in memory. Cases whose names end with vit_s_70 and roberta_70 are
 // of as many vectors of a ViT-S's and RoBERTa-base's length as the disk holds, 70 at most: 6 GB and 35 GB in
-// the system's folder for temporary files (TMPDIR), or in that of --dump, where they stay.
+// the system's folder for temporary files (TMPDIR), or in that of --dump, where they stay. Ranks of mpirun
+// share each of these cases, reading and kernel are those of as many, and times are from when all begin to
+// when the last ends.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -61,28 +62,34 @@ struct ManyTasks {
       : encoder(make_encoder(size.width, size.heads, size.layers)), run(x.folder() / size.name) {
     const auto start = encoder->random_state(4);
     const auto model = std::string(size.name) + "_model";
-    models::write_checkpoint(x.folder() / model, *encoder, start);
-    const int count =
-        size.large ? on_disk(x.folder(), 4.0 * static_cast<double>(encoder->layout().size())) : tasks;
+    const bool writes = x.world().rank() == 0;  // the others wait for it below
+    if (writes) models::write_checkpoint(x.folder() / model, *encoder, start);
+    const auto count = static_cast<int>(x.world().patient_broadcast(
+        writes && size.large ? on_disk(x.folder(), 4.0 * static_cast<double>(encoder->layout().size()))
+                             : tasks,
+        0, "number of vectors"));
     auto generator = at::make_generator<at::CPUGeneratorImpl>(5);
     std::string list;
     for (int t = 0; t < count; ++t) {
       const auto name = fmt::format("task_{:02}", t);
       x.write_task(name, 0);
       const auto folder = run / "checkpoints" / regime / name;
-      models::write_checkpoint(folder, *encoder,
-                               {start.theta + 1e-3 * at::randn(start.theta.sizes(), generator), {}});
+      if (writes)
+        models::write_checkpoint(folder, *encoder,
+                                 {start.theta + 1e-3 * at::randn(start.theta.sizes(), generator), {}});
       files.push_back(folder / "model.safetensors");
       list += fmt::format("{}\"{}\"", t > 0 ? ", " : "", name);
     }
     // Two thirds of the bound are for vectors.
     const double bound = 1.5 * kept * 4.0 * static_cast<double>(start.theta.numel());
     experiment = x.folder() / (std::string(size.name) + ".toml");
-    store::write_atomically(
-        experiment, fmt::format("[run]\nname = \"bench\"\nmemory = {:.9f}\n[model]\npath = \"{}\"\n[data]\n"
-                                "folder = \"data\"\ntasks = [{}]\nevaluation_points = 1\n[finetune]\n"
-                                "regimes = [\"{}\"]\n",
-                                bound / (1 << 30), model, list, regime));
+    const auto text = fmt::format(
+        "[run]\nname = \"bench\"\nmemory = {:.9f}\n[model]\npath = \"{}\"\n[data]\n"
+        "folder = \"data\"\ntasks = [{}]\nevaluation_points = 1\n[finetune]\n"
+        "regimes = [\"{}\"]\n",
+        bound / (1 << 30), model, list, regime);
+    if (writes) store::write_atomically(experiment, text);
+    x.world().patient_barrier("files of the bench");
   }
 
   std::unique_ptr<models::Encoder> encoder;
@@ -90,21 +97,19 @@ struct ManyTasks {
   std::vector<std::filesystem::path> files;
 };
 
-/// Seconds of the fastest of so many.
-double fastest(int times, const std::function<void()>& work) {
+/// Seconds of the fastest of so many, all ranks at once.
+double fastest(const Fixture& x, int times, const std::function<void()>& work) {
   double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < times; ++i) {
-    const auto began = std::chrono::steady_clock::now();
-    work();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
-  }
+  for (int i = 0; i < times; ++i) best = std::min(best, x.timed(work));
   return best;
 }
 
-/// Reads each file once, into a buffer that stays in cache.
-void read_all(const std::vector<std::filesystem::path>& files) {
+/// Reads each file once, into a buffer that stays in cache; a rank of several reads its share of them.
+void read_all(const Fixture& x, const std::vector<std::filesystem::path>& files) {
   std::vector<char> buffer(std::size_t{1} << 19);
-  for (const auto& path : files) {
+  const auto share = x.world().share_of(std::ssize(files));
+  for (auto i = share.begin; i < share.end(); ++i) {
+    const auto& path = files[static_cast<std::size_t>(i)];
     std::ifstream in(path, std::ios::binary);
     in.rdbuf()->pubsetbuf(nullptr, 0);
     while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size()))) {
@@ -140,14 +145,14 @@ Work gram(const Fixture& x, const Size& size) {
     const std::int64_t part = size.large ? 64 : 1;  // of each vector that memory holds
     for (const auto t : state->all)
       vectors.push_back(size.large ? at::randn({length / part}) : state->study.vectors.vector(regime, t));
-    const double kernel =
-        static_cast<double>(part) * fastest(3, [&] { state->in_core = weights::gram(vectors); });
-    const double read = fastest(size.large ? 1 : 3, [&] { read_all(state->many.files); });
+    if (!size.large) state->in_core = weights::gram(vectors);
+    const auto mine = x.world().share_of(vectors.front().numel());
+    for (auto& each : vectors) each = each.narrow(0, mine.begin, mine.count);
+    const double kernel = static_cast<double>(part) * fastest(x, 3, [&] { weights::gram(vectors); });
+    const double read = fastest(x, size.large ? 1 : 3, [&] { read_all(x, state->many.files); });
     work.bound = kernel > read ? Bound{kernel, "in core"} : Bound{read, "read"};
   }
-  work.run = [state, &x] {
-    state->found = state->study.vectors.gram(x.runtime().world(), regime, state->all);
-  };
+  work.run = [state, &x] { state->found = state->study.vectors.gram(x.world(), regime, state->all); };
   work.flops = static_cast<double>(count * (count + 1) * length);
   work.bytes = 4.0 * static_cast<double>(count * length);
   work.items = static_cast<double>(length);
@@ -180,23 +185,28 @@ Work merge(const Fixture& x, const Size& size, const std::string& method, double
   const auto length = state->study.model.layout().size();
   const auto count = state->all.size();
   auto out = at::empty({length}, at::kFloat);
-  const auto run = [=](const merging::TaskVectors& vectors) {
+  const auto run = [=](const merging::TaskVectors& vectors, const merging::Team& team) {
     return made->merge(
         vectors, std::vector<double>(count, 1.0),
-        [&](std::int64_t begin, const at::Tensor& part) { out.narrow(0, begin, part.numel()).copy_(part); });
+        [&](std::int64_t begin, const at::Tensor& part) { out.narrow(0, begin, part.numel()).copy_(part); },
+        team);
   };
   Work work;
   double passes = 0;
   {
     constexpr std::int64_t part = 64;  // of each vector that memory holds
     std::vector<at::Tensor> vectors;
-    for (std::size_t t = 0; t < count; ++t) vectors.push_back(at::randn({length / part}));
+    for (std::size_t t = 0; t < count; ++t)
+      vectors.push_back(at::randn({x.world().share_of(length / part).count}));
     const auto in_core = held(vectors);
-    const double kernel = static_cast<double>(part) * fastest(3, [&] { passes = run(in_core).passes; });
-    const double read = passes * fastest(2, [&] { read_all(state->many.files); });
+    const double kernel =
+        static_cast<double>(part) * fastest(x, 3, [&] { passes = run(in_core, {}).passes; });
+    const double read = passes * fastest(x, 2, [&] { read_all(x, state->many.files); });
     work.bound = kernel > read ? Bound{kernel, "in core"} : Bound{read, "read"};
   }
-  work.run = [=] { run(merging::StudyVectors(state->study, regime, state->all)); };
+  work.run = [=, team = merging::Team(x.world())] {
+    run(merging::StudyVectors(state->study, regime, state->all), team);
+  };
   work.bytes = 4.0 * (passes * static_cast<double>(count) + 1) * static_cast<double>(length);
   work.items = static_cast<double>(length);
   work.unit = "numbers";
@@ -221,11 +231,11 @@ Work merge(const Fixture& x, const Size& size, const std::string& method, double
 }  // namespace
 
 std::vector<Case> out_of_core_cases(const Fixture& x) {
-  return {{"gram/out_of_core", [&x] { return gram(x, small); }},
-          {"gram/vit_s_70", [&x] { return gram(x, vit_s); }, true},
-          {"merge/linear_vit_s_70", [&x] { return merge(x, vit_s, "linear", 1); }, true},
-          {"merge/ties_vit_s_70", [&x] { return merge(x, vit_s, "ties", 0.2); }, true},
-          {"gram/roberta_70", [&x] { return gram(x, roberta); }, true}};
+  return {{"gram/out_of_core", [&x] { return gram(x, small); }, false, true},
+          {"gram/vit_s_70", [&x] { return gram(x, vit_s); }, true, true},
+          {"merge/linear_vit_s_70", [&x] { return merge(x, vit_s, "linear", 1); }, true, true},
+          {"merge/ties_vit_s_70", [&x] { return merge(x, vit_s, "ties", 0.2); }, true, true},
+          {"gram/roberta_70", [&x] { return gram(x, roberta); }, true, true}};
 }
 
 }  // namespace taugrid::bench

@@ -5,9 +5,11 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "suite/data/packed.hpp"
+#include "suite/machine/machine.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/models/registry.hpp"
 #include "suite/store/results.hpp"
@@ -70,6 +72,18 @@ Fixture::Fixture(const comm::Runtime& runtime, std::filesystem::path folder, boo
   for (auto* tensor :
        {&start_.theta, &ntk_theta_, &tau_[0], &tau_[1], &head_.weight, &images_, &labels_, &pixels_})
     *tensor = tensor->to(runtime.device());
+}
+
+double Fixture::timed(const std::function<void()>& work) const {
+  world().barrier("start of a case");
+  const auto began = std::chrono::steady_clock::now();
+  machine::run_on(runtime_.device(), work);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
+  if (world().size() == 1) return seconds.count();
+  return world()
+      .all_gather(at::full({1}, seconds.count(), at::kDouble), "end of a case")
+      .max()
+      .item<double>();
 }
 
 Fixture::~Fixture() {

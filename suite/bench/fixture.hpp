@@ -7,6 +7,7 @@
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -48,6 +49,9 @@ class Fixture {
   const at::Tensor& pixels() const { return pixels_; }                  ///< float32 [batch, 3, 32, 32]
   const at::Tensor& labels() const { return labels_; }                  ///< int64 [batch]
   const comm::Runtime& runtime() const { return runtime_; }
+  const comm::Communicator& world() const { return runtime_.world(); }
+  /// Seconds that work() takes from when all ranks begin to when the last ends. Collective.
+  double timed(const std::function<void()>& work) const;
   const std::filesystem::path& folder() const { return folder_; }
 
   /// FOLDER/model, ntk_model and data/{first,second}.h5, as a run reads them; inputs.safetensors for the

@@ -164,8 +164,8 @@ class Merging final : public Experiment {
     const auto kept = merged_tasks(study_, folder, name);
     chosen.method->check("merging." + chosen.name, std::vector<double>(kept.size(), 1.0));
     const merging::StudyVectors vectors(study_, name, kept);
-    return merging::merged_vector(*chosen.method, vectors, [&](double share) {
-      context.stop_if_requested();  // each rank of a group merges all, stretch by stretch
+    return merging::merged_vector(*chosen.method, vectors, context.group, [&](double share) {
+      context.stop_if_requested();
       context.progress(share, chosen.name);
     });
   }

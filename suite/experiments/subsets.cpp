@@ -119,7 +119,8 @@ class Subsets final : public Experiment {
     const auto stop = [&](double) { context.stop_if_requested(); };
     at::Tensor tau;
     if (!set.empty())
-      tau = merging::merged_vector(*merge_.method, merging::StudyVectors(study_, name, set), stop)
+      tau = merging::merged_vector(*merge_.method, merging::StudyVectors(study_, name, set), context.group,
+                                   stop)
                 .tau.to(study_.device);
     const EditedOutputs model(study_, folder, name, context.group);
     return at_chosen_alpha_among_all(

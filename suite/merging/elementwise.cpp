@@ -4,7 +4,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "kernels/weights/masks.hpp"
@@ -15,19 +18,44 @@ namespace {
 
 using weights::MergeRule;
 
+/// Visits a range, and calls emit() for it stretch by stretch; of a team each rank makes its part of a
+/// stretch.
 void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const Method::Emit& emit,
-          weights::MergeCount& all) {
+          const Team& team, weights::MergeCount& all) {
   at::Tensor memory;
-  vectors.visit(vectors.all(), range, 1, [&](std::int64_t begin, std::span<const at::Tensor> tau) {
-    const auto n = tau.front().numel();
-    if (!memory.defined()) memory = at::empty({n}, at::kFloat);
-    auto out = memory.narrow(0, 0, n);
-    const auto found = weights::merge(each, begin, tau, out);
-    all.nonzero += found.nonzero;
-    all.undecided += found.undecided;
-    all.balance += found.balance;
-    emit(begin, out);
-  });
+  const auto visit = [&](Range part,
+                         const std::function<at::Tensor(std::int64_t begin, std::int64_t n)>& place,
+                         const Method::Emit& see) {
+    vectors.visit(vectors.all(), part, 1, [&](std::int64_t begin, std::span<const at::Tensor> tau) {
+      auto out = place(begin, tau.front().numel());
+      const auto found = weights::merge(each, begin, tau, out);
+      all.nonzero += found.nonzero;
+      all.undecided += found.undecided;
+      all.balance += found.balance;
+      see(begin, out);
+    });
+  };
+  if (team.size() == 1) {
+    visit(
+        range,
+        [&](std::int64_t, std::int64_t n) {
+          if (!memory.defined()) memory = at::empty({n}, at::kFloat);
+          return memory.narrow(0, 0, n);
+        },
+        emit);
+    return;
+  }
+  constexpr std::int64_t most = std::int64_t{1} << 20;  // numbers of a rank
+  const auto own = std::min(most, comm::rows_a_rank(range.count, team.size()));
+  memory = at::zeros({own}, at::kFloat);
+  for (auto begin = range.begin; begin < range.end(); begin += own * team.size()) {
+    const auto first = std::min(range.end(), begin + own * team.rank());
+    visit(
+        {first, std::min(range.end(), first + own) - first},
+        [&](std::int64_t at, std::int64_t n) { return memory.narrow(0, at - first, n); },
+        [](std::int64_t, const at::Tensor&) {});
+    emit(begin, team.gathered(memory).narrow(0, 0, std::min(own * team.size(), range.end() - begin)));
+  }
 }
 
 /// Calls see(begin, stretch, before) for vector t as it is after dropping, and before.
@@ -68,8 +96,8 @@ void Elementwise::check(const std::string& what, const std::vector<double>& w) c
   }
 }
 
-std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<double>& w,
-                              const Emit& emit) const {
+std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<double>& w, const Emit& emit,
+                              const Team& team) const {
   auto each = rule;
   each.weight.assign(w.begin(), w.end());
   if (divisor == Divisor::sum_of_weights)
@@ -88,37 +116,67 @@ std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<doub
   std::vector<std::vector<weights::Cut>> cuts(ranges.size());
   std::vector<std::optional<weights::Drop>> drops(ranges.size(), rule.drop);
   weights::MergeCount all;
+  const auto count_all = [&] {
+    const auto sums = team.sums({all.nonzero, all.undecided, all.balance});
+    all.nonzero = sums[0];
+    all.undecided = sums[1];
+    all.balance = sums[2];
+  };
   const auto merge_range = [&](std::size_t r) {
     each.cut = cuts[r];
     each.drop = drops[r];
-    pass(vectors, ranges[r], each, emit, all);
+    pass(vectors, ranges[r], each, emit, team, all);
   };
   for (std::size_t r = 0; r < ranges.size(); ++r) {
-    if (keeps_norm) drops[r]->scale = scales_of(vectors, ranges[r]);
-    for (std::size_t t = 0; t < vectors.count() && trim.density < 1; ++t)
-      cuts[r].push_back(cut_of(vectors, t, ranges[r], drops[r]));
+    if (keeps_norm) drops[r]->scale = scales_of(vectors, ranges[r], team);
+    if (trim.density < 1) cuts[r] = cuts_of(vectors, ranges[r], drops[r], team);
     merge_range(r);
   }
+  count_all();
   // The majority is that of the whole vector, whatever a share is of.
   if (!majority || all.undecided == 0 || all.balance > 0) return all.nonzero;
   each.vote = MergeRule::Vote::negative;
   all = {};
   for (std::size_t r = 0; r < ranges.size(); ++r) merge_range(r);
+  count_all();
   return all.nonzero;
 }
 
-std::vector<float> Elementwise::scales_of(const TaskVectors& vectors, Range range) const {
-  std::vector<float> scales;
+std::vector<float> Elementwise::scales_of(const TaskVectors& vectors, Range range, const Team& team) const {
+  std::vector<std::int64_t> scales(vectors.count());  // bits
   for (std::size_t t = 0; t < vectors.count(); ++t) {
+    if (!team.is_mine(t)) continue;
     weights::MagnitudeSum whole, kept;
     see_dropped(vectors, t, range, rule.drop,
                 [&](std::int64_t, const at::Tensor& stays, const at::Tensor& before) {
                   whole.add(before);
                   kept.add(stays);
                 });
-    scales.push_back(kept.sum() > 0 ? static_cast<float>(whole.sum() / kept.sum()) : 1);
+    const float scale = kept.sum() > 0 ? static_cast<float>(whole.sum() / kept.sum()) : 1;
+    scales[t] = std::bit_cast<std::int32_t>(scale);
   }
-  return scales;
+  std::vector<float> found;
+  for (const auto bits : team.sums(scales))
+    found.push_back(std::bit_cast<float>(static_cast<std::int32_t>(bits)));
+  return found;
+}
+
+std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range range,
+                                               const std::optional<weights::Drop>& drop,
+                                               const Team& team) const {
+  const auto count = vectors.count();
+  std::vector<std::int64_t> cuts(2 * count);  // bits of the values, then limits
+  for (std::size_t t = 0; t < count; ++t) {
+    if (!team.is_mine(t)) continue;
+    const auto cut = cut_of(vectors, t, range, drop);
+    cuts[t] = std::bit_cast<std::int32_t>(cut.value);
+    cuts[count + t] = cut.limit;
+  }
+  const auto all = team.sums(cuts);
+  std::vector<weights::Cut> found;
+  for (std::size_t t = 0; t < count; ++t)
+    found.push_back({std::bit_cast<float>(static_cast<std::int32_t>(all[t])), all[count + t]});
+  return found;
 }
 
 weights::Cut Elementwise::cut_of(const TaskVectors& vectors, std::size_t t, Range range,

@@ -48,11 +48,15 @@ class Elementwise final : public Method {
   void check(const std::string& what, const std::vector<double>& w) const override;
 
  protected:
-  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Emit& emit) const override;
+  bool is_shared() const override { return true; }
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Emit& emit,
+                   const Team& team) const override;
 
  private:
-  /// s_t [T]; 1 where nothing stays.
-  std::vector<float> scales_of(const TaskVectors& vectors, Range range) const;
+  /// s_t [T]; 1 where nothing stays. Each vector's is one rank's, and so are cuts.
+  std::vector<float> scales_of(const TaskVectors& vectors, Range range, const Team& team) const;
+  std::vector<weights::Cut> cuts_of(const TaskVectors& vectors, Range range,
+                                    const std::optional<weights::Drop>& drop, const Team& team) const;
   weights::Cut cut_of(const TaskVectors& vectors, std::size_t t, Range range,
                       const std::optional<weights::Drop>& drop) const;
 };

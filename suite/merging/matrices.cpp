@@ -120,8 +120,8 @@ class OnMatrices final : public Method {
   }
 
  protected:
-  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w,
-                   const Emit& emit) const override {
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Emit& emit,
+                   const Team&) const override {
     std::int64_t nonzero = 0;
     for (const auto& tensor : vectors.tensors()) {
       const bool matrix = is_matrix(tensor);

@@ -106,21 +106,36 @@ const Entry& entry(const std::string& name) {
 
 }  // namespace
 
-Merged Method::merge(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit) const {
-  const auto before = vectors.passes();
-  const auto nonzero = run(vectors, weights, emit);
-  return {static_cast<double>(nonzero) / static_cast<double>(vectors.length()), vectors.passes() - before};
+std::vector<std::int64_t> Team::sums(const std::vector<std::int64_t>& mine) const {
+  if (group_ == nullptr) return mine;
+  auto all = at::tensor(mine, at::kLong);
+  group_->all_reduce_sum(all, "counts of a merge");
+  const auto* values = all.const_data_ptr<std::int64_t>();
+  return {values, values + all.numel()};
 }
 
-MergedVector merged_vector(const Method& method, const TaskVectors& vectors,
+Merged Method::merge(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit,
+                     const Team& team) const {
+  const auto before = vectors.visited();
+  const auto nonzero = run(vectors, weights, emit, team);
+  const auto own = vectors.visited() - before;
+  const auto visited = is_shared() ? team.sums({own}).front() : own;
+  const auto length = static_cast<double>(vectors.length());
+  return {static_cast<double>(nonzero) / length,
+          static_cast<double>(visited) / (static_cast<double>(vectors.count()) * length)};
+}
+
+MergedVector merged_vector(const Method& method, const TaskVectors& vectors, const comm::Communicator& group,
                            const std::function<void(double)>& see) {
   const auto length = vectors.length();
   MergedVector merged{at::zeros({length}, at::kFloat), {}};
-  merged.made = method.merge(vectors, std::vector<double>(vectors.count(), 1.0),
-                             [&](std::int64_t begin, const at::Tensor& part) {
-                               see(static_cast<double>(begin) / static_cast<double>(length));
-                               merged.tau.narrow(0, begin, part.numel()).copy_(part);
-                             });
+  merged.made = method.merge(
+      vectors, std::vector<double>(vectors.count(), 1.0),
+      [&](std::int64_t begin, const at::Tensor& part) {
+        see(static_cast<double>(begin) / static_cast<double>(length));
+        merged.tau.narrow(0, begin, part.numel()).copy_(part);
+      },
+      Team(group));
   return merged;
 }
 

@@ -12,6 +12,7 @@
 
 #include "suite/config/config.hpp"
 #include "suite/merging/task_vectors.hpp"
+#include "suite/merging/team.hpp"
 
 namespace taugrid::merging {
 
@@ -24,7 +25,7 @@ struct MergeWork {
 
 struct Merged {
   double density = 0;  ///< share of numbers of τ that are not zero
-  double passes = 0;   ///< over all vectors
+  double passes = 0;   ///< over all vectors, by all ranks together
 };
 
 class Method {
@@ -47,15 +48,21 @@ class Method {
     static_cast<void>(count);
     return {};
   }
-  /// Numbers begin … of τ. Every number comes, some of them a second time: the latest counts.
+  /// Numbers begin … of τ. Every number comes, some of them a second time: the latest counts. All ranks of a
+  /// team see all of them, in the same stretches.
   using Emit = std::function<void(std::int64_t begin, const at::Tensor& tau)>;
   /// One weight w_t a vector. Bitwise the same however the vectors are cut into stretches.
-  Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit) const;
+  /// Methods whose numbers depend on their own place alone are shared out among the team; the others each
+  /// rank makes whole.
+  Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit,
+               const Team& team = {}) const;
 
  protected:
+  /// Whether a team's ranks each make a part.
+  virtual bool is_shared() const { return false; }
   /// Returns how many numbers of τ are not zero.
-  virtual std::int64_t run(const TaskVectors& vectors, const std::vector<double>& weights,
-                           const Emit& emit) const = 0;
+  virtual std::int64_t run(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit,
+                           const Team& team) const = 0;
 };
 
 /// τ [P], float32 on the host, of vectors that count alike.
@@ -64,8 +71,9 @@ struct MergedVector {
   Merged made;
 };
 
-/// The whole of what a method makes; `see(share)` is called before each stretch.
-MergedVector merged_vector(const Method& method, const TaskVectors& vectors,
+/// The whole of what a method makes; `see(share)` is called before each stretch, equally often on all ranks
+/// of the group, which make it together.
+MergedVector merged_vector(const Method& method, const TaskVectors& vectors, const comm::Communicator& group,
                            const std::function<void(double share)>& see);
 
 /// The methods' names, in the order of the reference.

@@ -33,7 +33,8 @@ class Slerp final : public Method {
   MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override { return {.passes = 2}; }
 
  protected:
-  std::int64_t run(const TaskVectors& vectors, const std::vector<double>&, const Emit& emit) const override {
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>&, const Emit& emit,
+                   const Team&) const override {
     std::int64_t nonzero = 0;
     for (const auto& tensor : vectors.tensors()) nonzero += of_tensor(vectors, tensor.range, emit);
     return nonzero;

@@ -46,7 +46,9 @@ class TaskVectors {
   }
   /// 0, 1, …, T − 1.
   std::vector<std::size_t> all() const;
-  /// How often all vectors were gone through until now.
+  /// How many numbers of vectors were gone through until now, here.
+  std::int64_t visited() const { return visited_; }
+  /// How often all vectors were.
   double passes() const {
     return static_cast<double>(visited_) / (static_cast<double>(count()) * static_cast<double>(length()));
   }

@@ -313,12 +313,12 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
                          const Visitor& visitor) const {
   std::vector<std::shared_ptr<const Source>> sources;
   for (const auto& model : models) sources.push_back(open(model));
-  // Until the next visit, which mostly is of the same files: mapping their pages anew takes as long as
+  // They stay mapped, since most visits are of the same files: mapping their pages anew takes as long as
   // reading.
-  opened_.clear();
   constexpr std::size_t most_opened = 1024;
+  if (opened_.size() + models.size() > most_opened) opened_.clear();
   for (std::size_t i = 0; i < std::min(models.size(), most_opened); ++i)
-    opened_.emplace(models[i].folder.string(), sources[i]);
+    opened_.insert_or_assign(models[i].folder.string(), sources[i]);
   const auto size = block_of(models.size(), align);
   auto blocks =
       at::empty({static_cast<std::int64_t>(models.size()), size}, model_.theta0().options()).unbind();

@@ -105,7 +105,7 @@ class Vectors {
   std::filesystem::path folder_;
   mutable std::list<std::pair<std::string, at::Tensor>> kept_;  // newest first
   mutable std::pair<std::string, at::Tensor> sum_;
-  mutable std::map<std::string, std::shared_ptr<const Source>> opened_;  // by folder: the latest visit's
+  mutable std::map<std::string, std::shared_ptr<const Source>> opened_;  // by folder: those of visits
 };
 
 }  // namespace taugrid::study

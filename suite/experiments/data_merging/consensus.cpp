@@ -71,10 +71,11 @@ class ChosenConsensus final : public DataMethod {
       made.inputs.forward += part(i, "passes")[0].item<double>();
     }
     const auto before = part(0, "passes")[1].item<double>();  // of the whole, and each mask's own vector
-    made.merged = merging::merged_vector(*consensus_(lambda), models.vectors(), [&](double share) {
-      context.stop_if_requested();
-      context.progress(share, "consensus");
-    });
+    made.merged =
+        merging::merged_vector(*consensus_(lambda), models.vectors(), context.group, [&](double share) {
+          context.stop_if_requested();
+          context.progress(share, "consensus");
+        });
     made.merged.made.passes += before + 1;
     return made;
   }
@@ -105,8 +106,8 @@ class ChosenConsensus final : public DataMethod {
   store::TensorFile whole(const std::string& name, const schedule::RunFolder& folder,
                           schedule::UnitContext& context) const {
     const merging::StudyVectors vectors(study_, name, merged_tasks(study_, folder, name));
-    const auto found = merging::merged_vector(*whole_, vectors, [&](double share) {
-      context.stop_if_requested();  // each rank of a group merges all, stretch by stretch
+    const auto found = merging::merged_vector(*whole_, vectors, context.group, [&](double share) {
+      context.stop_if_requested();
       context.progress(share, "before masks");
     });
     store::TensorFile file;

@@ -29,7 +29,7 @@ at::Tensor merged_cluster(const study::Study& study, const std::string& regime,
     };
     return merge.with_data->merge(ModelsToMerge(study, regime, members), part, context).merged.tau;
   }
-  return merging::merged_vector(*merge.method, merging::StudyVectors(study, regime, members),
+  return merging::merged_vector(*merge.method, merging::StudyVectors(study, regime, members), context.group,
                                 [&](double) { context.stop_if_requested(); })
       .tau;
 }
@@ -124,11 +124,12 @@ at::Tensor merged_bases(const study::Study& study, const std::string& regime, co
                         const std::vector<at::Tensor>& bases, const BasisMerge& merge_out,
                         const schedule::UnitContext& context) {
   const ModelsToMerge models(study, regime, clusters, bases);
-  const auto tau = merge_out.with_data
-                       ? merged_with_data(models, *merge_out.with_data, context)
-                       : merging::merged_vector(*merge_out.method, models.vectors(), [&](double) {
-                           context.stop_if_requested();
-                         }).tau;
+  const auto tau =
+      merge_out.with_data
+          ? merged_with_data(models, *merge_out.with_data, context)
+          : merging::merged_vector(*merge_out.method, models.vectors(), context.group, [&](double) {
+              context.stop_if_requested();
+            }).tau;
   return tau.to(study.device);
 }
 
