@@ -30,3 +30,15 @@ def test_memory_of_linearity_does_not_grow_with_the_points(tmp_path: Path) -> No
     kept = (64 - 16) * (2 * 2 * LAYERS * (9 + 4 * ALPHAS) * 8 * 2 + 4 * 3 * 32 * 32)
     features = 4 * (64 - 16) * LAYERS * TOKENS * WIDTH  # of one model, of what is more
     assert many - few < kept < features / 5
+
+
+def test_ranks_share_what_they_can_share() -> None:
+    """Each reads half, and the Gram matrix is bitwise that of vectors in memory; other cases are for one process."""
+    together = launch.run(2, "bench", "--filter", "gram/out_of_core", "--repetitions", "1")
+    assert together.returncode == 0, together.stderr
+    assert "# ranks: 2" in together.stdout
+    (row,) = (line for line in together.stdout.splitlines() if line.startswith("gram/out_of_core"))
+    assert row.split()[-2:] == ["0.0e+00", "ok"]
+    refused = launch.run(2, "bench", "--filter", "^forward$")
+    assert refused.returncode == 2
+    assert "no case that ranks share matches '^forward$'" in refused.stderr

@@ -77,6 +77,25 @@ def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_pat
     assert differing(numbers(run / "results.h5"), numbers(again)) == []
 
 
+def test_a_group_of_ranks_makes_the_same_merges(experiment: Path, run: Path, tmp_path: Path) -> None:
+    """Together, where a method's numbers depend on their own place alone: bitwise the same, in as many passes."""
+    given = (f"finetune.checkpoints={run / 'checkpoints'}", 'finetune.given=["standard", "linear"]',
+             "run.ranks_per_unit=2", "run.memory=1e-5")
+    folder = tmp_path / "run"
+    launch.measure(experiment, folder, *(word for each in given for word in ("--set", each)))
+    with h5py.File(run / "results.h5") as alone, h5py.File(folder / "results.h5") as together:
+        for method in [*METHODS, *STANDS_FOR]:
+            for regime in REGIMES:
+                ours, theirs = (file[f"merging/{method}/{regime}"] for file in (together, alone))
+                for name in ("density", "passes", "bytes"):
+                    assert ours[name][()] == theirs[name][()], (method, regime, name)
+                if ours["coefficient"][()] != theirs["coefficient"][()]:
+                    continue  # two that are as good, on points that were evaluated in other batches
+                models = [load_file(each / "merged" / method / regime / "model.safetensors") for each in (folder, run)]
+                for name, value in models[0].items():
+                    np.testing.assert_array_equal(value, models[1][name], err_msg=f"{method} {regime} {name}")
+
+
 @pytest.mark.parametrize("regime", REGIMES)
 def test_task_arithmetic_is_addition(file: h5py.File, regime: str) -> None:
     ours, theirs = file[f"merging/task_arithmetic/{regime}"], file[f"addition/{regime}"]
