@@ -148,7 +148,8 @@ Picture picture_of(const at::Tensor& x) { return {x.size(2), x.size(3), x.size(1
 }  // namespace
 
 bool can_be_tiled(const at::Tensor& x, std::int64_t out, const Window& window) {
-  return window.side == 3 && window.stride == 1 && window.padding == 1 && x.is_cpu() &&
+  constexpr bool is_faster = lanes > 4;  // ATen's choose a processor's instructions when they run
+  return is_faster && window.side == 3 && window.stride == 1 && window.padding == 1 && x.is_cpu() &&
          x.scalar_type() == at::kFloat && x.size(1) % channels_at_once == 0 && out % channels_at_once == 0;
 }
 

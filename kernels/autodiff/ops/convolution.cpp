@@ -164,7 +164,7 @@ Dual convolve(const Dual& x, const Dual& weight, const Dual& bias, std::int64_t 
 
 Recorded convolve(const Recorded& x, const Recorded& weight, const Recorded& bias, std::int64_t side,
                   std::int64_t stride, std::int64_t padding) {
-  const auto y = detail::record_convolution(x, false, weight, {}, bias.value, {side, stride, padding}).y;
+  auto y = detail::record_convolution(x, false, weight, {}, bias.value, {side, stride, padding}).y;
   if (bias.value.defined())
     y.tape->uses.push_back({Use::Form::channel_sum, bias.block, {}, {}, y.tape->outputs.size() - 1});
   return y;
