@@ -80,6 +80,7 @@ class Meter {
     recording  ///< as gradient, with the outputs on the tape
   };
   explicit Meter(Pass pass) : pass_(pass) {}
+  bool recording() const { return pass_ == Pass::recording; }
 
   /// Multiplications and additions of all matrix products of the value.
   double flops() const { return flops_; }

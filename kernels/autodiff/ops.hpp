@@ -151,5 +151,8 @@ T convolve_normed(const T& x, bool rectified, const T& filters, std::int64_t sid
 template <>
 Recorded convolve_normed(const Recorded& x, bool rectified, const Recorded& filters, std::int64_t side,
                          std::int64_t stride, std::int64_t padding, const BatchNorm<Recorded>& norm);
+template <>
+Counted convolve_normed(const Counted& x, bool rectified, const Counted& filters, std::int64_t side,
+                        std::int64_t stride, std::int64_t padding, const BatchNorm<Counted>& norm);
 
 }  // namespace taugrid::autodiff

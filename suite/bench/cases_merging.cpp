@@ -5,8 +5,8 @@
 //   fisher            a forward pass; for each class a backward pass, and each point's gradient squared
 //   regmean           the case `forward`, and XᵀX of what each linear layer takes in, of which half has to be
 //                     found: of an MLP four times as wide as the model, 19 d² flops a token and layer beside
-//                     the pass's 24 d² and its attention, so that no exact sum costs less than about 0.8 of
-//                     it
+//                     the pass's 24 d² and its attention: by count about 0.8 of it. The pass itself is 1.2
+//                     of the case `forward`, whose last layer takes the class token alone through its MLP
 //   adamerging/step   forward and backward passes of each task's batch, and two passes over the vectors
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

@@ -34,4 +34,7 @@ RecordedConvolution record_convolution(const Recorded& x, bool rectified, const 
                                        const at::Tensor& factor, const at::Tensor& shift,
                                        const Window& window);
 
+/// The convolution with what of it stays for its filters' gradients, but nothing of its output.
+Counted count_convolution(const Counted& x, const Counted& weight, const Window& window);
+
 }  // namespace taugrid::autodiff::detail

@@ -147,10 +147,17 @@ Picture picture_of(const at::Tensor& x) { return {x.size(2), x.size(3), x.size(1
 
 }  // namespace
 
-bool can_be_tiled(const at::Tensor& x, std::int64_t out, const Window& window) {
+std::int64_t tile_numbers(std::int64_t in, std::int64_t h, std::int64_t w, std::int64_t out,
+                          const Window& window) {
   constexpr bool is_faster = lanes > 4;  // ATen's choose a processor's instructions when they run
-  return is_faster && window.side == 3 && window.stride == 1 && window.padding == 1 && x.is_cpu() &&
-         x.scalar_type() == at::kFloat && x.size(1) % channels_at_once == 0 && out % channels_at_once == 0;
+  const bool tiled = is_faster && window.side == 3 && window.stride == 1 && window.padding == 1 &&
+                     in % channels_at_once == 0 && out % channels_at_once == 0;
+  return tiled ? points * step_of(Picture{h, w, in}.tiles(), in) : 0;
+}
+
+bool can_be_tiled(const at::Tensor& x, std::int64_t out, const Window& window) {
+  return x.is_cpu() && x.scalar_type() == at::kFloat &&
+         tile_numbers(x.size(1), x.size(2), x.size(3), out, window) > 0;
 }
 
 at::Tensor tiles_of(const at::Tensor& x) {

@@ -19,6 +19,11 @@
 
 namespace taugrid::autodiff::detail {
 
+/// Numbers of tiles_of() a sample [in, h, w], where such convolutions with `out` filters can be taken by
+/// tiles on a host; else 0.
+std::int64_t tile_numbers(std::int64_t in, std::int64_t h, std::int64_t w, std::int64_t out,
+                          const Window& window);
+
 /// Whether such convolutions of x [n, in, h, w] with `out` filters can be taken by tiles here.
 bool can_be_tiled(const at::Tensor& x, std::int64_t out, const Window& window);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Batch norm by stored statistics, an affine map of each channel; and, in training, by those of the batch, which
-// may be spread over several ranks.
+// Batch norm by stored statistics, an affine map of each channel; and, in training, by those of the batch,
+// which may be spread over several ranks.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -146,8 +146,11 @@ struct Affine {
 /// The uses of w and b, for what x was and the number of the output on its tape.
 void use(Tape& tape, std::size_t output, const BatchNorm<Recorded>& norm, const Affine& affine,
          const at::Tensor& x) {
-  tape.uses.push_back({Use::Form::channel_scale, norm.weight.block,
-                       normalised(x.detach(), norm.mean, affine.rstd), {}, output});
+  tape.uses.push_back({Use::Form::channel_scale,
+                       norm.weight.block,
+                       normalised(x.detach(), norm.mean, affine.rstd),
+                       {},
+                       output});
   tape.uses.push_back({Use::Form::channel_sum, norm.bias.block, {}, {}, output});
 }
 
@@ -183,6 +186,20 @@ Counted batch_norm(const Counted& x, const Counted&, const Counted&, const at::T
   y.meter->pass(0, detail::numbers(x));
   y.meter->record(y.storage);
   y.meter->record(detail::numbers(x));
+  return y;
+}
+
+template <>
+Counted convolve_normed(const Counted& x, bool rectified, const Counted& filters, std::int64_t side,
+                        std::int64_t stride, std::int64_t padding, const BatchNorm<Counted>& norm) {
+  const auto given = rectified ? activate(x, Activation::relu) : x;
+  if (!x.meter->recording())
+    return batch_norm(convolve(given, filters, side, stride, padding), norm.weight, norm.bias, norm.mean,
+                      norm.variance, norm.eps, norm.batch);
+  auto y = detail::count_convolution(given, filters, {side, stride, padding});
+  y.meter->pass(detail::numbers(y));  // W ∗ x alone, for a moment
+  y.meter->record(y.storage);
+  y.meter->record(detail::numbers(y));  // x̂
   return y;
 }
 

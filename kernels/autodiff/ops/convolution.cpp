@@ -140,6 +140,21 @@ RecordedConvolution record_convolution(const Recorded& x, bool rectified, const 
   return made;
 }
 
+Counted count_convolution(const Counted& x, const Counted& weight, const Window& window) {
+  const auto [side, stride, padding] = window;
+  auto y = counted(x.meter, {x.shape[0], weight.shape[0], places_along(x.shape[2], side, stride, padding),
+                             places_along(x.shape[3], side, stride, padding)});
+  const double all = static_cast<double>(y.shape[0] * y.shape[2] * y.shape[3]);
+  y.meter->multiply(2 * all * numbers(weight), weight.block);
+  y.meter->use_matrix({weight.block, all / static_cast<double>(x.shape[0]),
+                       static_cast<double>(weight.shape[0]), static_cast<double>(weight.shape[1])});
+  keep(x);
+  const auto tiles = tile_numbers(x.shape[1], x.shape[2], x.shape[3], weight.shape[0], window);
+  y.meter->record(tiles > 0 ? static_cast<double>(x.shape[0] * tiles)
+                            : all * static_cast<double>(weight.shape[1]));  // patches
+  return y;
+}
+
 }  // namespace detail
 
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t side,
@@ -172,17 +187,9 @@ Recorded convolve(const Recorded& x, const Recorded& weight, const Recorded& bia
 
 Counted convolve(const Counted& x, const Counted& weight, const Counted& bias, std::int64_t side,
                  std::int64_t stride, std::int64_t padding) {
-  auto y =
-      detail::counted(x.meter, {x.shape[0], weight.shape[0], places_along(x.shape[2], side, stride, padding),
-                                places_along(x.shape[3], side, stride, padding)});
-  const double all = static_cast<double>(y.shape[0] * y.shape[2] * y.shape[3]);
-  y.meter->multiply(2 * all * detail::numbers(weight), weight.block);
-  y.meter->use_matrix({weight.block, all / static_cast<double>(x.shape[0]),
-                       static_cast<double>(weight.shape[0]), static_cast<double>(weight.shape[1])});
-  detail::keep(x);
-  y.meter->record(y.storage);
-  y.meter->record(all * static_cast<double>(weight.shape[1]));
   static_cast<void>(bias);
+  auto y = detail::count_convolution(x, weight, {side, stride, padding});
+  y.meter->record(y.storage);
   return y;
 }
 

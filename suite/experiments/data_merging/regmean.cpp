@@ -18,6 +18,7 @@
 #include <algorithm>
 
 #include "kernels/autodiff/tape.hpp"
+#include "kernels/tangent/input_gram.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/data_merging/data_method.hpp"
 
@@ -26,19 +27,8 @@ namespace {
 
 using autodiff::Kind;
 
-// Panels of a symmetric product: of each, what is right of the diagonal alone.
-constexpr std::int64_t panels = 4;
 // Of the unit diagonal, below which an eigenvalue is float32's rounding.
 constexpr double rounding = 1e-6;
-
-/// Adds XᵀX to `gram` [in,in], right of the diagonal's blocks; X [rows,in].
-void add_gram(at::Tensor gram, const at::Tensor& x) {
-  const auto in = x.size(1), width = (in + panels - 1) / panels;
-  for (std::int64_t p = 0; p < in; p += width) {
-    const auto w = std::min(width, in - p);
-    gram.narrow(0, p, w).narrow(1, p, in - p).addmm_(x.narrow(1, p, w).t(), x.narrow(1, p, in - p));
-  }
-}
 
 /// X with X S = R for a symmetric S, positive semi-definite, and R [out,in]; zero where S is.
 at::Tensor solved(const at::Tensor& s, const at::Tensor& r) {
@@ -83,8 +73,7 @@ class RegMean final : public DataMethod {
     for (const auto t : tasks) {
       const auto n = study_.tasks.sample_size(t, settings_.inputs, settings_.points);
       tally.sample(t, settings_.inputs, n, settings_.chunk)
-          .passes("regmean", n, settings_.chunk, 1, flops(),
-                  study_.model.cost().kept() + study_.model.cost().passing(),
+          .passes("regmean", n, settings_.chunk, 1, flops(), stage_kept() + study_.model.cost().passing(),
                   [this](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
                     return rehearse(inputs);
                   });
@@ -110,8 +99,8 @@ class RegMean final : public DataMethod {
         context.group.all_reduce_sum(gram.sum, "Gram matrix of a layer's inputs");
         context.group.all_reduce_sum(gram.rows, "rows of a layer's inputs");
       }
-      const auto whole = gram.sum.triu() + gram.sum.triu(1).t();
-      file.tensors[tensor_of(i)] = whole.div_(gram.rows.clamp_min(1).item<double>()).cpu();
+      tangent::mirror_gram(gram.sum);
+      file.tensors[tensor_of(i)] = gram.sum.div_(gram.rows.clamp_min(1).item<double>()).cpu();
     }
     file.tensors["passes"] = at::tensor({inputs, 0.0}, at::kDouble);
     return file;
@@ -167,6 +156,11 @@ class RegMean final : public DataMethod {
     at::Tensor sum, rows;  // [in,in], right of the diagonal; [1]
   };
   using Grams = std::map<std::size_t, Gram>;
+  /// Of sequences of so many tokens, the places of those in use among all of the batch's; undefined for all.
+  struct InUse {
+    std::int64_t tokens = 0;
+    at::Tensor places;
+  };
 
   static std::string tensor_of(std::size_t block) { return "gram." + std::to_string(block); }
 
@@ -187,41 +181,56 @@ class RegMean final : public DataMethod {
     return numbers;
   }
 
-  /// Of one input: a pass, and five eighths of each Gram matrix.
+  /// Numbers that a stage keeps of one input beside those of the pass, which has about a third of them at its
+  /// peak.
+  double stage_kept() const {
+    return study_.model.cost().kept() / (1.5 * std::max(1, study_.model.encoder().stages()));
+  }
+
+  /// Of one input: a pass, and half of each Gram matrix.
   double flops() const {
     const auto& blocks = study_.model.layout().blocks();
     double all = study_.model.cost().forward();
     for (const auto& use : study_.model.cost().matrix_uses())
-      if (is_linear_layer(blocks[static_cast<std::size_t>(use.block)]))
-        all += 2 * (panels + 1) / (2.0 * panels) * use.tokens * use.in * use.in;
+      if (is_linear_layer(blocks[static_cast<std::size_t>(use.block)])) all += use.tokens * use.in * use.in;
     return all;
   }
 
   void add(const models::State& state, const models::Batch& batch, Grams& grams) const {
     const auto& encoder = study_.model.encoder();
     const models::Given x{batch, study_.model.buffers(state, at::kFloat)};
-    const auto tape = autodiff::record_uses(
+    InUse in_use;
+    if (batch.text()) {
+      const auto flags = models::tokens_in_use(batch).to(state.theta.device());
+      in_use = {flags.size(1), flags.flatten().nonzero().squeeze(1)};
+    }
+    // What a stage's layers take in is used while it is in cache, and the next stage takes its memory.
+    const auto see = [&](autodiff::Tape& tape) {
+      for (const auto& use : tape.uses) add(use, in_use, grams);
+      tape.uses.clear();
+      tape.outputs.clear();
+    };
+    auto rest = autodiff::record_uses(
         study_.model.layout(),
         [&](const models::Blocks<autodiff::Recorded>& p) {
           // All tokens in all stages, as any hook on a layer sees them, not those alone that features are
           // read of.
-          return encoder.visit<autodiff::Recorded>(p, x, [](int, const autodiff::Recorded&) {});
+          return encoder.visit<autodiff::Recorded>(p, x,
+                                                   [&](int, const autodiff::Recorded& h) { see(*h.tape); });
         },
         state.theta);
-    at::Tensor in_use;
-    if (batch.text()) in_use = models::tokens_in_use(batch).to(state.theta.device());
-    const at::NoGradGuard no_grad;
-    for (const auto& use : tape.uses) {
-      const auto found = grams.find(static_cast<std::size_t>(use.block));
-      if (use.form != autodiff::Use::Form::product || found == grams.end()) continue;
-      auto rows = use.input;
-      // A decoder's own tokens are all in use.
-      if (in_use.defined() && rows.dim() == 3 && rows.size(1) == in_use.size(1))
-        rows = rows.masked_select(in_use.unsqueeze(2)).view({-1, rows.size(2)});
-      rows = rows.reshape({-1, rows.size(-1)});
-      add_gram(found->second.sum, rows);
-      found->second.rows.add_(static_cast<double>(rows.size(0)));
-    }
+    see(rest);
+  }
+
+  static void add(const autodiff::Use& use, const InUse& in_use, Grams& grams) {
+    const auto found = grams.find(static_cast<std::size_t>(use.block));
+    if (use.form != autodiff::Use::Form::product || found == grams.end()) return;
+    auto rows = use.input.reshape({-1, use.input.size(-1)});
+    // A decoder's own tokens are all in use.
+    if (in_use.places.defined() && use.input.dim() == 3 && use.input.size(1) == in_use.tokens)
+      rows = rows.index_select(0, in_use.places);
+    tangent::add_input_gram(found->second.sum, rows);
+    found->second.rows.add_(static_cast<double>(rows.size(0)));
   }
 
   /// W − W̄ of one layer, [out·in] in double.
