@@ -186,6 +186,47 @@ Work regmean(const Fixture& x) {
   return work;
 }
 
+/// The pass that RegMean's Gram matrices are accumulated in, without them: all tokens in all layers.
+Work regmean_pass(const Fixture& x) {
+  constexpr std::int64_t chunk = 64;  // as the method's own
+  const auto run = std::make_shared<MergingRun>(x, "regmean", 1, batch,
+                                                fmt::format("[merging.regmean]\npoints = {}\n", batch));
+  const auto theta = run->theta();
+  const auto found = std::make_shared<at::Tensor>();
+  const auto pass = [&x](const at::Tensor& of, const at::Tensor& pixels) {
+    const models::Given given{models::pictures(pixels)};
+    at::Tensor output;
+    autodiff::record_uses(
+        x.encoder().layout(),
+        [&](const models::Blocks<autodiff::Recorded>& p) {
+          const auto z =
+              x.encoder().visit<autodiff::Recorded>(p, given, [](int, const autodiff::Recorded& h) {
+                h.tape->uses.clear();
+                h.tape->outputs.clear();
+              });
+          output = z.value;
+          return z;
+        },
+        of);
+    return output;
+  };
+  Work work;
+  work.run = [=, pixels = run->pictures().inputs] {
+    std::vector<at::Tensor> parts;
+    for (std::int64_t i = 0; i < batch; i += chunk) parts.push_back(pass(theta, pixels.narrow(0, i, chunk)));
+    *found = at::cat(parts).detach();
+  };
+  work.flops = batch * x.forward_flops();
+  work.bytes = 4 * static_cast<double>(x.theta0().numel());
+  work.items = batch;
+  work.unit = "images";
+  work.tolerance = 1e-5;
+  work.error = [=, pixels = run->pictures().inputs] {
+    return relative(*found, pass(theta.to(at::kDouble), pixels.to(at::kDouble)).detach());
+  };
+  return work;
+}
+
 std::shared_ptr<MergingRun> adamerging_run(const Fixture& x) {
   return std::make_shared<MergingRun>(
       x, "adamerging", merged_tasks, merged_batch,
@@ -280,6 +321,7 @@ Work adamerging_passes(const Fixture& x) {
 std::vector<Case> merging_cases(const Fixture& x) {
   return {{"fisher", [&x] { return fisher(x); }},
           {"regmean", [&x] { return regmean(x); }},
+          {"regmean/pass", [&x] { return regmean_pass(x); }},
           {"adamerging/passes", [&x] { return adamerging_passes(x); }},
           {"adamerging/step", [&x] { return adamerging(x); }}};
 }
