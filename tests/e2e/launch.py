@@ -51,6 +51,11 @@ def measure(experiment: Path, folder: Path, *arguments: str | Path, ranks: int =
     return folder / "results.h5"
 
 
+def given_by(run: Path) -> list[str]:
+    """Arguments of a run that takes this one's models."""
+    return ["--set", f"finetune.checkpoints={run / 'checkpoints'}", "--set", 'finetune.given=["standard", "linear"]']
+
+
 def planned_costs(experiment: Path, results: Path, made: Path) -> dict[str, float]:
     """What `plan` counts of each unit, of this experiment's finished run: flops and bytes. `made`: a file for it."""
     done = run(1, "plan", experiment, "--profile", results, "--ranks", "2", "--json", made)

@@ -58,18 +58,13 @@ methods = ["{method}"]
 """
 
 
-def given_by(run: Path) -> list[str]:
-    """A run that takes this one's models."""
-    return ["--set", f"finetune.checkpoints={run / 'checkpoints'}", "--set", 'finetune.given=["standard", "linear"]']
-
-
 @pytest.fixture(scope="module")
 def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The first trains the models, the others take them."""
     folder = tmp_path_factory.mktemp("merge_in")
     found: dict[str, Path] = {}
     for name in METHODS:
-        given = given_by(found["adamerging"]) if found else []
+        given = launch.given_by(found["adamerging"]) if found else []
         launch.measure(world.elsewhere(folder / f"{name}.toml", text(name)), folder / name, *given)
         found[name] = folder / name
     return found
@@ -128,7 +123,7 @@ def test_the_methods_differ_within_clusters(runs: dict[str, Path]) -> None:
 
 def test_a_group_of_ranks_trains_a_cluster_together(world: World, runs: dict[str, Path], tmp_path: Path) -> None:
     experiment, alone = world.elsewhere(tmp_path / "group.toml", text("adamerging")), runs["adamerging"]
-    launch.measure(experiment, tmp_path / "run", *given_by(alone), "--set", "run.ranks_per_unit=2")
+    launch.measure(experiment, tmp_path / "run", *launch.given_by(alone), "--set", "run.ranks_per_unit=2")
     for unit, tensor in (("basis_vectors__{}", "basis_0"), ("cluster_basis__adamerging__{}__stripes+blobs", "tau")):
         for regime in REGIMES:
             expected = vector(alone, unit.format(regime), tensor)

@@ -55,11 +55,6 @@ def merging() -> str:
     return f"[merging]\nmethods = {list(METHODS)}\n" + "".join(every)
 
 
-def given_by(run: Path) -> list[str]:
-    """A run that takes this one's models."""
-    return ["--set", f"finetune.checkpoints={run / 'checkpoints'}", "--set", 'finetune.given=["standard", "linear"]']
-
-
 @pytest.fixture(scope="module")
 def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """By method; the first trains the models, and merges them by [merging] too."""
@@ -67,7 +62,7 @@ def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     found: dict[str, Path] = {}
     for name in METHODS:
         told = text(name, more="" if found else merging())
-        given = given_by(found["fisher"]) if found else []
+        given = launch.given_by(found["fisher"]) if found else []
         launch.measure(world.elsewhere(folder / f"{name}.toml", told), folder / name, *given)
         found[name] = folder / name
     return found
@@ -173,7 +168,7 @@ def test_fisher_by_plain_gradients(runs: dict[str, Path], tmp_path: Path, regime
 def test_numbers_do_not_depend_on_the_ranks(world: World, runs: dict[str, Path], tmp_path: Path, name: str) -> None:
     """Nor on the memory."""
     experiment = world.elsewhere(tmp_path / "merge_out.toml", text(name, more="" if name != "fisher" else merging()))
-    given = given_by(runs["fisher"]) if name != "fisher" else []
+    given = launch.given_by(runs["fisher"]) if name != "fisher" else []
     expected = numbers(runs[name] / "results.h5")
     for ranks, more in ((1, ("--set", "run.memory=1e-5")), (4, ())):
         found = launch.measure(experiment, tmp_path / str(ranks), *given, *more, ranks=ranks)
@@ -201,7 +196,7 @@ held_alpha = [0.0, 1.0]
 """
     sections = "".join(f"[bases.partitions.{name}]\n{METHODS[name]}" for name in ("fisher", "localize_stitch"))
     told = text("regmean", "clusters = [2]\nrandom = 0\n", partitions + sections)
-    launch.measure(world.elsewhere(tmp_path / "pairs.toml", told), tmp_path / "run", *given_by(run))
+    launch.measure(world.elsewhere(tmp_path / "pairs.toml", told), tmp_path / "run", *launch.given_by(run))
     with h5py.File(tmp_path / "run/results.h5") as file:
         groups = file["every_partition"]
         for regime in REGIMES:
@@ -244,7 +239,7 @@ def test_a_killed_run_goes_on_with_every_mask(world: World, run: Path, tmp_path:
     told = text("localize_stitch", "clusters = [2]\nrandom = 1\n")
     told = told.replace("steps = 4", "steps = 40\ncheckpoint_seconds = 0.01")
     experiment = world.elsewhere(tmp_path / "merge_out.toml", told)
-    given = given_by(run)
+    given = launch.given_by(run)
     expected = numbers(launch.measure(experiment, tmp_path / "reference", *given))
     folder = tmp_path / "run"
     job = launch.start(2, "run", experiment, "--run-dir", folder, *given)

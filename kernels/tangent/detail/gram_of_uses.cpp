@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <utility>
+
 #include "kernels/tangent/detail/row_products.hpp"
 
 namespace taugrid::tangent::detail {
@@ -23,6 +25,13 @@ Side moving_side(const Use& use, const at::Tensor& gradient) {
 
 std::int64_t tokens_of(const Side& side) {
   return side.vectors.defined() ? side.vectors.size(1) : side.places.size(1);
+}
+
+/// Tokens of side_of_input() and their width, 1 of places, without the patches of a convolution by tiles.
+std::pair<std::int64_t, std::int64_t> extent_of_input(const Use& use) {
+  if (use.form == Use::Form::tiled) return {use.input.size(2) * use.input.size(3), 9 * use.input.size(1)};
+  const auto x = autodiff::side_of_input(use);
+  return {tokens_of(x), x.vectors.defined() ? x.vectors.size(2) : 1};
 }
 
 Side rows_of(const Side& side, std::int64_t from, std::int64_t to) {
@@ -99,20 +108,19 @@ GramOfUses::GramOfUses(std::vector<const Use*> uses, const autodiff::Block& bloc
     return;
   }
   const auto& use = *uses_.front();
-  const auto x = autodiff::side_of_input(use);
   const auto& output = tape.outputs[use.output];
-  const double t = static_cast<double>(tokens_of(x)),
+  const auto [t, in] = extent_of_input(use);
+  const double tokens = static_cast<double>(t), width = static_cast<double>(in),
                out = static_cast<double>(use.form == Use::Form::product || use.form == Use::Form::lookup
                                              ? output.size(-1)
-                                             : output.size(1)),
-               in = x.vectors.defined() ? static_cast<double>(x.vectors.size(2)) : 1;
-  const auto needed = window.rows() * window.n * tokens_of(x) * tokens_of(x);
+                                             : output.size(1));
+  const auto needed = window.rows() * window.n * t * t;
   // Work space bounds both: where neither fits, the fixed side's products are found again for each logit.
-  if (!by_sides_is_better(t, out, in, size, window, logits, workspace)) return;
+  if (!by_sides_is_better(tokens, out, width, size, window, logits, workspace)) return;
   way_ = Way::by_sides;
   if (needed <= workspace) {
     workspace -= needed;
-    fixed_products_ = all_products(x, window, output.scalar_type());
+    fixed_products_ = all_products(autodiff::side_of_input(use), window, output.scalar_type());
   }
 }
 
