@@ -27,6 +27,9 @@ using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
 using LanesInMemory =
     float __attribute__((vector_size(lanes * sizeof(float)), aligned(alignof(float)), may_alias));
 
+/// As many unsigned numbers.
+using Words = std::uint32_t __attribute__((vector_size(lanes * sizeof(std::uint32_t))));
+
 inline Lanes read(const float* from) { return *reinterpret_cast<const LanesInMemory*>(from); }
 inline void write(float* to, const Lanes& x) { *reinterpret_cast<LanesInMemory*>(to) = x; }
 

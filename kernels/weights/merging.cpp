@@ -127,8 +127,10 @@ bool KthMagnitude::choose_bracket() {
   low_ = static_cast<std::uint32_t>(low) << detail::sample_shift;
   // Above the last bin is nothing.
   high_ = static_cast<std::uint32_t>(high) << detail::sample_shift;
-  constexpr double few = 1.0 / 16;
-  return all > 0 && inside <= few * all;
+  constexpr double few = 1.0 / 16, spare = 1.25;
+  if (all == 0 || inside > few * all) return false;
+  inside_.reserve(static_cast<std::size_t>(spare * inside / all * static_cast<double>(length_)));
+  return true;
 }
 
 /// The k-th largest of inside_, before which `above_` numbers come: in one of some thousand bins of their

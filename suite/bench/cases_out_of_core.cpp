@@ -186,10 +186,7 @@ Work merge(const Fixture& x, const Size& size, const std::string& method, double
   const auto count = state->all.size();
   auto out = at::empty({length}, at::kFloat);
   const auto run = [=](const merging::TaskVectors& vectors, const merging::Team& team) {
-    return made->merge(
-        vectors, std::vector<double>(count, 1.0),
-        [&](std::int64_t begin, const at::Tensor& part) { out.narrow(0, begin, part.numel()).copy_(part); },
-        team);
+    return made->merge(vectors, std::vector<double>(count, 1.0), merging::Sink(out), team);
   };
   Work work;
   double passes = 0;

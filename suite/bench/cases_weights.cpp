@@ -99,9 +99,7 @@ Work merge(const std::string& method, double passes, double share, std::int64_t 
   Work work;
   work.run = [=]() {
     const auto all = held(vectors);
-    *found = made->merge(
-        all, std::vector<double>(tasks, 1.0),
-        [&](std::int64_t begin, const at::Tensor& part) { out.narrow(0, begin, part.numel()).copy_(part); });
+    *found = made->merge(all, std::vector<double>(tasks, 1.0), merging::Sink(out));
   };
   const double whole = share < 1 ? passes - 1 : passes;
   work.bytes = 4.0 * (whole * tasks + 1) * static_cast<double>(numbers);

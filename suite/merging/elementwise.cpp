@@ -18,14 +18,14 @@ namespace {
 
 using weights::MergeRule;
 
-/// Visits a range, and calls emit() for it stretch by stretch; of a team each rank makes its part of a
+/// Visits a range, and puts it into the sink stretch by stretch; of a team each rank makes its part of a
 /// stretch.
-void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const Method::Emit& emit,
-          const Team& team, weights::MergeCount& all) {
+void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const Sink& sink, const Team& team,
+          weights::MergeCount& all) {
   at::Tensor memory;
   const auto visit = [&](Range part,
                          const std::function<at::Tensor(std::int64_t begin, std::int64_t n)>& place,
-                         const Method::Emit& see) {
+                         const Sink::See& see) {
     vectors.visit(vectors.all(), part, 1, [&](std::int64_t begin, std::span<const at::Tensor> tau) {
       auto out = place(begin, tau.front().numel());
       const auto found = weights::merge(each, begin, tau, out);
@@ -37,12 +37,8 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
   };
   if (team.size() == 1) {
     visit(
-        range,
-        [&](std::int64_t, std::int64_t n) {
-          if (!memory.defined()) memory = at::empty({n}, at::kFloat);
-          return memory.narrow(0, 0, n);
-        },
-        emit);
+        range, [&](std::int64_t begin, std::int64_t n) { return sink.place(begin, n, memory); },
+        [&](std::int64_t begin, const at::Tensor& tau) { sink.put(begin, tau); });
     return;
   }
   constexpr std::int64_t most = std::int64_t{1} << 20;  // numbers of a rank
@@ -54,7 +50,7 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
         {first, std::min(range.end(), first + own) - first},
         [&](std::int64_t at, std::int64_t n) { return memory.narrow(0, at - first, n); },
         [](std::int64_t, const at::Tensor&) {});
-    emit(begin, team.gathered(memory).narrow(0, 0, std::min(own * team.size(), range.end() - begin)));
+    sink.put(begin, team.gathered(memory).narrow(0, 0, std::min(own * team.size(), range.end() - begin)));
   }
 }
 
@@ -96,7 +92,7 @@ void Elementwise::check(const std::string& what, const std::vector<double>& w) c
   }
 }
 
-std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<double>& w, const Emit& emit,
+std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
                               const Team& team) const {
   auto each = rule;
   each.weight.assign(w.begin(), w.end());
@@ -125,7 +121,7 @@ std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<doub
   const auto merge_range = [&](std::size_t r) {
     each.cut = cuts[r];
     each.drop = drops[r];
-    pass(vectors, ranges[r], each, emit, team, all);
+    pass(vectors, ranges[r], each, sink, team, all);
   };
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     if (keeps_norm) drops[r]->scale = scales_of(vectors, ranges[r], team);

@@ -49,7 +49,7 @@ class Elementwise final : public Method {
 
  protected:
   bool is_shared() const override { return true; }
-  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Emit& emit,
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
                    const Team& team) const override;
 
  private:

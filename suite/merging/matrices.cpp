@@ -120,7 +120,7 @@ class OnMatrices final : public Method {
   }
 
  protected:
-  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Emit& emit,
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
                    const Team&) const override {
     std::int64_t nonzero = 0;
     for (const auto& tensor : vectors.tensors()) {
@@ -129,7 +129,7 @@ class OnMatrices final : public Method {
                     [&](std::int64_t begin, std::span<const at::Tensor> tau) {
                       const auto merged = matrix ? of_matrix(tensor, tau, w) : mean(tau, w);
                       nonzero += at::count_nonzero(merged).item<std::int64_t>();
-                      emit(begin, merged);
+                      sink.put(begin, merged);
                     });
     }
     return nonzero;

@@ -114,10 +114,10 @@ std::vector<std::int64_t> Team::sums(const std::vector<std::int64_t>& mine) cons
   return {values, values + all.numel()};
 }
 
-Merged Method::merge(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit,
+Merged Method::merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                      const Team& team) const {
   const auto before = vectors.visited();
-  const auto nonzero = run(vectors, weights, emit, team);
+  const auto nonzero = run(vectors, weights, sink, team);
   const auto own = vectors.visited() - before;
   const auto visited = is_shared() ? team.sums({own}).front() : own;
   const auto length = static_cast<double>(vectors.length());
@@ -129,13 +129,13 @@ MergedVector merged_vector(const Method& method, const TaskVectors& vectors, con
                            const std::function<void(double)>& see) {
   const auto length = vectors.length();
   MergedVector merged{at::zeros({length}, at::kFloat), {}};
-  merged.made = method.merge(
-      vectors, std::vector<double>(vectors.count(), 1.0),
-      [&](std::int64_t begin, const at::Tensor& part) {
-        see(static_cast<double>(begin) / static_cast<double>(length));
-        merged.tau.narrow(0, begin, part.numel()).copy_(part);
-      },
-      Team(group));
+  merged.made =
+      method.merge(vectors, std::vector<double>(vectors.count(), 1.0),
+                   Sink(merged.tau,
+                        [&](std::int64_t begin, const at::Tensor& part) {
+                          see(static_cast<double>(begin + part.numel()) / static_cast<double>(length));
+                        }),
+                   Team(group));
   return merged;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "suite/config/config.hpp"
+#include "suite/merging/sink.hpp"
 #include "suite/merging/task_vectors.hpp"
 #include "suite/merging/team.hpp"
 
@@ -48,20 +49,17 @@ class Method {
     static_cast<void>(count);
     return {};
   }
-  /// Numbers begin … of τ. Every number comes, some of them a second time: the latest counts. All ranks of a
-  /// team see all of them, in the same stretches.
-  using Emit = std::function<void(std::int64_t begin, const at::Tensor& tau)>;
   /// One weight w_t a vector. Bitwise the same however the vectors are cut into stretches.
   /// Methods whose numbers depend on their own place alone are shared out among the team; the others each
   /// rank makes whole.
-  Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit,
+  Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                const Team& team = {}) const;
 
  protected:
   /// Whether a team's ranks each make a part.
   virtual bool is_shared() const { return false; }
   /// Returns how many numbers of τ are not zero.
-  virtual std::int64_t run(const TaskVectors& vectors, const std::vector<double>& weights, const Emit& emit,
+  virtual std::int64_t run(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                            const Team& team) const = 0;
 };
 
@@ -71,7 +69,7 @@ struct MergedVector {
   Merged made;
 };
 
-/// The whole of what a method makes; `see(share)` is called before each stretch, equally often on all ranks
+/// The whole of what a method makes; `see(share)` is called after each stretch, equally often on all ranks
 /// of the group, which make it together.
 MergedVector merged_vector(const Method& method, const TaskVectors& vectors, const comm::Communicator& group,
                            const std::function<void(double share)>& see);

@@ -33,10 +33,10 @@ class Slerp final : public Method {
   MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override { return {.passes = 2}; }
 
  protected:
-  std::int64_t run(const TaskVectors& vectors, const std::vector<double>&, const Emit& emit,
+  std::int64_t run(const TaskVectors& vectors, const std::vector<double>&, const Sink& sink,
                    const Team&) const override {
     std::int64_t nonzero = 0;
-    for (const auto& tensor : vectors.tensors()) nonzero += of_tensor(vectors, tensor.range, emit);
+    for (const auto& tensor : vectors.tensors()) nonzero += of_tensor(vectors, tensor.range, sink);
     return nonzero;
   }
 
@@ -52,7 +52,7 @@ class Slerp final : public Method {
     return {std::sin((1 - t_) * angle) / std::sin(angle), std::sin(t_ * angle) / std::sin(angle)};
   }
 
-  std::int64_t of_tensor(const TaskVectors& vectors, Range range, const Emit& emit) const {
+  std::int64_t of_tensor(const TaskVectors& vectors, Range range, const Sink& sink) const {
     std::vector<std::size_t> which = {0, 1};
     if (of_models_) which.push_back(TaskVectors::theta0);
     weights::GramSum sum(static_cast<std::int64_t>(which.size()), range.count);
@@ -75,7 +75,7 @@ class Slerp final : public Method {
       if (!zeros.defined()) zeros = at::zeros({n}, at::kFloat);
       const auto merged = weights::combine(zeros.narrow(0, 0, n), x, alpha.view({1, -1}))[0];
       nonzero += at::count_nonzero(merged).item<std::int64_t>();
-      emit(begin, merged);
+      sink.put(begin, merged);
     });
     return nonzero;
   }

@@ -1,122 +1,21 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// A tile of every vector goes through all steps of a merge while it stays in the first cache; each step is a
-// loop over neighbouring numbers that compilers vectorise.
+// A tile of every vector goes through all steps of a merge while it stays in the first cache.
 #include "kernels/weights/detail/merge_host.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
-#include <utility>
+#include <limits>
 #include <vector>
 
+#include "kernels/weights/detail/draw_host.hpp"
 #include "kernels/weights/detail/select_host.hpp"
+#include "kernels/weights/detail/sums_host.hpp"
 
 namespace taugrid::weights::detail {
 namespace {
-
-constexpr int tile = 512, most_at_once = 8;
-using Tile = std::array<float, tile>;
-
-struct Sums {
-  alignas(64) Tile positive, negative, for_positive, for_negative;
-};
-
-/// Vectors that are added together: a pass over memory reads them side by side, and sums are loaded and
-/// stored once for all of them.
-struct Group {
-  std::array<const float*, most_at_once> x;
-  std::array<float, most_at_once> weight;
-  std::array<std::uint32_t, most_at_once> least;  ///< bits from which a magnitude stays
-};
-
-/// The numbers of one place as trimming leaves them, one after another, with their weights. No loop: one in
-/// the loop over places would keep that from being vectorised.
-template <int Count, bool Trims, class See>
-inline void each_of(const Group& group, int i, const See& see) {
-  const auto one = [&](std::size_t t) {
-    float kept = group.x[t][i];
-    if constexpr (Trims) {
-      const auto bits = std::bit_cast<std::uint32_t>(kept);
-      kept = std::bit_cast<float>((bits & magnitude) >= group.least[t] ? bits : 0U);
-    }
-    see(group.weight[t], kept);
-  };
-  [&]<std::size_t... T>(std::index_sequence<T...>) { (one(T), ...); }
-  (std::make_index_sequence<Count>{});
-}
-
-/// Where `first`, sums begin here. Loops over neighbouring numbers, which compilers vectorise.
-template <int Count, bool Trims>
-void add(const Group& group, bool first, int n, float* __restrict out) {
-  if (first) std::fill_n(out, n, 0.0F);
-  const Group own = group;
-  for (int i = 0; i < n; ++i) {
-    float all = out[i];
-    each_of<Count, Trims>(own, i, [&](float weight, float kept) { all += weight * kept; });
-    out[i] = all;
-  }
-}
-
-template <int Count, bool Trims>
-void add_and_count(const Group& group, bool first, int n, float* __restrict out,
-                   float* __restrict for_positive) {
-  if (first) {
-    std::fill_n(out, n, 0.0F);
-    std::fill_n(for_positive, n, 0.0F);
-  }
-  const Group own = group;
-  for (int i = 0; i < n; ++i) {
-    float all = out[i], voters = for_positive[i];
-    each_of<Count, Trims>(own, i, [&](float weight, float kept) {
-      all += weight * kept;
-      voters += kept != 0.0F ? weight : 0.0F;
-    });
-    out[i] = all;
-    for_positive[i] = voters;
-  }
-}
-
-template <int Count, bool Trims>
-void add_by_sign(const Group& group, bool first, int n, float* __restrict out, float* __restrict positives,
-                 float* __restrict negatives, float* __restrict for_positives,
-                 float* __restrict for_negatives) {
-  if (first) {
-    for (float* sum : {out, positives, negatives, for_positives, for_negatives}) std::fill_n(sum, n, 0.0F);
-  }
-  const Group own = group;
-  for (int i = 0; i < n; ++i) {
-    float all = out[i], positive = positives[i], negative = negatives[i];
-    float for_positive = for_positives[i], for_negative = for_negatives[i];
-    each_of<Count, Trims>(own, i, [&](float weight, float kept) {
-      const float y = weight * kept;
-      all += y;
-      positive += y > 0.0F ? y : 0.0F;
-      negative += y < 0.0F ? y : 0.0F;
-      for_positive += y > 0.0F ? weight : 0.0F;
-      for_negative += y < 0.0F ? weight : 0.0F;
-    });
-    out[i] = all;
-    positives[i] = positive;
-    negatives[i] = negative;
-    for_positives[i] = for_positive;
-    for_negatives[i] = for_negative;
-  }
-}
-
-template <int Count, bool Trims>
-void add(const Rule& rule, const Group& group, bool first, int n, float* out, Sums& sums) {
-  if (rule.vote != Vote::none) {
-    add_by_sign<Count, Trims>(group, first, n, out, sums.positive.data(), sums.negative.data(),
-                              sums.for_positive.data(), sums.for_negative.data());
-  } else if (rule.by_voters) {
-    add_and_count<Count, Trims>(group, first, n, out, sums.for_positive.data());
-  } else {
-    add<Count, Trims>(group, first, n, out);
-  }
-}
 
 /// A cut whose limit lies inside: `out` has what stays.
 void trim(const Term& term, std::int64_t begin, const float* x, int n, float* out) {
@@ -127,13 +26,8 @@ void trim(const Term& term, std::int64_t begin, const float* x, int n, float* ou
   }
 }
 
-/// The result without an election; `out` has the sums.
-void divide(const Rule& rule, const Sums& sums, int n, float* out) {
-  if (!rule.by_voters) {
-    if (rule.divisor == 1) return;
-    for (int i = 0; i < n; ++i) out[i] /= rule.divisor;
-    return;
-  }
+/// Means of those that are not zero; `out` has the sums.
+void divide_by_voters(const Sums& sums, int n, float* out) {
   for (int i = 0; i < n; ++i) {
     const float weights = sums.for_positive[i], mean = out[i] / (weights != 0.0F ? weights : 1.0F);
     out[i] = weights != 0.0F ? mean : 0.0F;
@@ -162,112 +56,163 @@ void elect(const Rule& rule, const Sums& sums, int n, float* out, Count& count) 
   count.balance += balance;
 }
 
-/// Whether a task claims a place of the merged vector: 1 or 0.
-inline std::int32_t claims_it(float x, float claim, float merged) {
-  return std::fabs(x) > claim * std::fabs(merged - x) ? 1 : 0;
-}
-
-/// Of `Count` tasks at a time: counts are read and written once for them. What is next of these tasks comes
-/// from memory meanwhile, a line of each at a time, as far as `ahead` numbers.
+/// Of `Count` tasks at a time: claims are read and written once for them.
 template <std::size_t Count>
-void claim(const Term* terms, std::int64_t at, int n, int ahead, const float* out, std::int32_t* claims) {
-  std::array<const float*, Count> x;
-  std::array<float, Count> least;
-  for (std::size_t t = 0; t < Count; ++t) {
-    x[t] = terms[t].x + at;
-    least[t] = terms[t].claim;
-  }
-  for (int begin = 0; begin < n; begin += static_cast<int>(line)) {
-    if (begin < ahead) {
-      for (std::size_t t = 0; t < Count; ++t) __builtin_prefetch(x[t] + n + begin);
-    }
-    const int end = std::min(n, begin + static_cast<int>(line));
-    for (int i = begin; i < end; ++i) {
-      std::int32_t own = claims[i];
-      [&]<std::size_t... T>(std::index_sequence<T...>) {
-        ((own += claims_it(x[T][i], least[T], out[i])), ...);
-      }
-      (std::make_index_sequence<Count>{});
-      claims[i] = own;
-    }
-  }
+void claim(const Term* terms, std::int64_t at, int n, const float* out, float* claims) {
+  const auto see = [&]<class Number>(int i) {
+    const auto merged = load<Number>(out + i);
+    auto own = load<Number>(claims + i);
+    for (std::size_t t = 0; t < Count; ++t)
+      own += claimed(load<Number>(terms[t].x + at + i), terms[t].claim, merged);
+    store(claims + i, own);
+  };
+  int i = 0;
+  for (; i + static_cast<int>(lanes) <= n; i += static_cast<int>(lanes)) see.template operator()<Lanes>(i);
+  for (; i < n; ++i) see.template operator()<float>(i);
 }
 
-void claim(const Rule& rule, std::int64_t at, int n, std::int64_t end, float* out) {
-  alignas(64) std::array<std::int32_t, tile> claims{};
-  const auto ahead = static_cast<int>(std::min<std::int64_t>(n, end - at - n));
+void claim(const Rule& rule, std::int64_t at, int n, float* out) {
+  alignas(64) Tile claims{};
   std::size_t t = 0;
-  for (; t + 4 <= rule.terms.size(); t += 4) claim<4>(&rule.terms[t], at, n, ahead, out, claims.data());
-  for (; t < rule.terms.size(); ++t) claim<1>(&rule.terms[t], at, n, ahead, out, claims.data());
-  const auto least = static_cast<std::int32_t>(rule.claims);
-  for (int i = 0; i < n; ++i) out[i] = claims[i] >= least ? out[i] : 0.0F;
+  for (; t + 4 <= rule.terms.size(); t += 4) claim<4>(&rule.terms[t], at, n, out, claims.data());
+  for (; t < rule.terms.size(); ++t) claim<1>(&rule.terms[t], at, n, out, claims.data());
+  const auto least = static_cast<float>(rule.claims);
+  for (int i = 0; i < n; ++i) out[i] = claims[static_cast<std::size_t>(i)] >= least ? out[i] : 0.0F;
 }
 
-/// Fetches numbers from … to of a stretch of `end` numbers, while memory would have nothing to do.
-void fetch(const Term& term, std::int64_t from, std::int64_t to, std::int64_t end) {
-  for (auto i = from; i < std::min(to, end); i += line) __builtin_prefetch(term.x + i);
+int count_nonzero(const float* out, int n) {
+  int nonzero = 0;
+  for (int i = 0; i < n; ++i) nonzero += out[i] != 0.0F ? 1 : 0;
+  return nonzero;
 }
 
-/// Numbers at … at + n of the stretches, which end at `end`.
-Count merge_tile(const Rule& rule, std::int64_t begin, std::int64_t at, int n, std::int64_t end, float* out) {
-  Sums sums;
-  alignas(64) std::array<Tile, most_at_once> scratch;
-  const auto prepare = [&](const Term& term, std::size_t place, Group& group) {
-    const float* x = term.x + at;
-    float* own = scratch[place].data();
-    if (term.draw != nullptr) {
-      // Drawing takes as long as reading: what is next comes meanwhile.
-      const bool last = &term == &rule.terms.back();
-      fetch(last ? rule.terms.front() : *(&term + 1), last ? at + n : at, last ? at + 2 * n : at + n, end);
-      drop(*term.draw, begin + at, x, n, own);
+/// One tile of a merge: numbers at … at + n of stretches that begin at place `begin` and have `end` numbers.
+class TileMerge {
+ public:
+  TileMerge(const Rule& rule, std::int64_t begin, std::int64_t at, int n, std::int64_t end, float* out)
+      : rule_(rule), begin_(begin + at), at_(at), end_(end), n_(n), out_(out + at) {
+    const auto t = rule.terms.size();
+    bool trims = false;
+    for (const auto& term : rule.terms) trims |= term.before != 0;
+    const bool sums_alone = !elects() && !rule.by_voters && !trims;
+    const auto* draw = rule.terms.front().draw;
+    drops_on_the_way_ = sums_alone && draw != nullptr && !draw->all_stay() && n % strip == 0 &&
+                        begin_ % 4 == 0 && begin_ % places_a_key + n <= places_a_key;
+    claims_on_the_way_ =
+        sums_alone && draw == nullptr && claims() && t <= most_at_once && std::has_single_bit(t);
+  }
+
+  Count run() {
+    if (elects() || rule_.by_voters) {
+      std::fill_n(out_, n_, 0.0F);
+      for (auto* sum : {&sums_.positive, &sums_.negative, &sums_.for_positive, &sums_.for_negative})
+        std::fill_n(sum->begin(), n_, 0.0F);
+    }
+    for (std::size_t t = 0; t < rule_.terms.size();) {
+      const auto left = rule_.terms.size() - t;
+      if (left >= 8) {
+        t = add_terms<8>(t);
+      } else if (left >= 4) {
+        t = add_terms<4>(t);
+      } else if (left >= 2) {
+        t = add_terms<2>(t);
+      } else {
+        t = add_terms<1>(t);
+      }
+    }
+    const bool claims_now = claims() && !claims_on_the_way_;
+    if (elects()) {
+      elect(rule_, sums_, n_, out_, count_);
+    } else if (rule_.by_voters) {
+      divide_by_voters(sums_, n_, out_);
+    } else if (!claims_now) {
+      return count_;  // counted on the way
+    }
+    if (claims_now) claim(rule_, at_, n_, out_);
+    count_.nonzero = count_nonzero(out_, n_);
+    return count_;
+  }
+
+ private:
+  bool elects() const { return rule_.vote != Vote::none; }
+  bool claims() const { return rule_.claims > 0; }
+
+  /// Those from t on; returns the next one's place.
+  template <int Some>
+  std::size_t add_terms(std::size_t t) {
+    Group group;
+    group.last = static_cast<int>(std::min<std::int64_t>(end_ - at_, std::numeric_limits<int>::max()) - 1);
+    bool trims = false;
+    for (std::size_t k = 0; k < Some; ++k) trims |= prepare(t + k, k, group);
+    const bool first = t == 0;
+    t += Some;
+    const bool last = t == rule_.terms.size();
+    trims ? add_group<Some, true>(group, first, last) : add_group<Some, false>(group, first, last);
+    return t;
+  }
+
+  /// Whether trimming is left to do when it is added.
+  bool prepare(std::size_t t, std::size_t place, Group& group) {
+    const auto& term = rule_.terms[t];
+    const float* x = term.x + at_;
+    float* own = scratch_[place].data();
+    group.from[place] = x;
+    group.weight[place] = term.weight;
+    group.claim[place] = term.claim;
+    if (drops_on_the_way_) {
+      group.keys[place] = keys_of(*term.draw, begin_);
+      group.scale[place] = term.draw->scale;
+    } else if (term.draw != nullptr) {
+      drop(*term.draw, begin_, x, n_, own);
       x = own;
     }
-    const bool all_before = term.limit >= begin + at + n;
-    const bool inside = !all_before && term.limit > begin + at;
+    const bool all_before = term.limit >= begin_ + n_;
+    const bool inside = !all_before && term.limit > begin_;
     if (inside) {
-      trim(term, begin + at, x, n, own);
+      trim(term, begin_, x, n_, own);
       x = own;
     }
     group.x[place] = x;
-    group.weight[place] = term.weight;
     group.least[place] = term.before == 0 || inside ? 0 : all_before ? term.before : term.after;
     return group.least[place] > 0;
-  };
-  for (std::size_t t = 0; t < rule.terms.size();) {
-    const auto left = rule.terms.size() - t;
-    const std::size_t count = left >= most_at_once ? most_at_once : left >= 2 ? 2 : 1;
-    Group group{};
-    bool trims = false;
-    for (std::size_t k = 0; k < count; ++k) trims |= prepare(rule.terms[t + k], k, group);
-    const auto add_them = [&]<int Count>() {
-      trims ? add<Count, true>(rule, group, t == 0, n, out + at, sums)
-            : add<Count, false>(rule, group, t == 0, n, out + at, sums);
-    };
-    if (count == most_at_once) {
-      add_them.template operator()<most_at_once>();
-    } else if (count == 2) {
-      add_them.template operator()<2>();
+  }
+
+  template <int Some, bool Trims>
+  void add_group(const Group& group, bool first, bool last) {
+    const Divided divided{rule_.divisor};
+    if (elects()) {
+      add_by_sign<Some, Trims>(group, n_, out_, sums_);
+    } else if (rule_.by_voters) {
+      add_and_count<Some, Trims>(group, n_, out_, sums_.for_positive.data());
+    } else if (claims_on_the_way_) {
+      count_.nonzero =
+          add<Some, Trims>(group, first, n_, out_, Claimed{rule_.divisor, static_cast<float>(rule_.claims)});
+    } else if (drops_on_the_way_) {
+      count_.nonzero =
+          last ? drop_group<Some>(group, first, divided) : drop_group<Some>(group, first, GoesOn{});
     } else {
-      add_them.template operator()<1>();
+      count_.nonzero = last ? add<Some, Trims>(group, first, n_, out_, divided)
+                            : add<Some, Trims>(group, first, n_, out_, GoesOn{});
     }
-    t += count;
   }
-  constexpr std::int64_t some = 128;
-  if (rule.claims == 0) {  // claims fetch what is next themselves
-    for (const auto& term : rule.terms) fetch(term, at + n, at + n + some, end);
+
+  template <int Some, class End>
+  int drop_group(const Group& group, bool first, const End end) {
+    const auto below = static_cast<std::uint32_t>(rule_.terms.front().draw->below);
+    const auto low = static_cast<std::uint32_t>(begin_ % places_a_key);
+    return (below & ~leading_bits) != 0 ? add_dropped<Some, true>(group, first, low, below, n_, out_, end)
+                                        : add_dropped<Some, false>(group, first, low, below, n_, out_, end);
   }
-  Count count;
-  if (rule.vote == Vote::none) {
-    divide(rule, sums, n, out + at);
-  } else {
-    elect(rule, sums, n, out + at, count);
-  }
-  if (rule.claims > 0) claim(rule, at, n, end, out + at);
-  int nonzero = 0;
-  for (int i = 0; i < n; ++i) nonzero += out[at + i] != 0.0F ? 1 : 0;
-  count.nonzero = nonzero;
-  return count;
-}
+
+  const Rule& rule_;
+  std::int64_t begin_, at_, end_;
+  int n_;
+  float* out_;
+  bool drops_on_the_way_, claims_on_the_way_;
+  Count count_;
+  Sums sums_;
+  alignas(64) std::array<Tile, most_at_once> scratch_;
+};
 
 }  // namespace
 
@@ -280,7 +225,7 @@ Count merge(const Rule& rule, std::int64_t begin, std::int64_t n, float* out) {
                        [&](const std::int64_t k) {
                          const auto at = k * tile;
                          const auto size = static_cast<int>(std::min<std::int64_t>(tile, n - at));
-                         counts[static_cast<std::size_t>(k)] = merge_tile(rule, begin, at, size, n, out);
+                         counts[static_cast<std::size_t>(k)] = TileMerge(rule, begin, at, size, n, out).run();
                        });
   Space().fence();
   Count all;

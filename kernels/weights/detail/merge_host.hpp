@@ -14,7 +14,10 @@ struct Draw {
   std::int64_t vector;
   std::uint64_t below;  ///< of 2³² draws those that keep a number
   float scale;
+
+  bool all_stay() const { return below >> 32 != 0; }
 };
+/// out = x, which begins at number `begin`, dropped.
 void drop(const Draw& draw, std::int64_t begin, const float* x, std::int64_t n, float* out);
 
 struct Term {
