@@ -87,7 +87,7 @@ bool KthMagnitude::next() {
   }
   if (pass_ == Pass::bracket) {
     if (above_ < k_ && k_ <= above_ + static_cast<std::int64_t>(inside_.size())) {
-      value_ = std::bit_cast<float>(choose_inside());
+      value_ = std::bit_cast<float>(choose_inside(low_, high_));
       return false;
     }
     begin_histograms();  // chance had it outside
@@ -101,15 +101,14 @@ bool KthMagnitude::next() {
     pass_ = Pass::trailing;
     return true;
   }
-  value_ = std::bit_cast<float>(bin_ << trailing_bits | (few_ ? choose_inside() : choose_bin()));
+  value_ = std::bit_cast<float>(bin_ << trailing_bits | (few_ ? choose_inside(0, 1U << trailing_bits) : choose_bin()));
   return false;
 }
 
 /// Bins of the sample within some deviations of the k-th largest's rank; whether they hold a small part of
 /// it.
 bool KthMagnitude::choose_bracket() {
-  double all = 0;
-  for (const auto count : counts_) all += static_cast<double>(count);
+  const auto all = static_cast<double>(std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0}));
   const double share = static_cast<double>(k_) / static_cast<double>(length_);
   // Numbers of one line may be alike: as if eight were one.
   const double deviation = 4.5 * std::sqrt(8 * all * std::max(share * (1 - share), 1 / all));
@@ -133,14 +132,9 @@ bool KthMagnitude::choose_bracket() {
   return true;
 }
 
-/// The k-th largest of inside_, before which `above_` numbers come: in one of some thousand bins of their
-/// range.
-std::uint32_t KthMagnitude::choose_inside() {
-  auto low = inside_.front(), high = low;
-  for (const auto x : inside_) {
-    low = std::min(low, x);
-    high = std::max(high, x);
-  }
+/// The k-th largest of inside_, all of them from low to below high, before which `above_` numbers come: in one
+/// of some thousand bins of this range.
+std::uint32_t KthMagnitude::choose_inside(std::uint32_t low, std::uint32_t high) {
   const int shift = std::max(0, static_cast<int>(std::bit_width(high - low)) - 12);
   std::vector<std::uint32_t> counts((static_cast<std::size_t>(high - low) >> shift) + 1);
   for (const auto x : inside_) ++counts[(x - low) >> shift];

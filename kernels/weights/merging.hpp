@@ -45,7 +45,7 @@ class KthMagnitude {
   void begin_histograms();
   bool choose_bracket();
   std::uint32_t choose_bin();
-  std::uint32_t choose_inside();
+  std::uint32_t choose_inside(std::uint32_t low, std::uint32_t high);
   std::int64_t k_, length_, every_ = 0, above_ = 0, equal_ = 0;
   std::uint32_t bin_ = 0, low_ = 0, high_ = 0;
   Pass pass_;
