@@ -3,38 +3,59 @@
 #include "kernels/weights/subtract.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "kernels/lanes.hpp"
 
 namespace taugrid::weights {
+namespace {
 
-bool subtract(const float* tuned, const float* start, float* out, std::int64_t n) {
-  constexpr std::uint32_t exponent = 0x7f800000;  // all set: NaN or infinity (IEEE 754)
-  // Models are read piece by piece, one after another, and a processor does not look beyond a page of its own
-  // accord.
-  constexpr std::int64_t ahead = 1024;
+constexpr std::uint32_t exponent = 0x7f800000;  // all set: NaN or infinity (IEEE 754)
+
+/// A processor reads a few streams faster than one, which it does not follow beyond a page of its own accord.
+template <std::size_t Count>
+bool subtract(const float* const* tuned, const float* start, float* const* out, std::int64_t n) {
+  constexpr std::int64_t ahead = 1024 / Count;
+  std::array<const float*, Count> x;
+  std::array<float*, Count> to;
+  std::copy_n(tuned, Count, x.begin());
+  std::copy_n(out, Count, to.begin());
   Words special = {};
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    __builtin_prefetch(tuned + std::min(i + ahead, n - 1));
-    const Lanes tau = read(tuned + i) - read(start + i);
-    write(out + i, tau);
-    special |= reinterpret_cast<Words>((reinterpret_cast<Words>(tau) & exponent) == exponent);
+    const auto there = i + ahead < n ? i + ahead : n - 1;
+    for (std::size_t t = 0; t < Count; ++t) __builtin_prefetch(x[t] + there);
+    const auto theta0 = read(start + i);
+    for (std::size_t t = 0; t < Count; ++t) {
+      const Lanes tau = read(x[t] + i) - theta0;
+      write(to[t] + i, tau);
+      special |= reinterpret_cast<Words>((__builtin_bit_cast(Words, tau) & exponent) == exponent);
+    }
   }
   bool finite = true;
   for (std::int64_t l = 0; l < lanes; ++l) finite &= special[l] == 0;
   for (; i < n; ++i) {
-    out[i] = tuned[i] - start[i];
-    finite &= (std::bit_cast<std::uint32_t>(out[i]) & exponent) != exponent;
+    for (std::size_t t = 0; t < Count; ++t) {
+      const float tau = x[t][i] - start[i];
+      to[t][i] = tau;
+      finite &= (std::bit_cast<std::uint32_t>(tau) & exponent) != exponent;
+    }
   }
   return finite;
 }
 
-void fetch(const void* begin, std::size_t bytes) {
-  constexpr std::size_t line = 64, lines = 64;
-  const auto* from = static_cast<const char*>(begin);
-  for (std::size_t i = 0; i < std::min(bytes, line * lines); i += line) __builtin_prefetch(from + i);
+}  // namespace
+
+bool subtract(std::span<const float* const> tuned, const float* start, std::span<float* const> out,
+              std::int64_t n) {
+  bool finite = true;
+  std::size_t t = 0;
+  for (; t + side_by_side <= tuned.size(); t += side_by_side)
+    finite &= subtract<side_by_side>(&tuned[t], start, &out[t], n);
+  for (; t + 2 <= tuned.size(); t += 2) finite &= subtract<2>(&tuned[t], start, &out[t], n);
+  for (; t < tuned.size(); ++t) finite &= subtract<1>(&tuned[t], start, &out[t], n);
+  return finite;
 }
 
 }  // namespace taugrid::weights

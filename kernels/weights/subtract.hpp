@@ -2,16 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace taugrid::weights {
 
-/// τ = θ* − θ0 on a block of n numbers, in one pass over memory that may be a file's own pages; whether all
-/// of τ is finite.
-bool subtract(const float* tuned, const float* start, float* out, std::int64_t n);
+/// τ = θ* − θ0 on a block of n numbers of some models, in one pass over memory that may be files' own pages;
+/// whether all of it is finite. Blocks of τ overlap nothing else.
+bool subtract(std::span<const float* const> tuned, const float* start, std::span<float* const> out,
+              std::int64_t n);
 
-/// Lets the cache read the first lines of so many bytes.
-void fetch(const void* begin, std::size_t bytes);
+/// As many models as memory is read of side by side without loss.
+constexpr std::size_t side_by_side = 4;
 
 }  // namespace taugrid::weights

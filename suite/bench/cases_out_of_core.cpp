@@ -191,7 +191,7 @@ Work merge(const Fixture& x, const Size& size, const std::string& method, double
   Work work;
   double passes = 0;
   {
-    constexpr std::int64_t part = 64;  // of each vector that memory holds
+    constexpr std::int64_t part = 8;  // of each vector that memory holds: long enough for the same selection
     std::vector<at::Tensor> vectors;
     for (std::size_t t = 0; t < count; ++t)
       vectors.push_back(at::randn({x.world().share_of(length / part).count}));

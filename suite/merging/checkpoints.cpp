@@ -148,9 +148,12 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
         auto out = memory[row].narrow(0, to, part.count);
         if (which[i] == theta0) {
           out.copy_(start);
-        } else if (!weights::subtract(piece(models_[which[i]], row).const_data_ptr<float>(),
-                                      start.const_data_ptr<float>(), out.mutable_data_ptr<float>(),
-                                      part.count)) {
+          continue;
+        }
+        const auto theta = piece(models_[which[i]], row);
+        const auto* tuned = theta.const_data_ptr<float>();
+        auto* tau = out.mutable_data_ptr<float>();
+        if (!weights::subtract({&tuned, 1}, start.const_data_ptr<float>(), {&tau, 1}, part.count)) {
           const bool other = at::isfinite(start).all().item<bool>();
           throw InputError((other ? models_[which[i]] : start_).folder().string() + ": " +
                            quoted(tensor.name) + " holds NaN or infinity");

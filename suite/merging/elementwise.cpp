@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "kernels/weights/masks.hpp"
+#include "kernels/weights/subtract.hpp"
 #include "suite/error.hpp"
 
 namespace taugrid::merging {
@@ -54,17 +55,22 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
   }
 }
 
-/// Calls see(begin, stretch, before) for vector t as it is after dropping, and before.
+/// Calls see(i, begin, stretch, before) for each vector which[i] as it is after dropping, and before.
 template <class See>
-void see_dropped(const TaskVectors& vectors, std::size_t t, Range range,
+void see_dropped(const TaskVectors& vectors, const std::vector<std::size_t>& which, Range range,
                  const std::optional<weights::Drop>& drop, const See& see) {
   at::Tensor memory;
-  vectors.visit({t}, range, 1, [&](std::int64_t begin, std::span<const at::Tensor> tau) {
-    if (!drop) return see(begin, tau.front(), tau.front());
-    if (!memory.defined()) memory = at::empty_like(tau.front());
-    auto kept = memory.narrow(0, 0, tau.front().numel());
-    weights::drop(*drop, static_cast<std::int64_t>(t), begin, tau.front(), kept);
-    see(begin, kept, tau.front());
+  vectors.visit(which, range, 1, [&](std::int64_t begin, std::span<const at::Tensor> tau) {
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      if (!drop) {
+        see(i, begin, tau[i], tau[i]);
+        continue;
+      }
+      if (!memory.defined()) memory = at::empty_like(tau[i]);
+      auto kept = memory.narrow(0, 0, tau[i].numel());
+      weights::drop(*drop, static_cast<std::int64_t>(which[i]), begin, tau[i], kept);
+      see(i, begin, kept, tau[i]);
+    }
   });
 }
 
@@ -143,8 +149,8 @@ std::vector<float> Elementwise::scales_of(const TaskVectors& vectors, Range rang
   for (std::size_t t = 0; t < vectors.count(); ++t) {
     if (!team.is_mine(t)) continue;
     weights::MagnitudeSum whole, kept;
-    see_dropped(vectors, t, range, rule.drop,
-                [&](std::int64_t, const at::Tensor& stays, const at::Tensor& before) {
+    see_dropped(vectors, {t}, range, rule.drop,
+                [&](std::size_t, std::int64_t, const at::Tensor& stays, const at::Tensor& before) {
                   whole.add(before);
                   kept.add(stays);
                 });
@@ -162,11 +168,18 @@ std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range
                                                const Team& team) const {
   const auto count = vectors.count();
   std::vector<std::int64_t> cuts(2 * count);  // bits of the values, then limits
-  for (std::size_t t = 0; t < count; ++t) {
-    if (!team.is_mine(t)) continue;
-    const auto cut = cut_of(vectors, t, range, drop);
-    cuts[t] = std::bit_cast<std::int32_t>(cut.value);
-    cuts[count + t] = cut.limit;
+  std::vector<std::size_t> mine;
+  for (std::size_t t = 0; t < count; ++t)
+    if (team.is_mine(t)) mine.push_back(t);
+  for (std::size_t from = 0; from < mine.size(); from += weights::side_by_side) {
+    const auto some = std::min(weights::side_by_side, mine.size() - from);
+    const auto begin = mine.begin() + static_cast<std::ptrdiff_t>(from);
+    const std::vector<std::size_t> which(begin, begin + static_cast<std::ptrdiff_t>(some));
+    const auto found = cuts_of_some(vectors, which, range, drop);
+    for (std::size_t i = 0; i < some; ++i) {
+      cuts[which[i]] = std::bit_cast<std::int32_t>(found[i].value);
+      cuts[count + which[i]] = found[i].limit;
+    }
   }
   const auto all = team.sums(cuts);
   std::vector<weights::Cut> found;
@@ -175,26 +188,40 @@ std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range
   return found;
 }
 
-weights::Cut Elementwise::cut_of(const TaskVectors& vectors, std::size_t t, Range range,
-                                 const std::optional<weights::Drop>& drop) const {
+std::vector<weights::Cut> Elementwise::cuts_of_some(const TaskVectors& vectors,
+                                                    const std::vector<std::size_t>& which, Range range,
+                                                    const std::optional<weights::Drop>& drop) const {
   const auto share = static_cast<std::int64_t>(trim.density * static_cast<double>(range.count));
   const bool at_least = trim.cut == "at_least";
   const auto k = at_least ? weights::ties_rank(trim.density, range.count) : std::max<std::int64_t>(share, 1);
-  weights::KthMagnitude kth(k, range.count);
-  do {
-    see_dropped(vectors, t, range, drop,
-                [&](std::int64_t, const at::Tensor& x, const at::Tensor&) { kth.add(x); });
-  } while (kth.next());
-  weights::Cut cut{kth.value()};
-  if (trim.cut == "above") cut.limit = 0;
-  if (trim.cut != "exact" || kth.above() + kth.equal() == k || kth.value() == 0) return cut;
-  auto left = k - kth.above();
-  see_dropped(vectors, t, range, drop, [&](std::int64_t begin, const at::Tensor& x, const at::Tensor&) {
-    if (left == 0) return;
-    const auto place = weights::find_magnitude(x, kth.value(), left);
-    if (place >= 0) cut.limit = begin + place + 1;
-  });
-  return cut;
+  std::vector<weights::KthMagnitude> kth(which.size(), {k, range.count});
+  std::vector<std::size_t> searched(which.size());  // of `which`
+  std::iota(searched.begin(), searched.end(), 0);
+  while (!searched.empty()) {
+    std::vector<std::size_t> now;
+    for (const auto i : searched) now.push_back(which[i]);
+    see_dropped(vectors, now, range, drop,
+                [&](std::size_t j, std::int64_t, const at::Tensor& x, const at::Tensor&) {
+                  kth[searched[j]].add(x);
+                });
+    std::erase_if(searched, [&](std::size_t i) { return !kth[i].next(); });
+  }
+  std::vector<weights::Cut> cuts;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    weights::Cut cut{kth[i].value()};
+    if (trim.cut == "above") cut.limit = 0;
+    if (trim.cut == "exact" && kth[i].above() + kth[i].equal() != k && kth[i].value() != 0) {
+      auto left = k - kth[i].above();
+      see_dropped(vectors, {which[i]}, range, drop,
+                  [&](std::size_t, std::int64_t begin, const at::Tensor& x, const at::Tensor&) {
+                    if (left == 0) return;
+                    const auto place = weights::find_magnitude(x, kth[i].value(), left);
+                    if (place >= 0) cut.limit = begin + place + 1;
+                  });
+    }
+    cuts.push_back(cut);
+  }
+  return cuts;
 }
 
 }  // namespace taugrid::merging

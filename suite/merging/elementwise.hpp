@@ -57,8 +57,9 @@ class Elementwise final : public Method {
   std::vector<float> scales_of(const TaskVectors& vectors, Range range, const Team& team) const;
   std::vector<weights::Cut> cuts_of(const TaskVectors& vectors, Range range,
                                     const std::optional<weights::Drop>& drop, const Team& team) const;
-  weights::Cut cut_of(const TaskVectors& vectors, std::size_t t, Range range,
-                      const std::optional<weights::Drop>& drop) const;
+  /// Found side by side, which reads files faster.
+  std::vector<weights::Cut> cuts_of_some(const TaskVectors& vectors, const std::vector<std::size_t>& which,
+                                         Range range, const std::optional<weights::Drop>& drop) const;
 };
 
 }  // namespace taugrid::merging

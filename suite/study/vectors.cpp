@@ -43,40 +43,34 @@ class Vectors::Source {
                        model.of + " (" + model.fingerprint + ")");
   }
 
-  /// θ*[range] − start[range] into `out` [range.count], on the device of both.
-  void difference(const autodiff::Layout& layout, const at::Tensor& start, Range range,
-                  at::Tensor& out) const {
+  /// θ*[range] − start[range] of each source into `out`, [range.count] each, on the device of both.
+  static void differences(std::span<const Source* const> sources, const autodiff::Layout& layout,
+                          const at::Tensor& start, Range range, std::span<const at::Tensor> out) {
     const at::NoGradGuard no_grad;
+    std::vector<const float*> tuned(sources.size());
+    std::vector<float*> tau(sources.size());
     for (const auto& parameter : touched(layout, range)) {
       const auto begin = std::max(range.begin, parameter.offset);
       const auto count = std::min(range.end(), parameter.offset + parameter.count) - begin;
-      const auto& tuned = opened(parameter);
-      const auto from = begin - parameter.offset;
-      bool finite = false;
-      if (tuned.scalar_type() == at::kFloat && out.is_cpu()) {
-        finite =
-            weights::subtract(tuned.const_data_ptr<float>() + from, start.const_data_ptr<float>() + begin,
-                              out.mutable_data_ptr<float>() + (begin - range.begin), count);
-      } else {
-        auto piece = out.narrow(0, begin - range.begin, count);
-        piece.copy_(tuned.narrow(0, from, count).to(at::kFloat)).sub_(start.narrow(0, begin, count));
-        finite = all_finite(piece);
+      const auto from = begin - parameter.offset, to = begin - range.begin;
+      bool as_they_are = true;
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        const auto& theta = sources[i]->opened(parameter);
+        as_they_are &= theta.scalar_type() == at::kFloat && out[i].is_cpu();
+        if (!as_they_are) break;
+        tuned[i] = theta.const_data_ptr<float>() + from;
+        tau[i] = out[i].mutable_data_ptr<float>() + to;
       }
-      if (!finite) throw InputError(path_ + ": " + parameter.name + " holds NaN or infinity");
+      if (as_they_are && weights::subtract(tuned, start.const_data_ptr<float>() + begin, tau, count)) continue;
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        auto piece = out[i].narrow(0, to, count);
+        if (!as_they_are)
+          piece.copy_(sources[i]->opened(parameter).narrow(0, from, count).to(at::kFloat))
+              .sub_(start.narrow(0, begin, count));
+        if (!all_finite(piece))
+          throw InputError(sources[i]->path_ + ": " + parameter.name + " holds NaN or infinity");
+      }
     }
-  }
-
-  /// Lets the cache read the first numbers of [range] while others are worked on.
-  void fetch(const autodiff::Layout& layout, Range range) const {
-    const auto parameters = touched(layout, range);
-    if (parameters.empty()) return;
-    const auto& first = parameters.front();
-    const auto& tuned = opened(first);
-    const auto begin = range.begin - first.offset;
-    weights::fetch(
-        static_cast<const std::byte*>(tuned.const_data_ptr()) +
-            static_cast<std::size_t>(begin) * tuned.element_size(),
-        static_cast<std::size_t>(std::min(range.count, first.count - begin)) * tuned.element_size());
   }
 
   /// Lets the disk read [range] of θ while others are worked on.
@@ -92,7 +86,8 @@ class Vectors::Source {
 
   at::Tensor whole(const autodiff::Layout& layout, const at::Tensor& start) const {
     auto all = at::empty_like(start);
-    difference(layout, start, {0, layout.size()}, all);
+    const Source* self = this;
+    differences({&self, 1}, layout, start, {0, layout.size()}, {&all, 1});
     return all;
   }
 
@@ -313,6 +308,8 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
                          const Visitor& visitor) const {
   std::vector<std::shared_ptr<const Source>> sources;
   for (const auto& model : models) sources.push_back(open(model));
+  std::vector<const Source*> bare;
+  for (const auto& source : sources) bare.push_back(source.get());
   // They stay mapped, since most visits are of the same files: mapping their pages anew takes as long as
   // reading.
   constexpr std::size_t most_opened = 1024;
@@ -337,10 +334,16 @@ void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int
       announced[i] = until;
     }
     const auto count = std::min(size, range.end() - begin);
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      if (count < size) blocks[i] = blocks[i].narrow(0, 0, count);  // the last ones
-      if (i + 1 < sources.size()) sources[i + 1]->fetch(model_.layout(), {begin, count});
-      sources[i]->difference(model_.layout(), models[i].start, {begin, count}, blocks[i]);
+    if (count < size) {  // the last ones
+      for (auto& block : blocks) block = block.narrow(0, 0, count);
+    }
+    for (std::size_t i = 0, some = 0; i < sources.size(); i += some) {
+      some = 1;
+      while (some < weights::side_by_side && i + some < sources.size() &&
+             models[i + some].start.is_same(models[i].start))
+        ++some;
+      Source::differences({&bare[i], some}, model_.layout(), models[i].start, {begin, count},
+                          {&blocks[i], some});
     }
     visitor(begin, blocks);
   }
