@@ -101,7 +101,8 @@ bool KthMagnitude::next() {
     pass_ = Pass::trailing;
     return true;
   }
-  value_ = std::bit_cast<float>(bin_ << trailing_bits | (few_ ? choose_inside(0, 1U << trailing_bits) : choose_bin()));
+  value_ = std::bit_cast<float>(bin_ << trailing_bits |
+                                (few_ ? choose_inside(0, 1U << trailing_bits) : choose_bin()));
   return false;
 }
 
@@ -132,8 +133,8 @@ bool KthMagnitude::choose_bracket() {
   return true;
 }
 
-/// The k-th largest of inside_, all of them from low to below high, before which `above_` numbers come: in one
-/// of some thousand bins of this range.
+/// The k-th largest of inside_, all of them from low to below high, before which `above_` numbers come: in
+/// one of some thousand bins of this range.
 std::uint32_t KthMagnitude::choose_inside(std::uint32_t low, std::uint32_t high) {
   const int shift = std::max(0, static_cast<int>(std::bit_width(high - low)) - 12);
   std::vector<std::uint32_t> counts((static_cast<std::size_t>(high - low) >> shift) + 1);

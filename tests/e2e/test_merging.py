@@ -79,10 +79,9 @@ def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_pat
 
 def test_a_group_of_ranks_makes_the_same_merges(experiment: Path, run: Path, tmp_path: Path) -> None:
     """Together, where a method's numbers depend on their own place alone: bitwise the same, in as many passes."""
-    given = (f"finetune.checkpoints={run / 'checkpoints'}", 'finetune.given=["standard", "linear"]',
-             "run.ranks_per_unit=2", "run.memory=1e-5")
     folder = tmp_path / "run"
-    launch.measure(experiment, folder, *(word for each in given for word in ("--set", each)))
+    together_out_of_core = ("--set", "run.ranks_per_unit=2", "--set", "run.memory=1e-5")
+    launch.measure(experiment, folder, *launch.given_by(run), *together_out_of_core)
     with h5py.File(run / "results.h5") as alone, h5py.File(folder / "results.h5") as together:
         for method in [*METHODS, *STANDS_FOR]:
             for regime in REGIMES:

@@ -59,16 +59,13 @@ void elect(const Rule& rule, const Sums& sums, int n, float* out, Count& count) 
 /// Of `Count` tasks at a time: claims are read and written once for them.
 template <std::size_t Count>
 void claim(const Term* terms, std::int64_t at, int n, const float* out, float* claims) {
-  const auto see = [&]<class Number>(int i) {
+  each_place(n, [&]<class Number>(int i) {
     const auto merged = load<Number>(out + i);
     auto own = load<Number>(claims + i);
     for (std::size_t t = 0; t < Count; ++t)
       own += claimed(load<Number>(terms[t].x + at + i), terms[t].claim, merged);
     store(claims + i, own);
-  };
-  int i = 0;
-  for (; i + static_cast<int>(lanes) <= n; i += static_cast<int>(lanes)) see.template operator()<Lanes>(i);
-  for (; i < n; ++i) see.template operator()<float>(i);
+  });
 }
 
 void claim(const Rule& rule, std::int64_t at, int n, float* out) {
@@ -186,7 +183,7 @@ class TileMerge {
       add_and_count<Some, Trims>(group, n_, out_, sums_.for_positive.data());
     } else if (claims_on_the_way_) {
       count_.nonzero =
-          add<Some, Trims>(group, first, n_, out_, Claimed{rule_.divisor, static_cast<float>(rule_.claims)});
+          add<Some, false>(group, first, n_, out_, Claimed{rule_.divisor, static_cast<float>(rule_.claims)});
     } else if (drops_on_the_way_) {
       count_.nonzero =
           last ? drop_group<Some>(group, first, divided) : drop_group<Some>(group, first, GoesOn{});

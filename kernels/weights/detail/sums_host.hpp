@@ -57,15 +57,10 @@ inline void store(float* to, const Number& x) {
   else
     *to = x;
 }
-template <class Number>
-using BitsOf = std::conditional_t<std::is_same_v<Number, Lanes>, Words, std::uint32_t>;
-template <class Number>
-inline BitsOf<Number> magnitude_bits(const Number& x) {
-  return __builtin_bit_cast(BitsOf<Number>, x) & magnitude;
-}
+inline Words bits_of(const Lanes& x) { return __builtin_bit_cast(Words, x) & magnitude; }
 template <class Number>
 inline Number size_of(const Number& x) {
-  return __builtin_bit_cast(Number, magnitude_bits(x));
+  return __builtin_bit_cast(Number, bits_of(x));
 }
 /// In a comparison's place: 1 where it holds, and 0.
 template <class Number, class Holds>
@@ -79,17 +74,23 @@ inline float sum_of(const Lanes& x) {
 }
 
 /// Calls see.operator()<Number>(i) for the places of a tile in order, a register's numbers at a time.
-template <int Count, class See>
-inline void each_place(const Group& group, int n, const See& see) {
+template <class See>
+inline void each_place(int n, const See& see) {
   constexpr int step = static_cast<int>(lanes);
   int i = 0;
-  for (; i + step <= n; i += step) {
-    if (i % line == 0) {
+  for (; i + step <= n; i += step) see.template operator()<Lanes>(i);
+  for (; i < n; ++i) see.template operator()<float>(i);
+}
+
+/// The same, and fetches what comes of the group's vectors, a line at a time.
+template <int Count, class See>
+inline void each_place(const Group& group, int n, const See& see) {
+  each_place(n, [&]<class Number>(int i) {
+    if (std::is_same_v<Number, Lanes> && i % line == 0) {
       for (std::size_t t = 0; t < Count; ++t) fetch(group, t, i);
     }
-    see.template operator()<Lanes>(i);
-  }
-  for (; i < n; ++i) see.template operator()<float>(i);
+    see.template operator()<Number>(i);
+  });
 }
 
 /// Vector t's numbers as trimming leaves them.
@@ -97,7 +98,7 @@ template <bool Trims, class Number>
 inline Number kept(const Group& group, std::size_t t, int i) {
   const auto x = load<Number>(group.x[t] + i);
   if constexpr (Trims) {
-    return magnitude_bits(x) >= group.least[t] ? x : Number{};
+    return bits_of(x) >= group.least[t] ? x : Number{};
   } else {
     return x;
   }
@@ -216,10 +217,10 @@ template <int Count, bool Trims>
 void add_by_sign(const Group& group, int n, float* out, Sums& sums) {
   const Group own = group;
   each_place<Count>(own, n, [&]<class Number>(int i) {
-    auto all = load<Number>(out + i), positive = load<Number>(&sums.positive[0] + i),
-         negative = load<Number>(&sums.negative[0] + i);
-    auto for_positive = load<Number>(&sums.for_positive[0] + i),
-         for_negative = load<Number>(&sums.for_negative[0] + i);
+    auto all = load<Number>(out + i), positive = load<Number>(sums.positive.data() + i),
+         negative = load<Number>(sums.negative.data() + i);
+    auto for_positive = load<Number>(sums.for_positive.data() + i),
+         for_negative = load<Number>(sums.for_negative.data() + i);
     for (std::size_t t = 0; t < Count; ++t) {
       const Number weight = Number{} + own.weight[t], y = weight * kept<Trims, Number>(own, t, i);
       all += y;
@@ -229,10 +230,10 @@ void add_by_sign(const Group& group, int n, float* out, Sums& sums) {
       for_negative += y < 0.0F ? weight : Number{};
     }
     store(out + i, all);
-    store(&sums.positive[0] + i, positive);
-    store(&sums.negative[0] + i, negative);
-    store(&sums.for_positive[0] + i, for_positive);
-    store(&sums.for_negative[0] + i, for_negative);
+    store(sums.positive.data() + i, positive);
+    store(sums.negative.data() + i, negative);
+    store(sums.for_positive.data() + i, for_positive);
+    store(sums.for_negative.data() + i, for_negative);
   });
 }
 
