@@ -59,20 +59,36 @@ void KthMagnitude::begin_histograms() {
   counts_.assign(std::size_t{1} << (31 - trailing_bits), 0);
 }
 
-void KthMagnitude::add(const at::Tensor& stretch) {
+void KthMagnitude::add(const at::Tensor& stretch, const at::Tensor& start) {
   check_stretch(stretch, "stretch");
+  if (start.defined()) {
+    check_stretch(start, "start");
+    require(start.numel() == stretch.numel(), "start has another length than the stretch");
+  }
   const auto* x = stretch.const_data_ptr<float>();
+  const auto* from = start.defined() ? start.const_data_ptr<float>() : nullptr;
   const auto n = stretch.numel();
   switch (pass_) {
     case Pass::sample:
-      return detail::sample_leading(x, n, every_, counts_.data());
+      return detail::sample_leading(x, from, n, every_, counts_.data());
     case Pass::bracket:
-      return detail::collect_between(x, n, low_, high_, above_, inside_);
+      return detail::collect_between(x, from, n, low_, high_, above_, inside_);
     case Pass::leading:
-      return detail::count_leading(x, n, counts_.data());
     case Pass::trailing:
-      return few_ ? detail::collect_trailing(x, n, bin_, inside_)
-                  : detail::count_trailing(x, n, bin_, counts_.data());
+      return start.defined() ? count(stretch - start) : count(stretch);
+  }
+}
+
+double KthMagnitude::share() const {
+  return pass_ == Pass::sample ? static_cast<double>(detail::line) / static_cast<double>(every_) : 1;
+}
+
+void KthMagnitude::count(const at::Tensor& stretch) {
+  const auto* x = stretch.const_data_ptr<float>();
+  if (pass_ == Pass::leading) {
+    detail::count_leading(x, stretch.numel(), counts_.data());
+  } else {
+    detail::count_trailing(x, stretch.numel(), bin_, counts_.data());
   }
 }
 
@@ -87,7 +103,7 @@ bool KthMagnitude::next() {
   }
   if (pass_ == Pass::bracket) {
     if (above_ < k_ && k_ <= above_ + static_cast<std::int64_t>(inside_.size())) {
-      value_ = std::bit_cast<float>(choose_inside(low_, high_));
+      value_ = choose_inside();
       return false;
     }
     begin_histograms();  // chance had it outside
@@ -96,13 +112,18 @@ bool KthMagnitude::next() {
   if (pass_ == Pass::leading) {
     bin_ = choose_bin();
     constexpr std::int64_t few = std::int64_t{1} << 16;
-    few_ = equal_ <= few;
-    if (!few_) counts_.assign(std::size_t{1} << trailing_bits, 0);
-    pass_ = Pass::trailing;
+    if (equal_ <= few) {
+      low_ = bin_ << trailing_bits;
+      high_ = low_ + (1U << trailing_bits);
+      above_ = 0;
+      pass_ = Pass::bracket;
+    } else {
+      counts_.assign(std::size_t{1} << trailing_bits, 0);
+      pass_ = Pass::trailing;
+    }
     return true;
   }
-  value_ = std::bit_cast<float>(bin_ << trailing_bits |
-                                (few_ ? choose_inside(0, 1U << trailing_bits) : choose_bin()));
+  value_ = std::bit_cast<float>(bin_ << trailing_bits | choose_bin());
   return false;
 }
 
@@ -127,29 +148,32 @@ bool KthMagnitude::choose_bracket() {
   low_ = static_cast<std::uint32_t>(low) << detail::sample_shift;
   // Above the last bin is nothing.
   high_ = static_cast<std::uint32_t>(high) << detail::sample_shift;
-  constexpr double few = 1.0 / 16, spare = 1.25;
+  constexpr double few = 1.0 / 8, spare = 1.25;
   if (all == 0 || inside > few * all) return false;
   inside_.reserve(static_cast<std::size_t>(spare * inside / all * static_cast<double>(length_)));
   return true;
 }
 
-/// The k-th largest of inside_, all of them from low to below high, before which `above_` numbers come: in
-/// one of some thousand bins of this range.
-std::uint32_t KthMagnitude::choose_inside(std::uint32_t low, std::uint32_t high) {
-  const int shift = std::max(0, static_cast<int>(std::bit_width(high - low)) - 12);
-  std::vector<std::uint32_t> counts((static_cast<std::size_t>(high - low) >> shift) + 1);
-  for (const auto x : inside_) ++counts[(x - low) >> shift];
+/// The k-th largest among inside_, before which `above_` numbers come: in one of some thousand bins.
+float KthMagnitude::choose_inside() {
+  const int shift = std::max(0, static_cast<int>(std::bit_width(high_ - low_)) - 12);
+  std::vector<std::uint32_t> counts((static_cast<std::size_t>(high_ - low_) >> shift) + 1);
+  for (const auto x : inside_) ++counts[(detail::bits_of(x) - low_) >> shift];
   auto bin = counts.size() - 1;
   for (; above_ + counts[bin] < k_; --bin) above_ += counts[bin];
-  std::vector<std::uint32_t> few;
-  for (const auto x : inside_) {
-    if ((x - low) >> shift == bin) few.push_back(x);
-  }
+  std::vector<float> few;
+  few.reserve(counts[bin]);
+  const auto begin = low_ + (static_cast<std::uint32_t>(bin) << shift);
+  std::int64_t of_bins_above = 0;
+  detail::collect_between(inside_.data(), nullptr, std::ssize(inside_), begin, begin + (1U << shift),
+                          of_bins_above, few);
+  const auto larger = [](float x, float y) { return detail::bits_of(x) > detail::bits_of(y); };
   const auto kth = few.begin() + (k_ - above_ - 1);
-  std::nth_element(few.begin(), kth, few.end(), std::greater<>());
+  std::nth_element(few.begin(), kth, few.end(), larger);
   const auto found = *kth;
-  above_ += std::count_if(few.begin(), few.end(), [found](std::uint32_t other) { return other > found; });
-  equal_ = std::count(few.begin(), few.end(), found);
+  above_ += std::count_if(few.begin(), few.end(), [&](float other) { return larger(other, found); });
+  equal_ = std::count_if(few.begin(), few.end(),
+                         [&](float other) { return detail::bits_of(other) == detail::bits_of(found); });
   return found;
 }
 
@@ -190,12 +214,12 @@ void MagnitudeSum::add(const at::Tensor& stretch) {
 
 double MagnitudeSum::sum() const { return std::accumulate(parts_.begin(), parts_.end(), 0.0); }
 
-MergeCount merge(const MergeRule& rule, std::int64_t begin, std::span<const at::Tensor> tau,
-                 at::Tensor& out) {
+MergeCount merge(const MergeRule& rule, std::int64_t begin, const Stretches& tau, at::Tensor& out) {
   detail::require_kokkos();
   check_stretch(out, "out");
-  detail::check_vectors(tau, out, "tau");
-  const auto t = tau.size();
+  detail::check_vectors(tau.x, out, "tau");
+  if (tau.start.defined()) detail::check_vectors({&tau.start, 1}, out, "start");
+  const auto t = tau.x.size();
   require(t > 0, "no vectors to merge");
   require(rule.weight.size() == t, "as many weights as vectors are expected");
   require(rule.cut.empty() || rule.cut.size() == t, "as many cuts as vectors are expected");
@@ -210,14 +234,15 @@ MergeCount merge(const MergeRule& rule, std::int64_t begin, std::span<const at::
     const auto cut = rule.cut.empty() ? Cut{} : rule.cut[i];
     const auto bits = std::bit_cast<std::uint32_t>(std::fabs(cut.value));
     // What is zero adds nothing: where the cut is zero, nothing is trimmed.
-    terms.push_back({tau[i].const_data_ptr<float>(), rule.weight[i], draws.empty() ? nullptr : &draws[i],
+    terms.push_back({tau.x[i].const_data_ptr<float>(), rule.weight[i], draws.empty() ? nullptr : &draws[i],
                      bits, bits + 1, cut.limit, rule.claim.empty() ? 0 : rule.claim[i]});
   }
   const auto found =
-      detail::merge({terms, static_cast<detail::Vote>(rule.vote), rule.divide == MergeRule::Divide::voters,
+      detail::merge({terms, tau.start.defined() ? tau.start.const_data_ptr<float>() : nullptr,
+                     static_cast<detail::Vote>(rule.vote), rule.divide == MergeRule::Divide::voters,
                      rule.divisor, rule.claim.empty() ? 0 : rule.claims},
                     begin, out.numel(), out.mutable_data_ptr<float>());
-  return {found.nonzero, found.undecided, found.balance};
+  return {found.nonzero, found.undecided, found.balance, found.finite};
 }
 
 }  // namespace taugrid::weights

@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "kernels/weights/stretches.hpp"
+
 namespace taugrid::weights {
 
 /// Finds the k-th largest magnitude of a vector without sorting it, by the magnitudes' bits, whose order is
@@ -27,14 +29,19 @@ namespace taugrid::weights {
 ///
 ///   KthMagnitude kth(k, length);
 ///   do { for each stretch, in any order: kth.add(stretch); } while (kth.next());
+///
+/// One that is assigned to another, and searches anew, uses its memory.
 class KthMagnitude {
  public:
   /// k from 1 to the vector's length.
   KthMagnitude(std::int64_t k, std::int64_t length);
-  void add(const at::Tensor& stretch);
+  /// τ's numbers, or those of θ, from which those of `start` are subtracted.
+  void add(const at::Tensor& stretch, const at::Tensor& start = {});
   /// Ends a pass over the whole vector; whether it takes another. \throws std::invalid_argument where the
   /// vector has less than k numbers.
   bool next();
+  /// Of the vector's numbers those that this pass looks at.
+  double share() const;
 
   float value() const { return value_; }         ///< the k-th largest |x|
   std::int64_t above() const { return above_; }  ///< numbers of larger magnitude: less than k
@@ -43,16 +50,16 @@ class KthMagnitude {
  private:
   enum class Pass { sample, bracket, leading, trailing };
   void begin_histograms();
+  void count(const at::Tensor& stretch);
   bool choose_bracket();
   std::uint32_t choose_bin();
-  std::uint32_t choose_inside(std::uint32_t low, std::uint32_t high);
+  float choose_inside();
   std::int64_t k_, length_, every_ = 0, above_ = 0, equal_ = 0;
   std::uint32_t bin_ = 0, low_ = 0, high_ = 0;
   Pass pass_;
   float value_ = 0;
   std::vector<std::uint64_t> counts_;
-  bool few_ = false;
-  std::vector<std::uint32_t> inside_;  // of the last pass, where they are few
+  std::vector<float> inside_;  // magnitudes whose bits are from low_ to below high_
 };
 
 /// The place in the stretch of the n-th number (from 1) of this magnitude. Where it has fewer: −1, and n is
@@ -118,9 +125,11 @@ struct MergeCount {
   std::int64_t nonzero = 0;    ///< of the result
   std::int64_t undecided = 0;  ///< places whose sum is zero although some x_t is not
   std::int64_t balance = 0;    ///< places that elected + less those that elected −, the undecided left out
+  bool finite = true;          ///< whether all θ_t − θ0 are, where these were subtracted
 };
 
-/// out [n] from T stretches that begin at number `begin`. One pass over memory: (T + 1)·4 bytes a place.
-MergeCount merge(const MergeRule& rule, std::int64_t begin, std::span<const at::Tensor> tau, at::Tensor& out);
+/// out [n] from T stretches that begin at number `begin`. One pass over memory: (T + 1)·4 bytes a place, and
+/// 4 of θ0.
+MergeCount merge(const MergeRule& rule, std::int64_t begin, const Stretches& tau, at::Tensor& out);
 
 }  // namespace taugrid::weights

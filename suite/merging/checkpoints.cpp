@@ -153,17 +153,42 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
         const auto theta = piece(models_[which[i]], row);
         const auto* tuned = theta.const_data_ptr<float>();
         auto* tau = out.mutable_data_ptr<float>();
-        if (!weights::subtract({&tuned, 1}, start.const_data_ptr<float>(), {&tau, 1}, part.count)) {
-          const bool other = at::isfinite(start).all().item<bool>();
-          throw InputError((other ? models_[which[i]] : start_).folder().string() + ": " +
-                           quoted(tensor.name) + " holds NaN or infinity");
-        }
+        if (!weights::subtract({&tuned, 1}, start.const_data_ptr<float>(), {&tau, 1}, part.count))
+          refuse_not_finite(models_[which[i]], tensor, start);
       }
     });
     for (std::size_t i = 0; i < which.size(); ++i)
       stretches[i] = memory[static_cast<std::int64_t>(i)].narrow(0, 0, n);
     visitor(begin, stretches);
   }
+}
+
+void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
+                                           const StretchVisitor& visitor) const {
+  constexpr std::int64_t most = std::int64_t{1} << 17;
+  std::vector<at::Tensor> theta(which.size());
+  for (auto begin = range.begin; begin < range.end(); begin += most) {
+    each_tensor({begin, std::min(most, range.end() - begin)}, [&](const NamedTensor& tensor, Range part) {
+      const auto piece = [&](const Weights& weights) {
+        return weights.tensor(tensor.name).view({-1}).narrow(0, part.begin - tensor.range.begin, part.count);
+      };
+      const auto start = piece(start_);
+      if (start.scalar_type() != at::kFloat) return TaskVectors::do_visit_stretches(which, part, visitor);
+      for (std::size_t i = 0; i < which.size(); ++i) theta[i] = piece(models_[which[i]]);
+      if (visitor(part.begin, {theta, start})) return;
+      for (std::size_t i = 0; i < which.size(); ++i) {
+        if (!at::isfinite(theta[i] - start).all().item<bool>())
+          refuse_not_finite(models_[which[i]], tensor, start);
+      }
+    });
+  }
+}
+
+void CheckpointVectors::refuse_not_finite(const Weights& model, const NamedTensor& tensor,
+                                          const at::Tensor& start) const {
+  const bool other = at::isfinite(start).all().item<bool>();
+  throw InputError((other ? model : start_).folder().string() + ": " + quoted(tensor.name) +
+                   " holds NaN or infinity");
 }
 
 void CheckpointVectors::add_to_theta0(

@@ -58,6 +58,8 @@ class CheckpointVectors final : public TaskVectors {
   std::size_t count() const override { return models_.size(); }
   const std::vector<NamedTensor>& tensors() const override { return tensors_; }
 
+  std::size_t side_by_side() const override { return 8; }
+
   /// θ0 + λτ of the numbers begin … of τ: `see(tensor's name, its first number, numbers in the tensor's own
   /// type)` of each tensor that they are in. Throws InputError where the type cannot hold one.
   void add_to_theta0(
@@ -67,6 +69,11 @@ class CheckpointVectors final : public TaskVectors {
  private:
   void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                 const Visitor& visitor) const override;
+  void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
+                          const StretchVisitor& visitor) const override;
+  /// Names the model, or θ0 where this part of it, `start`, is not finite.
+  [[noreturn]] void refuse_not_finite(const Weights& model, const NamedTensor& tensor,
+                                      const at::Tensor& start) const;
   /// Calls see(tensor, part of it that is in the range).
   void each_tensor(Range range, const std::function<void(const NamedTensor&, Range)>& see) const;
 

@@ -11,7 +11,6 @@
 #include <numeric>
 
 #include "kernels/weights/masks.hpp"
-#include "kernels/weights/subtract.hpp"
 #include "suite/error.hpp"
 
 namespace taugrid::merging {
@@ -27,13 +26,14 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
   const auto visit = [&](Range part,
                          const std::function<at::Tensor(std::int64_t begin, std::int64_t n)>& place,
                          const Sink::See& see) {
-    vectors.visit(vectors.all(), part, 1, [&](std::int64_t begin, std::span<const at::Tensor> tau) {
-      auto out = place(begin, tau.front().numel());
+    vectors.visit_stretches(vectors.all(), part, [&](std::int64_t begin, const weights::Stretches& tau) {
+      auto out = place(begin, tau.x.front().numel());
       const auto found = weights::merge(each, begin, tau, out);
       all.nonzero += found.nonzero;
       all.undecided += found.undecided;
       all.balance += found.balance;
-      see(begin, out);
+      if (found.finite) see(begin, out);
+      return found.finite;
     });
   };
   if (team.size() == 1) {
@@ -55,23 +55,44 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
   }
 }
 
-/// Calls see(i, begin, stretch, before) for each vector which[i] as it is after dropping, and before.
+/// Calls see(begin, stretch, before) with vector t as it is after dropping, and before.
 template <class See>
-void see_dropped(const TaskVectors& vectors, const std::vector<std::size_t>& which, Range range,
+void see_dropped(const TaskVectors& vectors, std::size_t t, Range range,
                  const std::optional<weights::Drop>& drop, const See& see) {
   at::Tensor memory;
-  vectors.visit(which, range, 1, [&](std::int64_t begin, std::span<const at::Tensor> tau) {
-    for (std::size_t i = 0; i < which.size(); ++i) {
-      if (!drop) {
-        see(i, begin, tau[i], tau[i]);
-        continue;
-      }
-      if (!memory.defined()) memory = at::empty_like(tau[i]);
-      auto kept = memory.narrow(0, 0, tau[i].numel());
-      weights::drop(*drop, static_cast<std::int64_t>(which[i]), begin, tau[i], kept);
-      see(i, begin, kept, tau[i]);
-    }
+  vectors.visit({t}, range, 1, [&](std::int64_t begin, std::span<const at::Tensor> tau) {
+    const auto& x = tau.front();
+    if (!drop) return see(begin, x, x);
+    if (!memory.defined()) memory = at::empty_like(x);
+    auto kept = memory.narrow(0, 0, x.numel());
+    weights::drop(*drop, static_cast<std::int64_t>(t), begin, x, kept);
+    see(begin, kept, x);
   });
+}
+
+/// Searches vectors `which`, as they are after dropping, side by side; kth[i] of which[i].
+void search(const TaskVectors& vectors, const std::vector<std::size_t>& which, Range range,
+            const std::optional<weights::Drop>& drop, std::vector<weights::KthMagnitude>& kth) {
+  std::vector<std::size_t> left(which.size());  // of `which`
+  std::iota(left.begin(), left.end(), 0);
+  while (!left.empty()) {
+    std::vector<std::size_t> now;
+    for (const auto i : left) now.push_back(which[i]);
+    if (drop) {
+      for (const auto i : left)
+        see_dropped(vectors, which[i], range, drop,
+                    [&](std::int64_t, const at::Tensor& x, const at::Tensor&) { kth[i].add(x); });
+    } else {
+      vectors.visit_stretches(
+          now, range,
+          [&](std::int64_t, const weights::Stretches& tau) {
+            for (std::size_t j = 0; j < left.size(); ++j) kth[left[j]].add(tau.x[j], tau.start);
+            return true;  // whoever merges says whether
+          },
+          kth[left.front()].share());
+    }
+    std::erase_if(left, [&](std::size_t i) { return !kth[i].next(); });
+  }
 }
 
 }  // namespace
@@ -98,6 +119,28 @@ void Elementwise::check(const std::string& what, const std::vector<double>& w) c
   }
 }
 
+std::vector<Range> Elementwise::ranges_of(const std::vector<NamedTensor>& tensors) const {
+  std::vector<Range> ranges;
+  if (trim.by_tensor && (trim.density < 1 || keeps_norm)) {
+    for (const auto& tensor : tensors)
+      if (tensor.range.count > 0) ranges.push_back(tensor.range);
+  } else {
+    ranges.push_back({0, tensors.empty() ? 0 : tensors.back().range.end()});
+  }
+  return ranges;
+}
+
+MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t) const {
+  double seen = 0, all = 0;
+  for (const auto& range : ranges_of(tensors)) {
+    const auto n = static_cast<double>(range.count);
+    all += n;
+    seen += n * (1 + (keeps_norm ? 1 : 0));
+    if (trim.density < 1) seen += n * (1 + weights::KthMagnitude(1, range.count).share());
+  }
+  return {.passes = all > 0 ? seen / all : 0};
+}
+
 std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
                               const Team& team) const {
   auto each = rule;
@@ -108,13 +151,7 @@ std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<doub
   if (divisor == Divisor::voters) each.divide = MergeRule::Divide::voters;
   for (std::size_t t = 0; t < w.size() && !claim.empty(); ++t)
     each.claim.push_back(static_cast<float>(claim[claim.size() == 1 ? 0 : t]));
-  std::vector<Range> ranges;  // that have cuts and norms of their own
-  if (trim.by_tensor && (trim.density < 1 || keeps_norm)) {
-    for (const auto& tensor : vectors.tensors())
-      if (tensor.range.count > 0) ranges.push_back(tensor.range);
-  } else {
-    ranges.push_back({0, vectors.length()});
-  }
+  const auto ranges = ranges_of(vectors.tensors());
   std::vector<std::vector<weights::Cut>> cuts(ranges.size());
   std::vector<std::optional<weights::Drop>> drops(ranges.size(), rule.drop);
   weights::MergeCount all;
@@ -149,8 +186,8 @@ std::vector<float> Elementwise::scales_of(const TaskVectors& vectors, Range rang
   for (std::size_t t = 0; t < vectors.count(); ++t) {
     if (!team.is_mine(t)) continue;
     weights::MagnitudeSum whole, kept;
-    see_dropped(vectors, {t}, range, rule.drop,
-                [&](std::size_t, std::int64_t, const at::Tensor& stays, const at::Tensor& before) {
+    see_dropped(vectors, t, range, rule.drop,
+                [&](std::int64_t, const at::Tensor& stays, const at::Tensor& before) {
                   whole.add(before);
                   kept.add(stays);
                 });
@@ -167,18 +204,35 @@ std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range
                                                const std::optional<weights::Drop>& drop,
                                                const Team& team) const {
   const auto count = vectors.count();
-  std::vector<std::int64_t> cuts(2 * count);  // bits of the values, then limits
+  const auto share = static_cast<std::int64_t>(trim.density * static_cast<double>(range.count));
+  const bool at_least = trim.cut == "at_least";
+  const auto k = at_least ? weights::ties_rank(trim.density, range.count) : std::max<std::int64_t>(share, 1);
+  const weights::KthMagnitude begun(k, range.count);
+  std::vector<weights::KthMagnitude> kth;
   std::vector<std::size_t> mine;
   for (std::size_t t = 0; t < count; ++t)
     if (team.is_mine(t)) mine.push_back(t);
-  for (std::size_t from = 0; from < mine.size(); from += weights::side_by_side) {
-    const auto some = std::min(weights::side_by_side, mine.size() - from);
-    const auto begin = mine.begin() + static_cast<std::ptrdiff_t>(from);
-    const std::vector<std::size_t> which(begin, begin + static_cast<std::ptrdiff_t>(some));
-    const auto found = cuts_of_some(vectors, which, range, drop);
-    for (std::size_t i = 0; i < some; ++i) {
-      cuts[which[i]] = std::bit_cast<std::int32_t>(found[i].value);
-      cuts[count + which[i]] = found[i].limit;
+  std::vector<std::int64_t> cuts(2 * count);  // bits of the values, then limits
+  for (std::size_t from = 0; from < mine.size(); from += vectors.side_by_side()) {
+    const auto end = std::min(mine.size(), from + vectors.side_by_side());
+    const std::vector<std::size_t> which(&mine[from], &mine[from] + (end - from));
+    kth.resize(which.size(), begun);
+    std::fill(kth.begin(), kth.end(), begun);  // in the same memory
+    search(vectors, which, range, drop, kth);
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      const auto t = which[i];
+      weights::Cut cut{kth[i].value()};
+      if (trim.cut == "above") cut.limit = 0;
+      if (trim.cut == "exact" && kth[i].above() + kth[i].equal() != k && kth[i].value() != 0) {
+        auto left = k - kth[i].above();
+        see_dropped(vectors, t, range, drop, [&](std::int64_t begin, const at::Tensor& x, const at::Tensor&) {
+          if (left == 0) return;
+          const auto place = weights::find_magnitude(x, kth[i].value(), left);
+          if (place >= 0) cut.limit = begin + place + 1;
+        });
+      }
+      cuts[t] = std::bit_cast<std::int32_t>(cut.value);
+      cuts[count + t] = cut.limit;
     }
   }
   const auto all = team.sums(cuts);
@@ -186,42 +240,6 @@ std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range
   for (std::size_t t = 0; t < count; ++t)
     found.push_back({std::bit_cast<float>(static_cast<std::int32_t>(all[t])), all[count + t]});
   return found;
-}
-
-std::vector<weights::Cut> Elementwise::cuts_of_some(const TaskVectors& vectors,
-                                                    const std::vector<std::size_t>& which, Range range,
-                                                    const std::optional<weights::Drop>& drop) const {
-  const auto share = static_cast<std::int64_t>(trim.density * static_cast<double>(range.count));
-  const bool at_least = trim.cut == "at_least";
-  const auto k = at_least ? weights::ties_rank(trim.density, range.count) : std::max<std::int64_t>(share, 1);
-  std::vector<weights::KthMagnitude> kth(which.size(), {k, range.count});
-  std::vector<std::size_t> searched(which.size());  // of `which`
-  std::iota(searched.begin(), searched.end(), 0);
-  while (!searched.empty()) {
-    std::vector<std::size_t> now;
-    for (const auto i : searched) now.push_back(which[i]);
-    see_dropped(vectors, now, range, drop,
-                [&](std::size_t j, std::int64_t, const at::Tensor& x, const at::Tensor&) {
-                  kth[searched[j]].add(x);
-                });
-    std::erase_if(searched, [&](std::size_t i) { return !kth[i].next(); });
-  }
-  std::vector<weights::Cut> cuts;
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    weights::Cut cut{kth[i].value()};
-    if (trim.cut == "above") cut.limit = 0;
-    if (trim.cut == "exact" && kth[i].above() + kth[i].equal() != k && kth[i].value() != 0) {
-      auto left = k - kth[i].above();
-      see_dropped(vectors, {which[i]}, range, drop,
-                  [&](std::size_t, std::int64_t begin, const at::Tensor& x, const at::Tensor&) {
-                    if (left == 0) return;
-                    const auto place = weights::find_magnitude(x, kth[i].value(), left);
-                    if (place >= 0) cut.limit = begin + place + 1;
-                  });
-    }
-    cuts.push_back(cut);
-  }
-  return cuts;
 }
 
 }  // namespace taugrid::merging

@@ -39,11 +39,10 @@ class Elementwise final : public Method {
   bool needs_start() const override { return !mean_of_models; }
 
   std::optional<double> factor(std::size_t count) const override;
-  /// Norms take a pass. Each trimming takes two passes to find the cut, an exact one a third where the cut
-  /// lies among equal magnitudes, and a majority for minus another merge.
-  MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override {
-    return {.passes = (trim.density < 1 ? 3.0 : 1.0) + (keeps_norm ? 1.0 : 0.0)};
-  }
+  /// Norms take a pass. Each trimming takes two passes to find the cut, the first of which looks at a sample
+  /// of what is long; an exact one a third where the cut lies among equal magnitudes, and a majority for
+  /// minus another merge.
+  MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override;
 
   void check(const std::string& what, const std::vector<double>& w) const override;
 
@@ -57,9 +56,8 @@ class Elementwise final : public Method {
   std::vector<float> scales_of(const TaskVectors& vectors, Range range, const Team& team) const;
   std::vector<weights::Cut> cuts_of(const TaskVectors& vectors, Range range,
                                     const std::optional<weights::Drop>& drop, const Team& team) const;
-  /// Found side by side, which reads files faster.
-  std::vector<weights::Cut> cuts_of_some(const TaskVectors& vectors, const std::vector<std::size_t>& which,
-                                         Range range, const std::optional<weights::Drop>& drop) const;
+  /// Those that have cuts and norms of their own.
+  std::vector<Range> ranges_of(const std::vector<NamedTensor>& tensors) const;
 };
 
 }  // namespace taugrid::merging

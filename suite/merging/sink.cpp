@@ -8,7 +8,7 @@ namespace taugrid::merging {
 
 at::Tensor Sink::place(std::int64_t begin, std::int64_t n, at::Tensor& own) const {
   if (whole_.defined()) return whole_.narrow(0, begin, n);
-  if (!own.defined()) own = at::empty({n}, at::kFloat);
+  if (!own.defined() || own.numel() < n) own = at::empty({n}, at::kFloat);
   return own.narrow(0, 0, n);
 }
 

@@ -19,15 +19,30 @@ std::vector<NamedTensor> tensors_of(const study::Study& study) {
 StudyVectors::StudyVectors(const study::Study& study, std::string regime, std::vector<std::size_t> tasks)
     : study_(study), regime_(std::move(regime)), tasks_(std::move(tasks)), tensors_(tensors_of(study)) {}
 
-void StudyVectors::do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
-                            const Visitor& visitor) const {
+std::vector<std::size_t> StudyVectors::tasks_of(const std::vector<std::size_t>& which) const {
   std::vector<std::size_t> tasks;
   for (const auto t : which) {
     if (t != theta0) tasks.push_back(tasks_[t]);
   }
-  const auto size = stretch(which.size(), align);
+  return tasks;
+}
+
+void StudyVectors::do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
+                            const Visitor& visitor) const {
+  cut(which, range, align, stretch(which.size(), align), visitor);
+}
+
+void StudyVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
+                                      const StretchVisitor& visitor) const {
+  if (study_.vectors.visit_files(regime_, tasks_of(which), range, visitor)) return;
+  cut(which, range, 1, long_stretch,
+      [&](std::int64_t begin, std::span<const at::Tensor> tau) { visitor(begin, {tau}); });
+}
+
+void StudyVectors::cut(const std::vector<std::size_t>& which, Range range, std::int64_t align,
+                       std::int64_t size, const Visitor& visitor) const {
+  const auto tasks = tasks_of(which);
   std::vector<at::Tensor> stretches(which.size());
-  // What memory holds comes as one block: cut here, so that a stretch of each vector stays in cache.
   study_.vectors.visit(
       regime_, tasks, range, align, [&](std::int64_t begin, std::span<const at::Tensor> blocks) {
         const auto end = blocks.front().numel();

@@ -21,10 +21,18 @@ class StudyVectors final : public TaskVectors {
 
   std::size_t count() const override { return tasks_.size(); }
   const std::vector<NamedTensor>& tensors() const override { return tensors_; }
+  std::size_t side_by_side() const override { return study_.vectors.all_kept() ? 1 : 8; }
 
  private:
   void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                 const Visitor& visitor) const override;
+  void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
+                          const StretchVisitor& visitor) const override;
+  /// Stretches of at most `size` numbers of what memory holds, which comes as one block.
+  void cut(const std::vector<std::size_t>& which, Range range, std::int64_t align, std::int64_t size,
+           const Visitor& visitor) const;
+  /// Which of the study's tasks these are, θ0 left out.
+  std::vector<std::size_t> tasks_of(const std::vector<std::size_t>& which) const;
 
   const study::Study& study_;
   std::string regime_;

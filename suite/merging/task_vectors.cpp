@@ -23,13 +23,29 @@ std::int64_t TaskVectors::stretch(std::size_t vectors, std::int64_t align) {
   return std::max<std::int64_t>(1, wanted / align) * align;
 }
 
+void TaskVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
+                                     const StretchVisitor& visitor) const {
+  do_visit(which, range, 1,
+           [&](std::int64_t begin, std::span<const at::Tensor> tau) { visitor(begin, {tau}); });
+}
+
 HeldVectors::HeldVectors(std::vector<NamedTensor> tensors, std::vector<at::Tensor> vectors,
                          at::Tensor theta0_vector)
     : tensors_(std::move(tensors)), vectors_(std::move(vectors)), start_(std::move(theta0_vector)) {}
 
 void HeldVectors::do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                            const Visitor& visitor) const {
-  const auto size = stretch(which.size(), align);
+  cut(which, range, stretch(which.size(), align), visitor);
+}
+
+void HeldVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
+                                     const StretchVisitor& visitor) const {
+  cut(which, range, long_stretch,
+      [&](std::int64_t begin, std::span<const at::Tensor> tau) { visitor(begin, {tau}); });
+}
+
+void HeldVectors::cut(const std::vector<std::size_t>& which, Range range, std::int64_t size,
+                      const Visitor& visitor) const {
   std::vector<at::Tensor> stretches(which.size());
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     const auto n = std::min(size, range.end() - begin);

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "kernels/range.hpp"
+#include "kernels/weights/stretches.hpp"
 
 namespace taugrid::merging {
 
@@ -44,6 +46,17 @@ class TaskVectors {
     for (const auto t : which) visited_ += t == theta0 ? 0 : range.count;
     if (range.count > 0) do_visit(which, range, align, visitor);
   }
+  /// Sees stretches of τ_t, or of θ_t and θ0; says whether all that it subtracted was finite.
+  using StretchVisitor = std::function<bool(std::int64_t begin, const weights::Stretches& tau)>;
+  /// As visit(), not of θ0, for kernels that subtract by themselves; `share`: of the numbers those that the
+  /// visitor looks at. Throws InputError, naming the file, where not all was finite.
+  void visit_stretches(const std::vector<std::size_t>& which, Range range, const StretchVisitor& visitor,
+                       double share = 1) const {
+    visited_ += std::llround(share * static_cast<double>(range.count)) * std::ssize(which);
+    if (range.count > 0) do_visit_stretches(which, range, visitor);
+  }
+  /// How many vectors are read together faster than one after another: on files, since θ0 is read with them.
+  virtual std::size_t side_by_side() const { return 1; }
   /// 0, 1, …, T − 1.
   std::vector<std::size_t> all() const;
   /// How many numbers of vectors were gone through until now, here.
@@ -56,9 +69,13 @@ class TaskVectors {
  protected:
   virtual void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                         const Visitor& visitor) const = 0;
+  virtual void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
+                                  const StretchVisitor& visitor) const;
   /// Numbers of a stretch of one of `vectors`, a multiple of `align`: all of them stay in the second cache,
   /// and are long enough that a visit's own cost does not count.
   static std::int64_t stretch(std::size_t vectors, std::int64_t align);
+  /// The same for a kernel that goes through cache by itself: so long that nothing else counts.
+  static constexpr std::int64_t long_stretch = std::int64_t{1} << 19;
 
  private:
   mutable std::int64_t visited_ = 0;
@@ -74,6 +91,10 @@ class HeldVectors final : public TaskVectors {
  private:
   void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
                 const Visitor& visitor) const override;
+  void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
+                          const StretchVisitor& visitor) const override;
+  void cut(const std::vector<std::size_t>& which, Range range, std::int64_t size,
+           const Visitor& visitor) const;
 
   std::vector<NamedTensor> tensors_;
   std::vector<at::Tensor> vectors_;

@@ -3,124 +3,17 @@
 #include "suite/study/vectors.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
-#include <unordered_map>
 
 #include "kernels/weights/subtract.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/error.hpp"
-#include "suite/store/input_file.hpp"
-#include "suite/store/mapped_file.hpp"
 #include "suite/study/keys.hpp"
 #include "suite/study/regime.hpp"
 
 namespace taugrid::study {
-namespace {
-
-/// A finite sum has finite terms; the dear look at each is for the other case.
-bool all_finite(const at::Tensor& x) {
-  return std::isfinite(x.sum().item<double>()) || at::isfinite(x).all().item<bool>();
-}
-
-}  // namespace
-
-/// One checkpoint's file, read by stretches of θ.
-class Vectors::Source {
- public:
-  Source(const std::filesystem::path& folder, const models::Encoder& encoder)
-      : path_((folder / "model.safetensors").string()), file_(models::open_weights(seen(folder), encoder)) {}
-
-  bool current() const { return file_.current(); }
-
-  void require_start(const Begun& model) const {
-    const auto start = models::start_of(file_);
-    if (!start.empty() && !model.fingerprint.empty() && start != model.fingerprint)
-      throw InputError(model.folder.string() + ": was trained from another θ0 (" + start + ") than " +
-                       model.of + " (" + model.fingerprint + ")");
-  }
-
-  /// θ*[range] − start[range] of each source into `out`, [range.count] each, on the device of both.
-  static void differences(std::span<const Source* const> sources, const autodiff::Layout& layout,
-                          const at::Tensor& start, Range range, std::span<const at::Tensor> out) {
-    const at::NoGradGuard no_grad;
-    std::vector<const float*> tuned(sources.size());
-    std::vector<float*> tau(sources.size());
-    for (const auto& parameter : touched(layout, range)) {
-      const auto begin = std::max(range.begin, parameter.offset);
-      const auto count = std::min(range.end(), parameter.offset + parameter.count) - begin;
-      const auto from = begin - parameter.offset, to = begin - range.begin;
-      bool as_they_are = true;
-      for (std::size_t i = 0; i < sources.size(); ++i) {
-        const auto& theta = sources[i]->opened(parameter);
-        as_they_are &= theta.scalar_type() == at::kFloat && out[i].is_cpu();
-        if (!as_they_are) break;
-        tuned[i] = theta.const_data_ptr<float>() + from;
-        tau[i] = out[i].mutable_data_ptr<float>() + to;
-      }
-      if (as_they_are && weights::subtract(tuned, start.const_data_ptr<float>() + begin, tau, count)) continue;
-      for (std::size_t i = 0; i < sources.size(); ++i) {
-        auto piece = out[i].narrow(0, to, count);
-        if (!as_they_are)
-          piece.copy_(sources[i]->opened(parameter).narrow(0, from, count).to(at::kFloat))
-              .sub_(start.narrow(0, begin, count));
-        if (!all_finite(piece))
-          throw InputError(sources[i]->path_ + ": " + parameter.name + " holds NaN or infinity");
-      }
-    }
-  }
-
-  /// Lets the disk read [range] of θ while others are worked on.
-  void announce(const autodiff::Layout& layout, Range range) const {
-    for (const auto& parameter : touched(layout, range)) {
-      const auto begin = std::max(range.begin, parameter.offset);
-      const auto end = std::min(range.end(), parameter.offset + parameter.count);
-      const auto piece =
-          file_.tensor(parameter.name).view({-1}).slice(0, begin - parameter.offset, end - parameter.offset);
-      store::will_read(piece.const_data_ptr(), piece.nbytes());
-    }
-  }
-
-  at::Tensor whole(const autodiff::Layout& layout, const at::Tensor& start) const {
-    auto all = at::empty_like(start);
-    const Source* self = this;
-    differences({&self, 1}, layout, start, {0, layout.size()}, {&all, 1});
-    return all;
-  }
-
- private:
-  /// The parameters that have numbers in a range.
-  static std::span<const autodiff::Parameter> touched(const autodiff::Layout& layout, Range range) {
-    const auto& all = layout.parameters();
-    const auto first =
-        std::upper_bound(all.begin(), all.end(), range.begin,
-                         [](std::int64_t at, const auto& p) { return at < p.offset + p.count; });
-    const auto last =
-        std::partition_point(first, all.end(), [&](const auto& p) { return p.offset < range.end(); });
-    return {first, last};
-  }
-
-  /// Its unit is finished, perhaps on another host a moment ago.
-  static const std::filesystem::path& seen(const std::filesystem::path& folder) {
-    store::wait_for(folder / "model.safetensors");
-    return folder;
-  }
-
-  /// Flat, on the file's pages; kept, since visits ask for the same ones block by block.
-  const at::Tensor& opened(const autodiff::Parameter& parameter) const {
-    auto& found = opened_[&parameter];
-    if (!found.defined()) found = file_.tensor(parameter.name).view({-1});
-    return found;
-  }
-
-  std::string path_;
-  store::MappedTensors file_;
-  mutable std::unordered_map<const autodiff::Parameter*, at::Tensor> opened_;
-};
-
 Vectors::Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
                  bool stand_ins)
     : settings_(settings), model_(model), tasks_(tasks), bytes_(bound.vectors) {
@@ -267,83 +160,104 @@ std::int64_t Vectors::block_of(std::size_t count, std::int64_t align) const {
   return std::max<std::int64_t>(1, numbers / align) * align;
 }
 
-void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
-                    std::int64_t align, const Visitor& visitor) const {
-  std::vector<at::Tensor> blocks(tasks.size());
-  // Parts of a vector, one after another, do not drive out whole ones where memory cannot hold those of all
-  // tasks.
-  const bool part = range.count < model_.layout().size() && tasks_.size() > kept();
-  const bool cached = std::all_of(tasks.begin(), tasks.end(), [&](std::size_t t) {
-    return find(checkpoint_folder(regime, t).string()).defined();
-  });
-  if (tasks.size() <= kept() && (cached || !part)) {
-    std::vector<at::Tensor> all;
-    for (const auto t : tasks) all.push_back(vector(regime, t));
-    for (std::size_t i = 0; i < all.size(); ++i) blocks[i] = all[i].narrow(0, range.begin, range.count);
-    if (range.count > 0) visitor(range.begin, blocks);
-    return;
-  }
-  std::vector<std::filesystem::path> folders;
-  for (const auto t : tasks) folders.push_back(checkpoint_folder(regime, t));
-  visit_from(of_theta0(folders), range, align, visitor);
+bool Vectors::are_kept(const std::string& regime, const std::vector<std::size_t>& tasks) const {
+  return tasks.size() <= kept() && std::all_of(tasks.begin(), tasks.end(), [&](std::size_t t) {
+           return find(checkpoint_folder(regime, t).string()).defined();
+         });
 }
 
-std::vector<Vectors::Begun> Vectors::of_theta0(const std::vector<std::filesystem::path>& folders) const {
+void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
+                    std::int64_t align, const Visitor& visitor) const {
+  // Parts of a vector, one after another, do not drive out whole ones where memory cannot hold those of all
+  // tasks.
+  const bool part = range.count < model_.layout().size() && !all_kept();
+  if (tasks.size() > kept() || (part && !are_kept(regime, tasks)))
+    return visit_from(begun(regime, tasks), range, align, visitor);
+  std::vector<at::Tensor> blocks;
+  for (const auto t : tasks) blocks.push_back(vector(regime, t).narrow(0, range.begin, range.count));
+  if (range.count > 0) visitor(range.begin, blocks);
+}
+
+bool Vectors::visit_files(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
+                          const FileVisitor& visitor) const {
+  // Where memory holds the vectors of all tasks, they are made once.
+  if (!model_.theta0().is_cpu() || all_kept() || are_kept(regime, tasks)) return false;
+  const auto files = open_all(begun(regime, tasks));
+  const auto& layout = model_.layout();
+  std::vector<const ThetaFile*> bare;
+  for (const auto& file : files) {
+    if (!file->is_float32(layout)) return false;
+    bare.push_back(file.get());
+  }
+  // Nothing of a stretch is kept: long ones, for whose pieces a visit's own cost does not count.
+  constexpr std::int64_t size = std::int64_t{1} << 17;
+  ReadInOrder order(bare, layout, range);
+  for (auto begin = range.begin; begin < range.end(); begin += size) {
+    order.reach(begin);
+    ThetaFile::visit(bare, layout, model_.theta0(), {begin, std::min(size, range.end() - begin)},
+                     [&](std::int64_t at, std::span<const at::Tensor> theta, const at::Tensor& start) {
+                       return visitor(at, {theta, start});
+                     });
+  }
+  return true;
+}
+
+std::vector<Begun> Vectors::begun(const std::string& regime, const std::vector<std::size_t>& tasks) const {
+  std::vector<std::filesystem::path> folders;
+  for (const auto t : tasks) folders.push_back(checkpoint_folder(regime, t));
+  return of_theta0(folders);
+}
+
+std::vector<Begun> Vectors::of_theta0(const std::vector<std::filesystem::path>& folders) const {
   std::vector<Begun> models;
   for (const auto& folder : folders)
     models.push_back({folder, model_.theta0(), model_.fingerprint(), settings_.model.string()});
   return models;
 }
 
-std::shared_ptr<const Vectors::Source> Vectors::open(const Begun& model) const {
+std::shared_ptr<const ThetaFile> Vectors::open(const Begun& model) const {
   const auto found = opened_.find(model.folder.string());
-  const auto source = found != opened_.end() && found->second->current()
-                          ? found->second
-                          : std::make_shared<const Source>(model.folder, model_.encoder());
-  source->require_start(model);
-  return source;
+  const auto file = found != opened_.end() && found->second->current()
+                        ? found->second
+                        : std::make_shared<const ThetaFile>(model.folder, model_.encoder());
+  file->require_start(model);
+  return file;
 }
 
-void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int64_t align,
-                         const Visitor& visitor) const {
-  std::vector<std::shared_ptr<const Source>> sources;
-  for (const auto& model : models) sources.push_back(open(model));
-  std::vector<const Source*> bare;
-  for (const auto& source : sources) bare.push_back(source.get());
+std::vector<std::shared_ptr<const ThetaFile>> Vectors::open_all(const std::vector<Begun>& models) const {
+  std::vector<std::shared_ptr<const ThetaFile>> files;
+  for (const auto& model : models) files.push_back(open(model));
   // They stay mapped, since most visits are of the same files: mapping their pages anew takes as long as
   // reading.
   constexpr std::size_t most_opened = 1024;
   if (opened_.size() + models.size() > most_opened) opened_.clear();
   for (std::size_t i = 0; i < std::min(models.size(), most_opened); ++i)
-    opened_.insert_or_assign(models[i].folder.string(), sources[i]);
+    opened_.insert_or_assign(models[i].folder.string(), files[i]);
+  return files;
+}
+
+void Vectors::visit_from(const std::vector<Begun>& models, Range range, std::int64_t align,
+                         const Visitor& visitor) const {
+  const auto files = open_all(models);
+  std::vector<const ThetaFile*> bare;
+  for (const auto& file : files) bare.push_back(file.get());
   const auto size = block_of(models.size(), align);
   auto blocks =
       at::empty({static_cast<std::int64_t>(models.size()), size}, model_.theta0().options()).unbind();
-  constexpr std::int64_t stretch = 1 << 20;  // numbers of a vector, at least, that the disk is ahead of us
-  const auto ahead = [&](std::int64_t at) { return std::min(at + stretch, range.end()); };
-  std::vector<std::int64_t> announced(models.size(), range.begin);
-  store::ReadAhead disk;
+  ReadInOrder order(bare, model_.layout(), range);
   for (auto begin = range.begin; begin < range.end(); begin += size) {
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      if (announced[i] >= ahead(begin)) continue;
-      // The first stretches differ in length, so that later ones are not asked for all at once.
-      const auto more =
-          begin > range.begin ? 0 : stretch * static_cast<std::int64_t>(i) / std::ssize(sources);
-      const auto until = std::min(announced[i] + stretch + more, range.end());
-      disk.announce([&] { sources[i]->announce(model_.layout(), {announced[i], until - announced[i]}); });
-      announced[i] = until;
-    }
+    order.reach(begin);
     const auto count = std::min(size, range.end() - begin);
     if (count < size) {  // the last ones
       for (auto& block : blocks) block = block.narrow(0, 0, count);
     }
-    for (std::size_t i = 0, some = 0; i < sources.size(); i += some) {
+    for (std::size_t i = 0, some = 0; i < bare.size(); i += some) {
       some = 1;
-      while (some < weights::side_by_side && i + some < sources.size() &&
+      while (some < weights::side_by_side && i + some < bare.size() &&
              models[i + some].start.is_same(models[i].start))
         ++some;
-      Source::differences({&bare[i], some}, model_.layout(), models[i].start, {begin, count},
-                          {&blocks[i], some});
+      ThetaFile::differences({&bare[i], some}, model_.layout(), models[i].start, {begin, count},
+                             {&blocks[i], some});
     }
     visitor(begin, blocks);
   }

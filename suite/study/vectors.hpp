@@ -19,9 +19,11 @@
 #include <vector>
 
 #include "kernels/range.hpp"
+#include "kernels/weights/stretches.hpp"
 #include "suite/comm/communicator.hpp"
 #include "suite/study/memory_bound.hpp"
 #include "suite/study/tasks.hpp"
+#include "suite/study/theta_files.hpp"
 
 namespace taugrid::study {
 
@@ -61,13 +63,13 @@ class Vectors {
   void visit(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
              std::int64_t align, const Visitor& visitor) const;
 
-  /// A model's folder, and the model that is taken from it: θ0 or another.
-  struct Begun {
-    std::filesystem::path folder;
-    at::Tensor start;         ///< [P]
-    std::string fingerprint;  ///< of the start, which the folder must have begun at; empty: at any
-    std::string of;           ///< the start's folder, for messages
-  };
+  /// Sees stretches of θ* and θ0; says whether all that it subtracted was finite.
+  using FileVisitor = std::function<bool(std::int64_t begin, const weights::Stretches& tau)>;
+  /// As visit(), for kernels that subtract by themselves, where memory does not hold the vectors and their
+  /// files can be read as they are; otherwise false, and nothing is visited.
+  bool visit_files(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
+                   const FileVisitor& visitor) const;
+
   /// As visit(), of θ* − start of any such models. Reads their files, whatever is kept.
   void visit_from(const std::vector<Begun>& models, Range range, std::int64_t align,
                   const Visitor& visitor) const;
@@ -82,21 +84,24 @@ class Vectors {
   /// The same of models of any starts.
   at::Tensor gram_from(const comm::Communicator& group, const std::vector<Begun>& models) const;
 
-  /// How many vectors are kept in memory.
+  /// How many vectors are kept in memory; whether these are as many as there are tasks.
   std::size_t kept() const;
+  bool all_kept() const { return tasks_.size() <= kept(); }
   /// Numbers of one vector in a block of visit() over so many, a multiple of `align`.
   std::int64_t block_of(std::size_t count, std::int64_t align) const;
 
  private:
   void check_given() const;
   void require_frozen(const at::Tensor& vector, const std::filesystem::path& folder) const;
-  class Source;
+  bool are_kept(const std::string& regime, const std::vector<std::size_t>& tasks) const;
+  std::vector<Begun> begun(const std::string& regime, const std::vector<std::size_t>& tasks) const;
   /// The models in these folders, as fine-tuned from θ0.
   std::vector<Begun> of_theta0(const std::vector<std::filesystem::path>& folders) const;
   using Visit = std::function<void(Range range, std::int64_t align, const Visitor& visitor)>;
   at::Tensor gram_of(const comm::Communicator& group, std::size_t count, const Visit& visit) const;
   at::Tensor find(const std::string& key) const;
-  std::shared_ptr<const Source> open(const Begun& model) const;
+  std::shared_ptr<const ThetaFile> open(const Begun& model) const;
+  std::vector<std::shared_ptr<const ThetaFile>> open_all(const std::vector<Begun>& models) const;
 
   const Settings& settings_;
   const Model& model_;
@@ -105,7 +110,7 @@ class Vectors {
   std::filesystem::path folder_;
   mutable std::list<std::pair<std::string, at::Tensor>> kept_;  // newest first
   mutable std::pair<std::string, at::Tensor> sum_;
-  mutable std::map<std::string, std::shared_ptr<const Source>> opened_;  // by folder: those of visits
+  mutable std::map<std::string, std::shared_ptr<const ThetaFile>> opened_;  // by folder: those of visits
 };
 
 }  // namespace taugrid::study

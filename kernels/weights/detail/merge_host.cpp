@@ -13,6 +13,7 @@
 #include "kernels/weights/detail/draw_host.hpp"
 #include "kernels/weights/detail/select_host.hpp"
 #include "kernels/weights/detail/sums_host.hpp"
+#include "kernels/weights/subtract.hpp"
 
 namespace taugrid::weights::detail {
 namespace {
@@ -56,25 +57,16 @@ void elect(const Rule& rule, const Sums& sums, int n, float* out, Count& count) 
   count.balance += balance;
 }
 
-/// Of `Count` tasks at a time: claims are read and written once for them.
-template <std::size_t Count>
-void claim(const Term* terms, std::int64_t at, int n, const float* out, float* claims) {
+/// Adds the claims of `Count` tasks.
+template <std::size_t Count, bool Differs>
+void claim(const Group& group, int n, const float* out, float* claims) {
   each_place(n, [&]<class Number>(int i) {
     const auto merged = load<Number>(out + i);
     auto own = load<Number>(claims + i);
     for (std::size_t t = 0; t < Count; ++t)
-      own += claimed(load<Number>(terms[t].x + at + i), terms[t].claim, merged);
+      own += claimed(tau<Differs, Number>(group, t, i), group.claim[t], merged);
     store(claims + i, own);
   });
-}
-
-void claim(const Rule& rule, std::int64_t at, int n, float* out) {
-  alignas(64) Tile claims{};
-  std::size_t t = 0;
-  for (; t + 4 <= rule.terms.size(); t += 4) claim<4>(&rule.terms[t], at, n, out, claims.data());
-  for (; t < rule.terms.size(); ++t) claim<1>(&rule.terms[t], at, n, out, claims.data());
-  const auto least = static_cast<float>(rule.claims);
-  for (int i = 0; i < n; ++i) out[i] = claims[static_cast<std::size_t>(i)] >= least ? out[i] : 0.0F;
 }
 
 int count_nonzero(const float* out, int n) {
@@ -100,6 +92,16 @@ class TileMerge {
   }
 
   Count run() {
+    merge();
+    count_.finite = rule_.start == nullptr || (are_finite(largest_) && subtracted_finite_);
+    return count_;
+  }
+
+ private:
+  bool elects() const { return rule_.vote != Vote::none; }
+  bool claims() const { return rule_.claims > 0; }
+
+  void merge() {
     if (elects() || rule_.by_voters) {
       std::fill_n(out_, n_, 0.0F);
       for (auto* sum : {&sums_.positive, &sums_.negative, &sums_.for_positive, &sums_.for_negative})
@@ -123,82 +125,129 @@ class TileMerge {
     } else if (rule_.by_voters) {
       divide_by_voters(sums_, n_, out_);
     } else if (!claims_now) {
-      return count_;  // counted on the way
+      return;  // counted on the way
     }
-    if (claims_now) claim(rule_, at_, n_, out_);
+    if (claims_now) claim_all();
     count_.nonzero = count_nonzero(out_, n_);
-    return count_;
   }
-
- private:
-  bool elects() const { return rule_.vote != Vote::none; }
-  bool claims() const { return rule_.claims > 0; }
 
   /// Those from t on; returns the next one's place.
   template <int Some>
   std::size_t add_terms(std::size_t t) {
-    Group group;
-    group.last = static_cast<int>(std::min<std::int64_t>(end_ - at_, std::numeric_limits<int>::max()) - 1);
+    auto group = group_of<Some>(t);
+    bool own = false;
+    for (std::size_t k = 0; k < Some; ++k) own |= changes(rule_.terms[t + k]);
+    if (own) subtract_all<Some>(group);
     bool trims = false;
-    for (std::size_t k = 0; k < Some; ++k) trims |= prepare(t + k, k, group);
+    for (std::size_t k = 0; k < Some; ++k) trims |= prepare(rule_.terms[t + k], k, group);
     const bool first = t == 0;
     t += Some;
     const bool last = t == rule_.terms.size();
-    trims ? add_group<Some, true>(group, first, last) : add_group<Some, false>(group, first, last);
+    if (group.start != nullptr) {
+      trims ? add_group<Some, true, true>(group, first, last)
+            : add_group<Some, true, false>(group, first, last);
+    } else {
+      trims ? add_group<Some, false, true>(group, first, last)
+            : add_group<Some, false, false>(group, first, last);
+    }
     return t;
   }
 
+  /// As memory has them.
+  template <std::size_t Some>
+  Group group_of(std::size_t t) const {
+    Group group;
+    group.last = static_cast<int>(std::min<std::int64_t>(end_ - at_, std::numeric_limits<int>::max()) - 1);
+    group.start = rule_.start != nullptr ? rule_.start + at_ : nullptr;
+    for (std::size_t k = 0; k < Some; ++k) {
+      const auto& term = rule_.terms[t + k];
+      group.x[k] = group.from[k] = term.x + at_;
+      group.weight[k] = term.weight;
+      group.claim[k] = term.claim;
+    }
+    return group;
+  }
+
+  /// Whether its numbers have to be changed in memory of our own before they are added.
+  bool changes(const Term& term) const {
+    return (term.draw != nullptr && !drops_on_the_way_) || limit_inside(term);
+  }
+  bool limit_inside(const Term& term) const { return term.limit > begin_ && term.limit < begin_ + n_; }
+
+  /// τ into memory of our own.
+  template <std::size_t Some>
+  void subtract_all(Group& group) {
+    if (group.start == nullptr) return;
+    std::array<float*, Some> own;
+    for (std::size_t k = 0; k < Some; ++k) own[k] = scratch_[k].data();
+    subtracted_finite_ &= subtract({group.x.data(), Some}, group.start, own, n_);
+    for (std::size_t k = 0; k < Some; ++k) group.x[k] = own[k];
+    group.start = nullptr;
+  }
+
   /// Whether trimming is left to do when it is added.
-  bool prepare(std::size_t t, std::size_t place, Group& group) {
-    const auto& term = rule_.terms[t];
-    const float* x = term.x + at_;
+  bool prepare(const Term& term, std::size_t place, Group& group) {
     float* own = scratch_[place].data();
-    group.from[place] = x;
-    group.weight[place] = term.weight;
-    group.claim[place] = term.claim;
     if (drops_on_the_way_) {
       group.keys[place] = keys_of(*term.draw, begin_);
       group.scale[place] = term.draw->scale;
     } else if (term.draw != nullptr) {
-      drop(*term.draw, begin_, x, n_, own);
-      x = own;
+      drop(*term.draw, begin_, group.x[place], n_, own);
+      group.x[place] = own;
     }
-    const bool all_before = term.limit >= begin_ + n_;
-    const bool inside = !all_before && term.limit > begin_;
+    const bool inside = limit_inside(term);
     if (inside) {
-      trim(term, begin_, x, n_, own);
-      x = own;
+      trim(term, begin_, group.x[place], n_, own);
+      group.x[place] = own;
     }
-    group.x[place] = x;
-    group.least[place] = term.before == 0 || inside ? 0 : all_before ? term.before : term.after;
+    group.least[place] = term.before == 0 || inside ? 0 : term.limit > begin_ ? term.before : term.after;
     return group.least[place] > 0;
   }
 
-  template <int Some, bool Trims>
+  template <int Some, bool Differs, bool Trims>
   void add_group(const Group& group, bool first, bool last) {
     const Divided divided{rule_.divisor};
     if (elects()) {
-      add_by_sign<Some, Trims>(group, n_, out_, sums_);
+      add_by_sign<Some, Differs, Trims>(group, n_, out_, sums_, largest_);
     } else if (rule_.by_voters) {
-      add_and_count<Some, Trims>(group, n_, out_, sums_.for_positive.data());
+      add_and_count<Some, Differs, Trims>(group, n_, out_, sums_.for_positive.data(), largest_);
     } else if (claims_on_the_way_) {
       count_.nonzero =
-          add<Some, false>(group, first, n_, out_, Claimed{rule_.divisor, static_cast<float>(rule_.claims)});
+          add<Some, Differs, false>(group, first, n_, out_, largest_,
+                                    Claimed<Differs>{rule_.divisor, static_cast<float>(rule_.claims)});
     } else if (drops_on_the_way_) {
-      count_.nonzero =
-          last ? drop_group<Some>(group, first, divided) : drop_group<Some>(group, first, GoesOn{});
+      count_.nonzero = last ? drop_group<Some, Differs>(group, first, divided)
+                            : drop_group<Some, Differs>(group, first, GoesOn{});
     } else {
-      count_.nonzero = last ? add<Some, Trims>(group, first, n_, out_, divided)
-                            : add<Some, Trims>(group, first, n_, out_, GoesOn{});
+      count_.nonzero = last ? add<Some, Differs, Trims>(group, first, n_, out_, largest_, divided)
+                            : add<Some, Differs, Trims>(group, first, n_, out_, largest_, GoesOn{});
     }
   }
 
-  template <int Some, class End>
+  template <int Some, bool Differs, class End>
   int drop_group(const Group& group, bool first, const End end) {
     const auto below = static_cast<std::uint32_t>(rule_.terms.front().draw->below);
     const auto low = static_cast<std::uint32_t>(begin_ % places_a_key);
-    return (below & ~leading_bits) != 0 ? add_dropped<Some, true>(group, first, low, below, n_, out_, end)
-                                        : add_dropped<Some, false>(group, first, low, below, n_, out_, end);
+    return (below & ~leading_bits) != 0
+               ? add_dropped<Some, Differs, true>(group, first, low, below, n_, out_, largest_, end)
+               : add_dropped<Some, Differs, false>(group, first, low, below, n_, out_, largest_, end);
+  }
+
+  template <std::size_t Some>
+  void claim_some(std::size_t t, float* claims) {
+    const auto group = group_of<Some>(t);
+    group.start != nullptr ? claim<Some, true>(group, n_, out_, claims)
+                           : claim<Some, false>(group, n_, out_, claims);
+  }
+
+  /// Of four tasks at a time: claims are read and written once for them.
+  void claim_all() {
+    alignas(64) Tile claims{};
+    std::size_t t = 0;
+    for (; t + 4 <= rule_.terms.size(); t += 4) claim_some<4>(t, claims.data());
+    for (; t < rule_.terms.size(); ++t) claim_some<1>(t, claims.data());
+    const auto least = static_cast<float>(rule_.claims);
+    for (int i = 0; i < n_; ++i) out_[i] = claims[static_cast<std::size_t>(i)] >= least ? out_[i] : 0.0F;
   }
 
   const Rule& rule_;
@@ -207,6 +256,8 @@ class TileMerge {
   float* out_;
   bool drops_on_the_way_, claims_on_the_way_;
   Count count_;
+  Words largest_ = {};  ///< bits of magnitudes that were added
+  bool subtracted_finite_ = true;
   Sums sums_;
   alignas(64) std::array<Tile, most_at_once> scratch_;
 };
@@ -230,6 +281,7 @@ Count merge(const Rule& rule, std::int64_t begin, std::int64_t n, float* out) {
     all.nonzero += one.nonzero;
     all.undecided += one.undecided;
     all.balance += one.balance;
+    all.finite &= one.finite;
   }
   return all;
 }

@@ -35,6 +35,7 @@ enum class Vote { none, positive, negative, nobody };
 
 struct Rule {
   std::span<const Term> terms;
+  const float* start;  ///< null, or the numbers of a term are x − start
   Vote vote;
   bool by_voters;
   float divisor;
@@ -43,6 +44,7 @@ struct Rule {
 
 struct Count {
   std::int64_t nonzero = 0, undecided = 0, balance = 0;
+  bool finite = true;  ///< all differences
 };
 
 /// `out` overlaps none of the terms: sums grow in it.

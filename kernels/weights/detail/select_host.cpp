@@ -16,24 +16,6 @@ namespace {
 
 constexpr int trailing = 20, leading_bins = 1 << (31 - trailing);
 
-/// Calls see(low bits) for each magnitude whose leading bits are `bin`.
-template <class See>
-void each_in_bin(const float* x, std::int64_t n, std::uint32_t bin, const See& see) {
-  constexpr std::int64_t strip = 16;
-  const auto look = [&](float number) {
-    const auto bits = bits_of(number);
-    if (bits >> trailing == bin) see(bits & ((1U << trailing) - 1));
-  };
-  std::int64_t i = 0;
-  for (; i + strip <= n; i += strip) {  // most have none
-    int inside = 0;
-    for (std::int64_t j = i; j < i + strip; ++j) inside += bits_of(x[j]) >> trailing == bin ? 1 : 0;
-    if (inside == 0) continue;
-    for (std::int64_t j = i; j < i + strip; ++j) look(x[j]);
-  }
-  for (; i < n; ++i) look(x[i]);
-}
-
 }  // namespace
 
 // Neighbouring numbers often fall into one bin, whose count would be waited for: four tables take turns.
@@ -59,28 +41,40 @@ void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram) {
 }
 
 void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram) {
-  each_in_bin(x, n, bin, [histogram](std::uint32_t low) { ++histogram[low]; });
+  const auto look = [&](float number) {
+    const auto bits = bits_of(number);
+    if (bits >> trailing == bin) ++histogram[bits & ((1U << trailing) - 1)];
+  };
+  std::int64_t i = 0;
+  for (; i + line <= n; i += line) {  // most have none
+    int inside = 0;
+    for (auto j = i; j < i + line; ++j) inside += bits_of(x[j]) >> trailing == bin ? 1 : 0;
+    if (inside == 0) continue;
+    for (auto j = i; j < i + line; ++j) look(x[j]);
+  }
+  for (; i < n; ++i) look(x[i]);
 }
 
-void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low) {
-  each_in_bin(x, n, bin, [&low](std::uint32_t bits) { low.push_back(bits); });
-}
-
-void sample_leading(const float* x, std::int64_t n, std::int64_t every, std::uint64_t* histogram) {
-  const auto ahead = 8 * every;
+void sample_leading(const float* x, const float* start, std::int64_t n, std::int64_t every,
+                    std::uint64_t* histogram) {
+  const auto ahead = 32 * every;  // lines that memory looks for side by side
   for (std::int64_t from = 0; from < n; from += every) {
-    if (from + ahead < n) __builtin_prefetch(x + from + ahead);
+    if (from + ahead < n) {
+      __builtin_prefetch(x + from + ahead);
+      if (start != nullptr) __builtin_prefetch(start + from + ahead);
+    }
     const auto end = std::min(n, from + line);
-    for (auto i = from; i < end; ++i) ++histogram[bits_of(x[i]) >> sample_shift];
+    for (auto i = from; i < end; ++i)
+      ++histogram[bits_of(start != nullptr ? x[i] - start[i] : x[i]) >> sample_shift];
   }
 }
 
 #if defined(__AVX512F__)
 // As fast as memory gives numbers, however many are inside: compilers do not compress by themselves.
-void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
-                     std::int64_t& above, std::vector<std::uint32_t>& inside) {
-  constexpr std::int64_t block = 1024;
-  std::array<std::uint32_t, block + line> kept;
+void collect_between(const float* x, const float* start, std::int64_t n, std::uint32_t low,
+                     std::uint32_t high, std::int64_t& above, std::vector<float>& inside) {
+  constexpr std::int64_t block = 1024, ahead = 2 * block;
+  std::array<float, block + line> kept;
   const auto all_of = [](std::uint32_t bits) { return _mm512_set1_epi32(static_cast<int>(bits)); };
   const auto sign_off = all_of(magnitude), least = all_of(low), width = all_of(high - low);
   for (std::int64_t from = 0; from < n; from += block) {
@@ -88,9 +82,12 @@ void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uin
     std::size_t found = 0;
     std::int64_t below = 0;
     for (std::int64_t i = 0; i < m; i += line) {
-      if (from + i + block < n) __builtin_prefetch(x + from + i + block);
+      const auto at = from + i;
+      if (at + ahead < n) __builtin_prefetch(x + at + ahead);
       const auto there = static_cast<__mmask16>(m - i >= line ? 0xffff : (1 << (m - i)) - 1);
-      const auto bits = _mm512_and_epi32(_mm512_maskz_loadu_epi32(there, x + from + i), sign_off);
+      const auto y = _mm512_maskz_loadu_ps(there, x + at);
+      const auto tau = start != nullptr ? _mm512_sub_ps(y, _mm512_maskz_loadu_ps(there, start + at)) : y;
+      const auto bits = _mm512_and_epi32(_mm512_castps_si512(tau), sign_off);
       const auto in = _mm512_mask_cmplt_epu32_mask(there, _mm512_sub_epi32(bits, least), width);
       _mm512_storeu_si512(kept.data() + found, _mm512_maskz_compress_epi32(in, bits));
       found += static_cast<std::size_t>(std::popcount(static_cast<std::uint16_t>(in)));
@@ -102,10 +99,13 @@ void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uin
   }
 }
 #else
+namespace {
+
 // Flags of a block are made by a loop that compilers vectorise; words of eight flags that are not all zero
 // are listed without a branch, which chance would mispredict.
-void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
-                     std::int64_t& above, std::vector<std::uint32_t>& inside) {
+template <class Number>
+void collect(const Number& number, const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
+             std::int64_t& above, std::vector<float>& inside) {
   static_assert(std::endian::native == std::endian::little, "a word's first flag is its lowest byte");
   constexpr int block = 1024, words = block / 8;
   alignas(64) std::array<std::uint8_t, block> flags;
@@ -117,7 +117,7 @@ void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uin
     const float* y = x + from;
     int larger = 0;
     const auto look = [&](int i) {
-      const auto bits = bits_of(y[i]);
+      const auto bits = bits_of(number(from + i));
       larger += bits >= high ? 1 : 0;
       flags[static_cast<std::size_t>(i)] = bits - low < width ? 1 : 0;
     };
@@ -140,8 +140,20 @@ void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uin
     for (std::size_t j = 0; j < found; ++j) {
       const std::size_t k = listed[j];
       for (auto rest = word[k]; rest != 0; rest &= rest - 1)
-        inside.push_back(bits_of(y[8 * k + static_cast<std::size_t>(std::countr_zero(rest)) / 8]));
+        inside.push_back(
+            std::fabs(number(from + static_cast<std::int64_t>(8 * k) + std::countr_zero(rest) / 8)));
     }
+  }
+}
+
+}  // namespace
+
+void collect_between(const float* x, const float* start, std::int64_t n, std::uint32_t low,
+                     std::uint32_t high, std::int64_t& above, std::vector<float>& inside) {
+  if (start == nullptr) {
+    collect([x](std::int64_t i) { return x[i]; }, x, n, low, high, above, inside);
+  } else {
+    collect([x, start](std::int64_t i) { return x[i] - start[i]; }, x, n, low, high, above, inside);
   }
 }
 #endif

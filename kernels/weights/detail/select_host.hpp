@@ -11,25 +11,24 @@
 
 namespace taugrid::weights::detail {
 
-constexpr std::uint32_t magnitude = 0x7fffffff;
+constexpr std::uint32_t magnitude = 0x7fffffff, infinity = 0x7f800000;
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x) & magnitude; }
 
 /// Counts magnitudes by the leading 11 of their 31 bits: 2048 bins.
 void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram);
 /// Counts the magnitudes whose leading bits are `bin` by their low 20 bits.
 void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram);
-/// Appends the low 20 bits of these magnitudes.
-void collect_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::vector<std::uint32_t>& low);
 
 /// Of a vector's stretches one line of 16 numbers in `every` is looked at: counts their magnitudes by the
-/// leading 16 bits, 65536 bins.
-constexpr int sample_shift = 15;
+/// leading 15 bits, 32768 bins. Where `start` is not null, the numbers are x − start, as below.
+constexpr int sample_shift = 16;
 constexpr std::int64_t line = 16;
-void sample_leading(const float* x, std::int64_t n, std::int64_t every, std::uint64_t* histogram);
-/// Adds to `above` how many magnitudes have bits of at least `high`, and appends the bits from `low` to below
-/// `high`.
-void collect_between(const float* x, std::int64_t n, std::uint32_t low, std::uint32_t high,
-                     std::int64_t& above, std::vector<std::uint32_t>& inside);
+void sample_leading(const float* x, const float* start, std::int64_t n, std::int64_t every,
+                    std::uint64_t* histogram);
+/// Adds to `above` how many magnitudes have bits of at least `high`, and appends those with bits from `low`
+/// to below `high`.
+void collect_between(const float* x, const float* start, std::int64_t n, std::uint32_t low,
+                     std::uint32_t high, std::int64_t& above, std::vector<float>& inside);
 
 /// Adds each |x| to the sum of its place, counted from `place`, modulo their number.
 void add_magnitudes(const float* x, std::int64_t n, std::int64_t place, std::array<double, line>& sums);

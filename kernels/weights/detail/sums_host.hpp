@@ -4,6 +4,7 @@
 // of a sum is found while it and its terms are in registers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <type_traits>
@@ -27,6 +28,7 @@ struct Group {
   std::array<const float*, most_at_once> x;     ///< the tile's numbers
   std::array<const float*, most_at_once> from;  ///< where memory has them
   int last;                                     ///< from `from` on, the stretch's last number
+  const float* start;                           ///< null, or what is subtracted from each
   std::array<float, most_at_once> weight;
   std::array<std::uint32_t, most_at_once> least;  ///< bits from which a magnitude stays
   std::array<float, most_at_once> claim;
@@ -67,6 +69,17 @@ template <class Number, class Holds>
 inline Number ones(const Holds& holds) {
   return holds ? Number{} + 1.0F : Number{};
 }
+/// Keeps the largest bits of magnitudes: those of NaN and infinity are above all others.
+inline void see(Words& largest, const Lanes& x) {
+  const Words bits = bits_of(x);
+  largest = bits > largest ? bits : largest;
+}
+inline void see(Words& largest, float x) { largest[0] = std::max<std::uint32_t>(largest[0], bits_of(x)); }
+inline bool are_finite(const Words& largest) {
+  bool finite = true;
+  for (std::int64_t l = 0; l < lanes; ++l) finite &= largest[l] < infinity;
+  return finite;
+}
 inline float sum_of(const Lanes& x) {
   float sum = 0;
   for (std::int64_t l = 0; l < lanes; ++l) sum += x[l];
@@ -93,10 +106,22 @@ inline void each_place(const Group& group, int n, const See& see) {
   });
 }
 
-/// Vector t's numbers as trimming leaves them.
-template <bool Trims, class Number>
-inline Number kept(const Group& group, std::size_t t, int i) {
+/// Vector t's numbers.
+template <bool Differs, class Number>
+inline Number tau(const Group& group, std::size_t t, std::int64_t i) {
   const auto x = load<Number>(group.x[t] + i);
+  if constexpr (Differs) {
+    return x - load<Number>(group.start + i);
+  } else {
+    return x;
+  }
+}
+
+/// The same, as trimming leaves them.
+template <bool Differs, bool Trims, class Number>
+inline Number kept(const Group& group, std::size_t t, int i, Words& largest) {
+  const auto x = tau<Differs, Number>(group, t, i);
+  if (Differs) see(largest, x);
   if constexpr (Trims) {
     return bits_of(x) >= group.least[t] ? x : Number{};
   } else {
@@ -128,6 +153,7 @@ struct Divided {
 };
 
 /// It is divided, and stays where as many tasks of the group, which are all, claim its place.
+template <bool Differs>
 struct Claimed {
   float divisor, claims;
   template <int Count, class Number>
@@ -135,7 +161,7 @@ struct Claimed {
     const Number merged = sum / divisor;
     Number own = {};
     for (std::size_t t = 0; t < Count; ++t)
-      own += claimed(load<Number>(group.x[t] + i), group.claim[t], merged);
+      own += claimed(tau<Differs, Number>(group, t, i), group.claim[t], merged);
     return own >= claims ? merged : Number{};
   }
 };
@@ -146,16 +172,19 @@ inline void begin_or_go_on(bool first, const Add& with) {
   first ? with(std::true_type{}) : with(std::false_type{});
 }
 
-/// Begins sums, or goes on from those that `out` has. Returns how many numbers are not zero.
-template <int Count, bool Trims, class End>
-int add(const Group& group, bool first, int n, float* out, const End end) {
+/// Begins sums, or goes on from those that `out` has. Returns how many numbers are not zero; of differences
+/// `largest` keeps the largest bits.
+template <int Count, bool Differs, bool Trims, class End>
+int add(const Group& group, bool first, int n, float* out, Words& largest, const End end) {
   const Group own = group;
+  Words most = largest;
   Lanes nonzero = {};
   float rest = 0;
   begin_or_go_on(first, [&](auto begins) {
     each_place<Count>(own, n, [&]<class Number>(int i) {
       Number sum = begins ? Number{} : load<Number>(out + i);
-      for (std::size_t t = 0; t < Count; ++t) sum += own.weight[t] * kept<Trims, Number>(own, t, i);
+      for (std::size_t t = 0; t < Count; ++t)
+        sum += own.weight[t] * kept<Differs, Trims, Number>(own, t, i, most);
       sum = end.template operator()<Count>(own, i, sum);
       store(out + i, sum);
       if constexpr (std::is_same_v<Number, Lanes>) {
@@ -165,14 +194,16 @@ int add(const Group& group, bool first, int n, float* out, const End end) {
       }
     });
   });
+  largest = most;
   return static_cast<int>(sum_of(nonzero) + rest);
 }
 
 /// The same of n numbers, whole strips from place low of their keys on, that are dropped on the way.
-template <int Count, bool Further, class End>
+template <int Count, bool Differs, bool Further, class End>
 int add_dropped(const Group& group, bool first, std::uint32_t low, std::uint32_t below, int n, float* out,
-                const End end) {
+                Words& largest, const End end) {
   const Group own = group;
+  Words most = largest;
   Lanes nonzero = {};
   begin_or_go_on(first, [&](auto begins) {
     for (int i = 0; i < n; i += strip) {
@@ -182,7 +213,8 @@ int add_dropped(const Group& group, bool first, std::uint32_t low, std::uint32_t
         for (int k = 0; k < strip; k += static_cast<int>(line)) fetch(own, t, i + k);
         const auto draws = draw_strip<Further>(own.keys[t], low + static_cast<std::uint32_t>(i), below);
         for (int q = 0; q < 4; ++q) {
-          const auto x = read(own.x[t] + i + q * lanes);
+          const auto x = tau<Differs, Lanes>(own, t, i + q * lanes);
+          if (Differs) see(most, x);
           sum[q] += own.weight[t] * dropped(draws.quarter[q], below, x, own.scale[t]);
         }
       }
@@ -193,41 +225,46 @@ int add_dropped(const Group& group, bool first, std::uint32_t low, std::uint32_t
       }
     }
   });
+  largest = most;
   return static_cast<int>(sum_of(nonzero));
 }
 
 /// Goes on with sums and, at each place, the weights of those that are not zero.
-template <int Count, bool Trims>
-void add_and_count(const Group& group, int n, float* out, float* voters) {
+template <int Count, bool Differs, bool Trims>
+void add_and_count(const Group& group, int n, float* out, float* voters, Words& largest) {
   const Group own = group;
+  Words most = largest;
   each_place<Count>(own, n, [&]<class Number>(int i) {
     auto all = load<Number>(out + i), weights = load<Number>(voters + i);
     for (std::size_t t = 0; t < Count; ++t) {
-      const auto x = kept<Trims, Number>(own, t, i);
+      const auto x = kept<Differs, Trims, Number>(own, t, i, most);
       all += own.weight[t] * x;
       weights += x != 0.0F ? Number{} + own.weight[t] : Number{};
     }
     store(out + i, all);
     store(voters + i, weights);
   });
+  largest = most;
 }
 
 /// Goes on with sums, and with these and the weights of both signs by themselves.
-template <int Count, bool Trims>
-void add_by_sign(const Group& group, int n, float* out, Sums& sums) {
+template <int Count, bool Differs, bool Trims>
+void add_by_sign(const Group& group, int n, float* out, Sums& sums, Words& largest) {
   const Group own = group;
+  Words most = largest;
   each_place<Count>(own, n, [&]<class Number>(int i) {
     auto all = load<Number>(out + i), positive = load<Number>(sums.positive.data() + i),
          negative = load<Number>(sums.negative.data() + i);
     auto for_positive = load<Number>(sums.for_positive.data() + i),
          for_negative = load<Number>(sums.for_negative.data() + i);
     for (std::size_t t = 0; t < Count; ++t) {
-      const Number weight = Number{} + own.weight[t], y = weight * kept<Trims, Number>(own, t, i);
+      const Number weight = Number{} + own.weight[t],
+                   y = weight * kept<Differs, Trims, Number>(own, t, i, most);
       all += y;
-      positive += y > 0.0F ? y : Number{};
-      negative += y < 0.0F ? y : Number{};
-      for_positive += y > 0.0F ? weight : Number{};
-      for_negative += y < 0.0F ? weight : Number{};
+      positive = y > 0.0F ? positive + y : positive;
+      negative = y < 0.0F ? negative + y : negative;
+      for_positive = y > 0.0F ? for_positive + weight : for_positive;
+      for_negative = y < 0.0F ? for_negative + weight : for_negative;
     }
     store(out + i, all);
     store(sums.positive.data() + i, positive);
@@ -235,6 +272,7 @@ void add_by_sign(const Group& group, int n, float* out, Sums& sums) {
     store(sums.for_positive.data() + i, for_positive);
     store(sums.for_negative.data() + i, for_negative);
   });
+  largest = most;
 }
 
 }  // namespace taugrid::weights::detail

@@ -51,7 +51,7 @@ std::filesystem::path SecondStart::folder(const std::string& name, std::size_t t
   return study_.vectors.folder() / "checkpoints" / "other_start" / name / study_.tasks.name(t);
 }
 
-study::Vectors::Begun SecondStart::tuned(const std::string& name, std::size_t t) const {
+study::Begun SecondStart::tuned(const std::string& name, std::size_t t) const {
   return {folder(name, t), start_.theta, fingerprint_, path_.string()};
 }
 
@@ -76,7 +76,7 @@ store::TensorFile SecondStart::fine_tune(const std::string& name, std::size_t t,
 }
 
 store::TensorFile SecondStart::vectors(const std::string& name, const schedule::UnitContext& context) const {
-  std::vector<study::Vectors::Begun> models, others;
+  std::vector<study::Begun> models, others;
   for (const auto t : study_.tasks.all()) {
     models.push_back({study_.vectors.checkpoint_folder(name, t), study_.model.theta0(),
                       study_.model.fingerprint(), study_.settings.model.string()});

@@ -30,7 +30,7 @@ class SecondStart {
   const at::Tensor& theta() const { return start_.theta; }
   /// The checkpoint of a task's model that was fine-tuned from it, and how it is read.
   std::filesystem::path folder(const std::string& regime, std::size_t t) const;
-  study::Vectors::Begun tuned(const std::string& regime, std::size_t t) const;
+  study::Begun tuned(const std::string& regime, std::size_t t) const;
   /// Of the vectors of both starts: cosine, norm, across_norm, distance, start_norm (see mixed_starts.cpp),
   /// and sum [P], Σ τ'.
   store::TensorFile vectors(const std::string& regime, const schedule::UnitContext& context) const;

@@ -210,7 +210,7 @@ TEST(Merge, IsItsDefinition) {
           rule.divisor = 2;
           rule.claim.assign(claims ? static_cast<std::size_t>(tasks) : 0, 0.375F);
           auto out = at::empty({2500});
-          const auto count = weights::merge(rule, 100, tau, out);
+          const auto count = weights::merge(rule, 100, {tau}, out);
           const auto found = numbers(out);
           std::int64_t nonzero = 0;
           for (std::int64_t i = 0; i < 2500; ++i) {
@@ -229,7 +229,7 @@ TEST(Merge, IsItsDefinition) {
             std::vector<at::Tensor> parts;
             for (const auto& x : tau) parts.push_back(x.narrow(0, from, n));
             auto part = again.narrow(0, from, n);
-            weights::merge(rule, 100 + from, parts, part);
+            weights::merge(rule, 100 + from, {parts}, part);
           }
           EXPECT_TRUE(at::equal(out, again));
         }
@@ -243,7 +243,7 @@ TEST(Merge, CountsElections) {
   auto out = at::empty({5});
   //                                            +  0 of none, cancelled, −, +
   const std::vector<at::Tensor> tau = {tensor({1, 0, 2, -3, 1}), tensor({1, 0, -2, 1, 0})};
-  const auto count = weights::merge(rule, 0, tau, out);
+  const auto count = weights::merge(rule, 0, {tau}, out);
   EXPECT_EQ(count.undecided, 1);
   EXPECT_EQ(count.balance, 1);
   EXPECT_EQ(count.nonzero, 4);
@@ -275,7 +275,7 @@ TEST(Merge, DropsBeforeItTrims) {
   MergeRule rule{.weight = {1}, .drop = weights::Drop{3, 0.5, {2}}, .cut = {{2.0F}}};
   const std::vector<at::Tensor> tau = {tensor({0.9F, 1, 1, 1, 1, 1, 1, 1})};
   auto out = at::empty({8}), dropped = at::empty({8});
-  weights::merge(rule, 0, tau, out);
+  weights::merge(rule, 0, {tau}, out);
   weights::drop(*rule.drop, 0, 0, tau[0], dropped);
   dropped[0] = 0;  // 1.8 is less than 2
   EXPECT_TRUE(at::equal(out, dropped));
@@ -286,10 +286,10 @@ TEST(Merge, RefusesWhatDoesNotFit) {
   MergeRule rule{.weight = {1, 1}};
   auto out = at::empty({3});
   const std::vector<at::Tensor> one = {at::zeros({3})}, longer = {at::zeros({3}), at::zeros({4})};
-  EXPECT_THROW(weights::merge(rule, 0, one, out), std::invalid_argument);
-  EXPECT_THROW(weights::merge(rule, 0, longer, out), std::invalid_argument);
+  EXPECT_THROW(weights::merge(rule, 0, {one}, out), std::invalid_argument);
+  EXPECT_THROW(weights::merge(rule, 0, {longer}, out), std::invalid_argument);
   auto wide = at::empty({3}, at::kDouble);
-  EXPECT_THROW(weights::merge({.weight = {1}}, 0, one, wide), std::invalid_argument);
+  EXPECT_THROW(weights::merge({.weight = {1}}, 0, {one}, wide), std::invalid_argument);
 }
 
 }  // namespace

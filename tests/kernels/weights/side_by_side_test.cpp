@@ -84,18 +84,81 @@ TEST(Merge, IsThatOfOneNumberAfterAnother) {
     for (const auto& rule : rules(count)) {
       for (const std::int64_t begin : {0, 3}) {
         auto whole = at::full({n}, std::nanf("")), single = at::empty({n});
-        const auto found = weights::merge(rule, begin, tau, whole);
+        const auto found = weights::merge(rule, begin, {tau}, whole);
         std::int64_t nonzero = 0;
         for (std::int64_t i = 0; i < n; ++i) {
           std::vector<at::Tensor> one;
           for (const auto& x : tau) one.push_back(x.narrow(0, i, 1));
           auto out = single.narrow(0, i, 1);
-          nonzero += weights::merge(rule, begin + i, one, out).nonzero;
+          nonzero += weights::merge(rule, begin + i, {one}, out).nonzero;
         }
         EXPECT_TRUE(at::equal(whole, single)) << "rule " << number << " of " << count << " from " << begin;
         EXPECT_EQ(found.nonzero, nonzero) << "rule " << number << " of " << count;
       }
       ++number;
+    }
+  }
+}
+
+TEST(Merge, OfModelsIsThatOfTheirDifferences) {
+  at::manual_seed(6);
+  for (const std::int64_t n : {5, 64, 4096, 9001}) {
+    for (const std::size_t count : {1, 2, 4, 7, 8, 13}) {
+      const auto start = at::randn({n});
+      std::vector<at::Tensor> theta, tau;
+      for (std::size_t t = 0; t < count; ++t) {
+        theta.push_back(start + at::randn({n}) * (at::rand({n}) > 0.2));
+        tau.push_back(theta.back() - start);
+      }
+      std::size_t number = 0;
+      for (const auto& rule : rules(count)) {
+        for (const std::int64_t begin : {0, 3, 4000}) {
+          auto found = at::empty({n}), expected = at::empty({n});
+          const auto counted = weights::merge(rule, begin, {theta, start}, found);
+          const auto of_tau = weights::merge(rule, begin, {tau}, expected);
+          EXPECT_TRUE(at::equal(found, expected)) << "rule " << number << ", " << n << " of " << count;
+          EXPECT_EQ(counted.nonzero, of_tau.nonzero) << "rule " << number << ", " << n << " of " << count;
+          EXPECT_TRUE(counted.finite);
+        }
+        ++number;
+      }
+    }
+  }
+}
+
+TEST(Merge, SaysWhetherAllDifferencesAreFinite) {
+  constexpr std::int64_t n = 4099;
+  const float inf = std::numeric_limits<float>::infinity();
+  const auto start = at::zeros({n});
+  auto out = at::empty({n});
+  for (const std::size_t count : {1, 3, 8}) {
+    for (const auto& rule : rules(count)) {
+      for (const std::int64_t place : {0, 70, 4097}) {
+        std::vector<at::Tensor> theta;
+        for (std::size_t t = 0; t < count; ++t) theta.push_back(at::ones({n}));
+        EXPECT_TRUE(weights::merge(rule, 0, {theta, start}, out).finite);
+        for (const float special : {inf, -inf, std::nanf("")}) {
+          theta.back()[place] = special;
+          EXPECT_FALSE(weights::merge(rule, 0, {theta, start}, out).finite);
+        }
+      }
+    }
+  }
+}
+
+TEST(KthMagnitude, OfAModelIsThatOfItsDifference) {
+  at::manual_seed(7);
+  for (const std::int64_t n : {1000, (1 << 20) + 5}) {
+    const auto start = at::randn({n}), theta = start + at::randn({n}), tau = theta - start;
+    for (const std::int64_t k : {std::int64_t{1}, n / 5, n}) {
+      weights::KthMagnitude of_model(k, n), of_tau(k, n);
+      do of_model.add(theta, start);
+      while (of_model.next());
+      do of_tau.add(tau);
+      while (of_tau.next());
+      EXPECT_EQ(of_model.value(), of_tau.value());
+      EXPECT_EQ(of_model.above(), of_tau.above());
+      EXPECT_EQ(of_model.equal(), of_tau.equal());
     }
   }
 }

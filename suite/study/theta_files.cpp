@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/study/theta_files.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/weights/subtract.hpp"
+#include "suite/error.hpp"
+#include "suite/store/input_file.hpp"
+
+namespace taugrid::study {
+namespace {
+
+/// Its unit is finished, perhaps on another host a moment ago.
+const std::filesystem::path& seen(const std::filesystem::path& folder) {
+  store::wait_for(folder / "model.safetensors");
+  return folder;
+}
+
+/// A part of a parameter: its numbers from `from` on, which are θ's from `begin` on.
+struct Piece {
+  const autodiff::Parameter& parameter;
+  std::int64_t begin, count, from;
+};
+
+/// Calls see(piece) for the parameters that have numbers in the range.
+template <class See>
+void each_piece(const autodiff::Layout& layout, Range range, const See& see) {
+  const auto& all = layout.parameters();
+  auto next = std::upper_bound(all.begin(), all.end(), range.begin,
+                               [](std::int64_t at, const auto& p) { return at < p.offset + p.count; });
+  for (; next != all.end() && next->offset < range.end(); ++next) {
+    const auto begin = std::max(range.begin, next->offset);
+    const auto count = std::min(range.end(), next->offset + next->count) - begin;
+    see(Piece{*next, begin, count, begin - next->offset});
+  }
+}
+
+}  // namespace
+
+ThetaFile::ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder)
+    : path_((folder / "model.safetensors").string()), file_(models::open_weights(seen(folder), encoder)) {}
+
+void ThetaFile::require_start(const Begun& model) const {
+  const auto start = models::start_of(file_);
+  if (!start.empty() && !model.fingerprint.empty() && start != model.fingerprint)
+    throw InputError(model.folder.string() + ": was trained from another θ0 (" + start + ") than " +
+                     model.of + " (" + model.fingerprint + ")");
+}
+
+bool ThetaFile::is_float32(const autodiff::Layout& layout) const {
+  return std::all_of(layout.parameters().begin(), layout.parameters().end(),
+                     [&](const auto& each) { return opened(each).scalar_type() == at::kFloat; });
+}
+
+const at::Tensor& ThetaFile::opened(const autodiff::Parameter& parameter) const {
+  auto& found = opened_[&parameter];
+  if (!found.defined()) found = file_.tensor(parameter.name).view({-1});
+  return found;
+}
+
+/// A finite sum has finite terms; the dear look at each is for the other case.
+void ThetaFile::require_finite(const at::Tensor& tau, const autodiff::Parameter& parameter) const {
+  if (std::isfinite(tau.sum().item<double>()) || at::isfinite(tau).all().item<bool>()) return;
+  throw InputError(path_ + ": " + parameter.name + " holds NaN or infinity");
+}
+
+at::Tensor ThetaFile::whole(const autodiff::Layout& layout, const at::Tensor& start) const {
+  auto all = at::empty_like(start);
+  const ThetaFile* self = this;
+  differences({&self, 1}, layout, start, {0, layout.size()}, {&all, 1});
+  return all;
+}
+
+void ThetaFile::differences(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
+                            const at::Tensor& start, Range range, std::span<const at::Tensor> out) {
+  const at::NoGradGuard no_grad;
+  std::vector<const float*> tuned(files.size());
+  std::vector<float*> tau(files.size());
+  each_piece(layout, range, [&](const Piece& piece) {
+    const auto to = piece.begin - range.begin;
+    bool as_they_are = true;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const auto& theta = files[i]->opened(piece.parameter);
+      as_they_are &= theta.scalar_type() == at::kFloat && out[i].is_cpu();
+      if (!as_they_are) break;
+      tuned[i] = theta.const_data_ptr<float>() + piece.from;
+      tau[i] = out[i].mutable_data_ptr<float>() + to;
+    }
+    if (as_they_are &&
+        weights::subtract(tuned, start.const_data_ptr<float>() + piece.begin, tau, piece.count))
+      return;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      auto own = out[i].narrow(0, to, piece.count);
+      if (!as_they_are)
+        own.copy_(files[i]->opened(piece.parameter).narrow(0, piece.from, piece.count).to(at::kFloat))
+            .sub_(start.narrow(0, piece.begin, piece.count));
+      files[i]->require_finite(own, piece.parameter);
+    }
+  });
+}
+
+void ThetaFile::visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
+                      const at::Tensor& start, Range range, const Visitor& visitor) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> theta(files.size());
+  each_piece(layout, range, [&](const Piece& piece) {
+    for (std::size_t i = 0; i < files.size(); ++i)
+      theta[i] = files[i]->opened(piece.parameter).narrow(0, piece.from, piece.count);
+    const auto from = start.narrow(0, piece.begin, piece.count);
+    if (visitor(piece.begin, theta, from)) return;
+    for (std::size_t i = 0; i < files.size(); ++i) files[i]->require_finite(theta[i] - from, piece.parameter);
+  });
+}
+
+void ThetaFile::announce(const autodiff::Layout& layout, Range range) const {
+  each_piece(layout, range, [&](const Piece& piece) {
+    const auto pages =
+        file_.tensor(piece.parameter.name).view({-1}).slice(0, piece.from, piece.from + piece.count);
+    store::will_read(pages.const_data_ptr(), pages.nbytes());
+  });
+}
+
+ReadInOrder::ReadInOrder(std::span<const ThetaFile* const> files, const autodiff::Layout& layout, Range range)
+    : files_(files), layout_(layout), range_(range), announced_(files.size(), range.begin) {}
+
+void ReadInOrder::reach(std::int64_t begin) {
+  constexpr std::int64_t stretch = 1 << 20;  // numbers of a vector, at least, that the disk is ahead of us
+  const auto ahead = std::min(begin + stretch, range_.end());
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (announced_[i] >= ahead) continue;
+    // The first stretches differ in length, so that later ones are not asked for all at once.
+    const auto more = begin > range_.begin ? 0 : stretch * static_cast<std::int64_t>(i) / std::ssize(files_);
+    const auto until = std::min(announced_[i] + stretch + more, range_.end());
+    disk_.announce([&] { files_[i]->announce(layout_, {announced_[i], until - announced_[i]}); });
+    announced_[i] = until;
+  }
+}
+
+}  // namespace taugrid::study

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Fine-tuned models' files, gone through by stretches of θ.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/autodiff/layout.hpp"
+#include "kernels/range.hpp"
+#include "suite/models/checkpoint.hpp"
+#include "suite/store/mapped_file.hpp"
+
+namespace taugrid::study {
+
+/// A model's folder, and the model that is taken from it: θ0 or another.
+struct Begun {
+  std::filesystem::path folder;
+  at::Tensor start;         ///< [P]
+  std::string fingerprint;  ///< of the start, which the folder must have begun at; empty: at any
+  std::string of;           ///< the start's folder, for messages
+};
+
+class ThetaFile {
+ public:
+  /// Throws InputError where the folder has no model of this architecture. The encoder outlives this object.
+  ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder);
+
+  /// Whether its name is still that of the file that was opened.
+  bool current() const { return file_.current(); }
+  /// Throws InputError where it began at another model.
+  void require_start(const Begun& model) const;
+  /// Whether its numbers can be read where they are.
+  bool is_float32(const autodiff::Layout& layout) const;
+
+  /// θ* − start [P], on the start's device.
+  at::Tensor whole(const autodiff::Layout& layout, const at::Tensor& start) const;
+  /// θ*[range] − start[range] of each file into `out`, [range.count] each, on the device of both.
+  static void differences(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
+                          const at::Tensor& start, Range range, std::span<const at::Tensor> out);
+
+  /// Numbers of one parameter of each file, on its pages, and the same ones of the start; says whether all
+  /// differences were finite.
+  using Visitor =
+      std::function<bool(std::int64_t begin, std::span<const at::Tensor> theta, const at::Tensor& start)>;
+  /// Visits files that are float32. Throws InputError, naming the file, where not all was finite.
+  static void visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
+                    const at::Tensor& start, Range range, const Visitor& visitor);
+
+  /// Lets the disk read [range] of θ while others are worked on.
+  void announce(const autodiff::Layout& layout, Range range) const;
+
+ private:
+  const at::Tensor& opened(const autodiff::Parameter& parameter) const;
+  void require_finite(const at::Tensor& tau, const autodiff::Parameter& parameter) const;
+
+  std::string path_;
+  store::MappedTensors file_;
+  /// Flat, on the file's pages; kept, since visits ask for the same ones block by block.
+  mutable std::unordered_map<const autodiff::Parameter*, at::Tensor> opened_;
+};
+
+/// Some files from the range's begin to its end: what the disk has yet to read is asked for ahead of us.
+class ReadInOrder {
+ public:
+  ReadInOrder(std::span<const ThetaFile* const> files, const autodiff::Layout& layout, Range range);
+  /// To be called before numbers from `begin` on are read.
+  void reach(std::int64_t begin);
+
+ private:
+  std::span<const ThetaFile* const> files_;
+  const autodiff::Layout& layout_;
+  Range range_;
+  std::vector<std::int64_t> announced_;
+  store::ReadAhead disk_;
+};
+
+}  // namespace taugrid::study
