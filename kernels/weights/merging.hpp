@@ -30,7 +30,7 @@ namespace taugrid::weights {
 ///   KthMagnitude kth(k, length);
 ///   do { for each stretch, in any order: kth.add(stretch); } while (kth.next());
 ///
-/// One that is assigned to another, and searches anew, uses its memory.
+/// A fresh search that is assigned to a finished one goes on in the memory which that had.
 class KthMagnitude {
  public:
   /// k from 1 to the vector's length.

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <span>
 
 namespace taugrid::weights {
@@ -14,5 +16,13 @@ struct Stretches {
   std::span<const at::Tensor> x;
   at::Tensor start = {};  ///< θ0 where x are θ_t; undefined: x are τ_t
 };
+
+/// Sees numbers begin, begin + 1, … until the call ends; says whether all differences that it made were
+/// finite.
+using StretchVisitor = std::function<bool(std::int64_t begin, const Stretches& tau)>;
+
+/// Numbers of a stretch on files: nothing of it is kept, so that it may be long, and a visit's own cost does
+/// not count.
+constexpr std::int64_t stretch_on_files = std::int64_t{1} << 17;
 
 }  // namespace taugrid::weights

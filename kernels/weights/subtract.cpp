@@ -4,14 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
-#include "kernels/lanes.hpp"
+#include "kernels/weights/detail/bits.hpp"
 
 namespace taugrid::weights {
 namespace {
-
-constexpr std::uint32_t exponent = 0x7f800000;  // all set: NaN or infinity (IEEE 754)
 
 /// A processor reads a few streams faster than one, which it does not follow beyond a page of its own accord.
 template <std::size_t Count>
@@ -21,7 +18,7 @@ bool subtract(const float* const* tuned, const float* start, float* const* out, 
   std::array<float*, Count> to;
   std::copy_n(tuned, Count, x.begin());
   std::copy_n(out, Count, to.begin());
-  Words special = {};
+  Words largest = {};
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const auto there = i + ahead < n ? i + ahead : n - 1;
@@ -30,19 +27,17 @@ bool subtract(const float* const* tuned, const float* start, float* const* out, 
     for (std::size_t t = 0; t < Count; ++t) {
       const Lanes tau = read(x[t] + i) - theta0;
       write(to[t] + i, tau);
-      special |= reinterpret_cast<Words>((__builtin_bit_cast(Words, tau) & exponent) == exponent);
+      detail::see(largest, tau);
     }
   }
-  bool finite = true;
-  for (std::int64_t l = 0; l < lanes; ++l) finite &= special[l] == 0;
   for (; i < n; ++i) {
     for (std::size_t t = 0; t < Count; ++t) {
       const float tau = x[t][i] - start[i];
       to[t][i] = tau;
-      finite &= (std::bit_cast<std::uint32_t>(tau) & exponent) != exponent;
+      detail::see(largest, tau);
     }
   }
-  return finite;
+  return detail::are_finite(largest);
 }
 
 }  // namespace

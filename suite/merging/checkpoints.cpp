@@ -165,7 +165,7 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
 
 void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
                                            const StretchVisitor& visitor) const {
-  constexpr std::int64_t most = std::int64_t{1} << 17;
+  constexpr auto most = weights::stretch_on_files;
   std::vector<at::Tensor> theta(which.size());
   for (auto begin = range.begin; begin < range.end(); begin += most) {
     each_tensor({begin, std::min(most, range.end() - begin)}, [&](const NamedTensor& tensor, Range part) {

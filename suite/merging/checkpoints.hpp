@@ -58,7 +58,7 @@ class CheckpointVectors final : public TaskVectors {
   std::size_t count() const override { return models_.size(); }
   const std::vector<NamedTensor>& tensors() const override { return tensors_; }
 
-  std::size_t side_by_side() const override { return 8; }
+  std::size_t side_by_side() const override { return side_by_side_on_files; }
 
   /// θ0 + λτ of the numbers begin … of τ: `see(tensor's name, its first number, numbers in the tensor's own
   /// type)` of each tensor that they are in. Throws InputError where the type cannot hold one.

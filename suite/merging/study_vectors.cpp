@@ -35,8 +35,7 @@ void StudyVectors::do_visit(const std::vector<std::size_t>& which, Range range, 
 void StudyVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
                                       const StretchVisitor& visitor) const {
   if (study_.vectors.visit_files(regime_, tasks_of(which), range, visitor)) return;
-  cut(which, range, 1, long_stretch,
-      [&](std::int64_t begin, std::span<const at::Tensor> tau) { visitor(begin, {tau}); });
+  cut(which, range, 1, long_stretch, of_tau(visitor));
 }
 
 void StudyVectors::cut(const std::vector<std::size_t>& which, Range range, std::int64_t align,

@@ -21,7 +21,7 @@ class StudyVectors final : public TaskVectors {
 
   std::size_t count() const override { return tasks_.size(); }
   const std::vector<NamedTensor>& tensors() const override { return tensors_; }
-  std::size_t side_by_side() const override { return study_.vectors.all_kept() ? 1 : 8; }
+  std::size_t side_by_side() const override { return study_.vectors.all_kept() ? 1 : side_by_side_on_files; }
 
  private:
   void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,

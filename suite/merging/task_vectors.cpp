@@ -25,8 +25,7 @@ std::int64_t TaskVectors::stretch(std::size_t vectors, std::int64_t align) {
 
 void TaskVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
                                      const StretchVisitor& visitor) const {
-  do_visit(which, range, 1,
-           [&](std::int64_t begin, std::span<const at::Tensor> tau) { visitor(begin, {tau}); });
+  do_visit(which, range, 1, of_tau(visitor));
 }
 
 HeldVectors::HeldVectors(std::vector<NamedTensor> tensors, std::vector<at::Tensor> vectors,
@@ -40,8 +39,7 @@ void HeldVectors::do_visit(const std::vector<std::size_t>& which, Range range, s
 
 void HeldVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
                                      const StretchVisitor& visitor) const {
-  cut(which, range, long_stretch,
-      [&](std::int64_t begin, std::span<const at::Tensor> tau) { visitor(begin, {tau}); });
+  cut(which, range, long_stretch, of_tau(visitor));
 }
 
 void HeldVectors::cut(const std::vector<std::size_t>& which, Range range, std::int64_t size,

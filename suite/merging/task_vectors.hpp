@@ -46,8 +46,7 @@ class TaskVectors {
     for (const auto t : which) visited_ += t == theta0 ? 0 : range.count;
     if (range.count > 0) do_visit(which, range, align, visitor);
   }
-  /// Sees stretches of τ_t, or of θ_t and θ0; says whether all that it subtracted was finite.
-  using StretchVisitor = std::function<bool(std::int64_t begin, const weights::Stretches& tau)>;
+  using StretchVisitor = weights::StretchVisitor;
   /// As visit(), not of θ0, for kernels that subtract by themselves; `share`: of the numbers those that the
   /// visitor looks at. Throws InputError, naming the file, where not all was finite.
   void visit_stretches(const std::vector<std::size_t>& which, Range range, const StretchVisitor& visitor,
@@ -76,6 +75,11 @@ class TaskVectors {
   static std::int64_t stretch(std::size_t vectors, std::int64_t align);
   /// The same for a kernel that goes through cache by itself: so long that nothing else counts.
   static constexpr std::int64_t long_stretch = std::int64_t{1} << 19;
+  static constexpr std::size_t side_by_side_on_files = 8;
+  /// Sees τ_t themselves: what such a visitor says is not asked, since it subtracts nothing.
+  static Visitor of_tau(const StretchVisitor& visitor) {
+    return [&visitor](std::int64_t begin, std::span<const at::Tensor> tau) { visitor(begin, {tau}); };
+  }
 
  private:
   mutable std::int64_t visited_ = 0;

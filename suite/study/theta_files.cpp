@@ -105,14 +105,14 @@ void ThetaFile::differences(std::span<const ThetaFile* const> files, const autod
 }
 
 void ThetaFile::visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
-                      const at::Tensor& start, Range range, const Visitor& visitor) {
+                      const at::Tensor& start, Range range, const weights::StretchVisitor& visitor) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> theta(files.size());
   each_piece(layout, range, [&](const Piece& piece) {
     for (std::size_t i = 0; i < files.size(); ++i)
       theta[i] = files[i]->opened(piece.parameter).narrow(0, piece.from, piece.count);
     const auto from = start.narrow(0, piece.begin, piece.count);
-    if (visitor(piece.begin, theta, from)) return;
+    if (visitor(piece.begin, {theta, from})) return;
     for (std::size_t i = 0; i < files.size(); ++i) files[i]->require_finite(theta[i] - from, piece.parameter);
   });
 }

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 
 #include "kernels/autodiff/layout.hpp"
 #include "kernels/range.hpp"
+#include "kernels/weights/stretches.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/mapped_file.hpp"
 
@@ -47,13 +47,10 @@ class ThetaFile {
   static void differences(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                           const at::Tensor& start, Range range, std::span<const at::Tensor> out);
 
-  /// Numbers of one parameter of each file, on its pages, and the same ones of the start; says whether all
-  /// differences were finite.
-  using Visitor =
-      std::function<bool(std::int64_t begin, std::span<const at::Tensor> theta, const at::Tensor& start)>;
-  /// Visits files that are float32. Throws InputError, naming the file, where not all was finite.
+  /// Visits files that are float32, on their pages, one parameter after another. Throws InputError, naming
+  /// the file, where not all was finite.
   static void visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
-                    const at::Tensor& start, Range range, const Visitor& visitor);
+                    const at::Tensor& start, Range range, const weights::StretchVisitor& visitor);
 
   /// Lets the disk read [range] of θ while others are worked on.
   void announce(const autodiff::Layout& layout, Range range) const;

@@ -14,6 +14,7 @@
 #include "suite/study/regime.hpp"
 
 namespace taugrid::study {
+
 Vectors::Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
                  bool stand_ins)
     : settings_(settings), model_(model), tasks_(tasks), bytes_(bound.vectors) {
@@ -179,7 +180,7 @@ void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& t
 }
 
 bool Vectors::visit_files(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
-                          const FileVisitor& visitor) const {
+                          const weights::StretchVisitor& visitor) const {
   // Where memory holds the vectors of all tasks, they are made once.
   if (!model_.theta0().is_cpu() || all_kept() || are_kept(regime, tasks)) return false;
   const auto files = open_all(begun(regime, tasks));
@@ -189,15 +190,11 @@ bool Vectors::visit_files(const std::string& regime, const std::vector<std::size
     if (!file->is_float32(layout)) return false;
     bare.push_back(file.get());
   }
-  // Nothing of a stretch is kept: long ones, for whose pieces a visit's own cost does not count.
-  constexpr std::int64_t size = std::int64_t{1} << 17;
+  constexpr auto size = weights::stretch_on_files;
   ReadInOrder order(bare, layout, range);
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     order.reach(begin);
-    ThetaFile::visit(bare, layout, model_.theta0(), {begin, std::min(size, range.end() - begin)},
-                     [&](std::int64_t at, std::span<const at::Tensor> theta, const at::Tensor& start) {
-                       return visitor(at, {theta, start});
-                     });
+    ThetaFile::visit(bare, layout, model_.theta0(), {begin, std::min(size, range.end() - begin)}, visitor);
   }
   return true;
 }

@@ -63,12 +63,10 @@ class Vectors {
   void visit(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
              std::int64_t align, const Visitor& visitor) const;
 
-  /// Sees stretches of θ* and θ0; says whether all that it subtracted was finite.
-  using FileVisitor = std::function<bool(std::int64_t begin, const weights::Stretches& tau)>;
   /// As visit(), for kernels that subtract by themselves, where memory does not hold the vectors and their
   /// files can be read as they are; otherwise false, and nothing is visited.
   bool visit_files(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
-                   const FileVisitor& visitor) const;
+                   const weights::StretchVisitor& visitor) const;
 
   /// As visit(), of θ* − start of any such models. Reads their files, whatever is kept.
   void visit_from(const std::vector<Begun>& models, Range range, std::int64_t align,

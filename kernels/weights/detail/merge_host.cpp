@@ -93,7 +93,7 @@ class TileMerge {
 
   Count run() {
     merge();
-    count_.finite = rule_.start == nullptr || (are_finite(largest_) && subtracted_finite_);
+    count_.finite = are_finite(largest_);
     return count_;
   }
 
@@ -180,7 +180,7 @@ class TileMerge {
     if (group.start == nullptr) return;
     std::array<float*, Some> own;
     for (std::size_t k = 0; k < Some; ++k) own[k] = scratch_[k].data();
-    subtracted_finite_ &= subtract({group.x.data(), Some}, group.start, own, n_);
+    if (!subtract({group.x.data(), Some}, group.start, own, n_)) largest_[0] = infinity;
     for (std::size_t k = 0; k < Some; ++k) group.x[k] = own[k];
     group.start = nullptr;
   }
@@ -256,8 +256,7 @@ class TileMerge {
   float* out_;
   bool drops_on_the_way_, claims_on_the_way_;
   Count count_;
-  Words largest_ = {};  ///< bits of magnitudes that were added
-  bool subtracted_finite_ = true;
+  Words largest_ = {};  ///< bits of differences' magnitudes
   Sums sums_;
   alignas(64) std::array<Tile, most_at_once> scratch_;
 };

@@ -1,18 +1,16 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Counting, collecting and adding magnitudes on bare host memory, by their bits, whose order is theirs (IEEE
-// 754): arguments are checked by the caller.
+// Counting, collecting and adding magnitudes on bare host memory, by their bits: arguments are checked by the
+// caller.
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <vector>
 
-namespace taugrid::weights::detail {
+#include "kernels/weights/detail/bits.hpp"
 
-constexpr std::uint32_t magnitude = 0x7fffffff, infinity = 0x7f800000;
-inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x) & magnitude; }
+namespace taugrid::weights::detail {
 
 /// Counts magnitudes by the leading 11 of their 31 bits: 2048 bins.
 void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram);

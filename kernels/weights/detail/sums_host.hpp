@@ -4,7 +4,6 @@
 // of a sum is found while it and its terms are in registers.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <type_traits>
@@ -59,7 +58,6 @@ inline void store(float* to, const Number& x) {
   else
     *to = x;
 }
-inline Words bits_of(const Lanes& x) { return __builtin_bit_cast(Words, x) & magnitude; }
 template <class Number>
 inline Number size_of(const Number& x) {
   return __builtin_bit_cast(Number, bits_of(x));
@@ -68,17 +66,6 @@ inline Number size_of(const Number& x) {
 template <class Number, class Holds>
 inline Number ones(const Holds& holds) {
   return holds ? Number{} + 1.0F : Number{};
-}
-/// Keeps the largest bits of magnitudes: those of NaN and infinity are above all others.
-inline void see(Words& largest, const Lanes& x) {
-  const Words bits = bits_of(x);
-  largest = bits > largest ? bits : largest;
-}
-inline void see(Words& largest, float x) { largest[0] = std::max<std::uint32_t>(largest[0], bits_of(x)); }
-inline bool are_finite(const Words& largest) {
-  bool finite = true;
-  for (std::int64_t l = 0; l < lanes; ++l) finite &= largest[l] < infinity;
-  return finite;
 }
 inline float sum_of(const Lanes& x) {
   float sum = 0;
