@@ -43,9 +43,9 @@ KthMagnitude::KthMagnitude(std::int64_t k, std::int64_t length) : k_(k), length_
   constexpr std::int64_t is_long = std::int64_t{1} << 20;
   if (length >= is_long) {
     pass_ = Pass::sample;
-    // Lines enough, and few enough that the look does not count beside a pass.
-    constexpr std::int64_t lines = 8192, closest = 512, furthest = 4096;
-    every_ = std::clamp(length / lines, closest, furthest) / detail::line * detail::line;
+    // Looks enough, and few enough that the sample does not count beside a pass.
+    constexpr std::int64_t looks = 4096, closest = 1024, furthest = 8192;
+    every_ = std::clamp(length / looks, closest, furthest) / detail::line * detail::line;
     counts_.assign(std::size_t{1} << (31 - detail::sample_shift), 0);
   } else {
     begin_histograms();
@@ -80,7 +80,7 @@ void KthMagnitude::add(const at::Tensor& stretch, const at::Tensor& start) {
 }
 
 double KthMagnitude::share() const {
-  return pass_ == Pass::sample ? static_cast<double>(detail::line) / static_cast<double>(every_) : 1;
+  return pass_ == Pass::sample ? static_cast<double>(detail::looked_at) / static_cast<double>(every_) : 1;
 }
 
 void KthMagnitude::count(const at::Tensor& stretch) {
@@ -132,7 +132,7 @@ bool KthMagnitude::next() {
 bool KthMagnitude::choose_bracket() {
   const auto all = static_cast<double>(std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0}));
   const double share = static_cast<double>(k_) / static_cast<double>(length_);
-  // Numbers of one line may be alike: as if eight were one.
+  // Neighbours may be alike: as if eight were one.
   const double deviation = 4.5 * std::sqrt(8 * all * std::max(share * (1 - share), 1 / all));
   const double most = share * all + deviation, least = share * all - deviation;
   double before = 0;
@@ -242,7 +242,8 @@ MergeCount merge(const MergeRule& rule, std::int64_t begin, const Stretches& tau
                      static_cast<detail::Vote>(rule.vote), rule.divide == MergeRule::Divide::voters,
                      rule.divisor, rule.claim.empty() ? 0 : rule.claims},
                     begin, out.numel(), out.mutable_data_ptr<float>());
-  return {found.nonzero, found.undecided, found.balance, found.finite};
+  const Range undecided{found.undecided_begin, found.undecided_end - found.undecided_begin};
+  return {found.nonzero, found.undecided, found.balance, found.finite, {undecided, found.undecided_nonzero}};
 }
 
 }  // namespace taugrid::weights

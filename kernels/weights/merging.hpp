@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/range.hpp"
 #include "kernels/weights/stretches.hpp"
 
 namespace taugrid::weights {
@@ -121,11 +122,18 @@ struct MergeRule {
   std::int64_t claims = 2;
 };
 
+/// The part of a stretch that has all of its undecided places.
+struct Undecided {
+  Range range = {};          ///< count 0: there are none
+  std::int64_t nonzero = 0;  ///< of the result there
+};
+
 struct MergeCount {
   std::int64_t nonzero = 0;    ///< of the result
   std::int64_t undecided = 0;  ///< places whose sum is zero although some x_t is not
   std::int64_t balance = 0;    ///< places that elected + less those that elected −, the undecided left out
   bool finite = true;          ///< whether all θ_t − θ0 are, where these were subtracted
+  Undecided part = {};
 };
 
 /// out [n] from T stretches that begin at number `begin`. One pass over memory: (T + 1)·4 bytes a place, and

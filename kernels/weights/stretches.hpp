@@ -23,6 +23,6 @@ using StretchVisitor = std::function<bool(std::int64_t begin, const Stretches& t
 
 /// Numbers of a stretch on files: nothing of it is kept, so that it may be long, and a visit's own cost does
 /// not count.
-constexpr std::int64_t stretch_on_files = std::int64_t{1} << 17;
+constexpr std::int64_t stretch_on_files = std::int64_t{1} << 18;
 
 }  // namespace taugrid::weights

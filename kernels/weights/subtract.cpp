@@ -6,6 +6,7 @@
 #include <array>
 
 #include "kernels/weights/detail/bits.hpp"
+#include "kernels/weights/detail/fetch.hpp"
 
 namespace taugrid::weights {
 namespace {
@@ -22,7 +23,7 @@ bool subtract(const float* const* tuned, const float* start, float* const* out, 
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const auto there = i + ahead < n ? i + ahead : n - 1;
-    for (std::size_t t = 0; t < Count; ++t) __builtin_prefetch(x[t] + there);
+    for (std::size_t t = 0; t < Count; ++t) detail::fetch_line(x[t] + there);
     const auto theta0 = read(start + i);
     for (std::size_t t = 0; t < Count; ++t) {
       const Lanes tau = read(x[t] + i) - theta0;

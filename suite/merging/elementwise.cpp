@@ -9,6 +9,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "kernels/weights/masks.hpp"
 #include "suite/error.hpp"
@@ -18,10 +19,51 @@ namespace {
 
 using weights::MergeRule;
 
+/// In what was visited, here or, when counted together, by all ranks.
+struct Found {
+  std::int64_t nonzero = 0, undecided = 0, balance = 0;
+  std::vector<weights::Undecided> parts = {};  ///< of stretches that have undecided places
+
+  void count_together(const Team& team) {
+    const auto sums = team.sums({nonzero, undecided, balance});
+    nonzero = sums[0];
+    undecided = sums[1];
+    balance = sums[2];
+  }
+};
+
+/// Those of all ranks, in order.
+std::vector<weights::Undecided> together(const std::vector<weights::Undecided>& mine, const Team& team) {
+  std::vector<std::int64_t> numbers;
+  for (const auto& part : mine)
+    numbers.insert(numbers.end(), {part.range.begin, part.range.count, part.nonzero});
+  numbers = team.joined(numbers);
+  std::vector<weights::Undecided> all;
+  for (std::size_t i = 0; i < numbers.size(); i += 3)
+    all.push_back({{numbers[i], numbers[i + 1]}, numbers[i + 2]});
+  std::sort(all.begin(), all.end(),
+            [](const auto& x, const auto& y) { return x.range.begin < y.range.begin; });
+  return all;
+}
+
+/// Calls see(range) for the parts that lie in `whole`, neighbours as one; `next` is the first that is left.
+template <class See>
+void each_range(std::span<const weights::Undecided>& next, Range whole, const See& see) {
+  while (!next.empty() && next.front().range.begin < whole.end()) {
+    Range range = next.front().range;
+    next = next.subspan(1);
+    while (!next.empty() && next.front().range.begin == range.end() && range.end() < whole.end()) {
+      range.count += next.front().range.count;
+      next = next.subspan(1);
+    }
+    see(range);
+  }
+}
+
 /// Visits a range, and puts it into the sink stretch by stretch; of a team each rank makes its part of a
 /// stretch.
 void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const Sink& sink, const Team& team,
-          weights::MergeCount& all) {
+          Found& all) {
   at::Tensor memory;
   const auto visit = [&](Range part,
                          const std::function<at::Tensor(std::int64_t begin, std::int64_t n)>& place,
@@ -32,6 +74,7 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
       all.nonzero += found.nonzero;
       all.undecided += found.undecided;
       all.balance += found.balance;
+      if (found.undecided > 0) all.parts.push_back(found.part);
       if (found.finite) see(begin, out);
       return found.finite;
     });
@@ -154,31 +197,30 @@ std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<doub
   const auto ranges = ranges_of(vectors.tensors());
   std::vector<std::vector<weights::Cut>> cuts(ranges.size());
   std::vector<std::optional<weights::Drop>> drops(ranges.size(), rule.drop);
-  weights::MergeCount all;
-  const auto count_all = [&] {
-    const auto sums = team.sums({all.nonzero, all.undecided, all.balance});
-    all.nonzero = sums[0];
-    all.undecided = sums[1];
-    all.balance = sums[2];
-  };
-  const auto merge_range = [&](std::size_t r) {
+  Found all;
+  const auto merge_part = [&](std::size_t r, Range part) {
     each.cut = cuts[r];
     each.drop = drops[r];
-    pass(vectors, ranges[r], each, sink, team, all);
+    pass(vectors, part, each, sink, team, all);
   };
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     if (keeps_norm) drops[r]->scale = scales_of(vectors, ranges[r], team);
     if (trim.density < 1) cuts[r] = cuts_of(vectors, ranges[r], drops[r], team);
-    merge_range(r);
+    merge_part(r, ranges[r]);
   }
-  count_all();
+  all.count_together(team);
   // The majority is that of the whole vector, whatever a share is of.
   if (!majority || all.undecided == 0 || all.balance > 0) return all.nonzero;
   each.vote = MergeRule::Vote::negative;
+  const auto parts = together(all.parts, team);
+  auto nonzero = all.nonzero;
+  for (const auto& part : parts) nonzero -= part.nonzero;
   all = {};
-  for (std::size_t r = 0; r < ranges.size(); ++r) merge_range(r);
-  count_all();
-  return all.nonzero;
+  std::span<const weights::Undecided> next = parts;
+  for (std::size_t r = 0; r < ranges.size(); ++r)
+    each_range(next, ranges[r], [&](Range part) { merge_part(r, part); });
+  all.count_together(team);
+  return nonzero + all.nonzero;
 }
 
 std::vector<float> Elementwise::scales_of(const TaskVectors& vectors, Range range, const Team& team) const {

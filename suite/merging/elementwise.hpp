@@ -41,7 +41,7 @@ class Elementwise final : public Method {
   std::optional<double> factor(std::size_t count) const override;
   /// Norms take a pass. Each trimming takes two passes to find the cut, the first of which looks at a sample
   /// of what is long; an exact one a third where the cut lies among equal magnitudes, and a majority for
-  /// minus another merge.
+  /// minus another merge around places that are undecided.
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override;
 
   void check(const std::string& what, const std::vector<double>& w) const override;

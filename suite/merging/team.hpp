@@ -33,6 +33,8 @@ class Team {
   }
   /// Σ over ranks, number by number.
   std::vector<std::int64_t> sums(const std::vector<std::int64_t>& mine) const;
+  /// Numbers of each rank, as many as it has, end to end.
+  std::vector<std::int64_t> joined(const std::vector<std::int64_t>& mine) const;
 
  private:
   const comm::Communicator* group_ = nullptr;

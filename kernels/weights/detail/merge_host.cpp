@@ -276,6 +276,14 @@ Count merge(const Rule& rule, std::int64_t begin, std::int64_t n, float* out) {
                        });
   Space().fence();
   Count all;
+  const auto is_undecided = [](const Count& one) { return one.undecided > 0; };
+  const auto first = std::find_if(counts.begin(), counts.end(), is_undecided);
+  if (first != counts.end()) {
+    const auto last = std::find_if(counts.rbegin(), counts.rend(), is_undecided).base();
+    all.undecided_begin = begin + (first - counts.begin()) * tile;
+    all.undecided_end = begin + std::min(n, (last - counts.begin()) * tile);
+    for (auto one = first; one != last; ++one) all.undecided_nonzero += one->nonzero;
+  }
   for (const auto& one : counts) {
     all.nonzero += one.nonzero;
     all.undecided += one.undecided;

@@ -45,6 +45,9 @@ struct Rule {
 struct Count {
   std::int64_t nonzero = 0, undecided = 0, balance = 0;
   bool finite = true;  ///< all differences
+  /// Numbers of the stretch, whole tiles, that have all undecided places, and the result's nonzero ones
+  /// there.
+  std::int64_t undecided_begin = 0, undecided_end = 0, undecided_nonzero = 0;
 };
 
 /// `out` overlaps none of the terms: sums grow in it.

@@ -11,6 +11,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/weights/detail/fetch.hpp"
+
 namespace taugrid::weights::detail {
 namespace {
 
@@ -57,13 +59,18 @@ void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint
 
 void sample_leading(const float* x, const float* start, std::int64_t n, std::int64_t every,
                     std::uint64_t* histogram) {
-  const auto ahead = 32 * every;  // lines that memory looks for side by side
-  for (std::int64_t from = 0; from < n; from += every) {
-    if (from + ahead < n) {
-      __builtin_prefetch(x + from + ahead);
-      if (start != nullptr) __builtin_prefetch(start + from + ahead);
+  const auto ahead = 16 * every;  // pages that memory looks for side by side
+  const auto fetch = [&](std::int64_t at) __attribute__((always_inline)) {
+    if (at + looked_at > n) return;
+    for (const auto i : {std::int64_t{0}, line, looked_at - 1}) {  // in files lines of memory begin anywhere
+      fetch_line(x + at + i);
+      if (start != nullptr) fetch_line(start + at + i);
     }
-    const auto end = std::min(n, from + line);
+  };
+  for (std::int64_t from = 0; from < ahead; from += every) fetch(from);
+  for (std::int64_t from = 0; from < n; from += every) {
+    fetch(from + ahead);
+    const auto end = std::min(n, from + looked_at);
     for (auto i = from; i < end; ++i)
       ++histogram[bits_of(start != nullptr ? x[i] - start[i] : x[i]) >> sample_shift];
   }
@@ -83,7 +90,7 @@ void collect_between(const float* x, const float* start, std::int64_t n, std::ui
     std::int64_t below = 0;
     for (std::int64_t i = 0; i < m; i += line) {
       const auto at = from + i;
-      if (at + ahead < n) __builtin_prefetch(x + at + ahead);
+      if (at + ahead < n) fetch_line(x + at + ahead);
       const auto there = static_cast<__mmask16>(m - i >= line ? 0xffff : (1 << (m - i)) - 1);
       const auto y = _mm512_maskz_loadu_ps(there, x + at);
       const auto tau = start != nullptr ? _mm512_sub_ps(y, _mm512_maskz_loadu_ps(there, start + at)) : y;
@@ -123,7 +130,7 @@ void collect(const Number& number, const float* x, std::int64_t n, std::uint32_t
     };
     if (from + 2 * block <= n) {
       for (int strip = 0; strip < block; strip += 4 * line) {
-        for (int i = 0; i < 4; ++i) __builtin_prefetch(y + block + strip + i * line);
+        for (int i = 0; i < 4; ++i) fetch_line(y + block + strip + i * line);
         for (int i = strip; i < strip + 4 * line; ++i) look(i);
       }
     } else {

@@ -17,10 +17,11 @@ void count_leading(const float* x, std::int64_t n, std::uint64_t* histogram);
 /// Counts the magnitudes whose leading bits are `bin` by their low 20 bits.
 void count_trailing(const float* x, std::int64_t n, std::uint32_t bin, std::uint64_t* histogram);
 
-/// Of a vector's stretches one line of 16 numbers in `every` is looked at: counts their magnitudes by the
-/// leading 15 bits, 32768 bins. Where `start` is not null, the numbers are x − start, as below.
+constexpr std::int64_t line = 16;  ///< numbers of a line of memory
+/// Looks at the first `looked_at` numbers in `every` of a stretch: counts their magnitudes by the leading 15
+/// bits, 32768 bins. Where `start` is not null, the numbers are x − start, as below.
 constexpr int sample_shift = 16;
-constexpr std::int64_t line = 16;
+constexpr std::int64_t looked_at = 2 * line;  // finding their page takes as long
 void sample_leading(const float* x, const float* start, std::int64_t n, std::int64_t every,
                     std::uint64_t* histogram);
 /// Adds to `above` how many magnitudes have bits of at least `high`, and appends those with bits from `low`

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/weights/detail/draw_host.hpp"
+#include "kernels/weights/detail/fetch.hpp"
 #include "kernels/weights/detail/merge_host.hpp"
 #include "kernels/weights/detail/select_host.hpp"
 
@@ -36,11 +37,11 @@ struct Group {
 };
 
 /// Asks memory for what comes some lines after place i: processors that follow few streams by themselves
-/// would wait for each of these. Inlined always: compilers drop calls of what does no more.
+/// would wait for each of these.
 [[gnu::always_inline]] inline void fetch(const Group& group, std::size_t t, int i) {
   constexpr int ahead = 256;
   const int there = i + ahead < group.last ? i + ahead : group.last;
-  __builtin_prefetch(group.from[t] + there);
+  fetch_line(group.from[t] + there);
 }
 
 /// A number, or as many as a register holds: what follows is written for both.

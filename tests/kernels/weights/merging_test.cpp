@@ -88,9 +88,9 @@ TEST(KthMagnitude, OfALongVectorIsFoundByASampleOrWithoutIt) {
   EXPECT_EQ(passes_of(frozen, n / 4), 2);
   EXPECT_EQ(passes_of(frozen, 3 * n / 4), 3);
   for (const std::int64_t k : {n / 4, 3 * n / 4}) expect_as_sorted(numbers(frozen), k);
-  // The sample looks at a line of 16 in 512 and so is wrong here.
+  // The sample looks at 32 numbers in 1024 and so is wrong here.
   auto hidden = normal.clone();
-  hidden.narrow(0, 0, n / 512 * 512).view({-1, 512}).narrow(1, 0, 16).mul_(0.01);
+  hidden.narrow(0, 0, n / 1024 * 1024).view({-1, 1024}).narrow(1, 0, 32).mul_(0.01);
   EXPECT_EQ(passes_of(hidden, n / 5), 4);
   expect_as_sorted(numbers(hidden), n / 5);
 }
@@ -248,6 +248,27 @@ TEST(Merge, CountsElections) {
   EXPECT_EQ(count.balance, 1);
   EXPECT_EQ(count.nonzero, 4);
   EXPECT_TRUE(at::equal(out, tensor({2, 0, 2, -3, 1})));
+  EXPECT_EQ(count.part.range.begin, 0);
+  EXPECT_EQ(count.part.range.count, 5);
+  EXPECT_EQ(count.part.nonzero, 4);
+}
+
+TEST(Merge, NamesThePartThatHasAllUndecidedPlaces) {
+  constexpr std::int64_t n = 100'000, begin = 1'000'000;
+  at::manual_seed(9);
+  const auto x = at::randn({n}), y = at::randn({n});
+  auto out = at::empty({n});
+  const MergeRule rule{.weight = {1, 1}, .vote = MergeRule::Vote::nobody};
+  EXPECT_EQ(weights::merge(rule, begin, {std::vector{x, y}}, out).part.range.count, 0);
+  for (const std::int64_t place : {30'000, 52'345, 99'999}) y[place] = -x[place];
+  const auto found = weights::merge(rule, begin, {std::vector{x, y}}, out);
+  EXPECT_EQ(found.undecided, 3);
+  const auto range = found.part.range;
+  EXPECT_LE(range.begin, begin + 30'000);
+  EXPECT_GT(range.begin, begin + 20'000);
+  EXPECT_EQ(range.end(), begin + n);
+  EXPECT_EQ(found.part.nonzero,
+            at::count_nonzero(out.narrow(0, range.begin - begin, range.count)).item<std::int64_t>());
 }
 
 TEST(Drop, ScalesEachVectorByItsOwn) {
