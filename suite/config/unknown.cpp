@@ -73,7 +73,9 @@ std::string describe_key(const State& state, const std::string& name) {
     }
   }
   const std::string close = nearest(name, known);
-  return "key " + name + (close.empty() ? "; taugrid keys lists all" : "; did you mean " + close + "?");
+  return "key " + name +
+         (close.empty() ? "; taugrid keys lists all, taugrid keys --recipe those of recipes"
+                        : "; did you mean " + close + "?");
 }
 
 }  // namespace

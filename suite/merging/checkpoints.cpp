@@ -12,6 +12,7 @@
 
 #include "kernels/weights/subtract.hpp"
 #include "suite/error.hpp"
+#include "suite/models/checkpoint.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/quoted.hpp"
 
@@ -101,6 +102,13 @@ double Weights::bytes() const {
   return all;
 }
 
+std::string Weights::start() const {
+  for (const auto& part : parts_) {
+    if (auto start = models::start_of(part.tensors); !start.empty()) return start;
+  }
+  return "";
+}
+
 CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::vector<Weights>& models)
     : start_(theta0_weights), models_(models) {
   for (const auto& model : models) require_same(start_, model);
@@ -116,6 +124,19 @@ CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::v
     length += count;
   }
   if (length == 0) throw InputError(start_.folder().string() + ": has no floating-point numbers to merge");
+}
+
+void CheckpointVectors::require_one_start() const {
+  const Weights* first = nullptr;
+  for (const auto& model : models_) {
+    const auto start = model.start();
+    if (start.empty()) continue;
+    if (first == nullptr) first = &model;
+    if (start != first->start())
+      throw InputError(
+          fmt::format("{}: was fine-tuned from another θ0 ({}) than {} ({}); expected models of one",
+                      model.folder().string(), start, first->folder().string(), first->start()));
+  }
 }
 
 void CheckpointVectors::each_tensor(Range range,

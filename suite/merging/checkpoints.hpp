@@ -36,6 +36,9 @@ class Weights {
   const std::vector<Part>& parts() const { return parts_; }
   bool in_parts() const { return in_parts_; }  ///< whether there is an index
   double bytes() const;
+  /// Of the θ0 that it was fine-tuned from, as our own checkpoints say in their headers; empty: it is not
+  /// said.
+  std::string start() const;
 
  private:
   void add(const std::string& file);
@@ -54,6 +57,8 @@ class CheckpointVectors final : public TaskVectors {
   /// Throws InputError, naming both folders, where a model's tensors are not those of θ0; and where there is
   /// nothing to merge, or in numbers of 64 or of 8 bits.
   CheckpointVectors(const Weights& theta0, const std::vector<Weights>& models);
+  /// Throws InputError, naming both folders, where two models say that they were fine-tuned from another θ0.
+  void require_one_start() const;
 
   std::size_t count() const override { return models_.size(); }
   const std::vector<NamedTensor>& tensors() const override { return tensors_; }

@@ -75,11 +75,19 @@ void read_drop(Elementwise& method, config::Section& parameters) {
   method.rule.drop = drop;
 }
 
-double read_tall_lambda(config::Section& parameters) {
-  return parameters.real(
-      "tall_lambda",
-      "λ of the masks: a task claims numbers with |τ_t| > λ|τ − τ_t|; more gives sparser masks", 0.4,
-      {0, 100});
+constexpr config::Meaning of_tall_lambda = {
+    "λ of the masks: a task claims numbers with |τ_t| > λ|τ − τ_t|; more gives sparser masks; one number is "
+    "the λ of all models, a list has each its own, in their order",
+    {.values = "a number from 0 to 100, or a list of one a model"}};
+
+/// One λ for all, or one a model.
+std::vector<double> read_tall_lambda(config::Section& parameters) {
+  constexpr config::Range range = {0, 100};
+  if (!parameters.is_list("tall_lambda")) return {parameters.real("tall_lambda", of_tall_lambda, 0.4, range)};
+  auto lambda = parameters.reals("tall_lambda", of_tall_lambda, {}, range);
+  if (lambda.empty())
+    parameters.refuse("tall_lambda", "is empty; expected a number, or a list of one a model");
+  return lambda;
 }
 
 /// All but the claims' λ.
@@ -127,6 +135,8 @@ std::unique_ptr<const Method> make_dare_linear(config::Section parameters) {
   read_drop(*method, parameters);
   method->trim.by_tensor = by_tensor(
       parameters, "What norms are of: the whole vector, or each tensor of the model by itself (mergekit)");
+  if (method->trim.by_tensor && !method->keeps_norm)
+    parameters.refuse("scope", "is \"tensor\"; expected rescale_by = \"l1\" with it, which alone has norms");
   return method;
 }
 
@@ -154,13 +164,13 @@ std::unique_ptr<const Method> make_top_k(config::Section parameters) {
 }
 
 std::unique_ptr<const Method> make_consensus_ta(config::Section parameters) {
-  const double lambda = read_tall_lambda(parameters);
-  return claimed(read_consensus("consensus_ta", parameters), {lambda});
+  auto lambda = read_tall_lambda(parameters);
+  return claimed(read_consensus("consensus_ta", parameters), std::move(lambda));
 }
 
 std::unique_ptr<const Method> make_consensus_ties(config::Section parameters) {
   auto method = read_consensus("consensus_ties", parameters);
-  return claimed(std::move(method), {read_tall_lambda(parameters)});
+  return claimed(std::move(method), read_tall_lambda(parameters));
 }
 
 bool is_consensus(const std::string& name) { return name == "consensus_ta" || name == "consensus_ties"; }

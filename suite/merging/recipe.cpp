@@ -169,11 +169,19 @@ Recipe Recipe::read(const fs::path& path) {
   recipe.lambda = read_lambda(parameters);
   config.finish();
   recipe.method->check(path.string() + ": models", recipe.weights);
+  // As mergekit has it: t counts from base_model, where that is one of the two.
+  if (recipe.method_name == "slerp" && !recipe.base.empty() && same(recipe.models[1], recipe.base))
+    std::swap(recipe.models[0], recipe.models[1]);
   if (recipe.base.empty()) {
     if (recipe.method->needs_start() || recipe.lambda != 1)
       root.refuse("base_model", fmt::format("missing; expected the folder of θ0, which {}{} needs",
                                             recipe.method_name, recipe.lambda != 1 ? " with lambda" : ""));
     recipe.base = recipe.models.front();  // its vector is zero, and the others' are taken from it
+  }
+  for (std::size_t i = 0; i < recipe.models.size() && recipe.method->needs_start(); ++i) {
+    if (!same(recipe.models[i], recipe.base)) continue;
+    root.refuse(fmt::format("models.{}.model", config::entry_step(i)),
+                "is the base_model, whose vector is zero and would count as a model's; leave it out");
   }
   recipe.resolved = config.resolved();
   return recipe;
@@ -190,12 +198,13 @@ std::vector<config::SectionEntry> recipe_reference() {
   return config.reference();
 }
 
-Report merge(const Recipe& recipe, const std::string& made_by) {
+Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look) {
   const at::NoGradGuard no_grad;
   require_free(recipe);
   const Weights base(recipe.base);
   const std::vector<Weights> models(recipe.models.begin(), recipe.models.end());
   const CheckpointVectors vectors(base, models);
+  if (recipe.method->needs_start()) vectors.require_one_start();
   Report report;
   report.numbers = vectors.length();
   report.bytes = base.bytes();
@@ -217,6 +226,7 @@ Report merge(const Recipe& recipe, const std::string& made_by) {
                           fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n{}", made_by,
                                       report.numbers, report.merged.density, recipe.resolved));
   folder.commit();
+  look();
   return report;
 }
 

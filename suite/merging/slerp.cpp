@@ -87,7 +87,10 @@ class Slerp final : public Method {
 }  // namespace
 
 std::unique_ptr<const Method> make_slerp(config::Section parameters) {
-  const auto t = parameters.real("t", "Where between the first model (0) and the second (1)", 0.5, {0, 1});
+  const auto t = parameters.real("t",
+                                 "Where between the first model (0) and the second (1); a recipe's "
+                                 "base_model, where it is one of these, is the first (mergekit)",
+                                 0.5, {0, 1});
   const auto of =
       parameters.word("of",
                       "What is interpolated: the models' tensors (mergekit, FusionBench), or those of the "

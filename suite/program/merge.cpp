@@ -32,16 +32,17 @@ int merge(const std::filesystem::path& path) {
   const auto began = std::chrono::steady_clock::now();
   const auto idle = mebibytes("RssAnon");
   const auto recipe = merging::Recipe::read(path);
+  double mapped = 0;
   const auto report =
-      merging::merge(recipe, fmt::format("made by taugrid {} ({}): taugrid merge", version, git_revision));
+      merging::merge(recipe, fmt::format("made by taugrid {} ({}): taugrid merge", version, git_revision),
+                     [&] { mapped = mebibytes("RssFile"); });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   fmt::print(
       "{}: {} of {} models of {} numbers\n"
       "density {:.4f} of the merged vector, {:.2f} passes over the vectors, {:.1f} s, {:.2f} GB/s of input\n"
       "anonymous memory {:.0f} MiB, {:.0f} before the first block; mapped pages {:.0f} MiB\n",
       recipe.out.string(), recipe.method_name, recipe.models.size(), report.numbers, report.merged.density,
-      report.merged.passes, seconds, report.bytes / 1e9 / seconds, mebibytes("RssAnon"), idle,
-      mebibytes("RssFile"));
+      report.merged.passes, seconds, report.bytes / 1e9 / seconds, mebibytes("RssAnon"), idle, mapped);
   return 0;
 }
 

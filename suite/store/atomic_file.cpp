@@ -69,7 +69,8 @@ void create_folders(const std::filesystem::path& folder) {
   if (folder.empty() || std::filesystem::is_directory(folder, error)) return;
   const auto parent = folder.has_parent_path() ? folder.parent_path() : ".";
   if (parent != folder) create_folders(parent);
-  if (::mkdir(folder.c_str(), 0777) != 0 && (errno != EEXIST || !std::filesystem::is_directory(folder, error))) {
+  if (::mkdir(folder.c_str(), 0777) != 0 &&
+      (errno != EEXIST || !std::filesystem::is_directory(folder, error))) {
     const int problem = errno;
     throw InputError("cannot create the folder " + folder.string() + ": " +
                      std::generic_category().message(problem));
@@ -139,6 +140,10 @@ void AtomicFile::commit() {
 
 AtomicFolder::AtomicFolder(std::filesystem::path final_path)
     : path_(std::move(final_path)), temporary_(temporary_name(path_)) {
+  std::error_code ignored;
+  for (auto parent = path_.parent_path(); !parent.empty() && !std::filesystem::exists(parent, ignored);
+       parent = parent.parent_path())
+    first_made_ = parent;
   if (path_.has_parent_path()) create_folders(path_.parent_path());
   if (::mkdir(temporary_.c_str(), 0777) != 0) {
     refuse(path_, errno);
@@ -147,9 +152,12 @@ AtomicFolder::AtomicFolder(std::filesystem::path final_path)
 
 AtomicFolder::~AtomicFolder() {
   std::error_code ignored;
-  if (!temporary_.empty()) {
-    std::filesystem::remove_all(temporary_, ignored);
-  }
+  if (temporary_.empty()) return;
+  std::filesystem::remove_all(temporary_, ignored);
+  // Folders that were made for it go as well, as long as nobody else put anything there.
+  if (first_made_.empty()) return;
+  for (auto parent = path_.parent_path(); std::filesystem::remove(parent, ignored) && parent != first_made_;)
+    parent = parent.parent_path();
 }
 
 void AtomicFolder::commit() {

@@ -71,7 +71,7 @@ class AtomicFolder {
   void commit();
 
  private:
-  std::filesystem::path path_, temporary_;
+  std::filesystem::path path_, temporary_, first_made_;
 };
 
 }  // namespace taugrid::store

@@ -3,6 +3,7 @@
 """taugrid merge: every method against its formula, and every wrong recipe refused with nothing written."""
 
 import json
+import re
 import shutil
 import subprocess
 import tomllib
@@ -125,12 +126,13 @@ def test_sums(four: Models) -> None:
     close(four.merged("task_arithmetic", "lambda = -0.25", [1, 1, 1, -1]), -0.25 * np.array([1, 1, 1, -1]) @ tau)
 
 
-@pytest.mark.parametrize("models", ["single", "many"])
-def test_sums_of_one_and_of_seventy(models: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("models", ["single", "pair", "many"])
+def test_sums_of_one_of_two_and_of_seventy(models: str, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
     tau = world.vectors()
     close(world.merged("linear"), tau.mean(0))
     close(world.merged("task_arithmetic", "lambda = 0.5"), 0.5 * tau.sum(0), 1e-4)
+    close(world.merged("dare_linear", "density = 1.0"), tau.sum(0), 1e-4)
     kept = np.stack([oracle.trimmed(t, 0.05, "at_least") for t in tau])
     close(world.merged("top_k"), kept.sum(0) / world.count)
 
@@ -282,7 +284,7 @@ def test_slerp(of: str, pair: Models) -> None:
 
 @pytest.mark.parametrize(("method", "formula"), [
     ("tsv_m", oracle.tsv_m), ("iso_c", oracle.iso_c), ("iso_cts", lambda d: oracle.iso_cts(d, 0.8))])
-@pytest.mark.parametrize("models", ["four", "single"])
+@pytest.mark.parametrize("models", ["four", "single", "pair", "many"])
 def test_matrices(method: str, formula: Callable, models: str, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
     expected = {}
@@ -416,6 +418,10 @@ def refused(done: subprocess.CompletedProcess[str], folder: Path, *expected: str
     ({"method": "dare_linear", "parameters": "density = 0.0"}, ["parameters.density", "above 0"]),
     ({"method": "dare_linear", "parameters": 'rescale_by = "l2"'}, ["parameters.rescale_by", "density, l1"]),
     ({"method": "dare_ties", "parameters": 'rescale = false, rescale_by = "l1"'}, ["rescale_by", "rescale = false"]),
+    ({"method": "dare_linear", "parameters": 'scope = "tensor"'}, ["parameters.scope", 'rescale_by = "l1"']),
+    ({"method": "consensus_ta", "parameters": "least_tasks = 5"}, ["models", "least_tasks is 5", "the 4 models"]),
+    ({"method": "consensus_ta", "parameters": "tall_lambda = [0.4, 0.5]"}, ["tall_lambda has 2", "each of 4 models"]),
+    ({"method": "ties", "parameters": "something_else = 1"}, ["keys --recipe those of recipes"]),
     ({"method": "ties", "parameters": "denisty = 0.5"}, ["denisty", "did you mean parameters.density"]),
     ({"method": "linear", "parameters": "density = 0.5"}, ["unknown key parameters.density"]),
     ({"method": "ties", "wieght": "1"}, ["unknown key wieght"]),
@@ -458,17 +464,45 @@ def spoil(folder: Path, how: str) -> None:
         tensors["more"] = tensors["layer.bias"]
     elif how == "nan":
         tensors["layer.bias"][3] = np.nan
-    save_file(tensors, folder / "model.safetensors")
+    # Our own checkpoints name the θ0 that they began with.
+    save_file(tensors, folder / "model.safetensors", {"theta0": "bbbb"} if how == "start" else None)
 
 
 @pytest.mark.parametrize(("how", "expected"), [
     ("shape", ["m1", "base", '"layer.bias" is Float [23]', "Float [24]"]), ("dtype", ["m1", "base", "Half", "Float"]),
     ("missing", ["m1", "base", 'no tensor "layer.bias"']), ("more", ["m1", "base", 'has a tensor "more"']),
-    ("nan", ["m1", "layer.bias", "NaN"])])
+    ("nan", ["m1", "layer.bias", "NaN"]), ("start", ["m1", "θ0 (bbbb)", "m0 (aaaa)"])])
 def test_models_that_do_not_fit(tmp_path: Path, how: str, expected: list[str]) -> None:
     models = Models(tmp_path / "models", 2)
+    weights = models.folder / "m0" / "model.safetensors"
+    save_file(load_file(weights), weights, {"theta0": "aaaa"})
     spoil(models.folder / "m1", how)
-    refused(call(models.recipe("ties")), models.folder, *expected)
+    refused(call(models.recipe("ties", out='"new/folder/out"')), models.folder, *expected)
+    assert not (models.folder / "new").exists()
+
+
+def test_a_mean_of_models_of_two_starts(tmp_path: Path) -> None:
+    models = Models(tmp_path / "models", 2)
+    spoil(models.folder / "m1", "start")
+    close(models.merged("linear"), models.vectors().mean(0))
+
+
+def test_the_base_among_the_models(four: Models) -> None:
+    models = '[{ model = "m0" }, { model = "base" }]'
+    refused(call(four.recipe("top_k", models=models)), four.folder, "models.#2.model", "base_model", "leave it out")
+    base, tau = oracle.flat(four.base).astype(np.float64), four.vectors()[0]
+    for part in (0.0, 0.25):  # it is where t begins, whichever of the two it is
+        found = four.merged("slerp", f"t = {part}", models=models)
+        expected = np.concatenate([oracle.slerp(base[where], (base + tau)[where], part) - base[where]
+                                   for where in oracle.parts(base, four.base)])
+        close(found, expected)
+
+
+def test_mapped_pages_are_those_of_the_merge(four: Models) -> None:
+    shutil.rmtree(four.folder / "out", ignore_errors=True)
+    done = call(four.recipe("ties"))
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"anonymous memory \d+ MiB, \d+ before the first block; mapped pages [1-9]\d* MiB", done.stdout)
 
 
 def test_a_base_in_double_precision(tmp_path: Path) -> None:

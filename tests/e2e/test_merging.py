@@ -161,13 +161,17 @@ def test_each_task_chooses_the_mask_that_is_best_for_it(run: Path, file: h5py.Fi
 
 
 @pytest.mark.parametrize("regime", REGIMES)
-@pytest.mark.parametrize("method", ["task_arithmetic", "ties", "dare_linear", "consensus_ties", "iso_cts"])
+@pytest.mark.parametrize("method", ["task_arithmetic", "ties", "dare_linear", "consensus_ta", "consensus_ties",
+                                    "iso_cts"])
 def test_the_chosen_model_is_saved_with_its_recipe(run: Path, file: h5py.File, method: str,
                                                    regime: str) -> None:
     folder = run / "merged" / method / regime
     told = tomllib.loads((folder / "merge.toml").read_text())
     assert told["parameters"]["lambda"] == file[f"merging/{method}/{regime}/coefficient"][()]
     assert ("A linear regime's" in (folder / "merge.toml").read_text()) == (regime == "linear")
+    if method.startswith("consensus"):
+        chosen = file[f"merging/{method}/{regime}/tall_lambda"][()].tolist() if method == "consensus_ta" else 0.4
+        assert told["parameters"]["tall_lambda"] == chosen
     done = subprocess.run([launch.PROGRAM, "merge", str(folder / "merge.toml")], capture_output=True, text=True,
                           check=False, env=launch.environment(), timeout=launch.PATIENCE)
     assert done.returncode == 0, done.stderr
@@ -178,6 +182,52 @@ def test_the_chosen_model_is_saved_with_its_recipe(run: Path, file: h5py.File, m
         if method != "dare_linear":  # whose draws follow the tensors' order
             np.testing.assert_allclose(ours[name], again[name], rtol=0, atol=2e-6, err_msg=name)
     assert CLIPVisionModelWithProjection.from_pretrained(folder).config.hidden_size > 0
+
+
+@pytest.mark.parametrize(("told", "expected"), [
+    ("[0.2, 0.3]", ["tall_lambda has 2 numbers", "one for each of 3 models"]),
+    ("[]", ["parameters.tall_lambda", "is empty"]),
+    ("[0.2, 0.3, -1]", ["parameters.tall_lambda", "0 to 100"]),
+])
+def test_lambdas_of_other_models(run: Path, told: str, expected: list[str]) -> None:
+    folder = run / "merged" / "consensus_ta" / "standard"
+    lines = (folder / "merge.toml").read_text().splitlines()
+    wrong = folder / "wrong.toml"
+    wrong.write_text("\n".join(f"tall_lambda = {told}" if x.startswith("tall_lambda") else x for x in lines))
+    done = subprocess.run([launch.PROGRAM, "merge", str(wrong)], capture_output=True, text=True, check=False,
+                          env=launch.environment(), timeout=launch.PATIENCE)
+    wrong.unlink()
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert all(text in done.stderr for text in expected), done.stderr
+    assert not (folder / "again").exists()
+
+
+def test_what_a_saved_model_with_data_was_made_of(world: World, run: Path, tmp_path: Path) -> None:
+    told = TEXT.split("[addition]")[0] + """
+[merging]
+methods = ["mask_sharing", "stitch_twice", "joint"]
+save = true
+[merging.mask_sharing]
+clusters = 2
+[merging.localize_stitch]
+points = 9
+steps = 2
+"""
+    results = launch.measure(world.elsewhere(tmp_path / "data.toml", told), tmp_path / "run", *launch.given_by(run))
+    texts = {method: (tmp_path / "run/merged" / method / "standard/merge.toml").read_text()
+             for method in ("mask_sharing", "stitch_twice", "joint")}
+    with h5py.File(results) as file:
+        for method in ("mask_sharing", "stitch_twice"):
+            labels = file[f"merging/{method}/standard/labels"][()].tolist()
+            clusters = ["+".join(task for task, label in zip(TASKS, labels, strict=True) if label == c)
+                        for c in range(max(labels) + 1)]
+            lines = texts[method].splitlines()
+            assert f"# The clusters that it took: {', '.join(clusters)}" in lines
+            assert "#   points = 9" in lines and "#   steps = 2" in lines and "#   bias = 5.0" in lines
+            assert not any("alpha" in line for line in lines)
+    assert tomllib.loads(texts["mask_sharing"])["parameters"] == {"lambda": 1.0, "clusters": 2, "rounding": "half_up"}
+    assert '# Its weights before lambda are those of "../../../checkpoints/multitask/joint"' in texts["joint"]
+    assert not any("tall_lambda" in text for text in texts.values())
 
 
 def test_recompute_takes_merged_models_again(run: Path, tmp_path: Path) -> None:

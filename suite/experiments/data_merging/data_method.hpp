@@ -8,6 +8,7 @@
 // merge reads what these units found.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,6 +43,8 @@ class DataMethod {
   /// scratch folder.
   virtual bool of_vectors() const { return true; }
   virtual bool trains() const { return false; }
+  /// The folder of the model that merge() reads, where the method trains one of all tasks; empty: none.
+  virtual std::filesystem::path checkpoint(const std::string&) const { return {}; }
 
   /// What one model's data give, if anything, on the host: of a task's own model the tensors of a unit's
   /// file.

@@ -32,6 +32,9 @@ class Joint final : public DataMethod {
 
   bool takes(const std::string& name) const override { return name == of_; }
   bool of_vectors() const override { return false; }
+  std::filesystem::path checkpoint(const std::string& name) const override {
+    return models_.folder(name, study_.tasks.all());
+  }
   void add_units(std::vector<schedule::WorkUnit>& units, const std::string& name,
                  const schedule::RunFolder&) const override {
     models_.add_unit(units, name, study_.tasks.all());
@@ -61,8 +64,8 @@ class Joint final : public DataMethod {
     const auto all = study_.tasks.all();
     out.put(group + "/loss", done.folder.read_tensor(models_.unit_key(name, all), "loss"), {"merging_step"},
             "nat");
-    const auto folder = models_.folder(name, all);
-    out.attribute(group, "checkpoint", JointModels::regime_of(name) + "/" + folder.filename().string());
+    out.attribute(group, "checkpoint",
+                  JointModels::regime_of(name) + "/" + checkpoint(name).filename().string());
   }
 
  private:

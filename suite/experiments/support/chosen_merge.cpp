@@ -9,7 +9,11 @@
 
 #include "suite/config/canonical.hpp"
 #include "suite/experiments/support/grids.hpp"
+#include "suite/experiments/support/joint_models.hpp"
+#include "suite/experiments/support/task_bases.hpp"
 #include "suite/experiments/support/task_filter.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/store/safetensors.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -70,15 +74,41 @@ ChosenMerge read_method(config::Config& config, config::Section& section, const 
     chosen.method = merging::make(chosen.of, own);
   }
   chosen.parameters = own.values();
-  if (lambda.size() == 1) {  // as a recipe has it
-    chosen.parameters.erase("tall_lambdas");
-    chosen.parameters["tall_lambda"] = config::canonical(lambda.front());
-  }
-  chosen.parameters.erase("alpha");
-  chosen.parameters.erase("method");
+  if (lambda.size() == 1) chosen.parameters["tall_lambda"] = config::canonical(lambda.front());
+  if (chosen.of == "mask_sharing" || chosen.of == "stitch_twice")
+    chosen.masks = config.section("merging.localize_stitch", merging::meaning_of("localize_stitch")).values();
+  for (const auto* other : {"alpha", "method", "tall_lambdas"}) chosen.parameters.erase(other);
+  chosen.masks.erase("alpha");
   if (chosen.method && !describing)
     chosen.method->check("merging." + name, std::vector<double>(study.tasks.size(), 1.0));
   return chosen;
+}
+
+/// A tensor of a unit that is finished, perhaps on another host a moment ago.
+at::Tensor tensor_of_unit(const Study& study, const std::string& key, const std::string& tensor) {
+  const auto path = schedule::RunFolder::unit_path(study.vectors.folder(), key);
+  store::wait_for(path);
+  return store::read_tensor(path, tensor);
+}
+
+/// λ of each task's mask, in the order of the models.
+std::vector<double> chosen_lambdas(const Study& study, const ChosenMerge& chosen, const std::string& name,
+                                   const std::vector<std::size_t>& tasks) {
+  std::vector<double> lambda;
+  for (const auto t : tasks)
+    lambda.push_back(tensor_of_unit(study, chosen.part_key(study, name, t), "lambda").item<double>());
+  return lambda;
+}
+
+/// Comment lines of the masks that were stitched, and of the clusters that share them.
+std::string masks_taken(const Study& study, const ChosenMerge& chosen, const std::string& name,
+                        const std::vector<std::size_t>& tasks) {
+  std::string text = "# Its masks are those of [merging.localize_stitch]:\n";
+  for (const auto& [key, value] : chosen.masks) text += fmt::format("#   {} = {}\n", key, value);
+  const auto labels = labels_of(tensor_of_unit(study, key::merging(chosen.name, name), "labels"));
+  std::vector<std::string> clusters;
+  for (const auto& members : clusters_by(tasks, labels)) clusters.push_back(joined_names(study, members));
+  return text + fmt::format("# The clusters that it took: {}\n", fmt::join(clusters, ", "));
 }
 
 }  // namespace
@@ -132,8 +162,16 @@ std::string merge_recipe(const Study& study, const ChosenMerge& chosen, const st
                                  chosen.name, name, config::canonical(alpha));
   if (regime(name).linear)
     text += "# A linear regime's: f(x; θ0) + J(x)(θ − θ0) was evaluated, not f(x; θ) of these weights.\n";
-  if (chosen.with_data)
+  auto parameters = chosen.parameters;
+  if (chosen.with_data && merging::is_consensus(chosen.of)) {
+    text += "# Each model's tall_lambda is the one that validation points of its own task chose.\n";
+    parameters["tall_lambda"] = config::canonical(chosen_lambdas(study, chosen, name, tasks));
+  } else if (chosen.with_data) {
     text += "# Its data are the run's: taugrid run makes it again, taugrid merge cannot.\n";
+    if (const auto model = chosen.with_data->checkpoint(name); !model.empty())
+      text += fmt::format("# Its weights before lambda are those of {}\n", from_here(model));
+  }
+  if (!chosen.masks.empty()) text += masks_taken(study, chosen, name, tasks);
   if (chosen.of.starts_with("dare_"))  // draws depend on a number's place
     text +=
         "# Draws follow the order of the tensors, which is that of names in a folder: others are drawn "
@@ -147,7 +185,7 @@ std::string merge_recipe(const Study& study, const ChosenMerge& chosen, const st
   for (const auto t : of_vectors ? tasks : std::vector<std::size_t>{})
     text += fmt::format("[[models]]\nmodel = {}\n", from_here(study.vectors.checkpoint_folder(name, t)));
   text += fmt::format("[parameters]\nlambda = {}\n", config::canonical(alpha));
-  for (const auto& [key, value] : chosen.parameters) text += fmt::format("{} = {}\n", key, value);
+  for (const auto& [key, value] : parameters) text += fmt::format("{} = {}\n", key, value);
   return text;
 }
 

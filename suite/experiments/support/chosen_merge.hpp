@@ -21,7 +21,9 @@ struct ChosenMerge {
   std::unique_ptr<const merging::Method> method;  ///< or with_data
   std::unique_ptr<const DataMethod> with_data;
   std::vector<double> alpha;
-  std::map<std::string, std::string> parameters;  ///< as a recipe has them
+  /// As a recipe has them, but for λ of masks that each task chooses.
+  std::map<std::string, std::string> parameters;
+  std::map<std::string, std::string> masks;  ///< settings of the masks that it takes from another method
 
   /// Whether it makes a model beside this regime's vectors.
   bool takes(const std::string& regime) const { return !with_data || with_data->takes(regime); }
@@ -41,7 +43,7 @@ struct MergingChoice {
 std::optional<MergingChoice> read_merging(config::Config& config, const Study& study);
 
 /// merge.toml, as it stands in folder `to`: how the model there was made, of these tasks at α; a recipe for
-/// `taugrid merge` where the method needs no data.
+/// `taugrid merge` where the method needs no data, or no more than λ of masks that were chosen by it.
 std::string merge_recipe(const Study& study, const ChosenMerge& chosen, const std::string& regime,
                          const std::vector<std::size_t>& tasks, double alpha,
                          const std::filesystem::path& to);

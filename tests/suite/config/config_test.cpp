@@ -167,8 +167,8 @@ TEST_F(ConfigTest, FinishNamesTheUnknownKeyAndItsNeighbour) {
                    "There are [data], [training]"});
   auto far = load("[training]\n[training.x]\ny = 1\n", {"nothing_like_it=1"});
   far.section("training", a_section);
-  expect_contains(message([&] { far.finish(); }),
-                  {"unknown key nothing_like_it; taugrid keys lists all (and 1 more)"});
+  expect_contains(message([&] { far.finish(); }), {"unknown key nothing_like_it; taugrid keys lists all, "
+                                                   "taugrid keys --recipe those of recipes (and 1 more)"});
   auto inner = load("[training]\n[training.x]\ny = 1\n");
   inner.section("training", a_section);
   expect_contains(message([&] { inner.finish(); }),
