@@ -25,27 +25,32 @@ std::string shape_text(at::IntArrayRef shape) {
   return out.str();
 }
 
+/// ", as in FOLDER"; nothing where that is the file's own.
+std::string as_in(const std::filesystem::path& of) { return of.empty() ? "" : ", as in " + of.string(); }
+
 /// Every parameter of the layout is there, in its shape.
 void require(const Layout& layout, const store::MappedTensors& file, const std::filesystem::path& folder,
-             std::set<std::string>& known) {
+             const std::filesystem::path& of, std::set<std::string>& known) {
   const auto path = folder / "model.safetensors";
   for (const auto& parameter : layout.parameters()) {
     const auto where = path.string() + ": " + parameter.name;
     const auto found = file.tensors().find(parameter.name);
     if (found == file.tensors().end())
-      throw InputError(where + " is missing; " + (folder / "config.json").string() + " asks for it");
+      throw InputError(where + " is missing; " + ((of.empty() ? folder : of) / "config.json").string() +
+                       " asks for it");
     const auto& [scalar, shape] = found->second;
     if (!at::isFloatingType(scalar))
       throw InputError(where + " has type " + at::toString(scalar) + "; expected a floating type");
     if (shape != parameter.shape)
       throw InputError(where + " has shape " + shape_text(shape) + "; expected " +
-                       shape_text(parameter.shape));
+                       shape_text(parameter.shape) + as_in(of));
     known.insert(parameter.name);
   }
 }
 
-void require_known(const Encoder& encoder, const store::MappedTensors& file, const std::set<std::string>& known,
-                   const std::string& path) {
+void require_known(const Encoder& encoder, const store::MappedTensors& file,
+                   const std::set<std::string>& known, const std::string& path,
+                   const std::filesystem::path& of) {
   std::string first;
   int others = -1;
   for (const auto& [name, info] : file.tensors()) {
@@ -55,7 +60,8 @@ void require_known(const Encoder& encoder, const store::MappedTensors& file, con
   if (others < 0) return;
   throw InputError(path + ": " + first + (others > 0 ? " and " + std::to_string(others) + " more" : "") +
                    ": no " + encoder.architecture() +
-                   " has such a tensor; expected its own parameters alone (adapters are to be merged first)");
+                   " has such a tensor; expected its own parameters alone" + as_in(of) +
+                   " (adapters are to be merged first)");
 }
 
 at::Tensor read_flat(const Layout& layout, const store::MappedTensors& file, const std::string& path) {
@@ -86,13 +92,14 @@ Checkpoint read_architecture(const std::filesystem::path& folder) {
   return checkpoint;
 }
 
-store::MappedTensors open_weights(const std::filesystem::path& folder, const Encoder& encoder) {
+store::MappedTensors open_weights(const std::filesystem::path& folder, const Encoder& encoder,
+                                  const std::filesystem::path& of) {
   const auto path = folder / "model.safetensors";
   store::MappedTensors file(path);
   std::set<std::string> known;
-  require(encoder.layout(), file, folder, known);
-  require(encoder.buffers(), file, folder, known);
-  require_known(encoder, file, known, path.string());
+  require(encoder.layout(), file, folder, of, known);
+  require(encoder.buffers(), file, folder, of, known);
+  require_known(encoder, file, known, path.string(), of);
   return file;
 }
 

@@ -17,16 +17,18 @@ struct Checkpoint {
   std::string start;  ///< fingerprint of the θ0 that it was trained from, where the file says
 };
 
-/// Reads FOLDER. Shapes are compared with the file before memory is taken for them. Throws InputError, one line,
-/// on a missing file or parameter, a wrong shape or type, a value that is not finite, and on a tensor that the
-/// architecture neither uses nor brings along.
+/// Reads FOLDER. Shapes are compared with the file before memory is taken for them. Throws InputError, one
+/// line, on a missing file or parameter, a wrong shape or type, a value that is not finite, and on a tensor
+/// that the architecture neither uses nor brings along.
 Checkpoint read_checkpoint(const std::filesystem::path& folder);
 
 /// The architecture alone, from FOLDER/config.json; the state is undefined.
 Checkpoint read_architecture(const std::filesystem::path& folder);
 
 /// The tensors of FOLDER/model.safetensors, checked as by read_checkpoint() for this encoder, values aside.
-store::MappedTensors open_weights(const std::filesystem::path& folder, const Encoder& encoder);
+/// `of`: the folder that the encoder was read from, where it is another; for messages.
+store::MappedTensors open_weights(const std::filesystem::path& folder, const Encoder& encoder,
+                                  const std::filesystem::path& of = {});
 
 /// The fingerprint of the θ0 that these weights were trained from; empty where their file does not say.
 std::string start_of(const store::MappedTensors& weights);

@@ -56,6 +56,8 @@ class Tasks {
   std::size_t with_control() const { return names_.size(); }
   const std::string& name(std::size_t t) const { return names_[t]; }
   const data::Task& data(std::size_t t) const { return *tasks_[t]; }
+  /// Whether task t's file is missing, or wrong: its numbers of points are not its own.
+  bool is_stand_in(std::size_t t) const { return data(t).modality.empty(); }
   const models::Readout& readout(std::size_t t) const { return readouts_[t]; }
   /// Where the classifier lies that a run with [heads] trains for task t, once its unit is finished.
   std::filesystem::path head_file(const std::filesystem::path& run, std::size_t t) const;

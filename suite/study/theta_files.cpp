@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/weights/subtract.hpp"
 #include "suite/error.hpp"
@@ -19,6 +20,13 @@ namespace {
 const std::filesystem::path& seen(const std::filesystem::path& folder) {
   store::wait_for(folder / "model.safetensors");
   return folder;
+}
+
+/// Binary digits of a number that was read from this type: θ is float32, whatever the file has.
+int digits_read(at::ScalarType type) {
+  if (type == at::kHalf) return std::numeric_limits<at::Half>::digits;
+  if (type == at::kBFloat16) return std::numeric_limits<at::BFloat16>::digits;
+  return std::numeric_limits<float>::digits;
 }
 
 /// A part of a parameter: its numbers from `from` on, which are θ's from `begin` on.
@@ -42,14 +50,27 @@ void each_piece(const autodiff::Layout& layout, Range range, const See& see) {
 
 }  // namespace
 
-ThetaFile::ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder)
-    : path_((folder / "model.safetensors").string()), file_(models::open_weights(seen(folder), encoder)) {}
+ThetaFile::ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder,
+                     const std::filesystem::path& of)
+    : path_((folder / "model.safetensors").string()),
+      file_(models::open_weights(seen(folder), encoder, of)) {}
 
 void ThetaFile::require_start(const Begun& model) const {
   const auto start = models::start_of(file_);
   if (!start.empty() && !model.fingerprint.empty() && start != model.fingerprint)
     throw InputError(model.folder.string() + ": was trained from another θ0 (" + start + ") than " +
                      model.of + " (" + model.fingerprint + ")");
+}
+
+void ThetaFile::require_as_exact(const ThetaFile& start, const autodiff::Layout& layout) const {
+  for (const auto& each : layout.parameters()) {
+    const auto ours = file_.tensors().at(each.name).scalar,
+               begun = start.file_.tensors().at(each.name).scalar;
+    if (digits_read(ours) >= digits_read(begun)) continue;
+    throw InputError(path_ + ": " + each.name + " has type " + at::toString(ours) + "; expected " +
+                     at::toString(begun) + ", as in " + start.path_ +
+                     ", or another as exact: of θ* − θ0 rounding would be left");
+  }
 }
 
 bool ThetaFile::is_float32(const autodiff::Layout& layout) const {

@@ -31,13 +31,18 @@ struct Begun {
 
 class ThetaFile {
  public:
-  /// Throws InputError where the folder has no model of this architecture. The encoder outlives this object.
-  ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder);
+  /// Throws InputError where the folder has no model of this architecture, which is that of the model in
+  /// `of`.
+  ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder,
+            const std::filesystem::path& of);
 
   /// Whether its name is still that of the file that was opened.
   bool current() const { return file_.current(); }
   /// Throws InputError where it began at another model.
   void require_start(const Begun& model) const;
+  /// Throws InputError, naming both files, where a parameter's type is less exact than in the start's file:
+  /// what is left of τ would be rounding.
+  void require_as_exact(const ThetaFile& start, const autodiff::Layout& layout) const;
   /// Whether its numbers can be read where they are.
   bool is_float32(const autodiff::Layout& layout) const;
 

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "kernels/weights/subtract.hpp"
@@ -18,13 +19,31 @@ namespace taugrid::study {
 Vectors::Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
                  bool stand_ins)
     : settings_(settings), model_(model), tasks_(tasks), bytes_(bound.vectors) {
-  if (!stand_ins) check_given();
+  if (!settings_.given.empty() && !model_.is_stand_in()) check_given(stand_ins);
+}
+
+// Their headers are read before the run has a folder: units would find out hours later. Which of the files
+// are missing the settings have said.
+void Vectors::check_given(bool stand_ins) const {
+  if (!stand_ins) check_given_start();
+  const auto& of = settings_.model;
+  std::optional<ThetaFile> start;  // one that is drawn has no file
+  if (!settings_.random_init) start.emplace(of, model_.encoder(), of);
+  for (const auto& name : settings_.given) {
+    for (const auto t : tasks_.all()) {
+      const auto folder = checkpoint_folder(name, t);
+      if (stand_ins && !std::filesystem::exists(folder / "model.safetensors")) continue;
+      const ThetaFile file(folder, model_.encoder(), of);
+      file.require_start({folder, {}, model_.fingerprint(), of.string()});
+      if (start) file.require_as_exact(*start, model_.layout());
+    }
+  }
 }
 
 // Converted checkpoints come with the model they started from; our own name it in their headers.
-void Vectors::check_given() const {
+void Vectors::check_given_start() const {
   const auto pretrained = settings_.checkpoints / "pretrained";
-  if (settings_.given.empty() || !std::filesystem::exists(pretrained / "model.safetensors")) return;
+  if (!std::filesystem::exists(pretrained / "model.safetensors")) return;
   const auto start = models::read_checkpoint(pretrained).state;
   if (start.theta.sizes() != model_.theta0().sizes() || models::fingerprint(start) != model_.fingerprint()) {
     throw InputError(pretrained.string() + ": is not the model " + settings_.model.string() +
@@ -216,7 +235,7 @@ std::shared_ptr<const ThetaFile> Vectors::open(const Begun& model) const {
   const auto found = opened_.find(model.folder.string());
   const auto file = found != opened_.end() && found->second->current()
                         ? found->second
-                        : std::make_shared<const ThetaFile>(model.folder, model_.encoder());
+                        : std::make_shared<const ThetaFile>(model.folder, model_.encoder(), model.of);
   file->require_start(model);
   return file;
 }

@@ -29,7 +29,9 @@ namespace taugrid::study {
 
 class Vectors {
  public:
-  /// All arguments outlive this object. Throws InputError where given checkpoints started from another model.
+  /// All arguments outlive this object. Throws InputError where given checkpoints started from another model,
+  /// are of another architecture, or of a type less exact than θ0's file; with `stand_ins`, those alone are
+  /// looked at that are there.
   Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
           bool stand_ins);
 
@@ -89,7 +91,8 @@ class Vectors {
   std::int64_t block_of(std::size_t count, std::int64_t align) const;
 
  private:
-  void check_given() const;
+  void check_given(bool stand_ins) const;
+  void check_given_start() const;
   void require_frozen(const at::Tensor& vector, const std::filesystem::path& folder) const;
   bool are_kept(const std::string& regime, const std::vector<std::size_t>& tasks) const;
   std::vector<Begun> begun(const std::string& regime, const std::vector<std::size_t>& tasks) const;

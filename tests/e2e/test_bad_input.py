@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 import pytest
 from launch import run
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from world import World
 
@@ -160,12 +161,56 @@ def test_given_checkpoints(own: World, run_folder: Path, tmp_path: Path) -> None
     expect(given / "pretrained", "is not the model", settings=other_start)
     shutil.rmtree(given / "pretrained")
     expect("from another θ0", settings=other_start)
+    assert not (tmp_path / "run").exists()
     (given / "standard" / "blobs" / "model.safetensors").unlink()
     expect("standard/blobs", "is not there", settings=('finetune.given=["standard"]',))
     shutil.copytree(given / "linear" / "blobs", given / "pretrained")
     expect(given / "pretrained", settings=('finetune.given=["linear"]',))
     complaint(run(2, "run", own.experiment, "--run-dir", tmp_path / "run", "--set", 'finetune.given=["linear"]'),
               "finetune.checkpoints")
+
+
+def given_models(given: Path) -> tuple[str, ...]:
+    return "--set", 'finetune.given=["standard", "linear"]', "--set", f"finetune.checkpoints={given}"
+
+
+def halved(tensors: dict[str, np.ndarray]) -> None:
+    tensors.update({name: x.astype(np.float16) for name, x in tensors.items() if x.dtype == np.float32})
+
+
+@pytest.mark.parametrize(("change", "theta0", "expected"), [
+    (lambda t: t.update({BIAS: t[BIAS][:-1]}), None, [BIAS, "[47]", "expected [48], as in "]),
+    (lambda t: t.__delitem__(BIAS), None, [BIAS, "is missing", "config.json asks for it"]),
+    (lambda t: t.update({"more": t[BIAS]}), None, ["more", "CLIPVisionModelWithProjection", "as in "]),
+    (halved, None, ["has type Half; expected Float, as in ", "rounding"]),
+    (lambda t: None, "0123456789abcdef", ["from another θ0 (0123456789abcdef)"]),
+], ids=["shape", "missing", "more", "half", "theta0"])
+def test_a_given_checkpoint_that_does_not_fit(own: World, run_folder: Path, tmp_path: Path, theta0: str | None,
+                                              change: Callable[[dict[str, np.ndarray]], None],
+                                              expected: list[str]) -> None:
+    """The last of them: it is refused before the run has a folder, and both models are named."""
+    given = Path(shutil.copytree(run_folder / "checkpoints", tmp_path / "given"))
+    weights = given / "linear" / "corners" / "model.safetensors"
+    with safe_open(weights, "np") as file:
+        metadata = file.metadata()
+    tensors = load_file(weights)
+    change(tensors)
+    save_file(tensors, weights, metadata | ({"theta0": theta0} if theta0 else {}))
+    expected = [*expected, str(weights.parent), str(own.model)]
+    refused(own, tmp_path / "run", *expected, arguments=given_models(given), ranks=2 if change is halved else 1)
+    assert not (tmp_path / "run").exists()
+    dry = run(1, "run", own.experiment, "--dry-run", *given_models(given))
+    if theta0 is None:  # which a dry run does not read
+        complaint(dry, *expected)
+    else:
+        assert dry.returncode == 0, dry.stderr
+
+
+def test_given_checkpoints_more_exact_than_the_model(own: World, run_folder: Path) -> None:
+    """Fine-tuning of a half-precision model writes float32."""
+    change_weights(own, halved)
+    done = run(1, "run", own.experiment, "--dry-run", *given_models(run_folder / "checkpoints"))
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_needs_task_vectors(world: World, tmp_path: Path) -> None:
