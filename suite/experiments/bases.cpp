@@ -12,9 +12,9 @@
 // /bases/R/cosine [T,T]; eigenvalues, normalised_eigenvalues [T] of both Laplacians, ascending;
 // chosen_clusters, by the largest gap; clusters [K]; alpha [A]; labels int64 [K,1+N,T]: the spectral
 // partition first; accuracy [K,1+N,T] on test points, validation_accuracy [K,1+N,A,T], coefficient, absolute,
-// normalized [K,1+N]; bytes int64 [K,1+N], of the partition's bases as float32; with one cluster or T there
-// is one partition, and the others' places hold −1, NaN and 0 bytes, as do those of tasks that [data]
-// beat_majority leaves out, and of more clusters than it leaves tasks
+// normalized [K,1+N]; bytes int64 [K,1+N], of the partition's bases as float32; with one cluster or T, after
+// splitting, there is one partition, and the others' places hold −1, NaN and 0 bytes, as do those of tasks
+// that [data] beat_majority leaves out, and of more clusters than it leaves tasks
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
@@ -149,10 +149,12 @@ class Bases final : public Experiment {
     return key::bases(name, static_cast<std::size_t>(settings_.clusters[static_cast<std::size_t>(row)]),
                       static_cast<std::size_t>(p));
   }
-  /// Whether there are other partitions with clusters of the same sizes.
+  /// Whether there may be other partitions with clusters of the same sizes: one cluster that is split by sign
+  /// is two.
   bool has_others(std::int64_t row) const {
     const auto clusters = static_cast<std::size_t>(settings_.clusters[static_cast<std::size_t>(row)]);
-    return clusters > 1 && clusters < study_.tasks.size();
+    const auto most = settings_.split_below > -1 ? 2 * clusters : clusters;
+    return most > 1 && clusters < study_.tasks.size();
   }
   void each_partition(const std::function<void(std::int64_t row, std::int64_t p)>& see) const {
     for (std::int64_t row = 0; row < k(); ++row)
@@ -174,7 +176,8 @@ class Bases final : public Experiment {
       const auto chosen =
           at::tensor(spectral_labels(study_, cosine, clusters, settings_.split_below), at::kLong);
       labels[row][0].index_copy_(0, of, chosen);
-      if (!has_others(row) || clusters == tasks) continue;
+      const auto found_clusters = chosen.max().item<std::int64_t>() + 1;
+      if (found_clusters == 1 || found_clusters == tasks) continue;
       auto generator = at::make_generator<at::CPUGeneratorImpl>(
           study::seed_for(study_.settings.seed, fmt::format("bases/{}", clusters)));
       for (std::int64_t p = 1; p < partitions(); ++p) {

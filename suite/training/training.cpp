@@ -137,7 +137,9 @@ std::map<std::string, Training> read_trainings(config::Config& config) {
 }
 
 std::int64_t updates_at(const Study& study, const Training& training, const Mark& mark, std::size_t t) {
-  return mark.updates(study.tasks.data(t).train.labels.size(0), training.batch);
+  const auto updates = mark.updates(study.tasks.data(t).train.labels.size(0), training.batch);
+  // How long an epoch is says the file alone.
+  return study.tasks.is_stand_in(t) ? std::min(updates, of_task(training, study, t).steps) : updates;
 }
 
 Training of_task(Training training, const Study& study, std::size_t t) {

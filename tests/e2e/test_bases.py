@@ -509,15 +509,11 @@ def test_models_that_were_kept_are_whole_and_asked_for(world: World, tmp_path: P
     assert (kept / "model.safetensors").read_bytes() == before
 
 
-def given_by(folder: Path) -> list[str]:
-    words = (f"finetune.checkpoints={folder / 'checkpoints'}/", 'finetune.given=["standard", "linear"]')
-    return [word for each in words for word in ("--set", each)]
-
-
 def test_models_on_the_way_of_given_ones_are_trained_again(world: World, run: Path, tmp_path: Path) -> None:
     experiment = world.elsewhere(tmp_path / "given.toml", TEXT.split("[similarity]")[0])
     folder = tmp_path / "run"
-    launch.measure(experiment, folder, *given_by(run), ranks=2)
+    with_a_slash = ("--set", f"finetune.checkpoints={run / 'checkpoints'}/")  # as shells complete names
+    launch.measure(experiment, folder, *launch.given_by(run), *with_a_slash, ranks=2)
     assert not list((folder / "units").glob("finetune__*"))
     with h5py.File(run / "results.h5") as trained, h5py.File(folder / "results.h5") as given:
         for regime in REGIMES:
@@ -543,7 +539,8 @@ def test_another_training_has_other_models_on_the_way(world: World, run: Path, t
         (run, "finetune.steps=13", "finetune.keep: needs standard's losses"),
         (lone, "finetune.steps=12", "which is not there"),
     ):
-        done = launch.run(1, "run", experiment, "--run-dir", tmp_path / setting, *given_by(giver), "--set", setting)
+        given = launch.given_by(giver)
+        done = launch.run(1, "run", experiment, "--run-dir", tmp_path / setting, *given, "--set", setting)
         lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
         assert done.returncode == 2 and len(lines) == 1 and expected in lines[0], done.stderr
 
@@ -568,6 +565,37 @@ def test_losses_of_vectors_on_other_tasks(again: Oracle, regime: str) -> None:
             for k, alpha in enumerate(CROSS):
                 _, loss = again.accuracy_and_loss(regime, {i: alpha}, j, index)
                 assert group["cross_loss"][i, j, k] == pytest.approx(loss, rel=1e-4, abs=2e-5)
+
+
+def test_clusters_that_are_split_by_sign(world: World, run: Path, tmp_path: Path) -> None:
+    """One cluster with vectors that point apart is two, beside which random partitions stand as beside any."""
+    experiment = world.elsewhere(tmp_path / "split.toml", TEXT.split("[bases]")[0] + f"""
+[bases]
+random = {RANDOM}
+alpha = {ALPHA}
+split_below = 0.0
+[bases.negation]
+alpha = {NEGATED}
+clusters = 1
+""")
+    found = launch.measure(experiment, tmp_path / "run", *launch.given_by(run))
+    with h5py.File(found) as file:
+        for regime in REGIMES:
+            group = file[f"bases/{regime}"]
+            cosine, labels = group["cosine"][()], group["labels"][()]
+            assert cosine[1, 2] < 0 < min(cosine[0, 1], cosine[0, 2])
+            beside = 1 if cosine[0, 1] > cosine[0, 2] else 2  # goes with the first task; the other does not
+            expected = [0, int(beside == 2), int(beside == 1)]
+            assert labels[0, 0].tolist() == expected
+            assert [sorted(np.bincount(row).tolist()) for row in labels[0]] == [[1, 2]] * (1 + RANDOM)
+            assert len({tuple(row) for row in labels[0].tolist()}) > 1
+            assert np.isfinite(group["absolute"][0]).all()
+            one = group["bytes"][2, 0] // 3
+            assert group["bytes"][0].tolist() == [2 * one] * (1 + RANDOM)
+            assert group["bytes"][2].tolist() == [3 * one] + [0] * RANDOM
+            assert file[f"basis_negation/{regime}/labels"][()].tolist() == expected
+    done = analysis_command.called("tables", tmp_path / "run", "--only", "bases")
+    assert done.returncode == 0 and done.stdout.count(f" of {RANDOM}") >= 2, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("regime", REGIMES)
