@@ -23,11 +23,25 @@ def _places(run: Run) -> dict[str, int]:
     return {_plain(task): t for t, task in enumerate(run.results.tasks)}
 
 
+def _of_the_twelve(run: Run) -> list[int]:
+    """The places of those that the run has."""
+    known = _places(run)
+    return [known[task] for task in TWELVE if task in known]
+
+
+def _all_of_texts(run: Run) -> list[int]:
+    """The places of a language model's tasks."""
+    model = run.results.model()
+    reads = model is not None and model.architecture.startswith(("Bert", "Roberta", "T5"))
+    return list(range(len(run.results.tasks))) if reads else []
+
+
 def accuracy(run: Run, row: Row, column: str) -> float | None:
-    """T8, T15: a merge's accuracy on a task, its mean over the twelve that the run has; what it stores."""
+    """T8, T15: a merge's accuracy on a task; its mean over the twelve that the run has, or where it has none
+    over all of its tasks; what it stores."""
     name, known = f"{row.merge_in}/{REGIME}", _places(run)
     data = run.results.data("merging", name)
-    wanted = [known[task] for task in TWELVE if task in known and column in ("mean", *STORED)]
+    wanted = (_of_the_twelve(run) or _all_of_texts(run)) if column in ("mean", *STORED) else []
     wanted = wanted or [known[task] for task in TWELVE if task in known and task == _plain(column)]
     if data is None or not wanted:
         return None
@@ -61,9 +75,14 @@ def said(run: Run, source: PublishedTable) -> str:
     ours = "an unnamed model" if model is None else f"{model.name}, a {model.architecture}"
     told = f"Published for {source.setting}; ours is {ours}, without difference."
     if source.measure == "language":
+        mean = (
+            "those of the twelve that this run has"
+            if _of_the_twelve(run)
+            else f"the {len(run.results.tasks)} tasks of this run, none of which is among the paper's twelve"
+        )
         told += (
-            " The mean is over those of the twelve that this run has; each is an accuracy, where the paper"
-            " has an F1 for some, unsaid for which. GB: four bytes a number, of masks without their places,"
-            " of whole vectors with what was frozen."
+            f" The mean is over {mean}; each is an accuracy, where the paper has an F1 for some, unsaid for"
+            " which. GB: four bytes a number, of masks without their places, of whole vectors with what was"
+            " frozen."
         )
     return told

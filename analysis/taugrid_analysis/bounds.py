@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from taugrid_analysis.measures import of_pairs, off_diagonal
 from taugrid_analysis.records import Floats
 from taugrid_analysis.run import Run
 
@@ -16,16 +17,20 @@ ALPHA = 0.5  # the theorem's coefficients add up to 1, so ½ for each task of a 
 
 
 def bounds(run: Run, regime: str) -> pd.DataFrame | None:
-    """One row a pair and task of it: task, gap, bound, tightness.
+    """One row a pair and task of it: task, partner, gap, bound, curvature, size, similarity, tightness.
 
     gap: L_i(θ0 + ½(τ_i + τ_j)) − L_i(θ0 + τ_i), mean test loss in nat; bound: L_i C (1 + ε), with the
-    curvature L_i of the training loss; tightness: gap/bound, above 1 where the bound does not hold. None
-    where the run has not both or no pairs, or the gap is measured at other coefficients.
+    curvature L_i of the training loss, the larger ‖τ‖² of both as C (size) and |cos(τ_i, τ_j)| as ε
+    (similarity); tightness: gap/bound, above 1 where the bound does not hold. None where the run has not both
+    or no pairs, or the gap is measured at other coefficients.
     """
-    vectors = run.data("similarity", regime)
-    if vectors is None or run.pairs.empty or abs(float(vectors.attrs.get("alpha", np.nan)) - ALPHA) > 1e-12:
+    vectors, constants = run.data("similarity", regime), _constants(run, regime)
+    if vectors is None or constants is None or run.pairs.empty:
         return None
-    frame = run.pairs.loc[regime]
+    if abs(float(vectors.attrs.get("alpha", np.nan)) - ALPHA) > 1e-12:
+        return None
+    curvature, size, cosine, _ = constants
+    frame, pairs = run.pairs.loc[regime], run.results.pairs
     parts = [
         pd.DataFrame(
             {
@@ -33,11 +38,35 @@ def bounds(run: Run, regime: str) -> pd.DataFrame | None:
                 "partner": frame[f"task_{3 - side}"],
                 "gap": frame[f"loss_gap_{side}"],
                 "bound": frame[f"bound_{side}"],
+                "curvature": curvature[pairs[:, side - 1]],
+                "size": of_pairs(size, pairs),
+                "similarity": np.abs(of_pairs(cosine, pairs)),
             }
         )
         for side in (1, 2)
     ]
     return _with_tightness(pd.concat(parts))
+
+
+def sums(run: Run, regime: str) -> pd.DataFrame | None:
+    """One row a task, of the sum of all T vectors at 1/T, as bounds().
+
+    gap: L_i(θ0 + Σ τ/T) − L_i(θ0 + τ_i), mean test loss in nat; bound: L_i C (1 + ε), as for pairs, with the
+    largest ‖τ‖² of all as C and the largest |cos| of any two as ε. None where no α is 1/T to three digits.
+    """
+    vectors, constants = run.data("similarity", regime), _constants(run, regime)
+    tasks = run.results.tasks
+    if vectors is None or constants is None or "sum_loss_gap" not in vectors or len(tasks) < 2:
+        return None
+    coefficients = vectors["sum_alpha"].to_numpy().astype(float) * len(tasks)  # of a sum: 1 by the theorem
+    place = int(np.abs(coefficients - 1).argmin())
+    if abs(coefficients[place] - 1) > 0.005:
+        return None
+    curvature, size, cosine, _ = constants
+    gaps = vectors["sum_loss_gap"].to_numpy()[:, place].astype(float)
+    largest = float(size.max()), float(np.abs(off_diagonal(cosine)).max())
+    rows = [(task, "all", gap, own, *largest) for task, gap, own in zip(tasks, gaps, curvature, strict=True)]
+    return _bounded(rows, lambda similarity: 1 + similarity)
 
 
 def negation(run: Run, regime: str) -> pd.DataFrame | None:

@@ -22,6 +22,7 @@ from taugrid_analysis.figures import plates
 from taugrid_analysis.published import PublishedTable, Row
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.bases import bases
+from taugrid_analysis.tables.partitions import ranks
 from taugrid_analysis.tables.tasks import single_task
 from taugrid_analysis.text_table import Table
 
@@ -124,6 +125,41 @@ def test_labels_of_every_partition_and_their_modularity() -> None:
         expected = sum(weight[np.ix_(c, c)].sum() / twice - (degree[c].sum() / twice) ** 2 for c in inside)
         assert found == pytest.approx(expected)
     assert (partitions.modularity(np.eye(5), labels) == 0).all()
+
+
+def test_ranks_of_planted_and_of_bad_partitions(tmp_path: Path) -> None:
+    """Eight tasks in three blocks, with random signs; ranks by counting sets, by Newman's sum over pairs."""
+    planted, bad, moved = [0, 0, 0, 1, 1, 2, 2, 2], [0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 1, 2, 2, 2]
+    crossed, left_out = [0, 1, 2, 0, 1, 0, 1, 2], [0, 0, 1, 1, 2, 2, 3, -1]
+    rng = np.random.default_rng(8)
+    cosine = np.where(np.equal.outer(planted, planted), 0.6, 0.1) + rng.uniform(0, 0.1, (8, 8))
+    cosine = np.triu(cosine * rng.choice([-1, 1], (8, 8)), 1)
+    cosine += cosine.T + np.eye(8)
+    path = synthetic.write(tmp_path / "results.h5")
+    with h5py.File(path, "r+") as file:
+        file["similarity/standard/cosine"][...] = cosine
+        found = {2: [bad], 3: [planted, moved, crossed], 4: [left_out]}
+        synthetic_bases.write(file, "standard", found, chosen=3)
+    with Run(path) as run:
+        table = ranks(run)
+    near = np.abs(cosine) - np.eye(8)
+    degree, twice = near.sum(axis=0), near.sum()
+
+    def modularity(partition: partitions.Partition) -> float:
+        inside = (product(map(int, cluster), repeat=2) for cluster in partition)
+        return sum(near[i, j] - degree[i] * degree[j] / twice for both in inside for i, j in both) / twice
+
+    names = [str(task) for task in range(8)]
+    every = {one: modularity(one) for one in partitions.every(names)}
+    own = every[partitions.of_labels(np.array(bad), names)]
+    above = [one for one, value in every.items() if value > own]
+    place, alike = len(above) + 1, 1 + sum(len(one) == 2 for one in above)
+    assert 2000 < place < 4140 and 100 < alike <= 127
+    rows = {row[1]: row[2:] for row in table.rows}
+    assert list(rows) == ["2", "3 *"] and "all 4,140 of 8 tasks" in table.title
+    best = pytest.approx(max(every.values()))
+    assert rows["3 *"] == [best, best, "1 of 4140", "1 of 966", pytest.approx(-1)]
+    assert rows["2"] == [pytest.approx(own), best, f"{place} of 4140", f"{alike} of 127", None]
 
 
 def made(path: Path) -> dict[str, Table]:
@@ -436,6 +472,16 @@ def test_language_tasks_stand_beside_the_printed_numbers(language: Path) -> None
     assert cosines["MNLI, SST2Adv"] == pytest.approx(expected[4, 5])
     assert cosines["MNLI, CR"] == pytest.approx(expected[4, 1])
     assert cosines["CR, SST2Adv"] == pytest.approx(expected[1, 5])
+
+
+def test_other_language_tasks_have_a_mean_beside_the_printed_ones(language: Path) -> None:
+    others = [f"ours_{place}" for place in range(len(LANGUAGE))]
+    with h5py.File(language, "r+") as file:
+        file["tasks/name"][...] = others
+    found = made(language)["table8"]
+    ours = column(found, "Task Arithmetic, ours")
+    assert ours["mean"] == pytest.approx(62.5) and ours["SST-2"] is None and ours["masks"] == 6
+    assert any("the 6 tasks of this run, none of which" in note for note in found.notes)
 
 
 def test_tasks_that_do_not_beat_the_majority_vote_are_in_no_cluster(default: Path, tmp_path: Path) -> None:

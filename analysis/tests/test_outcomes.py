@@ -16,7 +16,7 @@ from scipy import stats
 
 from taugrid_analysis import bounds, measures, outcomes, predictors
 from taugrid_analysis.run import Run
-from taugrid_analysis.tables.interference import predictor_table
+from taugrid_analysis.tables.interference import bound_table, predictor_table
 from taugrid_analysis.tables.pairs import pairs
 
 
@@ -87,6 +87,62 @@ def test_bound_beside_what_it_bounds(run_folder: Path) -> None:
         found["bound"], [one * tie for (_, _, one), tie in zip(expected, ties, strict=True)]
     )
     np.testing.assert_allclose(found["tightness"], found["gap"] / found["bound"])
+    np.testing.assert_allclose(found["curvature"] * found["size"] * (1 + found["similarity"]), found["bound"])
+
+
+def write_vectors(path: Path, sum_alpha: tuple[float, ...]) -> None:
+    """Four tasks of the regime "linear" whose bounds can be found by hand, and loss gaps of their sums."""
+    synthetic.write(path, tasks=synthetic.FEW_TASKS)
+    cosine = np.full((4, 4), 0.1) + np.diag(np.full(4, 0.9))
+    cosine[0, 1] = cosine[1, 0] = -0.5
+    with h5py.File(path, "r+") as file:
+        file["smoothness/linear/lambda_max"][...] = [-2, 4, 1, 10]
+        group = file["similarity/linear"]
+        group["norm"][...], group["cosine"][...] = [1, 2, 3, 1], cosine
+        axis = group.create_dataset("sum_alpha", data=sum_alpha)
+        axis.make_scale("sum_alpha")
+        gaps = np.add.outer([1.35, 81.0, 0.0, 13.5], 100 * np.arange(len(sum_alpha))[::-1])
+        stored = group.create_dataset("sum_loss_gap", data=gaps)
+        stored.dims[1].attach_scale(axis)
+
+
+def test_bounds_with_what_they_are_of_by_hand(tmp_path: Path) -> None:
+    """A pair has its own C and ε; the sum of all at ¼, of four, the largest of all."""
+    write_vectors(tmp_path / "results.h5", (1.0, 0.25))
+    with Run(tmp_path) as run:
+        pairs, sums, table = bounds.bounds(run, "linear"), bounds.sums(run, "linear"), bound_table(run)
+        assert bounds.sums(run, "standard") is None
+    assert pairs is not None and sums is not None
+    known = ["curvature", "size", "similarity", "bound"]
+    one, two, *_ = synthetic.FEW_TASKS
+    told = pairs.set_index(["task", "partner"])[known]
+    np.testing.assert_allclose(told.loc[one, two], [2, 4, 0.5, 12])
+    np.testing.assert_allclose(told.loc[two, one], [4, 4, 0.5, 24])
+    np.testing.assert_allclose(told.loc[one, synthetic.FEW_TASKS[2]], [2, 9, 0.1, 19.8])
+    np.testing.assert_allclose(told.loc[one, synthetic.FEW_TASKS[3]], [2, 1, 0.1, 2.2])
+    assert sums["task"].tolist() == list(synthetic.FEW_TASKS)
+    np.testing.assert_allclose(sums["gap"], [1.35, 81, 0, 13.5])
+    np.testing.assert_allclose(sums["bound"], [27, 54, 13.5, 135])
+    np.testing.assert_allclose(sums["tightness"], [0.05, 1.5, 0, 0.1])
+    places = {column.name: place for place, column in enumerate(table.columns)}
+    rows = {(row[0], row[1]): row for row in table.rows}
+    three = [places[name] for name in ("L", "C", "ε", "bound")]
+    found = [rows["linear", one][place] for place in three]
+    assert found == pytest.approx([2, 14 / 3, 0.7 / 3, (12 + 19.8 + 2.2) / 3])
+    found = [rows["linear, all T at 1/T", two][place] for place in three]
+    assert found == pytest.approx([4, 9, 0.5, 54])
+    found = [rows["linear, all T at 1/T", "all"][place] for place in three]
+    assert found == pytest.approx([4.25, 9, 0.5, 229.5 / 4])
+    assert rows["linear, all T at 1/T", "all"][places["bound holds"]] == "3 of 4"
+
+
+@pytest.mark.parametrize(("alpha", "known"), [((0.251, 1.0), True), ((0.26, 0.3), False)])
+def test_sums_at_other_coefficients_have_no_bound(
+    alpha: tuple[float, ...], known: bool, tmp_path: Path
+) -> None:
+    write_vectors(tmp_path / "results.h5", alpha)
+    with Run(tmp_path) as run:
+        assert (bounds.sums(run, "linear") is not None) == known
 
 
 def test_another_coefficient_has_no_bound(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from taugrid_analysis import correlation, predictors
-from taugrid_analysis.bounds import bounds, negation, transfer
+from taugrid_analysis.bounds import bounds, negation, sums, transfer
 from taugrid_analysis.correlation import rank_correlation
 from taugrid_analysis.frames.pairs import twin
 from taugrid_analysis.measures import mean
@@ -100,11 +100,16 @@ def bound_table(run: Run) -> Table:
     table = Table(
         "bound",
         "Loss gap at θ0 + ½(τ₁ + τ₂) beside its bound L C (1+ε), mean over a task's pairs",
-        list(_BOUND),
+        [*_BOUND, Column("ε", 3)],
     )
     _add_bounds(table, run, bounds, "")
+    _add_bounds(table, run, sums, ", all T at 1/T")
     if table.rows:
-        table.notes.append(_SAID_OF_BOUNDS.format("theorem 4.4", "a task's pairs"))
+        table.notes += [
+            "C: the larger ‖τ‖² of both; ε: |cos|. all T at 1/T, where [similarity] sum_alpha holds 1/T: the"
+            " gap at θ0 + Σ τ/T of all T tasks, one a task, with the largest ‖τ‖² and |cos| of all.",
+            _SAID_OF_BOUNDS.format("theorem 4.4", "a task's pairs"),
+        ]
     return table
 
 
@@ -113,12 +118,7 @@ def other_bounds_table(run: Run) -> Table:
     table = Table(
         "other_bounds",
         "Loss gaps of single vectors on other tasks beside their bounds, mean over a task's gaps",
-        [
-            *_BOUND,
-            Column("L", 2),
-            Column("C", 2),
-            Column("ε or β", 3),
-        ],
+        [*_BOUND, Column("ε or β", 3)],
     )
     _add_bounds(table, run, negation, ", θ0 − τ of another")
     _add_bounds(table, run, transfer, ", θ0 + τ of the nearest")
@@ -140,6 +140,8 @@ _BOUND = (
     Column("tightness", 4),
     Column("largest tightness", 4),
     Column("bound holds"),
+    Column("L", 2),
+    Column("C", 2),
 )
 _SAID_OF_BOUNDS = (
     "Without ±: losses of single points are not stored. tightness: gap/bound, median over {1}; 1 is a tight"
@@ -157,7 +159,7 @@ def _add_bounds(table: Table, run: Run, of: Callable[[Run, str], pd.DataFrame | 
         groups = [*found.groupby("task", sort=False), ("all", found)]
         for task, part in groups:
             holds = int((part["tightness"] <= 1).sum())
-            constants = [mean(part[name]) for name in ("curvature", "size", "similarity") if name in part]
+            constants = [mean(part[name]) for name in ("curvature", "size", "similarity")]
             table.rows.append(
                 [
                     regime + what,
