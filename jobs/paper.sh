@@ -38,7 +38,13 @@ if [ "$paper" = language ] || [ "$paper" = bases ]; then
   "$venv/bin/python" -m taugrid_analysis tables "$run"
   "$venv/bin/python" -m taugrid_analysis report "$run"
 fi
-if [ "$paper" = language ]; then  # how much of a cosine the words of the heads make
+if [ "$paper" = language ]; then
+  # Of the bases paper tables 8, 15 and 16 of texts, and figures 7 and 8.
+  for table in table8 table15 table16; do
+    "$venv/bin/python" -m taugrid_analysis tables "$run" --paper bases --only "$table"
+  done
+  "$venv/bin/python" -m taugrid_analysis figures "$run" --paper bases | grep -v needs
+  # How much of a cosine the words of the heads make.
   measure language_words "${run}_words"
   "$venv/bin/python" -m taugrid_analysis tables "${run}_words" --only pairs
   exit

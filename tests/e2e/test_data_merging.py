@@ -56,11 +56,6 @@ def text(methods: list[str]) -> str:
         f"[merging.{name}]\n{SECTIONS[name]}" for name in methods)
 
 
-def given_by(run: Path) -> list[str]:
-    """Settings of a run that takes this one's models."""
-    return [f"finetune.checkpoints={run / 'checkpoints'}", 'finetune.given=["standard", "linear"]']
-
-
 @pytest.fixture(scope="module")
 def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return world.elsewhere(tmp_path_factory.mktemp("experiment") / "merging.toml", text(METHODS))
@@ -76,11 +71,12 @@ def runs(world: World, experiment: Path, tmp_path_factory: pytest.TempPathFactor
         method = name.split("_of_")[0]
         if name in METHODS:
             continue
-        given = given_by(folder / "all")
-        given += [f"merging.{method}.{key}={json.dumps(value)}" for key, value in settings.items()]
+        given = launch.given_by(folder / "all")
+        for key, value in settings.items():
+            given += ["--set", f"merging.{method}.{key}={json.dumps(value)}"]
         one = world.elsewhere(folder / f"{name}.toml", text([method]))
         found[name] = folder / name
-        launch.measure(one, found[name], *(word for setting in given for word in ("--set", setting)))
+        launch.measure(one, found[name], *given)
     return found
 
 
@@ -133,8 +129,7 @@ def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_pat
 
 
 def test_a_group_of_ranks_shares_the_inputs(experiment: Path, run: Path, tmp_path: Path) -> None:
-    given = [*given_by(run), "run.ranks_per_unit=2"]
-    launch.measure(experiment, tmp_path / "run", *(word for one in given for word in ("--set", one)))
+    launch.measure(experiment, tmp_path / "run", *launch.given_by(run), "--set", "run.ranks_per_unit=2")
     for method in METHODS:
         for regime in REGIMES:
             alone = merged(run, method, regime)
@@ -208,8 +203,8 @@ def test_adamerging_learns_what_adam_through_the_merge_learns(runs: dict[str, Pa
 @pytest.mark.parametrize("method", ["adamerging", "localize_stitch"])
 def test_a_killed_run_goes_on_from_its_state(world: World, run: Path, tmp_path: Path, method: str) -> None:
     experiment = world.elsewhere(tmp_path / "merging.toml", text([method]))
-    chosen = [*given_by(run), f"merging.{method}.checkpoint_seconds=0.01", f"merging.{method}.steps=60"]
-    settings = [word for setting in chosen for word in ("--set", setting)]
+    settings = [*launch.given_by(run), "--set", f"merging.{method}.checkpoint_seconds=0.01",
+                "--set", f"merging.{method}.steps=60"]
     expected = numbers(launch.measure(experiment, tmp_path / "reference", *settings))
     folder = tmp_path / "run"
     job = launch.start(2, "run", experiment, "--run-dir", folder, *settings)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 """[bases.merge_in] and [bases.partitions] by methods that learn on data: of all tasks in one cluster they are what
-[merging] makes of them, of single tasks the vectors themselves."""
+[merging] makes of them, of two tasks what it makes of these alone, of single tasks the vectors themselves."""
 
 from pathlib import Path
 
@@ -12,6 +12,9 @@ import pytest
 from compare import differing, numbers
 from safetensors import safe_open
 from safetensors.numpy import load_file
+from taugrid_analysis.recompute import data_methods
+from taugrid_analysis.recompute.oracle import Oracle
+from test_merge_out import in_order
 from world import EXPERIMENT, REGIMES, TASKS, World
 
 ADAM = "steps = 6\nbatch = 7\nlearning_rate = 0.02\n"
@@ -23,8 +26,21 @@ METHODS = {
     "mask_sharing": ("mask_sharing", MASKS, "clusters = 1\n", MASKS),
     "stitch_twice": ("stitch_twice", MASKS + 'rounding = "half_up"\n', 'clusters = 1\nrounding = "half_up"\n', MASKS),
 }
+LAMBDA = "tall_lambdas = [0.4]\n"  # a basis has this one, where each task of [merging] chooses its own
+# By method: its parameters within a cluster of two, and what [merging] says otherwise.
+OF_TWO = {
+    "fisher": ("points = 20\n", ""),
+    "regmean": ("points = 20\n", ""),
+    "adamerging": (ADAM, ""),
+    "localize_stitch": (MASKS, ""),
+    "mask_sharing": (MASKS, "clusters = 1\n"),
+    "stitch_twice": (MASKS, "clusters = 1\n"),
+    "consensus_ta": ("", LAMBDA),
+    "consensus_ties": ("", LAMBDA),
+}
 TEXT = EXPERIMENT.split("[similarity]")[0].replace("steps = 25", "steps = 6")
 ALPHA = "alpha = [0.5, 1.0]\n"
+TWO = '["corners", "stripes"]'  # the last and the first
 
 
 def text(name: str) -> str:
@@ -40,7 +56,7 @@ methods = ["task_arithmetic", "{name}"]
 {"[merging.localize_stitch]" if masks else ""}
 {masks}
 [bases]
-clusters = [1, 3]
+clusters = [1, 2, 3]
 random = 0
 {ALPHA}
 [bases.merge_in]
@@ -93,17 +109,91 @@ def test_of_all_tasks_it_is_the_merge(runs: dict[str, Path], name: str, regime: 
         np.testing.assert_array_equal(partitions["validation_accuracy"][place], group["validation_accuracy"])
 
 
+@pytest.fixture(scope="module")
+def of_three(world: World, runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    """A run of all tasks with bases of two of them, and of all by consensus_ta."""
+    told = f"""
+[merging]
+methods = ["consensus_ta"]
+[merging.consensus_ta]
+{ALPHA}{LAMBDA}
+[bases]
+clusters = [1]
+{ALPHA}
+[bases.merge_in]
+method = "consensus_ta"
+[bases.partitions]
+tasks = {TWO}
+methods = {list(OF_TWO)}
+{ALPHA}
+held_alpha = [1.0]
+"""
+    told += "".join(f"[bases.partitions.{name}]\n{inside}" for name, (inside, _) in OF_TWO.items())
+    folder = tmp_path_factory.mktemp("of_three")
+    experiment = world.elsewhere(folder / "bases.toml", TEXT + told)
+    return Oracle(launch.measure(experiment, folder / "run", *launch.given_by(runs["adamerging"])).parent)
+
+
+@pytest.fixture(scope="module")
+def of_two(world: World, runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    """A run of these two alone, which merges them."""
+    told = f"\n[merging]\nmethods = {list(OF_TWO)}\n"
+    told += "".join(f"[merging.{name}]\n{ALPHA}{others or inside}" for name, (inside, others) in OF_TWO.items())
+    folder = tmp_path_factory.mktemp("of_two")
+    experiment = world.elsewhere(folder / "merging.toml", TEXT.replace('["stripes", "blobs", "corners"]', TWO) + told)
+    return Oracle(launch.measure(experiment, folder / "run", *launch.given_by(runs["adamerging"])).parent)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("method", OF_TWO)
+def test_of_two_of_three_it_is_the_merge_of_two(of_three: Oracle, of_two: Oracle, method: str, regime: str) -> None:
+    """Which is that of the formula, where the method takes data."""
+    group, bases = of_two.results[f"merging/{method}/{regime}"], of_three.results[f"every_partition/{method}/{regime}"]
+    merged = vector(of_two.run, f"merging__{method}__{regime}", "tau")
+    place = bases["labels"][()].tolist().index([0, 0])
+    for what in ("validation_accuracy", "accuracy", "coefficient", "normalized"):
+        np.testing.assert_array_equal(bases[what][place], group[what])
+    third = in_order(of_three.tau(regime, 1))
+    cosine = merged @ third / np.linalg.norm(merged) / np.linalg.norm(third)
+    assert bases["cosine"][0, bases["cluster"][()].tolist().index([1, 1])] == pytest.approx(cosine, abs=1e-6)
+    if method == "adamerging":  # of which each cluster has a unit
+        unit = f"cluster_basis__{method}__{regime}__corners+stripes"
+        np.testing.assert_array_equal(vector(of_three.run, unit, "tau"), merged)
+    if method in data_methods.METHODS:
+        told = of_two.inputs.config["merging"][method]
+        expected = in_order(data_methods.METHODS[method](of_two, method, regime, told))
+        near = np.abs(merged - expected) < 2e-3 * np.sqrt(np.mean(expected**2))
+        assert near.mean() >= (0.999 if OF_TWO[method][0] == MASKS else 1)  # scores next to 0 fall to either side
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_consensus_of_all_tasks_is_the_merge_of_one_lambda(of_three: Oracle, regime: str) -> None:
+    bases, group = of_three.results[f"bases/{regime}"], of_three.results[f"merging/consensus_ta/{regime}"]
+    for what in ("validation_accuracy", "accuracy"):
+        np.testing.assert_array_equal(bases[what][0, 0], group[what])
+
+
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("name", METHODS)
 def test_of_each_alone_it_is_the_vectors(runs: dict[str, Path], name: str, regime: str) -> None:
     with h5py.File(runs[name] / "results.h5") as file:
         group, bases = file[f"merging/task_arithmetic/{regime}"], file[f"bases/{regime}"]
-        assert sorted(bases["labels"][1, 0]) == [0, 1, 2]
-        np.testing.assert_array_equal(bases["validation_accuracy"][1, 0], group["validation_accuracy"])
-        np.testing.assert_array_equal(bases["accuracy"][1, 0], group["accuracy"])
+        assert sorted(bases["labels"][2, 0]) == [0, 1, 2]
+        np.testing.assert_array_equal(bases["validation_accuracy"][2, 0], group["validation_accuracy"])
+        np.testing.assert_array_equal(bases["accuracy"][2, 0], group["accuracy"])
         partitions = file[f"every_partition/{METHODS[name][0]}/{regime}"]
         place = partitions["labels"][()].tolist().index([0, 1, 2])
         np.testing.assert_array_equal(partitions["validation_accuracy"][place], group["validation_accuracy"])
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("name", METHODS)
+def test_of_two_and_one_it_is_that_of_the_partition(runs: dict[str, Path], name: str, regime: str) -> None:
+    with h5py.File(runs[name] / "results.h5") as file:
+        bases, partitions = file[f"bases/{regime}"], file[f"every_partition/{METHODS[name][0]}/{regime}"]
+        place = partitions["labels"][()].tolist().index(bases["labels"][1, 0].tolist())
+        for what in ("validation_accuracy", "accuracy", "coefficient"):
+            np.testing.assert_array_equal(bases[what][1, 0], partitions[what][place])
 
 
 def test_a_cluster_is_trained_once(runs: dict[str, Path]) -> None:
