@@ -43,7 +43,7 @@ if [ "$paper" = language ]; then
   for table in table8 table15 table16; do
     "$venv/bin/python" -m taugrid_analysis tables "$run" --paper bases --only "$table"
   done
-  "$venv/bin/python" -m taugrid_analysis figures "$run" --paper bases | grep -v needs
+  "$venv/bin/python" -m taugrid_analysis figures "$run" --paper bases | sed /needs/d
   # How much of a cosine the words of the heads make.
   measure language_words "${run}_words"
   "$venv/bin/python" -m taugrid_analysis tables "${run}_words" --only pairs
