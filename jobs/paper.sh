@@ -21,6 +21,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 default="$([ "$paper" != language ] || echo language)"
 source jobs/common.sh
 run="${RUN:-runs/papers/$paper}"
+
+# figures_of RUN PAPER: those that this run alone can give; what others need is not said.
+figures_of() { "$venv/bin/python" -m taugrid_analysis figures "$1" --paper "$2" | sed /needs/d; }
+
 given=()
 if [ "$paper" = bases ]; then
   quickstart="${QUICKSTART-runs/quickstart}" checkpoints=""
@@ -43,7 +47,7 @@ if [ "$paper" = language ]; then
   for table in table8 table15 table16; do
     "$venv/bin/python" -m taugrid_analysis tables "$run" --paper bases --only "$table"
   done
-  "$venv/bin/python" -m taugrid_analysis figures "$run" --paper bases | sed /needs/d
+  figures_of "$run" bases
   # How much of a cosine the words of the heads make.
   measure language_words "${run}_words"
   "$venv/bin/python" -m taugrid_analysis tables "${run}_words" --only pairs
@@ -55,7 +59,7 @@ every="$(realpath -m "$run")"  # of runs that begin with models of others
 if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 3, figures 11 and 16
   measure tangent_space_random "${run}_random"
   "$venv/bin/python" -m taugrid_analysis tables "${run}_random" --paper "$paper" --only table3
-  "$venv/bin/python" -m taugrid_analysis figures "${run}_random" --paper "$paper" | grep -v needs
+  figures_of "${run}_random" "$paper"
   # Table 4 and figure 12: a ConvNeXt, pre-trained on a few pictures of every class, by the texts that name them.
   "$venv/bin/python" jobs/prepare joined data/{mnist5k,letters,icon_context,emoji,clipart,fashion,animals,scripts,textures}.h5 \
     --pictures 50 --task named --out data/joined
@@ -70,7 +74,7 @@ if [ "$paper" = tangent_space ]; then  # what it shows of a random start: table 
   "$venv/bin/python" -m taugrid_analysis tables "${every}_convnext" --paper "$paper" --only table4
   "$venv/bin/python" -m taugrid_analysis tables "${every}_closed" --paper "$paper" --only table5
   for part in convnext closed; do
-    "$venv/bin/python" -m taugrid_analysis figures "${every}_$part" --paper "$paper" | grep -v needs
+    figures_of "${every}_$part" "$paper"
   done
   echo "Sizes, the paper's in brackets. Table 4: five default tasks (eight), θ0 of 50 pictures of each of 115 classes, theirs"
   echo "among them (CLIP, LAION-400M). Table 5: the same five tasks, θ0 of labels of four others, 65 classes (ImageNet-1k); heads"
@@ -107,7 +111,7 @@ if [ "$paper" = cross_task_linearity ]; then
   done
   "$venv/bin/python" -m taugrid_analysis causes "${barriers[@]}"
   for part in soups rotated split t5; do
-    "$venv/bin/python" -m taugrid_analysis figures "${every}_$part" --paper "$paper" | grep -v needs
+    figures_of "${every}_$part" "$paper"
   done
   # Figures 11 and 12: what makes it.
   RUN="${every}_causes" bash jobs/causes.sh
@@ -126,5 +130,5 @@ if [ "$paper" = bases ]; then
 fi
 if [ "$paper" = tau_jp ]; then  # figure 3, of the pairs that interfere most and least
   measure tau_jp_figure3 "${run}_figure3"
-  "$venv/bin/python" -m taugrid_analysis figures "${run}_figure3" --paper "$paper" | grep -v needs
+  figures_of "${run}_figure3" "$paper"
 fi

@@ -39,7 +39,6 @@ struct Report {
 /// Writes recipe.out: the merged weights in the base model's types and files, the base model's other files,
 /// and merge.toml, `made_by` in its first line. The folder appears whole or not at all. `look` is called at
 /// the end, while the inputs are still mapped. Throws InputError.
-Report merge(
-    const Recipe& recipe, const std::string& made_by, const std::function<void()>& look = [] {});
+Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look);
 
 }  // namespace taugrid::merging

@@ -7,14 +7,14 @@ import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from launch import run
+from launch import given_by, run
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from world import World
@@ -38,7 +38,7 @@ def complaint(done: subprocess.CompletedProcess[str], *expected: str | Path) -> 
         assert str(text) in lines[0], lines[0]
 
 
-def refused(world: World, folder: Path, *expected: str | Path, arguments: tuple[str, ...] = (), ranks: int = 1) -> None:
+def refused(world: World, folder: Path, *expected: str | Path, arguments: Sequence[str] = (), ranks: int = 1) -> None:
     """Of one rank, which starts three times as fast; that several say one line is asked for some of each kind."""
     complaint(run(ranks, "run", world.experiment, "--run-dir", folder, *arguments), *expected)
     assert not (folder / "results.h5").exists()
@@ -170,10 +170,6 @@ def test_given_checkpoints(own: World, run_folder: Path, tmp_path: Path) -> None
               "finetune.checkpoints")
 
 
-def given_models(given: Path) -> tuple[str, ...]:
-    return "--set", 'finetune.given=["standard", "linear"]', "--set", f"finetune.checkpoints={given}"
-
-
 def halved(tensors: dict[str, np.ndarray]) -> None:
     tensors.update({name: x.astype(np.float16) for name, x in tensors.items() if x.dtype == np.float32})
 
@@ -189,17 +185,18 @@ def test_a_given_checkpoint_that_does_not_fit(own: World, run_folder: Path, tmp_
                                               change: Callable[[dict[str, np.ndarray]], None],
                                               expected: list[str]) -> None:
     """The last of them: it is refused before the run has a folder, and both models are named."""
-    given = Path(shutil.copytree(run_folder / "checkpoints", tmp_path / "given"))
-    weights = given / "linear" / "corners" / "model.safetensors"
+    shutil.copytree(run_folder / "checkpoints", tmp_path / "giver" / "checkpoints")
+    given = given_by(tmp_path / "giver")
+    weights = tmp_path / "giver" / "checkpoints" / "linear" / "corners" / "model.safetensors"
     with safe_open(weights, "np") as file:
         metadata = file.metadata()
     tensors = load_file(weights)
     change(tensors)
     save_file(tensors, weights, metadata | ({"theta0": theta0} if theta0 else {}))
     expected = [*expected, str(weights.parent), str(own.model)]
-    refused(own, tmp_path / "run", *expected, arguments=given_models(given), ranks=2 if change is halved else 1)
+    refused(own, tmp_path / "run", *expected, arguments=given, ranks=2 if change is halved else 1)
     assert not (tmp_path / "run").exists()
-    dry = run(1, "run", own.experiment, "--dry-run", *given_models(given))
+    dry = run(1, "run", own.experiment, "--dry-run", *given)
     if theta0 is None:  # which a dry run does not read
         complaint(dry, *expected)
     else:
@@ -209,7 +206,7 @@ def test_a_given_checkpoint_that_does_not_fit(own: World, run_folder: Path, tmp_
 def test_given_checkpoints_more_exact_than_the_model(own: World, run_folder: Path) -> None:
     """Fine-tuning of a half-precision model writes float32."""
     change_weights(own, halved)
-    done = run(1, "run", own.experiment, "--dry-run", *given_models(run_folder / "checkpoints"))
+    done = run(1, "run", own.experiment, "--dry-run", *given_by(run_folder))
     assert done.returncode == 0, done.stderr
 
 

@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 #include "suite/comm/communicator.hpp"
@@ -33,9 +32,8 @@ std::vector<at::Tensor> cancelling(double sign, const std::vector<std::int64_t>&
   return vectors;
 }
 
-Elementwise election(MergeRule::Vote vote) {
+Elementwise election() {
   Elementwise method;
-  method.rule.vote = vote;
   method.divisor = merging::Divisor::voters;
   return method;
 }
@@ -67,7 +65,7 @@ void expect_as_told(Elementwise method, const std::vector<at::Tensor>& vectors, 
 const std::vector<std::int64_t> few = {5, 4095, 4096, 700'000, border - 1, border, 2'200'000, length - 1};
 
 TEST(Majority, OfAFewUndecidedPlacesLooksAroundThemAgain) {
-  const auto method = election(MergeRule::Vote::positive);
+  const auto method = election();
   expect_as_told(method, cancelling(-1, few), MergeRule::Vote::negative, 0.2);
   expect_as_told(method, cancelling(1, few), MergeRule::Vote::positive, 0);
 }
@@ -75,18 +73,18 @@ TEST(Majority, OfAFewUndecidedPlacesLooksAroundThemAgain) {
 TEST(Majority, OfManyUndecidedPlacesTakesAnotherMerge) {
   std::vector<std::int64_t> many;
   for (std::int64_t i = 0; i < length; i += 3) many.push_back(i);
-  expect_as_told(election(MergeRule::Vote::positive), cancelling(-1, many), MergeRule::Vote::negative, 1);
+  expect_as_told(election(), cancelling(-1, many), MergeRule::Vote::negative, 1);
 }
 
 TEST(Majority, CountsWhatClaimsLeave) {
-  auto method = election(MergeRule::Vote::positive);
+  auto method = election();
   method.claim = {0.2};
   method.rule.claims = 2;
   expect_as_told(method, cancelling(-1, few), MergeRule::Vote::negative, 0.2);
 }
 
 TEST(Majority, IsTheWholeVectorsWhereCutsAndNormsAreTensors) {
-  auto method = election(MergeRule::Vote::positive);
+  auto method = election();
   method.trim = {.density = 0.6, .by_tensor = true, .cut = "exact"};
   expect_as_told(method, cancelling(-1, few), MergeRule::Vote::negative, 0.2);
   method.trim = {.density = 1, .by_tensor = true};
