@@ -81,7 +81,7 @@ Weights::Weights(std::filesystem::path folder) : folder_(std::move(folder)) {
 }
 
 void Weights::add(const std::string& file) {
-  parts_.push_back({file, store::MappedTensors(folder_ / file), {}});
+  parts_.push_back({file, store::MappedTensors(folder_ / file)});
   for (const auto& [name, info] : parts_.back().tensors.tensors()) {
     if (!tensors_.emplace(name, info).second)
       throw InputError((folder_ / file).string() + ": has a tensor " + quoted(name) +
@@ -90,10 +90,8 @@ void Weights::add(const std::string& file) {
   }
 }
 
-at::Tensor Weights::tensor(const std::string& name) const {
-  auto& part = parts_[part_of_.at(name)];
-  if (part.latest.first != name) part.latest = {name, part.tensors.tensor(name)};
-  return part.latest.second;
+at::Tensor Weights::numbers(const std::string& name, std::int64_t begin, std::int64_t count) const {
+  return parts_[part_of_.at(name)].tensors.numbers(name, begin, count);
 }
 
 double Weights::bytes() const {
@@ -160,7 +158,7 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
     each_tensor({begin, n}, [&](const NamedTensor& tensor, Range part) {
       const auto from = part.begin - tensor.range.begin, to = part.begin - begin;
       const auto piece = [&](const Weights& weights, std::int64_t row) {
-        const auto there = weights.tensor(tensor.name).view({-1}).narrow(0, from, part.count);
+        const auto there = weights.numbers(tensor.name, from, part.count);
         return there.scalar_type() == at::kFloat ? there : memory[row].narrow(0, to, part.count).copy_(there);
       };
       const auto start = piece(start_, static_cast<std::int64_t>(which.size()));
@@ -191,7 +189,7 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
   for (auto begin = range.begin; begin < range.end(); begin += most) {
     each_tensor({begin, std::min(most, range.end() - begin)}, [&](const NamedTensor& tensor, Range part) {
       const auto piece = [&](const Weights& weights) {
-        return weights.tensor(tensor.name).view({-1}).narrow(0, part.begin - tensor.range.begin, part.count);
+        return weights.numbers(tensor.name, part.begin - tensor.range.begin, part.count);
       };
       const auto start = piece(start_);
       if (start.scalar_type() != at::kFloat) return TaskVectors::do_visit_stretches(which, part, visitor);
@@ -217,7 +215,7 @@ void CheckpointVectors::add_to_theta0(
     const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const {
   each_tensor({begin, tau.numel()}, [&](const NamedTensor& tensor, Range part) {
     const auto from = part.begin - tensor.range.begin;
-    const auto start = start_.tensor(tensor.name).view({-1}).narrow(0, from, part.count);
+    const auto start = start_.numbers(tensor.name, from, part.count);
     auto sum = at::add(start.to(at::kFloat), tau.narrow(0, part.begin - begin, part.count), lambda);
     if (tensor.name.ends_with("running_var"))
       sum.clamp_min_(0);  // a sum of batch norm's statistics: still variances

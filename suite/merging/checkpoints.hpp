@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "suite/merging/task_vectors.hpp"
@@ -23,15 +22,12 @@ class Weights {
 
   const std::filesystem::path& folder() const { return folder_; }
   const std::map<std::string, store::MappedTensors::Info>& tensors() const { return tensors_; }
-  /// The tensor of this name, on the file's pages.
-  at::Tensor tensor(const std::string& name) const;
+  /// MappedTensors::numbers() of the tensor of this name.
+  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count) const;
   /// A file of the model, and its tensors.
   struct Part {
     std::string file;
     store::MappedTensors tensors;
-    /// A visit asks for the same tensor stretch by stretch; where its place does not suit its type, it is a
-    /// copy.
-    mutable std::pair<std::string, at::Tensor> latest;
   };
   const std::vector<Part>& parts() const { return parts_; }
   bool in_parts() const { return in_parts_; }  ///< whether there is an index

@@ -3,6 +3,7 @@
 #include "suite/store/mapped_tensors.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <cstring>
 #include <fstream>
@@ -23,6 +24,13 @@ MappedTensors::MappedTensors(const std::filesystem::path& path) : path_(path) {
     tensors_[entry.name] = {entry.scalar, std::move(entry.shape)};
   }
   bytes_ = map_file(path, 0, std::filesystem::file_size(path));
+  for (const auto& [name, info] : tensors_) {
+    const auto* begin = place(name, 0);
+    if (reinterpret_cast<std::uintptr_t>(begin) % c10::elementSize(info.scalar) != 0) continue;
+    on_pages_[name] = at::from_blob(
+        const_cast<std::byte*>(begin), {c10::multiply_integers(info.shape)}, [keep = bytes_](void*) {},
+        at::TensorOptions(info.scalar));
+  }
 }
 
 bool MappedTensors::current() const { return is_current(bytes_.get()); }
@@ -30,16 +38,26 @@ bool MappedTensors::current() const { return is_current(bytes_.get()); }
 at::Tensor MappedTensors::tensor(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) throw InputError(path_.string() + ": has no tensor " + quoted(name));
-  const auto& [scalar, shape] = found->second;
-  const auto* at = bytes_.get() + begin_.at(name);
-  const auto width = c10::elementSize(scalar);
-  if (reinterpret_cast<std::uintptr_t>(at) % width != 0) {  // others' headers may be of any length
-    auto copy = at::empty(shape, at::TensorOptions(scalar));
-    std::memcpy(copy.mutable_data_ptr(), at, copy.nbytes());
-    return copy;
-  }
-  return at::from_blob(
-      const_cast<std::byte*>(at), shape, [keep = bytes_](void*) {}, at::TensorOptions(scalar));
+  const auto& shape = found->second.shape;
+  return numbers(name, 0, c10::multiply_integers(shape)).view(shape);
+}
+
+at::Tensor MappedTensors::numbers(const std::string& name, std::int64_t begin, std::int64_t count) const {
+  if (const auto there = on_pages_.find(name); there != on_pages_.end())
+    return there->second.narrow(0, begin, count);
+  auto copy = at::empty({count}, at::TensorOptions(tensors_.at(name).scalar));
+  std::memcpy(copy.mutable_data_ptr(), place(name, begin), copy.nbytes());
+  return copy;
+}
+
+void MappedTensors::announce(const std::string& name, std::int64_t begin, std::int64_t count) const {
+  const auto width = c10::elementSize(tensors_.at(name).scalar);
+  will_read(place(name, begin), static_cast<std::size_t>(count) * width);
+}
+
+const std::byte* MappedTensors::place(const std::string& name, std::int64_t begin) const {
+  const auto width = c10::elementSize(tensors_.at(name).scalar);
+  return bytes_.get() + begin_.at(name) + static_cast<std::size_t>(begin) * width;
 }
 
 }  // namespace taugrid::store

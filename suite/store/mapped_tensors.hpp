@@ -27,15 +27,23 @@ class MappedTensors {
   const std::map<std::string, Info>& tensors() const { return tensors_; }
   /// Whether the file of this name is still the one that is mapped, and was not written to since.
   bool current() const;
-  /// The tensor on the file's pages, which live as long as it does; it must not be written to. Throws
-  /// InputError where there is none of that name.
+  /// The tensor on the file's pages, which live as long as it does; it must not be written to. Where its
+  /// place in the file does not suit its type, since others' headers may be of any length, it is a copy.
+  /// Throws InputError where there is none of that name.
   at::Tensor tensor(const std::string& name) const;
+  /// The same of `count` of its numbers from `begin` on, [count]: a copy is no longer than that.
+  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count) const;
+  /// Lets the disk read them while others are worked on.
+  void announce(const std::string& name, std::int64_t begin, std::int64_t count) const;
 
  private:
+  const std::byte* place(const std::string& name, std::int64_t begin) const;
+
   std::filesystem::path path_;
   std::map<std::string, std::string> metadata_;
   std::map<std::string, Info> tensors_;
   std::map<std::string, std::uint64_t> begin_;
+  std::map<std::string, at::Tensor> on_pages_;  ///< flat, those whose place suits their type
   std::shared_ptr<const std::byte> bytes_;
 };
 

@@ -75,13 +75,7 @@ void ThetaFile::require_as_exact(const ThetaFile& start, const autodiff::Layout&
 
 bool ThetaFile::is_float32(const autodiff::Layout& layout) const {
   return std::all_of(layout.parameters().begin(), layout.parameters().end(),
-                     [&](const auto& each) { return opened(each).scalar_type() == at::kFloat; });
-}
-
-const at::Tensor& ThetaFile::opened(const autodiff::Parameter& parameter) const {
-  auto& found = opened_[&parameter];
-  if (!found.defined()) found = file_.tensor(parameter.name).view({-1});
-  return found;
+                     [&](const auto& each) { return file_.tensors().at(each.name).scalar == at::kFloat; });
 }
 
 /// A finite sum has finite terms; the dear look at each is for the other case.
@@ -100,16 +94,17 @@ at::Tensor ThetaFile::whole(const autodiff::Layout& layout, const at::Tensor& st
 void ThetaFile::differences(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                             const at::Tensor& start, Range range, std::span<const at::Tensor> out) {
   const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> theta(files.size());
   std::vector<const float*> tuned(files.size());
   std::vector<float*> tau(files.size());
   each_piece(layout, range, [&](const Piece& piece) {
     const auto to = piece.begin - range.begin;
     bool as_they_are = true;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      const auto& theta = files[i]->opened(piece.parameter);
-      as_they_are &= theta.scalar_type() == at::kFloat && out[i].is_cpu();
-      if (!as_they_are) break;
-      tuned[i] = theta.const_data_ptr<float>() + piece.from;
+      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count);
+      as_they_are &= theta[i].scalar_type() == at::kFloat && out[i].is_cpu();
+      if (!as_they_are) continue;
+      tuned[i] = theta[i].const_data_ptr<float>();
       tau[i] = out[i].mutable_data_ptr<float>() + to;
     }
     if (as_they_are &&
@@ -117,9 +112,7 @@ void ThetaFile::differences(std::span<const ThetaFile* const> files, const autod
       return;
     for (std::size_t i = 0; i < files.size(); ++i) {
       auto own = out[i].narrow(0, to, piece.count);
-      if (!as_they_are)
-        own.copy_(files[i]->opened(piece.parameter).narrow(0, piece.from, piece.count).to(at::kFloat))
-            .sub_(start.narrow(0, piece.begin, piece.count));
+      if (!as_they_are) own.copy_(theta[i].to(at::kFloat)).sub_(start.narrow(0, piece.begin, piece.count));
       files[i]->require_finite(own, piece.parameter);
     }
   });
@@ -131,7 +124,7 @@ void ThetaFile::visit(std::span<const ThetaFile* const> files, const autodiff::L
   std::vector<at::Tensor> theta(files.size());
   each_piece(layout, range, [&](const Piece& piece) {
     for (std::size_t i = 0; i < files.size(); ++i)
-      theta[i] = files[i]->opened(piece.parameter).narrow(0, piece.from, piece.count);
+      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count);
     const auto from = start.narrow(0, piece.begin, piece.count);
     if (visitor(piece.begin, {theta, from})) return;
     for (std::size_t i = 0; i < files.size(); ++i) files[i]->require_finite(theta[i] - from, piece.parameter);
@@ -139,11 +132,8 @@ void ThetaFile::visit(std::span<const ThetaFile* const> files, const autodiff::L
 }
 
 void ThetaFile::announce(const autodiff::Layout& layout, Range range) const {
-  each_piece(layout, range, [&](const Piece& piece) {
-    const auto pages =
-        file_.tensor(piece.parameter.name).view({-1}).slice(0, piece.from, piece.from + piece.count);
-    store::will_read(pages.const_data_ptr(), pages.nbytes());
-  });
+  each_piece(layout, range,
+             [&](const Piece& piece) { file_.announce(piece.parameter.name, piece.from, piece.count); });
 }
 
 ReadInOrder::ReadInOrder(std::span<const ThetaFile* const> files, const autodiff::Layout& layout, Range range)

@@ -10,7 +10,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "kernels/autodiff/layout.hpp"
@@ -61,13 +60,10 @@ class ThetaFile {
   void announce(const autodiff::Layout& layout, Range range) const;
 
  private:
-  const at::Tensor& opened(const autodiff::Parameter& parameter) const;
   void require_finite(const at::Tensor& tau, const autodiff::Parameter& parameter) const;
 
   std::string path_;
   store::MappedTensors file_;
-  /// Flat, on the file's pages; kept, since visits ask for the same ones block by block.
-  mutable std::unordered_map<const autodiff::Parameter*, at::Tensor> opened_;
 };
 
 /// Some files from the range's begin to its end: what the disk has yet to read is asked for ahead of us.

@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ATen.h>
 
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "suite/store/mapped_file.hpp"
 #include "suite/store/mapped_tensors.hpp"
@@ -34,6 +38,37 @@ TEST(MappedTensors, KnowWhetherTheirFileIsStillTheOneOfItsName) {
   EXPECT_EQ(second.tensor("x")[4999].item<float>(), 2);
   std::filesystem::remove(path);
   EXPECT_FALSE(second.current());
+}
+
+/// The file with a header one byte longer, as any writer may leave it.
+void misalign(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string whole((std::istreambuf_iterator<char>(stream)), {});
+  stream.close();
+  std::uint64_t length = 0;
+  std::memcpy(&length, whole.data(), sizeof length);
+  whole.insert(sizeof length + length, " ");
+  ++length;
+  std::memcpy(whole.data(), &length, sizeof length);
+  std::ofstream(path, std::ios::binary) << whole;
+}
+
+TEST(MappedTensors, NumbersAreOnThePagesWhereTheyAreAlignedThereAndCopiesElsewhere) {
+  const Scratch scratch("aligned");
+  const auto path = scratch / "model.safetensors";
+  TensorFile file;
+  file.tensors["x"] = at::arange(5000, at::kFloat).view({50, 100});
+  write_safetensors(path, file);
+  for (const bool aligned : {true, false}) {
+    if (!aligned) misalign(path);
+    const MappedTensors mapped(path);
+    EXPECT_TRUE(at::equal(mapped.tensor("x"), file.tensors["x"]));
+    const auto some = mapped.numbers("x", 1230, 7), again = mapped.numbers("x", 1230, 7);
+    EXPECT_TRUE(at::equal(some, at::arange(1230, 1237, at::kFloat)));
+    EXPECT_EQ(some.storage().nbytes() == 7 * sizeof(float), !aligned);  // a copy has these alone
+    EXPECT_EQ(some.const_data_ptr() == again.const_data_ptr(), aligned);
+    mapped.announce("x", 1230, 7);
+  }
 }
 
 TEST(ReadAhead, AsksSeldomWhereMemoryHasAll) {
