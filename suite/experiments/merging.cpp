@@ -6,10 +6,12 @@
 // θ0) + α J(x)τ.
 //
 // /merging/METHOD/R/alpha [A], validation_accuracy, test_accuracy [A,T]; accuracy [T] at the chosen α;
-// coefficient, absolute, normalized, density (of τ), passes (over all vectors), bytes (read of them), seconds
-// (of its units that make τ, masks that another method shares among them), forward_passes, backward_passes
-// (of inputs through a model, before anything is evaluated) scalars /correct/merging/METHOD/R/… [A,T,⌈N/8⌉]
-// beside both curves; of tasks that [data] beat_majority leaves out of τ accuracies are NaN
+// coefficient, absolute, normalized, density (of τ), passes (over all vectors, by all units that make τ; a
+// Fisher information and what else such a unit leaves counts by its size), bytes (read in these), seconds (of
+// these units, masks that another method shares among them), forward_passes, backward_passes (of inputs
+// through a model, before anything is evaluated) scalars
+// /correct/merging/METHOD/R/… [A,T,⌈N/8⌉] beside both curves; of tasks that [data] beat_majority leaves out
+// of τ accuracies are NaN
 //
 // With `save`, RUN/merged/METHOD/R is the chosen model, a Hugging Face folder, and its merge.toml the recipe
 // by which `taugrid merge` makes it again, where the method needs no data.

@@ -169,11 +169,15 @@ def test_regmean_fits_the_layers_best(run: Path, regime: str) -> None:
 
 
 @pytest.mark.parametrize("regime", REGIMES)
-def test_what_regmean_took(file: h5py.File, regime: str) -> None:
+def test_what_regmean_took(file: h5py.File, run: Path, regime: str) -> None:
     group = file[f"merging/regmean/{regime}"]
     assert group.attrs["inputs"] == "train" and group["data_sample_index"].shape == (3, 30)
     assert group["forward_passes"][()] == 90 and group["backward_passes"][()] == 0
-    assert group["passes"][()] == 1 and group["coefficient"][()] == 1
+    # Each model where its Gram matrices are taken, then all of them, and the matrices.
+    numbers = group["bytes"][()] / group["passes"][()] / 12
+    unit = load_file(run / "units" / f"merging_data__regmean__{regime}__stripes.safetensors")
+    grams = sum(gram.size for name, gram in unit.items() if name.startswith("gram."))
+    assert group["passes"][()] == pytest.approx(2 + grams / numbers) and group["coefficient"][()] == 1
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -221,6 +225,9 @@ def test_what_masks_are_and_take(file: h5py.File, regime: str) -> None:
     own, *others = (file[f"merging/{name}/{regime}"] for name in MASKS)
     assert own["masks"][()] == 3 and own["mask_loss"].shape == (3, 5) and own.attrs["inputs"] == "train"
     assert own["forward_passes"][()] == own["backward_passes"][()] == 5 * (own["data_sample_index"][()] >= 0).sum()
+    # The model, its largest numbers by two passes at least, two a step; then all of them, by masks of a bit.
+    assert 1 + 2 + 2 * 5 + 1 + 1 / 32 <= own["passes"][()] <= 4 + 1 + 2 * 5 + 1 + 1 / 32
+    assert others[0]["passes"][()] == own["passes"][()] + 1  # and the cosines
     density = own["mask_density"][()]
     assert (density > 0.05).all() and (density < 0.8).all() and (np.abs(density - 0.1) > 0.005).any()
     labels = others[0]["labels"][()]
@@ -247,7 +254,8 @@ def test_what_fisher_took(file: h5py.File, runs: dict[str, Path], regime: str) -
     group = file[f"merging/fisher/{regime}"]
     assert group.attrs["inputs"] == "train" and group["data_sample_index"].shape == (3, 30)
     assert group["forward_passes"][()] == 90 and group["backward_passes"][()] == 30 * sum(classes)
-    assert group["passes"][()] == 1 and group["coefficient"][()] == 1 and group["alpha"][()].tolist() == [1.0]
+    # Each model where its information is taken; then all of them, and what was taken.
+    assert group["passes"][()] == 3 and group["coefficient"][()] == 1 and group["alpha"][()].tolist() == [1.0]
     of_batches = file[f"merging/fisher_batch/{regime}"]
     assert of_batches["forward_passes"][()] == of_batches["backward_passes"][()] == 90
     assert np.abs(of_batches["norm"][()] / group["norm"][()] - 1).min() > 0.05

@@ -70,13 +70,13 @@ class ChosenConsensus final : public DataMethod {
       lambda.push_back(part(i, "lambda").item<double>());
       made.inputs.forward += part(i, "passes")[0].item<double>();
     }
-    const auto before = part(0, "passes")[1].item<double>();  // of the whole, and each mask's own vector
+    const auto before = part(0, "passes")[1].item<double>();
     made.merged =
         merging::merged_vector(*consensus_(lambda), models.vectors(), context.group, [&](double share) {
           context.stop_if_requested();
           context.progress(share, "consensus");
         });
-    made.merged.made.passes += before + 1;
+    made.merged.made.passes += before + 2;  // each mask is of the whole and of a vector
     return made;
   }
 

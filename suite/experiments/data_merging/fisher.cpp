@@ -116,7 +116,8 @@ class Fisher final : public DataMethod {
     }
     made.merged.tau = above.div_(below).to(at::kFloat);
     const auto nonzero = at::count_nonzero(made.merged.tau).item<std::int64_t>();
-    made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length), 1};
+    // Each model is read where its information is taken and here, with that.
+    made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length), 3};
     made.more = {{"floored", floored}, {"norm", norms}};
     return made;
   }

@@ -85,7 +85,8 @@ void Masks::count(Tally& tally, const std::string& name, const std::vector<std::
 }
 
 /// −`bias` everywhere, and +`bias` where |τ| is above the k-th largest, k = ⌊density·n⌋.
-at::Tensor Masks::first_scores(const at::Tensor& tau, const std::vector<Segment>& segments) const {
+at::Tensor Masks::first_scores(const at::Tensor& tau, const std::vector<Segment>& segments,
+                               std::int64_t& passes) const {
   std::int64_t n = 0;
   for (const auto& segment : segments) n += segment.range.count;
   const auto k = static_cast<std::int64_t>(settings_.start_density * static_cast<double>(n));
@@ -94,6 +95,7 @@ at::Tensor Masks::first_scores(const at::Tensor& tau, const std::vector<Segment>
   const auto host = tau.cpu();
   weights::KthMagnitude kth(k, n);
   do {
+    ++passes;
     for (const auto& segment : segments) kth.add(host.narrow(0, segment.range.begin, segment.range.count));
   } while (kth.next());
   for (const auto& segment : segments) {
@@ -101,6 +103,7 @@ at::Tensor Masks::first_scores(const at::Tensor& tau, const std::vector<Segment>
     auto part = scores.narrow(0, begin, count);
     part.masked_fill_(tau.narrow(0, begin, count).abs() > static_cast<double>(kth.value()), settings_.bias);
   }
+  ++passes;
   return scores;
 }
 
@@ -112,7 +115,8 @@ store::TensorFile Masks::learnt(const ModelToMerge& model, schedule::UnitContext
   auto inside = at::zeros_like(tau, at::kBool);
   for (const auto& segment : every) inside.narrow(0, segment.range.begin, segment.range.count).fill_(true);
   tau = at::where(inside, tau, 0.0);
-  auto scores = first_scores(tau, every);
+  std::int64_t over_tau = 1 + 2 * settings_.steps;  // the model itself; θ of a step, and the scores' slope
+  auto scores = first_scores(tau, every, over_tau);
   const auto start = model.state();
   const training::TrainingLoss loss(study_.model.encoder(), study::regime(name), start,
                                     study_.trained_blocks(name), study_.evaluation.compute_type());
@@ -187,7 +191,7 @@ store::TensorFile Masks::learnt(const ModelToMerge& model, schedule::UnitContext
   file.tensors = {{"mask", metrics::packed_bits((scores > 0).logical_and(inside)).cpu()},
                   {"loss", losses.cpu()},
                   {"rows", all_rows},
-                  {"passes", at::tensor({inputs, inputs}, at::kDouble)}};
+                  {"passes", at::tensor({inputs, inputs, static_cast<double>(over_tau)}, at::kDouble)}};
   return file;
 }
 

@@ -37,8 +37,8 @@ class Masks {
   /// How many numbers rows and loss of task t's own mask are.
   std::int64_t published(std::size_t t) const { return points(t) + settings_.steps; }
   /// Of a model: `mask` uint8 [⌈P/8⌉], γ as metrics::packed_bits packs it; loss [steps], before each step;
-  /// rows int64 [n] of the split, task after task; passes [2], forwards and backwards. A killed run goes on
-  /// from its scratch folder.
+  /// rows int64 [n] of the split, task after task; passes [3], of inputs forwards and backwards, and over τ.
+  /// A killed run goes on from its scratch folder.
   store::TensorFile learnt(const ModelToMerge& model, schedule::UnitContext& context) const;
   /// How many numbers of θ masks are of.
   std::int64_t numbers(const std::string& regime) const;
@@ -48,7 +48,9 @@ class Masks {
   /// int64 [n]: as many of each class as can be, those first that a permutation by seed has first.
   at::Tensor rows(std::size_t t) const;
   std::vector<Segment> segments(const std::string& regime) const;
-  at::Tensor first_scores(const at::Tensor& tau, const std::vector<Segment>& segments) const;
+  /// Adds to `passes` those that it takes over τ.
+  at::Tensor first_scores(const at::Tensor& tau, const std::vector<Segment>& segments,
+                          std::int64_t& passes) const;
   schedule::Rehearsal rehearse(const std::string& regime, std::int64_t n) const;
 
   const Study& study_;

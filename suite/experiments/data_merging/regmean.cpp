@@ -142,7 +142,10 @@ class RegMean final : public DataMethod {
     for (std::size_t i = 0; i < models.size(); ++i)
       made.inputs.forward += part(i, "passes")[0].item<double>();
     const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
-    made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(tau.numel()), vectors.passes()};
+    const auto length = static_cast<double>(tau.numel());
+    // Each model is read where its Gram matrices are taken, too.
+    made.merged.made = {static_cast<double>(nonzero) / length,
+                        vectors.passes() + 1 + static_cast<double>(gram_numbers()) / length};
     return made;
   }
 
