@@ -198,23 +198,37 @@ class Bases final : public Experiment {
     return file;
   }
 
+  /// Those of the tasks that are merged.
+  static std::vector<std::int64_t> merged_labels(std::vector<std::int64_t> labels) {
+    std::erase_if(labels, [](auto label) { return label < 0; });
+    return labels;
+  }
+  /// Whether two partitions of the same tasks give one model: where they are the same; and where both merges
+  /// do no more than add and divide, if each vector counts for as much, as in clusters of one size.
+  bool are_one_model(const at::Tensor& first, const at::Tensor& second) const {
+    if (at::equal(first, second)) return true;
+    const auto factors = [&](const at::Tensor& partition) {
+      const auto labels = merged_labels(labels_of(partition));
+      return labels.empty() ? std::nullopt : factors_of(labels, settings_.in, settings_.out);
+    };
+    const auto one = factors(first), other = factors(second);
+    return one && other && at::equal(*one, *other);
+  }
+
   store::TensorFile compute(const std::string& name, std::int64_t row, std::int64_t p,
                             const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto partitions = folder.read_tensor(key::partitions(name), "labels")[row];
     for (std::int64_t other = 0; other < p; ++other) {
-      if (!at::equal(partitions[other], partitions[p])) continue;
-      store::TensorFile file;  // it was drawn before: another unit measures its model
+      if (!are_one_model(partitions[other], partitions[p])) continue;
+      store::TensorFile file;  // another unit measures it
       file.tensors["same"] = at::full({}, other, at::kLong);
       return file;
     }
     const auto labels = labels_of(partitions[p]);
     std::vector<std::size_t> kept;
-    std::vector<std::int64_t> own_labels;
-    for (const auto t : study_.tasks.all()) {
-      if (labels[t] < 0) continue;
-      kept.push_back(t);
-      own_labels.push_back(labels[t]);
-    }
+    for (const auto t : study_.tasks.all())
+      if (labels[t] >= 0) kept.push_back(t);
+    const auto own_labels = merged_labels(labels);
     at::Tensor tau, factors;
     if (adds_tangents(name)) {
       factors = *factors_of(own_labels, settings_.in, settings_.out);
@@ -259,9 +273,16 @@ std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& stud
       {"Coefficients α of θ0 + ατ; the best on validation is chosen", {.fallback = "0.25, 0.5, … 3"}}, usual,
       coefficients);
   const auto split_below = read_split(config);
-  return std::make_unique<Bases>(
-      study, Bases::Settings{std::move(clusters), random, std::move(alpha), split_below,
-                             read_merge_in(config, study), read_merge_out(config, study)});
+  auto in = read_merge_in(config, study), out = read_merge_out(config, study);
+  if (!clusters.empty())
+    in.check_clusters("bases.merge_in.method", largest_cluster(study.tasks.size(), clusters.front()));
+  for (const auto k : clusters) {  // fewer where tasks are left out, more where clusters are split
+    const auto most = split_below > -1 ? std::min(2 * k, tasks) : k;
+    for (int bases = study.settings.beat_majority ? 1 : k; bases <= most; ++bases)
+      out.check_bases("bases.merge_out.method", static_cast<std::size_t>(bases));
+  }
+  return std::make_unique<Bases>(study, Bases::Settings{std::move(clusters), random, std::move(alpha),
+                                                        split_below, std::move(in), std::move(out)});
 }
 
 }  // namespace

@@ -135,8 +135,11 @@ std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const St
       {0, std::max(1.0, static_cast<double>(study.tasks.size()))});
   auto alpha = read_wide_alpha(*section, "alpha", "Coefficients α of θ0 − αB");
   const auto threshold = control_threshold(*section);
-  return std::make_unique<BasisNegation>(study, read_merge_in(config, study), clusters, std::move(alpha),
-                                         threshold, read_split(config));
+  auto in = read_merge_in(config, study);
+  in.check_clusters("bases.merge_in.method, for bases.negation",
+                    largest_cluster(study.tasks.size(), clusters));
+  return std::make_unique<BasisNegation>(study, std::move(in), clusters, std::move(alpha), threshold,
+                                         read_split(config));
 }
 
 }  // namespace

@@ -188,8 +188,12 @@ std::unique_ptr<Experiment> make_basis_transfer(config::Config& config, const St
   const auto threshold = section->real(
       "threshold", "Cosine from which on a basis is found; others are measured all the same", 0, {-1, 1});
   auto alpha = addition_grid(*section);
-  return std::make_unique<BasisTransfer>(study, read_merge_in(config, study), clusters, std::move(alpha),
-                                         threshold, read_split(config));
+  auto in = read_merge_in(config, study);
+  if (tasks > 1)
+    in.check_clusters("bases.merge_in.method, for bases.held_out",
+                      largest_cluster(study.tasks.size() - 1, clusters));
+  return std::make_unique<BasisTransfer>(study, std::move(in), clusters, std::move(alpha), threshold,
+                                         read_split(config));
 }
 
 }  // namespace

@@ -163,7 +163,8 @@ std::unique_ptr<Experiment> make_subsets(config::Config& config, const Study& st
   for (const auto size : sizes) {
     const auto drawn = task_sets(study, "subsets", static_cast<std::size_t>(size), draws);
     sets.insert(sets.end(), drawn.begin(), drawn.end());
-    merge.method->check("subsets.merge", std::vector<double>(static_cast<std::size_t>(size), 1.0));
+    merge.method->check(fmt::format("subsets.merge.method, of subsets of {}", size),
+                        std::vector<double>(static_cast<std::size_t>(size), 1.0));
   }
   return std::make_unique<Subsets>(study, std::move(sets), std::move(alpha), std::move(merge));
 }

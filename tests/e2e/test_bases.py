@@ -422,7 +422,7 @@ def test_the_papers_tables_and_figures(run: Path, tmp_path: Path) -> None:
     ("bases.clusters=[2, 4]", ["bases.clusters", "4", "1 to 3 clusters"]),
     ("bases.clusters=[3, 2]", ["bases.clusters", "ascend"]),
     ("bases.random=-1", ["bases.random", "-1"]),
-    ('bases.merge_in.method="slerp"', ["bases.merge_in.method", "slerp", "ties"]),
+    ('bases.merge_in={method="slerp"}', ["bases.merge_in.method", "slerp", "3"]),
     ("bases.merge_out.density=0.5", ["bases.merge_out.density"]),
     ("bases.merge_in.density=0", ["bases.merge_in.density", "above 0"]),
     ("bases.negation.clusters=4", ["bases.negation.clusters", "4", "3"]),

@@ -251,7 +251,9 @@ def test_tables(run: Path) -> None:
         ('bases.partitions.tasks=["corners", "nothing"]', ["bases.partitions.tasks", "nothing", "data.tasks"]),
         ('bases.partitions.tasks=["corners", "corners"]', ["bases.partitions.tasks", "corners"]),
         ('bases.partitions.held_out=["blobs"]', ["bases.partitions.held_out", "blobs", "tasks"]),
-        ('bases.partitions.methods=["tangent"]', ["bases.partitions.methods", "tangent", "fisher"]),
+        ('bases.partitions.methods=["nothing"]', ["bases.partitions.methods", "nothing", "fisher"]),
+        ('bases.partitions.methods=["slerp"]', ["bases.partitions.slerp", "clusters of 2 to 3 tasks", "two models"]),
+        ('bases.partitions.pairs=["linear+slerp"]', ["bases.partitions", "slerp", "1 bases", "two models"]),
         ("bases.partitions.held_alpha=[0.5]", ["bases.partitions.held_alpha", "1"]),
         ('bases.partitions.pairs=["ties+linear"]', ["bases.partitions.pairs", "ties+linear", "methods"]),
         ('bases.partitions.pairs=["linear+joint"]', ["bases.partitions.pairs", "linear+joint", "OUT one of", "fisher"]),
@@ -259,7 +261,6 @@ def test_tables(run: Path) -> None:
         ('bases.partitions.regimes=["posthoc"]', ["bases.partitions.regimes", "posthoc"]),
         ('bases.partitions.negation.task="plaids"', ["bases.partitions.negation.task", "plaids", "tasks"]),
         ('data.control=""', ["bases.partitions.negation", "data.control"]),
-        ('bases.merge_in.method="slerp"', ["bases.merge_in.method", "slerp"]),
         ("bases.merge_in.points=0", ["bases.merge_in.points", "0"]),
     ],
 )

@@ -38,6 +38,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in 
     "fisher_of_batches": ("fisher", {"squares": "batch", "batch": 8, "floor_of": "first", "floor": 1e-3}),
     "fisher_of_the_predicted": ("fisher", {"fisher": "predicted", "inputs": "validation", "normalize": False}),
     "adamerging_of_bases": ("adamerging", {"granularity": "task", "inputs": "validation", "clamp": False}),
+    "mask_sharing": ("localize_stitch", {"method": "mask_sharing", "rounding": "half_even"}),
+    "stitch_twice": ("localize_stitch", {"method": "stitch_twice", "rounding": "half_up"}),
 }
 ALPHA = [0.5, 1.0]
 SOME = ["corners", "stripes", "blobs"]
@@ -51,8 +53,9 @@ def text(name: str, bases: str = "clusters = [2, 4]\nrandom = 1\n", more: str = 
 
 
 def merging() -> str:
-    every = [f"[merging.{name}]\nalpha = {ALPHA}\n{told}" for name, told in METHODS.items()]
-    return f"[merging]\nmethods = {list(METHODS)}\n" + "".join(every)
+    told = METHODS | {"stitch_twice": "clusters = 2\n"}
+    every = [f"[merging.{name}]\nalpha = {ALPHA}\n{keys}" for name, keys in told.items()]
+    return f"[merging]\nmethods = {list(told)}\n" + "".join(every)
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +82,10 @@ def of(run: Path) -> Oracle:
 
 
 def probed(runs: dict[str, Path], name: str, regime: str, labels: Sequence[int], made: Path,
-           ranks: int = 1) -> np.ndarray:
+           ranks: int = 1, **more: Any) -> np.ndarray:
     """τ of the bases of these clusters, as the run makes it."""
     method, told = VARIANTS[name]
+    told = told | more
     arguments = [runs[method].parent / f"{method}.toml", runs["fisher"], regime, ",".join(map(str, labels)), made]
     arguments += [f"bases.merge_out.{key}={json.dumps(value)}" for key, value in told.items()]
     command = launch.command(ranks)
@@ -111,6 +115,16 @@ def test_of_each_alone_it_is_the_merge(runs: dict[str, Path], tmp_path: Path, na
 
 
 @pytest.mark.parametrize("regime", REGIMES)
+def test_masks_are_clustered_by_the_bases(runs: dict[str, Path], tmp_path: Path, regime: str) -> None:
+    """Of single tasks the bases are their vectors."""
+    merged = load_file(runs["fisher"] / "units" / f"merging__stitch_twice__{regime}.safetensors")["tau"]
+    found = probed(runs, "stitch_twice", regime, range(4), tmp_path / "tau", clusters=2, rounding="half_even")
+    np.testing.assert_array_equal(found, merged)
+    one = probed(runs, "stitch_twice", regime, range(4), tmp_path / "one", rounding="half_even")
+    assert not np.array_equal(one, merged)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_of_clusters_it_is_the_formula(runs: dict[str, Path], tmp_path: Path, name: str, regime: str) -> None:
     """In float64: the means of each cluster's vectors, merged as models with the cluster's data."""
@@ -122,7 +136,8 @@ def test_of_clusters_it_is_the_formula(runs: dict[str, Path], tmp_path: Path, na
     bases = [{key: sum(oracle.tau(regime, t)[key] for t in cluster) / 2 for key in oracle.theta0}
              for cluster in clusters]
     models = [Model(oracle, regime, *both) for both in zip(bases, clusters, strict=True)]
-    expected = in_order(data_formulas.FORMULAS[method](models, told, partial(data_formulas.drawn, oracle, told)))
+    formula = data_formulas.FORMULAS[told["method"]]
+    expected = in_order(formula(models, told, partial(data_formulas.drawn, oracle, told)))
     size = np.sqrt(np.mean(expected**2))
     near = np.abs(found - expected) < 2e-3 * size
     assert near.mean() >= (0.999 if method == "localize_stitch" else 1)  # scores next to 0 fall to either side
@@ -183,6 +198,17 @@ def test_a_group_of_ranks_shares_the_inputs(runs: dict[str, Path], tmp_path: Pat
         found = probed(runs, name, regime, TWO, tmp_path / f"{regime}-two", ranks=2)
         near = np.abs(found - alone) < 2e-3 * np.abs(alone).max()
         assert near.mean() >= (0.999 if name == "localize_stitch" else 1)
+
+
+def test_slerp_within_and_between(world: World, run: Path, tmp_path: Path) -> None:
+    """Of four tasks three clusters have two at the most; two bases make one model."""
+    told = f'{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [3]\nrandom = 2\n[bases.merge_in]\nmethod = "slerp"\n'
+    two = f'{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [2]\nrandom = 2\n[bases.merge_out]\nmethod = "slerp"\n'
+    for name, text in (("in", told + 't = 0.3\nof = "vectors"\n'), ("out", two + 'of = "vectors"\n')):
+        launch.measure(world.elsewhere(tmp_path / f"{name}.toml", text), tmp_path / name, *launch.given_by(run))
+        done = analysis_command.called("recompute", tmp_path / name, "--points", "40", "--only", "bases")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "\nbases: accuracy " in done.stdout and "\nbases: validation_accuracy " in done.stdout
 
 
 def test_pairs_and_partitions(world: World, run: Path, tmp_path: Path) -> None:
@@ -256,7 +282,12 @@ def test_a_killed_run_goes_on_with_every_mask(world: World, run: Path, tmp_path:
 
 @pytest.mark.parametrize(("settings", "expected"), [
     *((['bases.merge_out.method="' + name + '"'], ["bases.merge_out.method", name, "task_arithmetic", "fisher"])
-      for name in ("joint", "tangent", "mask_sharing", "stitch_twice", "slerp")),
+      for name in ("joint", "tangent")),
+    (['bases.merge_out={method="slerp"}'], ["bases.merge_out.method", "4 bases", "slerp", "two models"]),
+    (['bases.merge_out={method="slerp"}', "bases.clusters=[2]", "bases.split_below=0.0"],
+     ["bases.merge_out.method", "3 bases", "slerp"]),
+    (['bases.merge_out={method="consensus_ta", tall_lambda=[0.1, 0.2, 0.3]}'],
+     ["bases.merge_out.method", "2 bases", "tall_lambda", "3 numbers"]),
     (["bases.merge_out.points=0"], ["bases.merge_out.points", "0"]),
     (["bases.merge_out.inputs=test"], ["bases.merge_out.inputs", "train, validation"]),
     (["bases.merge_out.clusters=2"], ["bases.merge_out.clusters"]),

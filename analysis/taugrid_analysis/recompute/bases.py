@@ -168,6 +168,8 @@ def basis_of(oracle: Oracle, regime: str, inside: Settings, members: Sequence[in
 def merges_bases(outside: Settings) -> bool:
     """Whether merged_bases() knows the method."""
     method = outside.get("method", "")
+    if outside.get("clusters", 1) != 1:  # of masks, by a partition that no file has
+        return False
     return method in data_formulas.FORMULAS or is_of_vectors(method, outside)
 
 

@@ -219,9 +219,15 @@ def localize_stitch(models: list[Model], told: Settings, _: Inputs) -> Parameter
     return masks.stitch({key: torch.stack([one[key] for one in every]) for key in every[0]}, models)
 
 
+def clustered_stitch(models: list[Model], told: Settings, _: Inputs) -> Parameters:
+    return masks.stitch(masks.of_one_cluster([masks.mask(model, told)[0] for model in models], told), models)
+
+
 FORMULAS: dict[str, Callable[[list[Model], Settings, Inputs], Parameters]] = {
     "fisher": fisher,
     "regmean": regmean,
     "adamerging": adamerging,
     "localize_stitch": localize_stitch,
+    "mask_sharing": clustered_stitch,
+    "stitch_twice": clustered_stitch,
 }

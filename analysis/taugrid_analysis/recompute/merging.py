@@ -83,6 +83,10 @@ def merged(method: str, told: Settings, every: list[Parameters]) -> Parameters:
     found = {}
     for name, start in first.items():
         deltas = [np.asarray(tau[name].numpy()) for tau in every]
+        if method == "slerp":
+            a, b = (delta.ravel() for delta in deltas)
+            found[name] = torch.tensor(methods.slerp(a, b, told["t"])).view_as(start)
+            continue
         averaged = start.ndim != 2 or any(part in name for part in told["exclude"])
         again = np.mean(deltas, 0) if averaged else MATRICES[method](deltas, told)
         found[name] = torch.tensor(again).view_as(start)
@@ -174,7 +178,9 @@ def is_of_vectors(method: str, told: Settings) -> bool:
 
 
 def is_taken(method: str, told: Settings) -> bool:
-    """Not DARE, whose draws are the program's own; slerp; and shares of each tensor."""
+    """Not DARE, whose draws are the program's own; slerp of models; and shares of each tensor."""
+    if method == "slerp":
+        return bool(told["of"] == "vectors")
     if method in MATRICES or method in data_methods.METHODS:
         return True
     return method in ELEMENTWISE and told.get("scope", "vector") == "vector"

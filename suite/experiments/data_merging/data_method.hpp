@@ -62,7 +62,7 @@ class DataMethod {
   /// One tensor of the part of the i-th model that is merged.
   using Part = std::function<at::Tensor(std::size_t i, const std::string& tensor)>;
   struct Made {
-    merging::MergedVector merged;
+    merging::MergedVector merged;  ///< its passes are of the parts, too, and over what they hold
     InputPasses inputs;                           ///< of the merge and all parts
     std::map<std::string, at::Tensor> more = {};  ///< further tensors of the unit's file, for write()
   };
@@ -117,10 +117,11 @@ std::unique_ptr<const DataMethod> make_chosen_consensus(merging::Consensus conse
 /// `of` is the regime of vectors in whose function it trains.
 std::unique_ptr<const DataMethod> make_joint(config::Config& config, const std::string& method,
                                              const std::string& of, const Study& study);
-/// The same of a cluster's tasks, in the function of whichever regime's vectors it stands beside.
+/// The same of a cluster's tasks, in the function of whichever regime's vectors it stands beside, which of
+/// tangent is linear.
 std::unique_ptr<const DataMethod> make_joint_of_cluster(config::Config& config,
                                                         const config::Section& parameters,
-                                                        const Study& study);
+                                                        const std::string& method, const Study& study);
 
 // What they share.
 

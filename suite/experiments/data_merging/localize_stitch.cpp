@@ -9,7 +9,8 @@
 //   stitch_twice   γ_t ← round(γ_t / Σ_{i∈C} γ_i): what one task of its cluster claims alone.
 // Bases are stitched as tasks' vectors are, each by one mask. round(½) decides much: `rounding`. Paper 2's
 // code shares with half_up (N = 2: the union) and stitches twice with half_even (numbers that two tasks of a
-// cluster claim are lost; half_up keeps them). Clusters are those of [bases]: spectral, by |cos|.
+// cluster claim are lost; half_up keeps them). Clusters are those of [bases]: spectral, by |cos|; of bases,
+// by that of bases.
 //
 // /merging/NAME/R: mask_density [T], of the masks that are stitched, among the numbers that masks are of;
 // mask_loss [T,steps], cross-entropy before each step; masks, how many there are, and mask_numbers, of all of
@@ -75,17 +76,18 @@ class LocalizeStitch final : public DataMethod {
     const auto& vectors = models.vectors();
     const auto tasks = vectors.count();
     Made made;
+    double before = 0;
     std::vector<at::Tensor> bits;
     for (std::size_t t = 0; t < tasks; ++t) {
       bits.push_back(part(t, "mask"));
       const auto passes = part(t, "passes");
       made.inputs.forward += passes[0].item<double>();
       made.inputs.backward += passes[1].item<double>();
+      before += passes[2].item<double>() / static_cast<double>(tasks);
     }
     std::vector<std::int64_t> labels(tasks, 0);
     if (stitching_ != Stitching::own) {
-      const auto cosine =
-          cosines_of(study_.vectors.gram(context.group, models.regime(), models.tasks()).cpu());
+      const auto cosine = cosines_of(models.gram(context.group));
       const auto gap = spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
       const auto most = static_cast<std::int64_t>(tasks);
       labels = spectral_labels(study_, cosine, clusters > 0 ? std::min(clusters, most) : gap);
@@ -109,8 +111,9 @@ class LocalizeStitch final : public DataMethod {
       tau.narrow(0, begin, n).copy_(above / below.clamp_min(1));
     });
     const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
+    constexpr double bits_of_mask = 1.0 / 32;
     made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length),
-                        vectors.passes() + (stitching_ == Stitching::own ? 0 : 1)};
+                        before + vectors.passes() + bits_of_mask + (stitching_ == Stitching::own ? 0 : 1)};
     std::int64_t masks = 0, numbers = 0;
     std::set<std::int64_t> seen;  // clusters whose mask was counted
     for (std::size_t t = 0; t < tasks; ++t) {
@@ -185,7 +188,7 @@ std::unique_ptr<const DataMethod> make_clustered_stitch(config::Section paramete
   const auto tasks = std::max(1.0, static_cast<double>(study.tasks.size()));
   made->clusters = parameters.integer(
       "clusters",
-      {"Number of clusters; 0: as many as the largest gap says. Of a basis, of a cluster's tasks: 1",
+      {"Number of clusters; 0: as many as the largest gap says. Of a cluster's tasks, and of bases: 1",
        {.values = "an integer from 0 to T"}},
       clusters, {0, tasks});
   made->half_up =

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "kernels/autodiff/products.hpp"
+#include "kernels/weights/weights.hpp"
 #include "suite/merging/study_vectors.hpp"
 #include "suite/study/regime.hpp"
 
@@ -60,6 +61,10 @@ void ModelsToMerge::visit(Range range, std::int64_t align, const study::Vectors:
   std::vector<at::Tensor> blocks;
   for (const auto& basis : bases_) blocks.push_back(basis.narrow(0, range.begin, range.count));
   if (range.count > 0) visitor(range.begin, blocks);
+}
+
+at::Tensor ModelsToMerge::gram(const comm::Communicator& group) const {
+  return (bases_.empty() ? study_.vectors.gram(group, regime_, tasks()) : weights::gram(bases_)).cpu();
 }
 
 RegimeModel::RegimeModel(const study::Study& study, const ModelToMerge& model)

@@ -57,6 +57,8 @@ class ModelsToMerge {
   void visit(Range range, std::int64_t align, const study::Vectors::Visitor& visitor) const;
   /// Every τ as methods without data see it, on the host.
   const merging::TaskVectors& vectors() const { return *vectors_; }
+  /// Inner products of every τ [size,size], float64, on the host. Collective.
+  at::Tensor gram(const comm::Communicator& group) const;
 
  private:
   const study::Study& study_;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/experiments/support/basis_merge.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "suite/merging/study_vectors.hpp"
@@ -10,13 +12,6 @@ namespace taugrid::experiments {
 namespace {
 
 constexpr config::Meaning of_method = "The method, of which the section has the parameters";
-
-/// Methods of any number of vectors.
-std::vector<std::string> without_data() {
-  auto methods = merging::names();
-  std::erase(methods, "slerp");  // it takes two
-  return methods;
-}
 
 BasisMerge read_chosen(config::Config& config, const std::string& name, const config::Meaning& meaning,
                        const std::string& fallback, const std::vector<std::string>& known,
@@ -44,6 +39,16 @@ void BasisMerge::add_parts(std::vector<schedule::WorkUnit>& units, const Study& 
                          [method = with_data, &study, regime, t](schedule::UnitContext& context) {
                            return method->part(ModelToMerge(study, regime, t), context);
                          }));
+}
+
+void BasisMerge::check_clusters(const std::string& what, std::size_t most) const {
+  for (std::size_t n = 2; method && n <= most; ++n)  // one vector is its own basis
+    method->check(fmt::format("{}, of clusters of {} to {} tasks", what, 2, most),
+                  std::vector<double>(n, 1.0));
+}
+
+void BasisMerge::check_bases(const std::string& what, std::size_t bases) const {
+  if (method) method->check(fmt::format("{}, of {} bases", what, bases), std::vector<double>(bases, 1.0));
 }
 
 void BasisMerge::count(Tally& tally, const Study& study, const std::string& regime,
@@ -80,24 +85,27 @@ std::size_t merged_at_most(std::size_t tasks, std::int64_t clusters) {
   return clusters > 0 ? tasks - static_cast<std::size_t>(alone) : tasks;
 }
 
+std::size_t largest_cluster(std::size_t tasks, std::int64_t clusters) {
+  return tasks - std::min(tasks, static_cast<std::size_t>(std::max<std::int64_t>(1, clusters))) + 1;
+}
+
 BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
                       const std::string& fallback) {
   auto section = config.section(name, meaning);
-  auto method = section.word("method", of_method, fallback, without_data());
+  auto method = section.word("method", of_method, fallback, merging::names());
   auto made = merging::make(method, section);
   return {std::move(method), std::move(made)};
 }
 
 std::vector<std::string> basis_methods() {
-  auto methods = without_data();
-  for (const auto& each : merging::names_with_data())
-    if (each != "tangent") methods.push_back(each);  // joint beside the linear regime's vectors
+  auto methods = merging::names();
+  for (const auto& each : merging::names_with_data()) methods.push_back(each);
   return methods;
 }
 
 std::vector<std::string> methods_of_bases() {
-  auto methods = without_data();
-  for (const auto* each : {"fisher", "regmean", "adamerging", "localize_stitch"}) methods.emplace_back(each);
+  auto methods = basis_methods();
+  std::erase_if(methods, [](const auto& each) { return each == "joint" || each == "tangent"; });
   return methods;
 }
 

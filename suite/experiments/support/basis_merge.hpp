@@ -28,6 +28,10 @@ struct BasisMerge {
   /// These units, which stand in one run once, whoever needs them.
   void add_parts(std::vector<schedule::WorkUnit>& units, const Study& study, const std::string& regime,
                  const std::vector<std::size_t>& tasks) const;
+  /// Throws InputError, beginning with `what`, where it cannot make a basis of a cluster of any size up to
+  /// `most`; or one model of so many bases.
+  void check_clusters(const std::string& what, std::size_t most) const;
+  void check_bases(const std::string& what, std::size_t bases) const;
   /// Whether a merge is itself a training.
   bool trains() const { return with_data && with_data->trains(); }
   /// Adds one merge of so many tasks' vectors, beside reading them and holding what it makes; of less than
@@ -42,16 +46,19 @@ struct BasisMerge {
                    std::size_t tasks) const;
 };
 
-/// How many of so many tasks are in clusters of more than one, at most; `clusters`: 0 where it is not known.
+/// How many of so many tasks are in clusters of more than one, at most; `clusters`: 0 where it is not known,
+/// here and below.
 std::size_t merged_at_most(std::size_t tasks, std::int64_t clusters);
 
-/// Reads section `name`: a method of any number of vectors, without data, and its parameters. Throws
-/// InputError.
+/// How many tasks a cluster has at the most.
+std::size_t largest_cluster(std::size_t tasks, std::int64_t clusters);
+
+/// Reads section `name`: a method without data, and its parameters. Throws InputError.
 BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
                       const std::string& fallback);
-/// The methods of a basis: those of any number of vectors, with data or without.
+/// The methods of a basis: all of them, with data or without.
 std::vector<std::string> basis_methods();
-/// Those that merge bases: of the methods with data those that take a model θ0 + B as they take a task's own.
+/// Those that merge bases: all but joint training, which takes tasks alone, whatever their vectors.
 std::vector<std::string> methods_of_bases();
 /// Reads the parameters of one of either from section `name`. Throws InputError.
 BasisMerge read_basis_method(config::Config& config, const std::string& name, const config::Meaning& meaning,

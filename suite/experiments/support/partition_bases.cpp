@@ -161,6 +161,8 @@ PartitionChoice read_partitions(config::Config& config, config::Section& section
   if (choice.tasks.empty() || choice.tasks.size() > 5)
     section.refuse("tasks",
                    fmt::format("has {}; expected 1 to 5, which have up to 52 partitions", names.size()));
+  for (const auto& method : choice.methods)
+    method.check_clusters("bases.partitions." + method.name, choice.tasks.size());
   return choice;
 }
 
