@@ -274,11 +274,12 @@ std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& stud
       coefficients);
   const auto split_below = read_split(config);
   auto in = read_merge_in(config, study), out = read_merge_out(config, study);
-  if (!clusters.empty())
-    in.check_clusters("bases.merge_in.method", largest_cluster(study.tasks.size(), clusters.front()));
-  for (const auto k : clusters) {  // fewer where tasks are left out, more where clusters are split
-    const auto most = split_below > -1 ? std::min(2 * k, tasks) : k;
-    for (int bases = study.settings.beat_majority ? 1 : k; bases <= most; ++bases)
+  const bool split = split_below > -1;
+  for (const auto k : clusters) {
+    auto sizes = cluster_sizes(study.tasks.size(), k, split);
+    if (study.settings.beat_majority) sizes.least = 2;  // of the tasks that are merged
+    in.check_clusters("bases.merge_in.method", sizes);
+    for (int bases = k; bases <= (split ? std::min(2 * k, tasks) : k); ++bases)
       out.check_bases("bases.merge_out.method", static_cast<std::size_t>(bases));
   }
   return std::make_unique<Bases>(study, Bases::Settings{std::move(clusters), random, std::move(alpha),

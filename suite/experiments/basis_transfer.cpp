@@ -189,11 +189,12 @@ std::unique_ptr<Experiment> make_basis_transfer(config::Config& config, const St
       "threshold", "Cosine from which on a basis is found; others are measured all the same", 0, {-1, 1});
   auto alpha = addition_grid(*section);
   auto in = read_merge_in(config, study);
+  const auto split_below = read_split(config);
   if (tasks > 1)
     in.check_clusters("bases.merge_in.method, for bases.held_out",
-                      largest_cluster(study.tasks.size() - 1, clusters));
+                      cluster_sizes(study.tasks.size() - 1, clusters, split_below > -1));
   return std::make_unique<BasisTransfer>(study, std::move(in), clusters, std::move(alpha), threshold,
-                                         read_split(config));
+                                         split_below);
 }
 
 }  // namespace

@@ -249,9 +249,11 @@ std::unique_ptr<Experiment> make_every_partition(config::Config& config, const S
       section->words("held_out", {"The tasks outside, by name", {.fallback = "the run's others"}}, {});
   settings.threshold = section->real("threshold", "Cosine from which on a basis is found", 0, {-1, 1});
   if (!describing) {
-    for (std::size_t bases = 1; bases <= choice.tasks.size(); ++bases)
-      for (const auto& merge : settings.merges)
-        merge.out.check_bases("bases.partitions, " + merge.out.name + " between clusters", bases);
+    for (const auto& merge : settings.merges) {
+      const auto* key =
+          merge.name.find('+') == std::string::npos ? "bases.merge_out.method" : "bases.partitions.pairs";
+      for (std::size_t bases = 1; bases <= choice.tasks.size(); ++bases) merge.out.check_bases(key, bases);
+    }
     settings.others = tasks_named(*section, "held_out", others, study);
     const auto inside = [&](std::size_t t) {
       return std::find(choice.tasks.begin(), choice.tasks.end(), t) != choice.tasks.end();

@@ -164,7 +164,6 @@ class Merging final : public Experiment {
                                           const schedule::RunFolder& folder,
                                           schedule::UnitContext& context) const {
     const auto kept = merged_tasks(study_, folder, name);
-    chosen.method->check("merging." + chosen.name, std::vector<double>(kept.size(), 1.0));
     const merging::StudyVectors vectors(study_, name, kept);
     return merging::merged_vector(*chosen.method, vectors, context.group, [&](double share) {
       context.stop_if_requested();

@@ -163,8 +163,9 @@ std::unique_ptr<Experiment> make_subsets(config::Config& config, const Study& st
   for (const auto size : sizes) {
     const auto drawn = task_sets(study, "subsets", static_cast<std::size_t>(size), draws);
     sets.insert(sets.end(), drawn.begin(), drawn.end());
-    merge.method->check(fmt::format("subsets.merge.method, of subsets of {}", size),
-                        std::vector<double>(static_cast<std::size_t>(size), 1.0));
+    for (auto n = study.settings.beat_majority ? 1 : size; n <= size; ++n)  // of the tasks that are merged
+      merge.method->check(fmt::format("subsets.merge.method, of subsets of {}", size),
+                          std::vector<double>(static_cast<std::size_t>(n), 1.0));
   }
   return std::make_unique<Subsets>(study, std::move(sets), std::move(alpha), std::move(merge));
 }

@@ -147,14 +147,10 @@ std::optional<double> Elementwise::factor(std::size_t count) const {
   return divisor == Divisor::one ? 1 : 1 / static_cast<double>(count);
 }
 
-void Elementwise::check_lambdas(const std::string& what, std::size_t count) const {
-  if (claim.size() > 1 && claim.size() != count)
-    throw InputError(what + ": tall_lambda has " + std::to_string(claim.size()) +
-                     " numbers; expected one, or one for each of " + std::to_string(count) + " models");
-}
-
 void Elementwise::check(const std::string& what, const std::vector<double>& w) const {
-  check_lambdas(what, w.size());
+  if (claim.size() > 1 && claim.size() != w.size())
+    throw InputError(what + ": tall_lambda has " + std::to_string(claim.size()) +
+                     " numbers; expected one, or one for each of " + std::to_string(w.size()) + " models");
   if (!claim.empty() && rule.claims > std::max<std::int64_t>(2, std::ssize(w)))
     throw InputError(what + ": least_tasks is " + std::to_string(rule.claims) +
                      ", after which nothing stays; expected at most the " + std::to_string(w.size()) +
@@ -197,7 +193,6 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
 
 std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
                               const Team& team) const {
-  check_lambdas("merge", w.size());  // how many vectors a cluster of tasks has is known here alone
   auto each = rule;
   each.weight.assign(w.begin(), w.end());
   if (divisor == Divisor::sum_of_weights)

@@ -52,8 +52,6 @@ class Elementwise final : public Method {
                    const Team& team) const override;
 
  private:
-  /// Throws InputError where each of another number of vectors has its own λ.
-  void check_lambdas(const std::string& what, std::size_t count) const;
   /// s_t [T]; 1 where nothing stays. Each vector's is one rank's, and so are cuts.
   std::vector<float> scales_of(const TaskVectors& vectors, Range range, const Team& team) const;
   std::vector<weights::Cut> cuts_of(const TaskVectors& vectors, Range range,

@@ -130,6 +130,7 @@ std::vector<std::int64_t> Team::joined(const std::vector<std::int64_t>& mine) co
 
 Merged Method::merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                      const Team& team) const {
+  check("merge", weights);
   const auto before = vectors.visited();
   const auto nonzero = run(vectors, weights, sink, team);
   const auto own = vectors.visited() - before;

@@ -77,7 +77,7 @@ MergedVector merged_vector(const Method& method, const TaskVectors& vectors, con
 /// The methods' names, in the order of the reference.
 const std::vector<std::string>& names();
 
-/// The names of the methods that need data as well, which an experiment's [merging] alone can give them.
+/// The names of the methods that need data as well, which an experiment alone can give them.
 const std::vector<std::string>& names_with_data();
 
 /// Reads the parameters of a method of names(). Throws InputError.

@@ -31,7 +31,8 @@ class MappedTensors {
   /// place in the file does not suit its type, since others' headers may be of any length, it is a copy.
   /// Throws InputError where there is none of that name.
   at::Tensor tensor(const std::string& name) const;
-  /// The same of `count` of its numbers from `begin` on, [count]: a copy is no longer than that.
+  /// `count` numbers from `begin` on, [count], of a tensor that has them: on the pages as well, or a copy of
+  /// no more than these.
   at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count) const;
   /// Lets the disk read them while others are worked on.
   void announce(const std::string& name, std::int64_t begin, std::int64_t count) const;

@@ -42,7 +42,7 @@ class ThetaFile {
   /// Throws InputError, naming both files, where a parameter's type is less exact than in the start's file:
   /// what is left of τ would be rounding.
   void require_as_exact(const ThetaFile& start, const autodiff::Layout& layout) const;
-  /// Whether its numbers can be read where they are.
+  /// Whether its numbers need no conversion.
   bool is_float32(const autodiff::Layout& layout) const;
 
   /// θ* − start [P], on the start's device.
@@ -51,8 +51,8 @@ class ThetaFile {
   static void differences(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                           const at::Tensor& start, Range range, std::span<const at::Tensor> out);
 
-  /// Visits files that are float32, on their pages, one parameter after another. Throws InputError, naming
-  /// the file, where not all was finite.
+  /// Visits files that are float32, on their pages (or copies, as MappedTensors::numbers() says), one
+  /// parameter after another. Throws InputError, naming the file, where not all was finite.
   static void visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                     const at::Tensor& start, Range range, const weights::StretchVisitor& visitor);
 

@@ -114,18 +114,6 @@ def test_a_basis_of_all_tasks_is_that_model(run: Path, file: h5py.File, method: 
             np.testing.assert_array_equal(bases[what][row, 0][*alpha], file[f"merging/{other}/{regime}/{what}"][*alpha])
 
 
-def test_a_basis_by_tangent(world: World, run: Path, file: h5py.File, tmp_path: Path) -> None:
-    """It is joint beside the linear regime's vectors."""
-    text = TEXT.replace('["standard", "linear"]', '["linear"]') + \
-        '[bases]\nclusters = [1]\nrandom = 0\nalpha = [1.0]\n[bases.merge_in]\nmethod = "tangent"\n'
-    given = [word.replace('"standard", ', "") for word in launch.given_by(run)]
-    found = launch.measure(world.elsewhere(tmp_path / "tangent.toml", text), tmp_path / "run", *given)
-    with h5py.File(found) as other:
-        assert other["bases/linear"].attrs["merge_in"] == "tangent"
-        for what in ("accuracy", "validation_accuracy"):
-            np.testing.assert_array_equal(other[f"bases/linear/{what}"][0], file[f"bases/linear/{what}"][0])
-
-
 @pytest.mark.parametrize(("method", "regime"), METHODS.items())
 def test_the_vector_is_the_model_less_its_start(run: Path, file: h5py.File, method: str, regime: str) -> None:
     tau = load_file(run / "units" / f"merging__{method}__{regime}.safetensors")["tau"]

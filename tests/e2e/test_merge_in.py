@@ -259,9 +259,9 @@ def test_a_killed_run_goes_on_with_every_cluster(world: World, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("setting", "expected"), [
-    ('bases.merge_in={method="slerp"}', ["bases.merge_in.method", "clusters of 2 to 3 tasks", "slerp", "two models"]),
-    ('bases.merge_in={method="consensus_ta", tall_lambda=[0.1, 0.2]}', ["clusters of 2 to 3 tasks", "tall_lambda"]),
-    ('bases.merge_in={method="tangent"}', ["bases.merge_in.method", "tangent", "linear", "standard"]),
+    ('bases.merge_in={method="slerp"}', ["bases.merge_in.method", "clusters of up to 3 tasks", "slerp", "two models"]),
+    ('bases.merge_in={method="consensus_ta", tall_lambda=[0.1, 0.2]}', ["clusters of up to 3 tasks", "tall_lambda"]),
+    ('bases.merge_in={method="tangent"}', ["bases.merge_in.method", "tangent", "joint"]),
     ('bases.merge_in={method="nothing"}', ["bases.merge_in.method", "nothing", "adamerging", "slerp"]),
     ("bases.merge_in.steps=0", ["bases.merge_in.steps", "0"]),
     ('bases.merge_in.inputs="train"', ["bases.merge_in.inputs", "validation, test"]),

@@ -200,12 +200,32 @@ def test_a_group_of_ranks_shares_the_inputs(runs: dict[str, Path], tmp_path: Pat
         assert near.mean() >= (0.999 if name == "localize_stitch" else 1)
 
 
+def test_one_model_of_several_partitions_is_measured_once(world: World, run: Path, tmp_path: Path) -> None:
+    """A sum of clusters' means counts each vector by its cluster's size, whoever else is in it."""
+    told = f"{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [2, 3]\nrandom = 12\n"
+    results = launch.measure(world.elsewhere(tmp_path / "one.toml", told), tmp_path / "run", *launch.given_by(run))
+    with h5py.File(results) as file:
+        for regime in REGIMES:
+            group = file[f"bases/{regime}"]
+            for row, k in enumerate(group["clusters"][()]):
+                labels = group["labels"][row]
+                sizes = [tuple(np.bincount(one)[one]) for one in labels]  # of each task's cluster
+                for p, own in enumerate(sizes):
+                    unit = load_file(tmp_path / f"run/units/bases__{regime}__{k}-{p}.safetensors")
+                    first = sizes.index(own)
+                    assert ("same" in unit) == (first < p) and unit.get("same", first) == first
+                    np.testing.assert_array_equal(group["accuracy"][row, p], group["accuracy"][row, first])
+                different = {tuple(one) for one in labels}
+                assert len(different) > 1
+                assert len(set(sizes)) == (1 if k == 2 else len(different))  # two and two; a pair and two
+
+
 def test_slerp_within_and_between(world: World, run: Path, tmp_path: Path) -> None:
     """Of four tasks three clusters have two at the most; two bases make one model."""
     told = f'{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [3]\nrandom = 2\n[bases.merge_in]\nmethod = "slerp"\n'
     two = f'{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [2]\nrandom = 2\n[bases.merge_out]\nmethod = "slerp"\n'
-    for name, text in (("in", told + 't = 0.3\nof = "vectors"\n'), ("out", two + 'of = "vectors"\n')):
-        launch.measure(world.elsewhere(tmp_path / f"{name}.toml", text), tmp_path / name, *launch.given_by(run))
+    for name, both in (("in", told + 't = 0.3\nof = "vectors"\n'), ("out", two + 'of = "vectors"\n')):
+        launch.measure(world.elsewhere(tmp_path / f"{name}.toml", both), tmp_path / name, *launch.given_by(run))
         done = analysis_command.called("recompute", tmp_path / name, "--points", "40", "--only", "bases")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "\nbases: accuracy " in done.stdout and "\nbases: validation_accuracy " in done.stdout
@@ -282,8 +302,9 @@ def test_a_killed_run_goes_on_with_every_mask(world: World, run: Path, tmp_path:
 
 @pytest.mark.parametrize(("settings", "expected"), [
     *((['bases.merge_out.method="' + name + '"'], ["bases.merge_out.method", name, "task_arithmetic", "fisher"])
-      for name in ("joint", "tangent")),
+      for name in ("joint", "nothing")),
     (['bases.merge_out={method="slerp"}'], ["bases.merge_out.method", "4 bases", "slerp", "two models"]),
+    (['bases.merge_out={method="tangent"}'], ["bases.merge_out.method", "tangent", "stitch_twice"]),
     (['bases.merge_out={method="slerp"}', "bases.clusters=[2]", "bases.split_below=0.0"],
      ["bases.merge_out.method", "3 bases", "slerp"]),
     (['bases.merge_out={method="consensus_ta", tall_lambda=[0.1, 0.2, 0.3]}'],

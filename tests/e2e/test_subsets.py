@@ -123,11 +123,23 @@ def test_recompute_takes_subsets_again(run: Path) -> None:
         assert f"\nsubsets: {what} " in done.stdout
 
 
+def test_pairs_by_slerp(experiment: Path, run: Path, tmp_path: Path) -> None:
+    told = [word for each in ('subsets.merge={method="slerp", of="vectors", t=0.3}', "subsets.sizes=[2]")
+            for word in ("--set", each)]
+    launch.measure(experiment, tmp_path / "run", *launch.given_by(run), *told)
+    done = analysis_command.called("recompute", tmp_path / "run", "--points", "20", "--only", "subsets")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\nsubsets: accuracy " in done.stdout
+    told += ["--set", "data.beat_majority=true"]  # which may leave one of two
+    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "other", *told)
+    assert done.returncode == 2 and "subsets.merge.method" in done.stderr and "there are 1" in done.stderr
+
+
 @pytest.mark.parametrize(("setting", "expected"), [
     ("subsets.sizes=[0, 2]", ["subsets.sizes", "3 tasks"]),
     ("subsets.sizes=[4]", ["subsets.sizes", "4", "3 tasks"]),
     ("subsets.draws=0", ["subsets.draws", "0"]),
-    ('subsets.merge.method="slerp"', ["subsets.merge.method", "slerp"]),
+    ('subsets.merge={method="slerp"}', ["subsets.merge.method", "subsets of 1", "slerp", "two models"]),
 ])
 def test_wrong_settings(experiment: Path, tmp_path: Path, setting: str, expected: list[str]) -> None:
     done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", "--set", setting)

@@ -104,7 +104,7 @@ def _regrouped(masks: Tensor, labels: list[int], sharing: bool, half_up: bool) -
 def of_one_cluster(every: list[Parameters], told: Settings) -> dict[str, Tensor]:
     """Masks [T,…] by tensor as of_method(), where all share one cluster."""
     sharing = told["method"] == "mask_sharing"
-    half_up = told.get("rounding", "half_up" if sharing else "half_even") == "half_up"
+    half_up = told["rounding"] == "half_up"
     stacked = {key: torch.stack([one[key] for one in every]) for key in every[0]}
     return {key: _regrouped(v, [0] * len(every), sharing, half_up) for key, v in stacked.items()}
 

@@ -15,9 +15,9 @@ namespace taugrid::experiments {
 std::unique_ptr<const DataMethod> make_data_method(config::Config& config, config::Section own,
                                                    const MethodPlace& place, const std::string& method,
                                                    const Study& study) {
-  if (method == "joint" || method == "tangent")
-    return place.of_cluster ? make_joint_of_cluster(config, own, method, study)
-                            : make_joint(config, method, method == "joint" ? "standard" : "linear", study);
+  if (method == "joint" && place.of_cluster) return make_joint_of_cluster(config, own, study);
+  if (method == "joint") return make_joint(config, method, "standard", study);
+  if (method == "tangent") return make_joint(config, method, "linear", study);
   if (method != "regmean") require_classes(study, place.section);
   if (method == "fisher") return make_fisher(own, study);
   if (method == "regmean") return make_regmean(own, place.section, study);
@@ -25,7 +25,7 @@ std::unique_ptr<const DataMethod> make_data_method(config::Config& config, confi
   if (method == "localize_stitch") return make_localize_stitch(own, place.parts, study);
   const bool twice = method == "stitch_twice";
   if (!twice && method != "mask_sharing") throw std::logic_error("no method " + method);
-  // Of a cluster's tasks, or of bases, the masks are set up beside the method, and all of them share one.
+  // Of a cluster's tasks, or of bases, the masks are set up beside the method, and are of one cluster.
   if (place.of_cluster) return make_clustered_stitch(own, own, place.parts, 1, twice, study);
   constexpr auto* masks = "localize_stitch";
   return make_clustered_stitch(own,

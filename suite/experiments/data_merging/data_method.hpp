@@ -117,11 +117,10 @@ std::unique_ptr<const DataMethod> make_chosen_consensus(merging::Consensus conse
 /// `of` is the regime of vectors in whose function it trains.
 std::unique_ptr<const DataMethod> make_joint(config::Config& config, const std::string& method,
                                              const std::string& of, const Study& study);
-/// The same of a cluster's tasks, in the function of whichever regime's vectors it stands beside, which of
-/// tangent is linear.
+/// The same of a cluster's tasks, in the function of whichever regime's vectors it stands beside.
 std::unique_ptr<const DataMethod> make_joint_of_cluster(config::Config& config,
                                                         const config::Section& parameters,
-                                                        const std::string& method, const Study& study);
+                                                        const Study& study);
 
 // What they share.
 

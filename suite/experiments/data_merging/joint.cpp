@@ -5,8 +5,7 @@
 // τ = θ − θ0.
 //   joint    minimises the loss of f(x; θ), beside the vectors of `standard`
 //   tangent  that of f(x; θ0) + J(x)(θ − θ0), beside those of `linear`
-// [bases.merge_in] joint trains a cluster's tasks so, beside the vectors of either regime; there tangent is
-// joint beside those of linear alone.
+// [bases.merge_in] joint trains a cluster's tasks so, beside the vectors of either regime.
 //
 // It is the model of [bases.partitions] joint, and of the regimes multitask and multitask_linear where the
 // run has them for as many steps: trained once.
@@ -112,15 +111,15 @@ class JointOfCluster final : public DataMethod {
 
 std::unique_ptr<const DataMethod> make_joint_of_cluster(config::Config& config,
                                                         const config::Section& parameters,
-                                                        const std::string& method, const Study& study) {
+                                                        const Study& study) {
   JointModels models(study, config);
-  const bool tangent = method == "tangent";
   for (const auto& name : study.settings.vector_regimes)
-    if (JointModels::regime_of(name).empty() || (tangent && name != "linear"))
+    if (JointModels::regime_of(name).empty())
       parameters.refuse("method",
-                        fmt::format("is {}, which stands beside the vectors of {}; finetune.regimes has {}",
-                                    method, tangent ? "linear" : "standard and linear", name));
-  models.check(parameters, "method", method, study.tasks.size());
+                        "is joint, which stands beside the vectors of standard and linear; "
+                        "finetune.regimes has " +
+                            name);
+  models.check(parameters, "method", "joint", study.tasks.size());
   return std::make_unique<JointOfCluster>(study, std::move(models));
 }
 

@@ -65,10 +65,11 @@ class LocalizeStitch final : public DataMethod {
     return masks_.learnt(model, context);
   }
 
-  void count(Tally& tally, const std::string& name, std::size_t models, std::size_t) const override {
+  void count(Tally& tally, const std::string& name, std::size_t models, std::size_t tasks) const override {
     const auto count = static_cast<std::int64_t>(models);
     const auto bits = static_cast<double>(study_.model.layout().size() * count) / 8;
-    if (stitching_ != Stitching::own) tally.visit(name, study_.tasks.all());
+    const bool held = models < tasks;  // bases, whose cosines read nothing
+    if (stitching_ != Stitching::own && !held) tally.visit(name, study_.tasks.all());
     tally.reads(bits).holds(bits).stores(3 * count + 2).publishes(3 * count + 2);
   }
 

@@ -143,9 +143,10 @@ class RegMean final : public DataMethod {
       made.inputs.forward += part(i, "passes")[0].item<double>();
     const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
     const auto length = static_cast<double>(tau.numel());
-    // Each model is read where its Gram matrices are taken, too.
+    // Each model is read where its Gram matrices are taken, too; of linear regimes these are θ0's.
+    const double models_read = study::regime(models.regime()).linear ? 0 : 1;
     made.merged.made = {static_cast<double>(nonzero) / length,
-                        vectors.passes() + 1 + static_cast<double>(gram_numbers()) / length};
+                        vectors.passes() + models_read + static_cast<double>(gram_numbers()) / length};
     return made;
   }
 

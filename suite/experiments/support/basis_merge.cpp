@@ -41,14 +41,16 @@ void BasisMerge::add_parts(std::vector<schedule::WorkUnit>& units, const Study& 
                          }));
 }
 
-void BasisMerge::check_clusters(const std::string& what, std::size_t most) const {
-  for (std::size_t n = 2; method && n <= most; ++n)  // one vector is its own basis
-    method->check(fmt::format("{}, of clusters of {} to {} tasks", what, 2, most),
+void BasisMerge::check_clusters(const std::string& what, ClusterSizes sizes) const {
+  for (auto n = sizes.least; method && n <= sizes.most; ++n)  // one vector is its own basis
+    method->check(fmt::format("{}, of clusters of up to {} tasks", what, sizes.most),
                   std::vector<double>(n, 1.0));
 }
 
 void BasisMerge::check_bases(const std::string& what, std::size_t bases) const {
-  if (method) method->check(fmt::format("{}, of {} bases", what, bases), std::vector<double>(bases, 1.0));
+  if (method)
+    method->check(fmt::format("{}, where there may be {} bases", what, bases),
+                  std::vector<double>(bases, 1.0));
 }
 
 void BasisMerge::count(Tally& tally, const Study& study, const std::string& regime,
@@ -85,8 +87,9 @@ std::size_t merged_at_most(std::size_t tasks, std::int64_t clusters) {
   return clusters > 0 ? tasks - static_cast<std::size_t>(alone) : tasks;
 }
 
-std::size_t largest_cluster(std::size_t tasks, std::int64_t clusters) {
-  return tasks - std::min(tasks, static_cast<std::size_t>(std::max<std::int64_t>(1, clusters))) + 1;
+ClusterSizes cluster_sizes(std::size_t tasks, std::int64_t clusters, bool split) {
+  const auto others = static_cast<std::size_t>(std::max<std::int64_t>(1, clusters)) - 1;
+  return {clusters == 1 && !split ? std::max<std::size_t>(2, tasks) : 2, tasks - std::min(tasks, others)};
 }
 
 BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
@@ -99,13 +102,14 @@ BasisMerge read_merge(config::Config& config, const std::string& name, const con
 
 std::vector<std::string> basis_methods() {
   auto methods = merging::names();
-  for (const auto& each : merging::names_with_data()) methods.push_back(each);
+  for (const auto& each : merging::names_with_data())
+    if (each != "tangent") methods.push_back(each);
   return methods;
 }
 
 std::vector<std::string> methods_of_bases() {
   auto methods = basis_methods();
-  std::erase_if(methods, [](const auto& each) { return each == "joint" || each == "tangent"; });
+  std::erase(methods, "joint");
   return methods;
 }
 
@@ -119,8 +123,9 @@ BasisMerge read_basis_method(config::Config& config, const std::string& name, co
 }
 
 BasisMerge read_merge_in(config::Config& config, const Study& study) {
-  return read_chosen(config, "bases.merge_in", "How a cluster's vectors become one", "linear",
-                     basis_methods(), study);
+  return read_chosen(config, "bases.merge_in",
+                     "How a cluster's vectors become one; joint of linear vectors is the paper's Tangent",
+                     "linear", basis_methods(), study);
 }
 
 BasisMerge read_merge_out(config::Config& config, const Study& study) {

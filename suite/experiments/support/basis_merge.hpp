@@ -15,6 +15,15 @@
 
 namespace taugrid::experiments {
 
+/// How many tasks clusters of more than one have.
+struct ClusterSizes {
+  std::size_t least = 2, most = 0;
+};
+
+/// Of so many tasks, all of which are in clusters; `clusters`: 0 where it is not known; `split`: whether
+/// there may be more.
+ClusterSizes cluster_sizes(std::size_t tasks, std::int64_t clusters, bool split);
+
 /// How vectors become one.
 struct BasisMerge {
   std::string name;
@@ -28,9 +37,9 @@ struct BasisMerge {
   /// These units, which stand in one run once, whoever needs them.
   void add_parts(std::vector<schedule::WorkUnit>& units, const Study& study, const std::string& regime,
                  const std::vector<std::size_t>& tasks) const;
-  /// Throws InputError, beginning with `what`, where it cannot make a basis of a cluster of any size up to
-  /// `most`; or one model of so many bases.
-  void check_clusters(const std::string& what, std::size_t most) const;
+  /// Throws InputError, beginning with `what`, where it cannot make a basis of every size of cluster; or one
+  /// model of so many bases.
+  void check_clusters(const std::string& what, ClusterSizes sizes) const;
   void check_bases(const std::string& what, std::size_t bases) const;
   /// Whether a merge is itself a training.
   bool trains() const { return with_data && with_data->trains(); }
@@ -46,17 +55,13 @@ struct BasisMerge {
                    std::size_t tasks) const;
 };
 
-/// How many of so many tasks are in clusters of more than one, at most; `clusters`: 0 where it is not known,
-/// here and below.
+/// How many of so many tasks are in clusters of more than one, at most; `clusters`: 0 where it is not known.
 std::size_t merged_at_most(std::size_t tasks, std::int64_t clusters);
-
-/// How many tasks a cluster has at the most.
-std::size_t largest_cluster(std::size_t tasks, std::int64_t clusters);
 
 /// Reads section `name`: a method without data, and its parameters. Throws InputError.
 BasisMerge read_merge(config::Config& config, const std::string& name, const config::Meaning& meaning,
                       const std::string& fallback);
-/// The methods of a basis: all of them, with data or without.
+/// The methods of a basis: all, with data or without, but tangent, which is joint beside linear vectors.
 std::vector<std::string> basis_methods();
 /// Those that merge bases: all but joint training, which takes tasks alone, whatever their vectors.
 std::vector<std::string> methods_of_bases();

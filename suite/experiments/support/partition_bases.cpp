@@ -162,7 +162,7 @@ PartitionChoice read_partitions(config::Config& config, config::Section& section
     section.refuse("tasks",
                    fmt::format("has {}; expected 1 to 5, which have up to 52 partitions", names.size()));
   for (const auto& method : choice.methods)
-    method.check_clusters("bases.partitions." + method.name, choice.tasks.size());
+    method.check_clusters("bases.partitions.methods, " + method.name, {2, choice.tasks.size()});
   return choice;
 }
 
