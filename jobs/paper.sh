@@ -123,9 +123,9 @@ if [ "$paper" = cross_task_linearity ]; then
 fi
 if [ "$paper" = bases ]; then
   echo "Sizes, the paper's in brackets. Eight default tasks, 256 points each (whole test splits); T4, T6, T7, T10, T13, T14 and"
-  echo "pairs of methods of T5, T11, T12: four of them, all 15 partitions, two outside. α by validation: 4 or 5 values for bases,"
+  echo "pairs of methods of T5, T11, T12: four of them, all 15 partitions, two outside. α by validation: 4 values for bases,"
   echo "mean's 1 alone between clusters, 6 subtracted (20 and 21). Joint models: as many steps as their tasks' together, batches of 16,"
-  echo "theirs alone of 64 (the paper's is unsaid). Steps kept: 1, 2 and 30 of 150, of fashion less than an epoch (epochs 0 and 1)."
+  echo "theirs alone of 64 (the paper's is unsaid). Steps kept: 1, 2 and 10 of 150, of fashion less than an epoch (epochs 0 and 1)."
   echo "Random partitions: 20 of every k from 2 to 7 (none). Language tables: jobs/paper.sh language."
 fi
 if [ "$paper" = tau_jp ]; then  # figure 3, of the pairs that interfere most and least
