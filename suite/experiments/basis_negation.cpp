@@ -137,7 +137,6 @@ std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const St
   const auto threshold = control_threshold(*section);
   auto in = read_merge_in(config, study);
   const auto split_below = read_split(config);
-
   in.check_clusters("bases.merge_in.method, for bases.negation",
                     cluster_sizes(study.tasks.size(), clusters, split_below > -1));
   return std::make_unique<BasisNegation>(study, std::move(in), clusters, std::move(alpha), threshold,

@@ -222,10 +222,10 @@ def test_one_model_of_several_partitions_is_measured_once(world: World, run: Pat
 
 def test_slerp_within_and_between(world: World, run: Path, tmp_path: Path) -> None:
     """Of four tasks three clusters have two at the most; two bases make one model."""
-    told = f'{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [3]\nrandom = 2\n[bases.merge_in]\nmethod = "slerp"\n'
-    two = f'{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [2]\nrandom = 2\n[bases.merge_out]\nmethod = "slerp"\n'
-    for name, both in (("in", told + 't = 0.3\nof = "vectors"\n'), ("out", two + 'of = "vectors"\n')):
-        launch.measure(world.elsewhere(tmp_path / f"{name}.toml", both), tmp_path / name, *launch.given_by(run))
+    for name, clusters, part in (("merge_in", 3, 0.3), ("merge_out", 2, 0.5)):
+        told = f"{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [{clusters}]\nrandom = 2\n" \
+               f'[bases.{name}]\nmethod = "slerp"\nof = "vectors"\nt = {part}\n'
+        launch.measure(world.elsewhere(tmp_path / f"{name}.toml", told), tmp_path / name, *launch.given_by(run))
         done = analysis_command.called("recompute", tmp_path / name, "--points", "40", "--only", "bases")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "\nbases: accuracy " in done.stdout and "\nbases: validation_accuracy " in done.stdout

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -214,20 +215,15 @@ def by_coefficients(models: list[Model], every: Tensor) -> Parameters:
     }
 
 
-def localize_stitch(models: list[Model], told: Settings, _: Inputs) -> Parameters:
+def stitched(method: str, models: list[Model], told: Settings, _: Inputs) -> Parameters:
+    """Of one cluster, where the method has clusters."""
     every = [masks.mask(model, told)[0] for model in models]
-    return masks.stitch({key: torch.stack([one[key] for one in every]) for key in every[0]}, models)
-
-
-def clustered_stitch(models: list[Model], told: Settings, _: Inputs) -> Parameters:
-    return masks.stitch(masks.of_one_cluster([masks.mask(model, told)[0] for model in models], told), models)
+    return masks.stitch(masks.to_stitch(every, method, [0] * len(every), told), models)
 
 
 FORMULAS: dict[str, Callable[[list[Model], Settings, Inputs], Parameters]] = {
     "fisher": fisher,
     "regmean": regmean,
     "adamerging": adamerging,
-    "localize_stitch": localize_stitch,
-    "mask_sharing": clustered_stitch,
-    "stitch_twice": clustered_stitch,
+    **{method: partial(stitched, method) for method in masks.METHODS},
 }

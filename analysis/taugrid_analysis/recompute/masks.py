@@ -101,24 +101,23 @@ def _regrouped(masks: Tensor, labels: list[int], sharing: bool, half_up: bool) -
     return found
 
 
-def of_one_cluster(every: list[Parameters], told: Settings) -> dict[str, Tensor]:
-    """Masks [T,…] by tensor as of_method(), where all share one cluster."""
-    sharing = told["method"] == "mask_sharing"
+def to_stitch(every: list[Parameters], method: str, labels: list[int], told: Settings) -> dict[str, Tensor]:
+    """The masks that the method stitches of these, [T,…] by tensor; `labels`: each one's cluster."""
+    found = {key: torch.stack([one[key] for one in every]) for key in every[0]}
+    if method == "localize_stitch":
+        return found
     half_up = told["rounding"] == "half_up"
-    stacked = {key: torch.stack([one[key] for one in every]) for key in every[0]}
-    return {key: _regrouped(v, [0] * len(every), sharing, half_up) for key, v in stacked.items()}
+    return {key: _regrouped(v, labels, method == "mask_sharing", half_up) for key, v in found.items()}
 
 
 def of_method(oracle: Oracle, name: str, method: str, regime: str, told: Settings) -> dict[str, Tensor]:
     """The masks that are stitched, [T,…] by tensor."""
     masks_of = name if method == "localize_stitch" else "localize_stitch"
     every = [learnt(oracle, masks_of, regime, t)[0] for t in range(len(oracle.tasks))]
-    found = {key: torch.stack([one[key] for one in every]) for key in every[0]}
-    if method == "localize_stitch":
-        return found
-    labels = [int(label) for label in oracle.results[f"merging/{name}/{regime}/labels"][()]]
-    half_up = told["rounding"] == "half_up"
-    return {key: _regrouped(v, labels, method == "mask_sharing", half_up) for key, v in found.items()}
+    labels = [0] * len(every)
+    if method != "localize_stitch":
+        labels = [int(label) for label in oracle.results[f"merging/{name}/{regime}/labels"][()]]
+    return to_stitch(every, method, labels, told)
 
 
 def stitch(masks: dict[str, Tensor], models: list[Model]) -> Parameters:

@@ -83,14 +83,16 @@ def merged(method: str, told: Settings, every: list[Parameters]) -> Parameters:
     found = {}
     for name, start in first.items():
         deltas = [np.asarray(tau[name].numpy()) for tau in every]
-        if method == "slerp":
-            a, b = (delta.ravel() for delta in deltas)
-            found[name] = torch.tensor(methods.slerp(a, b, told["t"])).view_as(start)
-            continue
-        averaged = start.ndim != 2 or any(part in name for part in told["exclude"])
-        again = np.mean(deltas, 0) if averaged else MATRICES[method](deltas, told)
-        found[name] = torch.tensor(again).view_as(start)
+        found[name] = torch.tensor(_of_tensor(method, told, name, deltas)).view_as(start)
     return found
+
+
+def _of_tensor(method: str, told: Settings, name: str, deltas: list[Array]) -> Array:
+    if method == "slerp":
+        a, b = (delta.ravel() for delta in deltas)
+        return methods.slerp(a, b, told["t"])
+    averaged = deltas[0].ndim != 2 or any(part in name for part in told["exclude"])
+    return np.asarray(np.mean(deltas, 0)) if averaged else MATRICES[method](deltas, told)
 
 
 def _cut(whole: Array, like: Parameters) -> Parameters:
