@@ -90,8 +90,9 @@ void Weights::add(const std::string& file) {
   }
 }
 
-at::Tensor Weights::numbers(const std::string& name, std::int64_t begin, std::int64_t count) const {
-  return parts_[part_of_.at(name)].tensors.numbers(name, begin, count);
+at::Tensor Weights::numbers(const std::string& name, std::int64_t begin, std::int64_t count,
+                            at::Tensor& own) const {
+  return parts_[part_of_.at(name)].tensors.numbers(name, begin, count, own);
 }
 
 double Weights::bytes() const {
@@ -152,13 +153,13 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
                                  const Visitor& visitor) const {
   const auto size = std::min(stretch(which.size(), align), range.count);
   const auto memory = at::empty({static_cast<std::int64_t>(which.size()) + 1, size}, at::kFloat);
-  std::vector<at::Tensor> stretches(which.size());
+  std::vector<at::Tensor> stretches(which.size()), own(which.size() + 1);
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     const auto n = std::min(size, range.end() - begin);
     each_tensor({begin, n}, [&](const NamedTensor& tensor, Range part) {
       const auto from = part.begin - tensor.range.begin, to = part.begin - begin;
       const auto piece = [&](const Weights& weights, std::int64_t row) {
-        const auto there = weights.numbers(tensor.name, from, part.count);
+        const auto there = weights.numbers(tensor.name, from, part.count, own[static_cast<std::size_t>(row)]);
         return there.scalar_type() == at::kFloat ? there : memory[row].narrow(0, to, part.count).copy_(there);
       };
       const auto start = piece(start_, static_cast<std::int64_t>(which.size()));
@@ -185,15 +186,15 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
 void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
                                            const StretchVisitor& visitor) const {
   constexpr auto most = weights::stretch_on_files;
-  std::vector<at::Tensor> theta(which.size());
+  std::vector<at::Tensor> theta(which.size()), own(which.size() + 1);
   for (auto begin = range.begin; begin < range.end(); begin += most) {
     each_tensor({begin, std::min(most, range.end() - begin)}, [&](const NamedTensor& tensor, Range part) {
-      const auto piece = [&](const Weights& weights) {
-        return weights.numbers(tensor.name, part.begin - tensor.range.begin, part.count);
+      const auto piece = [&](const Weights& weights, at::Tensor& copy) {
+        return weights.numbers(tensor.name, part.begin - tensor.range.begin, part.count, copy);
       };
-      const auto start = piece(start_);
+      const auto start = piece(start_, own.back());
       if (start.scalar_type() != at::kFloat) return TaskVectors::do_visit_stretches(which, part, visitor);
-      for (std::size_t i = 0; i < which.size(); ++i) theta[i] = piece(models_[which[i]]);
+      for (std::size_t i = 0; i < which.size(); ++i) theta[i] = piece(models_[which[i]], own[i]);
       if (visitor(part.begin, {theta, start})) return;
       for (std::size_t i = 0; i < which.size(); ++i) {
         if (!at::isfinite(theta[i] - start).all().item<bool>())
@@ -213,9 +214,10 @@ void CheckpointVectors::refuse_not_finite(const Weights& model, const NamedTenso
 void CheckpointVectors::add_to_theta0(
     std::int64_t begin, const at::Tensor& tau, double lambda,
     const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const {
+  at::Tensor own;
   each_tensor({begin, tau.numel()}, [&](const NamedTensor& tensor, Range part) {
     const auto from = part.begin - tensor.range.begin;
-    const auto start = start_.numbers(tensor.name, from, part.count);
+    const auto start = start_.numbers(tensor.name, from, part.count, own);
     auto sum = at::add(start.to(at::kFloat), tau.narrow(0, part.begin - begin, part.count), lambda);
     if (tensor.name.ends_with("running_var"))
       sum.clamp_min_(0);  // a sum of batch norm's statistics: still variances

@@ -23,7 +23,7 @@ class Weights {
   const std::filesystem::path& folder() const { return folder_; }
   const std::map<std::string, store::MappedTensors::Info>& tensors() const { return tensors_; }
   /// MappedTensors::numbers() of the tensor of this name.
-  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count) const;
+  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count, at::Tensor& own) const;
   /// A file of the model, and its tensors.
   struct Part {
     std::string file;

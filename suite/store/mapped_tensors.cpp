@@ -39,13 +39,20 @@ at::Tensor MappedTensors::tensor(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) throw InputError(path_.string() + ": has no tensor " + quoted(name));
   const auto& shape = found->second.shape;
-  return numbers(name, 0, c10::multiply_integers(shape)).view(shape);
+  at::Tensor own;
+  return numbers(name, 0, c10::multiply_integers(shape), own).view(shape);
 }
 
-at::Tensor MappedTensors::numbers(const std::string& name, std::int64_t begin, std::int64_t count) const {
+at::Tensor MappedTensors::numbers(const std::string& name, std::int64_t begin, std::int64_t count,
+                                  at::Tensor& own) const {
   if (const auto there = on_pages_.find(name); there != on_pages_.end())
     return there->second.narrow(0, begin, count);
-  auto copy = at::empty({count}, at::TensorOptions(tensors_.at(name).scalar));
+  const auto scalar = tensors_.at(name).scalar;
+  if (!own.defined() || own.scalar_type() != scalar || own.numel() < count) {
+    own.reset();  // before there are two
+    own = at::empty({count}, at::TensorOptions(scalar));
+  }
+  auto copy = own.narrow(0, 0, count);
   std::memcpy(copy.mutable_data_ptr(), place(name, begin), copy.nbytes());
   return copy;
 }

@@ -94,14 +94,14 @@ at::Tensor ThetaFile::whole(const autodiff::Layout& layout, const at::Tensor& st
 void ThetaFile::differences(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                             const at::Tensor& start, Range range, std::span<const at::Tensor> out) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> theta(files.size());
+  std::vector<at::Tensor> theta(files.size()), copies(files.size());
   std::vector<const float*> tuned(files.size());
   std::vector<float*> tau(files.size());
   each_piece(layout, range, [&](const Piece& piece) {
     const auto to = piece.begin - range.begin;
     bool as_they_are = true;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count);
+      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count, copies[i]);
       as_they_are &= theta[i].scalar_type() == at::kFloat && out[i].is_cpu();
       if (!as_they_are) continue;
       tuned[i] = theta[i].const_data_ptr<float>();
@@ -121,10 +121,10 @@ void ThetaFile::differences(std::span<const ThetaFile* const> files, const autod
 void ThetaFile::visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                       const at::Tensor& start, Range range, const weights::StretchVisitor& visitor) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> theta(files.size());
+  std::vector<at::Tensor> theta(files.size()), copies(files.size());
   each_piece(layout, range, [&](const Piece& piece) {
     for (std::size_t i = 0; i < files.size(); ++i)
-      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count);
+      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count, copies[i]);
     const auto from = start.narrow(0, piece.begin, piece.count);
     if (visitor(piece.begin, {theta, from})) return;
     for (std::size_t i = 0; i < files.size(); ++i) files[i]->require_finite(theta[i] - from, piece.parameter);

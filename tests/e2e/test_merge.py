@@ -592,14 +592,14 @@ def misaligned(path: Path) -> None:
 
 
 def test_memory_where_numbers_are_not_aligned(tmp_path: Path) -> None:
-    """Copies are of stretches, and change no number."""
+    """Copies are of stretches, far smaller than one of the models, and change no number."""
     models = large_models(tmp_path / "models", 4, {"w": (16_000_000,)})
-    aligned = memory(models, "ties")
+    memory(models, "ties")
     expected = load_file(models.folder / "out" / "model.safetensors")["w"]
     for path in models.folder.glob("*/model.safetensors"):
         if path.parent.name != "out":
             misaligned(path)
-    assert memory(models, "ties") < aligned + 24
+    assert memory(models, "ties") < 56
     np.testing.assert_array_equal(load_file(models.folder / "out" / "model.safetensors")["w"], expected)
 
 
