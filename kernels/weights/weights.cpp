@@ -86,7 +86,7 @@ at::Tensor gram(std::span<const at::Tensor> vectors) {
   if (tasks == 0) return at::zeros({0, 0}, at::kDouble);
   detail::check_vector(vectors.front(), "vectors[0]");
   GramSum sum(tasks, vectors.front().numel());
-  sum.add(0, vectors);
+  sum.add(0, {vectors});
   return sum.gram();
 }
 
@@ -102,36 +102,44 @@ GramSum::GramSum(std::int64_t vectors, std::int64_t length)
       step_(detail::gram_chunk(length)),
       sums_(at::zeros({(length + step_ - 1) / step_, pairs_of(vectors)}, at::kDouble)) {}
 
-void GramSum::add(std::int64_t begin, std::span<const at::Tensor> stretches) {
-  if (static_cast<std::int64_t>(stretches.size()) != vectors_)
-    throw std::invalid_argument("a stretch of " + std::to_string(stretches.size()) + " vectors, expected " +
+bool GramSum::add(std::int64_t begin, const Stretches& stretches) {
+  const auto& [x, start] = stretches;
+  if (std::ssize(x) != vectors_)
+    throw std::invalid_argument("a stretch of " + std::to_string(x.size()) + " vectors, expected " +
                                 std::to_string(vectors_));
-  detail::check_vector(stretches.front(), "vectors[0]");
-  detail::check_vectors(stretches, stretches.front(), "vectors");
-  const auto length = stretches.front().numel();
-  if (length == 0) return;
+  detail::check_vector(x.front(), "vectors[0]");
+  detail::check_vectors(x, x.front(), "vectors");
+  if (start.defined()) detail::check_vectors({&start, 1}, x.front(), "start");
+  const auto length = x.front().numel();
+  if (length == 0) return true;
   if (begin % step_ != 0 || begin + length > length_ || (length % step_ != 0 && begin + length != length_))
     throw std::invalid_argument("a stretch of " + std::to_string(length) + " numbers at " +
                                 std::to_string(begin) + ", expected multiples of " + std::to_string(step_));
   auto rows = sums_.narrow(0, begin / step_, (length + step_ - 1) / step_);
-  const auto space = kokkos_space(stretches.front().device());
+  const auto space = kokkos_space(x.front().device());
   if (space != detail::Space::host) {  // an order of its own: all of the stretch is one row's
-    auto whole = space ? at::empty({vectors_, vectors_}, at::kDouble) : detail::gram_aten(stretches);
+    if (start.defined())
+      throw std::invalid_argument("start is on " + start.device().str() + "; expected the host");
+    auto whole = space ? at::empty({vectors_, vectors_}, at::kDouble) : detail::gram_aten(x);
     if (space) {
-      with_scalar(stretches.front().scalar_type(), [&](auto zero) {
+      with_scalar(x.front().scalar_type(), [&](auto zero) {
         using Scalar = decltype(zero);
-        detail::gram_kokkos<Scalar>(*space, length, pointers<Scalar>(stretches),
-                                    whole.mutable_data_ptr<double>());
+        detail::gram_kokkos<Scalar>(*space, length, pointers<Scalar>(x), whole.mutable_data_ptr<double>());
       });
     }
     const auto upper = at::triu_indices(vectors_, vectors_, 0, at::kLong);
     rows[0].copy_(whole.index({upper[0], upper[1]}));
-    return;
+    return true;
   }
-  with_scalar(stretches.front().scalar_type(), [&](auto zero) {
+  with_scalar(x.front().scalar_type(), [&](auto zero) {
     using Scalar = decltype(zero);
-    detail::gram_chunks<Scalar>(length, step_, pointers<Scalar>(stretches), rows.mutable_data_ptr<double>());
+    detail::gram_chunks<Scalar>(length, step_, pointers<Scalar>(x),
+                                start.defined() ? start.const_data_ptr<Scalar>() : nullptr,
+                                rows.mutable_data_ptr<double>());
   });
+  // Squares of float32 are finite in float64, so that what is not finite is left by a difference that was
+  // not.
+  return !start.defined() || at::isfinite(rows).all().item<bool>();
 }
 
 at::Tensor GramSum::gram() const {

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/weights/stretches.hpp"
+
 namespace taugrid::weights {
 
 /// Task arithmetic for many coefficient vectors at once: out[k] = θ0 + Σₜ alpha[k,t]·tau[t]
@@ -43,8 +45,9 @@ class GramSum {
   GramSum(std::int64_t vectors, std::int64_t length);
   /// A stretch begins at a multiple of so many numbers, and is as long as one, or ends with the vectors.
   std::int64_t step() const { return step_; }
-  /// Numbers begin … begin + n of each vector, as gram() takes them. \throws std::invalid_argument
-  void add(std::int64_t begin, std::span<const at::Tensor> stretches);
+  /// Numbers begin … begin + n of each vector, as gram() takes them. Says whether all differences that it
+  /// made were finite. \throws std::invalid_argument
+  bool add(std::int64_t begin, const Stretches& stretches);
   /// Sums so far, float64 [steps, pairs]: those of several ranks add up. Zero where nothing was added.
   at::Tensor& sums() { return sums_; }
   /// G [T,T], once every stretch was added.

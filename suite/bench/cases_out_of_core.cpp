@@ -142,7 +142,7 @@ Work gram(const Fixture& x, const Size& size) {
   const auto count = static_cast<std::int64_t>(state->all.size());
   {
     std::vector<at::Tensor> vectors;
-    const std::int64_t part = size.large ? 64 : 1;  // of each vector that memory holds
+    const std::int64_t part = size.large ? 8 : 1;  // of each vector that memory holds
     for (const auto t : state->all)
       vectors.push_back(size.large ? at::randn({length / part}) : state->study.vectors.vector(regime, t));
     if (!size.large) state->in_core = weights::gram(vectors);

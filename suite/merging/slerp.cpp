@@ -57,7 +57,7 @@ class Slerp final : public Method {
     if (of_models_) which.push_back(TaskVectors::theta0);
     weights::GramSum sum(static_cast<std::int64_t>(which.size()), range.count);
     vectors.visit(which, range, sum.step(), [&](std::int64_t begin, std::span<const at::Tensor> x) {
-      sum.add(begin - range.begin, x);
+      sum.add(begin - range.begin, {x});
     });
     const auto gram = sum.gram();
     const auto g = [&](int i, int j) { return gram[i][j].item<double>(); };

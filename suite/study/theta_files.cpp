@@ -118,6 +118,12 @@ void ThetaFile::differences(std::span<const ThetaFile* const> files, const autod
   });
 }
 
+std::int64_t ThetaFile::inside(const autodiff::Layout& layout, std::int64_t begin) {
+  std::int64_t count = 0;
+  each_piece(layout, {begin, 1}, [&](const Piece& piece) { count = piece.parameter.count - piece.from; });
+  return count;
+}
+
 void ThetaFile::visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                       const at::Tensor& start, Range range, const weights::StretchVisitor& visitor) {
   const at::NoGradGuard no_grad;

@@ -51,6 +51,8 @@ class ThetaFile {
   static void differences(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                           const at::Tensor& start, Range range, std::span<const at::Tensor> out);
 
+  /// How many numbers from `begin` on lie in one parameter.
+  static std::int64_t inside(const autodiff::Layout& layout, std::int64_t begin);
   /// Visits files that are float32, on their pages (or copies, as MappedTensors::numbers() says), one
   /// parameter after another. Throws InputError, naming the file, where not all was finite.
   static void visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,

@@ -132,9 +132,10 @@ at::Tensor Vectors::sum(const std::string& regime, const std::vector<std::size_t
 
 at::Tensor Vectors::gram(const comm::Communicator& group, const std::string& regime,
                          const std::vector<std::size_t>& tasks, const Visitor& also) const {
-  return gram_of(group, tasks.size(), [&](Range range, std::int64_t align, const Visitor& visitor) {
+  return gram_of(group, tasks.size(), [&](Range range, std::int64_t align, const auto& visitor) {
+    if (!also && visit_files(regime, tasks, range, align, visitor)) return;
     visit(regime, tasks, range, align, [&](std::int64_t begin, std::span<const at::Tensor> blocks) {
-      visitor(begin, blocks);
+      visitor(begin, {blocks});
       if (also) also(begin, blocks);
     });
   });
@@ -148,8 +149,9 @@ at::Tensor Vectors::gram_at(const comm::Communicator& group, const std::string& 
 }
 
 at::Tensor Vectors::gram_from(const comm::Communicator& group, const std::vector<Begun>& models) const {
-  return gram_of(group, models.size(), [&](Range range, std::int64_t align, const Visitor& visitor) {
-    visit_from(models, range, align, visitor);
+  return gram_of(group, models.size(), [&](Range range, std::int64_t align, const auto& visitor) {
+    visit_from(models, range, align,
+               [&](std::int64_t begin, std::span<const at::Tensor> blocks) { visitor(begin, {blocks}); });
   });
 }
 
@@ -160,7 +162,7 @@ at::Tensor Vectors::gram_of(const comm::Communicator& group, std::size_t count, 
   const auto begin = std::min(length, share.begin * sum.step()),
              end = std::min(length, share.end() * sum.step());
   visit({begin, end - begin}, sum.step(),
-        [&](std::int64_t at, std::span<const at::Tensor> blocks) { sum.add(at, blocks); });
+        [&](std::int64_t at, const weights::Stretches& tau) { return sum.add(at, tau); });
   if (group.size() > 1) group.all_reduce_sum(sum.sums(), "Gram matrix");
   return sum.gram();
 }
@@ -199,7 +201,7 @@ void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& t
 }
 
 bool Vectors::visit_files(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
-                          const weights::StretchVisitor& visitor) const {
+                          std::int64_t align, const weights::StretchVisitor& visitor) const {
   // Where memory holds the vectors of all tasks, they are made once.
   if (!model_.theta0().is_cpu() || all_kept() || are_kept(regime, tasks)) return false;
   const auto files = open_all(begun(regime, tasks));
@@ -209,11 +211,23 @@ bool Vectors::visit_files(const std::string& regime, const std::vector<std::size
     if (!file->is_float32(layout)) return false;
     bare.push_back(file.get());
   }
-  constexpr auto size = weights::stretch_on_files;
+  const auto size = std::max<std::int64_t>(1, weights::stretch_on_files / align) * align;
+  std::vector<at::Tensor> blocks;
   ReadInOrder order(bare, layout, range);
-  for (auto begin = range.begin; begin < range.end(); begin += size) {
+  for (auto begin = range.begin, count = begin; begin < range.end(); begin += count) {
     order.reach(begin);
-    ThetaFile::visit(bare, layout, model_.theta0(), {begin, std::min(size, range.end() - begin)}, visitor);
+    const auto left = range.end() - begin, inside = ThetaFile::inside(layout, begin);
+    count = std::min(size, inside < left ? inside / align * align : left);
+    if (count > 0) {
+      ThetaFile::visit(bare, layout, model_.theta0(), {begin, count}, visitor);
+      continue;
+    }
+    count = std::min(align, left);
+    if (blocks.empty()) blocks = at::empty({std::ssize(bare), align}, model_.theta0().options()).unbind();
+    std::vector<at::Tensor> tau;
+    for (const auto& block : blocks) tau.push_back(block.narrow(0, 0, count));
+    ThetaFile::differences(bare, layout, model_.theta0(), {begin, count}, tau);
+    visitor(begin, {tau});
   }
   return true;
 }

@@ -66,9 +66,10 @@ class Vectors {
              std::int64_t align, const Visitor& visitor) const;
 
   /// As visit(), for kernels that subtract by themselves, where memory does not hold the vectors and their
-  /// files can be read as they are; otherwise false, and nothing is visited.
+  /// files can be read as they are; otherwise false, and nothing is visited. Stretches lie in one parameter,
+  /// but for those of `align` numbers that do not: their differences are made.
   bool visit_files(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
-                   const weights::StretchVisitor& visitor) const;
+                   std::int64_t align, const weights::StretchVisitor& visitor) const;
 
   /// As visit(), of θ* − start of any such models. Reads their files, whatever is kept.
   void visit_from(const std::vector<Begun>& models, Range range, std::int64_t align,
@@ -98,7 +99,7 @@ class Vectors {
   std::vector<Begun> begun(const std::string& regime, const std::vector<std::size_t>& tasks) const;
   /// The models in these folders, as fine-tuned from θ0.
   std::vector<Begun> of_theta0(const std::vector<std::filesystem::path>& folders) const;
-  using Visit = std::function<void(Range range, std::int64_t align, const Visitor& visitor)>;
+  using Visit = std::function<void(Range range, std::int64_t align, const weights::StretchVisitor& visitor)>;
   at::Tensor gram_of(const comm::Communicator& group, std::size_t count, const Visit& visit) const;
   at::Tensor find(const std::string& key) const;
   std::shared_ptr<const ThetaFile> open(const Begun& model) const;

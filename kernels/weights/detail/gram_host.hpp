@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inner products of all pairs over one stretch of the vectors, on one host thread.
 //
-// Block by block: each vector's block becomes double once, in cache; then tiles of pairs run over it, each
+// Block by block: each vector's block becomes double once, in cache, and loses a start there if it is to;
+// then tiles of pairs run over it, each
 // pair with its sums in one register of lanes. Explicit lanes, since a compiler may not reorder a sum by
 // itself. While one block is worked on, the next is fetched: so memory never waits for arithmetic.
 #pragma once
@@ -29,8 +30,10 @@ inline constexpr int gram_block = 128;
 template <class Scalar, int Tile>
 class HostGram {
  public:
-  HostGram(const Scalar* const* vectors, int count)
+  /// Of the vectors, or of what is left of each when start is subtracted, where there is one.
+  HostGram(const Scalar* const* vectors, int count, const Scalar* start)
       : vectors_(vectors),
+        start_(start),
         count_(count),
         padded_((count + Tile - 1) / Tile * Tile),
         tiles_(padded_ / Tile),
@@ -79,18 +82,29 @@ class HostGram {
       rows_[t] = block;
       if (t >= count_) continue;
       if constexpr (sizeof(Scalar) == sizeof(double)) {
-        if (size == gram_block) {
+        if (size == gram_block && start_ == nullptr) {
           rows_[t] = vectors_[t] + at;
           continue;
         }
       }
       const Scalar* from = vectors_[t] + at;
-      if (size == gram_block) {
+      if (start_ != nullptr) {
+        subtract(from, start_ + at, size, block);
+      } else if (size == gram_block) {
         for (int i = 0; i < gram_block; ++i) block[i] = from[i];
       } else {
         std::copy_n(from, size, block);
-        std::fill(block + size, block + gram_block, 0.0);
       }
+      std::fill(block + size, block + gram_block, 0.0);
+    }
+  }
+
+  /// Rounded to Scalar, as the differences are that others store.
+  static void subtract(const Scalar* from, const Scalar* start, int size, double* out) {
+    if (size == gram_block) {
+      for (int i = 0; i < gram_block; ++i) out[i] = from[i] - start[i];
+    } else {
+      for (int i = 0; i < size; ++i) out[i] = from[i] - start[i];
     }
   }
 
@@ -140,6 +154,7 @@ class HostGram {
   }
 
   const Scalar* const* vectors_;
+  const Scalar* start_;
   int count_, padded_, tiles_;
   std::vector<Line> blocks_;
   std::vector<const double*> rows_;

@@ -17,6 +17,7 @@ namespace {
 template <class Scalar>
 struct ChunkOnHost {
   const Scalar* const* vectors;
+  const Scalar* start;
   int count;
   std::int64_t length, chunk_size;
   double* sums;  // [chunks, pairs]
@@ -26,11 +27,11 @@ struct ChunkOnHost {
     const std::int64_t end = std::min(length, begin + chunk_size);
     double* mine = sums + chunk * (static_cast<std::int64_t>(count) * (count + 1) / 2);
     if (count == 1) {
-      HostGram<Scalar, 1>(vectors, count)(begin, end, mine);
+      HostGram<Scalar, 1>(vectors, count, start)(begin, end, mine);
     } else if (count == 2) {
-      HostGram<Scalar, 2>(vectors, count)(begin, end, mine);
+      HostGram<Scalar, 2>(vectors, count, start)(begin, end, mine);
     } else {
-      HostGram<Scalar, gram_tile>(vectors, count)(begin, end, mine);
+      HostGram<Scalar, gram_tile>(vectors, count, start)(begin, end, mine);
     }
   }
 };
@@ -127,9 +128,11 @@ std::int64_t gram_chunk(std::int64_t length) {
 }
 
 template <class Scalar>
-void gram_chunks(std::int64_t length, std::int64_t chunk, std::span<const Scalar* const> vectors, double* sums) {
+void gram_chunks(std::int64_t length, std::int64_t chunk, std::span<const Scalar* const> vectors,
+                 const Scalar* start, double* sums) {
   using Execution = Kokkos::DefaultHostExecutionSpace;
-  const ChunkOnHost<Scalar> kernel{vectors.data(), static_cast<int>(vectors.size()), length, chunk, sums};
+  const ChunkOnHost<Scalar> kernel{vectors.data(), start, static_cast<int>(vectors.size()),
+                                   length,         chunk, sums};
   const Execution execution;
   const std::int64_t chunks = (length + chunk - 1) / chunk;
   Kokkos::parallel_for("taugrid::weights::gram",
@@ -149,8 +152,8 @@ void gram_kokkos(Space space, std::int64_t length, std::span<const Scalar* const
   }
 }
 
-template void gram_chunks(std::int64_t, std::int64_t, std::span<const float* const>, double*);
-template void gram_chunks(std::int64_t, std::int64_t, std::span<const double* const>, double*);
+template void gram_chunks(std::int64_t, std::int64_t, std::span<const float* const>, const float*, double*);
+template void gram_chunks(std::int64_t, std::int64_t, std::span<const double* const>, const double*, double*);
 template void gram_kokkos(Space, std::int64_t, std::span<const float* const>, double*);
 template void gram_kokkos(Space, std::int64_t, std::span<const double* const>, double*);
 

@@ -27,10 +27,11 @@ void combine_kokkos(Space space, std::int64_t length, const Scalar* theta0,
 /// Numbers of a chunk of vectors of this length: a Gram matrix is the sum of its chunks' ones, in order.
 std::int64_t gram_chunk(std::int64_t length);
 
-/// On the host: sums [chunks, T·(T+1)/2] of the pairs (0,0),(0,1),…,(1,1),… of a stretch of `length` numbers that
-/// begins with a chunk.
+/// On the host: sums [chunks, T·(T+1)/2] of the pairs (0,0),(0,1),…,(1,1),… of a stretch of `length` numbers
+/// that begins with a chunk; of what is left when `start` is subtracted, unless that is null.
 template <class Scalar>
-void gram_chunks(std::int64_t length, std::int64_t chunk, std::span<const Scalar* const> vectors, double* sums);
+void gram_chunks(std::int64_t length, std::int64_t chunk, std::span<const Scalar* const> vectors,
+                 const Scalar* start, double* sums);
 
 /// gram [T,T] in host memory; the vectors in the space's memory, device or portable. Returns when done.
 template <class Scalar>

@@ -112,6 +112,47 @@ TEST(Gram, NanShowsOnlyInItsOwnPairs) {
   EXPECT_FALSE(nan[0][2].item<bool>());
 }
 
+TEST(Gram, SumsOfStretchesAreThoseOfTheWholeAndSubtractAStart) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    for (const std::size_t count : {1, 2, 5}) {
+      const std::int64_t length = 10'007;
+      const auto start = random_vectors(1, length, type).front();
+      const auto tau = random_vectors(count, length, type);
+      std::vector<at::Tensor> theta, differences;
+      for (const auto& vector : tau) {
+        theta.push_back(start + vector);
+        differences.push_back(theta.back() - start);
+      }
+      taugrid::weights::GramSum sum(static_cast<std::int64_t>(count), length);
+      // What is left of the second stretch is made before, as where a stretch lies in two files' parts.
+      for (std::int64_t begin = 0, i = 0; begin < length; begin += sum.step(), ++i) {
+        const auto n = std::min(sum.step(), length - begin);
+        std::vector<at::Tensor> x;
+        for (const auto& vector : i == 1 ? differences : theta) x.push_back(vector.narrow(0, begin, n));
+        EXPECT_TRUE(sum.add(begin, {x, i == 1 ? at::Tensor() : start.narrow(0, begin, n)}));
+      }
+      EXPECT_TRUE(at::equal(sum.gram(), gram(differences))) << count;
+    }
+  }
+}
+
+TEST(Gram, SaysWhereADifferenceIsNotFinite) {
+  const auto start = at::zeros({3000});
+  for (const float value : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    auto theta = random_vectors(3, 3000, at::kFloat);
+    taugrid::weights::GramSum sum(3, 3000);
+    ASSERT_LT(sum.step(), 3000);
+    theta[1][2999] = value;
+    const auto part = [&](std::int64_t begin, std::int64_t n) {
+      std::vector<at::Tensor> x;
+      for (const auto& vector : theta) x.push_back(vector.narrow(0, begin, n));
+      return sum.add(begin, {x, start.narrow(0, begin, n)});
+    };
+    EXPECT_TRUE(part(0, sum.step()));
+    EXPECT_FALSE(part(sum.step(), 3000 - sum.step()));
+  }
+}
+
 TEST(Gram, RejectsWrongArguments) {
   const at::Tensor good = at::randn({10});
   EXPECT_EQ(message_of({at::Tensor()}), "vectors[0] is undefined");
