@@ -27,6 +27,15 @@ void check_stretch(const at::Tensor& stretch, const std::string& name) {
   require(stretch.scalar_type() == at::kFloat && stretch.is_cpu(), name + " is not float32 on the host");
 }
 
+/// Of how many numbers a sample looks at one line; 0: the vector is so short that no sample is taken.
+std::int64_t sampled_every(std::int64_t length) {
+  constexpr std::int64_t is_long = std::int64_t{1} << 20;
+  if (length < is_long) return 0;
+  // Looks enough, and few enough that the sample does not count beside a pass.
+  constexpr std::int64_t looks = 4096, closest = 1024, furthest = 8192;
+  return std::clamp(length / looks, closest, furthest) / detail::line * detail::line;
+}
+
 detail::Draw draw_of(const Drop& rule, std::int64_t t) {
   require(rule.density > 0 && rule.density <= 1,
           "a density of " + std::to_string(rule.density) + ", expected one above 0 and at most 1");
@@ -38,14 +47,11 @@ detail::Draw draw_of(const Drop& rule, std::int64_t t) {
 
 }  // namespace
 
-KthMagnitude::KthMagnitude(std::int64_t k, std::int64_t length) : k_(k), length_(length) {
+KthMagnitude::KthMagnitude(std::int64_t k, std::int64_t length)
+    : k_(k), length_(length), every_(sampled_every(length)) {
   require(k > 0, "the k-th largest magnitude, k = " + std::to_string(k) + ", expected at least 1");
-  constexpr std::int64_t is_long = std::int64_t{1} << 20;
-  if (length >= is_long) {
+  if (every_ > 0) {
     pass_ = Pass::sample;
-    // Looks enough, and few enough that the sample does not count beside a pass.
-    constexpr std::int64_t looks = 4096, closest = 1024, furthest = 8192;
-    every_ = std::clamp(length / looks, closest, furthest) / detail::line * detail::line;
     counts_.assign(std::size_t{1} << (31 - detail::sample_shift), 0);
   } else {
     begin_histograms();
@@ -79,8 +85,11 @@ void KthMagnitude::add(const at::Tensor& stretch, const at::Tensor& start) {
   }
 }
 
-double KthMagnitude::share() const {
-  return pass_ == Pass::sample ? static_cast<double>(detail::looked_at) / static_cast<double>(every_) : 1;
+double KthMagnitude::share() const { return pass_ == Pass::sample ? first_share(length_) : 1; }
+
+double KthMagnitude::first_share(std::int64_t length) {
+  const auto every = sampled_every(length);
+  return every > 0 ? static_cast<double>(detail::looked_at) / static_cast<double>(every) : 1;
 }
 
 void KthMagnitude::count(const at::Tensor& stretch) {

@@ -43,6 +43,8 @@ class KthMagnitude {
   bool next();
   /// Of the vector's numbers those that this pass looks at.
   double share() const;
+  /// Of the first pass over a vector of this length.
+  static double first_share(std::int64_t length);
 
   float value() const { return value_; }         ///< the k-th largest |x|
   std::int64_t above() const { return above_; }  ///< numbers of larger magnitude: less than k

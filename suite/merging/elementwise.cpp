@@ -186,7 +186,7 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
     const auto n = static_cast<double>(range.count);
     all += n;
     seen += n * (1 + (keeps_norm ? 1 : 0));
-    if (trim.density < 1) seen += n * (1 + weights::KthMagnitude(1, range.count).share());
+    if (trim.density < 1) seen += n * (1 + weights::KthMagnitude::first_share(range.count));
   }
   return {.passes = all > 0 ? seen / all : 0};
 }

@@ -12,12 +12,14 @@
 //            (algorithm 2)
 //
 // Factors are computed in double, of one Δ_t after another: beside the float vectors' own matrices, two or
-// three matrices in double are held, whatever T is.
+// three matrices in double are held, whatever T is. Of a team each rank makes other tensors.
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <tuple>
+#include <utility>
 
 #include "suite/merging/methods.hpp"
 
@@ -110,32 +112,72 @@ class OnMatrices final : public Method {
     const double svds = each_factored_ ? static_cast<double>(count) + 2 : 1;
     MergeWork work;
     for (const auto& tensor : tensors) {
-      if (!is_matrix(tensor)) continue;
-      const auto m = static_cast<double>(std::max(tensor.shape[0], tensor.shape[1])),
-                 n = static_cast<double>(std::min(tensor.shape[0], tensor.shape[1]));
-      work.flops += svds * (6 * m * n * n + 20 * n * n * n);
-      work.bytes = std::max(work.bytes, 8 * 5 * m * n);
+      work.flops += svds * svd_flops(tensor);
+      if (is_matrix(tensor))
+        work.bytes = std::max(work.bytes, 8.0 * 5.0 * static_cast<double>(tensor.range.count));
     }
     return work;
   }
 
  protected:
+  bool is_shared() const override { return true; }
+
   std::int64_t run(const TaskVectors& vectors, const std::vector<double>& w, const Sink& sink,
-                   const Team&) const override {
+                   const Team& team) const override {
     std::int64_t nonzero = 0;
-    for (const auto& tensor : vectors.tensors()) {
-      const bool matrix = is_matrix(tensor);
-      vectors.visit(vectors.all(), tensor.range, matrix ? tensor.range.count : 1,
-                    [&](std::int64_t begin, std::span<const at::Tensor> tau) {
-                      const auto merged = matrix ? of_matrix(tensor, tau, w) : mean(tau, w);
-                      nonzero += at::count_nonzero(merged).item<std::int64_t>();
-                      sink.put(begin, merged);
-                    });
+    const auto put = [&](std::int64_t begin, const at::Tensor& merged) {
+      nonzero += at::count_nonzero(merged).item<std::int64_t>();
+      sink.put(begin, merged);
+    };
+    if (team.size() == 1) {
+      for (const auto& tensor : vectors.tensors()) each_stretch(vectors, w, tensor, put);
+      return nonzero;
+    }
+    // Tensors of like size side by side, so that no rank waits for another long.
+    std::vector<NamedTensor> order = vectors.tensors();
+    const auto size = [&](const NamedTensor& tensor) {
+      return std::pair(svd_flops(tensor), tensor.range.count);
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](const auto& x, const auto& y) { return size(x) > size(y); });
+    const auto ranks = static_cast<std::size_t>(team.size());
+    for (std::size_t first = 0; first < order.size(); first += ranks) {
+      const std::span batch(&order[first], std::min(ranks, order.size() - first));
+      std::int64_t most = 0;
+      for (const auto& tensor : batch) most = std::max(most, tensor.range.count);
+      if (most == 0) break;
+      const auto mine = at::zeros({most}, at::kFloat);
+      if (const auto own = static_cast<std::size_t>(team.rank()); own < batch.size())
+        each_stretch(vectors, w, batch[own], [&](std::int64_t begin, const at::Tensor& merged) {
+          mine.narrow(0, begin - batch[own].range.begin, merged.numel()).copy_(merged);
+        });
+      const auto all = team.gathered(mine);
+      for (std::size_t i = 0; i < batch.size(); ++i)
+        put(batch[i].range.begin, all.narrow(0, static_cast<std::int64_t>(i) * most, batch[i].range.count));
     }
     return nonzero;
   }
 
  private:
+  /// Calls see(begin, numbers) with the merged tensor: a matrix at once, all else stretch by stretch.
+  template <class See>
+  void each_stretch(const TaskVectors& vectors, const std::vector<double>& w, const NamedTensor& tensor,
+                    const See& see) const {
+    const bool matrix = is_matrix(tensor);
+    vectors.visit(vectors.all(), tensor.range, matrix ? tensor.range.count : 1,
+                  [&](std::int64_t begin, std::span<const at::Tensor> tau) {
+                    see(begin, matrix ? of_matrix(tensor, tau, w) : mean(tau, w));
+                  });
+  }
+
+  /// Of one thin SVD; 0 where it is no matrix.
+  double svd_flops(const NamedTensor& tensor) const {
+    if (!is_matrix(tensor)) return 0;
+    const auto [n, m] =
+        std::minmax({static_cast<double>(tensor.shape[0]), static_cast<double>(tensor.shape[1])});
+    return 6 * m * n * n + 20 * n * n * n;
+  }
+
   bool is_matrix(const NamedTensor& tensor) const {
     return tensor.shape.size() == 2 && tensor.range.count > 0 &&
            std::none_of(exclude_.begin(), exclude_.end(),

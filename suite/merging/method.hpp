@@ -50,8 +50,8 @@ class Method {
     return {};
   }
   /// One weight w_t a vector. Bitwise the same however the vectors are cut into stretches.
-  /// Methods whose numbers depend on their own place alone are shared out among the team; the others each
-  /// rank makes whole.
+  /// A team shares out the places of methods whose numbers depend on their own place alone, and the tensors
+  /// of methods on matrices; the others each rank makes whole.
   Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                const Team& team = {}) const;
 

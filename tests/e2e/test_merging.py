@@ -78,7 +78,7 @@ def test_numbers_do_not_depend_on_the_ranks(experiment: Path, run: Path, tmp_pat
 
 
 def test_a_group_of_ranks_makes_the_same_merges(experiment: Path, run: Path, tmp_path: Path) -> None:
-    """Together, where a method's numbers depend on their own place alone: bitwise the same, in as many passes."""
+    """Together, where a team can share a method: bitwise the same, in as many passes."""
     folder = tmp_path / "run"
     together_out_of_core = ("--set", "run.ranks_per_unit=2", "--set", "run.memory=1e-5")
     launch.measure(experiment, folder, *launch.given_by(run), *together_out_of_core)
