@@ -20,11 +20,14 @@ namespace taugrid::config {
 
 struct State;
 
-/// Bounds, both included.
+/// Bounds, both included unless `above` leaves the lower one out.
 struct Range {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
+  bool above = false;
 };
+/// Of a share that cannot be 0.
+inline constexpr Range some_share = {0, 1, true};
 
 /// One table of the file; behaves as empty where the file lacks it. All readers throw InputError (one line:
 /// file:line, key, what was expected) on a wrong type or value; with the prefix required_ also

@@ -27,6 +27,10 @@ std::string bounds(Range range) {
   if (std::isinf(range.min) && std::isinf(range.max)) {
     return "";
   }
+  if (range.above) {
+    return " above " + short_text(range.min) +
+           (std::isinf(range.max) ? "" : " and at most " + short_text(range.max));
+  }
   if (std::isinf(range.max)) {
     return " of at least " + short_text(range.min);
   }
@@ -38,7 +42,9 @@ std::string bounds(Range range) {
 
 std::string each(Range range) { return bounds(range).empty() ? "" : ", each" + bounds(range); }
 
-bool inside(double value, Range range) { return value >= range.min && value <= range.max; }
+bool inside(double value, Range range) {
+  return (range.above ? value > range.min : value >= range.min) && value <= range.max;
+}
 
 /// Some value that a description can go on with.
 double example(Range range) { return std::clamp(1000.0, range.min, range.max); }

@@ -29,7 +29,6 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/pair_units.hpp"
-#include "suite/merging/methods.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -286,10 +285,9 @@ std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study&
       "α at which the loss of θ0 + ατ of each task is taken on every task (paper 2, the bounds of negation, "
       "α = −1, and of use on another task, α = 1)",
       {}, coefficients);
-  const auto density = merging::above_zero(
-      *section, "density",
+  const auto density =
       section->real("density", "The share of each vector's numbers whose places and signs are compared", 0.2,
-                    {0, 1}));
+                    config::some_share);
   return std::make_unique<Similarity>(study, alpha, std::move(sum_alpha), std::move(cross_alpha), density);
 }
 

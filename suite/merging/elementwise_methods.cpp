@@ -12,11 +12,10 @@ namespace {
 
 using weights::MergeRule;
 
-constexpr config::Range share = {0, 1};
 constexpr config::Meaning of_trimming = "The share of each vector's numbers that trimming leaves";
 
 double read_density(config::Section& parameters, double fallback) {
-  return above_zero(parameters, "density", parameters.real("density", of_trimming, fallback, share));
+  return parameters.real("density", of_trimming, fallback, config::some_share);
 }
 
 bool by_tensor(config::Section& parameters, const config::Meaning& meaning) {
@@ -57,9 +56,8 @@ void read_election(Elementwise& method, config::Section& parameters, const char*
 
 void read_drop(Elementwise& method, config::Section& parameters) {
   weights::Drop drop;
-  drop.density = above_zero(
-      parameters, "density",
-      parameters.real("density", "The probability with which a number is kept: 1 − p", 0.5, share));
+  drop.density = parameters.real("density", "The probability with which a number is kept: 1 − p", 0.5,
+                                 config::some_share);
   const bool rescales = parameters.flag("rescale", "Whether what is kept is rescaled", true);
   method.keeps_norm =
       parameters.word(
@@ -143,7 +141,7 @@ std::unique_ptr<const Method> make_dare_linear(config::Section parameters) {
 std::unique_ptr<const Method> make_dare_ties(config::Section parameters) {
   auto method = std::make_unique<Elementwise>();
   read_drop(*method, parameters);
-  const auto left = above_zero(parameters, "trim", parameters.real("trim", of_trimming, 1, share));
+  const auto left = parameters.real("trim", of_trimming, 1, config::some_share);
   method->trim = read_trim(parameters, left,
                            "What a share and norms are of: the whole vector, or each tensor of the model by "
                            "itself (mergekit)");

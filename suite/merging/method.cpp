@@ -175,9 +175,4 @@ config::Meaning meaning_of(const std::string& name) {
   return entry(name).meaning;
 }
 
-double above_zero(const config::Section& parameters, const std::string& key, double value) {
-  if (value == 0) parameters.refuse(key, "is 0; expected a number above 0 and at most 1");
-  return value;
-}
-
 }  // namespace taugrid::merging

@@ -7,9 +7,6 @@
 
 namespace taugrid::merging {
 
-/// The value of a key that may be 1, and is above 0. Throws InputError.
-double above_zero(const config::Section& parameters, const std::string& key, double value);
-
 std::unique_ptr<const Method> make_linear(config::Section parameters);
 std::unique_ptr<const Method> make_task_arithmetic(config::Section parameters);
 std::unique_ptr<const Method> make_ties(config::Section parameters);

@@ -249,7 +249,8 @@ TEST_F(ConfigTest, NestedSectionsAreKnownByTheirParts) {
 
 TEST_F(ConfigTest, RefusesWrongValuesByLine) {
   const std::string text =
-      "[s]\ni = 1.5\nr = nan\nw = 3\nf = 1\nl = [\"a\", \"a\"]\nv = [1, inf]\nn = 9\ne = \"\"\n";
+      "[s]\ni = 1.5\nr = nan\nw = 3\nf = 1\nl = [\"a\", \"a\"]\nv = [1, inf]\nn = 9\ne = \"\"\nz = 0\n"
+      "m = 1.5\n";
   struct Case {
     std::function<void(taugrid::config::Section&)> read;
     Strings parts;
@@ -269,6 +270,10 @@ TEST_F(ConfigTest, RefusesWrongValuesByLine) {
          s.word("e", a_key, "x", {"x", "y"});
        },
        {"e.toml:9", "one of x, y"}},
+      {[](auto& s) { s.real("z", a_key, 1, taugrid::config::some_share); },
+       {"e.toml:10: s.z: is 0; expected a number above 0 and at most 1"}},
+      {[](auto& s) { s.real("m", a_key, 1, taugrid::config::some_share); },
+       {"e.toml:11: s.m: is 1.5; expected a number above 0 and at most 1"}},
       {[](auto& s) { s.words("n", a_key, {}); }, {"e.toml:8", "a list of texts"}},
       {[](auto& s) { s.parts({"n"}, "PART", a_section); }, {"e.toml:8", "expected a section [s.n]"}},
       {[](auto& s) { s.required_integer("gone", a_key); },
