@@ -24,6 +24,7 @@
 #include <algorithm>
 
 #include "suite/config/canonical.hpp"
+#include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/layer_products.hpp"
 #include "suite/experiments/support/layer_statistics.hpp"
 #include "suite/experiments/support/pair_units.hpp"
