@@ -113,8 +113,9 @@ class OnMatrices final : public Method {
     MergeWork work;
     for (const auto& tensor : tensors) {
       work.flops += svds * svd_flops(tensor);
-      if (is_matrix(tensor))
-        work.bytes = std::max(work.bytes, 8.0 * 5.0 * static_cast<double>(tensor.range.count));
+      // Five matrices in double, and what a team's rank has made.
+      const double each = is_matrix(tensor) ? 8 * 5 + 4 : 4;
+      work.bytes = std::max(work.bytes, each * static_cast<double>(tensor.range.count));
     }
     return work;
   }
@@ -133,32 +134,85 @@ class OnMatrices final : public Method {
       for (const auto& tensor : vectors.tensors()) each_stretch(vectors, w, tensor, put);
       return nonzero;
     }
-    // Tensors of like size side by side, so that no rank waits for another long.
-    std::vector<NamedTensor> order = vectors.tensors();
-    const auto size = [&](const NamedTensor& tensor) {
-      return std::pair(svd_flops(tensor), tensor.range.count);
-    };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](const auto& x, const auto& y) { return size(x) > size(y); });
-    const auto ranks = static_cast<std::size_t>(team.size());
-    for (std::size_t first = 0; first < order.size(); first += ranks) {
-      const std::span batch(&order[first], std::min(ranks, order.size() - first));
-      std::int64_t most = 0;
-      for (const auto& tensor : batch) most = std::max(most, tensor.range.count);
-      if (most == 0) break;
-      const auto mine = at::zeros({most}, at::kFloat);
-      if (const auto own = static_cast<std::size_t>(team.rank()); own < batch.size())
-        each_stretch(vectors, w, batch[own], [&](std::int64_t begin, const at::Tensor& merged) {
-          mine.narrow(0, begin - batch[own].range.begin, merged.numel()).copy_(merged);
+    for (const auto& round : rounds_of(vectors.tensors(), static_cast<std::size_t>(team.size()))) {
+      const auto& own = round[static_cast<std::size_t>(team.rank())];
+      const auto made = at::empty({numbers_of(own)}, at::kFloat);
+      std::int64_t first = 0;  // of a tensor, in what was made
+      for (const auto& tensor : own) {
+        each_stretch(vectors, w, tensor, [&](std::int64_t begin, const at::Tensor& merged) {
+          made.narrow(0, first + begin - tensor.range.begin, merged.numel()).copy_(merged);
         });
-      const auto all = team.gathered(mine);
-      for (std::size_t i = 0; i < batch.size(); ++i)
-        put(batch[i].range.begin, all.narrow(0, static_cast<std::int64_t>(i) * most, batch[i].range.count));
+        first += tensor.range.count;
+      }
+      exchange(round, made, team, put);
     }
     return nonzero;
   }
 
  private:
+  using Round = std::vector<std::vector<NamedTensor>>;  ///< of each rank
+
+  /// The dearest first, each dealt to the rank that has least. What a rank has of a round is no dearer than
+  /// the round's dearest tensor: so no rank waits long, and all hear of each other after every round.
+  std::vector<Round> rounds_of(std::vector<NamedTensor> left, std::size_t ranks) const {
+    const auto cost = [&](const NamedTensor& tensor) {
+      return svd_flops(tensor) + static_cast<double>(tensor.range.count);
+    };
+    std::erase_if(left, [](const NamedTensor& tensor) { return tensor.range.count == 0; });
+    std::stable_sort(left.begin(), left.end(),
+                     [&](const auto& x, const auto& y) { return cost(x) > cost(y); });
+    std::vector<Round> rounds;
+    while (!left.empty()) {
+      const double most = cost(left.front());
+      Round round(ranks);
+      std::vector<double> costs(ranks);
+      std::vector<NamedTensor> later;
+      for (auto& tensor : left) {
+        const auto least = std::min_element(costs.begin(), costs.end());
+        if (*least + cost(tensor) > most) {
+          later.push_back(std::move(tensor));
+          continue;
+        }
+        *least += cost(tensor);
+        round[static_cast<std::size_t>(least - costs.begin())].push_back(std::move(tensor));
+      }
+      rounds.push_back(std::move(round));
+      left = std::move(later);
+    }
+    return rounds;
+  }
+
+  static std::int64_t numbers_of(const std::vector<NamedTensor>& tensors) {
+    std::int64_t all = 0;
+    for (const auto& tensor : tensors) all += tensor.range.count;
+    return all;
+  }
+
+  /// Puts what every rank made of a round, its tensors end to end, on all ranks.
+  template <class Put>
+  static void exchange(const Round& round, const at::Tensor& made, const Team& team, const Put& put) {
+    constexpr std::int64_t at_once = std::int64_t{1} << 20;  // numbers of a rank
+    std::int64_t longest = 0;
+    for (const auto& tensors : round) longest = std::max(longest, numbers_of(tensors));
+    const auto size = std::min(at_once, longest);
+    const auto mine = at::zeros({size}, at::kFloat);
+    for (std::int64_t at = 0; at < longest; at += size) {
+      if (const auto n = std::min(size, made.numel() - at); n > 0)
+        mine.narrow(0, 0, n).copy_(made.narrow(0, at, n));
+      const auto all = team.gathered(mine);
+      for (std::size_t rank = 0; rank < round.size(); ++rank) {
+        std::int64_t first = 0;  // of the tensor, in what the rank made
+        for (const auto& tensor : round[rank]) {
+          const auto from = std::max(at, first), until = std::min(at + size, first + tensor.range.count);
+          if (from < until)
+            put(tensor.range.begin + from - first,
+                all.narrow(0, static_cast<std::int64_t>(rank) * size + from - at, until - from));
+          first += tensor.range.count;
+        }
+      }
+    }
+  }
+
   /// Calls see(begin, numbers) with the merged tensor: a matrix at once, all else stretch by stretch.
   template <class See>
   void each_stretch(const TaskVectors& vectors, const std::vector<double>& w, const NamedTensor& tensor,

@@ -144,11 +144,13 @@ MergedVector merged_vector(const Method& method, const TaskVectors& vectors, con
                            const std::function<void(double)>& see) {
   const auto length = vectors.length();
   MergedVector merged{at::zeros({length}, at::kFloat), {}};
+  std::int64_t put = 0;  // of all numbers, and again of those that come a second time
   merged.made =
       method.merge(vectors, std::vector<double>(vectors.count(), 1.0),
                    Sink(merged.tau,
-                        [&](std::int64_t begin, const at::Tensor& part) {
-                          see(static_cast<double>(begin + part.numel()) / static_cast<double>(length));
+                        [&](std::int64_t, const at::Tensor& part) {
+                          put += part.numel();
+                          see(std::min(1.0, static_cast<double>(put) / static_cast<double>(length)));
                         }),
                    Team(group));
   return merged;

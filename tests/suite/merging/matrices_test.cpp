@@ -39,6 +39,7 @@ std::vector<merging::NamedTensor> tensors_of_all_kinds() {
 struct MergedMatrices {
   at::Tensor tau;
   merging::Merged merged;
+  std::int64_t visited;  ///< numbers, by this rank
 };
 
 MergedMatrices merged_matrices(const merging::Method& method, const merging::Team& team) {
@@ -47,8 +48,9 @@ MergedMatrices merged_matrices(const merging::Method& method, const merging::Tea
   std::vector<at::Tensor> vectors;
   for (int t = 0; t < 3; ++t) vectors.push_back(at::randn({numbers}));
   const merging::HeldVectors held(tensors_of_all_kinds(), vectors, at::zeros({numbers}));
-  MergedMatrices made{at::full({numbers}, 9.0), {}};
+  MergedMatrices made{at::full({numbers}, 9.0), {}, 0};
   made.merged = method.merge(held, {1, 0.5, 2}, merging::Sink(made.tau), team);
+  made.visited = held.visited();
   return made;
 }
 
@@ -63,6 +65,11 @@ TEST(MethodsOnMatrices, OfATeamMakeWhatOneRankMakes) {
     EXPECT_EQ(together.merged.density, alone.merged.density) << name;
     EXPECT_EQ(together.merged.passes, 1) << name;
     EXPECT_EQ(alone.merged.passes, 1) << name;
+    EXPECT_EQ(alone.visited, 3 * alone.tau.numel()) << name;
+    // Each rank of several makes some of the tensors.
+    if (world.size() > 1) {
+      EXPECT_LT(together.visited, alone.visited) << name;
+    }
     EXPECT_EQ((alone.tau == 9).sum().item<std::int64_t>(), 0) << name;  // every number came
   }
 }
