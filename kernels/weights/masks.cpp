@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <string>
@@ -33,26 +34,34 @@ MaskCount::MaskCount(std::span<const float> cuts)
 }
 
 // A block of each vector becomes bits, and pairs are words of these.
-void MaskCount::add(std::span<const at::Tensor> stretches) {
-  require(stretches.size() == least_.size(), "a stretch of " + std::to_string(stretches.size()) +
-                                                 " vectors, expected " + std::to_string(least_.size()));
-  if (stretches.empty()) return;
-  const auto& first = stretches.front();
+void MaskCount::add(const Stretches& tau) {
+  require(tau.x.size() == least_.size(), "a stretch of " + std::to_string(tau.x.size()) +
+                                             " vectors, expected " + std::to_string(least_.size()));
+  if (tau.x.empty()) return;
+  const auto& first = tau.x.front();
   detail::check_vector(first, "vectors[0]");
-  detail::check_vectors(stretches, first, "vectors");
+  detail::check_vectors(tau.x, first, "vectors");
+  if (tau.start.defined()) detail::check_vectors({&tau.start, 1}, first, "start");
   require(first.scalar_type() == at::kFloat && first.is_cpu(), "vectors[0] is not float32 on the host");
   const auto length = first.numel();
   std::vector<const float*> x;
-  for (const auto& stretch : stretches) x.push_back(stretch.const_data_ptr<float>());
+  for (const auto& stretch : tau.x) x.push_back(stretch.const_data_ptr<float>());
+  const auto* start = tau.start.defined() ? tau.start.const_data_ptr<float>() : nullptr;
+  std::array<float, word_bits> difference{};
   for (std::int64_t begin = 0; begin < length; begin += block_of_bits) {
     const auto used = (std::min(block_of_bits, length - begin) + word_bits - 1) / word_bits;
     for (std::size_t t = 0; t < x.size(); ++t) {
       for (std::int64_t w = 0; w < used; ++w) {
         const auto from = begin + w * word_bits;
         const auto n = std::min(word_bits, length - from);
+        const auto* numbers = x[t] + from;
+        if (start != nullptr) {
+          for (std::int64_t i = 0; i < n; ++i) difference[i] = numbers[i] - start[from + i];
+          numbers = difference.data();
+        }
         std::uint64_t kept = 0, negative = 0;
         for (std::int64_t i = 0; i < n; ++i) {
-          const auto bits = std::bit_cast<std::uint32_t>(x[t][from + i]);
+          const auto bits = std::bit_cast<std::uint32_t>(numbers[i]);
           kept |= std::uint64_t{(bits & detail::magnitude) >= least_[t]} << i;
           negative |= std::uint64_t{bits >> 31} << i;
         }

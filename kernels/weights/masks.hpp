@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "kernels/weights/stretches.hpp"
+
 namespace taugrid::weights {
 
 /// ties-merging keeps the magnitudes of at least the k-th largest, of n numbers and a density: k =
@@ -24,7 +26,7 @@ class MaskCount {
   explicit MaskCount(std::span<const float> cuts);
   /// Numbers of the same places of each vector: one-dimensional, contiguous, float32 and on the host, of
   /// equal length. \throws std::invalid_argument
-  void add(std::span<const at::Tensor> stretches);
+  void add(const Stretches& tau);
   /// float64 [2,T,T], symmetric: places that both keep (the diagonal: that the vector keeps), and those with
   /// unlike signs. Counts of several ranks add up.
   at::Tensor counts() const;

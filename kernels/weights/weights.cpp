@@ -137,8 +137,7 @@ bool GramSum::add(std::int64_t begin, const Stretches& stretches) {
                                 start.defined() ? start.const_data_ptr<Scalar>() : nullptr,
                                 rows.mutable_data_ptr<double>());
   });
-  // Squares of float32 are finite in float64, so that what is not finite is left by a difference that was
-  // not.
+  // The square of a float32 is finite in float64: a sum that is not finite has a difference that is not.
   return !start.defined() || at::isfinite(rows).all().item<bool>();
 }
 

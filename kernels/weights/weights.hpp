@@ -45,8 +45,8 @@ class GramSum {
   GramSum(std::int64_t vectors, std::int64_t length);
   /// A stretch begins at a multiple of so many numbers, and is as long as one, or ends with the vectors.
   std::int64_t step() const { return step_; }
-  /// Numbers begin … begin + n of each vector, as gram() takes them. Says whether all differences that it
-  /// made were finite. \throws std::invalid_argument
+  /// Numbers begin … begin + n of each vector, as gram() takes them; a start is on the host. Says whether all
+  /// differences that it made of float32 were finite. \throws std::invalid_argument
   bool add(std::int64_t begin, const Stretches& stretches);
   /// Sums so far, float64 [steps, pairs]: those of several ranks add up. Zero where nothing was added.
   at::Tensor& sums() { return sums_; }

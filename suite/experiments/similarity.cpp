@@ -29,6 +29,7 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/support/grids.hpp"
 #include "suite/experiments/support/pair_units.hpp"
+#include "suite/merging/study_vectors.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -129,10 +130,12 @@ class Similarity final : public Experiment {
       if (round >= share.count) continue;
       const auto t = share.begin + round;
       weights::KthMagnitude kth(weights::ties_rank(density_, length), length);
+      const merging::StudyVectors vectors(study_, name, {static_cast<std::size_t>(t)});
       do {
-        study_.vectors.visit(
-            name, {static_cast<std::size_t>(t)}, {0, length}, 1,
-            [&](std::int64_t, std::span<const at::Tensor> blocks) { kth.add(blocks.front().cpu()); });
+        vectors.visit_stretches({0}, {0, length}, [&](std::int64_t, const weights::Stretches& tau) {
+          kth.add(tau.x.front(), tau.start);
+          return true;  // the Gram matrix says whether
+        });
       } while (kth.next());
       found[t] = kth.value();
     }
@@ -151,11 +154,11 @@ class Similarity final : public Experiment {
     weights::MaskCount trimmed(cuts(name, context)), whole(std::vector<float>(study_.tasks.size(), 0.0F));
     std::vector<at::Tensor> on_host;
     const auto gram = study_.vectors.gram(context.group, name, study_.tasks.all(),
-                                          [&](std::int64_t, std::span<const at::Tensor> blocks) {
+                                          [&](std::int64_t, const weights::Stretches& tau) {
                                             on_host.clear();
-                                            for (const auto& block : blocks) on_host.push_back(block.cpu());
-                                            trimmed.add(on_host);
-                                            whole.add(on_host);
+                                            for (const auto& block : tau.x) on_host.push_back(block.cpu());
+                                            trimmed.add({on_host, tau.start});
+                                            whole.add({on_host, tau.start});
                                           });
     const auto norm = gram.diagonal().sqrt();
     const auto kept = summed(trimmed, context), all = summed(whole, context);

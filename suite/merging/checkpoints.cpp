@@ -153,16 +153,19 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
                                  const Visitor& visitor) const {
   const auto size = std::min(stretch(which.size(), align), range.count);
   const auto memory = at::empty({static_cast<std::int64_t>(which.size()) + 1, size}, at::kFloat);
-  std::vector<at::Tensor> stretches(which.size()), own(which.size() + 1);
+  std::vector<at::Tensor> stretches(which.size());
   for (auto begin = range.begin; begin < range.end(); begin += size) {
     const auto n = std::min(size, range.end() - begin);
     each_tensor({begin, n}, [&](const NamedTensor& tensor, Range part) {
+      // One copy of θ0 and one of a model at a time, gone before the visitor begins: a stretch may be a whole
+      // matrix.
+      at::Tensor copy_of_start, copy_of_model;
       const auto from = part.begin - tensor.range.begin, to = part.begin - begin;
-      const auto piece = [&](const Weights& weights, std::int64_t row) {
-        const auto there = weights.numbers(tensor.name, from, part.count, own[static_cast<std::size_t>(row)]);
+      const auto piece = [&](const Weights& weights, std::int64_t row, at::Tensor& own) {
+        const auto there = weights.numbers(tensor.name, from, part.count, own);
         return there.scalar_type() == at::kFloat ? there : memory[row].narrow(0, to, part.count).copy_(there);
       };
-      const auto start = piece(start_, static_cast<std::int64_t>(which.size()));
+      const auto start = piece(start_, static_cast<std::int64_t>(which.size()), copy_of_start);
       for (std::size_t i = 0; i < which.size(); ++i) {
         const auto row = static_cast<std::int64_t>(i);
         auto out = memory[row].narrow(0, to, part.count);
@@ -170,7 +173,7 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
           out.copy_(start);
           continue;
         }
-        const auto theta = piece(models_[which[i]], row);
+        const auto theta = piece(models_[which[i]], row, copy_of_model);
         const auto* tuned = theta.const_data_ptr<float>();
         auto* tau = out.mutable_data_ptr<float>();
         if (!weights::subtract({&tuned, 1}, start.const_data_ptr<float>(), {&tau, 1}, part.count))

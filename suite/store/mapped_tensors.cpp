@@ -48,10 +48,8 @@ at::Tensor MappedTensors::numbers(const std::string& name, std::int64_t begin, s
   if (const auto there = on_pages_.find(name); there != on_pages_.end())
     return there->second.narrow(0, begin, count);
   const auto scalar = tensors_.at(name).scalar;
-  if (!own.defined() || own.scalar_type() != scalar || own.numel() < count) {
-    own.reset();  // before there are two
+  if (!own.defined() || own.scalar_type() != scalar || own.numel() < count)
     own = at::empty({count}, at::TensorOptions(scalar));
-  }
   auto copy = own.narrow(0, 0, count);
   std::memcpy(copy.mutable_data_ptr(), place(name, begin), copy.nbytes());
   return copy;

@@ -73,9 +73,10 @@ void ThetaFile::require_as_exact(const ThetaFile& start, const autodiff::Layout&
   }
 }
 
-bool ThetaFile::is_float32(const autodiff::Layout& layout) const {
-  return std::all_of(layout.parameters().begin(), layout.parameters().end(),
-                     [&](const auto& each) { return file_.tensors().at(each.name).scalar == at::kFloat; });
+bool ThetaFile::is_read_in_place(const autodiff::Layout& layout) const {
+  return std::all_of(layout.parameters().begin(), layout.parameters().end(), [&](const auto& each) {
+    return file_.tensors().at(each.name).scalar == at::kFloat && file_.is_on_pages(each.name);
+  });
 }
 
 /// A finite sum has finite terms; the dear look at each is for the other case.
@@ -127,10 +128,11 @@ std::int64_t ThetaFile::inside(const autodiff::Layout& layout, std::int64_t begi
 void ThetaFile::visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                       const at::Tensor& start, Range range, const weights::StretchVisitor& visitor) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> theta(files.size()), copies(files.size());
+  std::vector<at::Tensor> theta(files.size());
   each_piece(layout, range, [&](const Piece& piece) {
+    at::Tensor no_copy;
     for (std::size_t i = 0; i < files.size(); ++i)
-      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count, copies[i]);
+      theta[i] = files[i]->file_.numbers(piece.parameter.name, piece.from, piece.count, no_copy);
     const auto from = start.narrow(0, piece.begin, piece.count);
     if (visitor(piece.begin, {theta, from})) return;
     for (std::size_t i = 0; i < files.size(); ++i) files[i]->require_finite(theta[i] - from, piece.parameter);

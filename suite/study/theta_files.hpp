@@ -42,8 +42,8 @@ class ThetaFile {
   /// Throws InputError, naming both files, where a parameter's type is less exact than in the start's file:
   /// what is left of τ would be rounding.
   void require_as_exact(const ThetaFile& start, const autodiff::Layout& layout) const;
-  /// Whether its numbers need no conversion.
-  bool is_float32(const autodiff::Layout& layout) const;
+  /// Whether its numbers are float32, and lie where such numbers are read.
+  bool is_read_in_place(const autodiff::Layout& layout) const;
 
   /// θ* − start [P], on the start's device.
   at::Tensor whole(const autodiff::Layout& layout, const at::Tensor& start) const;
@@ -53,8 +53,8 @@ class ThetaFile {
 
   /// How many numbers from `begin` on lie in one parameter.
   static std::int64_t inside(const autodiff::Layout& layout, std::int64_t begin);
-  /// Visits files that are float32, on their pages (or copies, as MappedTensors::numbers() says), one
-  /// parameter after another. Throws InputError, naming the file, where not all was finite.
+  /// Visits files that are read in place; the range lies in one parameter. Throws InputError, naming the
+  /// file, where not all was finite.
   static void visit(std::span<const ThetaFile* const> files, const autodiff::Layout& layout,
                     const at::Tensor& start, Range range, const weights::StretchVisitor& visitor);
 

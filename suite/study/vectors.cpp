@@ -131,13 +131,15 @@ at::Tensor Vectors::sum(const std::string& regime, const std::vector<std::size_t
 }
 
 at::Tensor Vectors::gram(const comm::Communicator& group, const std::string& regime,
-                         const std::vector<std::size_t>& tasks, const Visitor& also) const {
+                         const std::vector<std::size_t>& tasks, const Seer& also) const {
   return gram_of(group, tasks.size(), [&](Range range, std::int64_t align, const auto& visitor) {
-    if (!also && visit_files(regime, tasks, range, align, visitor)) return;
-    visit(regime, tasks, range, align, [&](std::int64_t begin, std::span<const at::Tensor> blocks) {
-      visitor(begin, {blocks});
-      if (also) also(begin, blocks);
-    });
+    const auto see = [&](std::int64_t begin, const weights::Stretches& tau) {
+      if (also) also(begin, tau);
+      return visitor(begin, tau);
+    };
+    if (visit_files(regime, tasks, range, align, see)) return;
+    visit(regime, tasks, range, align,
+          [&](std::int64_t begin, std::span<const at::Tensor> blocks) { see(begin, {blocks}); });
   });
 }
 
@@ -150,6 +152,7 @@ at::Tensor Vectors::gram_at(const comm::Communicator& group, const std::string& 
 
 at::Tensor Vectors::gram_from(const comm::Communicator& group, const std::vector<Begun>& models) const {
   return gram_of(group, models.size(), [&](Range range, std::int64_t align, const auto& visitor) {
+    if (visit_files(models, range, align, visitor)) return;
     visit_from(models, range, align,
                [&](std::int64_t begin, std::span<const at::Tensor> blocks) { visitor(begin, {blocks}); });
   });
@@ -203,13 +206,19 @@ void Vectors::visit(const std::string& regime, const std::vector<std::size_t>& t
 bool Vectors::visit_files(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
                           std::int64_t align, const weights::StretchVisitor& visitor) const {
   // Where memory holds the vectors of all tasks, they are made once.
-  if (!model_.theta0().is_cpu() || all_kept() || are_kept(regime, tasks)) return false;
-  const auto files = open_all(begun(regime, tasks));
+  return !all_kept() && !are_kept(regime, tasks) && visit_files(begun(regime, tasks), range, align, visitor);
+}
+
+bool Vectors::visit_files(const std::vector<Begun>& models, Range range, std::int64_t align,
+                          const weights::StretchVisitor& visitor) const {
+  const auto& start = model_.theta0();
+  if (!start.is_cpu()) return false;
+  const auto files = open_all(models);
   const auto& layout = model_.layout();
   std::vector<const ThetaFile*> bare;
-  for (const auto& file : files) {
-    if (!file->is_float32(layout)) return false;
-    bare.push_back(file.get());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!models[i].start.is_same(start) || !files[i]->is_read_in_place(layout)) return false;
+    bare.push_back(files[i].get());
   }
   const auto size = std::max<std::int64_t>(1, weights::stretch_on_files / align) * align;
   std::vector<at::Tensor> blocks;
@@ -219,14 +228,14 @@ bool Vectors::visit_files(const std::string& regime, const std::vector<std::size
     const auto left = range.end() - begin, inside = ThetaFile::inside(layout, begin);
     count = std::min(size, inside < left ? inside / align * align : left);
     if (count > 0) {
-      ThetaFile::visit(bare, layout, model_.theta0(), {begin, count}, visitor);
+      ThetaFile::visit(bare, layout, start, {begin, count}, visitor);
       continue;
     }
     count = std::min(align, left);
-    if (blocks.empty()) blocks = at::empty({std::ssize(bare), align}, model_.theta0().options()).unbind();
+    if (blocks.empty()) blocks = at::empty({std::ssize(bare), align}, start.options()).unbind();
     std::vector<at::Tensor> tau;
     for (const auto& block : blocks) tau.push_back(block.narrow(0, 0, count));
-    ThetaFile::differences(bare, layout, model_.theta0(), {begin, count}, tau);
+    ThetaFile::differences(bare, layout, start, {begin, count}, tau);
     visitor(begin, {tau});
   }
   return true;

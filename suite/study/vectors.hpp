@@ -66,8 +66,8 @@ class Vectors {
              std::int64_t align, const Visitor& visitor) const;
 
   /// As visit(), for kernels that subtract by themselves, where memory does not hold the vectors and their
-  /// files can be read as they are; otherwise false, and nothing is visited. Stretches lie in one parameter,
-  /// but for those of `align` numbers that do not: their differences are made.
+  /// files can be read in place; otherwise false, and nothing is visited. Stretches lie in one parameter, but
+  /// for those of `align` numbers that do not: their differences are made.
   bool visit_files(const std::string& regime, const std::vector<std::size_t>& tasks, Range range,
                    std::int64_t align, const weights::StretchVisitor& visitor) const;
 
@@ -76,9 +76,11 @@ class Vectors {
                   const Visitor& visitor) const;
 
   /// ⟨τᵢ, τⱼ⟩ [T,T] of these tasks, float64 on the host, in or out of core. The group's ranks share the
-  /// visit; on a host the bits do not depend on how many they are. `also` sees what this rank visits.
+  /// visit; on a host the bits do not depend on how many they are. `also` sees what this rank visits, on the
+  /// device.
+  using Seer = std::function<void(std::int64_t begin, const weights::Stretches& tau)>;
   at::Tensor gram(const comm::Communicator& group, const std::string& regime,
-                  const std::vector<std::size_t>& tasks, const Visitor& also = {}) const;
+                  const std::vector<std::size_t>& tasks, const Seer& also = {}) const;
   /// The same of models that were kept at a mark.
   at::Tensor gram_at(const comm::Communicator& group, const std::string& regime,
                      const std::vector<std::size_t>& tasks, const std::string& mark) const;
@@ -101,6 +103,8 @@ class Vectors {
   std::vector<Begun> of_theta0(const std::vector<std::filesystem::path>& folders) const;
   using Visit = std::function<void(Range range, std::int64_t align, const weights::StretchVisitor& visitor)>;
   at::Tensor gram_of(const comm::Communicator& group, std::size_t count, const Visit& visit) const;
+  bool visit_files(const std::vector<Begun>& models, Range range, std::int64_t align,
+                   const weights::StretchVisitor& visitor) const;
   at::Tensor find(const std::string& key) const;
   std::shared_ptr<const ThetaFile> open(const Begun& model) const;
   std::vector<std::shared_ptr<const ThetaFile>> open_all(const std::vector<Begun>& models) const;

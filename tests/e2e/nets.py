@@ -198,13 +198,13 @@ def without(world: NetWorld, sections: tuple[str, ...], more: str = "") -> Path:
     return path
 
 
-def text_world(folder: Path, **writing: int) -> NetWorld:
+def text_world(folder: Path, config: dict[str, int] = TEXT, **writing: int) -> NetWorld:
     """`writing`: how write_text_task() fills the places behind a text."""
-    world = NetWorld(folder, *TEXTS)
+    world = NetWorld(folder, *TEXTS[:-1], config)
     (folder / "data").mkdir(parents=True)
     rng = np.random.default_rng(4)
     for name in world.tasks:
-        write_text_task(world.task(name), name, rng, **writing)
+        write_text_task(world.task(name), name, rng, config, **writing)
     _write_model(world, "TinyText")
     world.experiment.write_text(_experiment(world.tasks))
     return world

@@ -3,16 +3,19 @@
 """Seventy tasks, 2,415 pairs: few unit files, little memory, the same bits after kills."""
 
 import json
+import shutil
 from pathlib import Path
 
 import h5py
+import launch
 import nets
 import numpy as np
 import pytest
 from compare import differing, numbers
 from launch import kill_all, leftovers, measure, start, wait_until
 from nets import NetWorld
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from world import misaligned
 
 TASKS = 70
 EXPERIMENT = """
@@ -39,14 +42,17 @@ learning_rate = 1e-3
 
 [similarity]
 """
+LITTLE = ("--set", "run.memory=1e-5")
+PAIR = ("--set", 'data.pairs=["task01+task00"]')
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
-    made = nets.text_world(tmp_path_factory.mktemp("many") / "text")
+    # Of the words' numbers some stretches of a Gram matrix lie in one parameter.
+    made = nets.text_world(tmp_path_factory.mktemp("many") / "text", nets.TEXT | {"vocab_size": 500})
     names = [f"task{t:02}" for t in range(TASKS)]
     for t, name in enumerate(names):
-        nets.write_text_task(made.task(name), made.tasks[t % 3], np.random.default_rng(t))
+        nets.write_text_task(made.task(name), made.tasks[t % 3], np.random.default_rng(t), made.config)
     made.experiment.write_text(EXPERIMENT.replace("TASKS", json.dumps(names)))
     return NetWorld(made.folder, names, made.make, made.config)
 
@@ -55,16 +61,15 @@ def test_pairs_are_dealt_in_tiles(world: NetWorld, tmp_path: Path) -> None:
     """Killed twice, and with memory for two task vectors at a time, which are then visited on the files' pages."""
     whole = measure(world.experiment, tmp_path / "whole", ranks=4)
     folder = tmp_path / "run"
-    little = ("--set", "run.memory=1e-5")
 
     def tiles() -> int:
         return len(list((folder / "units").glob("loss_gap__*.safetensors")))
 
     for finished in (3, 20):
-        job = start(4, "run", world.experiment, "--run-dir", folder, *little)
+        job = start(4, "run", world.experiment, "--run-dir", folder, *LITTLE)
         assert wait_until(lambda least=finished: tiles() > least, job)
         kill_all(job)
-    ours = measure(world.experiment, folder, *little, ranks=4)
+    ours = measure(world.experiment, folder, *LITTLE, ranks=4)
     assert differing(numbers(whole), numbers(ours)) == []
     assert leftovers(folder) == []
     assert 20 < tiles() <= 100
@@ -74,18 +79,53 @@ def test_pairs_are_dealt_in_tiles(world: NetWorld, tmp_path: Path) -> None:
         assert gap.shape == (TASKS * (TASKS - 1) // 2, 2) and np.isfinite(gap).all() and len(np.unique(gap)) > 4000
 
 
-def test_the_gram_matrix_is_that_of_the_checkpoints(world: NetWorld, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def run(world: NetWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "run"
+    measure(world.experiment, folder, *LITTLE, *PAIR, ranks=4)
+    return folder
+
+
+def test_the_gram_matrix_is_that_of_the_checkpoints(world: NetWorld, run: Path) -> None:
     """In float64, from the checkpoints alone."""
-    settings = ("--set", "run.memory=1e-5", "--set", 'data.pairs=["task01+task00"]')
-    results = measure(world.experiment, tmp_path / "run", *settings, ranks=4)
     before = load_file(world.weights)
     vectors = []
     for name in world.tasks:
-        after = load_file(tmp_path / "run" / "checkpoints" / "standard" / name / "model.safetensors")
+        after = load_file(run / "checkpoints" / "standard" / name / "model.safetensors")
         vectors.append(np.concatenate([(after[k].double() - before[k].double()).flatten() for k in sorted(after)]))
     tau = np.stack(vectors)
     norm = np.linalg.norm(tau, axis=1)
-    with h5py.File(results) as file:
+    with h5py.File(run / "results.h5") as file:
         np.testing.assert_allclose(file["similarity/standard/norm"][()], norm, rtol=1e-5)
         cosine = file["similarity/standard/cosine"][()]
     np.testing.assert_allclose(cosine, tau @ tau.T / np.outer(norm, norm), atol=1e-5)
+
+
+def given(folder: Path) -> tuple[str, ...]:
+    return ("--set", f"finetune.checkpoints={folder}", "--set", 'finetune.given=["standard"]', *LITTLE, *PAIR)
+
+
+def test_models_whose_numbers_are_not_aligned(world: NetWorld, run: Path, tmp_path: Path) -> None:
+    """Some lie in their files where float32 cannot be read: the same bits."""
+    shutil.copytree(run / "checkpoints", tmp_path / "given")
+    for name in world.tasks[5::7]:
+        misaligned(tmp_path / "given" / "standard" / name / "model.safetensors")
+    again = measure(world.experiment, tmp_path / "run", *given(tmp_path / "given"))
+    with h5py.File(run / "results.h5") as ours, h5py.File(again) as theirs:
+        for name in ("cosine", "norm", "mask_overlap", "sign_conflict", "sign_conflict_all"):
+            path = f"similarity/standard/{name}"
+            np.testing.assert_array_equal(ours[path][()], theirs[path][()], err_msg=name)
+
+
+def test_a_model_with_a_number_that_is_none(world: NetWorld, run: Path, tmp_path: Path) -> None:
+    """Deep in a parameter of which many stretches are read in place."""
+    shutil.copytree(run / "checkpoints", tmp_path / "given")
+    wrong = tmp_path / "given" / "standard" / world.tasks[40] / "model.safetensors"
+    tensors = load_file(wrong)
+    name = max(tensors, key=lambda key: tensors[key].numel())
+    assert tensors[name].numel() > 3 * 2048  # a step of the Gram matrix
+    tensors[name].view(-1)[tensors[name].numel() // 2] = np.nan
+    save_file(tensors, wrong)
+    done = launch.run(2, "run", world.experiment, "--run-dir", tmp_path / "run", *given(tmp_path / "given"))
+    assert done.returncode == 2, done.stderr
+    assert f"{wrong}: {name} holds NaN or infinity" in done.stderr

@@ -182,6 +182,13 @@ def write_task(path: Path, name: str, rng: np.random.Generator, features: int = 
         file.attrs["std"] = [0.25, 0.26, 0.27]
 
 
+def misaligned(path: Path) -> None:
+    """A header one byte longer, as any writer may leave it: no number stands where its type asks for."""
+    whole = path.read_bytes()
+    length = int.from_bytes(whole[:8], "little")
+    path.write_bytes((length + 1).to_bytes(8, "little") + whole[8 : 8 + length] + b" " + whole[8 + length :])
+
+
 def make(folder: Path) -> World:
     # Here, since both take seconds to load, and most tests find the world made.
     import torch

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inner products of all pairs over one stretch of the vectors, on one host thread.
 //
-// Block by block: each vector's block becomes double once, in cache, and loses a start there if it is to;
-// then tiles of pairs run over it, each
-// pair with its sums in one register of lanes. Explicit lanes, since a compiler may not reorder a sum by
-// itself. While one block is worked on, the next is fetched: so memory never waits for arithmetic.
+// Block by block: each vector's block becomes double once, in cache, after θ0 was subtracted where the
+// vectors are models; then tiles of pairs run over it, each pair with its sums in one register of lanes.
+// Explicit lanes, since a compiler may not reorder a sum by itself. While one block is worked on, the
+// vectors' next is fetched: so memory never waits for arithmetic.
 #pragma once
 
 #include <algorithm>

@@ -21,7 +21,7 @@ at::Tensor counted(const std::vector<at::Tensor>& vectors, const std::vector<flo
     std::vector<at::Tensor> parts;
     for (const auto& vector : vectors)
       parts.push_back(vector.narrow(0, begin, std::min(stretch, length - begin)));
-    count.add(parts);
+    count.add({parts});
   }
   return count.counts();
 }
@@ -55,6 +55,20 @@ TEST(MaskCount, IsThatOfSortedAndComparedNumbers) {
   }
 }
 
+TEST(MaskCount, OfModelsIsThatOfTheirDifferences) {
+  at::manual_seed(4);
+  const auto start = at::randn({1000}, at::kFloat);
+  std::vector<at::Tensor> theta, tau;
+  for (int t = 0; t < 3; ++t) {
+    theta.push_back(start + at::randn({1000}, at::kFloat).mul_(0.1));
+    tau.push_back(theta.back() - start);
+  }
+  weights::MaskCount count(std::vector<float>{0.05F, 0.1F, 0.0F});
+  count.add({theta, start});
+  EXPECT_TRUE(count.counts().equal(counted(tau, {0.05F, 0.1F, 0.0F}, 1000)));
+  EXPECT_THROW(count.add({theta, start.narrow(0, 0, 999)}), std::invalid_argument);
+}
+
 TEST(MaskCount, OfTiesAndZerosByHand) {
   const std::vector<at::Tensor> vectors = {at::tensor({1.0F, -2.0F, 0.0F, 2.0F, -0.0F}),
                                            at::tensor({-1.0F, -1.0F, 3.0F, 0.0F, 0.0F})};
@@ -75,7 +89,7 @@ TEST(MaskCount, RanksAreThoseOfTies) {
 TEST(MaskCount, RefusesOtherVectors) {
   weights::MaskCount count(std::vector<float>{0, 0});
   const auto refuses = [&](const std::vector<at::Tensor>& vectors) {
-    EXPECT_THROW(count.add(vectors), std::invalid_argument);
+    EXPECT_THROW(count.add({vectors}), std::invalid_argument);
   };
   refuses({at::zeros({3})});
   refuses({at::zeros({3}), at::zeros({4})});
