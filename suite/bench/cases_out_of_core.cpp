@@ -142,13 +142,16 @@ Work gram(const Fixture& x, const Size& size) {
   const auto count = static_cast<std::int64_t>(state->all.size());
   {
     std::vector<at::Tensor> vectors;
-    const std::int64_t part = size.large ? 8 : 1;  // of each vector that memory holds
+    const std::int64_t part = size.large ? 8 : 1;  // of each vector that memory holds: more than caches do
+    const auto mine = x.world().share_of(length / part);
     for (const auto t : state->all)
-      vectors.push_back(size.large ? at::randn({length / part}) : state->study.vectors.vector(regime, t));
-    if (!size.large) state->in_core = weights::gram(vectors);
-    const auto mine = x.world().share_of(vectors.front().numel());
-    for (auto& each : vectors) each = each.narrow(0, mine.begin, mine.count);
+      vectors.push_back(size.large ? at::randn({mine.count}) : state->study.vectors.vector(regime, t));
+    if (!size.large) {
+      state->in_core = weights::gram(vectors);
+      for (auto& each : vectors) each = each.narrow(0, mine.begin, mine.count);
+    }
     const double kernel = static_cast<double>(part) * fastest(x, 3, [&] { weights::gram(vectors); });
+    vectors.clear();  // for files that are read
     const double read = fastest(x, size.large ? 1 : 3, [&] { read_all(x, state->many.files); });
     work.bound = kernel > read ? Bound{kernel, "in core"} : Bound{read, "read"};
   }

@@ -20,7 +20,7 @@ namespace taugrid::config {
 
 struct State;
 
-/// Bounds, both included unless `above` leaves the lower one out.
+/// Bounds, both included unless `above` leaves the lower one out, which is then finite and below 1000.
 struct Range {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
