@@ -107,16 +107,15 @@ class OnMatrices final : public Method {
   OnMatrices(std::vector<std::string> exclude, Formula formula, bool each_factored)
       : exclude_(std::move(exclude)), formula_(std::move(formula)), each_factored_(each_factored) {}
 
-  /// A thin SVD with both factors takes 6mn² + 20n³ flops of m ≥ n (Golub and Van Loan, table 8.6.1).
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const override {
-    const double svds = each_factored_ ? static_cast<double>(count) + 2 : 1;
     MergeWork work;
+    double matrix = 0;
     for (const auto& tensor : tensors) {
-      work.flops += svds * svd_flops(tensor);
-      // Five matrices in double, and what a team's rank has made.
-      const double each = is_matrix(tensor) ? 8 * 5 + 4 : 4;
-      work.bytes = std::max(work.bytes, each * static_cast<double>(tensor.range.count));
+      work.flops += flops(tensor, count);
+      if (is_matrix(tensor)) matrix = std::max(matrix, static_cast<double>(tensor.range.count));
     }
+    // Five matrices in double, and what a team's rank has made.
+    work.bytes = 8 * 5 * matrix + 4 * static_cast<double>(most_of_a_round(tensors));
     return work;
   }
 
@@ -134,7 +133,8 @@ class OnMatrices final : public Method {
       for (const auto& tensor : vectors.tensors()) each_stretch(vectors, w, tensor, put);
       return nonzero;
     }
-    for (const auto& round : rounds_of(vectors.tensors(), static_cast<std::size_t>(team.size()))) {
+    for (const auto& round :
+         rounds_of(vectors.tensors(), vectors.count(), static_cast<std::size_t>(team.size()))) {
       const auto& own = round[static_cast<std::size_t>(team.rank())];
       const auto made = at::empty({numbers_of(own)}, at::kFloat);
       std::int64_t first = 0;  // of a tensor, in what was made
@@ -151,13 +151,24 @@ class OnMatrices final : public Method {
 
  private:
   using Round = std::vector<std::vector<NamedTensor>>;  ///< of each rank
+  static constexpr std::int64_t exchanged = std::int64_t{1} << 20;  ///< numbers of a rank, at once
+
+  /// Numbers that a rank makes before they are exchanged.
+  static std::int64_t most_of_a_round(const std::vector<NamedTensor>& tensors) {
+    auto most = exchanged;
+    for (const auto& tensor : tensors) most = std::max(most, tensor.range.count);
+    return most;
+  }
 
   /// The dearest first, each dealt to the rank that has least. What a rank has of a round is no dearer than
   /// the round's dearest tensor: so no rank waits long, and all hear of each other after every round.
-  std::vector<Round> rounds_of(std::vector<NamedTensor> left, std::size_t ranks) const {
+  std::vector<Round> rounds_of(std::vector<NamedTensor> left, std::size_t count, std::size_t ranks) const {
+    constexpr double reading = 16;  // flops that take as long as one number of a vector, about
     const auto cost = [&](const NamedTensor& tensor) {
-      return svd_flops(tensor) + static_cast<double>(tensor.range.count);
+      return flops(tensor, count) +
+             reading * static_cast<double>(count) * static_cast<double>(tensor.range.count);
     };
+    const auto room = most_of_a_round(left);
     std::erase_if(left, [](const NamedTensor& tensor) { return tensor.range.count == 0; });
     std::stable_sort(left.begin(), left.end(),
                      [&](const auto& x, const auto& y) { return cost(x) > cost(y); });
@@ -166,15 +177,18 @@ class OnMatrices final : public Method {
       const double most = cost(left.front());
       Round round(ranks);
       std::vector<double> costs(ranks);
+      std::vector<std::int64_t> numbers(ranks);
       std::vector<NamedTensor> later;
       for (auto& tensor : left) {
-        const auto least = std::min_element(costs.begin(), costs.end());
-        if (*least + cost(tensor) > most) {
+        const auto least =
+            static_cast<std::size_t>(std::min_element(costs.begin(), costs.end()) - costs.begin());
+        if (costs[least] + cost(tensor) > most || numbers[least] + tensor.range.count > room) {
           later.push_back(std::move(tensor));
           continue;
         }
-        *least += cost(tensor);
-        round[static_cast<std::size_t>(least - costs.begin())].push_back(std::move(tensor));
+        costs[least] += cost(tensor);
+        numbers[least] += tensor.range.count;
+        round[least].push_back(std::move(tensor));
       }
       rounds.push_back(std::move(round));
       left = std::move(later);
@@ -191,10 +205,9 @@ class OnMatrices final : public Method {
   /// Puts what every rank made of a round, its tensors end to end, on all ranks.
   template <class Put>
   static void exchange(const Round& round, const at::Tensor& made, const Team& team, const Put& put) {
-    constexpr std::int64_t at_once = std::int64_t{1} << 20;  // numbers of a rank
     std::int64_t longest = 0;
     for (const auto& tensors : round) longest = std::max(longest, numbers_of(tensors));
-    const auto size = std::min(at_once, longest);
+    const auto size = std::min(exchanged, longest);
     const auto mine = at::zeros({size}, at::kFloat);
     for (std::int64_t at = 0; at < longest; at += size) {
       if (const auto n = std::min(size, made.numel() - at); n > 0)
@@ -224,12 +237,14 @@ class OnMatrices final : public Method {
                   });
   }
 
-  /// Of one thin SVD; 0 where it is no matrix.
-  double svd_flops(const NamedTensor& tensor) const {
+  /// Of a matrix' factorisations, of `count` tasks; 0 where it is none. A thin SVD with both factors takes
+  /// 6mn² + 20n³ flops of m ≥ n (Golub and Van Loan, table 8.6.1).
+  double flops(const NamedTensor& tensor, std::size_t count) const {
     if (!is_matrix(tensor)) return 0;
+    const double svds = each_factored_ ? static_cast<double>(count) + 2 : 1;
     const auto [n, m] =
         std::minmax({static_cast<double>(tensor.shape[0]), static_cast<double>(tensor.shape[1])});
-    return 6 * m * n * n + 20 * n * n * n;
+    return svds * (6 * m * n * n + 20 * n * n * n);
   }
 
   bool is_matrix(const NamedTensor& tensor) const {

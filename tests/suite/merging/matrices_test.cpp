@@ -13,7 +13,8 @@ using namespace taugrid;
 
 namespace {
 
-/// Seven matrices and two that a name excludes, a bias and a filter between them, and a tensor of nothing.
+/// Seven matrices and two that a name excludes, biases and a filter between them, a tensor of nothing, and
+/// three that a team exchanges part by part, some of which end in the midst of one.
 std::vector<merging::NamedTensor> tensors_of_all_kinds() {
   std::vector<merging::NamedTensor> all;
   std::int64_t begin = 0;
@@ -33,6 +34,9 @@ std::vector<merging::NamedTensor> tensors_of_all_kinds() {
   add("filter", {4, 3, 2, 2});
   add("text_projection", {8, 8});
   add("visual.text_projection", {6, 8});
+  add("long", {1'500'000});
+  add("shorter", {700'001});
+  add("shortest", {700'003});
   return all;
 }
 
