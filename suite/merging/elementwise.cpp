@@ -85,8 +85,7 @@ void pass(const TaskVectors& vectors, Range range, const MergeRule& each, const 
         [&](std::int64_t begin, const at::Tensor& tau) { sink.put(begin, tau); });
     return;
   }
-  constexpr std::int64_t most = std::int64_t{1} << 20;  // numbers of a rank
-  const auto own = std::min(most, comm::rows_a_rank(range.count, team.size()));
+  const auto own = std::min(Team::gathered_at_once, comm::rows_a_rank(range.count, team.size()));
   memory = at::zeros({own}, at::kFloat);
   for (auto begin = range.begin; begin < range.end(); begin += own * team.size()) {
     const auto first = std::min(range.end(), begin + own * team.rank());

@@ -151,11 +151,10 @@ class OnMatrices final : public Method {
 
  private:
   using Round = std::vector<std::vector<NamedTensor>>;  ///< of each rank
-  static constexpr std::int64_t exchanged = std::int64_t{1} << 20;  ///< numbers of a rank, at once
 
   /// Numbers that a rank makes before they are exchanged.
   static std::int64_t most_of_a_round(const std::vector<NamedTensor>& tensors) {
-    auto most = exchanged;
+    auto most = Team::gathered_at_once;
     for (const auto& tensor : tensors) most = std::max(most, tensor.range.count);
     return most;
   }
@@ -207,7 +206,7 @@ class OnMatrices final : public Method {
   static void exchange(const Round& round, const at::Tensor& made, const Team& team, const Put& put) {
     std::int64_t longest = 0;
     for (const auto& tensors : round) longest = std::max(longest, numbers_of(tensors));
-    const auto size = std::min(exchanged, longest);
+    const auto size = std::min(Team::gathered_at_once, longest);
     const auto mine = at::zeros({size}, at::kFloat);
     for (std::int64_t at = 0; at < longest; at += size) {
       if (const auto n = std::min(size, made.numel() - at); n > 0)

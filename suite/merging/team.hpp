@@ -27,6 +27,9 @@ class Team {
     return i % static_cast<std::size_t>(size()) == static_cast<std::size_t>(rank());
   }
 
+  /// Numbers of a rank that are gathered at once: few enough for any memory, and enough that a call's own
+  /// cost does not count.
+  static constexpr std::int64_t gathered_at_once = std::int64_t{1} << 20;
   /// Float32 numbers of each rank, end to end: [n] → [size·n].
   at::Tensor gathered(const at::Tensor& mine) const {
     return group_ != nullptr ? group_->all_gather(mine, "merged numbers") : mine;

@@ -29,6 +29,12 @@ int digits_read(at::ScalarType type) {
   return std::numeric_limits<float>::digits;
 }
 
+bool lie_in_place(const store::MappedTensors& file, const autodiff::Layout& layout) {
+  return std::all_of(layout.parameters().begin(), layout.parameters().end(), [&](const auto& each) {
+    return file.tensors().at(each.name).scalar == at::kFloat && file.is_on_pages(each.name);
+  });
+}
+
 /// A part of a parameter: its numbers from `from` on, which are θ's from `begin` on.
 struct Piece {
   const autodiff::Parameter& parameter;
@@ -53,7 +59,8 @@ void each_piece(const autodiff::Layout& layout, Range range, const See& see) {
 ThetaFile::ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder,
                      const std::filesystem::path& of)
     : path_((folder / "model.safetensors").string()),
-      file_(models::open_weights(seen(folder), encoder, of)) {}
+      file_(models::open_weights(seen(folder), encoder, of)),
+      read_in_place_(lie_in_place(file_, encoder.layout())) {}
 
 void ThetaFile::require_start(const Begun& model) const {
   const auto start = models::start_of(file_);
@@ -71,12 +78,6 @@ void ThetaFile::require_as_exact(const ThetaFile& start, const autodiff::Layout&
                      at::toString(begun) + ", as in " + start.path_ +
                      ", or another as exact: of θ* − θ0 rounding would be left");
   }
-}
-
-bool ThetaFile::is_read_in_place(const autodiff::Layout& layout) const {
-  return std::all_of(layout.parameters().begin(), layout.parameters().end(), [&](const auto& each) {
-    return file_.tensors().at(each.name).scalar == at::kFloat && file_.is_on_pages(each.name);
-  });
 }
 
 /// A finite sum has finite terms; the dear look at each is for the other case.

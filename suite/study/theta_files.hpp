@@ -43,7 +43,7 @@ class ThetaFile {
   /// what is left of τ would be rounding.
   void require_as_exact(const ThetaFile& start, const autodiff::Layout& layout) const;
   /// Whether its numbers are float32, and lie where such numbers are read.
-  bool is_read_in_place(const autodiff::Layout& layout) const;
+  bool is_read_in_place() const { return read_in_place_; }
 
   /// θ* − start [P], on the start's device.
   at::Tensor whole(const autodiff::Layout& layout, const at::Tensor& start) const;
@@ -66,6 +66,7 @@ class ThetaFile {
 
   std::string path_;
   store::MappedTensors file_;
+  bool read_in_place_;
 };
 
 /// Some files from the range's begin to its end: what the disk has yet to read is asked for ahead of us.

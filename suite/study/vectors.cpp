@@ -217,7 +217,7 @@ bool Vectors::visit_files(const std::vector<Begun>& models, Range range, std::in
   const auto& layout = model_.layout();
   std::vector<const ThetaFile*> bare;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!models[i].start.is_same(start) || !files[i]->is_read_in_place(layout)) return false;
+    if (!models[i].start.is_same(start) || !files[i]->is_read_in_place()) return false;
     bare.push_back(files[i].get());
   }
   const auto size = std::max<std::int64_t>(1, weights::stretch_on_files / align) * align;

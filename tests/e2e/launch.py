@@ -51,9 +51,10 @@ def measure(experiment: Path, folder: Path, *arguments: str | Path, ranks: int =
     return folder / "results.h5"
 
 
-def given_by(run: Path) -> list[str]:
+def given_by(run: Path, regimes: tuple[str, ...] = ("standard", "linear")) -> list[str]:
     """Arguments of a run that takes this one's models."""
-    return ["--set", f"finetune.checkpoints={run / 'checkpoints'}", "--set", 'finetune.given=["standard", "linear"]']
+    taken = f"finetune.given={json.dumps(list(regimes))}"
+    return ["--set", f"finetune.checkpoints={run / 'checkpoints'}", "--set", taken]
 
 
 def planned_costs(experiment: Path, results: Path, made: Path) -> dict[str, float]:

@@ -103,15 +103,15 @@ def test_the_gram_matrix_is_that_of_the_checkpoints(world: NetWorld, run: Path) 
 
 
 def given(folder: Path) -> tuple[str, ...]:
-    return ("--set", f"finetune.checkpoints={folder}", "--set", 'finetune.given=["standard"]', *LITTLE, *PAIR)
+    return (*launch.given_by(folder, ("standard",)), *LITTLE, *PAIR)
 
 
 def test_models_whose_numbers_are_not_aligned(world: NetWorld, run: Path, tmp_path: Path) -> None:
     """Some lie in their files where float32 cannot be read: the same bits."""
-    shutil.copytree(run / "checkpoints", tmp_path / "given")
+    shutil.copytree(run / "checkpoints", tmp_path / "checkpoints")
     for name in world.tasks[5::7]:
-        misaligned(tmp_path / "given" / "standard" / name / "model.safetensors")
-    again = measure(world.experiment, tmp_path / "run", *given(tmp_path / "given"))
+        misaligned(tmp_path / "checkpoints" / "standard" / name / "model.safetensors")
+    again = measure(world.experiment, tmp_path / "run", *given(tmp_path))
     with h5py.File(run / "results.h5") as ours, h5py.File(again) as theirs:
         for name in ("cosine", "norm", "mask_overlap", "sign_conflict", "sign_conflict_all"):
             path = f"similarity/standard/{name}"
@@ -120,14 +120,14 @@ def test_models_whose_numbers_are_not_aligned(world: NetWorld, run: Path, tmp_pa
 
 def test_a_given_model_with_a_number_that_is_none(world: NetWorld, run: Path, tmp_path: Path) -> None:
     """Whichever unit reads it first says where it is."""
-    shutil.copytree(run / "checkpoints", tmp_path / "given")
-    wrong = tmp_path / "given" / "standard" / world.tasks[40] / "model.safetensors"
+    shutil.copytree(run / "checkpoints", tmp_path / "checkpoints")
+    wrong = tmp_path / "checkpoints" / "standard" / world.tasks[40] / "model.safetensors"
     with safe_open(wrong, "pt") as file:
         metadata = file.metadata()
     tensors = load_file(wrong)
     name = max(tensors, key=lambda key: tensors[key].numel())
     tensors[name].view(-1)[tensors[name].numel() // 2] = np.nan
     save_file(tensors, wrong, metadata)
-    done = launch.run(2, "run", world.experiment, "--run-dir", tmp_path / "run", *given(tmp_path / "given"))
+    done = launch.run(2, "run", world.experiment, "--run-dir", tmp_path / "run", *given(tmp_path))
     assert done.returncode == 2, done.stderr
     assert f"{wrong}: {name} holds NaN or infinity" in done.stderr

@@ -101,11 +101,7 @@ class HostGram {
 
   /// Rounded to Scalar, as the differences are that others store.
   static void subtract(const Scalar* from, const Scalar* start, int size, double* out) {
-    if (size == gram_block) {
-      for (int i = 0; i < gram_block; ++i) out[i] = from[i] - start[i];
-    } else {
-      for (int i = 0; i < size; ++i) out[i] = from[i] - start[i];
-    }
+    for (int i = 0; i < size; ++i) out[i] = from[i] - start[i];
   }
 
   static Lanes load(const double* from) {

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -124,7 +126,7 @@ TEST(Gram, SumsOfStretchesAreThoseOfTheWholeAndSubtractAStart) {
         differences.push_back(theta.back() - start);
       }
       taugrid::weights::GramSum sum(static_cast<std::int64_t>(count), length);
-      // What is left of the second stretch is made before, as where a stretch lies in two files' parts.
+      // What is left of the second stretch is made before, as where a stretch lies in two parameters.
       for (std::int64_t begin = 0, i = 0; begin < length; begin += sum.step(), ++i) {
         const auto n = std::min(sum.step(), length - begin);
         std::vector<at::Tensor> x;
