@@ -18,4 +18,4 @@ fi
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 program="${TAUGRID_PROGRAM:-build/${TAUGRID_PRESET:-release}/suite/taugrid}"
-exec "$venv/bin/python" suite/bench/peers/compare.py --program "$program" "$@"
+exec "$venv/bin/python" jobs/peers/compare.py --program "$program" "$@"

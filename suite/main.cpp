@@ -84,7 +84,7 @@ int start(int argc, char** argv) {
   bench->add_option("--repetitions", bench_options.repetitions, "Timed runs of a case, at least [5]")
       ->check(CLI::PositiveNumber);
   bench->add_option("--dump", bench_options.dump,
-                    "Keep inputs and results in this folder, for suite/bench/peers");
+                    "Keep inputs and results in this folder, for jobs/peers");
   bench->add_option("--device", bench_options.device,
                     "Where to measure: auto (a GPU where there is one), cpu, or cuda [auto]");
   bench->add_flag("--list", bench_options.list, "Print the cases' names");

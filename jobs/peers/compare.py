@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 HERE = Path(__file__).parent
 # Where bench_peers.sh --install puts packages that nothing else here needs: packages for this Python, and JAX with
 # another NumPy in an environment of its own.
-INSTALLED = HERE.parents[2] / "build" / "peers"
+INSTALLED = HERE.parents[1] / "build" / "peers"
 TORCH_PEERS, JAX = INSTALLED / "torch", INSTALLED / "jax" / "bin" / "python"
 
 
