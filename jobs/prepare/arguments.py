@@ -181,7 +181,7 @@ no other word may begin with.
 
 TEXT_TASKS = """\
 Pack the papers' language tasks from data sets on disk, with their templates and label words, or, for an encoder, with
-label sentences (of the 12). jobs/prepare/text_tasks.toml declares them: source, columns, template, words. Sets 12 and
+label sentences (of the 12). jobs/prepare/texts/tasks.toml declares them: source, columns, template, words. Sets 12 and
 70 are of task vector bases (masked language models, encoders), glue of Flan-T5, t5 of T5-base; of the latter STS-B,
 SQuAD, CommonGen and MultiNews are answered by texts.
 
@@ -260,7 +260,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     language = commands.add_parser(
         "language",
         help="the default language tasks, from packages",
-        description="Build the twelve tasks that jobs/prepare/language.toml declares, with --all those of "
+        description="Build the twelve tasks that jobs/prepare/texts/language.toml declares, with --all those of "
         "language_more.toml too, and a link to MiniLM beside them, from what jobs/setup.sh --language, or "
         "--language-all, brings. A task whose file is up to date is left alone.",
     )
@@ -398,8 +398,9 @@ def parser() -> argparse.ArgumentParser:
     default = commands.add_parser(
         "default",
         help="the default image tasks, from installed packages",
-        description="Build the default tasks that jobs/tasks/*.toml declare, from the packages that "
-        "jobs/packages/debian-data.txt and python-data.txt list. A task whose file is up to date is left alone.",
+        description="Build the default tasks that jobs/tasks/*.toml declare, from the packages that jobs/packages/ "
+        "lists in debian-data.txt, python-data.txt and python-minilm.txt. A task whose file is up to date is left "
+        "alone.",
     )
     default.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
     default.add_argument("--task", action="append", default=[], metavar="NAME", help="only this task, repeatable")

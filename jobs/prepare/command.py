@@ -34,51 +34,51 @@ def main(arguments: list[str]) -> int:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Each command imports its own room: PyTorch, transformers and SciPy take seconds."""
     if options.command == "default":
-        import build
+        from pictures import default
 
-        build.default(options.out, options.task, say)
+        default.default(options.out, options.task, say)
     elif options.command == "pretrain-pairs":
-        import pairs
+        from pictures import pairs
 
         pairs.write(options.out, options.class_pictures, say)
+    elif options.command == "originals":
+        from pictures import originals
+
+        originals.prepare(options, say)
+    elif options.command == "parts":
+        from pictures import parts
+
+        parts.prepare(options, say)
+    elif options.command == "rotated":
+        from pictures import rotated
+
+        rotated.prepare(options, say)
+    elif options.command == "joined":
+        from pictures import joined
+
+        joined.prepare(options, say)
     elif options.command == "text":
-        import own_text
+        from texts import own as own_texts
 
-        say(own_text.prepare(options))
+        say(own_texts.prepare(options))
     elif options.command == "text-tasks":
-        import text_tasks
+        from texts import tasks
 
-        text_tasks.prepare(options, say)
+        tasks.prepare(options, say)
     elif options.command == "language":
-        import language
-        import language_t5
+        from texts import language, language_t5
 
         if options.t5:
             language_t5.prepare(options.out, options.packages, say)
         else:
             language.prepare(options.out, options.packages, options.task, options.all, say)
-    elif options.command == "originals":
-        import originals
-
-        originals.prepare(options, say)
-    elif options.command == "parts":
-        import parts
-
-        parts.prepare(options, say)
-    elif options.command == "rotated":
-        import rotated
-
-        rotated.prepare(options, say)
-    elif options.command == "joined":
-        import joined
-
-        joined.prepare(options, say)
     elif options.command == "convert-checkpoints":
-        import checkpoints
+        from checkpoints import convert
 
-        checkpoints.prepare(options, say)
+        convert.prepare(options, say)
     else:
-        import own
+        from pictures import own
 
         say(own.prepare(options))

@@ -5,7 +5,7 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ STD = (0.5, 0.5, 0.5)
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 LOGIT_SCALE = 100.0  # where CLIP's own pre-training ends
+Say = Callable[[str], None]  # prints a line of progress
+PREPARE = Path(__file__).parent
 
 
 @dataclass
@@ -81,6 +83,20 @@ class Packed:
                 )
 
 
+def name_of(path: Path) -> str:
+    """A task's name, made of the name of its file or folder."""
+    return re.sub(r"[^A-Za-z0-9-]+", "_", path.resolve().stem).strip("_")
+
+
+def check_task(task: str) -> None:
+    """Refuses a name that the program does not take for a task: it writes "__" for the slashes of units' names."""
+    if len(task) > 64 or not re.fullmatch(r"[A-Za-z0-9-]*(_[A-Za-z0-9-]+)*", task) or not task[:1].isalnum():
+        raise InputError(
+            f"--task {task}: expected at most 64 letters, digits, - and single _, starting with a letter or digit, "
+            "not ending with _"
+        )
+
+
 PART = re.compile(r"\..+\.(?P<process>\d+)\.part")
 
 
@@ -129,6 +145,20 @@ def whole(path: Path) -> Iterator[Path]:
 def write_whole(path: Path, fill: Callable[[h5py.File], None]) -> None:
     with whole(path) as part, h5py.File(part, "w") as file:
         fill(file)
+
+
+def code(names: Iterable[str]) -> bytes:
+    """The bytes of these files of jobs/prepare, code and tables, which the attribute `built_from` depends on."""
+    return b"".join((PREPARE / name).read_bytes() for name in names)
+
+
+def already_built(path: Path, wanted: str) -> bool:
+    """Whether the packed file is there and was built from what this digest stands for."""
+    try:
+        with h5py.File(path) as file:
+            return bool(file.attrs.get("built_from", "") == wanted)
+    except OSError:
+        return False
 
 
 def write_inputs(group: h5py.Group, images: NDArray[np.uint8] | Stream) -> None:

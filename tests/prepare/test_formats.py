@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import formats
-import layouts
 from errors import InputError
+from pictures import layouts
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import facts
 import packed
 from command import main
+from pictures import facts
 from stopping import Stopped, stoppable
 
 PREPARE = Path(__file__).resolve().parents[2] / "jobs/prepare"
@@ -28,7 +28,8 @@ SLOWLY = f"""
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {str(PREPARE)!r})
-import command, facts, originals, picture
+import command
+from pictures import facts, originals, picture
 for each in ("dtd", "sun397"):
     facts.FACTS[each]["class_count"] = 2
 quick = originals.render

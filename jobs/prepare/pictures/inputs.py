@@ -1,0 +1,202 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The user's own pictures as they lie on disk: folders, IDX files and numpy arrays."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from errors import InputError
+from formats import read_idx, read_npy, read_npz
+from pictures.picture import Picture, Unreadable, centre_crop, eight_bits, fit, in_blocks, pad_grey, read, upright
+from splits import TEST, TRAIN, VALIDATION
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"}
+SPLIT_FOLDERS = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "val": VALIDATION,
+    "valid": VALIDATION,
+    "validation": VALIDATION,
+    "test": TEST,
+}
+ARRAY_SPLITS = {"train": TRAIN, "validation": VALIDATION, "val": VALIDATION, "test": TEST}
+CLASSES_MOST = 100_000
+
+
+@dataclass(frozen=True)
+class Frame:
+    """How a picture becomes a square of `size`: whole on a plain ground, or as CLIP crops it."""
+
+    size: int
+    clip: bool = False
+    white: float | None = None  # of files with more than 8 bits: see eight_bits()
+
+    def file(self, path: Path) -> Picture:
+        try:
+            return read(path, lambda image: self.image(eight_bits(upright(image), self.white)))
+        except Unreadable as reason:
+            raise InputError(f"{path}: {reason}") from None
+
+    def image(self, image: Image.Image, background: int = 255) -> Picture:
+        return centre_crop(image, self.size) if self.clip else fit(image, self.size, background)
+
+    def array(self, values: NDArray[np.uint8]) -> Picture:
+        """[h,w] or [h,w,c]; grey is repeated, alpha shows white."""
+        grey = values.ndim == 2
+        if grey and not self.clip and max(values.shape) <= self.size < 2 * max(values.shape):
+            return pad_grey(values[None], self.size)[0]  # a frame round 28 × 28 is kinder than blur
+        return self.image(Image.fromarray(values), 0 if grey else 255)
+
+
+@dataclass
+class Pictures:
+    """What the user gave, not decoded yet; `split` is −1 where the input names no split."""
+
+    items: Sequence[Path | NDArray[np.uint8]]
+    labels: NDArray[np.int64]
+    split: NDArray[np.int64]
+    frame: Frame
+    class_names: list[str] | None = None
+
+    def blocks(self, rows: NDArray[np.int64]) -> Iterator[Picture]:
+        return in_blocks([self.items[row] for row in rows], self.render)
+
+    def render(self, item: Path | NDArray[np.uint8]) -> Picture:
+        return self.frame.array(item) if isinstance(item, np.ndarray) else self.frame.file(item)
+
+
+# Folders
+
+
+def class_folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def read_folder(root: Path, frame: Frame) -> Pictures:
+    if not root.is_dir():
+        raise InputError(f"{root}: not a folder; expected DIR/{{train,val,test}}/CLASS/* or DIR/CLASS/*")
+    inside = class_folders(root)
+    by_split = [(SPLIT_FOLDERS[path.name.lower()], path) for path in inside if path.name.lower() in SPLIT_FOLDERS]
+    if by_split and len(by_split) < len(inside):
+        other = next(path.name for path in inside if path.name.lower() not in SPLIT_FOLDERS)
+        raise InputError(
+            f"{root}: {other} stands beside {by_split[0][1].name}; expected only train, val, test, or only classes"
+        )
+    if by_split and TRAIN not in {split for split, _ in by_split}:
+        raise InputError(f"{root}: no folder train beside {by_split[0][1].name}; expected DIR/train/CLASS/*")
+    parts = by_split or [(-1, root)]
+    names = sorted({each.name for _, part in parts for each in class_folders(part)})
+    if len(names) < 2:
+        raise InputError(f"{root}: {len(names)} class folders; expected at least two, each with pictures")
+    items: list[Path] = []
+    labels, split = [], []
+    for which, part in parts:
+        for folder in class_folders(part):
+            before = len(items)
+            for path in sorted(folder.rglob("*")):
+                if path.suffix.lower() in SUFFIXES and path.is_file():
+                    items.append(path)
+                    labels.append(names.index(folder.name))
+                    split.append(which)
+            if len(items) == before and which in (-1, TRAIN):
+                raise InputError(f"{folder}: no pictures; expected {', '.join(sorted(SUFFIXES))}")
+    spaced = [name.replace("_", " ") for name in names]
+    return Pictures(items, np.array(labels, np.int64), np.array(split, np.int64), frame, spaced)
+
+
+# Arrays
+
+
+def to_pictures(array: NDArray[Any], where: str) -> NDArray[np.uint8]:
+    """uint8 [n,h,w] or [n,h,w,c] with c 3 or 4."""
+    if array.dtype != np.uint8:
+        raise InputError(f"{where}: {array.dtype} numbers; expected uint8, 0 to 255")
+    if array.ndim not in (3, 4) or (array.ndim == 4 and array.shape[3] not in (1, 3, 4)) or 0 in array.shape[1:]:
+        raise InputError(f"{where}: shape {list(array.shape)}; expected [n,h,w] or [n,h,w,c] with c 1, 3 or 4")
+    return array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array
+
+
+def to_labels(array: NDArray[Any], where: str, count: int) -> NDArray[np.int64]:
+    if array.ndim == 2 and 1 in array.shape:
+        array = array.reshape(-1)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(f"{where}: {array.dtype} {list(array.shape)}; expected whole numbers [n]")
+    if len(array) != count:
+        raise InputError(f"{where}: {len(array)} labels for {count} pictures; expected as many")
+    if count and (int(array.min()) < 0 or int(array.max()) >= CLASSES_MOST):
+        raise InputError(f"{where}: labels {array.min()} to {array.max()}; expected 0 to {CLASSES_MOST - 1}")
+    return array.astype(np.int64)
+
+
+def join(parts: Sequence[tuple[int, str, NDArray[Any], str, NDArray[Any]]], frame: Frame) -> Pictures:
+    items: list[NDArray[np.uint8]] = []
+    labels, split = [], []
+    for which, image_name, image_array, label_name, label_array in parts:
+        items += list(to_pictures(image_array, image_name))
+        labels.append(to_labels(label_array, label_name, len(image_array)))
+        split.append(np.full(len(image_array), which, np.int64))
+    return Pictures(items, np.concatenate(labels), np.concatenate(split), frame)
+
+
+def read_idx_folder(root: Path, frame: Frame) -> Pictures:
+    if not root.is_dir():
+        raise InputError(f"{root}: not a folder; expected one with train-images-idx3-ubyte[.gz] and its labels")
+
+    def find(prefix: str, kind: str) -> Path | None:
+        for path in sorted(root.iterdir()):
+            if re.fullmatch(rf"{prefix}[-_]{kind}[-.]idx\d[-_]ubyte(\.gz)?", path.name):
+                return path
+        return None
+
+    parts = []
+    for prefix, which in (
+        ("train", TRAIN),
+        ("val", VALIDATION),
+        ("validation", VALIDATION),
+        ("t10k", TEST),
+        ("test", TEST),
+    ):
+        images, labels = find(prefix, "images"), find(prefix, "labels")
+        if images is None and labels is None:
+            continue
+        if images is None or labels is None:
+            raise InputError(
+                f"{root}: {(images or labels)} has no partner; expected both {prefix}-images and {prefix}-labels"
+            )
+        parts.append((which, str(images), read_idx(images), str(labels), read_idx(labels)))
+    if not parts or parts[0][0] != TRAIN:
+        raise InputError(f"{root}: no train-images-idx3-ubyte[.gz]; expected MNIST-style names")
+    return join(parts, frame)
+
+
+def read_arrays(path: Path, frame: Frame) -> Pictures:
+    if path.is_dir():
+        arrays = {each.stem: read_npy(each) for each in sorted(path.glob("*.npy"))}
+    elif path.suffix == ".npz":
+        arrays = read_npz(path)
+    else:
+        raise InputError(f"{path}: neither a .npz file nor a folder with .npy files; expected one of these")
+    found = ", ".join(arrays) or "nothing"
+    parts = []
+    if "images" in arrays or "labels" in arrays:
+        if not {"images", "labels"} <= set(arrays):
+            raise InputError(f"{path}: holds {found}; expected both images and labels")
+        parts.append((-1, f"{path}:images", arrays["images"], f"{path}:labels", arrays["labels"]))
+    else:
+        for name, which in ARRAY_SPLITS.items():
+            pair = (f"{name}_images", f"{name}_labels")
+            there = [each for each in pair if each in arrays]
+            if len(there) == 1:
+                raise InputError(f"{path}: holds {there[0]} without its partner; expected {pair[0]} and {pair[1]}")
+            if there:
+                parts.append((which, f"{path}:{pair[0]}", arrays[pair[0]], f"{path}:{pair[1]}", arrays[pair[1]]))
+        if not parts or parts[0][0] != TRAIN:
+            raise InputError(f"{path}: holds {found}; expected images and labels, or train_images and train_labels")
+    return join(parts, frame)

@@ -1,0 +1,137 @@
+"""The user's own data to the packed file: splits, class names, and a head from MiniLM, a CLIP or a file."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import packed
+from errors import InputError
+from formats import read_npy
+from packed import Packed, check_task, name_of
+from pictures import clip_text
+from pictures.inputs import Frame, Pictures, read_arrays, read_folder, read_idx_folder
+from splits import SPLIT_NAMES, shuffled_rows, split_by_key, stable_hash
+from texts import minilm
+
+TEMPLATES = ["a picture of {}", "{}"]
+CLIP_TEMPLATES = ["a photo of a {}."]
+SIZE, CLIP_SIZE = 32, 224
+
+
+def names_of_classes(given: str | None, found: list[str] | None, labels: NDArray[np.int64]) -> list[str]:
+    classes = int(labels.max()) + 1
+    if given is None:
+        return found or [str(number) for number in range(classes)]
+    where = f"--class-names {given if len(given) <= 80 else given[:79] + '…'}"
+    try:
+        # Path.is_file() raises where the names are too many to be a path; this is False then.
+        text = Path(given).read_text("utf-8-sig").split("\n") if os.path.isfile(given) else given.split(",")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{where}: {error}; expected names, one a line, in UTF-8") from None
+    names = [name.strip() for name in text if name.strip()]
+    expected = len(found) if found else classes
+    if len(names) < expected or (found and len(names) != expected):
+        raise InputError(f"{where}: {len(names)} names; expected {expected}, in the order of the labels")
+    return names
+
+
+def channels(given: Sequence[float] | None, default: Sequence[float], name: str) -> Sequence[float]:
+    if given is None:
+        return default
+    values = list(given) * 3 if len(given) == 1 else list(given)
+    if len(values) != 3 or not np.isfinite(values).all() or (name == "--std" and min(values) <= 0):
+        raise InputError(
+            f"{name} {' '.join(map(str, given))}: expected one or three numbers"
+            + (" above 0" if name == "--std" else "")
+        )
+    return values
+
+
+def templates_of(options: argparse.Namespace, default: list[str]) -> list[str]:
+    templates: list[str] = options.template or default
+    for template in templates:
+        if "{}" not in template:
+            raise InputError(
+                f'--template "{template}": no {{}}; expected a place for the class, as in "a picture of {{}}"'
+            )
+    return templates
+
+
+def make_head(
+    options: argparse.Namespace, names: list[str], tower: clip_text.TextTower | None
+) -> tuple[NDArray[np.float32], float]:
+    """Unit rows, one a class, and the scale of their logits."""
+    if options.head is not None:
+        weights = read_npy(options.head)
+        if weights.ndim != 2 or weights.dtype.kind != "f" or len(weights) != len(names):
+            raise InputError(
+                f"{options.head}: {weights.dtype} {list(weights.shape)}; "
+                f"expected floats [{len(names)}, features], a row a class"
+            )
+        return minilm.unit_rows(weights), packed.LOGIT_SCALE
+    if tower is not None:
+        return clip_text.head(tower, names, templates_of(options, CLIP_TEMPLATES)), tower.logit_scale
+    return minilm.head(names, templates_of(options, TEMPLATES)), packed.LOGIT_SCALE
+
+
+def stream(pictures: Pictures, rows: NDArray[np.int64]) -> packed.Stream:
+    """Decoded a second time, while they are written: a user's pictures at CLIP's size need not fit into memory."""
+    size = pictures.frame.size
+    return packed.Stream((len(rows), size, size, 3), lambda: pictures.blocks(rows))
+
+
+def prepare(options: argparse.Namespace) -> str:
+    """Read, split, pack and write; gives a line that says what was written."""
+    task = options.task or name_of(options.input)
+    check_task(task)
+    for name, value in (("--logit-scale", options.logit_scale), ("--white", options.white)):
+        if value is not None and not (np.isfinite(value) and value > 0):
+            raise InputError(f"{name} {value}: expected a number above 0")
+    if options.head is not None and options.text_model is not None:
+        raise InputError("--head, --text-model: expected one of them, for both give the head")
+    clip = options.crop == "clip" or (options.crop is None and options.text_model is not None)
+    mean = channels(options.mean, packed.CLIP_MEAN if clip else packed.MEAN, "--mean")
+    std = channels(options.std, packed.CLIP_STD if clip else packed.STD, "--std")
+    if not options.input.exists():
+        raise InputError(f"{options.input}: not found; expected a file or folder")
+    tower = clip_text.load(options.text_model) if options.text_model is not None else None
+    read = {"folder": read_folder, "idx": read_idx_folder, "arrays": read_arrays}[options.command]
+    pictures = read(options.input, Frame(options.image_size or (CLIP_SIZE if clip else SIZE), clip, options.white))
+    if len(pictures.labels) == 0:
+        raise InputError(f"{options.input}: no pictures; expected at least one a class")
+    names = names_of_classes(options.class_names, pictures.class_names, pictures.labels)
+    head, logit_scale = make_head(options, names, tower)
+    # Equal pictures are one key, so that a drawn split never has a picture on both sides.
+    every = pictures.blocks(np.arange(len(pictures.labels)))
+    keys = [f"{stable_hash(image.tobytes().hex()):016x}" for block in every for image in block]
+    seed = f"{task}/{options.seed}"
+    given = set(pictures.split.tolist()) - {-1}
+    split = split_by_key(keys, seed, pictures.split if given else None)
+    rows = {each: shuffled_rows(split, which, seed) for which, each in enumerate(SPLIT_NAMES)}
+    for each, some in rows.items():
+        if not len(some):
+            raise InputError(f"{options.input}: {len(keys)} pictures leave none for {each}; expected more pictures")
+    path = options.out / f"{task}.h5"
+    packed.write(
+        Packed(
+            task=task,
+            source=options.source or options.input.name,
+            license=options.license,
+            class_names=names,
+            inputs={each: stream(pictures, some) for each, some in rows.items()},
+            labels={each: pictures.labels[some] for each, some in rows.items()},
+            keys={each: [keys[row] for row in some] for each, some in rows.items()},
+            head=head,
+            logit_scale=options.logit_scale or logit_scale,
+            mean=mean,
+            std=std,
+            attributes={"head_source": Path(options.text_model).name} if options.text_model else None,
+        ),
+        path,
+    )
+    counts = ", ".join(f"{len(some)} {each}" for each, some in rows.items())
+    return f"{path}: {len(names)} classes; {counts}"

@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A text encoder's folder, as the program reads it: its tokenizer, and embeddings of sentences for zero-shot heads."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errors import InputError
+from texts.prompts import Prompt, fit, of_parts
+
+TYPES = ("bert", "roberta", "t5")
+TOKENS_MOST = 128  # of a label sentence
+BATCH = 128
+MASKS, UNKNOWN = ("[MASK]", "<mask>"), ("[UNK]", "<unk>")
+BASIS, PRIME, MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1
+
+
+@dataclass
+class Tokens:
+    """A row a text, padded with zeros behind its `lengths`."""
+
+    ids: NDArray[np.int32]  # [n, tokens]
+    lengths: NDArray[np.int32]  # [n]
+    types: NDArray[np.int32] | None  # [n, tokens]: 0 first, 1 second text; None where there are no pairs
+    truncated: int  # texts that did not fit
+    mask: NDArray[np.int32] | None = None  # [n], of prompts: which token is the mask
+
+
+def fingerprint(content: bytes) -> str:
+    """64-bit FNV-1a, as the program computes it: tells tokenizers apart."""
+    state = BASIS
+    for byte in content:
+        state = (state ^ byte) * PRIME & MASK
+    return f"{state:016x}"
+
+
+def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
+    """A JSON object, or a list."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except OSError:
+        raise InputError(f"{path}: not found; expected the folder of a text encoder") from None
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; expected JSON") from None
+    if not isinstance(found, kind):
+        raise InputError(f"{path}: holds {type(found).__name__}; expected a JSON {kind.__name__}")
+    return found
+
+
+def mean_pooled(folder: Path) -> bool:
+    """As a sentence-transformers folder says; without that, the mean over the tokens in use."""
+    if not (folder / "modules.json").is_file():
+        return True
+    for module in read_json(folder / "modules.json", list):
+        if not isinstance(module, dict):
+            raise InputError(f"{folder / 'modules.json'}: holds what is no module; expected a list of them")
+        if str(module.get("type", "")).endswith(".Pooling"):
+            path = folder / str(module.get("path", "")) / "config.json"
+            told = read_json(path)
+            mean = told.get("pooling_mode_mean_tokens", told.get("pooling_mode") == "mean")
+            first = told.get("pooling_mode_cls_token", told.get("pooling_mode") == "cls")
+            if mean == first:
+                raise InputError(f"{path}: expected the mean over tokens or the first token alone")
+            return bool(mean)
+    return True
+
+
+class TextModel:
+    def __init__(self, folder: Path) -> None:
+        from tokenizers import Tokenizer
+
+        self.folder = folder
+        self.config = read_json(folder / "config.json")
+        if (kind := self.config.get("model_type")) not in TYPES:
+            raise InputError(
+                f"{folder / 'config.json'}: model_type is {kind}; expected a text model, one of {', '.join(TYPES)}"
+            )
+        path = folder / "tokenizer.json"
+        try:
+            self.fingerprint = fingerprint(path.read_bytes())
+            self.tokenizer = Tokenizer.from_file(str(path))
+        except OSError:
+            raise InputError(f"{path}: not found; expected the model's own tokenizer") from None
+        except Exception as error:  # tokenizers raises Exception itself
+            raise InputError(f"{path}: {error}; expected a tokenizer of Hugging Face's tokenizers") from None
+        self.tokenizer.no_padding()
+        self.is_t5 = kind == "t5"
+        words, rows = self.tokenizer.get_vocab_size(), self.config.get("vocab_size", 32128 if self.is_t5 else 30522)
+        if words > rows:
+            raise InputError(f"{path}: has {words} tokens; expected at most the model's vocabulary of {rows}")
+        offset = 0 if kind != "roberta" else self.config.get("pad_token_id", 1) + 1
+        self.tokens_most = self.config.get("n_positions" if self.is_t5 else "max_position_embeddings", 512) - offset
+        self.tells_types = not self.is_t5 and self.config.get("type_vocab_size", 2) > 1
+        self.unknown = next((t for w in UNKNOWN if (t := self.tokenizer.token_to_id(w)) is not None), -1)
+
+    @property
+    def masked_lm(self) -> bool:
+        """Whether the program reads it at a mask: config.json names a language model and no module pools its tokens."""
+        named = self.config.get("architectures") or [""]
+        pooled = (self.folder / "modules.json").is_file()
+        return not pooled and str(named[0]).endswith(("ForMaskedLM", "ForPreTraining"))
+
+    @property
+    def prompted(self) -> bool:
+        """Whether it reads prompts and label words."""
+        return self.masked_lm or self.is_t5
+
+    @cached_property
+    def mask(self) -> str:
+        """The mask's name, as the folder tells it, or as BERT and RoBERTa have it."""
+        told = []
+        for name in ("tokenizer_config.json", "special_tokens_map.json"):
+            if (path := self.folder / name).is_file():
+                found = read_json(path).get("mask_token")
+                told.append(found.get("content") if isinstance(found, dict) else found)
+        for word in [*told, *MASKS]:
+            if isinstance(word, str) and self.tokenizer.token_to_id(word) is not None:
+                return word
+        raise InputError(f"{self.folder / 'tokenizer.json'}: has no mask; expected one of {', '.join(MASKS)}")
+
+    def word_tokens(self, word: str) -> list[int]:
+        """Of a word within a text, which to RoBERTa is one with a space before it."""
+        return [int(token) for token in self.tokenizer.encode(f" {word}", add_special_tokens=False).ids]
+
+    def answer_tokens(self, text: str) -> list[int]:
+        """Of what a T5 says, with the end that its tokenizer gives a text."""
+        self.tokenizer.no_truncation()
+        return [int(token) for token in self.tokenizer.encode(text).ids]
+
+    def encode_prompts(self, prompt: Prompt, rows: Sequence[Sequence[str]], most: int) -> Tokens:
+        """`rows` hold what stands in the prompt's columns. Texts are cut to `most` tokens in all; the mask and the
+        template's words stay. Raises InputError for a text without a token, for two masks, and where that cannot be."""
+        if not 3 <= most <= self.tokens_most:
+            raise InputError(f"--tokens {most}: expected 3 to {self.tokens_most}, which {self.folder} takes")
+        mask = "" if self.is_t5 else self.mask
+        filled = [prompt.fill(of_parts(prompt, row), mask) for row in rows]
+        self.tokenizer.no_truncation()
+        encodings = self.tokenizer.encode_batch([text for text, _ in filled])
+        token = None if self.is_t5 else self.tokenizer.token_to_id(mask)
+        found = [
+            fit(encoding, spans, token, most, f'text {row + 1}, "{text[:40]}"')
+            for row, (encoding, (text, spans)) in enumerate(zip(encodings, filled, strict=True))
+        ]
+        lengths = np.array([len(each.ids) for each in found], np.int32)
+        ids = np.zeros((len(found), most), np.int32)
+        for row, each in enumerate(found):
+            ids[row, : lengths[row]] = each.ids
+        masks = None if token is None else np.array([each.mask for each in found], np.int32)
+        return Tokens(ids, lengths, None, sum(each.cut for each in found), masks)
+
+    def encode(self, first: Sequence[str], second: Sequence[str], most: int) -> Tokens:
+        """The texts, or pairs of texts where `second` is not empty, cut to `most` tokens. The longer one of a pair is
+        cut first. Raises InputError for a text without a token of its own."""
+        least = self.tokenizer.num_special_tokens_to_add(bool(second)) + (2 if second else 1)
+        if not least <= most <= self.tokens_most:
+            raise InputError(f"--tokens {most}: expected {least} to {self.tokens_most}, which {self.folder} takes")
+        for texts in (first, second):
+            for row, text in enumerate(texts):
+                if not text.strip():
+                    raise InputError(f"text {row + 1} is empty; expected words")
+        self.tokenizer.enable_truncation(most)
+        rows = self.tokenizer.encode_batch(list(zip(first, second, strict=True)) if second else list(first))
+        for row, each in enumerate(rows):
+            if not len(each.ids) > sum(each.special_tokens_mask):
+                raise InputError(f'text {row + 1}, "{first[row][:40]}", has no token; expected words')
+        lengths = np.array([len(each.ids) for each in rows], np.int32)
+        ids = np.zeros((len(rows), most), np.int32)
+        types = np.zeros_like(ids)
+        for row, each in enumerate(rows):
+            ids[row, : lengths[row]] = each.ids
+            types[row, : lengths[row]] = each.type_ids
+        pairs = bool(second) and self.tells_types
+        return Tokens(ids, lengths, types if pairs else None, sum(bool(each.overflowing) for each in rows))
+
+    @cached_property
+    def _model(self) -> Any:
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        from transformers import AutoModel
+        from transformers.utils import logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            model = AutoModel.from_pretrained(self.folder, add_pooling_layer=False, attn_implementation="eager")
+        except Exception as error:  # a wrong folder makes transformers raise nearly anything
+            first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise InputError(f"{self.folder}: {first_line}; expected a text encoder's weights") from None
+        return model.float().eval()
+
+    def embed(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Rows of unit length [n, features].
+
+        Sentences of equal length make a batch, so nothing is padded and no mask is needed.
+        """
+        import torch
+
+        mean = mean_pooled(self.folder)
+        self.tokenizer.enable_truncation(min(TOKENS_MOST, self.tokens_most))
+        tokens = [encoding.ids for encoding in self.tokenizer.encode_batch(list(sentences))]
+        by_length: dict[int, list[int]] = {}
+        for row, ids in enumerate(tokens):
+            by_length.setdefault(len(ids), []).append(row)
+        out = np.empty((len(tokens), self._model.config.hidden_size), np.float32)
+        with torch.inference_mode():
+            for rows in by_length.values():
+                for start in range(0, len(rows), BATCH):
+                    some = rows[start : start + BATCH]
+                    hidden = self._model(input_ids=torch.tensor([tokens[row] for row in some])).last_hidden_state
+                    features = hidden.mean(1) if mean else hidden[:, 0]
+                    out[some] = torch.nn.functional.normalize(features, dim=-1).numpy()
+        return out

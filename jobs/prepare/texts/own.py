@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The user's own texts to the packed file: columns, label sentences, a model."""
+
+import argparse
+from pathlib import Path
+
+from errors import InputError, shown
+from packed import check_task, name_of
+from splits import SPLIT_NAMES
+from texts import minilm
+from texts.model import TextModel
+from texts.new_tokens import unknown_words, with_new_tokens
+from texts.pack import Choice, Class, pack, write
+from texts.prompts import Prompt, parse
+from texts.read import Columns, lines_of, read_texts
+
+TEMPLATE = "This text is about {}."
+
+
+def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
+    """Of --classes, a line a class: the label, a tab, the class's name, and perhaps another tab and its sentence;
+    without it, every label that there is, as its own name."""
+    templates = options.template or [TEMPLATE]
+    for template in templates:
+        if "{}" not in template:
+            raise InputError(f'--template "{template}": no {{}}; expected a place for the class')
+    if options.classes is None:
+        if len(labels) < 2:
+            raise InputError(f"{options.input}: {len(labels)} labels; expected at least two")
+        return [Class(each, each, [t.replace("{}", each.replace("_", " ")) for t in templates]) for each in labels]
+    path = options.classes
+    found: dict[str, Class] = {}
+    for number, line in enumerate(lines_of(path).read().splitlines(), 1):
+        if not line:
+            continue
+        row = line.split("\t")
+        if not 2 <= len(row) <= 3 or not all(each.strip() for each in row):
+            raise InputError(f"{path}:{number}: expected label, tab, name, and perhaps tab, sentence")
+        if options.prompt is not None and len(row) > 2:
+            raise InputError(f"{path}:{number}: has a sentence, of no use to --prompt; expected label, tab, name")
+        label, name, *sentence = (each.strip() for each in row)
+        if label in found and name != found[label].name:
+            raise InputError(f"{path}:{number}: {shown(label)} has two names; expected one")
+        one = found.setdefault(label, Class(name, label, []))
+        one.sentences += sentence or [t.replace("{}", name) for t in templates]
+    if len(found) < 2:
+        raise InputError(f"{path}: {len(found)} classes; expected at least two")
+    if lacking := set(found) - set(labels):
+        raise InputError(f"{path}: no text has the label {shown(min(lacking))}; expected one at least")
+    if lacking := set(labels) - set(found):
+        raise InputError(f"{path}: the label {shown(min(lacking))} is not there; expected every label of the texts")
+    return list(found.values())
+
+
+def give_words(classes: list[Class], given: list[str]) -> None:
+    """Of --words CLASS=WORD …; a class that is not named there is its own word."""
+    found: dict[str, str] = {}
+    for each in given:
+        name, separator, word = each.rpartition("=")
+        if not separator or not name.strip() or not word.strip():
+            raise InputError(f'--words "{each}": expected CLASS=WORD')
+        if name.strip() in found:
+            raise InputError(f'--words "{each}": {name.strip()} has a word already; expected one a class')
+        found[name.strip()] = word.strip()
+    names = [each.name for each in classes]
+    if strange := sorted(set(found) - set(names)):
+        raise InputError(f"--words {strange[0]}=…: no such class; expected some of {shown(', '.join(names))}")
+    if found and (without := [name for name in names if name not in found]):
+        raise InputError(f"--words: the class {shown(without[0])} has no word; expected CLASS=WORD for each")
+    for each in classes:
+        each.word = found.get(each.name, each.name)
+
+
+def prompt_of(options: argparse.Namespace, model: TextModel) -> Prompt | None:
+    """That of --prompt. A masked language model or a T5 needs one, and what else a prompt excludes is refused."""
+    if options.prompt is None:
+        for name in ("words", "new_tokens"):
+            if getattr(options, name):
+                raise InputError(f"--{name.replace('_', '-')}: belongs to --prompt; expected it too")
+        if model.masked_lm:
+            raise InputError(
+                f"{model.folder}: is a masked language model; expected --prompt with a {{mask}}, or a "
+                "modules.json beside it that says how its tokens are pooled"
+            )
+        if model.is_t5:
+            raise InputError(f"{model.folder}: is a T5; expected --prompt, and --words that it answers")
+        return None
+    if not model.prompted:
+        raise InputError(
+            f"{model.folder / 'config.json'}: is no masked language model, which --prompt needs; expected "
+            "architectures to name one (BertForMaskedLM, RobertaForMaskedLM) and no modules.json"
+        )
+    if options.template:
+        raise InputError("--template: is of label sentences; expected --words beside --prompt")
+    if model.is_t5 and options.new_tokens is not None:
+        raise InputError(f"--new-tokens: belongs to a masked language model; {model.folder} is none")
+    return parse(options.prompt, "--prompt", mask=not model.is_t5)
+
+
+def columns_of(options: argparse.Namespace, prompt: Prompt | None) -> Columns:
+    """A prompt names its columns; {text} and {second} are those of --text and --second."""
+    own = Columns(options.text, options.label, options.second or "", options.group or "")
+    if prompt is None:
+        return own
+    if "second" in prompt.columns and not options.second:
+        raise InputError("--prompt: {second} is a second text; expected --second COLUMN")
+    if options.second and "second" not in prompt.columns:
+        raise InputError("--second: the prompt has no {second}; expected it there")
+    named = {"text": options.text, "second": options.second}
+    own.parts = tuple((named.get(each) or each, each in prompt.optional) for each in prompt.columns)
+    return own
+
+
+def prepare(options: argparse.Namespace) -> str:
+    """Read, split, tokenise and write; gives a line that says what was written."""
+    task = options.task or name_of(options.input.with_name(options.input.name.removesuffix(".gz")))
+    check_task(task)
+    for name in ("per_class", "validation", "test"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise InputError(f"--{name.replace('_', '-')} {value}: expected 1 or more")
+    model = TextModel(options.model) if options.model is not None else minilm.text_model()
+    prompt = prompt_of(options, model)
+    texts = read_texts(options.input, columns_of(options, prompt))
+    classes = classes_of(options, sorted(set(texts.labels)))
+    told = ""
+    if prompt is not None:
+        give_words(classes, options.words or [])
+        if options.new_tokens is not None:
+            words = [each.word for each in classes]
+            new = unknown_words(model, words)
+            model = with_new_tokens(model, words, options.new_tokens)
+            told = f"; new tokens in {options.new_tokens}: {', '.join(new)}" if new else "; no new token is needed"
+    choice = Choice(options.tokens, options.per_class, options.validation, options.test, options.answers)
+    packed = pack(
+        task,
+        texts,
+        classes,
+        model,
+        choice,
+        seed=f"{task}/{options.seed}",
+        prompt=prompt,
+        source=options.source or options.input.name,
+        license=options.license,
+    )
+    path: Path = options.out / f"{task}.h5"
+    write(packed, path)
+    counts = ", ".join(f"{len(packed.labels[each])} {each}" for each in SPLIT_NAMES)
+    cut = f"{packed.truncated} texts cut to {options.tokens} tokens"
+    return f"{path}: {len(packed.classes)} classes; {counts}; {cut}{told}"
