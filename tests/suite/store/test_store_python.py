@@ -5,12 +5,11 @@
 import os
 import subprocess
 
+import h5py
+import numpy as np
 import pytest
-
-h5py = pytest.importorskip("h5py")
-np = pytest.importorskip("numpy")
-torch = pytest.importorskip("torch")
-safetensors_torch = pytest.importorskip("safetensors.torch")
+import torch
+from safetensors import torch as safetensors_torch
 
 
 @pytest.fixture(scope="module")
