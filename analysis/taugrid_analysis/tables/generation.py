@@ -44,7 +44,8 @@ def generation(run: Run) -> Table:
         for a in np.flatnonzero(np.isin(alpha, wanted)):
             for t, task in enumerate(run.results.tasks):
                 if not np.isnan(data["token_accuracy"].to_numpy()[a, t]):
-                    told = {str(name): data[name].to_numpy()[a, t] for name in data if data[name].ndim == 2}
+                    curves = [name for name in data if data[name].dims == ("alpha", "task")]
+                    told = {str(name): data[name].to_numpy()[a, t] for name in curves}
                     name = f"{regime}, sum at α = {alpha[a]:g}"
                     table.rows.append([name, task, metrics[t], *_measures(told)])
     if table.rows:
