@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The public interface: frames and data sets hold the file's numbers, and the README's examples run."""
+"""The public interface: frames and data sets hold the file's numbers, and the examples of docs/ run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from taugrid_analysis.report import report
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables import all_tables
 
-README = Path(__file__).parents[1] / "README.md"
+DOCUMENTATION = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,10 @@ def test_chosen_pairs(tmp_path: Path) -> None:
         assert all(name in text for name in names)
 
 
-def test_the_examples_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "least"), [("analysis.md", 3), ("formats.md", 1)])
+def test_the_examples_of_the_documentation(
+    page: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Run as they are printed, in a folder that has the runs which they name."""
     for place, name in enumerate(("quickstart", "seed0", "seed1")):
         folder = tmp_path / "runs" / name
@@ -172,10 +175,11 @@ def test_the_examples_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         synthetic.write(folder / "results.h5", tasks=synthetic.FEW_TASKS, schema=2, seed=place)
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
-    examples = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) >= 3
+    text = (DOCUMENTATION / page).read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(examples) >= least
     for example in examples:
         names: dict[str, object] = {}
-        exec(compile(example, str(README), "exec"), names)
+        exec(compile(example, page, "exec"), names)
         if "worst" in names:
             assert names["worst"] == "animals + letters"

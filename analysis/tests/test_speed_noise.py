@@ -20,7 +20,7 @@ from taugrid_analysis.speed import check, noise
 from taugrid_analysis.speed.compare import Rule, lines
 from taugrid_analysis.speed.references import Reference
 
-# README promises these.
+# docs/slower.md promises these.
 FALSE_ALARMS = 0.03  # of comparisons of unchanged code, at most, that call any case slower
 FOUND = {3: 0.5, 5: 0.8}  # of cases slower by PLANTED in CPU time, at least, by the calls a side
 SEEN = {3: 0.8, 5: 0.95}  # of comparisons, at least, that call some case slower where all are

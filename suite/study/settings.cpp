@@ -119,7 +119,7 @@ void require_variants(config::Section& section, const Settings& settings) {
 
 void read_regimes(config::Section section, Settings& settings, std::vector<InputFile>* inputs) {
   settings.regimes =
-      section.words("regimes", "The ways in which every task is trained, each explained in the README",
+      section.words("regimes", "The ways in which every task is trained, each explained in docs/regimes.md",
                     {"standard", "linear"}, regime_names());
   for (const auto& name : settings.regimes)
     (regime(name).joint ? settings.joint_regimes : settings.vector_regimes).push_back(name);

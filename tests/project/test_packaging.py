@@ -50,12 +50,6 @@ def test_the_recipe_is_the_readmes_commands_and_nothing_else() -> None:
     assert apt.split("--no-install-recommends ")[1].split() == ["ca-certificates", "git"]
 
 
-def test_links_of_the_documents_lead_somewhere() -> None:
-    for document in [*PROJECT.glob("*.md"), *(PROJECT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
-            assert "://" in target or (document.parent / target).exists(), f"{document}: {target}"
-
-
 def test_a_job_told_to_stop_ends_before_its_limit() -> None:
     """The default of --stop-within is below the notice that the batch scripts ask for."""
     default = re.search(r"double stop_within = (\d+);", (PROJECT / "suite/program/commands.hpp").read_text())

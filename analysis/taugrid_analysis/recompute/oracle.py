@@ -84,7 +84,7 @@ def largest_eigenvalue(theta: Parameters, product: Callable[[Parameters], Tensor
 
 @dataclass(frozen=True)
 class Head:
-    """How a task's logits follow from features: see the kinds of /head in the README."""
+    """How a task's logits follow from features: see the kinds of /head in docs/data.md."""
 
     kind: str
     weight: Tensor

@@ -70,7 +70,7 @@ def add(commands: Any) -> None:
     clock(compare)
 
     check = command(
-        "check", "one measurement against a file of references", "The file's form: analysis/README.md."
+        "check", "one measurement against a file of references", "The file's form: docs/slower.md."
     )
     check.add_argument("current", type=Path, metavar="CURRENT", help=MEASURED)
     which = check.add_mutually_exclusive_group(required=True)

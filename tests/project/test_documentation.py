@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The README is a door: it stays short. The documentation is a site: it builds, and no link of it breaks."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml", "docs", "models")  # what the site is made of
+
+
+def build(project: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Builds the site of a project as its own documents say; a warning is an error."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(project / "mkdocs.yml")]
+    return subprocess.run([*command, "--site-dir", str(site)], capture_output=True, text=True)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the documents, without weights."""
+    for name in PAGES:
+        source, target = PROJECT / name, tmp_path / "project" / name
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.safetensors", "__pycache__"))
+        else:
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(source, target)
+    for name in ("LICENSE", "CITATION.cff", "Containerfile", "analysis", "jobs"):  # which pages link to
+        (tmp_path / "project" / name).symlink_to(PROJECT / name)
+    return tmp_path / "project"
+
+
+def test_the_readme_is_a_door() -> None:
+    assert len((PROJECT / "README.md").read_bytes()) <= 8192
+
+
+def test_the_site_builds_with_every_link(tmp_path: Path) -> None:
+    result = build(PROJECT, tmp_path / "site")
+    assert result.returncode == 0, result.stderr
+    for page in ("index", "start", "findings/index", "contributing", "changelog", "models/clip_mini"):
+        assert (tmp_path / "site" / f"{page}.html").is_file(), page
+    home = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert 'src="quickstart.png"' in home and 'href="start.html#how-long-it-takes"' in home
+    assert not list((tmp_path / "site").glob("hooks*"))
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "complaint"),
+    [
+        ("README.md", "docs/start.md#no-such-heading", "no-such-heading"),
+        ("README.md", "docs/no_such_page.md", "no_such_page.md"),
+        ("CONTRIBUTING.md", "LICENCE", "LICENCE"),
+        ("docs/findings/texts.md", "../../suite/no_such_file.cpp", "no_such_file.cpp"),
+        ("docs/start.md", "measures.md#no-such-heading", "no-such-heading"),
+    ],
+)
+def test_a_link_that_leads_nowhere_ends_the_build(
+    copy: Path, tmp_path: Path, page: str, link: str, complaint: str
+) -> None:
+    with (copy / page).open("a", encoding="utf-8") as text:
+        text.write(f"\nThis is [a link]({link}).\n")
+    result = build(copy, tmp_path / "site")
+    assert result.returncode != 0
+    assert complaint in result.stderr
+
+
+def test_the_analysis_readme_leads_somewhere() -> None:
+    """It is no page of the site."""
+    document = PROJECT / "analysis" / "README.md"
+    targets = re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8"))
+    assert targets
+    for target in targets:
+        assert (document.parent / target).exists(), target
