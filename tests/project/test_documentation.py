@@ -76,3 +76,13 @@ def test_the_analysis_readme_leads_somewhere() -> None:
     assert targets
     for target in targets:
         assert (document.parent / target).exists(), target
+
+
+def test_files_that_pages_name_exist() -> None:
+    """Whoever moves a file of the repository renews the pages that name it."""
+    path = re.compile(r"(?<![\w/.~-])(?:analysis|jobs|kernels|models|suite|tests)/[\w./-]*\w")
+    pages = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *(PROJECT / "docs").rglob("*.md")]
+    named = {(page, name) for page in pages for name in path.findall(page.read_text(encoding="utf-8"))}
+    assert len(named) > 30
+    missing = [f"{page.relative_to(PROJECT)}: {name}" for page, name in sorted(named) if not (PROJECT / name).exists()]
+    assert not missing
