@@ -14,6 +14,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A session that skipped every test has tried nothing, and does not count as passed."""
-    stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    stats = reporter.stats if reporter else {}  # pytest-xdist's processes have none: the one that started them decides
     if exitstatus == pytest.ExitCode.OK and stats.get("skipped") and not stats.get("passed"):
         session.exitstatus = ALL_SKIPPED

@@ -44,6 +44,16 @@ def run(ranks: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
                           timeout=PATIENCE, check=False)
 
 
+def complaint(done: subprocess.CompletedProcess[str], *expected: str | Path) -> None:
+    """Asserts that wrong input was refused as it must be: exit code 2 and one line that holds all that is expected."""
+    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr and "MPI_ABORT" not in done.stderr
+    assert not any(line.startswith("taugrid: rank") for line in done.stderr.splitlines()), done.stderr
+    for text in expected:
+        assert str(text) in lines[0], lines[0]
+
+
 def measure(experiment: Path, folder: Path, *arguments: str | Path, ranks: int = 2) -> Path:
     """Runs to the end; returns results.h5."""
     done = run(ranks, "run", experiment, "--run-dir", folder, *arguments)

@@ -13,20 +13,25 @@ TESTS = Path(__file__).parents[1]
 SKIPPED = "import pytest\n\n\n@pytest.mark.skip(reason='no GPU here')\ndef test_skipped():\n    pass\n"
 
 
-def session(folder: Path, **files: str) -> subprocess.CompletedProcess[str]:
+def session(folder: Path, *options: str, **files: str) -> subprocess.CompletedProcess[str]:
     for name in ("conftest.py", "pytest.ini"):
         shutil.copy(TESTS / name, folder)
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
-    return subprocess.run([sys.executable, "-m", "pytest", folder], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "pytest", *options, folder]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def closing(log: Path) -> str:
     return subprocess.run(["bash", TESTS / "skipped.sh", log], capture_output=True, text=True, check=True).stdout
 
 
-def test_all_skipped_is_no_pass(tmp_path: Path) -> None:
-    assert session(tmp_path, gpu=SKIPPED).returncode == 77
+@pytest.mark.parametrize("processes", [(), ("-n", "2", "--dist", "loadscope")])
+def test_all_skipped_is_no_pass(tmp_path: Path, processes: tuple[str, ...]) -> None:
+    done = session(tmp_path, *processes, gpu=SKIPPED)
+    assert done.returncode == 77
+    (tmp_path / "log").write_text(done.stdout)
+    assert closing(tmp_path / "log") == "Not tried on this machine:\n  no GPU here\n"
 
 
 @pytest.mark.parametrize(("other", "code"), [("pass", 0), ("assert False", 1)])

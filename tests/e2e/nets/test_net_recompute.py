@@ -8,12 +8,12 @@ from pathlib import Path
 
 import analysis_command
 import h5py
-import nets
+import net_worlds
 import numpy as np
 import pytest
 import torch
 from launch import measure, run
-from nets import NetWorld
+from net_worlds import NetWorld
 from taugrid_analysis.recompute.nets import statistics_of
 from torch import nn
 from torch.optim import swa_utils
@@ -45,13 +45,13 @@ def recomputed(folder: Path, *arguments: str) -> None:
 
 @pytest.mark.parametrize("name", ["resnet", "mlp", "convnext", "closed"])
 def test_every_group_of_a_run_holds(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    recomputed(nets.finished(tmp_path_factory.getbasetemp(), name)[1], "--points", "12")
+    recomputed(net_worlds.finished(tmp_path_factory.getbasetemp(), name)[1], "--points", "12")
 
 
 @pytest.mark.parametrize("start", [(), ("model.init=random",)])
 def test_a_projection_into_the_space_of_texts_holds(start: tuple[str, ...], tmp_path: Path) -> None:
-    world = nets.open_clip_world(tmp_path / "world")
-    few = nets.without(world, ("averages", "layer_averages", "stitching", "smoothness", "barrier", "cost",
+    world = net_worlds.open_clip_world(tmp_path / "world")
+    few = net_worlds.without(world, ("averages", "layer_averages", "stitching", "smoothness", "barrier", "cost",
                                "pair_addition"))
     words = [word for setting in ("finetune.steps=8", *start) for word in ("--set", setting)]
     measure(few, tmp_path / "run", *words)
@@ -60,12 +60,12 @@ def test_a_projection_into_the_space_of_texts_holds(start: tuple[str, ...], tmp_
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
-    return nets.resnet_world(tmp_path_factory.mktemp("statistics") / "world")
+    return net_worlds.resnet_world(tmp_path_factory.mktemp("statistics") / "world")
 
 
 @pytest.fixture(scope="module")
 def edits(world: NetWorld) -> Path:
-    return nets.without(world, OTHERS, MERGED)
+    return net_worlds.without(world, OTHERS, MERGED)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_frozen_stages_and_a_random_start(edits: Path, tmp_path: Path, settings:
 
 def test_statistics_are_those_of_pytorchs_own_rule(world: NetWorld) -> None:
     """What recompute takes them by: torch.optim.swa_utils.update_bn."""
-    model = nets.ResNet(world.config).double()
+    model = net_worlds.ResNet(world.config).double()
     x = np.random.default_rng(0).normal(size=(3, 7, 3, 16, 16))
     batches = [torch.tensor(part) for part in x]
     found = statistics_of(model, {}, batches, 0)

@@ -13,7 +13,7 @@ import launch
 import pytest
 from world import World
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 READERS = "(?:required_)?(?:integer|real|word|words|name|names|flag|reals|path)|alpha_grid"
 EXPERIMENTS = sorted((PROJECT / "jobs" / "experiments").rglob("*.toml"))
 

@@ -21,7 +21,7 @@ from safetensors.torch import save_file as save_torch
 from taugrid_analysis.recompute import methods as oracle
 from world import misaligned
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 SHAPES = {"layer.weight": (24, 20), "layer.bias": (24,), "conv": (3, 2, 3, 3), "embedding": (30, 12), "scale": (),
           "text_projection": (6, 6), "nothing": (0, 4)}
 

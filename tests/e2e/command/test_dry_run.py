@@ -11,7 +11,7 @@ import pytest
 from launch import PROGRAM, environment
 from world import TASKS, World
 
-EXPERIMENTS = sorted((Path(__file__).parents[2] / "jobs" / "experiments").glob("**/*.toml"))
+EXPERIMENTS = sorted((Path(__file__).parents[3] / "jobs" / "experiments").glob("**/*.toml"))
 # Largest test splits: qqp's, imdb's, CIFAR-10's, that of a split of CIFAR-100; of the eight sets of pictures svhn's.
 LARGEST = {"glue": 40430, "t5": 25000, "cifar": 10000, "split": 500}
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import analysis_command
 import h5py
-import nets
 import pytest
 import torch
 from compare import close_to_rounding, differing, numbers
@@ -132,12 +131,3 @@ def test_frozen_stages_see_the_crops_too(cropped: Path, plain: Path, tmp_path: P
             ours, theirs = (results[f"training/{regime}/loss"] for results in (file, Oracle(cropped).results))
             assert list(ours[:, 0]) == pytest.approx(list(theirs[:, 0]), rel=1e-5)
             assert abs(ours[:, -1] - theirs[:, -1]).max() > 1e-4
-
-
-def test_text_has_no_crops(tmp_path: Path) -> None:
-    world = nets.text_world(tmp_path / "world")
-    done = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *CROPS)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    for word in (CROPS[1], "takes text", str(world.weights.parent)):
-        assert word in done.stderr
-    assert not (tmp_path / "run").exists()

@@ -20,6 +20,7 @@ from launch import (
     PATIENCE,
     PRELOADED,
     command,
+    complaint,
     environment,
     kill_all,
     leftovers,
@@ -30,7 +31,6 @@ from launch import (
     units,
     wait_until,
 )
-from test_bad_input import complaint
 from world import World
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")

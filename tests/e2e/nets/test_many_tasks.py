@@ -8,12 +8,12 @@ from pathlib import Path
 
 import h5py
 import launch
-import nets
+import net_worlds
 import numpy as np
 import pytest
 from compare import differing, numbers
 from launch import kill_all, leftovers, measure, start, wait_until
-from nets import NetWorld
+from net_worlds import NetWorld
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from world import misaligned
@@ -50,10 +50,10 @@ PAIR = ("--set", 'data.pairs=["task01+task00"]')
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
     # Of the words' numbers some stretches of a Gram matrix lie in one parameter.
-    made = nets.text_world(tmp_path_factory.mktemp("many") / "text", nets.TEXT | {"vocab_size": 500})
+    made = net_worlds.text_world(tmp_path_factory.mktemp("many") / "text", net_worlds.TEXT | {"vocab_size": 500})
     names = [f"task{t:02}" for t in range(TASKS)]
     for t, name in enumerate(names):
-        nets.write_text_task(made.task(name), made.tasks[t % 3], np.random.default_rng(t), made.config)
+        net_worlds.write_text_task(made.task(name), made.tasks[t % 3], np.random.default_rng(t), made.config)
     made.experiment.write_text(EXPERIMENT.replace("TASKS", json.dumps(names)))
     return NetWorld(made.folder, names, made.make, made.config)
 

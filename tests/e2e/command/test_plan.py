@@ -17,7 +17,7 @@ from launch import PROGRAM, environment, run
 from world import World
 
 TRACE = Path(__file__).with_name("quickstart_profile.json")  # recorded: a run of this experiment, its machine
-QUICKSTART = Path(__file__).parents[2] / "jobs" / "experiments" / "quickstart.toml"
+QUICKSTART = Path(__file__).parents[3] / "jobs" / "experiments" / "quickstart.toml"
 
 
 def plan(experiment: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,7 @@ from launch import (
     PATIENCE,
     PRELOADED,
     PROGRAM,
+    complaint,
     environment,
     kill_all,
     measure,
@@ -29,7 +30,6 @@ from launch import (
     units,
     wait_until,
 )
-from test_bad_input import complaint
 from test_faults import LONG, copied, goes_on, killed  # noqa: F401
 from world import World
 

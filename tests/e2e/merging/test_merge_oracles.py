@@ -15,15 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mergekit import merge_methods as mergekit
 from taugrid_analysis.recompute.methods import flat
 from test_merge import Models, W, close
 from torch import Tensor
 
-mergekit = pytest.importorskip("mergekit.merge_methods")
-found_at = importlib.util.find_spec("fusion_bench")
-if found_at is None or not found_at.submodule_search_locations:
-    pytest.skip("could not import 'fusion_bench'", allow_module_level=True)
-FUSION_BENCH = Path(found_at.submodule_search_locations[0])
+FUSION_BENCH = Path(importlib.util.find_spec("fusion_bench").submodule_search_locations[0])
 
 
 def fusion_bench(name: str) -> ModuleType:

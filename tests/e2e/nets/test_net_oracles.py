@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 
 import h5py
-import nets
+import net_worlds
 import numpy as np
 import pytest
 import torch
 from launch import measure
-from nets import NetWorld
+from net_worlds import NetWorld
 from safetensors.torch import load_file
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Parameters, flat, largest_eigenvalue
@@ -113,7 +113,7 @@ class NetOracle:
 
 @pytest.fixture(scope="module", params=["text", "resnet", "mlp"])
 def oracle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> NetOracle:
-    return NetOracle(*nets.finished(tmp_path_factory.getbasetemp(), request.param))
+    return NetOracle(*net_worlds.finished(tmp_path_factory.getbasetemp(), request.param))
 
 
 @pytest.mark.parametrize("regime", ["pretrained", *REGIMES])
@@ -169,7 +169,7 @@ def test_tangent_kernel(oracle: NetOracle) -> None:
 @pytest.mark.parametrize("form", ["squared", "norm"])
 def test_penalty_of_a_first_step(oracle: NetOracle, tmp_path: Path, form: str) -> None:
     """λ E‖J(x)τ‖² or λ E‖J(x)τ‖ of the linear task vectors, on another task's first batch, in its readout's space."""
-    seed, points, weight = 5, 5, 0.01  # as in world.EXPERIMENT and nets
+    seed, points, weight = 5, 5, 0.01  # as in world.EXPERIMENT and net_worlds
     settings = ['finetune.regimes=["linear", "tau_jp_continue"]', "finetune.steps=4", f"finetune.penalty_form={form}"]
     experiment = tmp_path / "first_step.toml"
     text = oracle.world.experiment.read_text().split("[similarity]")[0]

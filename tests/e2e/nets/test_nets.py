@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import h5py
-import nets
+import net_worlds
 import numpy as np
 import pytest
 import rehearsal
 import torch
 from compare import close_to_rounding, differing, numbers
 from launch import kill_all, leftovers, measure, run, start, units, wait_until
-from nets import NetWorld
+from net_worlds import NetWorld
 from safetensors.torch import load_file, save_file
 
 KINDS = ("resnet", "closed", "text")
@@ -32,7 +32,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def finished(kind: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[NetWorld, Path]:
-    return nets.finished(tmp_path_factory.getbasetemp(), kind)
+    return net_worlds.finished(tmp_path_factory.getbasetemp(), kind)
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +62,7 @@ def test_training_helps(done: Path, regime: str) -> None:
 
 def test_numbers_do_not_depend_on_the_number_of_ranks(kind: str, net: NetWorld, done: Path, tmp_path: Path) -> None:
     """Of texts, nor on what stands behind them."""
-    other = nets.text_world(tmp_path / "padded", pad=7, width=23) if kind == "text" else net
+    other = net_worlds.text_world(tmp_path / "padded", pad=7, width=23) if kind == "text" else net
     measure(other.experiment, tmp_path / "run", ranks=1 if kind == "resnet" else 4)
     same(done, tmp_path / "run")
 
@@ -76,13 +76,13 @@ def test_two_ranks_a_unit_agree_to_rounding(kind: str, net: NetWorld, done: Path
 
 @pytest.mark.parametrize("name", ["resnet", "text"])
 def test_a_rank_without_a_share_of_the_batch(name: str, tmp_path: Path) -> None:
-    net = nets.WORLDS[name](tmp_path / "world")
+    net = net_worlds.WORLDS[name](tmp_path / "world")
     few = [
         word
         for setting in ("finetune.batch=1", "finetune.penalty_batch=1", "finetune.steps=4")
         for word in ("--set", setting)
     ]
-    training = nets.without(net, (*MEASURED, "similarity", "disentanglement", "addition"))
+    training = net_worlds.without(net, (*MEASURED, "similarity", "disentanglement", "addition"))
     ours = numbers(measure(training, tmp_path / "one", *few))
     theirs = numbers(measure(training, tmp_path / "two", *few, "--set", "run.ranks_per_unit=2"))
     for regime in ("standard", "linear", "tau_jp"):
@@ -129,7 +129,7 @@ def test_checkpoints_are_whole_models(net: NetWorld, done: Path) -> None:
     used = {name for name in before if not name.endswith("num_batches_tracked")}
     assert after.keys() == used and all(after[name].shape == before[name].shape for name in used)
     statistics = [name for name in used if "running" in name]
-    assert bool(statistics) == (net.make is nets.ResNet)
+    assert bool(statistics) == (net.make is net_worlds.ResNet)
     assert all((after[name] != before[name]).any() for name in statistics)
     linear = load_file(done / "checkpoints" / "linear" / net.tasks[0] / "model.safetensors")
     assert all((linear[name] == before[name]).all() for name in statistics)  # the tangent is of the stored ones
@@ -138,8 +138,8 @@ def test_checkpoints_are_whole_models(net: NetWorld, done: Path) -> None:
 @pytest.mark.parametrize("name", ["resnet", "closed"])
 def test_stages_that_are_frozen_run_once(name: str, tmp_path: Path) -> None:
     """Their outputs are kept; without memory for them, they are computed again, and give the same."""
-    net, frozen = nets.WORLDS[name](tmp_path / "world"), ("--set", "finetune.first_stage=2")
-    some = nets.without(net, ("averages", "stitching", "pair_addition", "negation", "cost"))
+    net, frozen = net_worlds.WORLDS[name](tmp_path / "world"), ("--set", "finetune.first_stage=2")
+    some = net_worlds.without(net, ("averages", "stitching", "pair_addition", "negation", "cost"))
     kept = measure(some, tmp_path / "kept", *frozen)
     again = measure(some, tmp_path / "again", *frozen, "--set", "run.memory=1e-6")
     assert differing(numbers(kept), numbers(again)) == []
@@ -152,8 +152,8 @@ def test_stages_that_are_frozen_run_once(name: str, tmp_path: Path) -> None:
 
 def test_heads_are_trained_once_and_kept(tmp_path: Path) -> None:
     """They are files of the run; one that is gone is trained again, before what needs it."""
-    world = nets.closed_vocabulary_world(tmp_path / "world")
-    training = nets.without(world, (*MEASURED, "similarity", "disentanglement", "addition"))
+    world = net_worlds.closed_vocabulary_world(tmp_path / "world")
+    training = net_worlds.without(world, (*MEASURED, "similarity", "disentanglement", "addition"))
     measure(training, tmp_path / "run")
     before = numbers(tmp_path / "run" / "results.h5")
     heads = sorted((tmp_path / "run" / "checkpoints" / "heads").iterdir())
@@ -171,11 +171,11 @@ def test_heads_are_trained_once_and_kept(tmp_path: Path) -> None:
 
 
 def _as_text(world: NetWorld) -> None:
-    nets.write_text_task(world.task(world.tasks[0]), "moods", np.random.default_rng(0))
+    net_worlds.write_text_task(world.task(world.tasks[0]), "moods", np.random.default_rng(0))
 
 
 def _as_pictures(world: NetWorld) -> None:
-    nets.write_task(world.task(world.tasks[0]), "stripes", np.random.default_rng(0), features=16)
+    net_worlds.write_task(world.task(world.tasks[0]), "stripes", np.random.default_rng(0), features=16)
 
 
 def _edit_task(edit: Callable[[h5py.File], None], task: int = -1) -> Callable[[NetWorld], None]:
@@ -270,7 +270,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_meant_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
     kind, wrong, expected = REFUSED[case]
-    world = nets.WORLDS[kind](tmp_path / "world")
+    world = net_worlds.WORLDS[kind](tmp_path / "world")
     (NOTHING | wrong)["change"](world)
     refused = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *(NOTHING | wrong)["arguments"])
     assert refused.returncode == 2, refused.stderr
@@ -296,3 +296,13 @@ def test_a_vector_of_another_start_is_refused(net: NetWorld, done: Path, tmp_pat
     )
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1, refused.stderr
     assert "is not the model" in refused.stderr and "make no task vectors of it" in refused.stderr
+
+
+def test_text_has_no_crops(tmp_path: Path) -> None:
+    crops = ("--set", "finetune.random_crop=0.6")
+    world = net_worlds.text_world(tmp_path / "world")
+    done = run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *crops)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    for word in (crops[1], "takes text", str(world.weights.parent)):
+        assert word in done.stderr
+    assert not (tmp_path / "run").exists()

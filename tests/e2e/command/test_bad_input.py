@@ -14,7 +14,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from launch import given_by, run
+from launch import complaint, given_by, run
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from world import World
@@ -26,16 +26,6 @@ BIAS = "vision_model.encoder.layers.0.mlp.fc1.bias"
 def own(world: World, tmp_path: Path) -> World:
     """A copy of the world that a test may spoil."""
     return World(Path(shutil.copytree(world.folder, tmp_path / "world")))
-
-
-def complaint(done: subprocess.CompletedProcess[str], *expected: str | Path) -> None:
-    """The one line holds all that is expected."""
-    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
-    assert done.returncode == 2 and len(lines) == 1, done.stderr
-    assert "Traceback" not in done.stderr and "MPI_ABORT" not in done.stderr
-    assert not any(line.startswith("taugrid: rank") for line in done.stderr.splitlines()), done.stderr
-    for text in expected:
-        assert str(text) in lines[0], lines[0]
 
 
 def refused(world: World, folder: Path, *expected: str | Path, arguments: Sequence[str] = (), ranks: int = 1) -> None:

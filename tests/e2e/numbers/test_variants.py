@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 from compare import differing, numbers
-from launch import kill_all, measure, run, start, units, wait_until
+from launch import complaint, kill_all, measure, run, start, units, wait_until
 from taugrid_analysis.figures import plates
 from taugrid_analysis.recompute import linearity, mixtures
 from taugrid_analysis.recompute.command import recompute
@@ -17,7 +17,6 @@ from taugrid_analysis.recompute.oracle import Oracle
 from taugrid_analysis.run import Run
 from taugrid_analysis.tables.linearity import averages, of_averages
 from taugrid_analysis.tables.variants import variants
-from test_bad_input import complaint
 from world import EXPERIMENT, World
 
 RATES, STEPS, SEEDS = (1e-3, 2e-3), (20, 25), 2
