@@ -13,7 +13,8 @@ NTK_POINTS = 16
 
 
 class Classified(nn.Module):
-    """Of what `net` makes of pictures: features, or what transformers returns, by this name or its first token."""
+    """A classifier of the features that `net` makes of pictures: a tensor, or the part `output` of what transformers
+    returns. Of several tokens the first is taken."""
 
     def __init__(self, inputs: Inputs, name: str, net: nn.Module | None = None, output: str = "") -> None:
         super().__init__()

@@ -17,7 +17,7 @@ def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
     study = Study(inputs)
 
     def features(p: Parameters, x: Tensor) -> list[Tensor]:
-        """Of every layer, of all points."""
+        """Returns every layer's output for all points."""
         parts = [study.layers(p, part) for part in x.split(BATCH)]
         return [torch.cat(layer) for layer in zip(*parts, strict=True)]
 

@@ -31,7 +31,7 @@ CONFIG = {
 
 @dataclass
 class Cost:
-    """Of one process: wall-clock seconds, and the most bytes of anonymous memory seen (mapped pages do not count)."""
+    """What a process took: wall-clock seconds, and the most bytes of anonymous memory (mapped pages do not count)."""
 
     seconds: float
     anonymous: int
@@ -113,7 +113,7 @@ def differing(ours: Path, theirs: Path) -> float:
 
 
 def compare(program: Path, packages: Path, rounds: int) -> tuple[list[float], list[float], float]:
-    """Of each round mergekit's seconds over ours, and our anonymous memory over mergekit's; and `differing`."""
+    """Returns mergekit's seconds over ours and our anonymous memory over mergekit's, a round each; and `differing`."""
     environment = os.environ | {"PYTHONPATH": str(packages), "HF_HUB_OFFLINE": "1"}
     times, memory, difference = [], [], 0.0
     with tempfile.TemporaryDirectory(prefix="taugrid-merge-") as name:

@@ -115,8 +115,8 @@ def alive(process: int) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Removes what processes of this host left half written in `folder` and did not live to remove. Of other hosts
-    nobody here knows whether they still write: theirs are named on the error stream."""
+    """Removes what processes of this host left half written in `folder` and did not live to remove. Nobody here knows
+    whether processes of other hosts still write: their files are named on the error stream."""
     for part in folder.glob(".*.part"):
         found = PART.fullmatch(part.name)
         if found is None:
@@ -179,7 +179,7 @@ def write_keys(group: h5py.Group, keys: Sequence[str]) -> None:
 
 
 def write_head(file: h5py.File, rows: NDArray[np.float32], logit_scale: float, class_names: Sequence[str]) -> None:
-    """Of unit rows, and the classes' names."""
+    """Writes a head of unit rows [classes, features], the scale of its logits, and the classes' names."""
     head = file.create_dataset("head/weight", data=rows.astype(np.float32))
     head.attrs["logit_scale"] = np.float32(logit_scale)
     file["head"].attrs["kind"] = "cosine"
@@ -187,7 +187,7 @@ def write_head(file: h5py.File, rows: NDArray[np.float32], logit_scale: float, c
 
 
 def write_words(file: h5py.File, words: Sequence[str], tokens: NDArray[np.int64], class_names: Sequence[str]) -> None:
-    """Of a label word a class, rows of the model's vocabulary, and the classes' names."""
+    """Writes a head with a label word a class: words, their rows in the model's vocabulary, and the classes' names."""
     file.create_dataset("head/tokens", data=tokens)
     file["head"].attrs["kind"] = "words"
     file["head"].attrs["words"] = list(words)
@@ -224,5 +224,5 @@ COUNTS_TITLE = "task                train  valid   test"
 
 
 def counts_line(task: str, counts: Sequence[int], classes: int) -> str:
-    """Below COUNTS_TITLE: rows of each split, and how many classes."""
+    """Formats a line below COUNTS_TITLE: the rows of each split, and how many classes there are."""
     return f"{task:18s} {' '.join(f'{count:6d}' for count in counts)} {classes:4d} classes"

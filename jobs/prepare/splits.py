@@ -83,7 +83,7 @@ def shuffled_rows(split: NDArray[np.int64], which: int, seed: str, most: int | N
 
 
 def balanced(rows: NDArray[np.int64], labels: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
-    """Of these rows the first `most` of each class, in their order; all without `most`."""
+    """Keeps the first `most` rows of each class, in their order, or all where `most` is None."""
     if most is None:
         return rows
     kept: dict[int, int] = {}

@@ -13,7 +13,7 @@ from taugrid_analysis.cli import main
 
 
 def started(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """As a user starts it, in a process of its own, which loads PyTorch or pandas for seconds."""
+    """Starts the analysis as a user does, in a process of its own, which loads PyTorch or pandas for seconds."""
     return subprocess.run([sys.executable, "-m", "taugrid_analysis", *arguments], capture_output=True, text=True,
                           timeout=600, check=False)
 

@@ -107,7 +107,7 @@ def ranks_of(job: subprocess.Popen[str]) -> list[int]:
 
 
 def kill_all(job: subprocess.Popen[str]) -> None:
-    """As when a machine is switched off: launcher and ranks, without a word."""
+    """Ends launcher and ranks without a word, as when a machine is switched off."""
     ranks = ranks_of(job)
     for pid in (job.pid, *ranks):
         with contextlib.suppress(ProcessLookupError):

@@ -23,7 +23,7 @@ def start(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more:
 
 
 def run(experiment: Path, folder: Path, *arguments: str, ranks: int = 1, more: str = "") -> Path:
-    """To the end; returns results.h5."""
+    """Runs to the end; returns results.h5."""
     job = start(experiment, folder, *arguments, ranks=ranks, more=more)
     _, said = job.communicate(timeout=launch.PATIENCE)
     assert job.returncode == 0, said

@@ -48,7 +48,7 @@ def test_reasons_are_the_closing_lines(tmp_path: Path) -> None:
 
 
 def test_run_ends_with_them() -> None:
-    """Also where a test fails, whose exit code stays."""
+    """The lines come also where a test fails, and its exit code stays."""
     *_, last = (TESTS / "run.sh").read_text().strip().splitlines()
     assert last == 'exit "$code"'
     assert "bash tests/skipped.sh" in (TESTS / "run.sh").read_text()

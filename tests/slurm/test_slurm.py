@@ -112,7 +112,7 @@ def test_an_array_is_a_run_a_value(cluster: Cluster, world: World, hasty: str, t
 
 
 def test_paper_tables(cluster: Cluster, world: World, tmp_path: Path) -> None:
-    """Of a finished run: what is computed is seen above."""
+    """The run is finished: what is computed is seen above."""
     output, run = tmp_path / "out", shared.run(tmp_path, "papers", world.papers)
     job = submit(cluster, output, SCRIPTS / "paper-tables.sbatch", "tau_jp", run, SETTING=str(world.papers))
     assert cluster.wait(job, "COMPLETED", "FAILED")["JobState"] == "COMPLETED", output.read_text()

@@ -126,7 +126,7 @@ def walk(module: Inert) -> Iterator[tuple[str, Any]]:
 
 
 def contents(held: Any) -> Contents | None:
-    """Of a state dict, of one under the name state_dict, or of a module; None where it is something else."""
+    """Returns what a state dict, one under the name state_dict, or a module holds; None for anything else."""
     if isinstance(held, dict) and isinstance(held.get("state_dict"), dict):
         held = held["state_dict"]
     if isinstance(held, Inert):

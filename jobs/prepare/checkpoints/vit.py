@@ -14,7 +14,7 @@ from torch import Tensor
 from checkpoints.pickles import Contents
 from errors import InputError
 
-# Of open_clip's model configurations: widths of ViT-B and the like, and attention heads by width.
+# These are open_clip's model configurations: widths of ViT-B and the like, and attention heads by width.
 WIDTHS = {"B": 768, "L": 1024, "H": 1280, "g": 1408, "bigG": 1664}
 HEADS_OF_WIDTH = {768: 12, 1024: 16, 1280: 16, 1408: 16, 1664: 16}
 HEADS, ACTIVATION, EPSILON = "num_attention_heads", "hidden_act", "layer_norm_eps"  # keys of config.json

@@ -100,7 +100,7 @@ def batch(path: Path, labels: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]
 
 
 def names(path: Path, key: str) -> list[str]:
-    """Of the classes, in the order of their labels."""
+    """Returns the classes' names in the order of their labels."""
     found = load(path).get(key)
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise InputError(f"{path}: no list {key}; expected the classes' names")

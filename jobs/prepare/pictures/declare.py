@@ -36,7 +36,7 @@ class Declaration:
 
     @property
     def class_of(self) -> dict[str, int]:
-        """From what the source calls a class to its number."""
+        """Maps what the source calls a class to the class's number."""
         return {match: number for number, each in enumerate(self.classes) for match in each.match}
 
 

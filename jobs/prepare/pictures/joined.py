@@ -18,7 +18,7 @@ SAME = ("mean", "std")  # attributes by which a model's input is normalised
 
 
 def names_of(sources: list[Source]) -> list[str]:
-    """Of all classes, in the sets' order; what two sets both have is named with its set."""
+    """Names all classes in the sets' order. A class that two sets have is named with its set."""
     every = [name for source in sources for name in source.class_names]
     return [
         f"{source.file.attrs['task']}: {name}" if every.count(name) > 1 else name

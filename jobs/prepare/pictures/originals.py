@@ -145,7 +145,7 @@ class Heads:
         return clip_text.load(self.text_model) if self.text_model else None
 
     def stamps(self, task: str) -> list[str]:
-        """Of what a task's head is made from: the file, or the model's name and, where it is a folder, its files."""
+        """Says what a task's head is made from: the file, or the model's name and, if that is a folder, its files."""
         if self.none:
             return [self.source]
         if self.folder is not None:

@@ -69,7 +69,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
 
 
 def groups(sizes: list[int], classes: int) -> list[range]:
-    """As many classes each, one after another."""
+    """Cuts the classes into consecutive groups of these sizes."""
     if min(sizes) < 1 or len(sizes) < 3 or sum(sizes) > classes:
         raise InputError(
             f"--classes {' '.join(map(str, sizes))}: expected three numbers or more, of classes to pre-train on and of "

@@ -82,7 +82,7 @@ def class_folders(root: Path) -> list[str]:
 
 
 def pictures(folder: Path, suffixes: set[str]) -> list[str]:
-    """In the order of torchvision's ImageFolder, which the papers' seeded split counts on."""
+    """Lists a folder's pictures in the order of torchvision's ImageFolder: the papers' seeded split depends on it."""
     found = []
     for parent, _, files in sorted(os.walk(folder, followlinks=True)):
         found += [f"{parent}/{name}" for name in sorted(files) if os.path.splitext(name)[1].lower() in suffixes]

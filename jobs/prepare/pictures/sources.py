@@ -268,7 +268,7 @@ def emoji_key(name: str) -> str:
 
 
 def emoji_pictures() -> dict[tuple[int, ...], bytes]:
-    """From code points (without variation selectors) to the font's own PNG."""
+    """Maps code points (without variation selectors) to the font's own PNG."""
     from fontTools.ttLib import TTFont
 
     font = TTFont(need_package(EMOJI_FONT, "fonts-noto-color-emoji"), lazy=True)

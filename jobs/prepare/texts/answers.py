@@ -99,8 +99,8 @@ class Targets:
 
 
 def targets(model: Any, answers: Sequence[str], most: int, metric: str, where: str) -> Targets:
-    """Of rows of answers, the first of which is the one to be learnt. A longer one is refused, but where its beginning
-    will do, which keeps its last token. Raises InputError."""
+    """Makes the targets of rows of answers; a row's first answer is the one to be learnt. An answer of more than `most`
+    tokens is refused, unless its beginning will do, which keeps the last token. Raises InputError."""
     rows, cut = [], 0
     for row, several in enumerate(answers):
         found = model.answer_tokens(several.split(SEVERAL)[0])

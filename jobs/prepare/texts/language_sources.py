@@ -142,7 +142,7 @@ class Synset:
 
 @cache
 def wordnet(pos: str) -> dict[int, Synset]:
-    """By offset in data.POS: format of wndb(5WN)."""
+    """Maps the offsets in data.POS to their synsets, in the format of wndb(5WN)."""
     found = {}
     for line in need_package(WORDNET / f"data.{pos}", "wordnet-base", LISTED).read_text("utf-8").splitlines():
         if line.startswith(" "):  # the licence

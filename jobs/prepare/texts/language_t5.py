@@ -28,7 +28,7 @@ SPECIAL = ("<pad>", "</s>", "<unk>")  # T5's first three
 
 
 def words_of(text: str) -> list[str]:
-    """As the tokenizer cuts a text."""
+    """Cuts a text into words as the tokenizer does."""
     return re.findall(r"\w+|[^\w\s]+", text.lower())
 
 

@@ -56,7 +56,7 @@ def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -
 
 
 def mean_pooled(folder: Path) -> bool:
-    """As a sentence-transformers folder says; without that, the mean over the tokens in use."""
+    """Tells whether a text's vector is the mean over its tokens, as the folder says or by default."""
     if not (folder / "modules.json").is_file():
         return True
     for module in read_json(folder / "modules.json", list):
@@ -127,11 +127,11 @@ class TextModel:
         raise InputError(f"{self.folder / 'tokenizer.json'}: has no mask; expected one of {', '.join(MASKS)}")
 
     def word_tokens(self, word: str) -> list[int]:
-        """Of a word within a text, which to RoBERTa is one with a space before it."""
+        """Returns the tokens of a word within a text: for RoBERTa, a word with a space before it."""
         return [int(token) for token in self.tokenizer.encode(f" {word}", add_special_tokens=False).ids]
 
     def answer_tokens(self, text: str) -> list[int]:
-        """Of what a T5 says, with the end that its tokenizer gives a text."""
+        """Returns the tokens of what a T5 answers, with the end that its tokenizer gives a text."""
         self.tokenizer.no_truncation()
         return [int(token) for token in self.tokenizer.encode(text).ids]
 

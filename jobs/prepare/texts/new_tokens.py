@@ -22,13 +22,13 @@ BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "generation_config
 
 
 def unknown_words(model: TextModel, words: Sequence[str]) -> list[str]:
-    """Those that are not one token, each once."""
+    """Returns the words that are not one token, each once."""
     found = {word: model.word_tokens(word) for word in words}
     return [word for word, tokens in found.items() if len(tokens) != 1 or tokens[0] == model.unknown]
 
 
 def new_words(model: TextModel) -> list[str]:
-    """Those that were added to the model of this folder."""
+    """Returns the words that were added to the model of this folder."""
     return list(read_json(model.folder / RECORD)["words"]) if (model.folder / RECORD).is_file() else []
 
 

@@ -19,8 +19,8 @@ TEMPLATE = "This text is about {}."
 
 
 def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
-    """Of --classes, a line a class: the label, a tab, the class's name, and perhaps another tab and its sentence;
-    without it, every label that there is, as its own name."""
+    """Reads --classes, which has a line a class: the label, a tab, the class's name, and perhaps another tab and its
+    sentence. Without it every label is a class and its own name."""
     templates = options.template or [TEMPLATE]
     for template in templates:
         if "{}" not in template:
@@ -54,7 +54,7 @@ def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
 
 
 def give_words(classes: list[Class], given: list[str]) -> None:
-    """Of --words CLASS=WORD …; a class that is not named there is its own word."""
+    """Gives classes the words of --words CLASS=WORD …; a class that is not named there is its own word."""
     found: dict[str, str] = {}
     for each in given:
         name, separator, word = each.rpartition("=")

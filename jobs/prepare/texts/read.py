@@ -215,7 +215,7 @@ def answers_in(row: Mapping[str, Any], name: str, written: str, where: str) -> s
 
 
 def words_in(row: Mapping[str, Any], name: str, where: str, empty: tuple[Any, ...] = ()) -> str:
-    """As text_in(); of a list of texts, these one behind the other."""
+    """Does what text_in() does, and joins the texts where a cell has a list of them."""
     held = column_of(row, name)
     if isinstance(held, list) and held and all(isinstance(one, str) for one in held):
         return " ".join(held)

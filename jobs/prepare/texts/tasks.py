@@ -63,7 +63,8 @@ class Task:
         return self.answers if model.is_t5 else self.prompt if model.masked_lm else None
 
     def columns(self, plain: bool, prompt: Prompt | None) -> Columns:
-        """By name; or, of a plain TSV, the label, then the columns. An encoder reads those of any prompt."""
+        """Finds columns by name or, in a plain TSV, by place: the label, then the prompt's columns. An encoder reads
+        the columns of whichever prompt the table has."""
         wanted = prompt or self.prompt or self.answers
         assert wanted is not None
         place = {name: str(2 + at) for at, name in enumerate(self.named)}

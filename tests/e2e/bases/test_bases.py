@@ -176,7 +176,7 @@ def test_models_of_bases(again: Oracle, regime: str) -> None:
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_a_partition_that_is_drawn_again_is_measured_once(run: Path, again: Oracle, regime: str) -> None:
-    """Of three tasks there are three partitions into two clusters, and five are drawn."""
+    """Three tasks have three partitions into two clusters, and five are drawn."""
     group = again.results[f"bases/{regime}"]
     labels = group["labels"][1].tolist()
     units = [load_file(run / "units" / f"bases__{regime}__2-{p}.safetensors") for p in range(len(labels))]

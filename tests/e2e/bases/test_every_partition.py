@@ -52,7 +52,7 @@ TEXT = TEXT.replace("[data]\n", '[data]\ncontrol = "spots"\ncontrol_points = 28\
 
 @pytest.fixture(scope="module")
 def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a fifth data set for the control."""
+    """The world's experiment has a fifth data set for the control."""
     folder = tmp_path_factory.mktemp("experiment")
     data = folder / "data"
     data.mkdir()

@@ -19,7 +19,7 @@ from world import EXPERIMENT, REGIMES, TASKS, World
 
 ADAM = "steps = 6\nbatch = 7\nlearning_rate = 0.02\n"
 MASKS = "points_per_class = 9\npoints = 20\nsteps = 4\nbias = 2\nlearning_rate = 3e4\nstart_density = 0.1\n"
-# By name: the method, its parameters within clusters, and beside them what [merging] says elsewhere or otherwise.
+# Variants by name: the method, its parameters within clusters, and what [merging] says elsewhere or otherwise.
 METHODS = {
     "adamerging": ("adamerging", ADAM, "", ""),
     "adamerging_tasks": ("adamerging", ADAM + 'granularity = "task"\ninputs = "validation"\n', "", ""),
@@ -27,7 +27,7 @@ METHODS = {
     "stitch_twice": ("stitch_twice", MASKS + 'rounding = "half_up"\n', 'clusters = 1\nrounding = "half_up"\n', MASKS),
 }
 LAMBDA = "tall_lambdas = [0.4]\n"  # a basis has this one, where each task of [merging] chooses its own
-# By method: its parameters within a cluster of two, and what [merging] says otherwise.
+# Parameters by method: its parameters within a cluster of two, and what [merging] says otherwise.
 OF_TWO = {
     "fisher": ("points = 20\n", ""),
     "regmean": ("points = 20\n", ""),
@@ -234,7 +234,7 @@ def test_plan_counts_what_is_merged(world: World, runs: dict[str, Path], tmp_pat
 
 
 def test_a_killed_run_goes_on_with_every_cluster(world: World, tmp_path: Path) -> None:
-    """Of two clusters of two tasks, which one unit trains one after another: the first is not trained again."""
+    """A unit trains two clusters of two tasks one after another, and does not train the first again."""
     short = TEXT.replace('"corners"]', '"corners", "plaids"]').replace('["standard", "linear"]', '["standard"]')
     short = short.replace("[finetune.linear]\nlearning_rate = 2e-3\n", "")
     steps = ADAM.replace("steps = 6", "steps = 80\ncheckpoint_seconds = 0.01")

@@ -33,7 +33,7 @@ METHODS = {
     "adamerging": "steps = 8\nbatch = 11\nlearning_rate = 0.02\n",
     "localize_stitch": MASKS,
 }
-# By name: the method and what is set of [bases.merge_out] beside.
+# Variants by name: the method, and what else [bases.merge_out] sets.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in METHODS} | {
     "fisher_of_batches": ("fisher", {"squares": "batch", "batch": 8, "floor_of": "first", "floor": 1e-3}),
     "fisher_of_the_predicted": ("fisher", {"fisher": "predicted", "inputs": "validation", "normalize": False}),
@@ -60,7 +60,7 @@ def merging() -> str:
 
 @pytest.fixture(scope="module")
 def runs(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By method; the first trains the models, and merges them by [merging] too."""
+    """Finished runs by method. The first trains the models, and merges them by [merging] too."""
     folder = tmp_path_factory.mktemp("merge_out")
     found: dict[str, Path] = {}
     for name in METHODS:
@@ -116,7 +116,7 @@ def test_of_each_alone_it_is_the_merge(runs: dict[str, Path], tmp_path: Path, na
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_masks_are_clustered_by_the_bases(runs: dict[str, Path], tmp_path: Path, regime: str) -> None:
-    """Of single tasks the bases are their vectors."""
+    """The bases of single tasks are their vectors."""
     merged = load_file(runs["fisher"] / "units" / f"merging__stitch_twice__{regime}.safetensors")["tau"]
     found = probed(runs, "stitch_twice", regime, range(4), tmp_path / "tau", clusters=2, rounding="half_even")
     np.testing.assert_array_equal(found, merged)
@@ -127,7 +127,7 @@ def test_masks_are_clustered_by_the_bases(runs: dict[str, Path], tmp_path: Path,
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_of_clusters_it_is_the_formula(runs: dict[str, Path], tmp_path: Path, name: str, regime: str) -> None:
-    """In float64: the means of each cluster's vectors, merged as models with the cluster's data."""
+    """The formula, in float64, merges the means of each cluster's vectors as models, with the cluster's data."""
     found = probed(runs, name, regime, TWO, tmp_path / "tau")
     method, more = VARIANTS[name]
     oracle = of(runs[method])
@@ -147,7 +147,7 @@ def test_of_clusters_it_is_the_formula(runs: dict[str, Path], tmp_path: Path, na
 
 @pytest.mark.parametrize("regime", REGIMES)
 def test_fisher_by_plain_gradients(runs: dict[str, Path], tmp_path: Path, regime: str) -> None:
-    """By the definition alone, a sample and a class at a time: F of θ0 + B is the mean over both tasks' inputs."""
+    """The definition alone, a sample and a class at a time: F of θ0 + B is the mean over both tasks' inputs."""
     oracle = of(runs["fisher"])
     labels, clusters = (0, 0, 1, 1), ((0, 1), (2, 3))
     found = probed(runs, "fisher", regime, labels, tmp_path / "tau")
@@ -221,7 +221,7 @@ def test_one_model_of_several_partitions_is_measured_once(world: World, run: Pat
 
 
 def test_slerp_within_and_between(world: World, run: Path, tmp_path: Path) -> None:
-    """Of four tasks three clusters have two at the most; two bases make one model."""
+    """Three clusters of four tasks have two tasks at the most; two bases make one model."""
     for name, clusters, part in (("merge_in", 3, 0.3), ("merge_out", 2, 0.5)):
         told = f"{TEXT}\n[bases]\nalpha = {ALPHA}\nclusters = [{clusters}]\nrandom = 2\n" \
                f'[bases.{name}]\nmethod = "slerp"\nof = "vectors"\nt = {part}\n'
@@ -232,7 +232,7 @@ def test_slerp_within_and_between(world: World, run: Path, tmp_path: Path) -> No
 
 
 def test_pairs_and_partitions(world: World, run: Path, tmp_path: Path) -> None:
-    """Of pairs each has its α, which is 1 alone; each task alone is measured once; recompute has them again."""
+    """Each pair has its α, which is 1 alone; each task alone is measured once; recompute finds the same numbers."""
     partitions = f"""[bases.partitions]
 tasks = {SOME}
 methods = ["linear", "ties"]
@@ -281,7 +281,7 @@ def test_plan_counts_the_data(world: World, runs: dict[str, Path], tmp_path: Pat
 
 
 def test_a_killed_run_goes_on_with_every_mask(world: World, run: Path, tmp_path: Path) -> None:
-    """Of two bases, which one unit learns masks of one after another: the first is not learnt again."""
+    """A unit learns the masks of two bases one after another, and does not learn the first again."""
     told = text("localize_stitch", "clusters = [2]\nrandom = 1\n")
     told = told.replace("steps = 4", "steps = 40\ncheckpoint_seconds = 0.01")
     experiment = world.elsewhere(tmp_path / "merge_out.toml", told)

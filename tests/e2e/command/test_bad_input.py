@@ -29,7 +29,8 @@ def own(world: World, tmp_path: Path) -> World:
 
 
 def refused(world: World, folder: Path, *expected: str | Path, arguments: Sequence[str] = (), ranks: int = 1) -> None:
-    """Of one rank, which starts three times as fast; that several say one line is asked for some of each kind."""
+    """Asserts a refusal. One rank starts three times as fast as two; some tests of each kind see that several ranks say
+    one line too."""
     complaint(run(ranks, "run", world.experiment, "--run-dir", folder, *arguments), *expected)
     assert not (folder / "results.h5").exists()
 
@@ -111,8 +112,8 @@ CONFIGURATIONS = [
 
 @pytest.fixture(scope="module")
 def answers(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future]]:
-    """To each wrong setting, several asked at once. One rank, but where the setting is of ranks: what several say of
-    wrong input is seen below."""
+    """What the program answers to each wrong setting; several are asked at once. There is one rank, but where the
+    setting is about ranks: what several say of wrong input is seen below."""
     base = tmp_path_factory.mktemp("settings")
 
     def ask(place: int, setting: str) -> tuple[Path, subprocess.CompletedProcess[str]]:

@@ -25,8 +25,8 @@ def peak_memory(points: int, folder: Path) -> int:
 def test_memory_of_linearity_does_not_grow_with_the_points(tmp_path: Path) -> None:
     """A pass and 16 points' features of T + 1 models, whatever the number of points; of each, inner products."""
     few, many = peak_memory(16, tmp_path / "few"), peak_memory(64, tmp_path / "many")
-    # Of each point, of two pairs, layers whole and of the class token: 3 × 3 products, and 4 of each coefficient, twice
-    # while they are gathered; and pixels.
+    # Each point has, for two pairs, layers whole and of the class token: 3 × 3 products, and 4 of each coefficient,
+    # twice while they are gathered; and pixels.
     kept = (64 - 16) * (2 * 2 * LAYERS * (9 + 4 * ALPHAS) * 8 * 2 + 4 * 3 * 32 * 32)
     features = 4 * (64 - 16) * LAYERS * TOKENS * WIDTH  # of one model, of what is more
     assert many - few < kept < features / 5

@@ -17,7 +17,7 @@ LARGEST = {"glue": 40430, "t5": 25000, "cifar": 10000, "split": 500}
 
 
 def folder_of(experiment: Path) -> str:
-    """Of its tasks."""
+    """Returns the name of the folder that its tasks lie in."""
     return Path(tomllib.loads(experiment.read_text()).get("data", {}).get("folder", "")).name
 
 
@@ -76,7 +76,7 @@ def test_the_experiments_we_ship_are_valid(experiment: Path) -> None:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_papers_settings_alone_train_on_random_crops(experiment: Path) -> None:
-    """At least 0.9 of the area, as open_clip; default tasks, texts and CIFAR are trained on as they are."""
+    """Crops have at least 0.9 of the area, as open_clip's. Default tasks, texts and CIFAR are taken as they are."""
     finetune = tomllib.loads(experiment.read_text()).get("finetune", {})
     expected = 0.9 if experiment.parent.name == "papers" and on_crops(experiment) else None
     assert finetune.get("random_crop") == expected

@@ -43,7 +43,7 @@ LONGER = {  # setting: iterations more, of a loop that must not wait in each
 
 @pytest.fixture(scope="module")
 def short_and_long(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Of these loops and nothing else."""
+    """Two runs that measure these loops and nothing else."""
     folder = tmp_path_factory.mktemp("loops")
     experiment = world.elsewhere(folder / "loops.toml", without(EXPERIMENT, "linearity", "averages", "stitching",
                                                                 "barrier", "smoothness", "ntk"))
@@ -68,7 +68,7 @@ def test_batches_travel_beside_the_step_before(short_and_long: tuple[Path, Path]
 def test_bfloat16_evaluates_and_trains_and_no_more(world: World, run_folder: Path, tmp_path: Path) -> None:
     exact = numbers(run_folder / "results.h5")
     rough = numbers(launch.measure(world.experiment, tmp_path / "bf16", "--set", 'run.precision="bf16"'))
-    # At θ0, which training does not change.
+    # These are measured at θ0, which training does not change.
     for name in ("gram", "local_energy", "eigenvalues", "null_share", "rank"):
         assert np.array_equal(exact[f"ntk/pretrained/{name}"], rough[f"ntk/pretrained/{name}"], equal_nan=True)
     for regime in ("standard", "linear"):
@@ -79,7 +79,7 @@ def test_bfloat16_evaluates_and_trains_and_no_more(world: World, run_folder: Pat
 
 
 def test_ranks_that_compute_on_different_devices_are_refused(world: World, tmp_path: Path) -> None:
-    """As where "auto" finds a GPU on one host of a launch and none on another."""
+    """That happens where "auto" finds a GPU on one host of a launch and none on another."""
     both = launch.command(1, "run", world.experiment, "--run-dir", tmp_path / "run", "--device", "rehearsal")
     both[1:1] = ["-x", f"LD_PRELOAD={rehearsal.LIBRARY}"]
     both += [":", "-n", "1", launch.PROGRAM, "run", str(world.experiment), "--run-dir", str(tmp_path / "run")]

@@ -102,7 +102,7 @@ def test_a_disk_that_is_full_at_any_moment(world: World, run_folder: Path, tmp_p
 
 
 def test_a_limit_on_the_size_of_files(world: World, run_folder: Path, tmp_path: Path) -> None:
-    """Of one rank, without the launcher's own files of megabytes."""
+    """The limit is set for one rank, not for the launcher, whose own files have megabytes."""
     folder, launcher = tmp_path / "run", command(1)
     for kilobytes in (8, 20, 400):
         limited = [*launcher[:-1], "prlimit", f"--fsize={kilobytes * 1024}", launcher[-1], "run", world.experiment,

@@ -58,7 +58,7 @@ def finish(experiment: Path, folder: Path, reference: Path, before: int) -> None
 
 
 def test_numbers_do_not_depend_on_the_number_of_ranks(world: World, run_folder: Path, tmp_path: Path) -> None:
-    """Of four; one rank, in all regimes, is below."""
+    """Four ranks give the numbers of two. A test below has one rank, and all regimes."""
     same(run_folder / "results.h5", measure(world.experiment, tmp_path / "run", ranks=4))
 
 

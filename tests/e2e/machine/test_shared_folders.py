@@ -123,7 +123,7 @@ def test_variables_that_one_rank_alone_has(world: World, run_folder: Path, tmp_p
 
 
 def test_old_results_of_other_units_do_not_stay(world: World, run_folder: Path, tmp_path: Path) -> None:
-    """As after a kill between the last unit's commit and the new results.h5."""
+    """They are there after a kill between the last unit's commit and the new results.h5."""
     folder = copied(run_folder, tmp_path / "run")
     results = folder / "results.h5"
     old = results.read_bytes()
@@ -151,7 +151,7 @@ def test_a_restart_on_another_processor(world: World, tmp_path: Path) -> None:
 
 
 def test_a_restart_on_another_device(world: World, tmp_path: Path) -> None:
-    """As where no GPU is found at the restart, and --device auto takes the processor."""
+    """That happens where the restart finds no GPU, and --device auto takes the processor."""
     folder = tmp_path / "run"
     first = rehearsal.start(world.training, folder, *TWO, ranks=1)
     assert wait_until(lambda: units(folder) >= 2, first)
@@ -286,7 +286,7 @@ def test_an_owner_that_died_here_is_not_waited_for(world: World, run_folder: Pat
 
 
 def test_opened_units_do_not_grow_with_the_ranks(world: World, run_folder: Path, tmp_path: Path) -> None:
-    """Of 10,000 units on 512 ranks, five million openings were made for what rank 0 alone needs."""
+    """10,000 units on 512 ranks once had five million openings, for what rank 0 alone needs."""
     folder = copied(run_folder, tmp_path / "run")
     opened = {}
     for ranks in (1, 4):

@@ -63,7 +63,7 @@ def experiment(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(world: World, experiment: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By variant: one run trains and has all methods as the file says, the others take its models."""
+    """Finished runs by variant: one trains and has all methods as the file says, the others take its models."""
     folder = tmp_path_factory.mktemp("merging")
     launch.measure(experiment, folder / "all")
     found = dict.fromkeys(METHODS, folder / "all")

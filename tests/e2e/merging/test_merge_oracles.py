@@ -53,7 +53,7 @@ def vectors(models: Models) -> Tensor:
 
 
 def tensors(models: Models) -> list[dict[str, Tensor]]:
-    """Of the task vectors, those that have numbers."""
+    """Returns the task vectors' tensors, those without numbers left out."""
     return [{name: torch.tensor(x) for name, x in tau.items() if x.size} for tau in models.tau]
 
 
@@ -166,7 +166,7 @@ def test_dare_drops_as_many_and_keeps_their_size(four: Models) -> None:
 
 
 def test_dare_keeps_the_norm_of_each_tensor(four: Models) -> None:
-    """As mergekit's own function does, of the numbers that we keep."""
+    """mergekit's own function does the same to the numbers that we keep."""
     sparsify = importlib.import_module("mergekit.sparsify")
     density = "density = 0.4, seed = 5"
     for t, one in enumerate(np.eye(4).tolist()):

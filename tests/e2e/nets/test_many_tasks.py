@@ -49,7 +49,7 @@ PAIR = ("--set", 'data.pairs=["task01+task00"]')
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> NetWorld:
-    # Of the words' numbers some stretches of a Gram matrix lie in one parameter.
+    # Some stretches of the words' numbers of a Gram matrix lie in one parameter.
     made = net_worlds.text_world(tmp_path_factory.mktemp("many") / "text", net_worlds.TEXT | {"vocab_size": 500})
     names = [f"task{t:02}" for t in range(TASKS)]
     for t, name in enumerate(names):
@@ -88,7 +88,7 @@ def run(world: NetWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_gram_matrix_is_that_of_the_checkpoints(world: NetWorld, run: Path) -> None:
-    """In float64, from the checkpoints alone."""
+    """The reference is computed in float64 from the checkpoints alone."""
     before = load_file(world.weights)
     vectors = []
     for name in world.tasks:

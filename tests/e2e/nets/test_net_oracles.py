@@ -128,7 +128,7 @@ def test_accuracy_and_loss(oracle: NetOracle, regime: str) -> None:
 
 
 def test_tau_jp(oracle: NetOracle) -> None:
-    """In the space that each task's readout says."""
+    """Outputs are compared in the space that each task's readout says."""
     group = oracle.results["tau_jp/linear"]
     spaces = ["logits" if kind == "words" else "encoder output" for kind in oracle.kinds]
     assert [one.decode() for one in oracle.results["tasks/space"][()]] == spaces

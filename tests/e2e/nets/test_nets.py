@@ -61,7 +61,7 @@ def test_training_helps(done: Path, regime: str) -> None:
 
 
 def test_numbers_do_not_depend_on_the_number_of_ranks(kind: str, net: NetWorld, done: Path, tmp_path: Path) -> None:
-    """Of texts, nor on what stands behind them."""
+    """Nor do they depend on what stands behind the texts."""
     other = net_worlds.text_world(tmp_path / "padded", pad=7, width=23) if kind == "text" else net
     measure(other.experiment, tmp_path / "run", ranks=1 if kind == "resnet" else 4)
     same(done, tmp_path / "run")
@@ -69,7 +69,7 @@ def test_numbers_do_not_depend_on_the_number_of_ranks(kind: str, net: NetWorld, 
 
 @pytest.mark.parametrize("kind", KINDS[1:], indirect=True)
 def test_two_ranks_a_unit_agree_to_rounding(kind: str, net: NetWorld, done: Path, tmp_path: Path) -> None:
-    """Those of batch norm are on a device, below."""
+    """Batch norm's numbers on a device are tested below."""
     theirs = numbers(measure(net.experiment, tmp_path / "run", "--set", "run.ranks_per_unit=2"))
     close_to_rounding(numbers(done / "results.h5"), theirs)
 
@@ -123,7 +123,7 @@ def test_plan_knows_the_units(net: NetWorld, done: Path) -> None:
 
 
 def test_checkpoints_are_whole_models(net: NetWorld, done: Path) -> None:
-    """Of the same tensors, batch norm's statistics among them, as the model that they began from."""
+    """They have the same tensors, batch norm's statistics among them, as the model that they began from."""
     before = load_file(net.weights)
     after = load_file(done / "checkpoints" / "standard" / net.tasks[0] / "model.safetensors")
     used = {name for name in before if not name.endswith("num_batches_tracked")}

@@ -89,7 +89,7 @@ def test_stitched_models(oracle: Oracle, regime: str) -> None:
 
 
 def test_more_of_the_edit_serves_its_own_task(oracle: Oracle) -> None:
-    """At the last block and λ = 1 rather than at the first and 0.4, though the norm and projection above are θ0's."""
+    """The last block and λ = 1 serve the task better than the first and 0.4, although norm and projection are θ0's."""
     group = oracle.results["stitching/standard"]
     own = np.array([group["single"][t, t] for t in T])  # [T, λ, block]
     assert (own[:, 1, 1] > own[:, 0, 0]).all() and np.isfinite(group["pair"]).all()
@@ -123,7 +123,7 @@ def test_the_loss_barrier_and_its_curvature(oracle: Oracle, regime: str) -> None
 
 
 def test_curvature_in_the_middle_explains_the_barrier(oracle: Oracle) -> None:
-    """To second order δ(½) is ⅛ vᵀHv, to third where H is that of the middle."""
+    """δ(½) is ⅛ vᵀHv to second order, and to third where H is the middle's."""
     group = oracle.results["barrier/linear"]
     half = list(group["alpha"]).index(0.5)
     expected = group["middle_curvature"][()] / 8

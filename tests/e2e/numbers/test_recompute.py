@@ -73,7 +73,7 @@ def test_bits_that_are_wrong_are_found(copy: Path) -> None:
 
 
 def test_data_that_have_changed_are_named_by_their_digest(world: World, copy: Path, tmp_path: Path) -> None:
-    """In the run folder itself, where new runs link them."""
+    """The data lie in the run folder itself, where new runs link them."""
     (copy / "data").mkdir(exist_ok=True)
     for name in (*TASKS, "plaids"):
         target = copy / "data" / f"{name}.h5"

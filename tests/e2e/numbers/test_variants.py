@@ -112,7 +112,7 @@ def test_the_average_of_all_by_layer_on_their_common_points(folder: Path) -> Non
     assert set(frame["data"]) == {"stripes"} and (frame["models"] == 8).all()
     told = ("embedding", "1", "2", "output")
     assert [row[:4] for row in rows[:4]] == [["standard", "stripes", 8, name] for name in told]
-    # Of the average's own features less than of single models is missed.
+    # The average's own features miss less than single models do.
     assert (1 - group["cosine"][0, 1:, 0] < 1 - group["baseline"][0, 1:, 0]).all()
 
 

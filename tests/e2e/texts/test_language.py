@@ -153,7 +153,7 @@ points = 30
 
 
 def test_one_rank_gives_the_same_and_frozen_layers_run_once(world: TextWorld, tmp_path: Path) -> None:
-    """On one rank, without the memory in which outputs of frozen layers are kept."""
+    """One rank, without the memory in which outputs of frozen layers are kept, gives the same numbers."""
     frozen = ("--set", "finetune.first_stage=2", "--set",
               'finetune.regimes=["standard", "linear", "tau_jp", "multitask"]')
     kept = measure(world.experiment, tmp_path / "kept", *frozen)

@@ -25,7 +25,7 @@ PLAIN = "{text} it is {mask} ."
 
 
 def train(folder: Path) -> None:
-    """On prompts of other texts whose label word, or any other, is masked: some seconds on one core."""
+    """Trains on prompts of other texts whose label word, or any other, is masked, for some seconds on one core."""
     torch.set_num_threads(1)  # more would wait for each other
     torch.manual_seed(11)
     number = {word: i for i, word in enumerate(VOCABULARY)}
@@ -87,7 +87,7 @@ def done(world: PromptWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def frozen(world: PromptWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As task vector bases' language runs: the embeddings and the language model's head are frozen."""
+    """The embeddings and the language model's head are frozen, as in task vector bases' language runs."""
     folder = tmp_path_factory.mktemp("frozen")
     few = FEW.replace('path = "model"', 'path = "model"\nlabel_words = "frozen"')
     few = few.replace('"linear"]', '"linear", "tau_jp"]\npenalty_weight = 0.05\npenalty_batch = 5\nfirst_stage = 1', 1)

@@ -26,7 +26,7 @@ PLAIN = "{text} . it is"
 
 
 def train(folder: Path) -> None:
-    """On prompts of other texts: some seconds on one core."""
+    """Trains on prompts of other texts, for some seconds on one core."""
     torch.set_num_threads(1)  # more would wait for each other
     torch.manual_seed(11)
     number = {word: i for i, word in enumerate(VOCABULARY)}
@@ -145,7 +145,7 @@ def test_attention_is_all_attention_and_nothing_else(world: PromptWorld, done: P
         after = load_file(done / "checkpoints" / regime / "moods" / "model.safetensors")
         return {name for name in before if not torch.equal(before[name], after[name])}
 
-    # Of the decoder's one token queries and keys have no gradient, which AdamW's decay moves all the same.
+    # Queries and keys of the decoder's one token have no gradient; AdamW's decay moves them all the same.
     attention = {name for name in before if "Attention." in name and "relative_attention_bias" not in name}
     assert changed("attention") == attention
     assert {name.split(".")[-2] for name in changed("attention+bias") - attention} == {"relative_attention_bias"}

@@ -28,7 +28,7 @@ LONGEST = 40
 
 
 def tokenizer() -> Tokenizer:
-    """As T5 has it: numbers are of several tokens."""
+    """Makes a tokenizer like T5's, to which numbers are several tokens."""
     words = ["it", "is", *MARKS.split(), *dict.fromkeys(word for all_of in LABELS.values() for word in all_of),
              *WORDS]
     scores = {"<pad>": 0.0, "</s>": 0.0, "<unk>": 0.0} | {f"\u2581{word}": -2.0 for word in words}
@@ -47,7 +47,7 @@ def mark(source: Source) -> tuple[str, str, float]:
 
 
 def train(folder: Path) -> None:
-    """On the whole answers to prompts of other texts: some seconds on one core."""
+    """Trains on the whole answers to prompts of other texts, for some seconds on one core."""
     torch.set_num_threads(1)
     torch.manual_seed(11)
     known = tokenizer()
@@ -191,7 +191,7 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
 
 
 def test_the_loss_is_that_of_transformers(world: AnswersWorld, done: Path) -> None:
-    """Of a task's own model, over the points that the run measured."""
+    """The loss of a task's own model is compared over the points that the run measured."""
     model = T5ForConditionalGeneration.from_pretrained(done / "checkpoints" / "standard" / "topics").eval()
     with h5py.File(world.task("topics")) as task, h5py.File(done / "results.h5") as file:
         rows = [row for row in file["single_task/standard/sample_index"][1] if row >= 0]

@@ -85,7 +85,7 @@ def test_recompute_repeats_the_crops(cropped: Path, tmp_path: Path) -> None:
 
 
 def test_crops_change_the_training_and_each_step_has_its_own(cropped: Path, plain: Path, tmp_path: Path) -> None:
-    """At a learning rate of 0 the loss of a batch is the same again, unless its crops are others."""
+    """Where the learning rate is 0, a batch's loss is the same again unless its crops are others."""
     still = ("--set", "finetune.learning_rate=0", "--set", "finetune.linear.learning_rate=0",
              "--set", f"finetune.batch={ROWS['train']}")
     losses = {}

@@ -63,7 +63,7 @@ class Visual(nn.Module):
 
 
 class Clip(nn.Module):
-    """With the remains of a text tower, as the papers' code leaves them."""
+    """A tower with the remains of a text tower, as the papers' code leaves them."""
 
     def __init__(self, activation: type[nn.Module]) -> None:
         super().__init__()

@@ -201,7 +201,7 @@ def test_modules_in_a_ring_or_a_thicket_are_refused(tmp_path):
 
 @pytest.mark.parametrize("piece", [b"\x85", b"](", b"}(", b"N\x86", b")\x81}b"])
 def test_deep_nests_are_no_crash(piece: bytes, tmp_path):
-    """As a value, as a key, and as what is built: each level would be a call in C."""
+    """Nests stand as a value, as a key, and as what is built. Each level would be a call in C."""
     nest = piece * 200_000
     for pickled in (b")" + nest, b"})" + nest + b"Ns", b"ca\nb\n)\x81)" + nest + b"b"):
         path = zipped(tmp_path / "a.pt", b"\x80\x02" + pickled + b".")

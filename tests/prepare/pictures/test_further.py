@@ -60,7 +60,7 @@ def put(path: Path, seed: int) -> None:
 
 
 def python2(value: Any) -> bytes:
-    """As Python 2's cPickle wrote CIFAR's files, where text is bytes."""
+    """Pickles as Python 2's cPickle wrote CIFAR's files, in which text is bytes."""
 
     def array(value: np.ndarray) -> bytes:
         kind = (

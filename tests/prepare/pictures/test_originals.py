@@ -561,7 +561,7 @@ def test_heads_of_converted_checkpoints(tmp_path):
 
 
 def damage(root: Path) -> dict[str, tuple[str, str]]:
-    """From the damage done to the task, and words of the line that must say it."""
+    """Damages the data; maps the damage to the task, and to words of the line that must say it."""
     (root / "stanford_cars/devkit/cars_meta.mat").write_bytes(b"no matrix")
     put(root / "dtd/val/zigzagged/x.png")
     put(root / "EuroSAT_splits/train/Moon/x.png")

@@ -15,7 +15,7 @@ CLASSES, EACH = 6, 10
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Of each class ten pictures a split; a picture's first number is its class, its second its row."""
+    """Each class has ten pictures a split. A picture's first number is its class, its second its row."""
     path = tmp_path / "set.h5"
     with h5py.File(path, "w") as file:
         for split in ("train", "validation", "test"):

@@ -111,7 +111,7 @@ def test_fortunes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def r_database(vectors: list[list[str]]) -> bytes:
-    """As R's saveRDS() writes strings, version 3, each vector behind its length."""
+    """Writes strings as R's saveRDS() does, version 3, each vector behind its length."""
     held = b""
     for strings in vectors:
         data = b"X\n" + struct.pack(">iii", 3, 0x040200, 0x030500) + struct.pack(">i", 5) + b"UTF-8"

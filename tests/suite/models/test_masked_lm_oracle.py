@@ -108,7 +108,7 @@ def test_every_quantity_agrees_and_the_folder_comes_back(world: World) -> None:
     assert relative(flat(out, "hvp."), flat(jvp(grad(loss), (world.theta,), (tau,))[1])) < 1e-10
 
     def jacobian(i: int) -> Tensor:
-        """Of one prompt alone [classes, P]."""
+        """The Jacobian for one prompt alone [classes, P]."""
         found = jacrev(lambda p: world.logits(p, slice(i, i + 1))[0])(world.theta)
         return torch.cat([v.flatten(1) for v in found.values()], 1)
 

@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, jacrev, jvp
 from torch.nn.functional import log_softmax
 
 __all__ = ["norms_in_double"]
-# Of one token, of several, two that begin alike, one that goes on where another ends.
+# Answers of one token and of several, two that begin alike, one that goes on where another ends.
 SEQUENCES = [[17, 1], [4, 9, 1], [4, 9, 30, 1], [4, 1]]
 LABELS = torch.tensor([0, 1, 2, 3, 2])
 

@@ -128,7 +128,7 @@ def test_every_quantity_agrees_and_the_folder_comes_back(name: str, tmp_path: Pa
         assert float(out[f"gradient.decoder.block.0.layer.0.{block}"].norm()) == 0  # of one token
 
     def jacobian(i: int) -> Tensor:
-        """Of one prompt alone [classes, P]."""
+        """The Jacobian for one prompt alone [classes, P]."""
         found = jacrev(lambda p: world.logits(p, slice(i, i + 1))[0])(world.theta)
         return torch.cat([v.flatten(1) for v in found.values()], 1)
 

@@ -25,7 +25,7 @@ SMALL = dict(vocab_size=40, hidden_size=24, intermediate_size=40, num_hidden_lay
 
 @dataclass(frozen=True)
 class Switches:
-    """Of one model: what its config.json and its pooling say, and what its texts have."""
+    """A model: what its config.json and its pooling say, and what its texts have."""
 
     config: dict = field(default_factory=dict)
     roberta: bool = False
@@ -145,7 +145,7 @@ def test_every_quantity_agrees_and_the_folder_comes_back(world: World) -> None:
     assert relative(flat(out, "hvp."), flat(jvp(grad(loss), (world.theta,), (tau,))[1])) < 1e-10
 
     def jacobian(i: int) -> Tensor:
-        """Of one text alone [classes, P]: samples do not mix."""
+        """The Jacobian for one text alone [classes, P]: samples do not mix."""
         one = [part[i : i + 1] for part in (world.ids, world.types, world.used)]
         found = jacrev(lambda p: world.logits(world.encode(p, *one))[0])(world.theta)
         return torch.cat([v.flatten(1) for v in found.values()], 1)
