@@ -26,8 +26,8 @@ def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
 
         def product(v: np.ndarray) -> np.ndarray:
             direction = torch.from_numpy(v.astype(np.float32).reshape(-1))
-            found = torch.autograd.grad(gradient, parameters, direction, retain_graph=True)
-            return parameters_to_vector(found).numpy()
+            product = torch.autograd.grad(gradient, parameters, direction, retain_graph=True)
+            return parameters_to_vector(product).numpy()
 
         start = torch.randn(size).numpy()
         operator = LinearOperator((size, size), matvec=product, dtype=np.float32)

@@ -21,8 +21,8 @@ def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
     def run() -> dict[str, Tensor]:
         loss = nn.functional.cross_entropy(model(inputs.pixels[:n].double()), inputs.labels[:n])
         gradients = torch.autograd.grad(loss, list(named.values()), create_graph=True)
-        found = torch.autograd.grad(gradients, list(named.values()), [taken[f"v/{k}"].double() for k in named])
-        return {f"product/{name}": product for name, product in zip(named, found, strict=True)}
+        products = torch.autograd.grad(gradients, list(named.values()), [taken[f"v/{k}"].double() for k in named])
+        return {f"product/{name}": product for name, product in zip(named, products, strict=True)}
 
     return run
 

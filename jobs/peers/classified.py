@@ -25,6 +25,6 @@ class Classified(nn.Module):
         self.register_buffer("bias", head["bias"])
 
     def forward(self, x: Tensor) -> Tensor:
-        found = self.net(x)
-        z = getattr(found, self.output) if self.output else found
+        output = self.net(x)
+        z = getattr(output, self.output) if self.output else output
         return nn.functional.linear(z[:, 0] if z.dim() == 3 else z, self.weight, self.bias)

@@ -129,7 +129,7 @@ def run_peer(folder: Path, name: str, *options: str) -> float:
     return statistics.median(json.loads(done.stdout.splitlines()[-1])["seconds"])
 
 
-def difference(found: Path, expected: Path, tensor: str) -> float:
+def difference(results: Path, expected: Path, tensor: str) -> float:
     """The largest difference of two results, relative to the largest number; of series as far as both go."""
     def read(path: Path) -> torch.Tensor:
         tensors = load_file(path)
@@ -137,7 +137,7 @@ def difference(found: Path, expected: Path, tensor: str) -> float:
             return tensors[tensor].double()
         return torch.cat([v.double().flatten() for k, v in sorted(tensors.items()) if k.startswith(tensor)])
 
-    ours, theirs = read(found), read(expected)
+    ours, theirs = read(results), read(expected)
     n = min(len(ours), len(theirs), {"accuracy": 21, "losses": 6}.get(tensor, len(theirs)))
     scale = torch.tensor(1.0) if tensor in ("error_by_task", "accuracy") else theirs[:n].abs().max()
     return ((ours[:n] - theirs[:n]).abs().max() / scale).item()
@@ -182,8 +182,8 @@ def share_of_memory(folder: Path, pair: Pair) -> float:
     return peak_memory(folder, pair.case) / float(theirs["peak_memory"])
 
 
-def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int, own: bool) -> dict[str, list[float]]:
-    """Fills the ratios of pairs and, where `own`, of limits; returns the shares of triad of SHARES."""
+def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int, limits: bool) -> dict[str, list[float]]:
+    """Fills the ratios of pairs and, with `limits`, of LIMITS; returns the shares of triad of SHARES."""
     shares: dict[str, list[float]] = {}
     for turn in range(rounds):
         for pair in pairs:
@@ -195,7 +195,7 @@ def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int, own: bo
             pair.ratios.append(theirs / ours)
             print(f"# round {turn + 1}: {pair.case}: {1e3 * ours:.1f} ms, {pair.peer}.py: {1e3 * theirs:.1f} ms",
                   file=sys.stderr)
-        if not own:
+        if not limits:
             continue
         rows = run_bench(program, folder, OWN, 10)
         for limit in LIMITS:
@@ -218,7 +218,7 @@ def main() -> int:
     pairs = [pair for pair in wanted if is_installed(pair.needs)]
     with tempfile.TemporaryDirectory(prefix="taugrid-peers-") as name:
         folder = Path(name)
-        shares = measure(options.program.resolve(), folder, pairs, options.rounds, own=not options.only)
+        shares = measure(options.program.resolve(), folder, pairs, options.rounds, limits=not options.only)
         for reference in sorted({pair.reference for pair in pairs} - {""}):
             run_peer(folder, reference, "--repetitions", "1", "--cold")
         notes, memory = [], []
@@ -230,8 +230,8 @@ def main() -> int:
             if pair.memory is not None:
                 memory.append((pair, share_of_memory(folder, pair)))
             if pair.reference:
-                own = difference(peer, expected, pair.tensor)
-                notes.append(f"# {pair.peer}.py's own number is {own:.1e} from {pair.reference}.py's")
+                apart = difference(peer, expected, pair.tensor)
+                notes.append(f"# {pair.peer}.py's own number is {apart:.1e} from {pair.reference}.py's")
 
     command = options.only in COMMAND and is_installed("mergekit") and (TORCH_PEERS / "immutables").exists()
     if command:
@@ -258,16 +258,16 @@ def main() -> int:
             print(f"{pair.case:<21} {pair.peer + '.py':<26} left out: {pair.needs} is not installed")
     for note in notes:
         print(note)
-    own = [(x.case, x.base + (f" ({x.what})" if x.what != "time" else ""), x.ratios, f"<= {x.target:g}",
-            statistics.median(x.ratios) <= x.target) for x in LIMITS if x.ratios]
-    own += [(pair.case, f"{pair.peer}.py (memory)", [part], f"<= {pair.memory:g}", part <= pair.memory)
-            for pair, part in memory]
+    rows = [(x.case, x.base + (f" ({x.what})" if x.what != "time" else ""), x.ratios, f"<= {x.target:g}",
+             statistics.median(x.ratios) <= x.target) for x in LIMITS if x.ratios]
+    rows += [(pair.case, f"{pair.peer}.py (memory)", [part], f"<= {pair.memory:g}", part <= pair.memory)
+             for pair, part in memory]
     if command:
-        own += [(COMMAND, "mergekit (time)", command_times, ">= 4", statistics.median(command_times) >= 4),
-                (COMMAND, "mergekit (memory)", command_memory, "<= 0.33", statistics.median(command_memory) <= 1 / 3)]
-    own += [(case, "share of triad", found, f">= {SHARES[case]:g}", statistics.median(found) >= SHARES[case])
-            for case, found in shares.items()]
-    for case, against, values, target, met in own:
+        rows += [(COMMAND, "mergekit (time)", command_times, ">= 4", statistics.median(command_times) >= 4),
+                 (COMMAND, "mergekit (memory)", command_memory, "<= 0.33", statistics.median(command_memory) <= 1 / 3)]
+    rows += [(case, "share of triad", values, f">= {SHARES[case]:g}", statistics.median(values) >= SHARES[case])
+             for case, values in shares.items()]
+    for case, against, values, target, met in rows:
         missed += not met
         figures = " ".join(f"{v:>7.2f}" for v in (statistics.median(values), min(values), max(values)))
         print(f"{case:<21} {against:<26} {figures} {target:>8}  {'':>10}  {'met' if met else 'MISSED'}")

@@ -20,8 +20,8 @@ def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
     v = torch.cat([p.flatten() for p in parts])
 
     def run() -> dict[str, Tensor]:
-        found = (operator @ v).split([p.numel() for p in parts])
-        return {f"product/{name}": part.clone() for name, part in zip(names, found, strict=True)}
+        products = (operator @ v).split([p.numel() for p in parts])
+        return {f"product/{name}": part.clone() for name, part in zip(names, products, strict=True)}
 
     return run
 

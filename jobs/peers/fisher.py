@@ -21,14 +21,14 @@ def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:
     parameters = {f"encoder.{name}": v for name, v in tuned.items() if f"encoder.{name}" in model.state_dict()}
 
     def log_p(p: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
-        found = functional_call(model, p, (x[None],))[0].log_softmax(0)
-        return found, found
+        logs = functional_call(model, p, (x[None],))[0].log_softmax(0)
+        return logs, logs
 
     def run() -> dict[str, Tensor]:
         total = {name: torch.zeros_like(v) for name, v in parameters.items()}
         for x in inputs.pixels[:POINTS].split(AT_ONCE):
-            slopes, found = vmap(jacrev(log_p, has_aux=True), (None, 0))(parameters, x)
-            weight = found.exp() / POINTS
+            slopes, logs = vmap(jacrev(log_p, has_aux=True), (None, 0))(parameters, x)
+            weight = logs.exp() / POINTS
             for name, each in slopes.items():  # [points, classes, …]
                 total[name] += torch.einsum("nc...,nc->...", each.square_(), weight)
         return {f"fisher/{name.removeprefix('encoder.')}": v for name, v in total.items()}

@@ -31,7 +31,7 @@ class Study:
         run = folder / "run" / "checkpoints" / "standard"
         self.tuned = [load_file(run / f"task{t}" / "model.safetensors") for t in range(TASKS)]
         self.pictures = [self._pictures(folder / "data" / f"task{t}.h5") for t in range(TASKS)]
-        self.found: list[Tensor] = []
+        self.outputs: list[Tensor] = []
         tower = self.model.vision_model
         for module in (tower.pre_layrnorm, *tower.encoder.layers):
             module.register_forward_hook(self._keep)
@@ -43,14 +43,14 @@ class Study:
             return (torch.tensor(file["test/inputs"][()]).permute(0, 3, 1, 2) / 255 - mean) / std
 
     def _keep(self, _module: torch.nn.Module, _inputs: object, output: object) -> None:
-        self.found.append((output[0] if isinstance(output, tuple) else output).flatten(1))
+        self.outputs.append((output[0] if isinstance(output, tuple) else output).flatten(1))
 
     def layers(self, p: Parameters, x: Tensor) -> list[Tensor]:
         """The embedding's, every block's and the output's features [n, numbers] of one batch."""
-        self.found = []
+        self.outputs = []
         last = functional_call(self.model, p, kwargs={"pixel_values": x}).image_embeds
-        found, self.found = [*self.found, last], []
-        return found
+        outputs, self.outputs = [*self.outputs, last], []
+        return outputs
 
     def mixed(self, i: int, j: int, alpha: float) -> Parameters:
         return {name: alpha * v + (1 - alpha) * self.tuned[j][name] for name, v in self.tuned[i].items()}

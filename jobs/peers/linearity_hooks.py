@@ -21,10 +21,10 @@ def compared(u: Tensor, fi: Tensor, fj: Tensor, f0: Tensor, alpha: float) -> Ten
     u, fi, fj, f0 = (v.double() for v in (u, fi, fj, f0))
     v = alpha * fi + (1 - alpha) * fj
     cu, cv, ci, cj = u - f0, v - f0, fi - f0, fj - f0
-    found = []
+    columns = []
     for a, b, first, second in ((u, v, fi, fj), (cu, cv, ci, cj)):
-        found += [cosine(a, b), (a * b).sum(1) / b.square().sum(1), cosine(first, second)]
-    return torch.stack([*found, (u - v).norm(dim=1) / (fi - fj).norm(dim=1)])
+        columns += [cosine(a, b), (a * b).sum(1) / b.square().sum(1), cosine(first, second)]
+    return torch.stack([*columns, (u - v).norm(dim=1) / (fi - fj).norm(dim=1)])
 
 
 def prepare(inputs: Inputs) -> Callable[[], dict[str, Tensor]]:

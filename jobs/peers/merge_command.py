@@ -38,18 +38,18 @@ class Cost:
 
 
 def shapes() -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {
+    shapes: dict[str, tuple[int, ...]] = {
         "model.embed_tokens.weight": (WORDS, WIDTH),
         "model.norm.weight": (WIDTH,),
         "lm_head.weight": (WORDS, WIDTH),
     }
     for layer in range(LAYERS):
         prefix = f"model.layers.{layer}"
-        found |= {f"{prefix}.self_attn.{x}_proj.weight": (WIDTH, WIDTH) for x in "qkvo"}
-        found |= {f"{prefix}.mlp.{x}_proj.weight": (INNER, WIDTH) for x in ("gate", "up")}
-        found[f"{prefix}.mlp.down_proj.weight"] = (WIDTH, INNER)
-        found |= {f"{prefix}.{x}_layernorm.weight": (WIDTH,) for x in ("input", "post_attention")}
-    return found
+        shapes |= {f"{prefix}.self_attn.{x}_proj.weight": (WIDTH, WIDTH) for x in "qkvo"}
+        shapes |= {f"{prefix}.mlp.{x}_proj.weight": (INNER, WIDTH) for x in ("gate", "up")}
+        shapes[f"{prefix}.mlp.down_proj.weight"] = (WIDTH, INNER)
+        shapes |= {f"{prefix}.{x}_layernorm.weight": (WIDTH,) for x in ("input", "post_attention")}
+    return shapes
 
 
 def write(folder: Path, tensors: dict[str, Tensor]) -> None:
@@ -88,8 +88,8 @@ def run(command: list[str | Path], environment: dict[str, str]) -> Cost:
         most = 0
         while process.poll() is None:
             status = Path(f"/proc/{process.pid}/status").read_text()
-            found = [line for line in status.splitlines() if line.startswith("RssAnon:")]
-            most = max(most, int(found[0].split()[1]) * 1024 if found else 0)
+            anonymous = [line for line in status.splitlines() if line.startswith("RssAnon:")]
+            most = max(most, int(anonymous[0].split()[1]) * 1024 if anonymous else 0)
             time.sleep(0.005)
         seconds = time.monotonic() - began
         if process.returncode != 0:
@@ -137,5 +137,5 @@ def compare(program: Path, packages: Path, rounds: int) -> tuple[list[float], li
 
 
 if __name__ == "__main__":
-    found = compare(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
-    print([statistics.median(v) for v in found[:2]], found)
+    measured = compare(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    print([statistics.median(v) for v in measured[:2]], measured)

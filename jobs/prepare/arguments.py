@@ -112,46 +112,48 @@ def number_of_pixels(text: str) -> int:
 
 
 def add_own(commands, name: str, summary: str, where: str, details: str) -> argparse.ArgumentParser:  # type: ignore[no-untyped-def]
-    own = commands.add_parser(
+    command = commands.add_parser(
         name, help=summary, description=summary + "\n\n" + details, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    own.add_argument("input", type=Path, help=where)
-    own.add_argument("--task", help="name of the task and of its file; without it the input's name")
-    own.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
-    own.add_argument(
+    command.add_argument("input", type=Path, help=where)
+    command.add_argument("--task", help="name of the task and of its file; without it the input's name")
+    command.add_argument("--out", type=Path, default=Path("data"), metavar="DIR", help="folder for TASK.h5 (data)")
+    command.add_argument(
         "--crop",
         choices=("fit", "clip"),
         help="fit: the whole picture on a plain ground, mean and deviation 0.5; clip: as CLIP, shorter side to N by "
         "bicubic resizing, the centre of it, CLIP's mean and deviation (fit; clip with --text-model)",
     )
-    own.add_argument(
+    command.add_argument(
         "--image-size", type=number_of_pixels, metavar="N", help="side of the square (32; 224 with --crop clip)"
     )
-    own.add_argument("--class-names", metavar="A,B,…", help="names in the order of the labels, or a file, one a line")
-    own.add_argument(
+    command.add_argument(
+        "--class-names", metavar="A,B,…", help="names in the order of the labels, or a file, one a line"
+    )
+    command.add_argument(
         "--template",
         action="append",
         metavar="TEXT",
         help='sentence for the zero-shot head with {} for the class, repeatable ("a picture of {}", "{}"; with '
         '--text-model "a photo of a {}.")',
     )
-    own.add_argument(
+    command.add_argument(
         "--text-model",
         metavar="NAME",
         help="the head from this CLIP's text tower, not from MiniLM's 384 features: a folder or hub name with a whole "
         "CLIPModel and tokenizer, or open_clip:ARCHITECTURE/WEIGHTS",
     )
-    own.add_argument("--head", type=Path, metavar="FILE.npy", help="your own head [classes, features] instead")
-    own.add_argument(
+    command.add_argument("--head", type=Path, metavar="FILE.npy", help="your own head [classes, features] instead")
+    command.add_argument(
         "--logit-scale", type=float, metavar="S", help="logits = S · cosine (100; with --text-model the model's own)"
     )
-    own.add_argument("--mean", type=float, nargs="+", metavar="M", help="per channel, inputs in 0…1 (see --crop)")
-    own.add_argument("--std", type=float, nargs="+", metavar="S", help="per channel, inputs in 0…1 (see --crop)")
-    own.add_argument("--source", default="", help="where the data came from, kept in the file")
-    own.add_argument("--license", default="not stated", help="licence of the data, kept in the file")
-    own.add_argument("--seed", type=int, default=0, metavar="N", help="of the splits that the input lacks (0)")
-    own.set_defaults(white=None)
-    return own
+    command.add_argument("--mean", type=float, nargs="+", metavar="M", help="per channel, inputs in 0…1 (see --crop)")
+    command.add_argument("--std", type=float, nargs="+", metavar="S", help="per channel, inputs in 0…1 (see --crop)")
+    command.add_argument("--source", default="", help="where the data came from, kept in the file")
+    command.add_argument("--license", default="not stated", help="licence of the data, kept in the file")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of the splits that the input lacks (0)")
+    command.set_defaults(white=None)
+    return command
 
 
 TEXT = """\

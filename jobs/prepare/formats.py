@@ -94,11 +94,11 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
-            most, told = unpacked_most(path), sum(member.file_size for member in members)
-            if told > most:
+            most, unpacked = unpacked_most(path), sum(member.file_size for member in members)
+            if unpacked > most:
                 raise InputError(
-                    f"{path}: {path.stat().st_size} bytes become {told}; expected at most {most}, or np.savez without "
-                    "compression"
+                    f"{path}: {path.stat().st_size} bytes become {unpacked}; expected at most {most}, or np.savez "
+                    "without compression"
                 )
             out = {}
             for member in members:

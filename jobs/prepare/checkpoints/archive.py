@@ -77,11 +77,11 @@ class Archive:
             raise ValueError(f"data.pkl has {size} bytes, more than {PICKLE_MOST}")
         return self.get("data.pkl")
 
-    def persistent(self, found: Any) -> Storage:
+    def persistent(self, identifier: Any) -> Storage:
         """("storage", its type, the record's key, the device it was on, its numbers). Other ids are refused."""
-        if not isinstance(found, tuple) or len(found) != 5:
+        if not isinstance(identifier, tuple) or len(identifier) != 5:
             raise ValueError("a persistent id that is no storage")
-        of, kind, key, _location, count = found
+        of, kind, key, _location, count = identifier
         if not isinstance(of, str) or of != "storage":
             raise ValueError("a persistent id that is no storage")
         if not isinstance(kind, Name) or kind.name not in STORAGES or not isinstance(key, str):

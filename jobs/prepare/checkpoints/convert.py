@@ -44,20 +44,20 @@ def task_of(name: str) -> str:
 
 
 def tasks_in(root: Path, only: str | None) -> list[Source]:
-    found: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     for folder in sorted(each for each in root.iterdir() if each.is_dir()):
         if any((folder / f"{prefix}finetuned.pt").exists() for names in PREFIXES.values() for prefix in names):
             task = task_of(folder.name)
-            if task in found:
-                raise InputError(f"{folder}: {found[task].folder.name} holds {task} too; expected one folder a task")
+            if task in sources:
+                raise InputError(f"{folder}: {sources[task].folder.name} holds {task} too; expected one folder a task")
             if all((folder / f"{prefix}finetuned.pt").exists() for prefix in PREFIXES["standard"]):
                 raise InputError(f"{folder}: both finetuned.pt and nonlinear_finetuned.pt; expected one of them")
-            found[task] = Source(task, folder)
-    wanted = [task.strip() for task in only.split(",")] if only is not None else list(found)
+            sources[task] = Source(task, folder)
+    wanted = [task.strip() for task in only.split(",")] if only is not None else list(sources)
     for task in wanted:
-        if task not in found:
-            raise InputError(f"--only {only}: {root} has no {task}; expected some of {','.join(found) or 'none'}")
-    return [found[task] for task in wanted]
+        if task not in sources:
+            raise InputError(f"--only {only}: {root} has no {task}; expected some of {','.join(sources) or 'none'}")
+    return [sources[task] for task in wanted]
 
 
 class Converter:
@@ -111,10 +111,10 @@ class Converter:
                     continue
                 (prefix,) = there
                 tuned_path = source.folder / f"{prefix}finetuned.pt"
-                own = source.folder / f"{prefix}zeroshot.pt"
-                if own.exists() and own != first:
-                    own_model, own_initial = self.read(own)
-                    self.same(own_initial or own_model, start, own, first)
+                start_path = source.folder / f"{prefix}zeroshot.pt"
+                if start_path.exists() and start_path != first:
+                    start_model, start_initial = self.read(start_path)
+                    self.same(start_initial or start_model, start, start_path, first)
                 tuned, initial = self.read(tuned_path)
                 if initial is not None:
                     self.same(initial, start, tuned_path, first)

@@ -77,10 +77,10 @@ class Maker:
         if name == SIZE:
             return tuple(listed(arguments[0]))
         if name == ORDERED:
-            made: dict[Any, Any] = {}
+            ordered: dict[Any, Any] = {}
             for pair in listed(arguments[0]) if arguments else ():
-                opcodes.set_items(made, listed(pair))
-            return made
+                opcodes.set_items(ordered, listed(pair))
+            return ordered
         if not self.trust and name not in PLAIN:
             raise MoreThanTensors
         return Inert(name.origin)
@@ -130,10 +130,10 @@ def contents(held: Any) -> Contents | None:
     if isinstance(held, dict) and isinstance(held.get("state_dict"), dict):
         held = held["state_dict"]
     if isinstance(held, Inert):
-        found = list(walk(held))
+        parts = list(walk(held))
         return Contents(
-            {name: value for name, value in found if isinstance(value, Tensor)},
-            {name: value for name, value in found if isinstance(value, Inert)},
+            {name: value for name, value in parts if isinstance(value, Tensor)},
+            {name: value for name, value in parts if isinstance(value, Inert)},
         )
     if isinstance(held, dict):
         return Contents(
@@ -156,12 +156,12 @@ def read(path: Path, trust_pickle: bool) -> Contents:
         archive = Archive(path)
         with archive.zip:
             held = opcodes.load(archive.pickled(), Maker(trust_pickle), archive.persistent)
-        made = contents(held)
-        if made is not None:
-            told = sum(each.numel() * each.itemsize for each in made.tensors.values())
-            if told > TENSORS_MOST * archive.bytes:
-                raise ValueError(f"tensors of {told} bytes out of records of {archive.bytes}")
-            return made
+        model = contents(held)
+        if model is not None:
+            size = sum(each.numel() * each.itemsize for each in model.tensors.values())
+            if size > TENSORS_MOST * archive.bytes:
+                raise ValueError(f"tensors of {size} bytes out of records of {archive.bytes}")
+            return model
     except MoreThanTensors:
         raise InputError(
             f"{path}: more than tensors is pickled in it; expected a state dict, or --trust-pickle, which "

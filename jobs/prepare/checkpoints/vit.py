@@ -56,12 +56,12 @@ class Hints:
         self.name = ""
 
     def learn(self, contents: Contents) -> "Hints":
-        for path, found in contents.objects.items():
-            if path.endswith("visual.transformer.resblocks.0.attn") and isinstance(found.state.get("num_heads"), int):
-                self.module[HEADS] = found.state["num_heads"], "read"
+        for path, held in contents.objects.items():
+            if path.endswith("visual.transformer.resblocks.0.attn") and isinstance(held.state.get("num_heads"), int):
+                self.module[HEADS] = held.state["num_heads"], "read"
             if path.endswith("visual.transformer.resblocks.0.mlp.gelu"):
-                self.module[ACTIVATION] = "quick_gelu" if found.origin.endswith("QuickGELU") else "gelu", "read"
-            epsilon = found.state.get("eps")
+                self.module[ACTIVATION] = "quick_gelu" if held.origin.endswith("QuickGELU") else "gelu", "read"
+            epsilon = held.state.get("eps")
             if path.endswith("visual.ln_pre") and isinstance(epsilon, float) and 0 < epsilon < 1:
                 self.module[EPSILON] = epsilon, "read"
         self.name = contents.words.get("model_name", self.name)
@@ -104,7 +104,7 @@ def convert(tensors: dict[str, Tensor], where: str, hints: Hints) -> Model:
         tensor = left.pop(name, None)
         if tensor is None:
             raise InputError(f"{where}: no tensor {prefix}{name}; expected all of open_clip's ViT")
-        wanted = [found if size < 0 else size for found, size in zip(tensor.shape, shape, strict=False)]
+        wanted = [length if size < 0 else size for length, size in zip(tensor.shape, shape, strict=False)]
         if list(tensor.shape) != wanted or len(tensor.shape) != len(shape):
             sizes = ["any" if size < 0 else size for size in shape]
             raise InputError(f"{where}: {prefix}{name} has shape {list(tensor.shape)}; expected {sizes}")
@@ -147,8 +147,8 @@ def convert(tensors: dict[str, Tensor], where: str, hints: Hints) -> Model:
     if left or not layers:
         odd = next(iter(left), "transformer.resblocks.0")
         raise InputError(f"{where}: {prefix}{odd} is odd or missing; expected the parts of CLIP's ViT, and no other")
-    told = hints.told(width)
-    heads = told[HEADS][0]
+    settings = hints.told(width)
+    heads = settings[HEADS][0]
     if not isinstance(heads, int) or heads < 1 or width % heads:
         raise InputError(
             f"{where}: width {width}, attention heads {heads or 'unknown'}; expected --attention-heads N, "
@@ -158,13 +158,13 @@ def convert(tensors: dict[str, Tensor], where: str, hints: Hints) -> Model:
         "architectures": ["CLIPVisionModelWithProjection"],
         "attention_dropout": 0.0,
         "dtype": "float32",
-        ACTIVATION: told[ACTIVATION][0],
+        ACTIVATION: settings[ACTIVATION][0],
         "hidden_size": width,
         "image_size": grid * side,
         "initializer_factor": 1.0,
         "initializer_range": 0.02,
         "intermediate_size": mlp,
-        EPSILON: told[EPSILON][0],
+        EPSILON: settings[EPSILON][0],
         "model_type": "clip_vision_model",
         HEADS: heads,
         "num_channels": channels,
@@ -172,7 +172,7 @@ def convert(tensors: dict[str, Tensor], where: str, hints: Hints) -> Model:
         "patch_size": side,
         "projection_dim": len(out["visual_projection.weight"]),
     }
-    return Model(config, out, {key: by for key, (_, by) in told.items()})
+    return Model(config, out, {key: by for key, (_, by) in settings.items()})
 
 
 # Linearised models: parameters by number
@@ -200,10 +200,10 @@ def linearised(contents: Contents, where: str, hints: Hints, orders: Sequence[li
 
     def numbered(kind: str) -> list[Tensor]:
         start = f"model.{kind}."
-        found = {name.removeprefix(start): t for name, t in contents.tensors.items() if name.startswith(start)}
-        if not found or set(found) != {str(number) for number in range(len(found))}:
-            raise InputError(f"{where}: model.{kind}.N has {len(found)} tensors; expected N from 0 without a gap")
-        return [found[str(number)] for number in range(len(found))]
+        numbered = {name.removeprefix(start): t for name, t in contents.tensors.items() if name.startswith(start)}
+        if not numbered or set(numbered) != {str(number) for number in range(len(numbered))}:
+            raise InputError(f"{where}: model.{kind}.N has {len(numbered)} tensors; expected N from 0 without a gap")
+        return [numbered[str(number)] for number in range(len(numbered))]
 
     trained, initial = numbered("params"), numbered("params0")
     refused = InputError(f"{where}: {len(trained)} parameters; expected the order of an open_clip ViT's parameters()")

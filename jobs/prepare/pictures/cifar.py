@@ -101,7 +101,7 @@ def batch(path: Path, labels: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]
 
 def names(path: Path, key: str) -> list[str]:
     """Returns the classes' names in the order of their labels."""
-    found = load(path).get(key)
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+    listed = load(path).get(key)
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
         raise InputError(f"{path}: no list {key}; expected the classes' names")
-    return found
+    return listed

@@ -76,5 +76,5 @@ def read(name: str) -> Declaration:
 
 def names() -> list[str]:
     """All declared tasks: the eight in alphabetical order, then the control task."""
-    found = sorted(path.stem for path in TASKS.glob("*.toml"))
-    return sorted(found, key=lambda name: ("control = true" in (TASKS / f"{name}.toml").read_text(), name))
+    declared = sorted(path.stem for path in TASKS.glob("*.toml"))
+    return sorted(declared, key=lambda name: ("control = true" in (TASKS / f"{name}.toml").read_text(), name))

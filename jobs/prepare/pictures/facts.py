@@ -13,8 +13,8 @@ for _name in ("originals.toml", "further.toml"):
     FACTS |= tomllib.loads((Path(__file__).parent / _name).read_text())
 
 
-def expect_classes(task: str, found: int, where: Path) -> None:
+def expect_classes(task: str, count: int, where: Path) -> None:
     """Refuse a part of a data set, or a folder too many: accuracies would be of another task."""
     expected = FACTS[task]["class_count"]
-    if found != expected:
-        raise InputError(f"{where}: {task} has {found} classes here; expected {expected}")
+    if count != expected:
+        raise InputError(f"{where}: {task} has {count} classes here; expected {expected}")

@@ -41,12 +41,12 @@ def named(task: str) -> list[str]:
     return list(FACTS[task]["classes"])
 
 
-def expect_names(task: str, found: Sequence[str], where: Path) -> None:
+def expect_names(task: str, names: Sequence[str], where: Path) -> None:
     """Refuse labels in another order: each would have another's name."""
-    for label, (name, own) in enumerate(zip(named(task), found, strict=False)):
-        if own.replace("_", " ") != name:
-            raise InputError(f"{where}: class {label} is {shown(own)}; expected {name}")
-    expect_classes(task, len(found), where)
+    for label, (name, listed) in enumerate(zip(named(task), names, strict=False)):
+        if listed.replace("_", " ") != name:
+            raise InputError(f"{where}: class {label} is {shown(listed)}; expected {name}")
+    expect_classes(task, len(names), where)
 
 
 def whole(task: str, splits: dict[str, Rows], where: Path, names: list[str] | None = None, rule: str = "") -> Layout:
@@ -156,15 +156,21 @@ def pcam(root: Path) -> Layout:
         return data
 
     def part(split: str) -> Rows:
-        where, told = (base / f"camelyonpatch_level_2_split_{split}_{name}.h5" for name in "xy")
-        images, labels = opened(where, "x"), opened(told, "y")
+        pixels_path, labels_path = (base / f"camelyonpatch_level_2_split_{split}_{name}.h5" for name in "xy")
+        images, labels = opened(pixels_path, "x"), opened(labels_path, "y")
         if images.dtype != np.uint8 or images.shape[1:] != (PATCH, PATCH, 3) or len(images) == 0:
-            raise InputError(f"{where}: x is {images.dtype} {list(images.shape)}; expected uint8 [n,{PATCH},{PATCH},3]")
-        if images.size > (most := unpacked_most(where)):
-            raise InputError(f"{where}: x is {list(images.shape)}, beyond {most} bytes; expected what the file holds")
+            raise InputError(
+                f"{pixels_path}: x is {images.dtype} {list(images.shape)}; expected uint8 [n,{PATCH},{PATCH},3]"
+            )
+        if images.size > (most := unpacked_most(pixels_path)):
+            raise InputError(
+                f"{pixels_path}: x is {list(images.shape)}, beyond {most} bytes; expected what the file holds"
+            )
         if labels.dtype.kind not in "iu" or labels.size != len(images):
-            raise InputError(f"{told}: y is {labels.dtype} {list(labels.shape)}; expected {len(images)} whole numbers")
-        return Rows(Stored(where, images, np.arange(len(images))), labels[()].reshape(-1).astype(np.int64))
+            raise InputError(
+                f"{labels_path}: y is {labels.dtype} {list(labels.shape)}; expected {len(images)} whole numbers"
+            )
+        return Rows(Stored(pixels_path, images, np.arange(len(images))), labels[()].reshape(-1).astype(np.int64))
 
     return whole("pcam", {split: part(split) for split in ("train", "test")}, base, rule=UNUSED)
 
@@ -191,8 +197,8 @@ def fer2013(root: Path) -> Layout:
                 labels[split].append(int(label))
     except (ValueError, csv.Error) as error:
         raise InputError(f"{path}: {shown(str(error))}; expected emotion, Usage, {FACE * FACE} pixels a line") from None
-    for split, found in labels.items():
-        if not found:
+    for split, split_labels in labels.items():
+        if not split_labels:
             raise InputError(f"{path}: no pictures of {split}; expected Training, PublicTest and PrivateTest")
     splits = {
         split: checked(np.stack(images[split]), np.array(labels[split], np.int64), path, (3,), len(named("fer2013")))
@@ -238,9 +244,9 @@ def like_mnist(task: str, prefixes: dict[str, str], more: str = "") -> Callable[
     def layout(root: Path) -> Layout:
         base = place(root, task) / "raw"
         need(base, f"raw with {prefixes['train']}-images-idx3-ubyte and the other three")
-        made = whole(task, idx_splits(base, prefixes), base)
-        made.split_rule += more
-        return made
+        digits = whole(task, idx_splits(base, prefixes), base)
+        digits.split_rule += more
+        return digits
 
     return layout
 

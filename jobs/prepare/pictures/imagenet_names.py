@@ -26,11 +26,11 @@ def named_entries(table: Any, folders: Sequence[str]) -> Iterator[tuple[str | No
                 yield (key if key in folders or WORDNET.fullmatch(key) else None), value
     else:
         for line in table:
-            found = NAMED.fullmatch(line) if isinstance(line, str) else None
+            named = NAMED.fullmatch(line) if isinstance(line, str) else None
             if isinstance(line, list) and len(line) == 2:
                 yield line[0], line[1]
-            elif found and (found[1] in folders or WORDNET.fullmatch(found[1])):
-                yield found[1], found[2]
+            elif named and (named[1] in folders or WORDNET.fullmatch(named[1])):
+                yield named[1], named[2]
             else:
                 yield None, line
 

@@ -183,11 +183,11 @@ def read_arrays(path: Path, frame: Frame) -> Pictures:
         arrays = read_npz(path)
     else:
         raise InputError(f"{path}: neither a .npz file nor a folder with .npy files; expected one of these")
-    found = ", ".join(arrays) or "nothing"
+    held = ", ".join(arrays) or "nothing"
     parts = []
     if "images" in arrays or "labels" in arrays:
         if not {"images", "labels"} <= set(arrays):
-            raise InputError(f"{path}: holds {found}; expected both images and labels")
+            raise InputError(f"{path}: holds {held}; expected both images and labels")
         parts.append((-1, f"{path}:images", arrays["images"], f"{path}:labels", arrays["labels"]))
     else:
         for name, which in ARRAY_SPLITS.items():
@@ -198,5 +198,5 @@ def read_arrays(path: Path, frame: Frame) -> Pictures:
             if there:
                 parts.append((which, f"{path}:{pair[0]}", arrays[pair[0]], f"{path}:{pair[1]}", arrays[pair[1]]))
         if not parts or parts[0][0] != TRAIN:
-            raise InputError(f"{path}: holds {found}; expected images and labels, or train_images and train_labels")
+            raise InputError(f"{path}: holds {held}; expected images and labels, or train_images and train_labels")
     return join(parts, frame)

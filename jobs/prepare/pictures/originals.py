@@ -101,8 +101,8 @@ CODE += ("pictures/further.toml", "pictures/cifar.py")
 
 
 def stamp(path: str | os.PathLike[str]) -> str:
-    found = os.stat(path)
-    return f"{found.st_size} {found.st_mtime_ns}"
+    status = os.stat(path)
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def origin(layout: Layout, splits: dict[str, Rows], root: Path, head: list[str], size: int) -> str:

@@ -22,10 +22,10 @@ CLIP_TEMPLATES = ["a photo of a {}."]
 SIZE, CLIP_SIZE = 32, 224
 
 
-def names_of_classes(given: str | None, found: list[str] | None, labels: NDArray[np.int64]) -> list[str]:
+def names_of_classes(given: str | None, folders: list[str] | None, labels: NDArray[np.int64]) -> list[str]:
     classes = int(labels.max()) + 1
     if given is None:
-        return found or [str(number) for number in range(classes)]
+        return folders or [str(number) for number in range(classes)]
     where = f"--class-names {given if len(given) <= 80 else given[:79] + '…'}"
     try:
         # Path.is_file() raises where the names are too many to be a path; this is False then.
@@ -33,8 +33,8 @@ def names_of_classes(given: str | None, found: list[str] | None, labels: NDArray
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: {error}; expected names, one a line, in UTF-8") from None
     names = [name.strip() for name in text if name.strip()]
-    expected = len(found) if found else classes
-    if len(names) < expected or (found and len(names) != expected):
+    expected = len(folders) if folders else classes
+    if len(names) < expected or (folders and len(names) != expected):
         raise InputError(f"{where}: {len(names)} names; expected {expected}, in the order of the labels")
     return names
 

@@ -32,8 +32,8 @@ class Source:
     def rows(self, split: str, classes: range, most: int) -> NDArray[np.int64]:
         """The first rows of each of these classes, in the file's order."""
         labels = self.file[f"{split}/labels"][()]
-        found = [np.flatnonzero(labels == one)[:most] for one in classes]
-        return np.sort(np.concatenate(found))
+        rows_by_class = [np.flatnonzero(labels == label)[:most] for label in classes]
+        return np.sort(np.concatenate(rows_by_class))
 
     def write(
         self,
@@ -79,13 +79,13 @@ def groups(sizes: list[int], classes: int) -> list[range]:
     return [range(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
-def replaced(own: NDArray[np.int64], other: NDArray[np.int64], percent: int, name: str) -> NDArray[np.int64]:
+def replaced(rows: NDArray[np.int64], other: NDArray[np.int64], percent: int, name: str) -> NDArray[np.int64]:
     """`own` with so many percent of its rows replaced by rows of `other`, drawn by name."""
-    count = len(own) * percent // 100
+    count = len(rows) * percent // 100
     if count > len(other):
         raise InputError(f"--replaced {percent}: {name} needs {count} other pictures; there are {len(other)}")
     draw = np.random.default_rng(stable_hash(name))
-    kept = draw.permutation(own)[: len(own) - count]
+    kept = draw.permutation(rows)[: len(rows) - count]
     return np.sort(np.concatenate([kept, draw.permutation(other)[:count]]))
 
 

@@ -64,10 +64,10 @@ def eight_bits(image: Image.Image, white: float | None = None) -> Image.Image:
         )
     grey = np.full(values.shape, 255, np.uint8)
     grey[~hidden] = np.rint(shown.astype(np.float64) * (255 / white)).astype(np.uint8)
-    made = Image.fromarray(grey)
+    opaque = Image.fromarray(grey)
     if hidden.any():
-        made.putalpha(Image.fromarray(np.where(hidden, 0, 255).astype(np.uint8)))
-    return made
+        opaque.putalpha(Image.fromarray(np.where(hidden, 0, 255).astype(np.uint8)))
+    return opaque
 
 
 def fit(image: Image.Image, size: int, background: int = 255) -> Picture:

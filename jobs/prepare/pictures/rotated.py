@@ -20,7 +20,9 @@ def rotated(pictures: Pictures, angle: float) -> Pictures:
     """Each [n,s,s,c] by so many degrees against the clock, bilinearly, about its middle, on black."""
     if angle % 90 == 0:
         return np.ascontiguousarray(np.rot90(pictures, round(angle / 90), axes=(1, 2)))
-    turned = [np.asarray(Image.fromarray(one.squeeze()).rotate(angle, Image.Resampling.BILINEAR)) for one in pictures]
+    turned = [
+        np.asarray(Image.fromarray(picture.squeeze()).rotate(angle, Image.Resampling.BILINEAR)) for picture in pictures
+    ]
     return np.stack(turned).reshape(pictures.shape)
 
 

@@ -83,10 +83,10 @@ def class_folders(root: Path) -> list[str]:
 
 def pictures(folder: Path, suffixes: set[str]) -> list[str]:
     """Lists a folder's pictures in the order of torchvision's ImageFolder: the papers' seeded split depends on it."""
-    found = []
+    paths = []
     for parent, _, files in sorted(os.walk(folder, followlinks=True)):
-        found += [f"{parent}/{name}" for name in sorted(files) if os.path.splitext(name)[1].lower() in suffixes]
-    return found
+        paths += [f"{parent}/{name}" for name in sorted(files) if os.path.splitext(name)[1].lower() in suffixes]
+    return paths
 
 
 def folder_rows(root: Path, classes: Sequence[str], suffixes: set[str] = SUFFIXES) -> Rows:

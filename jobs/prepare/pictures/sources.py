@@ -154,10 +154,10 @@ def base_character(character: str) -> str:
 def script_of_characters() -> dict[int, str]:
     out = {}
     for line in need_package(UNICODE / "Scripts.txt", "unicode-data").read_text().splitlines():
-        found = re.match(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?\s*; (\w+) # L", line)
-        if found:
-            for code in range(int(found[1], 16), int(found[2] or found[1], 16) + 1):
-                out[code] = found[3]
+        entry = re.match(r"([0-9A-F]+)(?:\.\.([0-9A-F]+))?\s*; (\w+) # L", line)
+        if entry:
+            for code in range(int(entry[1], 16), int(entry[2] or entry[1], 16) + 1):
+                out[code] = entry[3]
     return out
 
 
@@ -211,7 +211,7 @@ def icon_name(stem: str) -> str:
 def icon_context(task: Declaration) -> Examples:
     """One picture a theme, context and name. A link inside a theme makes both names one key."""
     of_class = task.class_of
-    found: dict[tuple[str, str, str], Path] = {}
+    icons: dict[tuple[str, str, str], Path] = {}
     same: dict[str, str] = {}
     for theme, (root, pattern) in ICON_THEMES.items():
         need_package(ICONS / root, f"{theme}-icon-theme")
@@ -223,7 +223,7 @@ def icon_context(task: Declaration) -> Examples:
                         target = os.path.basename(os.readlink(path)).rsplit(".", 1)[0]
                         same.setdefault(icon_name(path.stem), icon_name(target))
                     else:
-                        found.setdefault((theme, context, path.stem), path)
+                        icons.setdefault((theme, context, path.stem), path)
 
     def key_of(name: str) -> str:
         for _ in range(4):
@@ -233,7 +233,7 @@ def icon_context(task: Declaration) -> Examples:
         return name
 
     images, labels, keys, captions = [], [], [], []
-    for (_, context, stem), path in sorted(found.items()):
+    for (_, context, stem), path in sorted(icons.items()):
         image = decode(path, SIZE)
         if image is not None:
             images.append(image)
@@ -252,9 +252,9 @@ def emoji_list() -> list[tuple[list[int], str, str]]:
     for line in need_package(UNICODE / "emoji/emoji-test.txt", "unicode-data").read_text().splitlines():
         if line.startswith("# group: "):
             group = line[9:]
-        found = re.match(r"([0-9A-F ]+?)\s*; fully-qualified\s*# \S+ E\S+ (.+)", line)
-        if found:
-            out.append(([int(code, 16) for code in found[1].split()], found[2], group))
+        entry = re.match(r"([0-9A-F ]+?)\s*; fully-qualified\s*# \S+ E\S+ (.+)", line)
+        if entry:
+            out.append(([int(code, 16) for code in entry[1].split()], entry[2], group))
     return out
 
 

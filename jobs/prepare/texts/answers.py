@@ -19,10 +19,10 @@ SEVERAL = "\n"  # between the answers of one row
 
 
 def padded(rows: Sequence[Sequence[int]], most: int) -> NDArray[np.int32]:
-    found = np.zeros((len(rows), most), np.int32)
+    padded = np.zeros((len(rows), most), np.int32)
     for row, ids in enumerate(rows):
-        found[row, : len(ids)] = ids
-    return found
+        padded[row, : len(ids)] = ids
+    return padded
 
 
 @dataclass
@@ -44,13 +44,13 @@ class SequenceHead:
 def sequence_head(model: Any, words: Sequence[str], where: str) -> SequenceHead:
     """Raises InputError for a word that the model does not know, and for two classes with one answer."""
     sequences = [model.answer_tokens(word) for word in words]
-    for word, found in zip(words, sequences, strict=True):
-        if model.unknown in found or len(found) == len(model.answer_tokens("")):
+    for word, tokens in zip(words, sequences, strict=True):
+        if model.unknown in tokens or len(tokens) == len(model.answer_tokens("")):
             raise InputError(
                 f'{where}: the word "{shown(word)}" has tokens that {model.folder} does not know; expected another'
             )
-    for second, found in enumerate(sequences):
-        if (first := sequences.index(found)) < second:
+    for second, tokens in enumerate(sequences):
+        if (first := sequences.index(tokens)) < second:
             raise InputError(
                 f'{where}: "{shown(words[first])}" and "{shown(words[second])}" are the same tokens; expected an '
                 "answer for each class"
@@ -103,14 +103,14 @@ def targets(model: Any, answers: Sequence[str], most: int, metric: str, where: s
     tokens is refused, unless its beginning will do, which keeps the last token. Raises InputError."""
     rows, cut = [], 0
     for row, several in enumerate(answers):
-        found = model.answer_tokens(several.split(SEVERAL)[0])
-        if len(found) > most:
+        tokens = model.answer_tokens(several.split(SEVERAL)[0])
+        if len(tokens) > most:
             if metric not in CUT:
                 raise InputError(
-                    f"{where}: the answer of text {row + 1} has {len(found)} tokens; expected at most {most}: "
+                    f"{where}: the answer of text {row + 1} has {len(tokens)} tokens; expected at most {most}: "
                     "--answer-tokens"
                 )
-            found, cut = [*found[: most - 1], found[-1]], cut + 1
-        rows.append(found)
+            tokens, cut = [*tokens[: most - 1], tokens[-1]], cut + 1
+        rows.append(tokens)
     lengths = np.array([len(each) for each in rows], np.int32)
     return Targets(padded(rows, most), lengths, list(answers), cut)

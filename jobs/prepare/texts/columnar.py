@@ -25,12 +25,12 @@ def pyarrow() -> Any:
 
 def read_object(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {error}; expected what datasets.save_to_disk writes") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: holds {type(found).__name__}; expected what datasets.save_to_disk writes")
-    return found
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: holds {type(content).__name__}; expected what datasets.save_to_disk writes")
+    return content
 
 
 def is_saved(folder: Path) -> bool:
@@ -43,7 +43,7 @@ def saved_splits(folder: Path) -> dict[str, Path]:
     if not (folder / SPLITS).is_file():
         return {"": folder}
     names = read_object(folder / SPLITS).get("splits")
-    if not isinstance(names, list) or not all(isinstance(one, str) and _plain(one) for one in names):
+    if not isinstance(names, list) or not all(isinstance(each, str) and _plain(each) for each in names):
         raise InputError(f"{folder / SPLITS}: splits is {names}; expected a list of names")
     return {name: folder / name for name in names}
 
@@ -54,17 +54,17 @@ def _plain(name: str) -> bool:
 
 def named_classes(schema: Any) -> dict[str, list[str]]:
     """Columns of ClassLabel with their names, as `datasets` notes them in a file's schema."""
-    told = (schema.metadata or {}).get(b"huggingface")
+    note = (schema.metadata or {}).get(b"huggingface")
     try:
-        features = json.loads(told)["info"]["features"] if told else {}
-        found = {
-            name: [str(one) for one in feature["names"]]
+        features = json.loads(note)["info"]["features"] if note else {}
+        classes = {
+            name: [str(label) for label in feature["names"]]
             for name, feature in features.items()
             if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
         }
     except (ValueError, KeyError, TypeError):
         return {}
-    return found
+    return classes
 
 
 def _rows(batches: Iterator[Any], schema: Any) -> Iterator[Mapping[str, Any]]:
@@ -92,7 +92,7 @@ def saved_rows(folder: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The same of a folder with state.json, whose Arrow files are streams."""
     arrow = pyarrow()
     state = read_object(folder / STATE)
-    files = [one.get("filename") for one in state.get("_data_files") or [] if isinstance(one, dict)]
+    files = [entry.get("filename") for entry in state.get("_data_files") or [] if isinstance(entry, dict)]
     if not files or not all(isinstance(name, str) and _plain(name) for name in files):
         raise InputError(f"{folder / STATE}: _data_files names {files}; expected Arrow files beside it")
     if state.get("_indices_data_files"):

@@ -37,7 +37,7 @@ def further_tasks() -> dict[str, Any]:
 def controls() -> dict[str, Any]:
     """Tasks that have the texts of another one."""
     table = facts()
-    return {name: table["tasks"][told["of"]] | told for name, told in table["controls"].items()}
+    return {name: table["tasks"][control["of"]] | control for name, control in table["controls"].items()}
 
 
 def classes_of(task: dict[str, Any]) -> list[Class]:

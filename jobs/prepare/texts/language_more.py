@@ -49,8 +49,8 @@ def wn_defmatch(_folder: Path, _task: dict[str, Any]) -> Texts:
         others = of_file[synset.lexname]
         other = synsets[offset if true else others[chance // 12 % len(others)]]
         lemma = synset.lemmas[0].lower()
-        told = set(synset.lemmas) & set(other.lemmas) and not true  # two senses of one noun
-        if told or lemma in other.definition.lower() or len(other.definition.split()) < WORDS_LEAST:
+        ambiguous = set(synset.lemmas) & set(other.lemmas) and not true  # two senses of one noun
+        if ambiguous or lemma in other.definition.lower() or len(other.definition.split()) < WORDS_LEAST:
             continue
         out.add(f"The word {synset.lemmas[0]}.", "yes" if true else "no", lemma, f"It means: {other.definition}")
     return out
@@ -133,9 +133,9 @@ def verses() -> Iterator[tuple[int, str, str]]:
     printed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True).stdout.decode()
     books: dict[str, int] = {}
     for line in printed.splitlines():
-        found = re.match(r"(\d?[A-Za-z]+)(\d+):\d+ (.+)", line)
-        if found is not None:
-            yield books.setdefault(found[1], len(books)), f"{found[1]} {found[2]}", plain(found[3])
+        verse = re.match(r"(\d?[A-Za-z]+)(\d+):\d+ (.+)", line)
+        if verse is not None:
+            yield books.setdefault(verse[1], len(books)), f"{verse[1]} {verse[2]}", plain(verse[3])
     if len(books) != 66:
         raise InputError(f"{program}: prints {len(books)} books; expected 66")
 

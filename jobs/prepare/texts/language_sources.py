@@ -72,8 +72,8 @@ def archive(folder: Path, name: str, sha256: str) -> bytes:
         held = path.read_bytes()
     except OSError:
         raise InputError(f"{path}: not found; expected what jobs/setup.sh --language downloads") from None
-    if (found := hashlib.sha256(held).hexdigest()) != sha256:
-        raise InputError(f"{path}: has sha256 {found}; expected {sha256}")
+    if (digest := hashlib.sha256(held).hexdigest()) != sha256:
+        raise InputError(f"{path}: has sha256 {digest}; expected {sha256}")
     return held
 
 
@@ -98,9 +98,9 @@ def vader(folder: Path, task: dict[str, Any]) -> Texts:
     held = zipfile.ZipFile(io.BytesIO(archive(folder, **task["archive"])))
     inner = held.read("vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz")
     with tarfile.open(fileobj=io.BytesIO(inner)) as tar:
-        found = tar.extractfile(f"hutto_ICWSM_2014/{task['file']}")
-        assert found is not None
-        lines = found.read().decode("latin-1").splitlines()
+        member = tar.extractfile(f"hutto_ICWSM_2014/{task['file']}")
+        assert member is not None
+        lines = member.read().decode("latin-1").splitlines()
     out = Texts()
     for line in lines:
         name, rating, text = line.split("\t", 2)
@@ -143,7 +143,7 @@ class Synset:
 @cache
 def wordnet(pos: str) -> dict[int, Synset]:
     """Maps the offsets in data.POS to their synsets, in the format of wndb(5WN)."""
-    found = {}
+    synsets = {}
     for line in need_package(WORDNET / f"data.{pos}", "wordnet-base", LISTED).read_text("utf-8").splitlines():
         if line.startswith(" "):  # the licence
             continue
@@ -157,8 +157,8 @@ def wordnet(pos: str) -> dict[int, Synset]:
         topics = [int(target) for kind, target, of, _ in pointers if kind == ";c" and of == "n"]
         definition, *_ = gloss.split('; "')
         examples = [plain(x) for x in re.findall(r'"([^"]+)"', gloss)]
-        found[int(part[0])] = Synset(int(part[1]), pos, lemmas, hypernyms, topics, plain(definition), examples)
-    return found
+        synsets[int(part[0])] = Synset(int(part[1]), pos, lemmas, hypernyms, topics, plain(definition), examples)
+    return synsets
 
 
 def wn_pos(_folder: Path, _task: dict[str, Any]) -> Texts:
@@ -214,8 +214,8 @@ def wn_wic(_folder: Path, _task: dict[str, Any]) -> Texts:
                     if re.search(rf"\b{re.escape(lemma.lower())}", example.lower()):
                         of_lemma.setdefault((pos, lemma.lower()), []).append((offset, example))
     out = Texts()
-    for (pos, lemma), found in sorted(of_lemma.items()):
-        pairs = [(a, b) for i, a in enumerate(found) for b in found[i + 1 :] if a[1] != b[1]]
+    for (pos, lemma), examples in sorted(of_lemma.items()):
+        pairs = [(a, b) for i, a in enumerate(examples) for b in examples[i + 1 :] if a[1] != b[1]]
         for same in (True, False):
             some = [pair for pair in pairs if (pair[0][0] == pair[1][0]) == same]
             if some:
@@ -254,10 +254,10 @@ def gcide_field(_folder: Path, task: dict[str, Any]) -> Texts:
     sense = re.compile(rf"\(({fields})\)\s+([^\[(]+?)(?=\[|\(|\n\s+\d+\. |\n\s*\n|\s--)", re.DOTALL)
     out = Texts()
     for head, body in entries(dictionary("gcide", "dict-gcide")):
-        for found in sense.finditer(body):
-            text = plain(re.sub(r"[{}]", "", found[2]))
+        for numbered in sense.finditer(body):
+            text = plain(re.sub(r"[{}]", "", numbered[2]))
             if len(text.split()) >= WORDS_LEAST + 1:
-                out.add(text, found[1], head.split("\\")[0].strip().lower() or head.lower())
+                out.add(text, numbered[1], head.split("\\")[0].strip().lower() or head.lower())
     return out
 
 
@@ -265,12 +265,12 @@ def foldoc_topic(_folder: Path, _task: dict[str, Any]) -> Texts:
     """The first of the topics that open an entry, "<language, graphics>"."""
     out = Texts()
     for head, body in entries(dictionary("foldoc", "dict-foldoc")):
-        found = re.match(r"\s*<([^>]+)>\s+(.+)", body, re.DOTALL)
-        if found is None:
+        article = re.match(r"\s*<([^>]+)>\s+(.+)", body, re.DOTALL)
+        if article is None:
             continue
-        text = plain(re.sub(r"[{}]", "", re.split(r"\n\s*\n", found[2])[0]))
+        text = plain(re.sub(r"[{}]", "", re.split(r"\n\s*\n", article[2])[0]))
         if len(text.split()) >= WORDS_LEAST + 1:
-            out.add(text, plain(found[1].split(",")[0]), head.lower())
+            out.add(text, plain(article[1].split(",")[0]), head.lower())
     return out
 
 

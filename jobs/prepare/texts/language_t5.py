@@ -69,16 +69,16 @@ class Read:
 def start_texts(read: Read) -> tuple[Texts, list[Class]]:
     """The texts of START as one task, whose labels are the answers: of equal answers of two tasks, one class."""
     words = list(dict.fromkeys(each.word for name in START for each in read.classes(name)))
-    found = Texts([], [], [], [], None, [])
+    joined = Texts([], [], [], [], None, [])
     for name in START:
         texts, word = read.texts(name), {each.match: each.word for each in read.classes(name)}
         for row, label in enumerate(texts.labels):
             if label in word:
-                found.first.append(texts.first[row])
-                found.labels.append(word[label])
-                found.keys.append(f"{name}/{texts.keys[row]}")
-                found.parts.append(texts.parts[row])
-    return found, [Class(word, word, [], word) for word in words]
+                joined.first.append(texts.first[row])
+                joined.labels.append(word[label])
+                joined.keys.append(f"{name}/{texts.keys[row]}")
+                joined.parts.append(texts.parts[row])
+    return joined, [Class(word, word, [], word) for word in words]
 
 
 def write_model(read: Read, folder: Path) -> TextModel:
@@ -124,12 +124,12 @@ def prepare(out: Path, packages: Path, say: Say) -> None:
     for name in names:
         if name == "start":
             texts, classes = start_texts(read)
-            told = [read.task(each) for each in START]
+            declared = [read.task(each) for each in START]
             title = "All texts of " + ", ".join(START)
         else:
-            texts, classes, told = read.texts(name), read.classes(name), [read.task(name)]
-            title = told[0]["title"]
-        about = {key: "; ".join(dict.fromkeys(task[key] for task in told)) for key in ("source", "license")}
+            texts, classes, declared = read.texts(name), read.classes(name), [read.task(name)]
+            title = declared[0]["title"]
+        about = {key: "; ".join(dict.fromkeys(task[key] for task in declared)) for key in ("source", "license")}
         about |= {"title": title, "built_from": digest(name)}
         packed = pack(name, texts, classes, model, choice, seed=name, prompt=PROMPT, **about)
         write(packed, out / f"{name}.h5")

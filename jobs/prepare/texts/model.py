@@ -45,14 +45,14 @@ def fingerprint(content: bytes) -> str:
 def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
     """A JSON object, or a list."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except OSError:
         raise InputError(f"{path}: not found; expected the folder of a text encoder") from None
     except ValueError as error:
         raise InputError(f"{path}: {error}; expected JSON") from None
-    if not isinstance(found, kind):
-        raise InputError(f"{path}: holds {type(found).__name__}; expected a JSON {kind.__name__}")
-    return found
+    if not isinstance(content, kind):
+        raise InputError(f"{path}: holds {type(content).__name__}; expected a JSON {kind.__name__}")
+    return content
 
 
 def mean_pooled(folder: Path) -> bool:
@@ -64,9 +64,9 @@ def mean_pooled(folder: Path) -> bool:
             raise InputError(f"{folder / 'modules.json'}: holds what is no module; expected a list of them")
         if str(module.get("type", "")).endswith(".Pooling"):
             path = folder / str(module.get("path", "")) / "config.json"
-            told = read_json(path)
-            mean = told.get("pooling_mode_mean_tokens", told.get("pooling_mode") == "mean")
-            first = told.get("pooling_mode_cls_token", told.get("pooling_mode") == "cls")
+            pooling = read_json(path)
+            mean = pooling.get("pooling_mode_mean_tokens", pooling.get("pooling_mode") == "mean")
+            first = pooling.get("pooling_mode_cls_token", pooling.get("pooling_mode") == "cls")
             if mean == first:
                 raise InputError(f"{path}: expected the mean over tokens or the first token alone")
             return bool(mean)
@@ -116,12 +116,12 @@ class TextModel:
     @cached_property
     def mask(self) -> str:
         """The mask's name, as the folder tells it, or as BERT and RoBERTa have it."""
-        told = []
+        masks = []
         for name in ("tokenizer_config.json", "special_tokens_map.json"):
             if (path := self.folder / name).is_file():
-                found = read_json(path).get("mask_token")
-                told.append(found.get("content") if isinstance(found, dict) else found)
-        for word in [*told, *MASKS]:
+                mask = read_json(path).get("mask_token")
+                masks.append(mask.get("content") if isinstance(mask, dict) else mask)
+        for word in [*masks, *MASKS]:
             if isinstance(word, str) and self.tokenizer.token_to_id(word) is not None:
                 return word
         raise InputError(f"{self.folder / 'tokenizer.json'}: has no mask; expected one of {', '.join(MASKS)}")
@@ -145,16 +145,16 @@ class TextModel:
         self.tokenizer.no_truncation()
         encodings = self.tokenizer.encode_batch([text for text, _ in filled])
         token = None if self.is_t5 else self.tokenizer.token_to_id(mask)
-        found = [
+        fitted = [
             fit(encoding, spans, token, most, f'text {row + 1}, "{text[:40]}"')
             for row, (encoding, (text, spans)) in enumerate(zip(encodings, filled, strict=True))
         ]
-        lengths = np.array([len(each.ids) for each in found], np.int32)
-        ids = np.zeros((len(found), most), np.int32)
-        for row, each in enumerate(found):
+        lengths = np.array([len(each.ids) for each in fitted], np.int32)
+        ids = np.zeros((len(fitted), most), np.int32)
+        for row, each in enumerate(fitted):
             ids[row, : lengths[row]] = each.ids
-        masks = None if token is None else np.array([each.mask for each in found], np.int32)
-        return Tokens(ids, lengths, None, sum(each.cut for each in found), masks)
+        masks = None if token is None else np.array([each.mask for each in fitted], np.int32)
+        return Tokens(ids, lengths, None, sum(each.cut for each in fitted), masks)
 
     def encode(self, first: Sequence[str], second: Sequence[str], most: int) -> Tokens:
         """The texts, or pairs of texts where `second` is not empty, cut to `most` tokens. The longer one of a pair is

@@ -23,8 +23,8 @@ BESIDE = ("tokenizer_config.json", "special_tokens_map.json", "generation_config
 
 def unknown_words(model: TextModel, words: Sequence[str]) -> list[str]:
     """Returns the words that are not one token, each once."""
-    found = {word: model.word_tokens(word) for word in words}
-    return [word for word, tokens in found.items() if len(tokens) != 1 or tokens[0] == model.unknown]
+    tokens_of = {word: model.word_tokens(word) for word in words}
+    return [word for word, tokens in tokens_of.items() if len(tokens) != 1 or tokens[0] == model.unknown]
 
 
 def new_words(model: TextModel) -> list[str]:
@@ -51,13 +51,13 @@ def with_new_tokens(model: TextModel, words: Sequence[str], out: Path) -> TextMo
         record = read_json(out / RECORD)
         if any(record.get(key) != value for key, value in made_of.items()):
             raise InputError(f"{out}: was made of another model than {model.folder}; expected another folder")
-        found = TextModel(out)
-        if other := unknown_words(found, lacking):
+        grown = TextModel(out)
+        if other := unknown_words(grown, lacking):
             raise InputError(
                 f'{out}: has no token "{other[0]}"; expected another folder: a model and its tokens are '
                 "made at once, and serve tasks that need no others"
             )
-        return found
+        return grown
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(part_name(out))
     try:
@@ -66,11 +66,11 @@ def with_new_tokens(model: TextModel, words: Sequence[str], out: Path) -> TextMo
         os.rename(part, out)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    found = TextModel(out)
-    if other := unknown_words(found, lacking):
+    grown = TextModel(out)
+    if other := unknown_words(grown, lacking):
         shutil.rmtree(out)
         raise InputError(f'{model.folder}: its tokenizer makes no single token of "{other[0]}"; expected another word')
-    return found
+    return grown
 
 
 def _write(model: TextModel, words: list[str], made_of: dict[str, str], out: Path) -> None:
@@ -79,7 +79,7 @@ def _write(model: TextModel, words: list[str], made_of: dict[str, str], out: Pat
     from tokenizers import AddedToken, Tokenizer
 
     tokenizer = Tokenizer.from_file(str(model.folder / "tokenizer.json"))
-    pieces = {word: [one for one in model.word_tokens(word) if one != model.unknown] for word in words}
+    pieces = {word: [piece for piece in model.word_tokens(word) if piece != model.unknown] for word in words}
     tokenizer.add_tokens([AddedToken(word, single_word=True, lstrip=True) for word in words])
     tokenizer.save(str(out / "tokenizer.json"))
     number = {word: int(tokenizer.token_to_id(word)) for word in words}

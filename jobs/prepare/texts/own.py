@@ -30,7 +30,7 @@ def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
             raise InputError(f"{options.input}: {len(labels)} labels; expected at least two")
         return [Class(each, each, [t.replace("{}", each.replace("_", " ")) for t in templates]) for each in labels]
     path = options.classes
-    found: dict[str, Class] = {}
+    classes: dict[str, Class] = {}
     for number, line in enumerate(lines_of(path).read().splitlines(), 1):
         if not line:
             continue
@@ -40,36 +40,36 @@ def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
         if options.prompt is not None and len(row) > 2:
             raise InputError(f"{path}:{number}: has a sentence, of no use to --prompt; expected label, tab, name")
         label, name, *sentence = (each.strip() for each in row)
-        if label in found and name != found[label].name:
+        if label in classes and name != classes[label].name:
             raise InputError(f"{path}:{number}: {shown(label)} has two names; expected one")
-        one = found.setdefault(label, Class(name, label, []))
-        one.sentences += sentence or [t.replace("{}", name) for t in templates]
-    if len(found) < 2:
-        raise InputError(f"{path}: {len(found)} classes; expected at least two")
-    if lacking := set(found) - set(labels):
+        entry = classes.setdefault(label, Class(name, label, []))
+        entry.sentences += sentence or [t.replace("{}", name) for t in templates]
+    if len(classes) < 2:
+        raise InputError(f"{path}: {len(classes)} classes; expected at least two")
+    if lacking := set(classes) - set(labels):
         raise InputError(f"{path}: no text has the label {shown(min(lacking))}; expected one at least")
-    if lacking := set(labels) - set(found):
+    if lacking := set(labels) - set(classes):
         raise InputError(f"{path}: the label {shown(min(lacking))} is not there; expected every label of the texts")
-    return list(found.values())
+    return list(classes.values())
 
 
 def give_words(classes: list[Class], given: list[str]) -> None:
     """Gives classes the words of --words CLASS=WORD …; a class that is not named there is its own word."""
-    found: dict[str, str] = {}
+    words: dict[str, str] = {}
     for each in given:
         name, separator, word = each.rpartition("=")
         if not separator or not name.strip() or not word.strip():
             raise InputError(f'--words "{each}": expected CLASS=WORD')
-        if name.strip() in found:
+        if name.strip() in words:
             raise InputError(f'--words "{each}": {name.strip()} has a word already; expected one a class')
-        found[name.strip()] = word.strip()
+        words[name.strip()] = word.strip()
     names = [each.name for each in classes]
-    if strange := sorted(set(found) - set(names)):
+    if strange := sorted(set(words) - set(names)):
         raise InputError(f"--words {strange[0]}=…: no such class; expected some of {shown(', '.join(names))}")
-    if found and (without := [name for name in names if name not in found]):
+    if words and (without := [name for name in names if name not in words]):
         raise InputError(f"--words: the class {shown(without[0])} has no word; expected CLASS=WORD for each")
     for each in classes:
-        each.word = found.get(each.name, each.name)
+        each.word = words.get(each.name, each.name)
 
 
 def prompt_of(options: argparse.Namespace, model: TextModel) -> Prompt | None:
@@ -100,16 +100,16 @@ def prompt_of(options: argparse.Namespace, model: TextModel) -> Prompt | None:
 
 def columns_of(options: argparse.Namespace, prompt: Prompt | None) -> Columns:
     """A prompt names its columns; {text} and {second} are those of --text and --second."""
-    own = Columns(options.text, options.label, options.second or "", options.group or "")
+    columns = Columns(options.text, options.label, options.second or "", options.group or "")
     if prompt is None:
-        return own
+        return columns
     if "second" in prompt.columns and not options.second:
         raise InputError("--prompt: {second} is a second text; expected --second COLUMN")
     if options.second and "second" not in prompt.columns:
         raise InputError("--second: the prompt has no {second}; expected it there")
     named = {"text": options.text, "second": options.second}
-    own.parts = tuple((named.get(each) or each, each in prompt.optional) for each in prompt.columns)
-    return own
+    columns.parts = tuple((named.get(each) or each, each in prompt.optional) for each in prompt.columns)
+    return columns
 
 
 def prepare(options: argparse.Namespace) -> str:
@@ -124,14 +124,14 @@ def prepare(options: argparse.Namespace) -> str:
     prompt = prompt_of(options, model)
     texts = read_texts(options.input, columns_of(options, prompt))
     classes = classes_of(options, sorted(set(texts.labels)))
-    told = ""
+    added = ""
     if prompt is not None:
         give_words(classes, options.words or [])
         if options.new_tokens is not None:
             words = [each.word for each in classes]
             new = unknown_words(model, words)
             model = with_new_tokens(model, words, options.new_tokens)
-            told = f"; new tokens in {options.new_tokens}: {', '.join(new)}" if new else "; no new token is needed"
+            added = f"; new tokens in {options.new_tokens}: {', '.join(new)}" if new else "; no new token is needed"
     choice = Choice(options.tokens, options.per_class, options.validation, options.test, options.answers)
     packed = pack(
         task,
@@ -148,4 +148,4 @@ def prepare(options: argparse.Namespace) -> str:
     write(packed, path)
     counts = ", ".join(f"{len(packed.labels[each])} {each}" for each in SPLIT_NAMES)
     cut = f"{packed.truncated} texts cut to {options.tokens} tokens"
-    return f"{path}: {len(packed.classes)} classes; {counts}; {cut}{told}"
+    return f"{path}: {len(packed.classes)} classes; {counts}; {cut}{added}"

@@ -174,7 +174,7 @@ def pack(
         return model.encode([texts.first[row] for row in some], second, choice.tokens)
 
     encoded = {each: tokens(some) for each, some in rows.items()}
-    made = PackedText(
+    packed = PackedText(
         task,
         about.pop("source"),
         about.pop("license"),
@@ -186,8 +186,8 @@ def pack(
         LOGIT_SCALE,
         attributes={**about, "tokenizer": model.fingerprint},
     )
-    made.attributes["truncated"] = made.truncated
-    return made
+    packed.attributes["truncated"] = packed.truncated
+    return packed
 
 
 def with_references(texts: Texts, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
@@ -207,7 +207,7 @@ def pack_answers(
     once, with all its answers."""
     split, keys = deal(texts, seed, one_label=False)
     head = text_head(model, metric)
-    rows, found, encoded = {}, {}, {}
+    rows, answers_of, encoded = {}, {}, {}
     for which, each in enumerate(SPLIT_NAMES):
         most = choice.per_class if which == TRAIN else choice.test if which == TEST else choice.validation
         some = shuffled_rows(split, which, seed)
@@ -217,9 +217,9 @@ def pack_answers(
         rows[each], answers = some[:most], answers[:most]
         if len(rows[each]) == 0:
             raise InputError(f"task {task}: {len(split)} texts leave none for {each}; expected more texts")
-        found[each] = targets(model, answers, choice.answer_tokens, metric, f"task {task}")
+        answers_of[each] = targets(model, answers, choice.answer_tokens, metric, f"task {task}")
         encoded[each] = model.encode_prompts(prompt, [texts.parts[row] for row in rows[each]], choice.tokens)
-    made = PackedText(
+    packed = PackedText(
         task,
         about.pop("source"),
         about.pop("license"),
@@ -229,12 +229,12 @@ def pack_answers(
         {each: [keys[row] for row in some] for each, some in rows.items()},
         head,
         LOGIT_SCALE,
-        found,
+        answers_of,
         {**about, "prompt": prompt.template, "tokenizer": model.fingerprint},
     )
-    made.attributes["truncated"] = made.truncated
-    made.attributes["answers_cut"] = sum(each.cut for each in found.values())
-    return made
+    packed.attributes["truncated"] = packed.truncated
+    packed.attributes["answers_cut"] = sum(each.cut for each in answers_of.values())
+    return packed
 
 
 SAME = 1e-6  # of unit rows in float32

@@ -37,8 +37,8 @@ class Prompt:
     @property
     def columns(self) -> list[str]:
         """Each once, in the order of the template."""
-        found = [piece.text for piece in self.pieces if piece.column and piece.text != MASK]
-        return list(dict.fromkeys(found))
+        columns = [piece.text for piece in self.pieces if piece.column and piece.text != MASK]
+        return list(dict.fromkeys(columns))
 
     @property
     def optional(self) -> set[str]:
@@ -111,10 +111,10 @@ def fit(encoding: Any, spans: list[tuple[int, int]], mask_token: int | None, mos
     masks = [place for place, token in enumerate(encoding.ids) if token == mask_token]
     if mask_token is not None and len(masks) != 1:
         raise InputError(f"{where}: the prompt has {len(masks)} masks; expected one, and texts without the mask's name")
-    own = np.array(encoding.special_tokens_mask, bool)
+    special = np.array(encoding.special_tokens_mask, bool)
     begins = np.array([begin for begin, _ in encoding.offsets])
     ends = np.array([end for _, end in encoding.offsets])
-    plain = ~own & (ends > begins)
+    plain = ~special & (ends > begins)
     parts = [np.flatnonzero(plain & (begins >= begin) & (begins < end)).tolist() for begin, end in spans]
     for (begin, end), part in zip(spans, parts, strict=True):
         if not part:
@@ -148,15 +148,15 @@ def word_head(model: Any, words: Sequence[str], where: str, how: str = "--new-to
     is the first token of its answer, which may have others."""
     tokens = []
     for word in words:
-        found = model.word_tokens(word)
-        single = len(found) == 1 or (model.is_t5 and len(found) > 1)
-        if not single or model.unknown in found:
-            pieces = ", ".join(shown(str(model.tokenizer.id_to_token(one))) for one in found)
+        word_tokens = model.word_tokens(word)
+        single = len(word_tokens) == 1 or (model.is_t5 and len(word_tokens) > 1)
+        if not single or model.unknown in word_tokens:
+            pieces = ", ".join(shown(str(model.tokenizer.id_to_token(piece))) for piece in word_tokens)
             raise InputError(
-                f'{where}: the word "{shown(word)}" is {len(found)} tokens of {model.folder} ({pieces}); '
+                f'{where}: the word "{shown(word)}" is {len(word_tokens)} tokens of {model.folder} ({pieces}); '
                 f"expected one that it knows: another word{'' if model.is_t5 else f', or {how}'}"
             )
-        tokens.append(found[0])
+        tokens.append(word_tokens[0])
     for second, token in enumerate(tokens):
         if (first := tokens.index(token)) < second:
             alike = "begin with" if model.is_t5 else "are"

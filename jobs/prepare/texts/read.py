@@ -125,16 +125,16 @@ def parts_of(path: Path, splits: Mapping[str, int] = SPLIT_FILES) -> list[tuple[
             return [(-1, named[""])]
         parts = [(splits[name.lower()], each) for name, each in named.items() if name.lower() in splits]
     else:
-        found: dict[str, list[Path]] = {}
+        paths: dict[str, list[Path]] = {}
         for each in sorted(path.iterdir()):
             stem = each.name.split(".")[0].lower()
             shard = SHARD.fullmatch(stem)
             if kind_of(each) and (name := shard["split"] if shard else stem) in splits:
-                found.setdefault(name, []).append(each)
-        for name, files in found.items():
+                paths.setdefault(name, []).append(each)
+        for name, files in paths.items():
             require_whole(path, name, files)
-        parts = [(splits[name], each) for name, files in found.items() for each in files]
-        if len({splits[name] for name in found}) < len(found):
+        parts = [(splits[name], each) for name, files in paths.items() for each in files]
+        if len({splits[name] for name in paths}) < len(paths):
             raise InputError(f"{path}: two files of one split; expected one of train, dev and test each")
     if TRAIN not in {split for split, _ in parts}:
         names = ", ".join(name for name, split in splits.items() if split == TRAIN)
@@ -181,16 +181,16 @@ OPTIONAL = (None, ABSENT)
 def text_in(row: Mapping[str, Any], name: str, where: str, empty: tuple[Any, ...] = ()) -> str:
     """What a column holds, or "" for what `empty` names. Raises InputError where it is missing or without words."""
     held = column_of(row, name)
-    if any(held is one for one in empty):
+    if any(held is value for value in empty):
         return ""
     if held is ABSENT:
         raise InputError(f'{where}: no column "{name}"; expected one of {shown(", ".join(row))}')
     if held is not None and not isinstance(held, str | int):
         raise InputError(f'{where}: column "{name}" holds {type(held).__name__}; expected text')
-    found = "" if held is None else str(held).strip()
-    if not found and not empty:
+    cell = "" if held is None else str(held).strip()
+    if not cell and not empty:
         raise InputError(f'{where}: column "{name}" is empty; expected words')
-    return found
+    return cell
 
 
 def answers_in(row: Mapping[str, Any], name: str, written: str, where: str) -> str:
@@ -198,26 +198,26 @@ def answers_in(row: Mapping[str, Any], name: str, written: str, where: str) -> s
     held = column_of(row, name)
     if held is ABSENT:
         raise InputError(f'{where}: no column "{name}"; expected one of {shown(", ".join(row))}')
-    found = []
-    for one in held if isinstance(held, list) else [held]:
+    answers = []
+    for item in held if isinstance(held, list) else [held]:
         try:
-            told = float(one) if ":" in written else one
-            answer = " ".join(written.format(told).split()) if isinstance(told, str | int | float) else ""
+            value = float(item) if ":" in written else item
+            answer = " ".join(written.format(value).split()) if isinstance(value, str | int | float) else ""
         except (TypeError, ValueError):
             answer = ""
         if not answer:
             kind = "number" if ":" in written else "text"
-            raise InputError(f'{where}: column "{name}" holds "{shown(str(one))}"; expected a {kind}')
-        found.append(answer)
-    if not found:
+            raise InputError(f'{where}: column "{name}" holds "{shown(str(item))}"; expected a {kind}')
+        answers.append(answer)
+    if not answers:
         raise InputError(f'{where}: column "{name}" has no answer; expected one at least')
-    return "\n".join(dict.fromkeys(found))
+    return "\n".join(dict.fromkeys(answers))
 
 
 def words_in(row: Mapping[str, Any], name: str, where: str, empty: tuple[Any, ...] = ()) -> str:
     """Does what text_in() does, and joins the texts where a cell has a list of them."""
     held = column_of(row, name)
-    if isinstance(held, list) and held and all(isinstance(one, str) for one in held):
+    if isinstance(held, list) and held and all(isinstance(text, str) for text in held):
         return " ".join(held)
     return text_in(row, name, where, empty)
 

@@ -93,33 +93,33 @@ class Task:
 def read(path: Path = TABLE) -> dict[str, tuple[Task, list[str]]]:
     """Tasks by name, each with the sets that it belongs to. The table is a part of the program: a fault in it is one of
     the program's."""
-    found = {}
-    for name, told in tomllib.loads(path.read_text("utf-8"))["tasks"].items():
-        sentence, t5, where = told.get("sentence", ""), told.get("t5"), f"{path.name}: {name}"
+    tasks = {}
+    for name, entry in tomllib.loads(path.read_text("utf-8"))["tasks"].items():
+        sentence, t5, where = entry.get("sentence", ""), entry.get("t5"), f"{path.name}: {name}"
         classes = [
             Class(title, matches[0], [sentence.replace("{}", word)] if sentence else [], word, tuple(matches[1:]))
-            for title, word, *matches in told.get("classes", [])
+            for title, word, *matches in entry.get("classes", [])
         ]
         task = Task(
             name,
-            told["title"],
-            told["source"],
-            told["label"],
-            parse(told["prompt"], where) if "prompt" in told else None,
+            entry["title"],
+            entry["source"],
+            entry["label"],
+            parse(entry["prompt"], where) if "prompt" in entry else None,
             parse(t5["prompt"], where, mask=False) if t5 else None,
             classes,
             t5.get("words", []) if t5 else [],
-            told.get("plain_labels", []),
-            [name, *told.get("also", [])],
-            {split: SPLITS[stands_for] for split, stands_for in told.get("splits", {}).items()},
+            entry.get("plain_labels", []),
+            [name, *entry.get("also", [])],
+            {split: SPLITS[stands_for] for split, stands_for in entry.get("splits", {}).items()},
             sentence,
-            told.get("checked", False),
-            told.get("note", ""),
+            entry.get("checked", False),
+            entry.get("note", ""),
             t5.get("metric", "") if t5 else "",
             t5.get("answer", "{}") if t5 and "metric" in t5 else "",
         )
-        found[name] = (task, told["sets"])
-    return found
+        tasks[name] = (task, entry["sets"])
+    return tasks
 
 
 def place_of(task: Task, location: Path) -> Path | None:
