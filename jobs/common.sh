@@ -21,5 +21,8 @@ measure() {
   [ "${RANKS:-2}" -le "$(nproc)" ] || launcher+=(--oversubscribe)
   "${launcher[@]}" build/release/suite/taugrid run "$experiment" --run-dir "$folder" "$@" || code=$?
   if [ "$code" = 75 ]; then echo "Stopped early; run the same command again to go on." >&2; fi
+  if [ "$code" -gt 128 ]; then  # mpirun -q ended all ranks, perhaps before one could say who died
+    echo "A rank was ended by signal $((code - 128)) (9: killed, by hand or for memory); run the same command again to go on." >&2
+  fi
   [ "$code" = 0 ] || exit "$code"
 }

@@ -17,6 +17,7 @@
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
 #include "suite/bench/model_work.hpp"
+#include "suite/bench/training_step.hpp"
 #include "suite/study/memory.hpp"
 #include "suite/training/adamw.hpp"
 #include "suite/training/loss.hpp"
@@ -89,77 +90,52 @@ std::vector<training::Term> terms(const Fixture& x, const study::Regime& regime,
   return all;
 }
 
-/// One step of update.cpp's on one batch: loss and gradient, clipping, AdamW. The results hold the most
-/// bytes of tensors alive in a step, with θ, θ0 and the moments.
+/// One step of update.cpp's on one batch. The results hold the most bytes of tensors alive in a step, with θ,
+/// θ0 and the moments.
 Work step(const Fixture& x, const char* regime_name) {
   struct State {
-    at::Tensor theta, gradient;
-    std::vector<double> losses;
     std::unique_ptr<training::TrainingLoss> loss;
-    std::unique_ptr<training::AdamW> adamw;
+    std::unique_ptr<TrainingStep> step;
     std::int64_t held = 0;
   };
   const auto s = shared<State>();
   const auto& regime = study::regime(regime_name);
+  const auto trained = study::trained_blocks(regime, x.encoder().layout());
+  const auto in = terms(x, regime, x.head(), at::kFloat);
   {
     const study::PeakMemory memory;
-    s->theta = regime.linear ? x.theta0() + 0.1 * x.tau(0) : x.theta0().clone();  // τ = 0 would be no test
-    s->loss = std::make_unique<training::TrainingLoss>(x.encoder(), regime, x.start(),
-                                                       study::trained_blocks(regime, x.encoder().layout()));
-    training::AdamWSettings settings;
-    settings.weight_decay = weight_decay;
-    const auto trained = study::trained_blocks(regime, x.encoder().layout());
-    s->adamw = std::make_unique<training::AdamW>(s->theta, x.encoder().layout(), trained, settings);
+    // τ = 0 would be no test of a linear regime.
+    const auto theta = regime.linear ? x.theta0() + 0.1 * x.tau(0) : x.theta0().clone();
+    s->loss = std::make_unique<training::TrainingLoss>(x.encoder(), regime, x.start(), trained);
+    s->step = std::make_unique<TrainingStep>(
+        theta, x.encoder().layout(), trained,
+        [loss = s->loss.get(), in](const at::Tensor& point, at::Tensor& gradient) {
+          return (*loss)(point, in, gradient).sum();
+        });
     s->held = memory.bytes() + (regime.linear ? static_cast<std::int64_t>(x.theta0().nbytes()) : 0);
   }
-  const auto in = terms(x, regime, x.head(), at::kFloat);
   double images = 0;
   for (const auto& term : in) images += static_cast<double>(term.batch.size());
   Work work;
-  work.run = [s, in] {
-    const auto value = (*s->loss)(s->theta, in, s->gradient);
-    s->losses.push_back(value.sum());
-    training::clip_norm(s->gradient, clip);
-    s->adamw->step(s->gradient, learning_rate);
-  };
-  work.flops =
-      images * training::step_flops_an_input(regime, study::trained_blocks(regime, x.encoder().layout()),
-                                             models::Cost(x.encoder()));
+  work.run = [s] { s->step->run(); };
+  work.flops = images * training::step_flops_an_input(regime, trained, models::Cost(x.encoder()));
   work.bytes =
       4 * 9 * parameters(x.encoder());  // θ twice, ∇L written and read twice, both moments, θ written
   work.items = batch;
   work.unit = "images";
   work.tolerance = 1e-3;
-  work.error = [&x, &regime, s, in] {  // the directional derivative along the gradient is its length
-    const auto& layout = x.encoder().layout();
-    const auto theta = s->theta.to(at::kDouble);
+  work.error = [&x, &regime, s, trained] {
     const models::State start{x.theta0().to(at::kDouble), {}};
-    const training::TrainingLoss exact(x.encoder(), regime, start, study::trained_blocks(regime, layout));
+    const training::TrainingLoss exact(x.encoder(), regime, start, trained);
     const auto head = in_double(x.head());
     const auto exactly = terms(x, regime, head, at::kDouble);
-    at::Tensor gradient, unused;
-    (*s->loss)(s->theta, in, gradient);
-    // From the trained blocks to the whole of θ.
-    const auto trained = study::trained_blocks(regime, layout);
-    auto u = at::zeros_like(theta);
-    std::int64_t from = 0;
-    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
-      if (!trained.empty() && !trained[i]) continue;
-      const auto& b = layout.blocks()[i];
-      u.narrow(0, b.offset, b.count).copy_(gradient.narrow(0, from, b.count));
-      from += b.count;
-    }
-    u /= u.norm();
-    const double h = 1e-4;
-    const auto at = [&](double a) { return exact(theta + a * u, exactly, unused).sum(); };
-    const double slope = (at(h) - at(-h)) / (2 * h);
-    const bool falls = s->losses.back() < s->losses.front();
-    return falls ? relative(gradient.to(at::kDouble).norm().item<double>(), slope) : 1.0;
+    at::Tensor unused;
+    return s->step->error([&](const at::Tensor& theta) { return exact(theta, exactly, unused).sum(); });
   };
   work.results = [s, run = work.run] {
     store::TensorFile file;
-    file.tensors["losses"] = at::tensor(s->losses, at::kDouble);
-    s->gradient = at::Tensor();
+    file.tensors["losses"] = at::tensor(s->step->losses(), at::kDouble);
+    s->step->forget_gradient();
     const study::PeakMemory memory;
     run();
     file.tensors["peak_memory"] = at::full({1}, memory.bytes() + s->held, at::kLong);

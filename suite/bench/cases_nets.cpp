@@ -12,9 +12,9 @@
 #include "kernels/tangent/ntk.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
+#include "suite/bench/training_step.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/models/registry.hpp"
-#include "suite/training/adamw.hpp"
 #include "suite/training/loss.hpp"
 
 namespace taugrid::bench {
@@ -64,60 +64,46 @@ struct Classified {
   std::unique_ptr<models::Encoder> encoder;
   models::State start;
   models::Readout head;
-  at::Tensor theta, gradient, gram;
-  std::vector<double> losses;
+  at::Tensor theta, gram;
 };
 
-/// A step, by the batch's own statistics where there are any: loss and gradient, clipping, AdamW.
+/// A step, by the batch's own statistics where there are any.
 Work step(const Fixture& x, const Shape& shape) {
   struct State : Classified {
     State(const Fixture& fixture, const Shape& of)
         : Classified(fixture, of),
+          in({{models::pictures(fixture.pixels()), fixture.labels(), &head, 1.0 / batch}}),
           loss(*encoder, study::regime("standard"), start, {}),
-          adamw(theta, encoder->layout(), {}, settings()) {}
-    static training::AdamWSettings settings() {
-      training::AdamWSettings decayed;
-      decayed.weight_decay = weight_decay;
-      return decayed;
-    }
+          step(theta, encoder->layout(), {}, [this](const at::Tensor& point, at::Tensor& gradient) {
+            autodiff::BatchStatistics statistics;
+            return loss(point, in, gradient, nullptr, &statistics).sum();
+          }) {}
+    std::vector<training::Term> in;
     training::TrainingLoss loss;
-    training::AdamW adamw;
+    TrainingStep step;
   };
   const auto s = std::make_shared<State>(x, shape);
-  const std::vector<training::Term> in = {{models::pictures(x.pixels()), x.labels(), &s->head, 1.0 / batch}};
   Work work;
-  work.run = [s, in] {
-    autodiff::BatchStatistics statistics;
-    s->losses.push_back(s->loss(s->theta, in, s->gradient, nullptr, &statistics).sum());
-    training::clip_norm(s->gradient, clip);
-    s->adamw.step(s->gradient, learning_rate);
-  };
+  work.run = [s] { s->step.run(); };
   work.flops = 3 * batch * models::Cost(*s->encoder).forward();
   work.bytes = 4 * 9 * static_cast<double>(s->encoder->layout().size());
   work.items = batch;
   work.unit = "images";
   work.tolerance = 1e-2;
-  work.error = [&x, s, in] {  // the loss along the gradient, in float64
-    const auto theta = s->theta.to(at::kDouble);
-    autodiff::BatchStatistics statistics;
-    s->loss(s->theta, in, s->gradient, nullptr, &statistics);
-    const auto u = s->gradient.to(at::kDouble) / s->gradient.to(at::kDouble).norm();
+  work.error = [&x, s] {
     const auto head = s->head.to(at::kDouble);
-    const auto at = [&](double a) {
+    return s->step.error([&](const at::Tensor& theta) {
       const at::NoGradGuard no_grad;
       auto given = s->given(x.pixels(), at::kDouble);
       autodiff::BatchStatistics of_the_batch;
       given.statistics = &of_the_batch;
-      const auto z = s->encoder->encode(s->encoder->layout().views(theta + a * u), given);
+      const auto z = s->encoder->encode(s->encoder->layout().views(theta), given);
       return at::cross_entropy_loss(head.logits(z), x.labels()).item<double>();
-    };
-    const double h = 1e-5, slope = (at(h) - at(-h)) / (2 * h);
-    const double found = s->gradient.to(at::kDouble).norm().item<double>();  // the slope along itself
-    return s->losses.back() < s->losses.front() ? std::abs(found - slope) / slope : 1.0;
+    });
   };
   work.results = [s] {
     store::TensorFile file;
-    file.tensors["losses"] = at::tensor(s->losses, at::kDouble);
+    file.tensors["losses"] = at::tensor(s->step.losses(), at::kDouble);
     return file;
   };
   return work;

@@ -15,9 +15,9 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
+#include "suite/bench/training_step.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/models/registry.hpp"
-#include "suite/training/adamw.hpp"
 #include "suite/training/loss.hpp"
 
 namespace taugrid::bench {
@@ -74,62 +74,49 @@ struct TextState {
   models::State start;
   models::Batch batch;
   models::Readout head;
-  at::Tensor labels, theta, gradient, found;
-  std::vector<double> losses;
+  at::Tensor labels, theta, found;
 };
 
-/// Loss and gradient of every block, clipping, AdamW; a linear regime's at θ0 + τ.
+/// A step over every block; a linear regime's is at θ0 + τ.
 Work text_step(const Fixture& x, const char* regime_name, bool full) {
   struct State : TextState {
     State(const Fixture& fixture, const study::Regime& of, bool all_full)
         : TextState(fixture, all_full),
           regime(of),
-          training(*encoder, of, start, {}),
-          adamw(theta, encoder->layout(), {}, settings()) {
+          in({{batch.narrow(0, step_texts), labels.narrow(0, 0, step_texts), &head, 1.0 / step_texts}}),
+          loss(*encoder, of, start, {}),
+          step(theta, encoder->layout(), {}, [this](const at::Tensor& point, at::Tensor& gradient) {
+            return loss(point, in, gradient).sum();
+          }) {
       auto generator = at::make_generator<at::CPUGeneratorImpl>(12);
       if (of.linear) theta.add_(at::randn(theta.sizes(), generator).to(theta.device()), 1e-3);
     }
-    static training::AdamWSettings settings() {
-      training::AdamWSettings decayed;
-      decayed.weight_decay = weight_decay;
-      return decayed;
-    }
     const study::Regime& regime;
-    training::TrainingLoss training;
-    training::AdamW adamw;
+    std::vector<training::Term> in;
+    training::TrainingLoss loss;
+    TrainingStep step;
   };
   const auto s = std::make_shared<State>(x, study::regime(regime_name), full);
-  const std::vector<training::Term> in = {
-      {s->batch.narrow(0, step_texts), s->labels.narrow(0, 0, step_texts), &s->head, 1.0 / step_texts}};
   Work work;
-  work.run = [s, in] {
-    s->losses.push_back(s->training(s->theta, in, s->gradient).sum());
-    training::clip_norm(s->gradient, clip);
-    s->adamw.step(s->gradient, learning_rate);
-  };
+  work.run = [s] { s->step.run(); };
   work.flops = step_texts * s->in_use(step_texts) *
                training::step_flops_an_input(s->regime, {}, models::Cost(*s->encoder));
   work.bytes = 9 * s->bytes();
   work.items = step_texts;
   work.unit = "texts";
   work.tolerance = 1e-2;
-  work.error = [s, in] {  // the loss along the gradient, in float64
+  work.error = [s] {
     const models::State start{s->start.theta.to(at::kDouble), {}};
     const training::TrainingLoss exact(*s->encoder, s->regime, start, {});
     const auto head = s->head.to(at::kDouble);
-    auto exactly = in;
+    auto exactly = s->in;
     exactly[0].readout = &head;
-    s->training(s->theta, in, s->gradient);
-    const auto theta = s->theta.to(at::kDouble), u = s->gradient.to(at::kDouble);
-    const double length = u.norm().item<double>(), h = 1e-5;
     at::Tensor unused;
-    const auto at = [&](double a) { return exact(theta + a / length * u, exactly, unused).sum(); };
-    const double slope = (at(h) - at(-h)) / (2 * h);
-    return s->losses.back() < s->losses.front() ? std::abs(length - slope) / slope : 1.0;
+    return s->step.error([&](const at::Tensor& theta) { return exact(theta, exactly, unused).sum(); });
   };
   work.results = [s] {
     store::TensorFile file;
-    file.tensors["losses"] = at::tensor(s->losses, at::kDouble);
+    file.tensors["losses"] = at::tensor(s->step.losses(), at::kDouble);
     return file;
   };
   return work;

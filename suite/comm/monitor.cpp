@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -155,13 +157,15 @@ void Monitor::open_others() {
   }
 }
 
-// Waits 100 ms for a process of this host to end. At once, because the launcher has seen it too, and where
-// several ranks died it may leave the others a millisecond to say so.
+// Waits 100 ms for a process of this host to end. At once, because the launcher has seen it too: Open
+// MPI 4.1's mpirun sends SIGCONT, SIGTERM and SIGKILL with a sleep() of 1 s before each of the last two, and
+// the death of another rank cuts a sleep short. Where three ranks die in a row, the last one alive has some
+// milliseconds to speak, and on a busy machine may have none; then it is mpirun that says who died.
 void Monitor::look_around() {
   if (poll(others_.data(), others_.size(), 100) > 0) {
     for (int i = 0; i < place_.local_size; ++i) {
       if (others_[i].fd >= 0 && others_[i].revents != 0) {
-        look_at(place_.board->slots[i]);
+        say_if_died(place_.board->slots[i]);
         close(others_[i].fd);  // left as it should: nothing more to see
         others_[i].fd = -1;
       }
@@ -170,14 +174,13 @@ void Monitor::look_around() {
   // Where the system cannot wait so, each looks at the next, in a ring.
   const int next = (place_.local_rank + 1) % place_.local_size;
   if (next != place_.local_rank && others_[next].fd < 0) {
-    look_at(place_.board->slots[next]);
+    const auto& other = place_.board->slots[next];
+    if (!other.left && can_see(other) && !alive(other.pid)) say_if_died(other);
   }
 }
 
-void Monitor::look_at(const Slot& other) {
-  if (other.left || !can_see(other) || alive(other.pid) || other.left) {
-    return;
-  }
+void Monitor::say_if_died(const Slot& other) {
+  if (other.left) return;
   end_all(fmt::format("taugrid: rank {} ({}, process {}) died while doing: {}", other.rank.load(),
                       place_.host, other.pid.load(), other.operation()),
           1);
@@ -436,6 +439,18 @@ void Monitor::leave_if_told() const {
   if (code != 0 && rank_ != 0) std::_Exit(code);
 }
 
+// What the launcher has not read of stderr's pipe when MPI_Abort reaches it may never be printed.
+void Monitor::wait_until_read() {
+  pause(50ms);
+  struct stat kind {};
+  if (fstat(STDERR_FILENO, &kind) != 0 || !S_ISFIFO(kind.st_mode)) return;
+  int unread = 0;
+  for (const double end = steady_seconds() + 1; steady_seconds() < end;) {
+    if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) return;
+    pause(1ms);
+  }
+}
+
 void Monitor::end_all(const std::string& line, int code) {
   bool speaks = claim();
   for (int i = 0; !speaks && i < 10000; ++i) {
@@ -448,7 +463,7 @@ void Monitor::end_all(const std::string& line, int code) {
     [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
     place_.board->said = true;
     wait_until_hushed();
-    pause(50ms);  // time for the launcher to read it
+    wait_until_read();
   }
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);

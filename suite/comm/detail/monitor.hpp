@@ -50,7 +50,7 @@ class Monitor {
   void meet_rank_0() const;
   void open_others();
   bool can_see(const Slot& other) const;
-  void look_at(const Slot& other);
+  void say_if_died(const Slot& other);
   void look_around();
   bool take_over() const;
   void look_for_hangs();
@@ -80,6 +80,7 @@ class Monitor {
   void pass_on();
   void hush();
   void wait_until_hushed();
+  void wait_until_read();
   void answer();
 
   Place place_;

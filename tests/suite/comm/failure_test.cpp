@@ -100,10 +100,17 @@ TEST(Failure, RankZeroKilled) {
   EXPECT_LT(ended.seconds, seconds);
 }
 
-TEST(Failure, TheLastOneAliveSpeaks) {
-  const auto ended = run(4, "all-but-one-die");
-  // Rank 2 sees rank 3; those that die last may have seen others die, and spoken.
-  EXPECT_TRUE(one_line_with(ended, {"taugrid: rank ", "died while doing"})) << ended.err;
+// Rank 2 sees rank 3; those that die last may have seen others die, and spoken. Where the launcher ends the
+// last one alive before that could speak (monitor.cpp says when), the launcher says who died.
+TEST(Failure, WhereAllButOneDieAWordIsSaid) {
+  auto loud = command(4, "all-but-one-die");
+  std::erase(loud, "-q");
+  const auto ended = Job(loud).end();
+  EXPECT_NE(ended.code, 0);
+  const bool launcher_spoke = ended.err.find("mpirun noticed that process rank ") != std::string::npos;
+  EXPECT_TRUE(one_line_with(ended, {"taugrid: rank ", "died while doing"}) ||
+              (ended.lines().empty() && launcher_spoke))
+      << ended.err;
   EXPECT_LT(ended.seconds, seconds);
 }
 
@@ -133,9 +140,10 @@ TEST(Failure, ARankThatComesToNoSafePointIsNamed) {
     job.signal(SIGUSR1);
     const auto ended = job.end();
     EXPECT_EQ(ended.code, 75);
-    EXPECT_TRUE(one_line_with(ended, {"taugrid: stopped: 1.5 s after SIGUSR1, rank 1 (",
-                                      ") had come to no safe point, which is doing: unit "
-                                      "finetune/standard/fashion: write a checkpoint; run again to continue"}))
+    EXPECT_TRUE(
+        one_line_with(ended, {"taugrid: stopped: 1.5 s after SIGUSR1, rank 1 (",
+                              ") had come to no safe point, which is doing: unit "
+                              "finetune/standard/fashion: write a checkpoint; run again to continue"}))
         << ended.err;
     EXPECT_LT(ended.seconds, 1.5 + seconds);
   }
