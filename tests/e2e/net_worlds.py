@@ -85,12 +85,12 @@ class TinyText(nn.Module):
         places = torch.arange(ids.shape[1])
         unused = places >= lengths[:, None]
         h = self.embeddings["norm"](self.embeddings["word"](ids) + self.embeddings["position"](places))
-        found = [h]
+        outputs = [h]
         for layer in self.layer:
             h = layer["norm1"](h + self.attended(layer, h, unused))
             h = layer["norm2"](h + layer["fc2"](F.gelu(layer["fc1"](h))))
-            found.append(h)
-        return found
+            outputs.append(h)
+        return outputs
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """The mean over the tokens in use, [n, width]."""

@@ -38,10 +38,10 @@ scale_start = {SCALE}
 
 def experiment(world: World, folder: Path) -> Path:
     """Its file; the copy lies in the folder."""
-    own = World(Path(shutil.copytree(world.folder, folder / "world")))
+    copy = World(Path(shutil.copytree(world.folder, folder / "world")))
     rng = np.random.default_rng(7)
     text = rng.normal(size=(CAPTIONS, FEATURES)).astype(np.float32)
-    with h5py.File(own.folder / "pairs.h5", "w") as file:
+    with h5py.File(copy.folder / "pairs.h5", "w") as file:
         file["images"] = rng.integers(0, 256, (ROWS, 16, 16, 3), dtype=np.uint8)
         file["captions"] = np.array([f"caption {i}" for i in range(CAPTIONS)], dtype=h5py.string_dtype())
         file["caption"] = rng.integers(0, CAPTIONS, ROWS, dtype=np.int32)
@@ -49,6 +49,6 @@ def experiment(world: World, folder: Path) -> Path:
         file["is_class_picture"] = np.zeros(ROWS, dtype=np.int8)
         file["class_picture_rank"] = np.full(ROWS, -1, dtype=np.int32)
         file.attrs.update(mean=[0.4, 0.45, 0.5], std=[0.25, 0.26, 0.27])
-    path = own.folder / "pretrain.toml"
+    path = copy.folder / "pretrain.toml"
     path.write_text(PRETRAIN)
     return path

@@ -40,18 +40,18 @@ def once(base: Path, name: str, make: Callable[[Path], object]) -> Path:
     parent = Path(FOLDER) if FOLDER else base
     with (parent / f"{name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (made := parent / f"{name}.made").exists():
+        if not (marker := parent / f"{name}.made").exists():
             shutil.rmtree(parent / name, ignore_errors=True)
             make(parent / name)
-            made.touch()
+            marker.touch()
     return parent / name
 
 
 def main(base: Path) -> None:
     shutil.rmtree(base, ignore_errors=True)
-    made = worlds.make(base / "tiny")
-    measure(made.experiment, base / "run")
-    measure(made.papers, base / "papers")
+    tiny = worlds.make(base / "tiny")
+    measure(tiny.experiment, base / "run")
+    measure(tiny.papers, base / "papers")
 
 
 if __name__ == "__main__":

@@ -97,8 +97,8 @@ def pack_prompts(folder: Path, prompts: dict[str, str], plain: str, longest: int
     for name, words in labels.items():
         (folder / "texts" / name).mkdir(parents=True)
         for split, rows in {"train": 70, "dev": 30, "test": 60}.items():
-            found = [source.row(name) for _ in range(rows)]
-            lines = [f"c{label}\t{first}\t{second}" for label, first, second in found]
+            texts = [source.row(name) for _ in range(rows)]
+            lines = [f"c{label}\t{first}\t{second}" for label, first, second in texts]
             (folder / "texts" / name / f"{split}.tsv").write_text("\n".join(lines) + "\n")
         calls.append(["text", f"{folder}/texts/{name}", "--label", "1", "--text", "2", "--tokens", str(longest),
                       "--model", f"{folder}/model", "--out", f"{folder}/data", "--prompt", prompts.get(name, plain),
@@ -108,10 +108,10 @@ def pack_prompts(folder: Path, prompts: dict[str, str], plain: str, longest: int
 
 
 def again(folder: Path) -> None:
-    found = analysis_command.called("recompute", folder, "--points", "12")
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "tasks: space is another than the readout's" in found.stdout and "does not know" not in found.stdout
-    assert "numbers hold" in found.stdout.splitlines()[-1]
+    check = analysis_command.called("recompute", folder, "--points", "12")
+    assert check.returncode == 0, check.stdout + check.stderr
+    assert "tasks: space is another than the readout's" in check.stdout and "does not know" not in check.stdout
+    assert "numbers hold" in check.stdout.splitlines()[-1]
 
 
 def refused_in_one_line(world: TextWorld, change: Callable[[Any], object], expected: str, tmp_path: Path,

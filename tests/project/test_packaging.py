@@ -13,9 +13,9 @@ STEPS = ("FROM", "ENV", "RUN", "WORKDIR", "COPY", "CMD")  # fresh_root.sh knows 
 
 
 def version() -> str:
-    found = re.search(r"project\(taugrid VERSION ([\d.]+)", (PROJECT / "CMakeLists.txt").read_text())
-    assert found
-    return found[1]
+    line = re.search(r"project\(taugrid VERSION ([\d.]+)", (PROJECT / "CMakeLists.txt").read_text())
+    assert line
+    return line[1]
 
 
 def recipe() -> list[tuple[str, str]]:

@@ -186,8 +186,8 @@ class Watch:
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.path is None or event.startswith(HARMLESS) or ("." not in event and event not in SEES):
             return
-        own = event == "open" and str(arguments[0]) == self.path and arguments[1] in ("r", "rb")
-        if not own:
+        allowed = event == "open" and str(arguments[0]) == self.path and arguments[1] in ("r", "rb")
+        if not allowed:
             self.seen.append(f"{event} {arguments!r}"[:200])
 
     @contextmanager
@@ -206,18 +206,18 @@ def try_one(data: bytes, path: Path, trust: bool, watch: Watch) -> bool:
     begin = time.monotonic()
     try:
         with watch.over(path):
-            made = pickles.read(path, trust)
+            contents = pickles.read(path, trust)
     except InputError as error:
         line = str(error)
         assert line.isprintable() and "expected" in line and len(line) < 2000, line
-        made = None
+        contents = None
     assert not watch.seen, watch.seen
     assert time.monotonic() - begin < SECONDS_MOST, "too slow"
-    if made is None:
+    if contents is None:
         return False
-    told = sum(each.numel() * each.itemsize for each in made.tensors.values())
-    assert told <= 2 * len(data), f"{told} bytes of tensors out of {len(data)}"
-    for name, tensor in made.tensors.items():
+    size = sum(each.numel() * each.itemsize for each in contents.tensors.values())
+    assert size <= 2 * len(data), f"{size} bytes of tensors out of {len(data)}"
+    for name, tensor in contents.tensors.items():
         assert name.isprintable()
         tensor.clone()  # every element can be reached
     return True

@@ -414,8 +414,8 @@ def test_bad_files_get_one_clear_line(tmp_path, capsys):
     root = written("good", zeroshot=good)
     assert "--attention-heads" in refused(root, out, capsys)
     assert "svhn" in refused(root, out, capsys, "--only", "svhn")
-    own = out / "checkpoints/pretrained"
-    own.mkdir(parents=True)
-    (own / "model.safetensors").write_bytes(b"mine")
+    folder = out / "checkpoints/pretrained"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"mine")
     assert "not made by" in refused(root, out, capsys, "--attention-heads", str(HEADS))
-    assert (own / "model.safetensors").read_bytes() == b"mine"
+    assert (folder / "model.safetensors").read_bytes() == b"mine"

@@ -70,12 +70,12 @@ def test_right_checkpoints_are_read_as_torch_reads_them(tmp_path):
     held["in order"] = torch.ones(1, 1, 5).expand(1, 1, 5)
     for protocol in (2, 4, 5):
         torch.save(OrderedDict(held), tmp_path / "a.pt", pickle_protocol=protocol)
-        found = pickles.read(tmp_path / "a.pt", False).tensors
+        tensors = pickles.read(tmp_path / "a.pt", False).tensors
         expected = torch.load(tmp_path / "a.pt", weights_only=False)
-        assert list(found) == list(expected) == list(held)
+        assert list(tensors) == list(expected) == list(held)
         for name, value in expected.items():
-            assert torch.equal(found[name], value) and found[name].dtype == value.dtype, name
-            assert found[name].stride() == value.stride(), name
+            assert torch.equal(tensors[name], value) and tensors[name].dtype == value.dtype, name
+            assert tensors[name].stride() == value.stride(), name
 
 
 def test_whole_modules_are_read_in_the_order_of_their_state(tmp_path):
@@ -84,11 +84,12 @@ def test_whole_modules_are_read_in_the_order_of_their_state(tmp_path):
     module[2].again = module[0]
     torch.save(module, tmp_path / "a.pt")
     assert "--trust-pickle" in refused(tmp_path / "a.pt", trust=False)
-    found = pickles.read(tmp_path / "a.pt", True)
+    contents = pickles.read(tmp_path / "a.pt", True)
     expected = module.state_dict()
-    assert list(found.tensors) == list(expected)
-    assert all(torch.equal(found.tensors[name], value) for name, value in expected.items())
-    assert found.objects["1"].origin == "torch.nn.modules.batchnorm.BatchNorm1d" and found.objects["1"].state["eps"]
+    assert list(contents.tensors) == list(expected)
+    assert all(torch.equal(contents.tensors[name], value) for name, value in expected.items())
+    norm = contents.objects["1"]
+    assert norm.origin == "torch.nn.modules.batchnorm.BatchNorm1d" and norm.state["eps"]
 
 
 def test_an_old_file_cannot_make_torch_write_one(tmp_path):

@@ -65,24 +65,24 @@ def patterns(tmp_path, monkeypatch):
 
 def test_the_control_has_a_thousand_different_crops_of_each_held_out_split(patterns):
     """Negation keeps 95 % of the control: 300 crops would know their accuracy to 3 points."""
-    made = sources.textures(patterns)
+    textures = sources.textures(patterns)
     for split in (splits.VALIDATION, splits.TEST):
-        pictures = made.images[made.fixed == split]
-        assert len({one.tobytes() for one in pictures}) == len(pictures) == 1000
-        assert (np.bincount(np.array(made.labels)[made.fixed == split]) == 40).all()
-    assert (made.fixed == splits.TRAIN).sum() == 2000
+        pictures = textures.images[textures.fixed == split]
+        assert len({picture.tobytes() for picture in pictures}) == len(pictures) == 1000
+        assert (np.bincount(np.array(textures.labels)[textures.fixed == split]) == 40).all()
+    assert (textures.fixed == splits.TRAIN).sum() == 2000
 
 
 def test_the_control_s_splits_share_no_pixel(patterns, monkeypatch):
     """Crops unscaled and unturned, so that their corner says where they were cut."""
     monkeypatch.setattr(sources, "SIZE", sources.CROP)
     monkeypatch.setattr(sources.Image.Image, "transpose", lambda image, turn: image)
-    made = sources.textures(patterns)
+    textures = sources.textures(patterns)
     for name, label in list(patterns.class_of.items())[:3]:
         whole = np.asarray(sources.read_pattern(next(sources.PATTERNS.glob(f"*/{name}.pat"))))
         owner = np.full(whole.shape[:2], -1)
-        of_class = np.array(made.labels) == label
-        for image, split in zip(made.images[of_class], made.fixed[of_class], strict=True):
+        of_class = np.array(textures.labels) == label
+        for image, split in zip(textures.images[of_class], textures.fixed[of_class], strict=True):
             tops, lefts = np.nonzero((whole[: -sources.CROP + 1, : -sources.CROP + 1] == image[0, 0]).all(-1))
             top, left = next(
                 (t, s) for t, s in zip(tops, lefts, strict=True)

@@ -72,21 +72,21 @@ def python2(value: Any) -> bytes:
     def written(value: Any) -> bytes:
         match value:
             case dict():
-                made = b"}(" + b"".join(written(each) for pair in value.items() for each in pair) + b"u"
+                pickled = b"}(" + b"".join(written(each) for pair in value.items() for each in pair) + b"u"
             case list():
-                made = b"](" + b"".join(map(written, value)) + b"e"
+                pickled = b"](" + b"".join(map(written, value)) + b"e"
             case tuple():
-                made = b"(" + b"".join(map(written, value)) + b"t"
+                pickled = b"(" + b"".join(map(written, value)) + b"t"
             case bytes():
                 length = len(value)
-                made = (b"U" + bytes([length]) if length < 256 else b"T" + struct.pack("<i", length)) + value
+                pickled = (b"U" + bytes([length]) if length < 256 else b"T" + struct.pack("<i", length)) + value
             case int():
-                made = b"J" + struct.pack("<i", value)
+                pickled = b"J" + struct.pack("<i", value)
             case None:
-                made = b"N"
+                pickled = b"N"
             case _:
-                made = array(value)
-        return made
+                pickled = array(value)
+        return pickled
 
     return b"\x80\x02" + written(value) + b"."
 
@@ -242,7 +242,7 @@ def oracle(task: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t
         )
     trained = {True: "train", False: "test"}
     for train, split in trained.items():
-        made = {
+        sets = {
             "cifar100": lambda train=train: datasets.CIFAR100(root, train),
             "stl10": lambda split=split: datasets.STL10(root / "stl10", split),
             "flowers102": lambda split=split: datasets.Flowers102(root / "flowers102", split),
@@ -258,7 +258,7 @@ def oracle(task: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[t
             "renderedsst2": lambda split=split: datasets.RenderedSST2(root / "RenderedSST2", split),
             "kmnist": lambda train=train: datasets.KMNIST(root / "KMNIST", train),
         }
-        yield split, made[task]()
+        yield split, sets[task]()
 
 
 @pytest.mark.parametrize("task", MAKE)
@@ -274,8 +274,8 @@ def test_pictures_and_labels_are_torchvisions(task, tmp_path, monkeypatch):
             assert rows.labels[place] == label, (task, split, place)
             assert (originals.render(held[place], SIZE) == originals.centre_crop(image, SIZE)).all()
         if task not in ("food101", "flowers102", "pcam", "renderedsst2", "fer2013", "emnist"):
-            told = [name.lower().replace("_", " ") for name in expected.classes]
-            assert [name.lower() for name in layout.class_names] == told
+            names = [name.lower().replace("_", " ") for name in expected.classes]
+            assert [name.lower() for name in layout.class_names] == names
 
 
 def run(root: Path, out: Path, clip: Path, *more: str) -> int:
@@ -354,7 +354,8 @@ def test_facts_are_whole():
     assert facts.FACTS["kmnist"]["classes"] == datasets.KMNIST.classes
     assert facts.FACTS["emnist"]["classes"] == datasets.EMNIST.classes_split_dict["digits"]
     flowers = [name.lower() for name in datasets.Flowers102.classes]
-    same = [own == name.lower() for own, name in zip(flowers, facts.FACTS["flowers102"]["classes"], strict=True)]
+    ours = [name.lower() for name in facts.FACTS["flowers102"]["classes"]]
+    same = [name == other for name, other in zip(flowers, ours, strict=True)]
     assert sum(same) > 90  # the spelling of some is another
 
 

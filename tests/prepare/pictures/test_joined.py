@@ -74,5 +74,5 @@ def test_what_does_not_fit_together_is_refused(
     sets = [packed(tmp_path, "a")] + ([] if second is None else [packed(tmp_path, "b", **second)])
     given = ["joined", *map(str, sets), "--task", "joined", *arguments, "--out", str(tmp_path / "out")]
     assert main(given) == 2
-    told = capsys.readouterr().err
-    assert words in told and told.count("\n") == 1 and not (tmp_path / "out" / "joined.h5").exists()
+    line = capsys.readouterr().err
+    assert words in line and line.count("\n") == 1 and not (tmp_path / "out" / "joined.h5").exists()

@@ -178,8 +178,8 @@ def know(patch: pytest.MonkeyPatch, folders: list[str], names: list[str]) -> Non
     """Lets these be the folders and names of ImageNet."""
     sums = [hashlib.sha256(name.encode()).hexdigest()[:4] for name in names]
     for key, value in (("folders", folders), ("names", names)):
-        found = hashlib.sha256("\n".join(value).encode()).hexdigest()
-        patch.setitem(facts.FACTS["imagenet"], f"{key}_sha256", found)
+        digest = hashlib.sha256("\n".join(value).encode()).hexdigest()
+        patch.setitem(facts.FACTS["imagenet"], f"{key}_sha256", digest)
     patch.setitem(facts.FACTS["imagenet"], "name_checks", " ".join(sums))
 
 
@@ -236,10 +236,10 @@ def test_another_number_of_classes_is_refused(tmp_path, tiny_clip, capsys):
     path = tmp_path / "svhn/train_32x32.mat"
     savemat(path, {"X": np.zeros((4, 4, 3, 18), np.uint8), "y": np.arange(18)[:, None] % 9 + 1})
     for task, expected in CLASSES.items():
-        found = 9 if task in ("mnist", "svhn") else MADE[task]
+        classes = 9 if task in ("mnist", "svhn") else MADE[task]
         code = run(tmp_path, tmp_path / "out", tiny_clip, "--only", task, "--imagenet-classes", str(tmp_path / "n"))
         line = refused(capsys, tmp_path / "out", code)
-        assert f"{task} has {found} classes here; expected {expected}" in line and str(tmp_path) in line
+        assert f"{task} has {classes} classes here; expected {expected}" in line and str(tmp_path) in line
 
 
 @pytest.mark.usefixtures("true_facts")
@@ -511,8 +511,8 @@ def test_other_names_than_clips_are_refused(tmp_path, tiny_clip, capsys):
         (tmp_path / "names.txt").write_text(text)
         line = refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, *more))
         lines = text.splitlines()
-        found = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-        assert words in line and f"found {found}" in line and facts.FACTS["imagenet"]["names_sha256"] in line
+        digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        assert words in line and f"found {digest}" in line and facts.FACTS["imagenet"]["names_sha256"] in line
     (tmp_path / "names.json").write_text('["tench", "\\ud800"]')  # half a character, which UTF-8 does not have
     half = (*more[:3], str(tmp_path / "names.json"))
     assert "name 2" in refused(capsys, tmp_path / "out", run(tmp_path, tmp_path / "out", tiny_clip, *half))

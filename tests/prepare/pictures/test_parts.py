@@ -43,18 +43,18 @@ def test_parts_and_replaced_pictures(source: Path, tmp_path: Path) -> None:
                 labels, pictures = file[f"{split}/labels"][()], file[f"{split}/inputs"][()]
                 assert (pictures[:, 0, 0, 0] == labels).all()
                 assert len(np.unique(pictures[:, 0, 0, 1])) == len(labels)  # none twice
-                own = expected[path.stem.split("-")[0]]
+                classes = expected[path.stem.split("-")[0]]
                 if split != "train" or "-" not in path.stem:
-                    assert set(labels) == own and len(labels) == 8 * len(own)
+                    assert set(labels) == classes and len(labels) == 8 * len(classes)
             train[path.stem] = file["train/labels"][()]
     assert set(train) == {
         *expected,
         *(f"{name}-{percent}" for name in ("d1-start", "d2-start", "d2-d1") for percent in (25, 50)),
     }
     for name, labels in train.items():
-        own, other, percent = [*name.split("-"), "", "0"][:3] if "-" in name else (name, name, "0")
-        foreign = np.isin(labels, list(expected[other])) & (other != own)
-        count = len(train[own])
+        task, other, percent = [*name.split("-"), "", "0"][:3] if "-" in name else (name, name, "0")
+        foreign = np.isin(labels, list(expected[other])) & (other != task)
+        count = len(train[task])
         assert foreign.sum() == min(count * int(percent) // 100, count) and len(labels) == count
 
 

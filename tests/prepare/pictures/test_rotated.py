@@ -19,8 +19,8 @@ def blobs(sides: tuple[int, int], corners: bool) -> NDArray[np.uint8]:
     """Bright spots beside the middle, or over all of the picture."""
     down, across = np.mgrid[: sides[0], : sides[1]]
     pictures = [np.exp(-((down - 6) ** 2 + (across - 6 - k / 3) ** 2) / 5) for k in range(COUNT)]
-    found = np.stack(pictures) if not corners else np.ones((COUNT, *sides))
-    return np.repeat((255 * np.where(found > 0.01, found, 0)).astype(np.uint8)[..., None], 3, axis=-1)
+    values = np.stack(pictures) if not corners else np.ones((COUNT, *sides))
+    return np.repeat((255 * np.where(values > 0.01, values, 0)).astype(np.uint8)[..., None], 3, axis=-1)
 
 
 def packed(path: Path, width: int = SIDE, corners: bool = False) -> Path:
@@ -38,18 +38,17 @@ def test_each_angle_is_a_task(tmp_path: Path) -> None:
     source, out = packed(tmp_path / "set.h5"), tmp_path / "out"
     assert main(["rotated", str(source), "--angles", "0", "22.5", "90", "--out", str(out)]) == 0
     assert {path.name for path in out.iterdir()} == {"set-0.h5", "set-22.5.h5", "set-90.h5"}
-    own = blobs((SIDE, SIDE), False)
+    unturned = blobs((SIDE, SIDE), False)
     for angle in (0.0, 22.5, 90.0):
         with h5py.File(out / f"set-{angle:g}.h5") as file:
             assert file.attrs["task"] == f"set-{angle:g}" and file["head"].attrs["kind"] == "words"
             for split in ("train", "validation", "test"):
                 assert file[f"{split}/labels"][()].tolist() == [0, 1, 0, 1, 0, 1]
-                found = file[f"{split}/inputs"][()].astype(float)
-                expected = ndimage.rotate(own.astype(float), angle, axes=(2, 1), order=1, reshape=False)
-                assert np.abs(found - expected).max() <= (1.5 if angle == 22.5 else 1e-9)
-    assert (
-        np.abs(own.astype(float) - ndimage.rotate(own.astype(float), 22.5, (2, 1), order=1, reshape=False)).max() > 50
-    )
+                turned = file[f"{split}/inputs"][()].astype(float)
+                expected = ndimage.rotate(unturned.astype(float), angle, axes=(2, 1), order=1, reshape=False)
+                assert np.abs(turned - expected).max() <= (1.5 if angle == 22.5 else 1e-9)
+    other_way = ndimage.rotate(unturned.astype(float), 22.5, (2, 1), order=1, reshape=False)
+    assert np.abs(unturned.astype(float) - other_way).max() > 50
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ def arrow(rows: Rows, named: bool = True) -> Any:
     """Labels as numbers of named classes, which the schema's metadata tell as `datasets` does."""
     numbered = [{**row, "mood": NAMES.index(row["mood"]) if row["mood"] in NAMES else -1} for row in rows]
     features = {"mood": {"names": NAMES, "_type": "ClassLabel"}, "text": {"dtype": "string", "_type": "Value"}}
-    told = {b"huggingface": json.dumps({"info": {"features": features}}).encode()} if named else {}
-    made = pa.Table.from_pylist(numbered if named else rows)
-    return made.replace_schema_metadata(told)
+    note = {b"huggingface": json.dumps({"info": {"features": features}}).encode()} if named else {}
+    table = pa.Table.from_pylist(numbered if named else rows)
+    return table.replace_schema_metadata(note)
 
 
 def write_parquet(path: Path, rows: Rows) -> Path:
@@ -58,10 +58,10 @@ def write_saved_splits(folder: Path, parts: dict[str, Rows]) -> Path:
 
 
 def arrays(file: h5py.File) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for split in SPLIT_NAMES:
-        found |= {f"{split}/{name}": node[()].tobytes() for name, node in file[split].items()}
-    return found
+        contents |= {f"{split}/{name}": node[()].tobytes() for name, node in file[split].items()}
+    return contents
 
 
 WRITERS: dict[str, Callable[[Path, Rows], Path]] = {
@@ -92,12 +92,12 @@ def test_splits_of_several_files_and_of_a_dictionary(tmp_path: Path, tiny_bert: 
         write_parquet(tmp_path / "shards" / f"{split}-00000-of-00002.parquet", some[:half])
         write_parquet(tmp_path / "shards" / f"{split}-00001-of-00002.parquet", some[half:])
     write_saved_splits(tmp_path / "saved", {**parts, "unsupervised": rows[:3]})
-    found = []
+    packed = []
     for name in ("tsv", "shards", "saved"):
         with prepared(tmp_path / name, tiny_bert, tmp_path / "out") as file:
-            found.append(arrays(file))
+            packed.append(arrays(file))
             assert [len(file[f"{split}/labels"]) for split in SPLIT_NAMES] == [120, 30, 50]
-    assert found[0] == found[1] == found[2]
+    assert packed[0] == packed[1] == packed[2]
 
 
 def test_bad_columnar_input_gets_one_clear_line(

@@ -52,10 +52,10 @@ def test_wordnet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data.noun").write_text(WORDNET)
     monkeypatch.setattr(sources, "WORDNET", tmp_path)
     sources.wordnet.cache_clear()
-    found = sources.wordnet("noun")
+    synsets = sources.wordnet("noun")
     sources.wordnet.cache_clear()
-    assert list(found) == [1740, 1930]
-    thing = found[1930]
+    assert list(synsets) == [1740, 1930]
+    thing = synsets[1930]
     assert thing.lemmas == ["physical entity", "thing"] and thing.hypernyms == [1740] and thing.lexname == 3
     assert thing.definition == "an entity that is physical"
     assert thing.examples == ["the thing is there", "he saw it; and left"]
@@ -83,9 +83,9 @@ def dictionary(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: s
 
 def test_fields_of_senses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dictionary(tmp_path, monkeypatch, "gcide", GCIDE)
-    found = sources.gcide_field(tmp_path, {"labels": ["Bot.", "Arch.", "Zool."]})
+    texts = sources.gcide_field(tmp_path, {"labels": ["Bot.", "Arch.", "Zool."]})
     sources.dictionary.cache_clear()
-    assert list(zip(found.labels, found.first, found.keys, strict=True)) == [
+    assert list(zip(texts.labels, texts.first, texts.keys, strict=True)) == [
         ("Arch.", "A rod with one serpent twined around it, thus differing from the caduceus.", "aaron's rod"),
         ("Bot.", "A plant with a tall flowering stem; esp. the great mullein.", "aaron's rod"),
     ]
@@ -94,9 +94,9 @@ def test_fields_of_senses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_topics_of_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "16550A\n\n   <hardware, chip> A version of\n   the {16550}.\n\n   Superseded.\n\nnothing\n\n   See else.\n"
     dictionary(tmp_path, monkeypatch, "foldoc", text)
-    found = sources.foldoc_topic(tmp_path, {})
+    texts = sources.foldoc_topic(tmp_path, {})
     sources.dictionary.cache_clear()
-    assert (found.first, found.labels, found.keys) == (["A version of the 16550."], ["hardware"], ["16550a"])
+    assert (texts.first, texts.labels, texts.keys) == (["A version of the 16550."], ["hardware"], ["16550a"])
 
 
 def test_an_archive_is_held_against_its_digest(tmp_path: Path) -> None:

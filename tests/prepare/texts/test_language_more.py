@@ -57,8 +57,8 @@ def nouns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_gloss_does_not_name_its_topic(nouns: Path) -> None:
-    found = more.wn_topic(nouns, {})
-    assert list(zip(found.first, found.labels, found.keys, strict=True)) == [
+    texts = more.wn_topic(nouns, {})
+    assert list(zip(texts.first, texts.labels, texts.keys, strict=True)) == [
         ("the least piece of a set", "00000030", "pawn"),
         ("a piece that moves in straight lines", "00000030", "rook"),
     ]
@@ -68,8 +68,8 @@ def test_glosses_of_others_are_of_one_file(nouns: Path, monkeypatch: pytest.Monk
     """Chance is the digest of a noun's place: 0 asks for another's gloss, the first of the file; 6 for its own."""
     chance = {"10": 6, "20": 0, "30": 1}  # a sixth of all nouns is taken: not the third
     monkeypatch.setattr(more, "stable_hash", lambda text: chance[text.rsplit("/", 1)[1]])
-    found = more.wn_defmatch(nouns, {})
-    assert list(zip(found.first, found.labels, found.second, strict=True)) == [
+    texts = more.wn_defmatch(nouns, {})
+    assert list(zip(texts.first, texts.labels, texts.second, strict=True)) == [
         ("The word pawn.", "yes", "It means: (chess) (games) the least piece of a set"),
         ("The word rook.", "no", "It means: (chess) (games) the least piece of a set"),
     ]
@@ -91,9 +91,9 @@ def test_obsolete_senses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "gcide.dict.dz").write_bytes(gzip.compress(GCIDE.encode()))
     monkeypatch.setattr(sources, "DICTIONARIES", tmp_path)
     sources.dictionary.cache_clear()
-    found = more.gcide_obsolete(tmp_path, {})
+    texts = more.gcide_obsolete(tmp_path, {})
     sources.dictionary.cache_clear()
-    assert list(zip(found.first, found.labels, found.keys, strict=True)) == [
+    assert list(zip(texts.first, texts.labels, texts.keys, strict=True)) == [
         ("Toward the back or rear; backward.", "obsolete", "aback"),
         ("Backward against the mast;", "current", "aback"),
     ]
@@ -103,9 +103,9 @@ def test_fortunes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "Eat, drink and be merry.\n\t\t-- Someone\n%\nToo short\n%\nA watched pot\nnever boils.\n"
     (tmp_path / "food").write_text(text)
     monkeypatch.setattr(more, "FORTUNES", tmp_path)
-    found = more.fortune_topic(tmp_path, {"classes": [["food", "food", "food"]]})
-    assert found.first == ["Eat, drink and be merry. -- Someone", "A watched pot never boils."]
-    assert set(found.labels) == {"food"}
+    texts = more.fortune_topic(tmp_path, {"classes": [["food", "food", "food"]]})
+    assert texts.first == ["Eat, drink and be merry. -- Someone", "A watched pot never boils."]
+    assert set(texts.labels) == {"food"}
     with pytest.raises(InputError, match="fortunes"):
         more.fortune_topic(tmp_path, {"classes": [["law", "law", "law"]]})
 
@@ -148,14 +148,14 @@ def test_novels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         )
     )
     monkeypatch.setattr(more, "NOVELS", path)
-    found = more.austen_novel(tmp_path, {})
-    assert list(zip(found.labels, found.keys, strict=True)) == [
+    texts = more.austen_novel(tmp_path, {})
+    assert list(zip(texts.labels, texts.keys, strict=True)) == [
         ("Emma", "Emma 1"),
         ("Emma", "Emma 2"),
         ("Persuasion", "Persuasion 1"),
     ]
-    assert found.first[0] == found.first[1] == " ".join(long).strip()
-    assert len(found.first[2].split()) == sources.WORDS_MOST and "«" in found.first[2]
+    assert texts.first[0] == texts.first[1] == " ".join(long).strip()
+    assert len(texts.first[2].split()) == sources.WORDS_MOST and "«" in texts.first[2]
     path.write_bytes(r_database([["x"]])[:4] + zlib.compress(b"X\n" + bytes(40)))
     with pytest.raises(InputError, match="vectors of strings"):
         more.austen_novel(tmp_path, {})
@@ -169,10 +169,10 @@ def test_verses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
     os.chmod(program, 0o755)
     monkeypatch.setattr(more, "BIBLE", program)
-    found = more.bible(tmp_path, TASKS["bible_testament"])
-    assert Counter(found.labels) == {"old": 2 * 39, "new": 2 * 27}
-    assert found.keys[:3] == [f"{names[0]} 1", f"{names[0]} 2", f"{names[1]} 1"]
-    assert found.first[1] == "In the beginning of chapter 2"
+    texts = more.bible(tmp_path, TASKS["bible_testament"])
+    assert Counter(texts.labels) == {"old": 2 * 39, "new": 2 * 27}
+    assert texts.keys[:3] == [f"{names[0]} 1", f"{names[0]} 2", f"{names[1]} 1"]
+    assert texts.first[1] == "In the beginning of chapter 2"
     program.write_text("#!/bin/sh\necho 'Ge1:1 In the beginning'\n")
     with pytest.raises(InputError, match="1 books; expected 66"):
         more.bible(tmp_path, TASKS["bible_testament"])

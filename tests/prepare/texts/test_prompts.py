@@ -39,7 +39,7 @@ def words_of(file: h5py.File, model: Path, split: str, row: int) -> list[str]:
     tokenizer = TextModel(model).tokenizer
     length = file[f"{split}/lengths"][row]
     assert not file[f"{split}/inputs"][row][length:].any()
-    return [tokenizer.id_to_token(int(one)) for one in file[f"{split}/inputs"][row][:length]]
+    return [tokenizer.id_to_token(int(token)) for token in file[f"{split}/inputs"][row][:length]]
 
 
 def test_masks_and_label_words_are_stored(tmp_path: Path, masked: Path) -> None:
@@ -92,9 +92,9 @@ def test_columns_by_name_parts_of_columns_and_optional_parts(tmp_path: Path, mas
     prompt = "{question} a {choices.text.0} of {choices.text.1}[ very {choices.text.2}] not {mask}"
     arguments = ["--prompt", prompt, "--words", "A=yes", "B=no", "--tokens", "20", "--per-class", "12"]
     with prepared(source, masked, tmp_path / "out", *arguments) as file:
-        found = [" ".join(words_of(file, masked, "train", row)[1:-1]) for row in range(24)]
-    assert {text.count(" very plot not [MASK]") for text in found} == {0, 1}
-    assert all(" of book " in text for text in found)
+        texts = [" ".join(words_of(file, masked, "train", row)[1:-1]) for row in range(24)]
+    assert {text.count(" very plot not [MASK]") for text in texts} == {0, 1}
+    assert all(" of book " in text for text in texts)
 
 
 def test_a_word_of_roberta_has_a_space_before_it(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_new_tokens_are_made_in_a_copy_and_recorded(
     size = old.config.vocab_size
     assert token == size and new.config.vocab_size == size + 1
     rows = [m.get_input_embeddings().weight.detach() for m in (old, new)]
-    pieces = [one for one in TextModel(folder).word_tokens("wonderful") if one != TextModel(folder).unknown]
+    pieces = [piece for piece in TextModel(folder).word_tokens("wonderful") if piece != TextModel(folder).unknown]
     assert bool(pieces) == roberta  # the small BERT has no letters
     torch.testing.assert_close(rows[1][:size], rows[0], rtol=0, atol=0)
     torch.testing.assert_close(rows[1][size], rows[0][pieces or slice(None)].mean(0))
@@ -235,11 +235,11 @@ def test_bad_prompts_get_one_clear_line(
 
 def test_every_format_gives_the_same_prompts(tmp_path: Path, masked: Path) -> None:
     arguments = ["--prompt", PROMPT, "--words", "pos=good", "neg=bad", "--tokens", "16"]
-    found = []
+    inputs = []
     for name, write in (("in.tsv", write_tsv), ("in.jsonl", write_jsonl)):
         with prepared(write(tmp_path / name, table()), masked, tmp_path / "out", *arguments) as file:
-            found.append(
+            inputs.append(
                 [file[f"{split}/{part}"][()].tobytes() for split in SPLIT_NAMES for part in ("inputs", "mask")]
             )
-    assert found[0] == found[1]
+    assert inputs[0] == inputs[1]
     assert isinstance(BertForMaskedLM.from_pretrained(masked), BertForMaskedLM)

@@ -46,7 +46,7 @@ def test_prompts_are_as_transformers_makes_them(tmp_path: Path, t5: Path) -> Non
             for row, length in enumerate(file[f"{split}/lengths"]):
                 words = words_of(file, t5, split, row)
                 assert words[0] == "\u2581mood:" and words[-1] == "</s>"
-                packed = tuple(int(one) for one in file[f"{split}/inputs"][row][:length])
+                packed = tuple(int(token) for token in file[f"{split}/inputs"][row][:length])
                 cut += packed not in whole
         assert cut == file.attrs["truncated"]
 
@@ -81,8 +81,8 @@ def test_answers_of_classes_are_whole_sequences_as_transformers_has_them(tmp_pat
         head = file["head"]
         assert head.attrs["kind"] == "sequences" and list(head.attrs["words"]) == ["bad", "bad film"]
         assert [name.decode() for name in file["class_names"]] == ["neg", "pos"]
-        found = [row[:length].tolist() for row, length in zip(head["tokens"][()], head["lengths"][()], strict=True)]
-        assert found == [theirs(word).input_ids for word in ("bad", "bad film")]
+        answers = [row[:length].tolist() for row, length in zip(head["tokens"][()], head["lengths"][()], strict=True)]
+        assert answers == [theirs(word).input_ids for word in ("bad", "bad film")]
 
 
 def test_texts_are_answered_by_texts(tmp_path: Path, t5: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,12 +116,12 @@ def test_texts_are_answered_by_texts(tmp_path: Path, t5: Path, capsys: pytest.Ca
                     ids = group["targets"][row][:length].tolist()
                     first = group["references"][row].decode().split("\n")[0]
                     assert ids == theirs(first).input_ids and not group["targets"][row][length:].any()
-                    said = "".join(pieces[one] for one in ids).strip()
+                    said = "".join(pieces[token] for token in ids).strip()
                     assert said == theirs.decode(ids, skip_special_tokens=True).strip() == first
             if name == "squad":
                 assert set(file["test/references"][()]) == {b"bad film\nbad"}
             if name == "commongen":  # equal concepts stand in a split once, with all their sentences
-                assert max(len(one.decode().split("\n")) for one in file["test/references"][()]) == 3
+                assert max(len(token.decode().split("\n")) for token in file["test/references"][()]) == 3
     with h5py.File(tmp_path / "out" / "multinews.h5") as file:
         assert file.attrs["answers_cut"] > 0 and (file["train/targets"][()][:, 7] <= 1).all()  # their end is kept
     assert main([*call[:-1], "stsb", "--answer-tokens", "2"]) == 2

@@ -136,13 +136,13 @@ def test_so_many_of_each_class_the_same_for_one_seed(tmp_path: Path, tiny_bert: 
     rows = [row for i, row in enumerate(table(300)) if row["mood"] == "pos" or i % 3 == 0]
     source = write_tsv(tmp_path / "in.tsv", rows)
     few = ["--per-class", "8", "--validation", "4", "--test", "10"]
-    found = []
+    inputs = []
     for seed in ("0", "0", "1"):
         with prepared(source, tiny_bert, tmp_path / "out", *few, "--seed", seed) as file:
             for split, each in (("train", 8), ("validation", 2), ("test", 5)):
                 assert np.bincount(file[f"{split}/labels"][()]).tolist() == [each, each]
-            found.append(file["train/inputs"][()].tobytes())
-    assert found[0] == found[1] != found[2]
+            inputs.append(file["train/inputs"][()].tobytes())
+    assert inputs[0] == inputs[1] != inputs[2]
 
 
 @pytest.mark.parametrize("first_token", [False, True])

@@ -97,7 +97,7 @@ def test_what_is_there_is_packed_and_the_rest_is_listed(
         assert len(label) == 12 and ids.shape[1] == 24
     with h5py.File(out / "rte.h5") as file:
         assert len(file["test/labels"]) == 12  # the source's validation: its test has no labels
-        words = [[known.id_to_token(int(one)) for one in row] for row in file["test/inputs"][:]]
+        words = [[known.id_to_token(int(token)) for token in row] for row in file["test/inputs"][:]]
         assert all(row[0] == "[CLS]" and row[row.index("?") + 1] == "[MASK]" for row in words)
     assert main(arguments) == 0
     assert sum("(unchanged)" in line for line in capsys.readouterr().out.splitlines()) == 3
