@@ -3,10 +3,6 @@
 #include "suite/config/config.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <fstream>
-#include <system_error>
 
 #include "suite/config/state.hpp"
 #include "suite/error.hpp"
@@ -14,21 +10,6 @@
 namespace taugrid::config {
 
 namespace {
-
-constexpr std::size_t size_limit = std::size_t{4} << 20;
-
-toml::table parse(const std::string& text, const std::string& name) {
-  if (const auto found = flaw(text)) {
-    throw InputError(name + ":" + std::to_string(found->line) + ": not TOML: " + found->problem);
-  }
-  try {
-    return toml::parse(text, name);
-  } catch (const toml::parse_error& error) {
-    std::string reason(error.description());
-    std::replace(reason.begin(), reason.end(), '\n', ' ');
-    throw InputError(name + ":" + std::to_string(error.source().begin.line) + ": not TOML: " + reason);
-  }
-}
 
 /// The right-hand side of an override: TOML, or a bare word.
 toml::table parse_value(const std::string& given, const std::string& text) {
@@ -72,6 +53,9 @@ void set(State& state, const std::string& given) {
         return step.empty() || canonical_key(step) != step;
       })) {
     throw InputError("--set " + given + ": expected key=value, the key dotted as in section.key");
+  }
+  if (path.front() == extends_key) {
+    throw InputError("--set " + given + ": a file alone says what it extends");
   }
   toml::table value = parse_value(given, given.substr(equals + 1));
   toml::table* table = &state.table;
@@ -166,7 +150,7 @@ std::string State::where(const std::string& name, const toml::node* node) const 
     }
   }
   const auto line = node == nullptr ? 0 : node->source().begin.line;
-  std::string text = file.string();
+  std::string text = file_of(node).string();
   if (line != 0) {
     text += ':';
     text += std::to_string(line);
@@ -175,25 +159,8 @@ std::string State::where(const std::string& name, const toml::node* node) const 
 }
 
 Config Config::load(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  std::error_code error;
-  errno = 0;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path, error)) {
-    const std::string reason = errno != 0 ? std::generic_category().message(errno) : "a folder";
-    throw InputError(path.string() + ": cannot be read: " + reason + "; expected a TOML file");
-  }
-  std::string text;
-  for (std::array<char, 1 << 14> part{}; text.size() <= size_limit && stream;) {  // a device may have no end
-    stream.read(part.data(), part.size());
-    text.append(part.data(), static_cast<std::size_t>(stream.gcount()));
-  }
-  if (text.size() > size_limit) {
-    throw InputError(path.string() + ": has more than " + std::to_string(size_limit) +
-                     " bytes; expected an experiment file");
-  }
   auto state = std::make_shared<State>();
-  state->file = std::filesystem::absolute(path).lexically_normal();
-  state->table = parse(text, path.string());
+  state->read(path);
   for (const std::string& given : overrides) {
     set(*state, given);
   }
@@ -202,7 +169,7 @@ Config Config::load(const std::filesystem::path& path, const std::vector<std::st
 
 Config Config::describing(const std::vector<std::string>& overrides) {
   auto state = std::make_shared<State>();
-  state->file = std::filesystem::absolute("describing").lexically_normal();
+  state->files = {std::filesystem::absolute("describing").lexically_normal()};
   state->describing = true;
   for (const std::string& given : overrides) {
     set(*state, given);
@@ -230,15 +197,13 @@ std::optional<Section> Config::optional_section(const std::string& name, const M
 
 const std::vector<SectionEntry>& Config::reference() const { return state_->reference; }
 
-std::filesystem::path Config::base_folder() const { return state_->file.parent_path(); }
-
 std::string Config::resolved() const { return document(state_->asked); }
 
 std::vector<std::string> difference(const std::string& old_text, const std::string& new_text) {
   std::map<std::string, std::string> before;
   std::map<std::string, std::string> after;
-  flatten(parse(old_text, "old configuration"), "", before);
-  flatten(parse(new_text, "new configuration"), "", after);
+  flatten(parse_text(old_text, "old configuration"), "", before);
+  flatten(parse_text(new_text, "new configuration"), "", after);
   std::vector<std::string> lines;
   const std::string absent = "(absent)";
   for (const auto& [name, value] : before) {

@@ -63,7 +63,8 @@ class Section {
   std::vector<double> reals(const std::string& key, const Meaning& meaning,
                             const std::vector<double>& fallback, Range range = {});
   std::vector<double> required_reals(const std::string& key, const Meaning& meaning, Range range = {});
-  /// Absolute; the file's own are relative to its folder. An empty fallback stays empty.
+  /// Absolute; a relative path counts from the folder of the file that says it, and one of an override from
+  /// that of the experiment file. An empty fallback stays empty.
   std::filesystem::path path(const std::string& key, const Meaning& meaning,
                              const std::filesystem::path& fallback);
   std::filesystem::path required_path(const std::string& key, const Meaning& meaning);
@@ -81,7 +82,7 @@ class Section {
   /// Whether it is set to a number, or to a list: for keys that take either.
   bool is_number(const std::string& key) const;
   bool is_list(const std::string& key) const;
-  /// The keys the file sets, in its order (for tables with free names).
+  /// The keys the file and its bases set, by line (for tables with free names).
   std::vector<std::string> keys() const;
   /// An InputError about this key: "FILE:LINE: key: problem". For checks that span several keys.
   [[noreturn]] void refuse(const std::string& key, const std::string& problem) const;
@@ -98,8 +99,9 @@ class Section {
 
 class Config {
  public:
-  /// `overrides`: key=value with dotted keys; values in TOML syntax, or bare words, taken as text. Throws
-  /// InputError if the file cannot be read or parsed.
+  /// Reads the file, the files that it extends (State::read), and the overrides: key=value with dotted keys;
+  /// values in TOML syntax, or bare words, taken as text. Throws InputError if a file cannot be read or
+  /// parsed, or cannot be extended.
   static Config load(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
   /// A configuration of no file, for the reference of keys: every section is there, and required keys have
   /// some value, so that every reader goes to its end; afterwards reference() has what was asked for.
@@ -120,8 +122,6 @@ class Config {
   void finish() const;
   /// Canonical TOML of every asked key and its value. Loads again to the same configuration.
   std::string resolved() const;
-  /// The folder of the file, absolute.
-  std::filesystem::path base_folder() const;
   /// The reference, after describing(): all that was asked for until now. Throws std::logic_error where a key
   /// has two meanings.
   const std::vector<SectionEntry>& reference() const;

@@ -14,8 +14,10 @@ namespace {
 constexpr const char* plain_name =
     "a plain name of at most 64 letters, digits, '.', '-' and single '_', that begins with a letter or digit";
 
-std::filesystem::path absolute(const State& state, const std::filesystem::path& path) {
-  return path.empty() ? path : (state.file.parent_path() / path).lexically_normal();
+/// The path that the node, or in its absence the fallback, says.
+std::filesystem::path absolute(const State& state, const std::filesystem::path& path,
+                               const toml::node* node) {
+  return path.empty() ? path : (state.file_of(node).parent_path() / path).lexically_normal();
 }
 
 }  // namespace
@@ -152,12 +154,12 @@ std::filesystem::path Section::path(const std::string& key, const Meaning& meani
                                     const std::filesystem::path& fallback) {
   Value value(*state_, *this, name_, key, meaning);
   const auto given = read_word(value, fallback.string(), {}, "a path");
-  return value.remember(absolute(*state_, given).string());
+  return value.remember(absolute(*state_, given, state_->find(join(name_, key))).string());
 }
 std::filesystem::path Section::required_path(const std::string& key, const Meaning& meaning) {
   Value value(*state_, *this, name_, key, meaning);
   const auto given = read_word(value, std::nullopt, {}, "a path");
-  return value.remember(absolute(*state_, given).string());
+  return value.remember(absolute(*state_, given, state_->find(join(name_, key))).string());
 }
 
 std::vector<double> Section::alpha_grid(const std::string& key, const Meaning& meaning,

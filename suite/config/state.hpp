@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// What Config and its Sections share: the parsed file and what was asked of it.
+// What Config and its Sections share: the parsed file, over those that it extends, and what was asked of it.
 #pragma once
 
 #include <toml++/toml.h>
@@ -19,7 +19,7 @@
 namespace taugrid::config {
 
 struct State {
-  std::filesystem::path file;  // absolute
+  std::vector<std::filesystem::path> files;  // absolute: the experiment file, its base, that one's base, …
   toml::table table;
   std::map<std::string, std::string> overridden;  // dotted key, the override as given
   Values asked;
@@ -28,6 +28,13 @@ struct State {
   bool describing = false;         // of no file, see Config::describing()
   std::vector<SectionEntry> reference;
 
+  /// Reads the experiment file, and where it says `extends = "BASE.toml"` what that file says beside it:
+  /// tables are merged key by key, and of all else the file that extends has the last word. Throws
+  /// InputError, of one line that names both files, where a base cannot be read, leads back to a file that
+  /// extends it, or has a section where the other file has a key.
+  void read(const std::filesystem::path& path);
+  /// The file that says the node; of a null node, or of an override's, the experiment file.
+  const std::filesystem::path& file_of(const toml::node* node) const;
   /// The node at a dotted name; null if the file lacks it. Steps through tables, and by entry_step() into
   /// arrays.
   const toml::node* find(const std::string& name) const;
@@ -52,6 +59,13 @@ struct Flaw {
 };
 constexpr std::size_t step_limit = 16;
 std::optional<Flaw> flaw(std::string_view text);
+
+/// The key, outside all sections, that names a file's base.
+inline constexpr std::string_view extends_key = "extends";
+
+/// The table of a text; `name` stands in messages and as its nodes' source. Throws InputError, with the line,
+/// if it is not TOML.
+toml::table parse_text(const std::string& text, const std::string& name);
 
 /// A node's value as canonical TOML, whatever it is.
 std::string canonical(const toml::node& node);

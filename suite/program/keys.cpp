@@ -94,7 +94,12 @@ constexpr const char* about_experiments =
     "one run. What\n"
     "is unknown is refused, with the nearest name. `RUN/config.toml` has every key with the value in "
     "force. A plain "
-    "name has\nat most 64 letters, digits, `.`, `-` and single `_`, and begins with a letter or digit.\n";
+    "name has\nat most 64 letters, digits, `.`, `-` and single `_`, and begins with a letter or digit.\n\n"
+    "`extends = \"base.toml\"`, before all sections, takes what another experiment file says and this one "
+    "does not. Sections\n"
+    "are merged key by key, a list takes the place of the base's list, and a base may extend another file. "
+    "Each file's paths\n"
+    "are relative to its own folder. `--set` has the last word, and `RUN/config.toml` extends nothing.\n";
 
 constexpr const char* about_recipes =
     "# Recipes for `taugrid merge`\n\n"

@@ -28,9 +28,10 @@ class ConfigTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  std::filesystem::path write(const std::string& text) const {
-    std::ofstream(folder_ / "e.toml") << text;
-    return folder_ / "e.toml";
+  std::filesystem::path write(const std::string& text, const std::string& name = "e.toml") const {
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
   }
   Config load(const std::string& text, const Strings& overrides = {}) const {
     return Config::load(write(text), overrides);
@@ -99,7 +100,6 @@ TEST_F(ConfigTest, ReadsTypedValues) {
   EXPECT_TRUE(config.has("grid"));
   EXPECT_FALSE(config.has("experiment"));
   EXPECT_FALSE(data.has("x"));
-  EXPECT_EQ(config.base_folder(), folder_);
 }
 
 TEST_F(ConfigTest, ResolvedTextIsCanonicalAndLoadsAgain) {
@@ -313,6 +313,82 @@ TEST_F(ConfigTest, UnreadableFilesAreInputErrors) {
     } catch (const InputError&) {
     }
   }
+}
+
+TEST_F(ConfigTest, AFileSaysWhatItsBaseLeavesOpen) {
+  write(
+      "[training]\nsteps = 1\nrate = 0.5\nlinear = true\n[data]\nfolder = \"packed\"\n[grid]\nalpha = [0, "
+      "1]\n",
+      "shared/first.toml");
+  write(
+      "extends = \"first.toml\"\nexperiment = \"x\"\n[training]\nsteps = 2\n[data]\ntasks = [\"a\", \"b\"]\n",
+      "shared/second.toml");
+  const std::string last =
+      "extends = \"shared/second.toml\"\n[training]\nrate = 0.25\n[data]\ntasks = [\"c\"]\n"
+      "[grid]\nalpha = { from = 0, to = 1, count = 3 }\n";
+  auto config = load(last, {"training.linear=false"});
+  const auto text = read_all(config);
+  // Nothing of `extends` is left, and each path counts from the folder of the file that says it.
+  EXPECT_EQ(text, "experiment = \"x\"\n\n[data]\nfolder = \"" + (folder_ / "shared/packed").string() +
+                      "\"\ntasks = [\"c\"]\n\n[grid]\nalpha = [0.0, 0.5, 1.0]\n\n"
+                      "[training]\ndecay = 0.25\nlinear = false\nrate = 0.25\nsteps = 2\n");
+  auto again = load(text);
+  EXPECT_EQ(read_all(again), text);
+  auto elsewhere = load(last, {"data.folder=mine"});
+  EXPECT_EQ(elsewhere.section("data", a_section).required_path("folder", a_key), folder_ / "mine");
+  write("[grid]\nalpha = { from = 0, to = 1, count = 3 }\n",
+        "shared/second.toml");  // a list in place of one in braces
+  auto grid = load("extends = \"shared/second.toml\"\n[grid]\nalpha = [5]\n").section("grid", a_section);
+  EXPECT_EQ(grid.alpha_grid("alpha", a_key, {}), std::vector<double>{5});
+}
+
+TEST_F(ConfigTest, ComplaintsNameTheFileThatSaysTheKey) {
+  write("[s]\n\n\ni = 1.5\nodd = 1\n[only]\nbase = 1\n", "base.toml");
+  const std::string derived = "extends = \"base.toml\"\n[s]\nw = 2\n";
+  auto s = load(derived).section("s", a_section);
+  expect_contains(message([&] { s.integer("i", a_key, 1); }),
+                  {(folder_ / "base.toml:4: s.i: is 1.5").string()});
+  expect_contains(message([&] { s.word("w", a_key, "x"); }), {(folder_ / "e.toml:3: s.w: is 2").string()});
+  expect_contains(message([&] { s.required_integer("gone", a_key); }),
+                  {(folder_ / "e.toml:2: s.gone").string()});
+  auto config = load(derived);
+  config.section("s", a_section).real("i", a_key, 1);
+  config.section("s", a_section).integer("w", a_key, 1);
+  config.section("only", a_section).integer("bases", a_key, 1);
+  expect_contains(message([&] { config.finish(); }),
+                  {(folder_ / "base.toml:5: unknown key s.odd").string(), "(and 1 more)"});
+  auto other = load("extends = \"base.toml\"\n\n\n\n\n\n\n\n[later]\n");  // its own come first
+  other.section("s", a_section);
+  expect_contains(message([&] { other.finish(); }),
+                  {(folder_ / "e.toml:9: unknown section [later]").string()});
+}
+
+TEST_F(ConfigTest, WhatCannotBeExtendedIsRefusedWithBothNames) {
+  const auto refused = [&](const std::string& text, const Strings& parts) {
+    expect_contains(message([&] { load(text); }), parts);
+  };
+  const std::string from_base = "[a]\nx = 1\nextends = \"base.toml\"\n";
+  EXPECT_NO_THROW(load(from_base));  // a key of a section, of which this is not the meaning
+  const auto file = [&](const std::string& name) { return (folder_ / name).string(); };
+  refused("extends = \"gone.toml\"",
+          {file("e.toml:1: extends: ") + file("gone.toml: cannot be read: No such file")});
+  refused("extends = \".\"", {file("e.toml:1: extends: "), "a folder"});
+  refused("\nextends = \"\"", {"e.toml:2: extends: is \"\"; expected the path of an experiment file"});
+  refused("extends = [\"base.toml\"]", {"e.toml:1: extends: is [\"base.toml\"]; expected the path"});
+  refused("extends = \"/dev/zero\"", {file("e.toml:1: extends: /dev/zero is a folder, a device")});
+  refused("extends = \"./e.toml\"", {file("e.toml:1: extends: ") + file("e.toml leads back to this file")});
+  write("x = = 1\n", "base.toml");
+  refused("extends = \"base.toml\"", {file("e.toml:1: extends: ") + file("base.toml:1: not TOML")});
+  write("\nextends = \"e.toml\"\n", "base.toml");
+  refused("extends = \"base.toml\"",
+          {file("base.toml:2: extends: ") + file("e.toml leads back to this file")});
+  write("[a]\nx = 1\n[b]\ny = [1]\n", "base.toml");
+  refused("extends = \"base.toml\"\na = 1",
+          {file("e.toml:2: a: is a key here and a section in ") + file("base.toml:1")});
+  refused("extends = \"base.toml\"\n[b.y]\nz = 1",
+          {file("e.toml:2: b.y: is a section here and a key in ") + file("base.toml:4")});
+  expect_contains(message([&] { load("", {"extends=base.toml"}); }),
+                  {"--set extends=base.toml: a file alone"});
 }
 
 TEST(Difference, NamesWhatChanged) {
