@@ -20,7 +20,7 @@ steps() { printf '[%s]' "$(for n in "${epochs[@]}"; do printf '%d, ' $((n * $1))
 
 # pretrain FOLDER SEED: θ0s from one random start, in FOLDER/epochs-N.
 pretrain() {
-  measure causes_start "$1" --set "model.path=$model" --set "run.seed=$2" --set "variants.steps=$(steps $epoch)"
+  measure papers/cross_task_linearity/causes_start "$1" --set "model.path=$model" --set "run.seed=$2" --set "variants.steps=$(steps $epoch)"
   for k in "${!epochs[@]}"; do ln -sfn "checkpoints/standard/start-$((k + 1))" "$1/epochs-${epochs[k]}"; done
 }
 # from N EXPERIMENT FOLDER [OPTION…]: an experiment from the θ0 of N epochs; 0: from a random one.
@@ -28,9 +28,9 @@ from() {
   local n="$1" experiment="$2" folder="$3"
   shift 3
   if [ "$n" = 0 ]; then
-    measure "$experiment" "$folder" --set "model.path=$model" "$@"
+    measure "papers/cross_task_linearity/$experiment" "$folder" --set "model.path=$model" "$@"
   else
-    measure "$experiment" "$folder" --set "model.path=$run/start/epochs-$n" --set model.init=pretrained "$@"
+    measure "papers/cross_task_linearity/$experiment" "$folder" --set "model.path=$run/start/epochs-$n" --set model.init=pretrained "$@"
   fi
 }
 
@@ -55,7 +55,7 @@ from $usual causes "$run/replaced" --set "data.tasks=$(list "${tasks[@]}")" --se
 
 # Separate pre-training: d1's model is of the usual θ0, d2's of another seed's, which the header does not say here.
 pretrain "$run/other_start" 1
-measure causes "$run/other" --set "model.path=$run/other_start/epochs-$usual" --set model.init=pretrained
+measure papers/cross_task_linearity/causes "$run/other" --set "model.path=$run/other_start/epochs-$usual" --set model.init=pretrained
 "$venv/bin/python" - "$run" "$usual" <<'EOF'
 import shutil
 import sys

@@ -14,9 +14,9 @@ folders=()
 for candidate in "${candidates[@]}"; do
   read -r pictures steps <<<"$candidate"
   made="$run/pretrain_${pictures}_$steps"
-  RANKS=1 measure pretrain_mini "$made" --set "pretrain.class_pictures=$pictures" --set "pretrain.steps=$steps"
+  RANKS=1 measure experiments/pretrain_mini "$made" --set "pretrain.class_pictures=$pictures" --set "pretrain.steps=$steps"
   folders+=("$run/${pictures}_$steps")
-  measure quickstart "${folders[-1]}" --set "model.path=$made/checkpoints/pretrained" \
+  measure experiments/quickstart "${folders[-1]}" --set "model.path=$made/checkpoints/pretrained" \
     --set 'finetune.regimes=["standard"]' "$@"
 done
 "$venv/bin/python" -m taugrid_analysis seeds "${folders[@]}"

@@ -15,7 +15,7 @@ sweep() {
   shift 2
   for weight in "$@"; do
     folders+=("$run/${regime}_${form}_$weight")
-    measure penalty_sweep "${folders[-1]}" --set "finetune.regimes=[\"$regime\"]" --set "finetune.penalty_form=$form" \
+    measure papers/tau_jp/penalty_sweep "${folders[-1]}" --set "finetune.regimes=[\"$regime\"]" --set "finetune.penalty_form=$form" \
       --set "finetune.penalty_others=$others" --set "finetune.penalty_weight=$weight" "${options[@]}"
   done
 }

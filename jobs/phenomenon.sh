@@ -10,9 +10,9 @@ source jobs/common.sh
 read -ra seeds <<<"${SEEDS:-0 1 2}"
 run=runs/phenomenon starts=() predictors=()
 for seed in "${seeds[@]}"; do
-  measure quickstart "$run/seed$seed" --set "run.seed=$seed"
-  measure quickstart "$run/random$seed" --set "run.seed=$seed" --set model.init=random
-  measure interference "$run/interference$seed" --set "run.seed=$seed"
+  measure experiments/quickstart "$run/seed$seed" --set "run.seed=$seed"
+  measure experiments/quickstart "$run/random$seed" --set "run.seed=$seed" --set model.init=random
+  measure experiments/interference "$run/interference$seed" --set "run.seed=$seed"
   starts+=("$run/seed$seed" "$run/random$seed")
   predictors+=("$run/interference$seed")
 done

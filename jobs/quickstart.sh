@@ -6,6 +6,6 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source jobs/common.sh
 run="${RUN:-runs/quickstart}"
-measure quickstart "$run" "$@"
+measure experiments/quickstart "$run" "$@"
 "$venv/bin/python" -m taugrid_analysis tables "$run"
 "$venv/bin/python" -m taugrid_analysis report "$run"

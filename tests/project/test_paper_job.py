@@ -1,41 +1,66 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""jobs/paper.sh: whose models bases takes, and that language brings texts."""
+"""jobs/paper.sh: the steps of each paper, in their order, and that a stopped paper goes on."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
+import signal
 import subprocess
-import tomllib
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
+import experiments
 import pytest
 
-JOBS = Path(__file__).parents[2] / "jobs"
+ROOT = Path(__file__).parents[2]
+PAPERS = ["attention_only", "bases", "cross_task_linearity", "language", "tangent_space", "tau_jp"]
+
+
+def paper_module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("paper", ROOT / "jobs" / "paper.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["paper"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+paper = paper_module()
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """Handlers of this process stay what they were."""
+    numbers = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """The job, with what it starts replaced by what says so."""
-    (tmp_path / "jobs").mkdir()
-    shutil.copy(JOBS / "paper.sh", tmp_path / "jobs")
-    (tmp_path / "jobs" / "common.sh").write_text(
-        'set -euo pipefail\nvenv=venv\necho "${default:-data}" > default\n'
-        'measure() { printf "%s\\n" "$@" >> measured; }\n'
-    )
-    python = tmp_path / "venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\n")
-    python.chmod(0o755)
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the job and the papers that the repository ships, and no run."""
+    shutil.copytree(ROOT / "jobs" / "papers", tmp_path / "jobs" / "papers")
+    for script in ("paper.sh", "paper.py"):
+        shutil.copy(ROOT / "jobs" / script, tmp_path / "jobs")
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def measured(tree: Path, paper: str = "bases", **variables: str) -> list[str]:
-    environment = os.environ | variables
-    (tree / "measured").unlink(missing_ok=True)
-    subprocess.run(["bash", tree / "jobs" / "paper.sh", paper, "--mixed"], check=True, env=environment)
-    return (tree / "measured").read_text().splitlines()
+def lines(name: str, *options: str, **environment: str) -> list[str]:
+    """The steps' commands, in which a run of the program begins with "measure"."""
+    return [" ".join(command.words).replace("bash jobs/measure.sh jobs/papers/", "measure ")
+            for command in paper.commands(name, list(options), environment)]
+
+
+def measured(name: str, *options: str, **environment: str) -> list[str]:
+    return [line for line in lines(name, *options, **environment) if line.startswith("measure ")]
 
 
 def finished(run: Path) -> Path:
@@ -44,20 +69,20 @@ def finished(run: Path) -> Path:
     return run
 
 
-def given(run: Path) -> list[str]:
-    return ["--set", f"finetune.checkpoints={run}/checkpoints", "--set", 'finetune.given=["standard", "linear"]']
+def given(run: Path) -> str:
+    return f' --set finetune.checkpoints={run}/checkpoints --set finetune.given=["standard", "linear"]'
 
 
 def test_models_of_a_finished_quickstart_are_taken(tree: Path) -> None:
-    begin = ["bases", "runs/papers/bases"]
-    assert measured(tree) == [*begin, "--mixed"]
+    begin = "measure bases/bases.toml runs/papers/bases"
+    assert measured("bases", "--mixed") == [f"{begin} --mixed"]
     quickstart = finished(tree / "runs" / "quickstart")
-    assert measured(tree) == [*begin, *given(quickstart), "--mixed"]
-    assert measured(tree, QUICKSTART="") == [*begin, "--mixed"]
+    assert measured("bases", "--mixed") == [f"{begin}{given(quickstart)} --mixed"]
+    assert measured("bases", QUICKSTART="") == [begin]
     other = finished(tree / "other")
-    assert measured(tree, QUICKSTART="other") == [*begin, *given(other), "--mixed"]
+    assert measured("bases", QUICKSTART="other") == [begin + given(other)]
     (quickstart / "results.h5").unlink()
-    assert measured(tree) == [*begin, "--mixed"]
+    assert measured("bases") == [begin]
 
 
 def test_a_run_goes_on_with_the_models_that_it_began_with(tree: Path) -> None:
@@ -65,25 +90,145 @@ def test_a_run_goes_on_with_the_models_that_it_began_with(tree: Path) -> None:
     run = tree / "runs" / "papers" / "bases"
     run.mkdir(parents=True)
     (run / "config.toml").write_text('[finetune]\ncheckpoints = ""\n')
-    assert measured(tree) == ["bases", "runs/papers/bases", "--mixed"]
+    assert measured("bases") == ["measure bases/bases.toml runs/papers/bases"]
     (run / "config.toml").write_text('[finetune]\ncheckpoints = "/elsewhere/checkpoints"\n')
-    assert measured(tree) == ["bases", "runs/papers/bases", *given(Path("/elsewhere")), "--mixed"]
+    assert measured("bases") == ["measure bases/bases.toml runs/papers/bases" + given(Path("/elsewhere"))]
 
 
-def test_language_brings_texts_and_measures_its_controls(tree: Path) -> None:
-    told = measured(tree, "language")
-    assert told == ["language", "runs/papers/language", "--mixed", "language_words", "runs/papers/language_words"]
-    assert (tree / "default").read_text() == "language\n"
-    measured(tree)
-    assert (tree / "default").read_text() == "data\n"
+@pytest.mark.usefixtures("tree")
+def test_language_brings_texts_and_measures_its_controls() -> None:
+    steps = lines("language", "--mixed", TAUGRID_VENV="venv")
+    assert steps[:3] == ["bash jobs/setup.sh --language", "venv/bin/python jobs/prepare language --out data/language",
+                         "measure language/language.toml runs/papers/language --mixed"]
+    assert steps[-2:] == ["measure language/words.toml runs/papers/language_words",
+                          "venv/bin/python -m taugrid_analysis tables runs/papers/language_words --only pairs"]
+    assert lines("bases")[0] == "bash jobs/setup.sh --data"
+
+
+def test_models_of_earlier_steps_are_named_by_absolute_paths(tree: Path) -> None:
+    """A relative one would count from the experiment file's folder."""
+    steps = list(paper.commands("tangent_space", ["--mixed"], {"RUN": "mine"}))
+    start, then = (next(step for step in steps if step.words[2].endswith(f"/{name}.toml"))
+                   for name in ("convnext_start", "convnext"))
+    assert start.words[3:] == ["mine_convnext_start"] and start.environment == {"RANKS": "1"}
+    assert then.words[3:] == ["mine_convnext", "--set",
+                              f"model.path={tree}/mine_convnext_start/checkpoints/standard/named"]
+    assert not then.environment
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_paper_measures_before_it_shows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert paper.names() == PAPERS
+    runs: set[str] = set()
+    for command in paper.commands(name, [], {}):
+        words = command.words
+        if words[1] == "jobs/measure.sh":
+            assert Path(words[2]) in [path.relative_to(ROOT) for path in experiments.SHIPPED]
+            for word in words[4:]:
+                if "/checkpoints/" in word:
+                    assert Path(word.removeprefix("model.path=").split("/checkpoints/")[0]).relative_to(ROOT) in \
+                        [Path(run) for run in runs]
+            runs.add(words[3])
+        elif words[1:3] == ["-m", "taugrid_analysis"]:
+            assert words[3] in ("tables", "figures", "report", "causes")
+            assert {word for word in words[4:] if word.startswith("runs/")} <= runs
+        else:
+            assert Path(words[1]).exists()
+    assert runs
+
+
+def test_steps_that_are_none_are_refused(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "jobs" / "papers" / "odd").mkdir()
+    file = tree / "jobs" / "papers" / "odd" / "paper.toml"
+    refusals = {'mesure = "x"': "does nothing that", 'analysis = "tables x", ranks = 1': "not take ranks"}
+    for step, problem in refusals.items():
+        file.write_text(f"steps = [{{ {step} }}]\n")
+        assert paper.main(["odd"]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("jobs/paper.sh: jobs/papers/odd/paper.toml: ") and problem in error
+        assert error.count("\n") == 1
+
+
+def small_paper(tree: Path, script: str) -> None:
+    """A paper of three steps, the middle one of which is this script."""
+    folder = tree / "jobs" / "papers" / "small"
+    folder.mkdir()
+    steps = ['{ job = "say.sh first" }', '{ job = "middle.sh", run = "{run}_middle" }', '{ job = "say.sh last {run}" }']
+    (folder / "paper.toml").write_text(f'steps = [\n{", ".join(steps)}\n]\nsizes = """\nSizes.\n"""\n')
+    (tree / "jobs" / "say.sh").write_text('echo "$@"\n')
+    (tree / "jobs" / "middle.sh").write_text(script)
+
+
+def job(tree: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(["bash", tree / "jobs" / "paper.sh", *arguments], text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env=os.environ | {"TAUGRID_VENV": "none"}, cwd="/")
+
+
+def test_a_paper_that_was_interrupted_goes_on(tree: Path) -> None:
+    small_paper(tree, '[ -e "$RUN" ] || { touch "$RUN"; mkdir -p runs; exit 75; }; echo "goes on"\n')
+    (tree / "runs" / "papers").mkdir(parents=True)
+    first = job(tree, "small")
+    out, error = first.communicate()
+    assert first.returncode == 75 and out == "first\n" and error.endswith("run the same command again to go on.\n")
+    again = job(tree, "small")
+    out, error = again.communicate()
+    assert again.returncode == 0 and out == "first\ngoes on\nlast runs/papers/small\nSizes.\n"
+    assert error.splitlines() == ["jobs/paper.sh: bash jobs/say.sh first", "jobs/paper.sh: bash jobs/middle.sh",
+                                  "jobs/paper.sh: bash jobs/say.sh last runs/papers/small"]
+
+
+def test_what_fails_ends_the_paper_with_its_code(tree: Path) -> None:
+    small_paper(tree, "exit 3\n")
+    failed = job(tree, "small")
+    assert failed.communicate()[0] == "first\n" and failed.returncode == 3
+    small = tree / "jobs" / "middle.sh"
+    small.write_text("kill -KILL $$\n")
+    killed = job(tree, "small")
+    assert killed.communicate()[0] == "first\n" and killed.returncode == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("code", [0, 75, 5])
+def test_a_request_to_stop_reaches_the_step_that_runs(tree: Path, number: signal.Signals, code: int) -> None:
+    begun = tree / "begun"
+    small_paper(tree, f'trap "echo asked; exit {code}" TERM USR1\ntouch {begun}\nwhile :; do sleep 0.05; done\n')
+    running = job(tree, "small")
+    while not begun.exists():
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.send_signal(number)
+    out, error = running.communicate(timeout=30)
+    assert out == "first\nasked\n" and running.returncode == (code or 75)
+    assert ("Stopped early" in error) == (code != 5)
+
+
+def test_an_unknown_paper_is_refused_with_the_names(tree: Path) -> None:
+    for arguments in ((), ("tau",)):
+        refused = job(tree, *arguments)
+        out, error = refused.communicate()
+        assert refused.returncode == 2 and not out
+        assert error == f"jobs/paper.sh: which paper? {', '.join(PAPERS)}\n"
+
+
+def test_figures_that_need_other_runs_are_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    figures = paper.Command(["printf", "figure 1: a.png\\nfigure 2: needs x\\n"], leave_out="needs")
+    assert paper.Runner().run(figures) == 0
+    assert capfd.readouterr().out == "figure 1: a.png\n"
 
 
 def test_the_quickstart_trains_what_bases_would() -> None:
-    own, other = (
-        tomllib.loads((JOBS / "experiments" / f"{name}.toml").read_text()) for name in ("bases", "quickstart")
-    )
+    bases, quickstart = (experiments.read(experiments.JOBS / f"{name}.toml")
+                         for name in ("papers/bases/bases", "experiments/quickstart"))
     for other_models in ("keep", "multitask", "multitask_linear"):  # on the way, and of several tasks together
-        del own["finetune"][other_models]
-    assert own["finetune"] == other["finetune"] and own["model"] == other["model"]
-    assert own["run"]["seed"] == other["run"]["seed"]
-    assert own["data"]["tasks"] == other["data"]["tasks"] and own["data"]["folder"] == other["data"]["folder"]
+        del bases["finetune"][other_models]
+    assert bases["finetune"] == quickstart["finetune"] and bases["model"] == quickstart["model"]
+    assert bases["run"]["seed"] == quickstart["run"]["seed"]
+    assert bases["data"]["tasks"] == quickstart["data"]["tasks"]
+    assert bases["data"]["folder"] == quickstart["data"]["folder"]
+
+
+def test_every_common_file_is_extended() -> None:
+    extended = {(path.parent / line.split('"')[1]).resolve() for path in experiments.SHIPPED
+                for line in path.read_text().splitlines() if line.startswith("extends = ")}
+    assert set(experiments.COMMON) <= extended

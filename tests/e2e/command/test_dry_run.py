@@ -4,21 +4,20 @@
 
 import os
 import subprocess
-import tomllib
 from pathlib import Path
 
+import experiments
 import pytest
 from launch import PROGRAM, environment
 from world import TASKS, World
 
-EXPERIMENTS = sorted((Path(__file__).parents[3] / "jobs" / "experiments").glob("**/*.toml"))
 # Largest test splits: qqp's, imdb's, CIFAR-10's, that of a split of CIFAR-100; of the eight sets of pictures svhn's.
 LARGEST = {"glue": 40430, "t5": 25000, "cifar": 10000, "split": 500}
 
 
 def folder_of(experiment: Path) -> str:
     """Returns the name of the folder that its tasks lie in."""
-    return Path(tomllib.loads(experiment.read_text()).get("data", {}).get("folder", "")).name
+    return Path(experiments.read(experiment)["data"]["folder"]).name
 
 
 def on_crops(experiment: Path) -> bool:
@@ -66,7 +65,28 @@ def test_a_wrong_key_is_found_without_the_inputs(world: World) -> None:
     assert done.returncode == 2 and "smoothness.toleranse; did you mean smoothness.tolerance?" in done.stderr
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_an_experiment_that_extends_another(world: World, tmp_path: Path) -> None:
+    whole = dry_run(world.papers)
+    derived = tmp_path / "derived.toml"
+    derived.write_text(f'extends = "{world.papers}"\n')
+    assert dry_run(derived).stdout == whole.stdout
+    derived.write_text(f'extends = "{world.papers}"\n[disentanglement]\nalpha = [0.0, 1.0]\n')
+    smaller = dry_run(derived)
+    assert smaller.stdout == dry_run(world.papers, "--set", "disentanglement.alpha=[0.0, 1.0]").stdout != whole.stdout
+    last = tmp_path / "last.toml"
+    last.write_text('extends = "derived.toml"\n[disentanglement]\npoint = 3\n')
+    derived.write_text(f'extends = "{world.papers}"\n[similarity]\nodd = 1\n')
+    refusals = {f"{last}:3: unknown key disentanglement.point; did you mean disentanglement.points? (and 1 more)":
+                last.read_text(), f"{derived}:3: unknown key similarity.odd": 'extends = "derived.toml"\n',
+                f"{last}:1: extends: {tmp_path}/gone.toml: cannot be read: No such file": 'extends = "gone.toml"',
+                f"{last}:1: extends: {last} leads back": 'extends = "last.toml"'}
+    for problem, text in refusals.items():
+        last.write_text(text)
+        done = dry_run(last)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and problem in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("experiment", experiments.SHIPPED, ids=experiments.name)
 def test_the_experiments_we_ship_are_valid(experiment: Path) -> None:
     """Whether or not their inputs are on this machine."""
     done = dry_run(experiment)
@@ -74,26 +94,25 @@ def test_the_experiments_we_ship_are_valid(experiment: Path) -> None:
     assert done.returncode in (0, 2) and ("inputs are missing" in done.stderr) == (done.returncode == 2)
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("experiment", experiments.SHIPPED, ids=experiments.name)
 def test_the_papers_settings_alone_train_on_random_crops(experiment: Path) -> None:
     """Crops have at least 0.9 of the area, as open_clip's. Default tasks, texts and CIFAR are taken as they are."""
-    finetune = tomllib.loads(experiment.read_text()).get("finetune", {})
-    expected = 0.9 if experiment.parent.name == "papers" and on_crops(experiment) else None
+    finetune = experiments.read(experiment).get("finetune", {})
+    expected = 0.9 if experiment in experiments.ORIGINAL and on_crops(experiment) else None
     assert finetune.get("random_crop") == expected
 
 
-@pytest.mark.parametrize("experiment", [path for path in EXPERIMENTS if path.parent.name == "papers"
-                                        and path.stem != "language_70"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("experiment", [path for path in experiments.ORIGINAL if path.stem != "language_70"],
+                         ids=experiments.name)
 def test_the_papers_settings_take_whole_test_splits(experiment: Path) -> None:
     """Verdicts are of 0.1 points: 5,000 points have a standard error of 0.7. Of 70 tasks only means are published."""
     largest = LARGEST.get(folder_of(experiment), 26032)
-    data = tomllib.loads(experiment.read_text())["data"]
+    data = experiments.read(experiment)["data"]
     assert data["evaluation_points"] >= largest
     assert "control" not in data or data["control_points"] >= 50000  # ImageNet's
 
 
-@pytest.mark.parametrize("experiment", [path for path in EXPERIMENTS if path.parent.name == "papers"],
-                         ids=lambda path: path.stem)
+@pytest.mark.parametrize("experiment", experiments.ORIGINAL, ids=experiments.name)
 def test_the_papers_settings_take_all_logits_or_say_why_not(experiment: Path) -> None:
     lines = experiment.read_text().splitlines()
     for number, line in enumerate(lines):

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import experiments
 import launch
 import pytest
 from world import World
 
 PROJECT = Path(__file__).parents[3]
 READERS = "(?:required_)?(?:integer|real|word|words|name|names|flag|reals|path)|alpha_grid"
-EXPERIMENTS = sorted((PROJECT / "jobs" / "experiments").rglob("*.toml"))
 
 
 @cache
@@ -87,9 +87,9 @@ def test_every_reader_is_listed() -> None:
     assert read == listed
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda path: str(path.relative_to(EXPERIMENTS[0].parent)))
+@pytest.mark.parametrize("experiment", experiments.SHIPPED, ids=experiments.name)
 def test_our_experiments_use_listed_keys(experiment: Path) -> None:
-    for section, key in used(tomllib.loads(experiment.read_text())):
+    for section, key in used(experiments.read(experiment)):
         assert known(section, key), f"{section}.{key}"
 
 

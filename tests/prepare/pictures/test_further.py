@@ -364,8 +364,8 @@ def test_sets_of_tasks_are_the_fields():
     assert layouts.SETS["fourteen"][8:] == ["cifar100", "stl10", "flowers102", "oxfordiiitpet", "pcam", "fer2013"]
     last = ["emnist", "cifar10", "food101", "fashionmnist", "renderedsst2", "kmnist"]
     assert layouts.SETS["twenty"] == layouts.SETS["fourteen"] + last
-    papers = Path(__file__).parents[3] / "jobs/experiments/papers"
-    experiment = tomllib.loads((papers / "merging_20.toml").read_text())
+    original = Path(__file__).parents[3] / "jobs/papers/tall_masks/original"
+    experiment = tomllib.loads((original / "merging_20.toml").read_text())
     assert experiment["data"]["tasks"] == layouts.SETS["twenty"]
     assert originals.chosen("fourteen", Path("x"), None, print) == layouts.SETS["fourteen"]
     assert originals.chosen("mnist,eight,imagenet", Path("x"), None, print) == [

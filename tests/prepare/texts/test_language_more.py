@@ -24,7 +24,7 @@ TASKS = language.facts()["tasks"] | language.further_tasks()
 def test_twenty_four_tasks_all_of_which_the_experiment_runs() -> None:
     groups = Counter(task["group"] for task in TASKS.values())
     assert groups == {"sentiment": 8, "definitions": 4, "topics": 6, "books": 3, "pairs": 3}
-    experiment = Path(__file__).parents[3] / "jobs" / "experiments" / "language_many.toml"
+    experiment = Path(__file__).parents[3] / "jobs" / "papers" / "language" / "many.toml"
     data = tomllib.loads(experiment.read_text())["data"]
     assert sorted(data["tasks"]) == sorted(TASKS)
     pairs = [pair.split("+") for pair in data["pairs"]]

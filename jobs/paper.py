@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Goes through one paper's steps, which jobs/papers/NAME/paper.toml lists: what jobs/paper.sh starts.
+
+A step is a table with one of these keys; {run} stands for the run folder:
+    measure   runs an experiment file of the paper's folder. `run` names the run folder where that is not {run}; `set`
+              lists values for --set, in which {run} is absolute; `ranks` is their number in place of RANKS; `models_of`
+              takes the models of another run where that is finished. Options of the command line go to the first one.
+    analysis  is a command line of taugrid_analysis.
+    figures   draws the figures that the named run alone can give, of this paper or of `paper`.
+    prepare   is a command line of jobs/prepare.
+    job       is a script of jobs/ with its arguments, which has RUN, the absolute path of {run} or of `run`.
+`sizes` is printed at the end. Every step goes on where it was interrupted, so the whole does too.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+PAPERS = Path("jobs/papers")
+STOPPED = 75  # the exit code of taugrid where it stopped at a safe point
+
+
+@dataclass(frozen=True)
+class Command:
+    words: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    leave_out: str = ""  # lines of the output that contain it are not printed
+
+
+class PaperError(ValueError):
+    """What is wrong with a paper.toml, in one line."""
+
+
+def names() -> list[str]:
+    return sorted(path.parent.name for path in PAPERS.glob("*/paper.toml"))
+
+
+def read(name: str) -> dict[str, Any]:
+    return tomllib.loads((PAPERS / name / "paper.toml").read_text("utf-8"))
+
+
+def options_for_models(source: Mapping[str, Any], run: str, environment: Mapping[str, str]) -> list[str]:
+    """The --set options by which a run takes the regimes' models of another run; none where that is not finished.
+
+    `source` has the other run's folder, the variable that names another folder (or, empty, none), and the regimes. A
+    run that has begun goes on with the models that it began with.
+    """
+    other = environment.get(source["variable"], source["run"])
+    configuration = Path(run, "config.toml")
+    checkpoints = ""
+    if configuration.exists():
+        checkpoints = tomllib.loads(configuration.read_text("utf-8")).get("finetune", {}).get("checkpoints", "")
+    elif other and Path(other, "results.h5").exists():
+        checkpoints = os.path.realpath(Path(other, "checkpoints"))
+    if not checkpoints:
+        return []
+    regimes = ", ".join(f'"{regime}"' for regime in source["regimes"])
+    return ["--set", f"finetune.checkpoints={checkpoints}", "--set", f"finetune.given=[{regimes}]"]
+
+
+def commands(name: str, options: list[str], environment: Mapping[str, str]) -> Iterator[Command]:
+    """The commands of a paper's steps, each made when its turn comes. Throws PaperError on a step that is none."""
+    python = str(Path(environment.get("TAUGRID_VENV", ".venv"), "bin", "python"))
+    analysis = [python, "-m", "taugrid_analysis"]
+    main_run = environment.get("RUN") or f"runs/papers/{name}"
+
+    def words(text: str) -> list[str]:
+        return [word.replace("{run}", main_run) for word in shlex.split(text)]
+
+    for step in read(name)["steps"]:
+        match step:
+            case {"measure": experiment, **how}:
+                run = how.pop("run", "{run}").replace("{run}", main_run)
+                line = ["bash", "jobs/measure.sh", str(PAPERS / name / experiment), run]
+                if source := how.pop("models_of", None):
+                    line += options_for_models(source, run, environment)
+                for value in how.pop("set", []):
+                    line += ["--set", value.replace("{run}", os.path.realpath(main_run))]
+                ranks = {"RANKS": str(how.pop("ranks"))} if "ranks" in how else {}
+                command = Command(line + options, ranks)
+                options = []
+            case {"figures": run, **how}:
+                paper = how.pop("paper", name)
+                command = Command([*analysis, "figures", *words(run), "--paper", paper], leave_out="needs")
+            case {"analysis": text, **how}:
+                command = Command(analysis + words(text))
+            case {"prepare": text, **how}:
+                command = Command([python, "jobs/prepare", *words(text)])
+            case {"job": text, **how}:
+                script, *arguments = words(text)
+                folder = os.path.realpath(how.pop("run", "{run}").replace("{run}", main_run))
+                command = Command(["bash", f"jobs/{script}", *arguments], {"RUN": folder})
+            case _:
+                raise PaperError(f"{PAPERS / name}/paper.toml: the step {step} does nothing that jobs/paper.py knows")
+        if how:
+            raise PaperError(f"{PAPERS / name}/paper.toml: the step {step} does not take {', '.join(how)}")
+        yield command
+
+
+class Runner:
+    """Runs commands. A request to stop goes on to the command that runs, and none begins after it."""
+
+    def __init__(self) -> None:
+        self.child: subprocess.Popen[str] | None = None
+        self.stopping = False
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+            signal.signal(number, self.stop)
+
+    def stop(self, number: int, _: FrameType | None) -> None:
+        self.stopping = True
+        if self.child is not None and number != signal.SIGINT:  # a terminal sends that to all of its processes
+            self.child.send_signal(number)
+
+    def run(self, command: Command) -> int:
+        """The exit code: the command's own, 128 and the signal's number, or STOPPED."""
+        if self.stopping:
+            return STOPPED
+        print(f"jobs/paper.sh: {shlex.join(command.words)}", file=sys.stderr, flush=True)
+        output = subprocess.PIPE if command.leave_out else None
+        with subprocess.Popen(command.words, env=os.environ | command.environment, stdout=output, text=True) as child:
+            self.child = child
+            for line in child.stdout or ():
+                if command.leave_out not in line:
+                    print(line, end="", flush=True)
+            code = child.wait()
+        self.child = None
+        if code == 0 and self.stopping:
+            return STOPPED
+        return code if code >= 0 else 128 - code
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] not in names():
+        print(f"jobs/paper.sh: which paper? {', '.join(names())}", file=sys.stderr)
+        return 2
+    name, *options = arguments
+    runner = Runner()
+    try:
+        for command in commands(name, options, os.environ):
+            code = runner.run(command)
+            if code == STOPPED:
+                print("Stopped early; run the same command again to go on.", file=sys.stderr)
+            if code != 0:
+                return code
+    except PaperError as error:
+        print(f"jobs/paper.sh: {error}", file=sys.stderr)
+        return 2
+    print(read(name).get("sizes", ""), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
