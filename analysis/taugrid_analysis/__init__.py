@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from taugrid_analysis.run import Run
+    from taugrid_analysis.run.opened import Run
 
 __all__ = ["open"]
 
@@ -19,6 +19,6 @@ def open(run: str | Path) -> Run:
     Raises errors.InputError, one line, where there is no finished run or the file does not keep the contract.
     """
     # Here, as pandas and xarray take a second to load, which --help does without.
-    from taugrid_analysis.run import Run
+    from taugrid_analysis.run.opened import Run
 
     return Run(run)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import picture_format, write
-from taugrid_analysis.papers import PAPERS
+from taugrid_analysis.page.renderings import RENDERERS
+from taugrid_analysis.papers.names import PAPERS
 from taugrid_analysis.speed import commands as speed
-from taugrid_analysis.text_table import RENDERERS
 
 if TYPE_CHECKING:  # pandas and xarray take a second to load: --help does without
-    from taugrid_analysis.run import Run
+    from taugrid_analysis.run.opened import Run
 
 DOTS_PER_INCH = 150
 
@@ -99,13 +99,13 @@ def run(options: argparse.Namespace) -> int:
         from taugrid_analysis.recompute import command
 
         return command.recompute(options.run, options.points, options.seed, options.only)
-    from taugrid_analysis.run import Run
+    from taugrid_analysis.run.opened import Run
 
     with ExitStack() as stack:
         paths = options.runs if hasattr(options, "runs") else [options.run]
         found = [stack.enter_context(Run(path)) for path in paths]
         if options.command == "show":
-            from taugrid_analysis.show import show
+            from taugrid_analysis.page.show import show
 
             print(show(found[0]))
         elif options.command == "tables":
@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
         elif options.command == "causes":
             print_causes(options, found)
         elif options.command == "report":
-            from taugrid_analysis.report import report
+            from taugrid_analysis.page.report import report
 
             write(options.out or found[0].path.parent / "report.html", report(found[0]).encode("utf-8"))
         elif options.command == "figures":
@@ -127,11 +127,11 @@ def run(options: argparse.Namespace) -> int:
 
 def print_tables(options: argparse.Namespace, run: Run) -> None:
     if options.paper:
-        from taugrid_analysis.comparison import paper_tables
+        from taugrid_analysis.papers.comparison import paper_tables
 
         found = paper_tables(run, options.paper)
     else:
-        from taugrid_analysis.tables import all_tables
+        from taugrid_analysis.page.tables import all_tables
 
         found = all_tables(run, by_pair=options.pairs or options.only == "pairs")
     if options.only:
@@ -143,9 +143,9 @@ def print_tables(options: argparse.Namespace, run: Run) -> None:
 
 
 def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
-    from taugrid_analysis import seeds
-    from taugrid_analysis.tables.models import models
-    from taugrid_analysis.tables.penalty import penalty
+    from taugrid_analysis.page import seeds
+    from taugrid_analysis.quantities.penalty.tables import penalty
+    from taugrid_analysis.quantities.starts.tables import models
 
     found = []
     for run in runs:
@@ -164,7 +164,7 @@ def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
 
 
 def print_causes(options: argparse.Namespace, runs: list[Run]) -> None:
-    from taugrid_analysis.tables import causes
+    from taugrid_analysis.quantities.causes import tables as causes
 
     made = [table for table in (causes.linearity(runs), causes.barrier(runs)) if table.rows]
     if not made:
@@ -173,8 +173,8 @@ def print_causes(options: argparse.Namespace, runs: list[Run]) -> None:
 
 
 def draw(out: Path, run: Run) -> None:
-    from taugrid_analysis.figures import style
-    from taugrid_analysis.figures.composite import composite
+    from taugrid_analysis.page import style
+    from taugrid_analysis.quantities.disentanglement.composite import composite
 
     kind = picture_format(out)
     write(out, style.to_bytes(composite(run), kind))
@@ -182,7 +182,8 @@ def draw(out: Path, run: Run) -> None:
 
 def draw_paper(paper: str, folder: Path, runs: list[Run]) -> None:
     """One line a figure: its file, or what the runs lack for it."""
-    from taugrid_analysis.figures import plates, style
+    from taugrid_analysis.page import style
+    from taugrid_analysis.papers import figure as plates
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one error that reaches the user: what is wrong, where, and what was expected."""
 
+from __future__ import annotations
+
 
 class InputError(Exception):
     """The user's input is wrong; printed as one line, exit code 2."""

@@ -12,10 +12,10 @@ import pytest
 import synthetic
 import xarray as xr
 
-from taugrid_analysis.datasets import Reader
-from taugrid_analysis.figures import style
-from taugrid_analysis.frames import layers, pairs, summary, sweeps, tasks
-from taugrid_analysis.results import Results
+from taugrid_analysis.page import style
+from taugrid_analysis.run.datasets import Reader
+from taugrid_analysis.run.frames import layers, pairs, summary, sweeps, tasks
+from taugrid_analysis.run.results import Results
 
 FRAMES = (
     (layers, ("layers", "additions", "negations")),
@@ -100,6 +100,6 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages and files of which no picture is looked at have empty ones: drawing takes most of their time."""
-    monkeypatch.setattr("taugrid_analysis.report.to_svg", lambda figure, prefix: "<svg></svg>")
-    monkeypatch.setattr("taugrid_analysis.figures.style.to_bytes", lambda figure, kind, dots_per_inch=0: b"")
-    monkeypatch.setattr("taugrid_analysis.figures.style.beside", lambda pictures: pictures[0][1])
+    monkeypatch.setattr("taugrid_analysis.page.report.to_svg", lambda figure, prefix: "<svg></svg>")
+    monkeypatch.setattr("taugrid_analysis.page.style.to_bytes", lambda figure, kind, dots_per_inch=0: b"")
+    monkeypatch.setattr("taugrid_analysis.page.style.beside", lambda pictures: pictures[0][1])

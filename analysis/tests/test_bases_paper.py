@@ -15,16 +15,17 @@ import pytest
 import synthetic
 import synthetic_bases
 
-from taugrid_analysis import cli, partitions, published
-from taugrid_analysis.bases_comparison import paper_tables
-from taugrid_analysis.bases_findings import OURS
-from taugrid_analysis.figures import plates
-from taugrid_analysis.published import PublishedTable, Row
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables.bases import bases
-from taugrid_analysis.tables.partitions import ranks
-from taugrid_analysis.tables.tasks import single_task
-from taugrid_analysis.text_table import Table
+from taugrid_analysis import cli
+from taugrid_analysis.page.table import Table
+from taugrid_analysis.papers import figure, published
+from taugrid_analysis.papers.bases.sentences import OURS
+from taugrid_analysis.papers.bases.tables import paper_tables
+from taugrid_analysis.papers.published import PublishedTable, Row
+from taugrid_analysis.quantities.bases import partitions
+from taugrid_analysis.quantities.bases.ranks import ranks
+from taugrid_analysis.quantities.bases.tables import bases
+from taugrid_analysis.quantities.single_task.tables import single_task
+from taugrid_analysis.run.opened import Run
 
 PAPERS = os.environ.get("TAUGRID_PAPERS")
 FOUR = ("MNIST", "SVHN", "EuroSAT", "RESISC45")
@@ -407,20 +408,20 @@ def test_figures_of_two_runs(default: Path, tmp_path: Path) -> None:
     path = synthetic.write(
         tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, model=("other", 869632, "pretrained")
     )
-    by_number = {plate.number: plate for plate in plates.plates("bases")}
+    by_number = {plate.number: plate for plate in figure.plates("bases")}
     with Run(default) as first, Run(path) as second:
         for number in (3, 5, 6):
-            picture, lacking = plates.drawn(by_number[number], [first, second])
+            picture, lacking = figure.drawn(by_number[number], [first, second])
             assert picture is not None and lacking == []
             labels = picture.axes[0].get_legend_handles_labels()[1]
             assert any("clip_mini" in label for label in labels) and any("other" in label for label in labels)
         cosine, gap = partitions.gaps(first, "standard")  # type: ignore[misc]
-        picture, _ = plates.drawn(by_number[6], [first])
+        picture, _ = figure.drawn(by_number[6], [first])
         assert picture is not None
         bars = [bar.get_height() for bar in picture.axes[0].patches]
         task = int(np.nanargmax(np.nanmax(cosine, axis=1)))
         np.testing.assert_allclose(bars, np.delete(gap[task], task))
-        _, lacking = plates.drawn(by_number[8], [first, second])
+        _, lacking = figure.drawn(by_number[8], [first, second])
         assert lacking == [f"{second.name} lacks /bases/standard"]
 
 
@@ -504,9 +505,9 @@ def test_tasks_that_do_not_beat_the_majority_vote_are_in_no_cluster(default: Pat
         start = file["single_task/pretrained/accuracy"][()]
     with Run(path) as run:
         assert partitions.merged(run.data("bases", "standard")).tolist() == [True, True, False, True]  # type: ignore[arg-type]
-        by_number = {plate.number: plate for plate in plates.plates("bases")}
-        matrix, _ = plates.drawn(by_number[7], [run])
-        lines, _ = plates.drawn(by_number[8], [run])
+        by_number = {plate.number: plate for plate in figure.plates("bases")}
+        matrix, _ = figure.drawn(by_number[7], [run])
+        lines, _ = figure.drawn(by_number[8], [run])
         table = bases(run)
         told = single_task(run).notes
     assert matrix is not None and matrix.axes[0].images[0].get_array().shape == (3, 3)  # type: ignore[union-attr]

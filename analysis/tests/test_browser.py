@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import synthetic
 
-from taugrid_analysis.report import report
-from taugrid_analysis.run import Run
+from taugrid_analysis.page.report import report
+from taugrid_analysis.run.opened import Run
 
 selenium = pytest.importorskip(
     "selenium", reason="no selenium: pip install -r jobs/packages/python-tests.txt"

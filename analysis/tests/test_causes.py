@@ -12,10 +12,11 @@ import pytest
 import synthetic
 from scipy import stats
 
-from taugrid_analysis import causes, cli
-from taugrid_analysis.figures import causes as pictures
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables import causes as tables
+from taugrid_analysis import cli
+from taugrid_analysis.quantities.causes import figures as causes_figures
+from taugrid_analysis.quantities.causes import several_runs
+from taugrid_analysis.quantities.causes import tables as causes_tables
+from taugrid_analysis.run.opened import Run
 
 TASKS = ("a-1", "a-2", "a-3", "a-4", "a-5")
 PAIRS = synthetic.pairs_of(5)
@@ -53,26 +54,26 @@ def barriers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_what_explains_the_barrier(barriers: list[Path]) -> None:
     runs = [Run(folder) for folder in barriers]
-    found = causes.clouds(runs)
+    found = several_runs.clouds(runs)
     delta = np.concatenate([cloud.delta for cloud in found])
     for name in found[0].causes:
         x = np.concatenate([cloud.causes[name] for cloud in found])
-        one = causes.explained(found, name, signed=True)
+        one = several_runs.explained(found, name, signed=True)
         line = stats.linregress(x, delta)
         assert (one.value, one.slope) == pytest.approx((line.rvalue**2, line.slope))
         assert one.low <= one.high and one.low >= 0 and one.high <= 1
-    middle = causes.explained(found, causes.SIGNED[1], signed=True)
+    middle = several_runs.explained(found, several_runs.SIGNED[1], signed=True)
     assert middle.value > 0.99 and middle.low > 0.97 and middle.slope == pytest.approx(1, abs=0.05)
-    both = causes.explained(found, "½α(1−α) λ_max ‖v‖²", signed=False)
-    alone = [causes.explained(found, name, signed=False) for name in ("λ_max", "‖v‖²")]
+    both = several_runs.explained(found, "½α(1−α) λ_max ‖v‖²", signed=False)
+    alone = [several_runs.explained(found, name, signed=False) for name in ("λ_max", "‖v‖²")]
     assert both.value > max(one.value for one in alone)
-    rows = tables.barrier(runs).rows
+    rows = causes_tables.barrier(runs).rows
     assert [row[:3] for row in rows if row[2] is not None] == [
-        ["absolute", name, value] for name, value in causes.PRINTED.items()
+        ["absolute", name, value] for name, value in several_runs.PRINTED.items()
     ]
     assert [row[0] for row in rows[:2]] == ["signed", "absolute"]
     start = rows[0]
-    assert start[1] == causes.SIGNED[0] and float(start[6]) < 0  # type: ignore[arg-type]
+    assert start[1] == several_runs.SIGNED[0] and float(start[6]) < 0  # type: ignore[arg-type]
 
 
 def test_an_interval_covers_runs_as_a_whole() -> None:
@@ -84,8 +85,8 @@ def test_an_interval_covers_runs_as_a_whole() -> None:
         clouds = []
         for _ in range(6):
             x, y = rng.normal(size=2)[:, None] + 0.1 * rng.normal(size=(2, 10))
-            clouds.append(causes.Cloud("", y, {"x": x}, pairs))
-        one = causes.explained(clouds, "x", signed=True)
+            clouds.append(several_runs.Cloud("", y, {"x": x}, pairs))
+        one = several_runs.explained(clouds, "x", signed=True)
         covered += one.low <= 0.02  # no true relation between the shifts
         widths.append(one.high - one.low)
     assert covered >= 32 and np.mean(widths) > 0.4
@@ -108,7 +109,7 @@ def test_linearity_over_epochs_steps_and_replaced_pictures(
     names = ("d1", "d2", "d1-start-50", "d2-start-50", "d2-d1-25")
     folders.append(made(tmp_path / "replaced", names, 10).parent)
     runs = [Run(folder) for folder in folders]
-    frame = causes.linearity(runs)
+    frame = several_runs.linearity(runs)
     plain = frame[frame["run"].str.startswith("epochs")]
     assert plain["epochs"].tolist() == [0, 2, 10] and (plain["steps"] == 150).all()
     assert plain["cosine"].tolist() == pytest.approx([0.9, 1 - 0.1 / 3, 1 - 0.1 / 11])
@@ -117,10 +118,10 @@ def test_linearity_over_epochs_steps_and_replaced_pictures(
     by = frame[frame["run"] == "replaced"].set_index("pair")[["other", "replaced"]]
     assert tuple(by.loc["d1-start-50 + d2-start-50"]) == ("start", 50)
     assert tuple(by.loc["d1 + d2-d1-25"]) == ("d1", 25) and tuple(by.loc["d1 + d2"]) == ("", 0)
-    for draw in (pictures.epochs, pictures.replaced):
+    for draw in (causes_figures.epochs, causes_figures.replaced):
         figure = draw(runs)
         assert figure is not None and len(figure.axes) == 4
-    left = pictures.epochs(runs)
+    left = causes_figures.epochs(runs)
     assert left is not None
     np.testing.assert_allclose(left.axes[0].lines[0].get_xdata(), [0, 2, 10])
     np.testing.assert_allclose(left.axes[0].lines[0].get_ydata(), 1 - plain["cosine"].to_numpy())

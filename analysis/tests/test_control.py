@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import synthetic
 
-from taugrid_analysis import control
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables import negation
+from taugrid_analysis.quantities.negation import kept
+from taugrid_analysis.quantities.negation import tables as negation_tables
+from taugrid_analysis.run.opened import Run
 
 
 def bits(file: h5py.File, path: str, place: tuple[int, ...] = ()) -> np.ndarray:
@@ -29,7 +29,7 @@ def chosen(file: h5py.File, regime: str, count: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("regime", ["standard", "tau_jp"])
 def test_errors_are_those_of_a_bootstrap_over_points(schema2_folder: Path, regime: str) -> None:
     with Run(schema2_folder) as run:
-        found = control.kept(run.results, regime)
+        found = kept.kept(run.results, regime)
     assert found is not None and found.paired and found.points == 300
     with h5py.File(schema2_folder / "results.h5") as file:
         before = bits(file, "single_task/pretrained/control_accuracy")
@@ -51,7 +51,7 @@ def test_errors_are_those_of_a_bootstrap_over_points(schema2_folder: Path, regim
 def test_pairing_is_what_makes_it_sharp(schema2_folder: Path, run_folder: Path) -> None:
     """The same accuracies without points: θ0's error then counts a second time."""
     with Run(schema2_folder) as sharp, Run(run_folder) as blunt:
-        paired, apart = (control.kept(run.results, "standard") for run in (sharp, blunt))
+        paired, apart = (kept.kept(run.results, "standard") for run in (sharp, blunt))
     assert paired is not None and apart is not None and not apart.paired
     assert apart.share == pytest.approx(paired.share, abs=0.01)
     assert apart.share.error > 1.2 * paired.share.error
@@ -59,8 +59,8 @@ def test_pairing_is_what_makes_it_sharp(schema2_folder: Path, run_folder: Path) 
 
 def test_the_table_prints_95_percent(schema2_folder: Path) -> None:
     with Run(schema2_folder) as run:
-        table = negation.intervals(run)
-        found, row = control.kept(run.results, "linear"), run.summary.loc["linear"]
+        table = negation_tables.intervals(run)
+        found, row = kept.kept(run.results, "linear"), run.summary.loc["linear"]
     assert found is not None
     shown = next(line for line in table.shown() if line[:2] == ["linear", "[0,1]"])
     for text, value, error in (
@@ -80,7 +80,7 @@ def test_a_regime_that_no_alpha_keeps_has_no_interval(tmp_path: Path) -> None:
         file["negation/linear/chosen_alpha"][...] = np.nan
         file["negation/standard/chosen_alpha"][1] = np.nan
     with Run(tmp_path) as run:
-        assert control.kept(run.results, "linear") is None
-        found = control.kept(run.results, "standard")
+        assert kept.kept(run.results, "linear") is None
+        found = kept.kept(run.results, "standard")
         assert found is not None and found.above + found.unsure + found.below == 3
-        assert ["linear", "[0,1]"] not in [line[:2] for line in negation.intervals(run).shown()]
+        assert ["linear", "[0,1]"] not in [line[:2] for line in negation_tables.intervals(run).shown()]

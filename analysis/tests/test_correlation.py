@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from taugrid_analysis import correlation
-from taugrid_analysis.correlation import Estimate, estimates, pearson, rank_correlation
+from taugrid_analysis.numbers import correlation
+from taugrid_analysis.numbers.correlation import Estimate, estimates, pearson, rank_correlation
 
 
 def pairs_of(count: int) -> np.ndarray:

@@ -12,10 +12,11 @@ import pytest
 import synthetic
 import synthetic_edits
 
-from taugrid_analysis import correlation
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables import all_tables
-from taugrid_analysis.text_table import Table, as_text
+from taugrid_analysis.numbers import correlation
+from taugrid_analysis.page.renderings import as_text
+from taugrid_analysis.page.table import Table
+from taugrid_analysis.page.tables import all_tables
+from taugrid_analysis.run.opened import Run
 
 
 @pytest.fixture(scope="module")

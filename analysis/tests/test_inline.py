@@ -12,8 +12,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from taugrid_analysis.figures import style
-from taugrid_analysis.figures.inline import to_svg
+from taugrid_analysis.page import style
+from taugrid_analysis.page.inline import to_svg
 
 
 def figure() -> Figure:

@@ -13,11 +13,14 @@ import synthetic
 from synthetic_layers import ALPHA, LAMBDA, LAYERS, mean_of, write_averages
 
 from taugrid_analysis import cli
-from taugrid_analysis.figures import layer_edits, linearity, plates
-from taugrid_analysis.report import report
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables.linearity import barrier, edits, of_averages
-from taugrid_analysis.tables.transitivity import transitivity, triples
+from taugrid_analysis.page.report import report
+from taugrid_analysis.papers import figure as papers_figure
+from taugrid_analysis.papers.figure import missing, plates
+from taugrid_analysis.quantities.barrier.tables import barrier
+from taugrid_analysis.quantities.linearity import edit_figures
+from taugrid_analysis.quantities.linearity import figures as linearity_figures
+from taugrid_analysis.quantities.linearity.tables import edits, of_averages, transitivity, triples
+from taugrid_analysis.run.opened import Run
 
 
 def test_a_row_for_every_regime_pair_layer_and_alpha(small_folder: Path) -> None:
@@ -35,7 +38,7 @@ def test_a_row_for_every_regime_pair_layer_and_alpha(small_folder: Path) -> None
 def test_a_run_without_it_has_an_empty_frame(tmp_path: Path) -> None:
     synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, leave_out=["linearity"])
     with Run(tmp_path) as run:
-        assert run.layers.empty and linearity.curves(run) is None
+        assert run.layers.empty and linearity_figures.curves(run) is None
 
 
 def test_the_table_has_a_line_a_layer(small_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +76,7 @@ def test_the_barrier_on_its_causes(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_curves_have_a_line_an_alpha_and_the_baseline(small_folder: Path) -> None:
     with Run(small_folder) as run:
-        figure = linearity.curves(run)
+        figure = linearity_figures.curves(run)
         assert figure is not None and len(figure.axes) == 6
         first = figure.axes[0]
         assert len(first.lines) == len(ALPHA) + 1
@@ -90,11 +93,11 @@ def test_curves_have_a_line_an_alpha_and_the_baseline(small_folder: Path) -> Non
 def test_pairs_from_the_least_to_the_largest_error(small_folder: Path) -> None:
     with Run(small_folder) as run:
         names = [run.results.pair_name(pair) for pair in range(6)]
-        figure = linearity.pairs(run, "standard")
+        figure = linearity_figures.pairs(run, "standard")
         assert figure is not None
         titles = [axes.get_title() for axes in figure.axes]
         assert titles[0] == names[0] and titles[-1] == names[5] and len(titles) == 3
-        assert linearity.coefficients(run, "standard") is not None
+        assert linearity_figures.coefficients(run, "standard") is not None
 
 
 def test_sums_and_negations_by_layer(small_folder: Path) -> None:
@@ -102,8 +105,8 @@ def test_sums_and_negations_by_layer(small_folder: Path) -> None:
         names, tasks = [run.results.pair_name(pair) for pair in range(6)], run.results.tasks
         added, negated = run.layer_additions, run.layer_negations
         table = edits(run)
-        curves = layer_edits.curves(run, "standard", tuple(layer_edits.KINDS), 5)
-        both = layer_edits.both(run, "standard", layer_edits.NEGATION, 1)
+        curves = edit_figures.curves(run, "standard", tuple(edit_figures.KINDS), 5)
+        both = edit_figures.both(run, "standard", edit_figures.NEGATION, 1)
     assert len(added) == 2 * len(names) * len(LAYERS) * len(LAMBDA)
     assert len(negated) == 2 * len(tasks) * len(LAYERS) * len(LAMBDA) and "centred_cosine" not in negated
     one = added.set_index(["regime", "pair", "layer", "lambda"]).loc[("standard", names[4], 2, 0.4)]
@@ -129,7 +132,7 @@ def test_figures_two_and_three_are_drawn(small_folder: Path, capsys: pytest.Capt
     drawn = {int(line.split()[1][:-1]) for line in lines if line.endswith(".png")}
     assert len(lines) == 24 and drawn == {2, 3, 7, 8, *range(19, 24)} - {21}
     assert "figure 13: needs a run of a MLP" in lines
-    assert [plate.number for plate in plates.plates("cross_task_linearity")] == list(range(1, 25))
+    assert [plate.number for plate in plates("cross_task_linearity")] == list(range(1, 25))
 
 
 @pytest.mark.parametrize(
@@ -143,12 +146,12 @@ def test_figures_of_other_models_are_drawn_of_them_alone(
     with h5py.File(path, "r+") as file:
         file["model"].attrs["architecture"] = architecture
     with Run(path) as run:
-        every = [plate for plate in plates.plates("cross_task_linearity") if plate.architectures]
-        able = {plate.number for plate in every if not plates.missing(run, plate)}
+        every = [plate for plate in plates("cross_task_linearity") if plate.architectures]
+        able = {plate.number for plate in every if not missing(run, plate)}
         assert able == own
         for plate in every:
             if plate.number in own:
-                assert plates.drawn(plate, [run])[0] is not None
+                assert papers_figure.drawn(plate, [run])[0] is not None
 
 
 def test_averages_of_several_models_by_layer(tmp_path: Path) -> None:
@@ -158,7 +161,7 @@ def test_averages_of_several_models_by_layer(tmp_path: Path) -> None:
         write_averages(file, [every, every[1:]])
     with Run(path) as run:
         frame, table = run.layer_averages, of_averages(run)
-        figure = linearity.averages(run, "standard", ("cosine", "coefficient"), 7)
+        figure = linearity_figures.averages(run, "standard", ("cosine", "coefficient"), 7)
         names = run.results.tasks
     assert list(frame["data"].unique()) == names[:2] and list(frame["models"].unique()) == [
         len(names),
@@ -182,9 +185,9 @@ def test_a_decoders_layers_are_told_apart(tmp_path: Path) -> None:
             file[f"{group}/standard"].attrs["first_decoder_layer"] = 2
     with Run(path) as run:
         data = run.data("layer_addition", "standard")
-        assert data is not None and linearity.stages(run, data, 2) == [1, 2]
+        assert data is not None and linearity_figures.stages(run, data, 2) == [1, 2]
         assert [row[3] for row in edits(run).rows[:4]] == ["embedding", "1", "decoder 1", "output"]
-        figure = layer_edits.both(run, "standard", layer_edits.ADDITION, 2)
+        figure = edit_figures.both(run, "standard", edit_figures.ADDITION, 2)
         assert figure is not None
         assert [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_label() == "decoder"] == [
             1.5
@@ -195,7 +198,10 @@ def test_all_pairs_and_coefficients_of_a_small_run(tmp_path: Path) -> None:
     """Figures 13 to 16 have the six pairs of four tasks, every stage and every α."""
     path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
     with Run(path) as run:
-        curves, counts = linearity.pairs(run, "standard", 6), linearity.every_coefficient(run, "standard")
+        curves, counts = (
+            linearity_figures.pairs(run, "standard", 6),
+            linearity_figures.every_coefficient(run, "standard"),
+        )
         pairs = [run.results.pair_name(pair) for pair in range(len(run.results.pairs))]
     assert curves is not None and {axes.get_title() for axes in curves.axes} == set(pairs[:6])
     assert counts is not None and len(counts.axes) == min(6, len(pairs)) * len(ALPHA)

@@ -13,8 +13,9 @@ import synthetic
 import synthetic_points
 import xarray as xr
 
-from taugrid_analysis import measures
-from taugrid_analysis.run import Run
+from taugrid_analysis.quantities.disentanglement import xi
+from taugrid_analysis.quantities.ntk import shares
+from taugrid_analysis.run.opened import Run
 
 SUMS = {
     name: np.array([synthetic.norms(name)[list(pair)].sum() for pair in synthetic.PAIRS])
@@ -38,13 +39,13 @@ def vectors_of(run: Run, name: str) -> xr.Dataset:
 @pytest.mark.parametrize("alpha", [1.0, 0.3, 2.75, 3.0])
 def test_xi_at_a_point(run_folder: Path, regime: str, alpha: float) -> None:
     with Run(run_folder) as run:
-        found = measures.at(grid_of(run, regime), alpha, alpha)
+        found = xi.at(grid_of(run, regime), alpha, alpha)
     np.testing.assert_allclose(found, synthetic.SLOPE * alpha * SUMS[regime], rtol=1e-12)
 
 
 def test_xi_keeps_its_two_arguments_apart(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = measures.at(grid_of(run, "standard"), 0.5, 2.0)
+        found = xi.at(grid_of(run, "standard"), 0.5, 2.0)
     size = synthetic.norms("standard")
     expected = [synthetic.SLOPE * (0.5 * size[i] + 2.0 * size[j]) for i, j in synthetic.PAIRS]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -52,13 +53,13 @@ def test_xi_keeps_its_two_arguments_apart(run_folder: Path) -> None:
 
 def test_outside_the_grid_is_not_a_number(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        assert np.isnan(measures.at(grid_of(run, "standard"), 3.1, 0.0)).all()
+        assert np.isnan(xi.at(grid_of(run, "standard"), 3.1, 0.0)).all()
 
 
 def test_search_box(run_folder: Path) -> None:
     """The grid has 0, ½ and 1 in it: mean |α| is ½ for either task."""
     with Run(run_folder) as run:
-        found = measures.box_mean(grid_of(run, "linear"), 0.0, 1.0)
+        found = xi.box_mean(grid_of(run, "linear"), 0.0, 1.0)
     np.testing.assert_allclose(found, synthetic.SLOPE * 0.5 * SUMS["linear"], rtol=1e-12)
 
 
@@ -71,8 +72,8 @@ def test_regimes_agree_at_matched_norm(tmp_path: Path, alpha: np.ndarray) -> Non
     with Run(tmp_path) as run:
         grids = {name: grid_of(run, name) for name in run.regimes}
         vectors = {name: vectors_of(run, name) for name in run.regimes}
-        common = measures.matched_norm(grids, vectors, run.results.pairs)
-        equal = [measures.at(grids[name], 1.0, 1.0) for name in ("standard", "linear")]
+        common = xi.matched_norm(grids, vectors, run.results.pairs)
+        equal = [xi.at(grids[name], 1.0, 1.0) for name in ("standard", "linear")]
     assert common is not None
     np.testing.assert_allclose(equal[0], 2 * equal[1], rtol=1e-12)
     shortest = SUMS["linear"].min() / 2
@@ -86,7 +87,7 @@ def test_regimes_agree_at_matched_norm(tmp_path: Path, alpha: np.ndarray) -> Non
 def test_diagonal_starts_at_zero(tmp_path: Path) -> None:
     synthetic.write(tmp_path / "results.h5", alpha=np.linspace(-3, 3, 20))
     with Run(tmp_path) as run:
-        alpha, values = measures.diagonal(grid_of(run, "standard"))
+        alpha, values = xi.diagonal(grid_of(run, "standard"))
     assert alpha[0] == 0 and len(alpha) == 11
     assert (values[:, 0] == 0).all()
 
@@ -95,7 +96,7 @@ def test_own_share(run_folder: Path) -> None:
     with Run(run_folder) as run:
         data = run.data("ntk", "pretrained")
         assert data is not None
-        share = measures.own_share(data["local_energy"].to_numpy())
+        share = shares.own_share(data["local_energy"].to_numpy())
     assert np.isnan(np.diag(share)).all()
     np.testing.assert_allclose(share[~np.eye(8, dtype=bool)], 0.8, rtol=1e-9)
 
@@ -106,8 +107,8 @@ def test_share_beside_its_null(schema2_folder: Path) -> None:
     with Run(schema2_folder) as run:
         data = run.data("ntk", "pretrained")
         assert data is not None
-        null = measures.null_share(data)
-        separation = measures.ntk_separation(data, run.results.pairs)
+        null = shares.null_share(data)
+        separation = shares.ntk_separation(data, run.results.pairs)
     assert null is not None
     np.testing.assert_allclose(null[0], draws.mean(), rtol=1e-12)
     np.testing.assert_allclose(null[1], draws.std(ddof=1), rtol=1e-12)
@@ -117,8 +118,8 @@ def test_share_beside_its_null(schema2_folder: Path) -> None:
 def test_without_a_null_there_is_nothing_to_compare_with(run_folder: Path) -> None:
     with Run(run_folder) as run:
         data = run.data("ntk", "pretrained")
-        assert data is not None and measures.null_share(data) is None
-        assert measures.ntk_separation(data, run.results.pairs) is None
+        assert data is not None and shares.null_share(data) is None
+        assert shares.ntk_separation(data, run.results.pairs) is None
         assert run.pairs["ntk"].isna().all()
 
 
@@ -132,7 +133,7 @@ def test_half_a_share_is_no_null() -> None:
     gram = features[:32] @ features.T
     _, sigma, right = np.linalg.svd(gram, full_matrices=False)
     energy = (right[sigma > 1e-6 * sigma[0]] ** 2).sum(0)
-    share = measures.own_share(np.stack([[energy, energy]] * 2)[:, :, None, :])[0, 1]
+    share = shares.own_share(np.stack([[energy, energy]] * 2)[:, :, None, :])[0, 1]
     assert share > 0.55
 
 
@@ -140,7 +141,7 @@ def test_errors_of_a_grid(run_folder: Path) -> None:
     """Cell by cell from the file: binomial of each term, tasks' terms added up, then over the pairs."""
     with Run(run_folder) as run, h5py.File(run_folder / "results.h5") as file:
         terms = file["disentanglement/standard/error_by_task"][()]
-        found = measures.mean_errors(grid_of(run, "standard"), run.results.pairs)
+        found = xi.mean_errors(grid_of(run, "standard"), run.results.pairs)
         row, frame = run.summary.loc["standard"], run.pairs.loc["standard"]
     p = np.clip(terms, 1 / 258, 1 - 1 / 258)
     each = np.sqrt(p * (1 - p) / 256)
@@ -162,7 +163,7 @@ def test_error_of_a_mean_over_pairs_is_at_most(run_folder: Path) -> None:
     pairs = np.array([[0, 1], [0, 2], [1, 2]])
     terms = np.array([[0.1, 0.2], [0.3, 0.1], [0.1, 0.4]])
     of_task = np.array([0.1 + 0.3, 0.2 + 0.1, 0.1 + 0.4])
-    found = measures.pairs_mean_error(terms, pairs)
+    found = xi.pairs_mean_error(terms, pairs)
     assert found == pytest.approx(np.sqrt((of_task**2).sum()) / 3)
     independent = np.sqrt((terms**2).sum()) / 3
     assert independent < found

@@ -14,21 +14,27 @@ import synthetic_edits
 import xarray as xr
 from scipy import stats
 
-from taugrid_analysis import bounds, measures, outcomes, predictors
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables.interference import bound_table, predictor_table
-from taugrid_analysis.tables.pairs import pairs
+from taugrid_analysis.numbers import means
+from taugrid_analysis.quantities.addition.sums import added, tolerant_share
+from taugrid_analysis.quantities.continuation.trace import extreme_pairs, pair_trace
+from taugrid_analysis.quantities.negation import forgetting
+from taugrid_analysis.quantities.ntk.shares import effective_rank
+from taugrid_analysis.quantities.pairs.tables import pairs
+from taugrid_analysis.quantities.predictors import lines as predictors_lines
+from taugrid_analysis.quantities.predictors.lines import SAME_THING, TITLES, cheapest, predictors
+from taugrid_analysis.quantities.predictors.tables import predictor_table
+from taugrid_analysis.quantities.smoothness import bounds, pair_bounds
+from taugrid_analysis.quantities.smoothness.tables import bound_table
+from taugrid_analysis.run.opened import Run
 
 
 def test_tolerant_share_by_hand() -> None:
     """Rises from 0.50 to 0.60 and falls again, a unit of α each: within 0.01 is a tenth on either side."""
     alpha, accuracy = np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.6, 0.5])
-    assert outcomes.tolerant_share(alpha, accuracy) == pytest.approx(0.2 / 2)
-    assert outcomes.tolerant_share(alpha[::-1], accuracy) == pytest.approx(0.2 / 2)
-    assert outcomes.tolerant_share(alpha, np.full(3, 0.4)) == 1.0
-    assert outcomes.tolerant_share(alpha, np.array([0.6, 0.595, 0.2])) == pytest.approx(
-        (1 + 0.005 / 0.395) / 2
-    )
+    assert tolerant_share(alpha, accuracy) == pytest.approx(0.2 / 2)
+    assert tolerant_share(alpha[::-1], accuracy) == pytest.approx(0.2 / 2)
+    assert tolerant_share(alpha, np.full(3, 0.4)) == 1.0
+    assert tolerant_share(alpha, np.array([0.6, 0.595, 0.2])) == pytest.approx((1 + 0.005 / 0.395) / 2)
 
 
 def test_tolerant_share_against_a_fine_grid(run_folder: Path) -> None:
@@ -38,13 +44,13 @@ def test_tolerant_share_against_a_fine_grid(run_folder: Path) -> None:
         alpha, curve = data["alpha"].to_numpy(), data["test_accuracy"].mean("task").to_numpy()
     fine = np.interp(np.linspace(0, 1, 200001), alpha, curve)
     expected = (fine >= curve.max() - 0.01).mean()
-    assert outcomes.tolerant_share(alpha, curve) == pytest.approx(expected, abs=1e-4)
+    assert tolerant_share(alpha, curve) == pytest.approx(expected, abs=1e-4)
 
 
 def test_effective_rank_by_hand() -> None:
     """Four equal eigenvalues count as four, one alone as one; a logit of NaN does not count."""
     spectra = np.array([[[2.0, 2, 2, 2], [5, 0, 0, 0]], [[3, 1, 0, 0], [np.nan] * 4]])
-    ranks, largest = measures.effective_rank(spectra)
+    ranks, largest = effective_rank(spectra)
     two = np.exp(-(0.75 * np.log(0.75) + 0.25 * np.log(0.25)))
     np.testing.assert_allclose(ranks, [(4 + 1) / 2, two])
     np.testing.assert_allclose(largest, [(0.25 + 1) / 2, 0.75])
@@ -63,7 +69,7 @@ def test_bound_by_hand() -> None:
     vectors = xr.Dataset(
         {"cosine": (("task", "other"), [[1, -0.5], [-0.5, 1]]), "norm": ("task", [2.0, 3.0])}
     )
-    found = measures.bounds(np.array([-10.0, 4.0]), vectors, np.array([[0, 1]]))
+    found = pair_bounds.bounds(np.array([-10.0, 4.0]), vectors, np.array([[0, 1]]))
     np.testing.assert_allclose(found, [[10 * 9 * 1.5, 4 * 9 * 1.5]])
 
 
@@ -200,7 +206,7 @@ def test_forgetting_leaves_out_what_was_not_kept(tmp_path: Path) -> None:
         target = group["test_target"][()][[0, 2, 3], place]
         control = group["test_control"][()][[0, 2, 3], place]
     with Run(tmp_path) as run:
-        found = outcomes.forgetting(run.results, "linear")
+        found = forgetting.forgetting(run.results, "linear")
         assert found is not None
         assert (found.alpha, found.kept) == (0.5, 3)
         assert found.target == pytest.approx(target.mean())
@@ -211,13 +217,13 @@ def test_forgetting_leaves_out_what_was_not_kept(tmp_path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file["negation/linear/chosen_alpha"][...] = np.nan
     with Run(tmp_path) as run:
-        none = outcomes.forgetting(run.results, "linear")
+        none = forgetting.forgetting(run.results, "linear")
         assert none is not None and none.kept == 0 and np.isnan([none.target, none.control]).all()
 
 
 def test_one_shot_forgetting(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = outcomes.one_shot_forgetting(run.results, "standard")
+        found = forgetting.one_shot_forgetting(run.results, "standard")
     assert found is not None
     control = synthetic_edits.CONTROL * (1 - 0.05 * (1 + np.arange(8) / 4))
     assert found.target == pytest.approx(np.mean(synthetic.ZERO_SHOT) * np.exp(-1))
@@ -226,15 +232,15 @@ def test_one_shot_forgetting(run_folder: Path) -> None:
 
 
 def test_a_coefficient_that_was_not_measured_is_not_a_number(run_folder: Path) -> None:
-    assert outcomes.place_of(np.array([0.0, 0.5]), 1.0) is None
+    assert means.place_of(np.array([0.0, 0.5]), 1.0) is None
     with Run(run_folder) as run:
-        found = outcomes.added(run.results, "linear", 0.123)
+        found = added(run.results, "linear", 0.123)
     assert found is not None and np.isnan(found.accuracy).all() and np.isnan(found.normalized_error).all()
 
 
 def test_sum_by_task(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = outcomes.added(run.results, "linear")
+        found = added(run.results, "linear")
     assert found is not None
     with h5py.File(run_folder / "results.h5") as file:
         group = file["addition/linear"]
@@ -258,8 +264,8 @@ def test_extreme_pairs_of_the_further_steps(run_folder: Path) -> None:
     with Run(run_folder) as run:
         record = run.data("continuation", "tau_jp_continue")
         assert record is not None
-        most, least = outcomes.extreme_pairs(record, run.results.pairs)
-        trace = outcomes.pair_trace(record, run.results.pairs)
+        most, least = extreme_pairs(record, run.results.pairs)
+        trace = pair_trace(record, run.results.pairs)
     assert synthetic.PAIRS[most] == (6, 7) and synthetic.PAIRS[least] == (0, 1)
     fall = np.exp(-synthetic_edits.STEPS / 30)
     np.testing.assert_allclose(trace[:, most], synthetic_edits.between("linear", 8).max() * fall)
@@ -292,7 +298,7 @@ def test_predictors_against_numpy_and_scipy(tmp_path: Path) -> None:
         energy, null = file["ntk/pretrained/local_energy"][()], file["ntk/pretrained/null_share"][()]
         normalized = file["pair_addition/linear/normalized"][()]
         gap = file["similarity/linear/loss_gap"][()].mean(axis=1)
-    titles = predictors.TITLES | predictors.SAME_THING
+    titles = TITLES | SAME_THING
     titles.pop("linearity")  # exact in a linearised model
     expected: dict[str, list[float]] = {name: [] for name in titles}
     half = energy.shape[-1] // 2
@@ -307,8 +313,8 @@ def test_predictors_against_numpy_and_scipy(tmp_path: Path) -> None:
         nulls = [null[a].mean(axis=0).mean() for a in (i, j)]
         expected["ntk"].append(np.mean(shares) - np.mean(nulls))
     with Run(tmp_path) as run:
-        found = predictors.predictors(run, "linear")
-        lines = [line for line in predictors.lines(run) if line.regime == "linear"]
+        found = predictors(run, "linear")
+        lines = [line for line in predictors_lines.lines(run) if line.regime == "linear"]
     assert [line.predictor for line in lines[:6]] == list(titles)
     assert [line.points for line in lines[:6]] == ["validation", "none", "train", "train", "test", "test"]
     for line in lines[:6]:
@@ -317,7 +323,7 @@ def test_predictors_against_numpy_and_scipy(tmp_path: Path) -> None:
         assert line.outcome == "tuned" and line.pairs == 28
         assert line.pearson == pytest.approx(stats.pearsonr(x, normalized).statistic)
         assert line.spearman.value == pytest.approx(stats.spearmanr(x, normalized).statistic)
-        assert line.looked == (2 if line.predictor in predictors.SAME_THING else 4)
+        assert line.looked == (2 if line.predictor in predictors_lines.SAME_THING else 4)
         assert line.spearman.p <= line.spearman.best
     seconds = [3, 2, 7, 13, 3 + 7 + 11, 3 + 7 + 11]
     assert [line.seconds for line in lines[:6]] == seconds
@@ -350,7 +356,7 @@ def test_the_cheapest_of_those_that_tell(tmp_path: Path) -> None:
         ]
         file["units"] = np.array(rows, dtype=layout)
     with Run(tmp_path) as run:
-        lines = [line for line in predictors.lines(run) if line.regime == "standard"]
+        lines = [line for line in predictors_lines.lines(run) if line.regime == "standard"]
         notes = predictor_table(run).notes
         every = pairs(run)
     gap = {line.predictor: line for line in lines if line.outcome == "loss gap"}
@@ -358,9 +364,9 @@ def test_the_cheapest_of_those_that_tell(tmp_path: Path) -> None:
         assert gap[name].spearman.value == pytest.approx(1) and gap[name].seconds == seconds
         assert gap[name].spearman.best == pytest.approx(1e-4)  # only the identity of 10,000
     assert gap["linearity"].points == "test" and np.isnan(gap["bound"].seconds)
-    assert predictors.cheapest(list(gap.values())) is gap["cosine"]
+    assert cheapest(list(gap.values())) is gap["cosine"]
     by_accuracy = [line for line in lines if line.outcome == "tuned"]
-    assert predictors.cheapest(by_accuracy) is None
+    assert cheapest(by_accuracy) is None
     told = next(note for note in notes if note.startswith("The cheapest"))
     assert "standard, loss gap: cosine (0.5 s)" in told and "standard, tuned" not in told
     column = [one.name for one in every.columns].index("standard linearity error")
@@ -369,7 +375,7 @@ def test_the_cheapest_of_those_that_tell(tmp_path: Path) -> None:
 
 def test_test_points_are_named_where_the_file_has_no_others(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        lines = {line.predictor: line for line in predictors.lines(run) if line.regime == "linear"}
+        lines = {line.predictor: line for line in predictors_lines.lines(run) if line.regime == "linear"}
     assert lines["tau_jp"].points == "test" and lines["xi_one"].points == "test"
     assert "ntk" not in lines  # without its null the NTK is no predictor
 
@@ -382,7 +388,7 @@ def test_twins_share_task_vectors_not_grids(tmp_path: Path) -> None:
         leave_out=["similarity/posthoc", "disentanglement/posthoc"],
     )
     with Run(tmp_path) as run:
-        standard, posthoc = (predictors.predictors(run, name) for name in ("standard", "posthoc"))
+        standard, posthoc = (predictors(run, name) for name in ("standard", "posthoc"))
     np.testing.assert_array_equal(standard["tau_jp"], posthoc["tau_jp"])
     np.testing.assert_array_equal(standard["cosine"], posthoc["cosine"])
     assert "xi_one" in standard and "xi_one" not in posthoc

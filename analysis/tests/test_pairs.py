@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import synthetic
 
-from taugrid_analysis import measures
 from taugrid_analysis.cli import main
-from taugrid_analysis.figures import grids
-from taugrid_analysis.papers import PAPERS
-from taugrid_analysis.run import Run
+from taugrid_analysis.numbers import means
+from taugrid_analysis.papers.names import PAPERS
+from taugrid_analysis.quantities.disentanglement import figures as disentanglement_figures
+from taugrid_analysis.run.opened import Run
 
 SOME = [(2, 3), (1, 0), (0, 3)]
 REGIMES = ("standard", "linear", "posthoc", "attention", "tau_jp")
@@ -128,8 +128,8 @@ def test_a_pair_the_other_way_round_is_drawn_alike(some: Path, schema: int, tmp_
     with Run(some) as few, Run(tmp_path) as every:
 
         def drawn(run: Run) -> dict[tuple[int, int], np.ndarray]:
-            error = grids.grids(run)["linear"]["error"].to_numpy()
-            return dict(zip(grids.earlier_later(run), error, strict=True))
+            error = disentanglement_figures.grids(run)["linear"]["error"].to_numpy()
+            return dict(zip(disentanglement_figures.earlier_later(run), error, strict=True))
 
         expected = drawn(every)
         for (first, second), error in drawn(few).items():
@@ -138,7 +138,7 @@ def test_a_pair_the_other_way_round_is_drawn_alike(some: Path, schema: int, tmp_
         assert grid is not None and products is not None
         assert not np.allclose(grid["error"][1], expected[0, 1])  # (1, 0): ξ is not symmetric
         value = products["value"].to_numpy()
-        found = measures.of_pairs(measures.symmetric(value), few.results.pairs)
+        found = means.of_pairs(means.symmetric(value), few.results.pairs)
         assert found[1] == value[[0, 1], [1, 0]].mean()
 
 

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 import synthetic
 
-from taugrid_analysis import published
-from taugrid_analysis.papers import PRINTED as NAMES
-from taugrid_analysis.published import Cell, PublishedTable, Row, verdict
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables import all_tables
-from taugrid_analysis.text_table import Measured, Table
+from taugrid_analysis.numbers.measured import Measured
+from taugrid_analysis.page.table import Table
+from taugrid_analysis.page.tables import all_tables
+from taugrid_analysis.papers import published
+from taugrid_analysis.papers.names import PRINTED as NAMES
+from taugrid_analysis.papers.published import Cell, PublishedTable, Row, verdict
+from taugrid_analysis.run.opened import Run
 
 PAPERS = os.environ.get("TAUGRID_PAPERS")
 B32 = ("openai/clip-vit-base-patch32", 87849216, "pretrained")

@@ -14,11 +14,15 @@ import pytest
 import synthetic
 
 from taugrid_analysis import cli
-from taugrid_analysis.figures import composite, grids, kernel, style
-from taugrid_analysis.findings import findings
-from taugrid_analysis.papers import PAPERS
-from taugrid_analysis.report import _kernel_caption, _parts, report
-from taugrid_analysis.run import Run
+from taugrid_analysis.page import style
+from taugrid_analysis.page.report import report, sections
+from taugrid_analysis.page.sentences import findings
+from taugrid_analysis.papers.names import PAPERS
+from taugrid_analysis.quantities.disentanglement import composite
+from taugrid_analysis.quantities.disentanglement import figures as disentanglement_figures
+from taugrid_analysis.quantities.ntk import figures as ntk_figures
+from taugrid_analysis.quantities.ntk.section import _kernel_caption
+from taugrid_analysis.run.opened import Run
 
 VOID = {"meta", "link", "br", "img", "path", "use", "image", "rect", "circle"}
 
@@ -78,13 +82,13 @@ def test_eleven_regimes_fit_into_one_page(schema2_folder: Path) -> None:
 @pytest.fixture
 def grids_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the page's sections the first, with the heat maps."""
-    every = _parts
-    monkeypatch.setattr("taugrid_analysis.report._parts", lambda run: every(run)[:1])
+    every = sections
+    monkeypatch.setattr("taugrid_analysis.page.report.sections", lambda run: every(run)[:1])
 
 
 @pytest.mark.usefixtures("grids_alone")
 def test_grids_beyond_the_pages_size_are_named(small_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taugrid_analysis.report.MOST_CELLS", 6 * 13 * 13)
+    monkeypatch.setattr("taugrid_analysis.quantities.disentanglement.section.MOST_CELLS", 6 * 13 * 13)
     with Run(small_folder) as run:
         html = report(run)
     assert "Not drawn, to keep the page small: linear." in html
@@ -103,8 +107,8 @@ def test_every_pair_of_every_regime_is_drawn(run_folder: Path, html: str) -> Non
     section = html[html.index('<section id="disentanglement">') : html.index('<section id="matched">')]
     assert section.count("<image") >= 2 * (28 + 1)
     with Run(run_folder) as run:
-        for regime, grid in grids.grids(run).items():
-            figure = grids.triangle(run, regime, grid, 2.0, False)
+        for regime, grid in disentanglement_figures.grids(run).items():
+            figure = disentanglement_figures.triangle(run, regime, grid, 2.0, False)
             by_label = {str(axes.get_label()): axes for axes in figure.axes}
             for pair, (first, second) in enumerate(synthetic.PAIRS):
                 image = by_label[f"pair-{first}-{second}"].images[0]
@@ -116,7 +120,7 @@ def test_every_pair_of_every_regime_is_drawn(run_folder: Path, html: str) -> Non
 
 def test_composite_mirrors_the_two_regimes(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        found = grids.grids(run)
+        found = disentanglement_figures.grids(run)
         by_label = {str(axes.get_label()): axes for axes in composite.composite(run).axes}
         for pair, (first, second) in enumerate(synthetic.PAIRS):
             upper = by_label[f"standard-{first}-{second}"].images[0]
@@ -167,7 +171,7 @@ def test_the_share_has_a_middle_only_with_its_null(small_folder: Path, schema2_f
         (schema2_folder, style.SIGNED_MAP, "0 is a control like the task itself"),
     ):
         with Run(folder) as run:
-            drawn = kernel.local_energy(run)
+            drawn = ntk_figures.local_energy(run)
             caption = _kernel_caption(run)
         assert drawn is not None and told in caption
         assert {axes.images[0].get_cmap().name for axes in drawn.axes if axes.images} == {colours.name}
@@ -261,8 +265,8 @@ def test_any_regime_is_drawn(tmp_path: Path) -> None:
 def test_colour_scale_is_common_and_stated(run_folder: Path, html: str) -> None:
     """Fewer than 1 % of the cells exceed 1, so the scale ends there and the page says it."""
     with Run(run_folder) as run:
-        found = grids.grids(run)
-        top, above = grids.upper(found)
+        found = disentanglement_figures.grids(run)
+        top, above = disentanglement_figures.upper(found)
     values = np.concatenate([grid["error"].to_numpy().ravel() for grid in found.values()])
     assert above == (values > 1).mean() and top == 1.0
     assert "one colour scale, 0 to 1, for all regimes" in html

@@ -14,9 +14,9 @@ import pytest
 import synthetic
 
 from taugrid_analysis import cli
-from taugrid_analysis.facts import facts
-from taugrid_analysis.results import Results
-from taugrid_analysis.run import Run
+from taugrid_analysis.page.heading import facts
+from taugrid_analysis.run.opened import Run
+from taugrid_analysis.run.results import Results
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

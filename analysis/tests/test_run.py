@@ -16,9 +16,9 @@ import synthetic_edits
 
 import taugrid_analysis as tg
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.report import report
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables import all_tables
+from taugrid_analysis.page.report import report
+from taugrid_analysis.page.tables import all_tables
+from taugrid_analysis.run.opened import Run
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs"
 

@@ -12,8 +12,10 @@ import pytest
 import synthetic
 from scipy import stats
 
-from taugrid_analysis import accuracies, cli, differences, sampling
-from taugrid_analysis.run import Run
+from taugrid_analysis import cli
+from taugrid_analysis.numbers import sampling
+from taugrid_analysis.run import accuracies, differences
+from taugrid_analysis.run.opened import Run
 
 
 def correlated(rng: np.random.Generator, points: int, *levels: float) -> list[np.ndarray]:

@@ -16,14 +16,17 @@ import synthetic
 import synthetic_edits
 import xarray as xr
 
-from taugrid_analysis import cli, measures
-from taugrid_analysis.figures import tasks as task_figures
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables import all_tables
-from taugrid_analysis.tables import groups as group_tables
-from taugrid_analysis.tables.cells import largest_tried
-from taugrid_analysis.tables.merging import merging
-from taugrid_analysis.text_table import Column, Measured, Table, as_csv, as_markdown, as_text
+from taugrid_analysis import cli
+from taugrid_analysis.numbers import means
+from taugrid_analysis.numbers.measured import Measured
+from taugrid_analysis.page.cells import largest_tried
+from taugrid_analysis.page.renderings import as_csv, as_markdown, as_text
+from taugrid_analysis.page.table import Column, Table
+from taugrid_analysis.page.tables import all_tables
+from taugrid_analysis.quantities.merging.tables import merging
+from taugrid_analysis.quantities.similarity import figures as similarity_figures
+from taugrid_analysis.quantities.similarity import tables as similarity_tables
+from taugrid_analysis.run.opened import Run
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -322,7 +325,7 @@ def test_natural_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert float(found["a"]["to other groups"]) == pytest.approx(cosine[np.ix_(own, ~own)].mean())
     assert int(found["none"]["tasks"]) == (kinds == "").sum() and int(found["all"]["tasks"]) == tasks
     with Run(folder) as run:
-        picture = task_figures.grouped(run)
+        picture = similarity_figures.grouped(run)
         assert picture is not None
         axes = next(one for one in picture.axes if one.get_title().startswith(f"{regime}:"))
         shown = [tick.get_text() for tick in axes.get_xticklabels()]
@@ -333,7 +336,7 @@ def test_natural_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert len(set(colours.values())) == len(colours)
         assert (
             "adjusted Rand index of 1.00"
-            in group_tables.groups(run).notes[run.results.names("similarity").index(regime)]
+            in similarity_tables.groups(run).notes[run.results.names("similarity").index(regime)]
         )
 
 
@@ -344,8 +347,8 @@ def test_the_adjusted_rand_index() -> None:
     alike = [labels[pairs[0]] == labels[pairs[1]] for labels in (one, other)]
     both, a, b, every = (alike[0] & alike[1]).sum(), alike[0].sum(), alike[1].sum(), 15
     expected = (both - a * b / every) / ((a + b) / 2 - a * b / every)
-    assert measures.rand_index(one, other) == pytest.approx(expected)
-    assert measures.rand_index(one, 1 - one) == 1
+    assert means.rand_index(one, other) == pytest.approx(expected)
+    assert means.rand_index(one, 1 - one) == 1
     rng = np.random.default_rng(1)
-    drawn = [measures.rand_index(*rng.integers(0, 4, (2, 40))) for _ in range(200)]
+    drawn = [means.rand_index(*rng.integers(0, 4, (2, 40))) for _ in range(200)]
     assert abs(np.mean(drawn)) < 0.02

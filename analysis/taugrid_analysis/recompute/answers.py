@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute import t5
-from taugrid_analysis.records import Array
 
 Tokens = tuple[int, ...]
 NO_TOKEN = -100

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import locate
-from taugrid_analysis.results import Results
+from taugrid_analysis.run.results import Results
 
 NEEDED = ("torch", "transformers")
 ARCHITECTURES = (

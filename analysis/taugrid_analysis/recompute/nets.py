@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 (as PyTorch's own documentation)
+from torch.nn import functional as F  # noqa: N812
 
 from taugrid_analysis.recompute.hub_nets import ConvNext, Vit
 from taugrid_analysis.recompute.net import Net

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 (as PyTorch's own documentation)
+from torch.nn import functional as F  # noqa: N812
 
 from taugrid_analysis.recompute.net import Net
 

@@ -28,11 +28,11 @@ from transformers.utils import logging
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
+from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute import answers, draws, nets, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs
 from taugrid_analysis.recompute.net import Net
-from taugrid_analysis.records import Array
-from taugrid_analysis.regimes import STARTS, VECTORS_OF, is_linear
+from taugrid_analysis.run.regimes import STARTS, VECTORS_OF, is_linear
 
 Parameters = dict[str, Tensor]
 logging.disable_progress_bar()

@@ -10,26 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from taugrid_analysis import quantities
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.recompute import (
-    barrier,
-    bases,
-    basis_edits,
-    checks,
-    every_partition,
-    generation,
-    heads,
-    linearity,
-    merging,
-    mixed_starts,
-    mixtures,
-    models,
-    signs,
-    similarities,
-    subsets,
-    variants,
-    vectors,
-)
+from taugrid_analysis.recompute import checks, facts
 from taugrid_analysis.recompute.checks import Check, Place, Reading
 from taugrid_analysis.recompute.inputs import changes
 from taugrid_analysis.recompute.oracle import Oracle
@@ -41,6 +24,22 @@ RECORDS = {  # what cannot be taken again, and why
     "units": "seconds of the run's own work",
 }
 COLUMNS = (44, 7, 17, 9)
+ORDER = (  # of the lines; quantities that are not named come last
+    *("heads", "single_task", "multitask", "addition", "pair_addition", "negation", "similarity"),
+    *("disentanglement", "representation", "tau_jp", "continuation", "smoothness", "ntk", "training", "cost"),
+    *(
+        "facts",
+        "variants",
+        "barrier",
+        "merging",
+        "bases",
+        "basis_edits",
+        "early_similarity",
+        "low_rank",
+        "subsets",
+    ),
+    *("mixed_starts", "every_partition", "generation", "linearity", "averages", "stitching"),
+)
 
 
 def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
@@ -49,9 +48,11 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     _unchanged(oracle)
     if oracle.inputs.note():
         print(oracle.inputs.note())
-    parts = [heads, models, vectors, variants, barrier, merging, bases, basis_edits, similarities]
-    parts += [signs, subsets, mixed_starts, every_partition, generation, linearity, mixtures]
-    every = [check for part in parts for check in part.checks(oracle)]
+    parts = {name: module.checks for name, module in quantities.modules("recompute")} | {
+        "facts": facts.checks
+    }
+    order = [*(name for name in ORDER if name in parts), *sorted(set(parts) - set(ORDER))]
+    every = [check for name in order for check in parts[name](oracle)]
     known = {check.top for check in every}
     if not set(only) <= known:
         missing = ", ".join(sorted(set(only) - known))

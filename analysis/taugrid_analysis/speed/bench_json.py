@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.records import Floats
+from taugrid_analysis.numbers.arrays import Floats
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 WRITER = "what `taugrid bench --json` writes"

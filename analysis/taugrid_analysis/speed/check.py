@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.records import Floats
+from taugrid_analysis.numbers.arrays import Floats
+from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.speed import machine, noise, references
 from taugrid_analysis.speed.bench_json import Times
 from taugrid_analysis.speed.references import Reference, System
 from taugrid_analysis.speed.samples import Side
-from taugrid_analysis.text_table import Column, Table, Value
 
 FAILS = ("invalid", "slower", "suspicious")
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import picture_format, write
-from taugrid_analysis.text_table import RENDERERS, Table
+from taugrid_analysis.page.renderings import RENDERERS
+from taugrid_analysis.page.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -182,7 +183,7 @@ def _scaling(options: argparse.Namespace) -> int:
 
 
 def _save(out: Path, kind: str, picture: Figure) -> None:
-    from taugrid_analysis.figures import style
+    from taugrid_analysis.page import style
 
     write(out, style.to_bytes(picture, kind))
 

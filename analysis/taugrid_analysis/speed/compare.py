@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.speed import machine, noise
 from taugrid_analysis.speed.samples import Side
-from taugrid_analysis.text_table import Column, Table, Value
 
 FIRST = {"invalid": 0, "slower": 1}  # the rest in the order of the file
 FAILS = tuple(FIRST)

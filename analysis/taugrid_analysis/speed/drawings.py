@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from taugrid_analysis.figures import style
+from taugrid_analysis.page import style
 from taugrid_analysis.speed import history, scaling
 from taugrid_analysis.speed.history import Series
 

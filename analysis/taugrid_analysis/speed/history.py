@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.records import Floats
+from taugrid_analysis.numbers.arrays import Floats
+from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.speed import machine
 from taugrid_analysis.speed.samples import calls_at
-from taugrid_analysis.text_table import Column, Table, Value
 
 EARLIER = 3  # measurements before the last, to know their spread
 WIDTHS = 3.0  # deviations, robustly estimated, that the last must be away

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from taugrid_analysis.records import Floats
+from taugrid_analysis.numbers.arrays import Floats
 
 CALLS = 3  # a side, from which on a spread is known
 LEVEL = 0.95  # of the intervals

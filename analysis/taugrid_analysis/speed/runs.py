@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.records import Unit
-from taugrid_analysis.results import Results
+from taugrid_analysis.run.model import Unit
+from taugrid_analysis.run.results import Results
 from taugrid_analysis.speed.bench_json import Call, Times
 
 # Where files lie and how often a unit saves itself is no part of what is computed.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.records import Floats
+from taugrid_analysis.numbers.arrays import Floats
 from taugrid_analysis.speed.bench_json import Call, Times, read_json
 from taugrid_analysis.speed.runs import read_run
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.speed.runs import Run, differences, read_run
-from taugrid_analysis.text_table import Column, Table, Value
 
 PAUSE = 1.5  # wall time over the longest rank's units, above which the run waited for something else
 UNEVEN = 0.1  # of the work a rank

@@ -16,10 +16,12 @@ from compare import differing, numbers
 from safetensors.torch import load_file
 from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_rand_score
-from taugrid_analysis.figures import bases as figures
-from taugrid_analysis.recompute import draws, methods, similarities
+from taugrid_analysis.quantities.bases import figures as bases_figures
+from taugrid_analysis.quantities.low_rank import recompute as low_rank_recompute
+from taugrid_analysis.quantities.merging import formulas
+from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Oracle, flat
-from taugrid_analysis.run import Run
+from taugrid_analysis.run.opened import Run
 from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, REGIMES, TASKS, T, World
 
@@ -132,7 +134,7 @@ def test_partitions(again: Oracle, regime: str) -> None:
 
 def bases_of(tau: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
     clusters = [tau[labels == c] for c in range(labels.max() + 1)]
-    return [c[0] if len(c) == 1 else methods.ties(c, np.ones(len(c)), 0.4) for c in clusters]
+    return [c[0] if len(c) == 1 else formulas.ties(c, np.ones(len(c)), 0.4) for c in clusters]
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
@@ -383,7 +385,7 @@ def test_the_table(run: Path) -> None:
     assert "from two pre-trained models" in done.stdout and "The second: second." in done.stdout
     assert sum(line.split()[:1] == ["standard"] for line in done.stdout.splitlines()) == 8
     with Run(run) as opened:
-        drawn = figures.similarity(opened)
+        drawn = bases_figures.similarity(opened)
     assert drawn is not None and len(drawn.axes[0].get_xticklabels()) == 2 * len(TASKS)
 
 
@@ -606,7 +608,7 @@ def test_bases_without_clusters(again: Oracle, regime: str) -> None:
     tau = torch.stack([flat(again.tau(regime, t)) for t in T])
     gram, told = tau @ tau.T, again.inputs.config["bases"]["low_rank"]
     for row, m in enumerate([1, 2]):
-        b, w = similarities.autoencoder(gram, m, told, draws.seed_for(5, f"autoencoder/{m}"))
+        b, w = low_rank_recompute.autoencoder(gram, m, told, draws.seed_for(5, f"autoencoder/{m}"))
         np.testing.assert_allclose(encoder[0, row, :, :m], b, atol=1e-4)
         np.testing.assert_allclose(decoder[0, row, :m], w, atol=1e-4)
         np.testing.assert_allclose(encoder[0, row, :, :m].sum(0), 1)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from taugrid_analysis import partitions
-from taugrid_analysis.figures import bases
-from taugrid_analysis.run import Run
+from taugrid_analysis.quantities.bases import figures as bases_figures
+from taugrid_analysis.quantities.bases import partitions
+from taugrid_analysis.run.opened import Run
 from world import EXPERIMENT, REGIMES, World, write_task
 
 SOME = ["corners", "stripes", "blobs"]
@@ -168,7 +168,7 @@ def test_figure_10_of_every_method(run: Path) -> None:
             group = file[f"every_partition/{name}"]
             expected = group["cosine"][0][group["nearest"][0]]
             np.testing.assert_array_equal(found[method]["plaids"], expected)
-        picture = bases.nearest(opened)
+        picture = bases_figures.nearest(opened)
         assert picture is not None
         assert {text.get_text() for text in picture.axes[0].get_legend().get_texts()} == set(found)
 

@@ -12,7 +12,7 @@ import pytest
 from compare import differing, numbers
 from safetensors import safe_open
 from safetensors.numpy import load_file
-from taugrid_analysis.recompute import data_methods
+from taugrid_analysis.quantities.merging import data_recompute
 from taugrid_analysis.recompute.oracle import Oracle
 from test_merge_out import in_order
 from world import EXPERIMENT, REGIMES, TASKS, World
@@ -159,9 +159,9 @@ def test_of_two_of_three_it_is_the_merge_of_two(of_three: Oracle, of_two: Oracle
     if method == "adamerging":  # of which each cluster has a unit
         unit = f"cluster_basis__{method}__{regime}__corners+stripes"
         np.testing.assert_array_equal(vector(of_three.run, unit, "tau"), merged)
-    if method in data_methods.METHODS:
+    if method in data_recompute.METHODS:
         told = of_two.inputs.config["merging"][method]
-        expected = in_order(data_methods.METHODS[method](of_two, method, regime, told))
+        expected = in_order(data_recompute.METHODS[method](of_two, method, regime, told))
         near = np.abs(merged - expected) < 2e-3 * np.sqrt(np.mean(expected**2))
         assert near.mean() >= (0.999 if OF_TWO[method][0] == MASKS else 1)  # scores next to 0 fall to either side
 

@@ -20,8 +20,9 @@ import torch
 from compare import differing, numbers
 from safetensors import safe_open
 from safetensors.numpy import load_file
-from taugrid_analysis.recompute import data_formulas, draws
-from taugrid_analysis.recompute.merged_models import Model
+from taugrid_analysis.quantities.merging import data_formulas
+from taugrid_analysis.quantities.merging.oracle_models import Model
+from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Oracle
 from world import EXPERIMENT, REGIMES, World
 

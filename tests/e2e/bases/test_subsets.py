@@ -13,9 +13,9 @@ import pytest
 import taugrid_analysis
 import torch
 from compare import differing, numbers
-from taugrid_analysis import subsets
-from taugrid_analysis.figures import subsets as drawings
-from taugrid_analysis.recompute import methods
+from taugrid_analysis.quantities.merging import formulas
+from taugrid_analysis.quantities.subsets import by_size
+from taugrid_analysis.quantities.subsets import figures as subsets_figures
 from taugrid_analysis.recompute.oracle import Oracle, flat
 from test_bases import accuracy
 from world import EXPERIMENT, REGIMES, T, World
@@ -63,7 +63,7 @@ def test_random_subsets(again: Oracle, regime: str) -> None:
     assert (member == again.results["subsets/standard/sets"][()]).all()  # the same for every regime
     for s, row in enumerate(member):
         of = np.flatnonzero(row)
-        merged = methods.ties(tau[of], np.ones(len(of)), 0.6)
+        merged = formulas.ties(tau[of], np.ones(len(of)), 0.6)
         assert np.isnan(group["accuracy"][s][~row]).all() and np.isnan(group["validation_accuracy"][s][:, ~row]).all()
         for t in of:
             chosen = group["coefficient"][s]
@@ -89,8 +89,8 @@ def test_subsets_of_all_sizes_added(run: Path) -> None:
         size, absolute = group["sets"][()].sum(1), group["absolute"][()]
         member = group["sets"][()].astype(bool)
     with taugrid_analysis.open(run) as opened:
-        frame = subsets.by_size(opened)
-        figure = drawings.by_number(opened)
+        frame = by_size.by_size(opened)
+        figure = subsets_figures.by_number(opened)
     rows = frame[frame["regime"] == "standard"].set_index("tasks")
     for count, found in pd.Series(absolute).groupby(size):
         assert rows.loc[count, "absolute"] == pytest.approx(found.mean())

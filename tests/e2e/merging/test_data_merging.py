@@ -16,7 +16,8 @@ import pytest
 import torch
 from compare import differing, numbers
 from safetensors.numpy import load_file
-from taugrid_analysis.recompute import data_formulas, data_methods, draws, merged_models
+from taugrid_analysis.quantities.merging import data_formulas, data_recompute, oracle_models
+from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Oracle
 from world import CLASSES, EXPERIMENT, TASKS, World
 
@@ -110,7 +111,7 @@ def test_the_vector_is_that_of_the_formula(runs: dict[str, Path], variant: str, 
     method = STANDS_FOR.get(name, name)
     oracle = of(runs[variant])
     told = oracle.inputs.config["merging"][name]
-    expected = in_order(data_methods.METHODS[method](oracle, name, regime, told))
+    expected = in_order(data_recompute.METHODS[method](oracle, name, regime, told))
     found = merged(runs[variant], name, regime)
     size = np.sqrt(np.mean(expected**2))
     # Next to directions of which no input tells, rounding is divided by what is little more than rounding.
@@ -144,8 +145,8 @@ def test_regmean_fits_the_layers_best(run: Path, regime: str) -> None:
     oracle = of(run)
     tasks = range(len(TASKS))
     every = [oracle.tau(regime, t) for t in tasks]
-    given = partial(data_methods.inputs, oracle, f"merging/regmean/{regime}")
-    grams = [data_formulas.layer_grams(model, given) for model in merged_models.own(oracle, regime)]
+    given = partial(data_recompute.inputs, oracle, f"merging/regmean/{regime}")
+    grams = [data_formulas.layer_grams(model, given) for model in oracle_models.own(oracle, regime)]
     assert len(grams[0]) == 2 * 6 + 1  # of two layers q, k, v, out, fc1, fc2; the projection
     tau = merged(run, "regmean", regime)
     place = 0
@@ -192,7 +193,7 @@ def test_adamerging_learns_what_adam_through_the_merge_learns(runs: dict[str, Pa
         assert (group.attrs["inputs"], group.attrs["granularity"]) == (told["inputs"], told["granularity"])
         assert group["forward_passes"][()] == group["backward_passes"][()] == 12 * 3 * 11
         assert group["passes"][()] == 25
-    expected, values = data_methods.learnt(of(runs[variant]), "adamerging", regime)
+    expected, values = data_recompute.learnt(of(runs[variant]), "adamerging", regime)
     assert len(names) == found.shape[1] == (1 if told["granularity"] == "task" else 2 * 16 + 8)
     assert np.abs(found - expected.numpy()).max() < 2e-3
     assert np.abs(found - told["start"]).max() > 0.02

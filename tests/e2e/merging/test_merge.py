@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import load_file as load_torch
 from safetensors.torch import save_file as save_torch
-from taugrid_analysis.recompute import methods as oracle
+from taugrid_analysis.quantities.merging import formulas
 from world import misaligned
 
 PROJECT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ def call(recipe: Path) -> subprocess.CompletedProcess[str]:
                           env=launch.environment(), timeout=launch.PATIENCE)
 
 
-def write_model(folder: Path, tensors: oracle.Tensors) -> None:
+def write_model(folder: Path, tensors: formulas.Tensors) -> None:
     folder.mkdir(parents=True)
     arrays = {name: np.asarray(x) for name, x in tensors.items()}  # of a sum of scalars, too
     save_file(arrays | {"position_ids": np.arange(7)}, folder / "model.safetensors", {"format": "pt"})
@@ -67,7 +67,7 @@ class Models:
                      for name in SHAPES} for t in range(count)]
 
     def vectors(self) -> np.ndarray:
-        return np.stack([oracle.flat(tau) for tau in self.tau])
+        return np.stack([formulas.flat(tau) for tau in self.tau])
 
     def recipe(self, method: str, parameters: str = "", weights: list[float] | None = None, **other: str) -> Path:
         keys = {"merge_method": f'"{method}"', "base_model": '"base"', "out": '"out"',
@@ -87,7 +87,7 @@ class Models:
         found = load_file(self.folder / "out" / "model.safetensors")
         assert set(found) == {*SHAPES, "position_ids"} and np.array_equal(found["position_ids"], np.arange(7))
         assert all(found[name].shape == shape and found[name].dtype == np.float32 for name, shape in SHAPES.items())
-        return oracle.flat({name: found[name].astype(np.float64) - self.base[name] for name in SHAPES})
+        return formulas.flat({name: found[name].astype(np.float64) - self.base[name] for name in SHAPES})
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_sums_of_one_of_two_and_of_seventy(models: str, request: pytest.FixtureR
     close(world.merged("linear"), tau.mean(0))
     close(world.merged("task_arithmetic", "lambda = 0.5"), 0.5 * tau.sum(0), 1e-4)
     close(world.merged("dare_linear", "density = 1.0"), tau.sum(0), 1e-4)
-    kept = np.stack([oracle.trimmed(t, 0.05, "at_least") for t in tau])
+    kept = np.stack([formulas.trimmed(t, 0.05, "at_least") for t in tau])
     close(world.merged("top_k"), kept.sum(0) / world.count)
 
 
@@ -153,15 +153,15 @@ def test_linear_needs_no_base(four: Models) -> None:
 def test_ties(models: str, parameters: str, options: dict, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
     found = world.merged("ties", parameters)
-    close(found, oracle.ties(world.vectors(), np.ones(world.count), **{"density": 0.2} | options))
+    close(found, formulas.ties(world.vectors(), np.ones(world.count), **{"density": 0.2} | options))
 
 
 def test_ties_by_tensor_and_with_weights(four: Models) -> None:
     tau, w = four.vectors(), np.array(W)
     expected = np.zeros(tau.shape[1])
-    for where in oracle.parts(expected, four.tau[0]):
+    for where in formulas.parts(expected, four.tau[0]):
         if where.stop > where.start:
-            expected[where] = oracle.ties(tau[:, where], w, 0.4, "exact", "mean", "positive")
+            expected[where] = formulas.ties(tau[:, where], w, 0.4, "exact", "mean", "positive")
     found = four.merged("ties", 'density = 0.4, scope = "tensor", cut = "exact", zero_sign = "positive"', W)
     close(found, expected)
 
@@ -183,25 +183,25 @@ def test_ties_with_a_negative_majority_and_one_without(tmp_path: Path) -> None:
 def test_a_sum_of_those_that_agree_takes_weights_of_either_sign(pair: Models) -> None:
     w = [1.0, -1.0]
     found = pair.merged("ties", 'merge = "sum", density = 1.0', w)
-    close(found, oracle.ties(pair.vectors(), np.array(w), 1.0, merge="sum"))
+    close(found, formulas.ties(pair.vectors(), np.array(w), 1.0, merge="sum"))
 
 
 def test_the_majority_is_the_whole_vectors_whatever_a_share_is_of(pair: Models) -> None:
     tau = pair.vectors()
     kept = np.zeros_like(tau)
-    for where in oracle.parts(tau[0], pair.tau[0]):
+    for where in formulas.parts(tau[0], pair.tau[0]):
         if where.stop > where.start:
-            kept[:, where] = [oracle.trimmed(t[where], 0.5, "exact") for t in tau]
+            kept[:, where] = [formulas.trimmed(t[where], 0.5, "exact") for t in tau]
     for sign in (1.0, -1.0):  # one of the two has the other majority
         found = pair.merged("ties", 'density = 0.5, scope = "tensor", cut = "exact", merge = "sum"', [sign, sign])
-        close(found, oracle.elected(kept, np.array([sign, sign]), "sum", "majority"))
+        close(found, formulas.elected(kept, np.array([sign, sign]), "sum", "majority"))
 
 
 def test_top_k(four: Models) -> None:
     tau = four.vectors()
-    kept = np.stack([oracle.trimmed(t, 0.05, "at_least") for t in tau])
+    kept = np.stack([formulas.trimmed(t, 0.05, "at_least") for t in tau])
     close(four.merged("top_k"), kept.sum(0) / 4)
-    kept = np.stack([oracle.trimmed(t, 0.1, "above") for t in tau])
+    kept = np.stack([formulas.trimmed(t, 0.1, "above") for t in tau])
     found = four.merged("top_k", 'density = 0.1, cut = "above", divide = "overlap"')
     close(found, kept.sum(0) / np.maximum((kept != 0).sum(0), 1))
 
@@ -210,9 +210,9 @@ def test_top_k(four: Models) -> None:
 def test_consensus(models: str, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
     tau, ones = world.vectors(), np.ones(world.count)
-    close(world.merged("consensus_ta", "tall_lambda = 0.3"), oracle.consensus(tau, tau.sum(0), 0.3, 2))
-    merged = oracle.ties(tau, ones, 0.2, merge="sum")
-    close(world.merged("consensus_ties", "least_tasks = 1"), oracle.consensus(tau, merged, 0.4, 1))
+    close(world.merged("consensus_ta", "tall_lambda = 0.3"), formulas.consensus(tau, tau.sum(0), 0.3, 2))
+    merged = formulas.ties(tau, ones, 0.2, merge="sum")
+    close(world.merged("consensus_ties", "least_tasks = 1"), formulas.consensus(tau, merged, 0.4, 1))
 
 
 def test_dare_keeps_a_share_and_its_size(many: Models) -> None:
@@ -239,19 +239,19 @@ def test_dare_keeps_the_norm(four: Models, scope: str) -> None:
     kept = np.stack([four.merged("dare_linear", f"{density}, rescale = false", one) for one in alone])
     kept[np.abs(kept) < 1e-6] = 0  # θ0 + 0 is rounded
     tau, scaled = four.vectors(), np.zeros_like(kept)
-    parts = oracle.parts(tau[0], four.base) if scope == "tensor" else [slice(None)]
+    parts = formulas.parts(tau[0], four.base) if scope == "tensor" else [slice(None)]
     for where in parts:
         before, after = np.abs(tau[:, where]).sum(1), np.abs(kept[:, where]).sum(1)
         scaled[:, where] = kept[:, where] * (before / np.where(after > 0, after, before + 1))[:, None]
     l1 = f'{density}, rescale_by = "l1", scope = "{scope}"'
     close(four.merged("dare_linear", l1), scaled.sum(0), 2e-5)
     found = four.merged("dare_ties", f'{l1}, zero_sign = "positive"')
-    close(found, oracle.elected(scaled, np.ones(4), "mean", "positive"), 2e-5)
+    close(found, formulas.elected(scaled, np.ones(4), "mean", "positive"), 2e-5)
     trimmed = np.zeros_like(scaled)
     for where in parts:
-        trimmed[:, where] = [oracle.trimmed(one[where], 0.2, "at_least") if one[where].size else [] for one in scaled]
+        trimmed[:, where] = [formulas.trimmed(one[where], 0.2, "at_least") if one[where].size else [] for one in scaled]
     found = four.merged("dare_ties", f'{l1}, trim = 0.2, zero_sign = "positive"')
-    close(found, oracle.elected(trimmed, np.ones(4), "mean", "positive"), 2e-5)
+    close(found, formulas.elected(trimmed, np.ones(4), "mean", "positive"), 2e-5)
 
 
 def test_dare_draws_for_each_model_and_votes(pair: Models) -> None:
@@ -261,7 +261,7 @@ def test_dare_draws_for_each_model_and_votes(pair: Models) -> None:
         found = pair.merged(method, "density = 0.5, rescale = false")
         choices = [np.zeros(tau.shape[1]), tau[0], tau[1], tau.sum(0)]
         if method == "dare_ties":
-            choices[3] = oracle.elected(tau, ones[:, 0], "mean", "majority")
+            choices[3] = formulas.elected(tau, ones[:, 0], "mean", "majority")
         right = np.min([np.abs(found - choice) for choice in choices], 0)
         # A cancelled place under the other majority is the one difference that is left open.
         assert np.mean(right < 1e-5) > (0.999 if method == "dare_linear" else 0.95)
@@ -273,18 +273,18 @@ def test_dare_draws_for_each_model_and_votes(pair: Models) -> None:
 @pytest.mark.parametrize("of", ["models", "vectors"])
 def test_slerp(of: str, pair: Models) -> None:
     found = pair.merged("slerp", f't = 0.3, of = "{of}"')
-    start, tau = oracle.flat(pair.base).astype(np.float64), pair.vectors()
+    start, tau = formulas.flat(pair.base).astype(np.float64), pair.vectors()
     expected = np.zeros_like(start)
-    for where in oracle.parts(start, pair.base):
+    for where in formulas.parts(start, pair.base):
         add = start[where] if of == "models" else 0 * start[where]
-        expected[where] = oracle.slerp(add + tau[0][where], add + tau[1][where], 0.3) - add
+        expected[where] = formulas.slerp(add + tau[0][where], add + tau[1][where], 0.3) - add
     close(found, expected)
     if of == "models":  # mergekit's recipe has no third model
         close(pair.merged("slerp", "t = 0.3", base_model=""), expected)
 
 
 @pytest.mark.parametrize(("method", "formula"), [
-    ("tsv_m", oracle.tsv_m), ("iso_c", oracle.iso_c), ("iso_cts", lambda d: oracle.iso_cts(d, 0.8))])
+    ("tsv_m", formulas.tsv_m), ("iso_c", formulas.iso_c), ("iso_cts", lambda d: formulas.iso_cts(d, 0.8))])
 @pytest.mark.parametrize("models", ["four", "single", "pair", "many"])
 def test_matrices(method: str, formula: Callable, models: str, request: pytest.FixtureRequest) -> None:
     world: Models = request.getfixturevalue(models)
@@ -293,20 +293,20 @@ def test_matrices(method: str, formula: Callable, models: str, request: pytest.F
         deltas = [tau[name] for tau in world.tau]
         matrix = len(shape) == 2 and name != "text_projection" and deltas[0].size
         expected[name] = formula(deltas) if matrix else np.mean(deltas, 0)
-    close(world.merged(method), oracle.flat(expected), 2e-5)
+    close(world.merged(method), formulas.flat(expected), 2e-5)
 
 
 def test_matrices_with_weights_and_nothing_excluded(four: Models) -> None:
     expected = {}
     for name, shape in SHAPES.items():
         deltas = [w * tau[name] for w, tau in zip(W, four.tau, strict=True)]
-        expected[name] = oracle.iso_cts(deltas, 0.5) if len(shape) == 2 and deltas[0].size else np.mean(deltas, 0)
-    close(four.merged("iso_cts", "exclude = [], common_space = 0.5", W), oracle.flat(expected), 2e-5)
+        expected[name] = formulas.iso_cts(deltas, 0.5) if len(shape) == 2 and deltas[0].size else np.mean(deltas, 0)
+    close(four.merged("iso_cts", "exclude = [], common_space = 0.5", W), formulas.flat(expected), 2e-5)
 
 
 def test_more_models_than_singular_vectors(many: Models) -> None:
     found = many.merged("tsv_m")
-    where = dict(zip(sorted(SHAPES), oracle.parts(found, many.base), strict=True))
+    where = dict(zip(sorted(SHAPES), formulas.parts(found, many.base), strict=True))
     assert np.abs(found[where["layer.weight"]]).max() < 1e-6 < np.abs(found[where["conv"]]).max()
 
 
@@ -491,11 +491,11 @@ def test_a_mean_of_models_of_two_starts(tmp_path: Path) -> None:
 def test_the_base_among_the_models(four: Models) -> None:
     models = '[{ model = "m0" }, { model = "base" }]'
     refused(call(four.recipe("top_k", models=models)), four.folder, "models.#2.model", "base_model", "leave it out")
-    base, tau = oracle.flat(four.base).astype(np.float64), four.vectors()[0]
+    base, tau = formulas.flat(four.base).astype(np.float64), four.vectors()[0]
     for part in (0.0, 0.25):  # it is where t begins, whichever of the two it is
         found = four.merged("slerp", f"t = {part}", models=models)
-        expected = np.concatenate([oracle.slerp(base[where], (base + tau)[where], part) - base[where]
-                                   for where in oracle.parts(base, four.base)])
+        expected = np.concatenate([formulas.slerp(base[where], (base + tau)[where], part) - base[where]
+                                   for where in formulas.parts(base, four.base)])
         close(found, expected)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from mergekit import merge_methods as mergekit
-from taugrid_analysis.recompute.methods import flat
+from taugrid_analysis.quantities.merging.formulas import flat
 from test_merge import Models, W, close
 from torch import Tensor
 

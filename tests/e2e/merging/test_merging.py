@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from compare import differing, numbers
 from safetensors.numpy import load_file
-from taugrid_analysis import merges
-from taugrid_analysis.figures import merging as drawings
-from taugrid_analysis.recompute import methods as oracle
-from taugrid_analysis.run import Run
+from taugrid_analysis.quantities.merging import figures as merging_figures
+from taugrid_analysis.quantities.merging import formulas
+from taugrid_analysis.quantities.merging.models import of_run
+from taugrid_analysis.run.opened import Run
 from transformers import CLIPVisionModelWithProjection
 from world import EXPERIMENT, TASKS, World
 
@@ -126,9 +126,9 @@ def test_what_is_chosen(file: h5py.File, method: str, regime: str) -> None:
 def test_the_vector_is_merged_of_the_checkpoints(world: World, run: Path, file: h5py.File, regime: str) -> None:
     start = load_file(world.weights)
     models = [load_file(run / "checkpoints" / regime / task / "model.safetensors") for task in TASKS]
-    tau = np.stack([oracle.flat({name: x.astype(np.float64) - start[name] for name, x in model.items()
+    tau = np.stack([formulas.flat({name: x.astype(np.float64) - start[name] for name, x in model.items()
                                  if x.dtype == np.float32}) for model in models])
-    expected = oracle.ties(tau, np.ones(3), 0.3)
+    expected = formulas.ties(tau, np.ones(3), 0.3)
     found = load_file(run / "units" / f"merging__ties__{regime}.safetensors")["tau"]
     # Its numbers lie in the order of the model.
     assert np.abs(np.sort(found) - np.sort(expected)).max() < 1e-6
@@ -151,9 +151,9 @@ def test_each_task_chooses_the_mask_that_is_best_for_it(run: Path, file: h5py.Fi
                                   for task in TASKS)])
     # Their numbers lie in the order of the model.
     assert np.abs(np.sort(units[0]) - np.sort(tau.sum(0))).max() < 1e-6
-    expected = oracle.consensus(tau, tau.sum(0), chosen, 2)
+    expected = formulas.consensus(tau, tau.sum(0), chosen, 2)
     assert np.mean(np.abs(np.sort(units[1]) - np.sort(expected)) < 1e-6) > 0.999
-    density = oracle.claimed(tau, tau.sum(0), chosen).mean(1)
+    density = formulas.claimed(tau, tau.sum(0), chosen).mean(1)
     np.testing.assert_allclose(group["mask_density"][()], density, atol=1e-4)
     validation = min(80, file[f"merging/consensus_ta/{regime}/validation_sample_index"].shape[1])
     assert 0 < group["forward_passes"][()] <= 5 * len(TASKS) * validation and group["backward_passes"][()] == 0
@@ -258,8 +258,8 @@ def test_the_table(run: Path) -> None:
 def test_what_a_merge_costs(run: Path, file: h5py.File) -> None:
     """Seconds of its unit, bytes and passes, in the file, the frame and the picture of accuracy over cost."""
     with Run(run) as opened:
-        frame = merges.of_run(opened).set_index(["method", "regime"])
-        picture = drawings.accuracy_over_cost(opened)
+        frame = of_run(opened).set_index(["method", "regime"])
+        picture = merging_figures.accuracy_over_cost(opened)
     units = {key.decode(): seconds for key, seconds in file["units"].fields(["key", "seconds"])[()].tolist()}
     assert len(frame) == len(REGIMES) * (len(METHODS) + 1)
     for (method, regime), row in frame.iterrows():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import taugrid_analysis as tg
 from launch import measure
-from taugrid_analysis import control
+from taugrid_analysis.quantities.negation import kept as negation_kept
 from taugrid_analysis.recompute.oracle import Oracle
 from world import TASKS, World
 
@@ -102,7 +102,7 @@ def test_the_analysis_reads_them(uneven: Path) -> None:
         curve = file["negation/linear"]
         one = int(np.flatnonzero(curve["alpha"][()] == 1.0)[0])
         share = curve["test_control"][:, one].mean() / file["single_task/pretrained/control_accuracy"][()]
-    kept = control.kept(run.results, "linear", "one_shot_")
+    kept = negation_kept.kept(run.results, "linear", "one_shot_")
     assert kept is not None and kept.paired and kept.points == 28  # of the control's own, more than the tasks'
     assert kept.share == pytest.approx(share) and kept.share.error > 0
     lacking = [lack.path for lack in run.lacks]

@@ -8,7 +8,9 @@ import h5py
 import numpy as np
 import pytest
 from launch import measure
-from taugrid_analysis.recompute import barrier, mixtures
+from taugrid_analysis.quantities.averages import recompute as averages_recompute
+from taugrid_analysis.quantities.barrier import recompute as barrier_recompute
+from taugrid_analysis.quantities.stitching import recompute as stitching_recompute
 from taugrid_analysis.recompute.oracle import Oracle
 from world import PAIRS, REGIMES, TASKS, T, World
 
@@ -26,11 +28,11 @@ def test_averages_of_weights_logits_and_features(oracle: Oracle, regime: str) ->
     sets = [tuple(np.flatnonzero(row)) for row in group["sets"]]
     assert sets == [*PAIRS, tuple(T)]
     points = group["sample_index"].shape[1]
-    for kind in mixtures.AVERAGES:
+    for kind in averages_recompute.AVERAGES:
         expected = np.full((len(sets), len(TASKS)), np.nan)
         for s, members in enumerate(sets):
             for t in members:
-                right = mixtures.average(oracle, kind, regime, list(members), t, f"{group.name}/sample_index")
+                right = averages_recompute.average(oracle, kind, regime, list(members), t, f"{group.name}/sample_index")
                 expected[s, t] = right.mean()
                 bits = np.unpackbits(oracle.results[f"correct{group.name}/{kind}"][s, t])[:points]
                 assert bits.mean() == pytest.approx(group[kind][s, t], abs=1e-15)
@@ -47,7 +49,7 @@ def test_the_gap_of_theorem_4_3(oracle: Oracle, regime: str) -> None:
     for s, row in enumerate(group["sets"]):
         members = [int(k) for k in np.flatnonzero(row)]
         for t in members:
-            expected[s, t] = mixtures.gap(oracle, regime, members, t, f"{group.name}/sample_index")
+            expected[s, t] = averages_recompute.gap(oracle, regime, members, t, f"{group.name}/sample_index")
     np.testing.assert_allclose(group["gap"], expected, rtol=1e-3, atol=1e-5)
     assert (np.nanmax(expected) < 1e-4) if regime == "linear" else (np.nanmin(expected) > 1e-3)
 
@@ -74,7 +76,7 @@ def test_stitched_models(oracle: Oracle, regime: str) -> None:
     for a, x in enumerate(coefficients):
         for b, block in enumerate(blocks):
             def of(edits: list, t: int, block: int = int(block)) -> float:
-                return mixtures.stitch(oracle, regime, edits, t, block, index).mean()
+                return stitching_recompute.stitch(oracle, regime, edits, t, block, index).mean()
 
             for p, both in enumerate(PAIRS):
                 for side, t in enumerate(both):
@@ -102,7 +104,7 @@ def test_the_control_has_every_pair(world: World, papers_folder: Path) -> None:
     index, points = f"{group.name}/control_sample_index", len(group["control_sample_index"])
     for name, edits in {"pair_control": [(0.5, {0: 1.0}), (0.5, {1: 1.0})], "single_control": [(1.0, {0: 1.0})],
                         "negated_control": [(2.0, {}), (-1.0, {0: 1.0})], "edited_control": [(1.0, {0: -1.0})]}.items():
-        again = mixtures.stitch(oracle, "attention_posthoc", edits, len(TASKS), 2, index).mean()
+        again = stitching_recompute.stitch(oracle, "attention_posthoc", edits, len(TASKS), 2, index).mean()
         assert group[name][0, 1, 1] == pytest.approx(again, abs=1.01 / points)
 
 
@@ -111,14 +113,14 @@ def test_the_loss_barrier_and_its_curvature(oracle: Oracle, regime: str) -> None
     group = oracle.results[f"barrier/{regime}"]
     alpha = group["alpha"][()]
     for p, (i, j) in enumerate(PAIRS):
-        ends = [barrier.loss(oracle, regime, p, {t: 1.0}) for t in (i, j)]
+        ends = [barrier_recompute.loss(oracle, regime, p, {t: 1.0}) for t in (i, j)]
         np.testing.assert_allclose(group["loss"][p], ends, rtol=1e-4)
         for a, weight in enumerate(alpha):
-            middle = barrier.loss(oracle, regime, p, {i: weight, j: 1 - weight})
+            middle = barrier_recompute.loss(oracle, regime, p, {i: weight, j: 1 - weight})
             expected = weight * ends[0] + (1 - weight) * ends[1] - middle
             assert group["delta"][p, a] == pytest.approx(expected, abs=3e-5 * sum(ends))
         for name, place in (("curvature", 0.0), ("middle_curvature", 0.5)):
-            assert group[name][p] == pytest.approx(barrier.curvature(oracle, regime, p, place), rel=1e-3)
+            assert group[name][p] == pytest.approx(barrier_recompute.curvature(oracle, regime, p, place), rel=1e-3)
         assert group["distance"][p] > 0
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from launch import measure
-from taugrid_analysis.recompute import linearity
+from taugrid_analysis.quantities.linearity import recompute as linearity_recompute
 from taugrid_analysis.recompute.oracle import Oracle, flat
 from world import PAIRS, REGIMES, TASKS, T, World
 
@@ -213,9 +213,9 @@ def test_task_addition(oracle: Oracle, regime: str) -> None:
 def layered(oracle: Oracle) -> dict[tuple[str, str, int, int], list[dict[str, np.ndarray]]]:
     """Every quantity of every point again, by group, regime, pair or task, and coefficient: a dictionary a layer."""
     alpha = oracle.results["linearity/standard/alpha"][()]
-    kinds = [("linearity", linearity.of_pair, len(PAIRS), alpha)]
-    kinds += [("layer_addition", linearity.of_sum, len(PAIRS), [LAMBDA])]
-    kinds += [("layer_negation", linearity.of_negation, len(TASKS), [LAMBDA])]
+    kinds = [("linearity", linearity_recompute.of_pair, len(PAIRS), alpha)]
+    kinds += [("layer_addition", linearity_recompute.of_sum, len(PAIRS), [LAMBDA])]
+    kinds += [("layer_negation", linearity_recompute.of_negation, len(TASKS), [LAMBDA])]
     return {(group, regime, first, k): of_one(oracle, regime, first, float(value))
             for group, of_one, count, values in kinds
             for regime in REGIMES for first in range(count) for k, value in enumerate(values)}
@@ -235,7 +235,8 @@ def test_linearity_by_layer_from_whole_features(oracle: Oracle, layered: dict, r
     for name in found:
         ours = group[name][()]
         count, _, weights = ours.shape[:3]
-        expected = np.array([[[linearity.summary(layered[kind, regime, p, a][layer][name]) for a in range(weights)]
+        again = linearity_recompute.summary
+        expected = np.array([[[again(layered[kind, regime, p, a][layer][name]) for a in range(weights)]
                               for layer in range(4)] for p in range(count)])
         assert np.isfinite(expected).all(), name
         # Single precision: of a difference of two models less is left than of what they share.
@@ -259,9 +260,9 @@ def test_averages_by_layer_from_whole_features(oracle: Oracle, regime: str) -> N
     found = [name.removesuffix("_histogram") for name in group if name.endswith("_histogram")]
     assert len(found) == 14
     for d in T:
-        again = linearity.of_average(oracle, regime, d)
+        again = linearity_recompute.of_average(oracle, regime, d)
         for name in found:
-            expected = np.array([linearity.summary(again[layer][name]) for layer in range(4)])
+            expected = np.array([linearity_recompute.summary(again[layer][name]) for layer in range(4)])
             far = "centred" in name or "error" in name
             np.testing.assert_allclose(group[name][d], expected, rtol=1e-4, atol=3e-4 if far else 1e-6, err_msg=name)
             assert (group[f"{name}_histogram"][d].sum(1) == 24).all()

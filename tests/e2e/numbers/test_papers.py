@@ -11,7 +11,7 @@ import pytest
 from compare import differing, numbers
 from launch import measure
 from taugrid_analysis.recompute.oracle import Oracle
-from taugrid_analysis.regimes import is_linear
+from taugrid_analysis.run.regimes import is_linear
 from torch.nn.functional import kl_div, log_softmax
 from transformers import CLIPVisionModelWithProjection
 from world import TASKS, World

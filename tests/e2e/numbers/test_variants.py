@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from compare import differing, numbers
 from launch import complaint, kill_all, measure, run, start, units, wait_until
-from taugrid_analysis.figures import plates
-from taugrid_analysis.recompute import linearity, mixtures
+from taugrid_analysis.papers import figure
+from taugrid_analysis.quantities.averages import recompute as averages_recompute
+from taugrid_analysis.quantities.averages.tables import averages
+from taugrid_analysis.quantities.linearity import recompute as linearity_recompute
+from taugrid_analysis.quantities.linearity.tables import of_averages
+from taugrid_analysis.quantities.variants.tables import variants
 from taugrid_analysis.recompute.command import recompute
 from taugrid_analysis.recompute.oracle import Oracle
-from taugrid_analysis.run import Run
-from taugrid_analysis.tables.linearity import averages, of_averages
-from taugrid_analysis.tables.variants import variants
+from taugrid_analysis.run.opened import Run
 from world import EXPERIMENT, World
 
 RATES, STEPS, SEEDS = (1e-3, 2e-3), (20, 25), 2
@@ -84,14 +86,14 @@ def test_averages_over_pairs_and_all_56_triples(folder: Path, regime: str) -> No
     group = oracle.results[f"averages/{regime}"]
     assert [tuple(np.flatnonzero(row)) for row in group["sets"]] == SETS
     points = group["sample_index"].shape[1]
-    for kind in mixtures.AVERAGES:
+    for kind in averages_recompute.AVERAGES:
         value = group[kind][()]
         seen = np.isfinite(value)
         assert (seen.sum(axis=1) == 1).all()  # on their common points, once
         assert [int(row.argmax()) for row in seen] == [min(members) for members in SETS]
         for s in (0, 27, 28, 60, 83, 84):
             members = list(SETS[s])
-            right = mixtures.average(oracle, kind, regime, members, members[0], f"{group.name}/sample_index")
+            right = averages_recompute.average(oracle, kind, regime, members, members[0], f"{group.name}/sample_index")
             assert value[s, members[0]] == pytest.approx(right.mean(), abs=1.01 / points)
 
 
@@ -100,15 +102,15 @@ def test_the_average_of_all_by_layer_on_their_common_points(folder: Path) -> Non
     oracle = Oracle(folder)
     group = oracle.results["layer_averages/standard"]
     assert list(group["data"]) == [0] and group["sets"].shape == (1, 8) and (group["sets"][()] == 1).all()
-    again = linearity.of_average(oracle, "standard", 0)
+    again = linearity_recompute.of_average(oracle, "standard", 0)
     for name, part in (("cosine", 1e-6), ("baseline", 1e-6), ("coefficient", 1e-6), ("error", 1e-3)):
-        expected = [linearity.summary(layer[name]) for layer in again]
+        expected = [linearity_recompute.summary(layer[name]) for layer in again]
         np.testing.assert_allclose(group[name][0], expected, rtol=1e-4, atol=part, err_msg=name)
     with Run(folder) as found:
         frame, rows = found.layer_averages, of_averages(found).rows
         for number in (5, 6, 17):
-            plate = next(one for one in plates.plates("cross_task_linearity") if one.number == number)
-            assert plates.drawn(plate, [found])[0] is not None
+            plate = next(one for one in figure.plates("cross_task_linearity") if one.number == number)
+            assert figure.drawn(plate, [found])[0] is not None
     assert set(frame["data"]) == {"stripes"} and (frame["models"] == 8).all()
     told = ("embedding", "1", "2", "output")
     assert [row[:4] for row in rows[:4]] == [["standard", "stripes", 8, name] for name in told]

@@ -13,7 +13,8 @@ import torch
 from compare import differing, numbers
 from launch import measure, run
 from safetensors.numpy import load_file
-from taugrid_analysis.recompute import data_methods, texts
+from taugrid_analysis.quantities.merging import data_recompute
+from taugrid_analysis.recompute import texts
 from taugrid_analysis.recompute.oracle import Oracle
 from text_worlds import TextWorld, pack, refused_in_one_line
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -146,7 +147,7 @@ points = 30
     for regime in ("standard", "linear"):
         for method in ("fisher", "regmean", "adamerging"):
             settings = oracle.inputs.config["merging"][method]
-            tau = data_methods.METHODS[method](oracle, method, regime, settings)
+            tau = data_recompute.METHODS[method](oracle, method, regime, settings)
             expected = np.concatenate([tau[name].numpy().ravel() for name in texts.in_order(tau)])
             ours = load_file(tmp_path / "run" / "units" / f"merging__{method}__{regime}.safetensors")["tau"]
             assert np.abs(ours - expected).max() < 5e-3 * np.sqrt(np.mean(expected**2)), (method, regime)

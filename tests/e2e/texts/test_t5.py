@@ -10,8 +10,8 @@ import torch
 from compare import differing, numbers
 from launch import measure
 from safetensors.torch import load_file
-from taugrid_analysis.figures import plates
-from taugrid_analysis.run import Run
+from taugrid_analysis.papers import figure
+from taugrid_analysis.run.opened import Run
 from text_worlds import FEW, LABELS, WORDS, PromptWorld, Source, again, named, pack_prompts, refused_in_one_line
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch.nn.functional import cross_entropy
@@ -120,9 +120,9 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
 @pytest.mark.parametrize("number", [21, 24])
 def test_layers_of_sums_and_negations_are_drawn(done: Path, number: int) -> None:
     """The cross-task linearity paper's figures of T5: every layer of its encoder and its decoder."""
-    plate = next(one for one in plates.plates("cross_task_linearity") if one.number == number)
+    plate = next(one for one in figure.plates("cross_task_linearity") if one.number == number)
     with Run(done / "results.h5") as run:
-        picture, lacking = plates.drawn(plate, [run])
+        picture, lacking = figure.drawn(plate, [run])
         assert picture is not None and lacking == []
         shown = [axes for axes in picture.axes if axes.lines and axes.get_xlabel() == "layer"]
         assert [axes.lines[0].get_xdata().tolist() for axes in shown] == [[1, 2, 3, 4]] * 3

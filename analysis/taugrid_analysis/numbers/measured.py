@@ -1,0 +1,33 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A number with its standard error, and means of such numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taugrid_analysis.numbers import sampling
+from taugrid_analysis.numbers.arrays import Array
+
+
+class Measured(float):
+    """A number with the standard error of the evaluation sample; NaN where the error is unknown."""
+
+    error: float
+
+    def __new__(cls, value: float, error: float) -> Measured:
+        made = super().__new__(cls, value)
+        made.error = float(error)
+        return made
+
+
+def percent(value: Measured) -> Measured:
+    return Measured(100 * value, 100 * value.error)
+
+
+def measured_mean(values: Array, errors: Array) -> Measured:
+    """Of what is finite, over different tasks: their evaluation points are independent."""
+    finite = np.isfinite(values)
+    if not finite.any():
+        return Measured(float("nan"), float("nan"))
+    return Measured(float(np.mean(values[finite])), float(sampling.of_mean(errors[finite])))

@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Standard errors that come from the finite number of evaluation points, and tests of paired differences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from taugrid_analysis.numbers.arrays import Array, Floats
+
+LEVEL = 0.95
+NORMAL = float(stats.norm.ppf((1 + LEVEL) / 2))  # 1.96: half a 95 % interval in standard errors
+
+
+def binomial(share: Array | float, points: Array | int) -> Floats:
+    """√(p(1 − p)/N) of a share of N points; NaN without points.
+
+    No share is taken nearer to 0 or 1 than 1/(N + 2), the rule of succession: none of 20 points wrong is no
+    proof that none ever is.
+    """
+    counts = np.asarray(points, dtype=float)
+    known = counts > 0
+    safe = np.where(known, counts, 1.0)
+    p = np.clip(np.asarray(share, dtype=float), 1 / (safe + 2), 1 - 1 / (safe + 2))
+    return np.asarray(np.where(known, np.sqrt(p * (1 - p) / safe), np.nan))
+
+
+def of_mean(errors: Array, axis: int | None = None) -> Floats:
+    """Of a mean of numbers whose errors are independent, such as accuracies on different tasks' points."""
+    values = np.asarray(errors, dtype=float)
+    count = values.size if axis is None else values.shape[axis]
+    return np.asarray(np.sqrt((values**2).sum(axis=axis)) / max(count, 1))
+
+
+def of_ratio(above: float, below: float, above_error: float, below_error: float) -> float:
+    """Of above/below, of independent samples, to first order."""
+    if not below > 0:
+        return float("nan")
+    return float(np.hypot(above_error / below, above * below_error / below**2))
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two models on the same points, the first less the second."""
+
+    difference: float
+    error: float
+    first_only: int  # points that only the first has right
+    second_only: int
+    points: int
+
+
+def paired(first: Array, second: Array) -> Paired:
+    """Difference of two accuracies on the same points, with McNemar's standard error.
+
+    √(b + c − (b − c)²/N)/N for b points that only the first has right and c that only the second has; at
+    least one point counts as discordant.
+    """
+    count = len(first)
+    b, c = int((first & ~second).sum()), int((second & ~first).sum())
+    if not count:
+        return Paired(float("nan"), float("nan"), 0, 0, 0)
+    spread = max(b + c - (b - c) ** 2 / count, min(1.0, count))
+    return Paired((b - c) / count, float(np.sqrt(spread)) / count, b, c, count)
+
+
+def mcnemar(first_only: int, second_only: int) -> float:
+    """Two-sided exact p: discordant points fall on either side with probability ½ (McNemar 1947)."""
+    count = first_only + second_only
+    return float(stats.binomtest(first_only, count).pvalue) if count else 1.0
+
+
+def paired_ratio(above: Array, below: Array) -> float:
+    """Standard error of mean(above)/mean(below) on the same points: a bootstrap's, to first order.
+
+    r = ā/b̄ changes by (aᵢ − r bᵢ)/(N b̄) with the weight of point i. Where that vanishes for every point, one
+    discordant point is assumed.
+    """
+    a, b = np.asarray(above, dtype=float), np.asarray(below, dtype=float)
+    if not len(b) or not b.mean() > 0:
+        return float("nan")
+    influence = (a - a.mean() / b.mean() * b) / b.mean()
+    least = 1 / (len(b) * b.mean())
+    return max(float(influence.std() / np.sqrt(len(b))), float(least))

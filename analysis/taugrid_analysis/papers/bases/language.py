@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The bases paper's language tables, 8, 15 and 16: what a run of language tasks has for their cells."""
+
+from __future__ import annotations
+
+from taugrid_analysis.numbers import means, measured
+from taugrid_analysis.numbers.measured import Measured
+from taugrid_analysis.papers.published import PublishedTable, Row
+from taugrid_analysis.run import accuracies
+from taugrid_analysis.run.opened import Run
+
+REGIME = "standard"
+STORED = ("masks", "density %", "GB")
+TWELVE = ("sst2", "cr", "mr", "mpqa", "trec", "subj", "qnli", "snli", "mnli", "rte", "mrpc", "qqp")
+
+
+def _plain(name: str) -> str:
+    """SST-2 and sst2, SST2Adv and sst2_adv are the same task."""
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _places(run: Run) -> dict[str, int]:
+    return {_plain(task): t for t, task in enumerate(run.results.tasks)}
+
+
+def _of_the_twelve(run: Run) -> list[int]:
+    """The places of those that the run has."""
+    known = _places(run)
+    return [known[task] for task in TWELVE if task in known]
+
+
+def _all_of_texts(run: Run) -> list[int]:
+    """The places of a language model's tasks."""
+    model = run.results.model()
+    reads = model is not None and model.architecture.startswith(("Bert", "Roberta", "T5"))
+    return list(range(len(run.results.tasks))) if reads else []
+
+
+def accuracy(run: Run, row: Row, column: str) -> float | None:
+    """T8, T15: a merge's accuracy on a task; its mean over the twelve that the run has, or where it has none
+    over all of its tasks; what it stores."""
+    name, known = f"{row.merge_in}/{REGIME}", _places(run)
+    data = run.results.data("merging", name)
+    wanted = (_of_the_twelve(run) or _all_of_texts(run)) if column in ("mean", *STORED) else []
+    wanted = wanted or [known[task] for task in TWELVE if task in known and task == _plain(column)]
+    if data is None or not wanted:
+        return None
+    if column in STORED:
+        if "masks" in data:
+            count, gigabytes = float(data["masks"]), 4e-9 * float(data["mask_numbers"])
+            density = float(data["mask_density"].mean())
+        else:
+            count, gigabytes = float(len(known)), 1e-9 * float(data["bytes"]) / float(data["passes"])
+            density = 1.0
+        return {"masks": count, "density %": 100 * density, "GB": gigabytes}[column]
+    test = accuracies.accuracies(run.results, "merging", name, "test_accuracy")
+    place = means.place_of(data["alpha"].to_numpy(), float(data["coefficient"]))
+    assert test is not None and place is not None
+    values, errors = test.value.to_numpy()[place].astype(float), test.error[place]
+    mean = measured.measured_mean(values[wanted], errors[wanted])
+    return Measured(100 * mean, 100 * mean.error)
+
+
+def cosine(run: Run, row: Row, _: str) -> float | None:
+    """T16."""
+    data, known = run.data("similarity", REGIME), _places(run)
+    pair = [known.get(_plain(name)) for name in row.label.split(", ")]
+    if data is None or pair[0] is None or pair[1] is None:
+        return None
+    return float(data["cosine"].to_numpy()[pair[0], pair[1]])
+
+
+def said(run: Run, source: PublishedTable) -> str:
+    model = run.results.model()
+    ours = "an unnamed model" if model is None else f"{model.name}, a {model.architecture}"
+    told = f"Published for {source.setting}; ours is {ours}, without difference."
+    if source.measure == "language":
+        mean = (
+            "those of the twelve that this run has"
+            if _of_the_twelve(run)
+            else f"the {len(run.results.tasks)} tasks of this run, none of which is among the paper's twelve"
+        )
+        told += (
+            f" The mean is over {mean}; each is an accuracy, where the paper has an F1 for some, unsaid for"
+            " which. GB: four bytes a number, of masks without their places, of whole vectors with what was"
+            " frozen."
+        )
+    return told

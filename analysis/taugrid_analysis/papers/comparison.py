@@ -1,0 +1,305 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The papers' printed numbers beside the run's, or on their own where the run measured another model."""
+
+from __future__ import annotations
+
+import math
+
+from taugrid_analysis.numbers import sampling
+from taugrid_analysis.numbers.measured import Measured, measured_mean, percent
+from taugrid_analysis.page.cells import cell
+from taugrid_analysis.page.table import Column, Table, Value
+from taugrid_analysis.papers import published
+from taugrid_analysis.papers.bases import tables as bases_tables
+from taugrid_analysis.papers.names import BASES, PRINTED
+from taugrid_analysis.quantities.addition import sums as addition_sums
+from taugrid_analysis.quantities.averages import tables as averages_tables
+from taugrid_analysis.quantities.barrier import tables as barrier_tables
+from taugrid_analysis.quantities.linearity import tables as linearity_tables
+from taugrid_analysis.quantities.negation import forgetting
+from taugrid_analysis.quantities.stitching import tables as stitching_tables
+from taugrid_analysis.quantities.training import crops
+from taugrid_analysis.quantities.variants import tables as variants_tables
+from taugrid_analysis.run.opened import Run
+from taugrid_analysis.run.regimes import is_linear
+
+JUDGED = (
+    "Verdict: ours is rounded as printed and held against the range of the papers that print the cell;"
+    f" {100 * sampling.LEVEL:.0f} % of what the numbers of test points explain, ours and theirs, counts as"
+    " agreement. Seeds and training are not in it, and where both have the same test points it is wider than"
+    " need be."
+)
+
+
+def add_published(table: Table, run: Run, identity: published.Identity) -> None:
+    """A column of printed numbers and a verdict beside each measured one."""
+    model = run.results.model()
+    assert model is not None and identity.key is not None
+    measured = [
+        ("absolute", "addition", 2),
+        ("normalized", "addition", 3),
+        ("one_shot_absolute", "one_shot", 4),
+        ("one_shot_normalized", "one_shot", 5),
+    ]
+    sources: set[str] = set()
+    for column, measure, index in measured:
+        added: list[tuple[str | None, str | None]] = []
+        for row in table.rows:
+            value, regime = row[index], str(row[0])
+            found = published.cells(measure, model.init, column, regime, identity.key)
+            if not found or not isinstance(value, Measured) or not math.isfinite(value):
+                added.append((None, None))
+                continue
+            sources |= {one.source for one in found}
+            ends = [min(found, key=lambda one: one.number), max(found, key=lambda one: one.number)]
+            shown = list(dict.fromkeys(f"{one.number:.{one.decimals}f}" for one in ends))
+            judged = published.verdict(percent(value), found) if model.init != "random" else None
+            added.append(("…".join(shown), str(judged) if judged is not None else None))
+        if any(shown is not None for shown, _ in added):
+            table.columns += [Column(f"{column} published"), Column(f"{column} verdict")]
+            for row, cells in zip(table.rows, added, strict=True):
+                row += cells
+    known = ", ".join(sorted(sources)) or "no such cell"
+    table.notes += [f"Published for {identity.title}: {known}.", *_judged(run)]
+
+
+def _judged(run: Run) -> list[str]:
+    """What a verdict says, and what was trained otherwise than in the papers' code."""
+    plain = crops.without_crops(run)
+    told = [f"Trained without the random crops of the papers' code: {', '.join(plain)}."] if plain else []
+    return [JUDGED, *told]
+
+
+def orientation(run: Run, identity: published.Identity) -> list[Table]:
+    """The papers' own tables, when this run cannot be judged by them."""
+    if not run.results.names("addition"):
+        return []
+    model = run.results.model()
+    init = model.init if model is not None else "pretrained"
+    keys = published.models()
+    found = []
+    for source in published.tables():
+        if source.measure != "addition" or source.init != init or source.paper != "Tangent" or source.setting:
+            continue
+        columns = [Column("regime"), Column("method in the paper")]
+        for title in keys.values():
+            columns += [Column(f"{title.removeprefix('CLIP ')} {name[:4]}", 1) for name in source.columns]
+        rows: list[list[Value]] = []
+        for row in source.rows:
+            numbers: list[Value] = []
+            for key in keys:
+                printed = row.values[key]
+                numbers += [*printed, *[None] * (len(source.columns) - len(printed))]
+            rows.append([row.regime, row.label, *numbers])
+        table = Table(
+            "published", f"{source.paper} paper, Table {source.number}. {source.caption}, %", columns, rows
+        )
+        table.notes.append(
+            f"For orientation only, without verdict: {identity.reason}, so its accuracies need not agree."
+        )
+        found.append(table)
+    return found
+
+
+NOT_MEASURED = "not measured by this run"
+OTHER_MACHINE = "other machine"
+OTHER_START = "other initialisation"
+OTHER_SETTINGS = "settings of ours"
+T5 = "T5ForConditionalGeneration"
+
+
+def paper_tables(run: Run, paper: str) -> list[Table]:
+    """Every table of one paper: a line a printed number, this run's beside it."""
+    if paper == BASES:
+        return bases_tables.paper_tables(run)
+    if paper not in PRINTED:  # a paper of figures: what is measured of it
+        made = (
+            linearity_tables.linearity,
+            linearity_tables.edits,
+            linearity_tables.of_averages,
+            linearity_tables.transitivity,
+            variants_tables.variants,
+            averages_tables.averages,
+            stitching_tables.stitching,
+            barrier_tables.barrier,
+        )
+        return [table for make in made if (table := make(run)).rows]
+    identity = published.identify(run.results)
+    return [_paper_table(run, source, identity) for source in published.tables((paper,))]
+
+
+def _paper_table(run: Run, source: published.PublishedTable, identity: published.Identity) -> Table:
+    table = Table(
+        f"table{source.number}",
+        f"{source.paper} paper, Table {source.number}. {source.caption}",
+        [
+            Column("method"),
+            Column("regime"),
+            Column("model"),
+            Column("quantity"),
+            Column("published"),
+            Column("its error", 1, significant=True),
+            Column("ours", 4, significant=True),
+            Column("difference", 2),
+            Column("verdict"),
+            Column("remark"),
+        ],
+    )
+    for row in source.rows:
+        for key in list(row.values) or [""]:
+            printed = row.values.get(key, [None] * len(source.columns))
+            named = [row.label, row.regime, published.title(key) if key else ""]
+            for position, number in enumerate(printed):
+                column = source.columns[position]
+                shown = None if number is None else source.as_printed(position, number)
+                error = source.error(row, key, position)
+                found = _cells(run, source, identity, row.regime, key, column, number)
+                table.rows.append([*named, column, shown, error, *found])
+            if source.measure == "cost":  # what table 4 calls cost is no peak
+                peak = _cells(run, source, identity, row.regime, key, "peak_megabytes", None)
+                table.rows.append([*named, "peak_megabytes", None, None, *peak])
+    table.notes += _notes(run, source, identity)
+    return table
+
+
+def _notes(run: Run, source: published.PublishedTable, identity: published.Identity) -> list[str]:
+    if source.measure == "cost":
+        return [
+            "megabytes: four bytes a parameter, θ0 beside θ where the model is linearised; peak_megabytes:"
+            " the most bytes of tensors alive at once during a training step, which the paper does not"
+            " print.",
+            f"Published for {source.setting}: ours are of another model, without difference.",
+        ]
+    found = ["Accuracies in percent, errors and differences in points."]
+    if source.picture and not any(row.values for row in source.rows):
+        found.append("The paper's text holds this table as a picture: no printed numbers here.")
+    elif source.picture:
+        found.append("The paper's text holds this table as a picture: numbers from the authors' repository.")
+    if source.setting and _of_language(run, source):
+        found.append(
+            f"Published for {source.setting}, settings unsaid: ours is read at the first generated step, α is"
+            " chosen on validation, and the average is over the tasks that both have. No difference, no"
+            " verdict."
+        )
+    elif source.setting and source.setting == published.setting_of(run.results):
+        found.append(f"Published for {source.setting}, and ours is one, but not the paper's: no verdict.")
+    elif source.setting:
+        found.append(f"Published for {source.setting}: this run has none.")
+    elif identity.key is None:
+        found.append(f"No difference and no verdict: {identity.reason}, so the numbers need not agree.")
+    else:
+        found += _judged(run)
+    if source.init == "random":
+        found.append(
+            f"{OTHER_START}: ours is drawn as Hugging Face draws CLIP: normal, biases 0, patches and"
+            " positions with deviation 0.02, the MLP's first layer 1/√(2 width), attention's output 1/√width;"
+            " queries, keys, values and the MLP's second layer narrow with the number of layers,"
+            " 1/√(2 width · layers). The paper's is open_clip's: positions normal with deviation 1/√width;"
+            " patches, attention and MLP as PyTorch draws them, whatever the number of layers: queries, keys"
+            " and values Xavier uniform, the others Kaiming uniform, biases 0 in attention and uniform in the"
+            " MLP. Class token and projection are alike, normal with deviation 1/√width. So there is no"
+            " verdict."
+        )
+    return found
+
+
+def _cells(
+    run: Run,
+    source: published.PublishedTable,
+    identity: published.Identity,
+    regime: str,
+    key: str,
+    column: str,
+    printed: published.Number | None,
+) -> list[Value]:
+    """ours, difference, verdict, remark"""
+    model = run.results.model()
+    other_start = model is not None and model.init != source.init
+    other_model = bool(key) and bool(identity.title) and published.title(key) != identity.title
+    costs = source.measure == "cost"
+    if _of_language(run, source):
+        summed = _language(run, source, regime, column)
+        return [summed, None, None, NOT_MEASURED if summed is None else OTHER_SETTINGS]
+    other_setting = bool(source.setting) and source.setting != published.setting_of(run.results)
+    if other_start or ((other_setting or other_model) and not costs):
+        return [None, None, None, NOT_MEASURED]
+    value = measured(run, column, regime)
+    if value is None or not math.isfinite(value):
+        return [None, None, None, NOT_MEASURED]
+    accuracy = column not in COSTS
+    ours = percent(value) if isinstance(value, Measured) else float(value)
+    remark = identity.differs or ("" if accuracy else OTHER_MACHINE)
+    if source.init == "random":
+        remark = remark or OTHER_START
+    if remark or not isinstance(printed, float):
+        return [ours, None, None, remark]
+    same = published.cells(source.measure, source.init, column, regime, key)
+    assert isinstance(ours, Measured)
+    judged = published.verdict(ours, same)
+    if judged is None:
+        return [ours, None, None, "our test points are not known"]
+    return [ours, judged.difference, str(judged), remark]
+
+
+def _of_language(run: Run, source: published.PublishedTable) -> bool:
+    """Whether the table is of language and the run of a T5 on some of its tasks."""
+    model = run.results.model()
+    named = {task.lower() for task in run.results.tasks} & set(source.columns)
+    return source.measure == "language" and model is not None and model.architecture == T5 and bool(named)
+
+
+def _language(run: Run, source: published.PublishedTable, regime: str, column: str) -> Measured | None:
+    """The sum's accuracy on the task of this column, in percent; or its mean over the table's tasks."""
+    sums = addition_sums.added(run.results, regime)
+    tasks = [task.lower() for task in run.results.tasks]
+    wanted = [t for t in range(len(tasks)) if tasks[t] == column]
+    if column == "average":
+        wanted = [t for t in range(len(tasks)) if tasks[t] in source.columns]
+    if sums is None or not wanted:
+        return None
+    return percent(measured_mean(sums.accuracy[wanted], sums.accuracy_error[wanted]))
+
+
+COSTS = ("seconds", "parameters", "trained", "megabytes", "peak_megabytes", "time")
+MEGA = 1e6
+COLUMNS = {  # of the papers' tables: those of the frame `summary`
+    "single": "single",
+    "target": "negated",
+    "control": "negated_control",
+    "wide_target": "wide_negated",
+    "wide_control": "wide_negated_control",
+    "one_shot_target": "one_shot_negated",
+    "one_shot_control": "one_shot_negated_control",
+    "absolute": "absolute",
+    "normalized": "normalized",
+    "one_shot_absolute": "one_shot_absolute",
+    "one_shot_normalized": "one_shot_normalized",
+}
+
+
+def measured(run: Run, column: str, regime: str) -> float | None:
+    """This run's number for a column of the papers' tables: a fraction with its error, or a cost."""
+    if column in COSTS:
+        return _cost(run, column, regime)
+    if regime == "pretrained":
+        if column.endswith("control"):
+            return forgetting.control_accuracy(run.results)
+        return cell(run.summary.loc[run.results.start], "single")
+    if regime not in run.summary.index or column not in COLUMNS:
+        return None
+    return cell(run.summary.loc[regime], COLUMNS[column])
+
+
+def _cost(run: Run, column: str, regime: str) -> float | None:
+    data = run.data("cost", regime)
+    if data is None or column == "time":
+        return None
+    parameters = (2 if is_linear(regime) else 1) * run.results.positive(data, "parameters")
+    return {
+        "seconds": run.results.positive(data, "seconds_per_step"),
+        "parameters": parameters,
+        "trained": run.results.positive(data, "trainable_parameters"),
+        "megabytes": 4 * parameters / MEGA,
+        "peak_megabytes": run.results.positive(data, "peak_memory") / MEGA,
+    }[column]

@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of the tangent-space paper."""
+
+from __future__ import annotations
+
+from taugrid_analysis.papers import drawings
+from taugrid_analysis.papers.drawings import each
+from taugrid_analysis.papers.figure import IDEA, PRE, RANDOM, Plate, paths
+from taugrid_analysis.quantities.addition import figures as addition_figures
+
+TRIO = ("standard", "posthoc", "linear")
+
+
+FIGURES = [
+    Plate(1, "idea", (IDEA,), None),
+    Plate(
+        2,
+        "nonlinear_advantage",
+        paths("single_task", "standard", "posthoc"),
+        drawings.advantage("posthoc"),
+        PRE,
+    ),
+    Plate(
+        3,
+        "xi",
+        paths("disentanglement", "standard", "posthoc"),
+        drawings.examples("standard", "posthoc"),
+        PRE,
+    ),
+    Plate(4, "idea", (IDEA,), None),
+    Plate(
+        5, "linear_advantage", paths("single_task", "standard", "linear"), drawings.advantage("linear"), PRE
+    ),
+    Plate(6, "local_energy", ("ntk/pretrained",), drawings.energy(PRE, 1)),
+    Plate(7, "single_task", paths("single_task", *TRIO), drawings.accuracies(*TRIO), PRE),
+    Plate(
+        8,
+        "addition",
+        paths("addition", *TRIO),
+        each(lambda run: addition_figures.added(run, list(TRIO))),
+        PRE,
+    ),
+    Plate(
+        9,
+        "xi_by_model_size",
+        paths("disentanglement", "standard", "posthoc"),
+        drawings.single_pair("dtd", "sun397", "standard", "posthoc"),
+        PRE,
+    ),
+    Plate(10, "xi_linear", paths("disentanglement", "linear"), drawings.examples("linear"), PRE),
+    Plate(11, "xi_random", paths("disentanglement", "standard"), drawings.examples("standard"), RANDOM),
+    Plate(
+        12,  # ConvNeXt on pictures, and T5 on texts
+        "other_architecture",
+        paths("disentanglement", "standard", "linear"),
+        drawings.examples_or_pair("imdb", "qasc", "standard", "linear"),
+        PRE,
+        ("ConvNext", "T5For"),
+    ),
+    Plate(
+        13,
+        "closed_vocabulary",
+        paths("disentanglement", "standard", "posthoc"),
+        drawings.examples("standard", "posthoc"),
+        PRE,
+        ("ViTForImageClassification",),
+    ),
+    Plate(14, "local_energy", ("ntk/pretrained",), drawings.energy(PRE, 3)),
+    Plate(15, "local_energy_random", ("ntk/random",), drawings.energy(RANDOM, 3)),
+    Plate(
+        16,
+        "single_task_random",
+        paths("single_task", "standard", "linear"),
+        drawings.accuracies("standard", "linear"),
+        RANDOM,
+    ),
+]

@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Accuracies of sums of all task vectors again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, places
+from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row
+from taugrid_analysis.recompute.oracle import Oracle
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    group = "addition"
+    everything = range(len(oracle.tasks))
+
+    def right(split: str) -> Right:
+        def found(place: Place) -> Array:
+            regime, a, t = place
+            alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
+            index = f"{group}/{regime}/{SPLITS[split]}"
+            return oracle.outcome(regime, dict.fromkeys(everything, alpha), t, index, split)[0].numpy()
+
+        return found
+
+    for split in SPLITS:
+        yield from accuracies(oracle, group, f"{split}_accuracy", right(split))
+
+    def follows(name: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            node, single = oracle.results[f"{group}/{place[0]}"], oracle.results[f"single_task/{place[0]}"]
+            best = chosen_row(node["validation_accuracy"][()], single["validation_accuracy"][()])
+            if name == "chosen_alpha":
+                return exact(node[name][()], node["alpha"][best])
+            one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
+            row = node["test_accuracy"][one if name.startswith("one_shot") else best]
+            again = (row / single["accuracy"][()]).mean() if name.endswith("normalized") else row.mean()
+            return exact(node[name][()], again)
+
+        return measure
+
+    for name in ("chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"):
+        every = places(oracle, group, name)
+        if every:
+            yield Check(group, name, every, follows(name))

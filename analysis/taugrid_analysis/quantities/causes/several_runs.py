@@ -1,0 +1,176 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What makes cross-task linearity (paper 5, section 5): runs that differ in θ0, in steps, and in their tasks.
+
+A θ0 says how long it was pre-trained by its folder's name, which ends with `epochs-N`; a random one has 0. A
+task `OWN-OTHER-P` is OWN with P percent of its training pictures replaced by those of OTHER, as `jobs/prepare
+parts` makes them; where OTHER is `start`, both tasks of a pair have them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from taugrid_analysis.numbers.arrays import Array, Floats
+from taugrid_analysis.run.opened import Run
+
+REGIME = "standard"
+REPLACED = re.compile(r"(?P<own>.+)-(?P<other>start|d\d+)-(?P<percent>\d+)")
+QUANTITIES = ("cosine", "baseline", "coefficient", "centred_cosine", "error")
+DRAWS, SEED = 2000, 0
+
+
+def epochs_of(run: Run) -> float:
+    """Of θ0's pre-training; NaN where its name does not say."""
+    model = run.results.model()
+    if model is None:
+        return float("nan")
+    told = re.search(r"epochs-(\d+)$", model.name)
+    return 0.0 if model.init == "random" else float(told[1]) if told else float("nan")
+
+
+def steps_of(run: Run) -> Floats:
+    """Of fine-tuning, a number a task; NaN where models were given."""
+    variants, training = run.data("variants", REGIME), run.data("training", REGIME)
+    if variants is not None:
+        return np.asarray(variants["steps"].to_numpy(), dtype=float)
+    steps = training.sizes["update"] if training is not None else float("nan")
+    return np.full(len(run.results.tasks), float(steps))
+
+
+def replacement(first: str, second: str) -> tuple[str, float]:
+    """By what, and how many percent of the pictures of a pair's tasks; "" and 0 for whole ones."""
+    found = [match for match in map(REPLACED.fullmatch, (first, second)) if match]
+    if not found:
+        return "", 0.0
+    return found[0]["other"], max(float(match["percent"]) for match in found)
+
+
+def linearity(runs: Sequence[Run]) -> pd.DataFrame:
+    """One row a run and pair, at α nearest ½, of the last stage that was measured.
+
+    Columns: run, start (θ0's name), epochs, pair, steps (of both tasks; NaN where they differ), other and
+    replaced, varied (of a run with variants), alike (of the same data), and QUANTITIES, X, X_lower and
+    X_upper: means and quartiles.
+    """
+    rows = []
+    for run in runs:
+        data = run.data("linearity", REGIME)
+        if data is None:
+            continue
+        model, steps = run.results.model(), steps_of(run)
+        half = int(np.argmin(np.abs(data["alpha"].to_numpy() - 0.5)))
+        stages = np.flatnonzero(data["layer"].to_numpy() < int(data.attrs["last_layer"]))
+        layer = int(stages[-1]) if len(stages) else -1
+        for pair, (i, j) in enumerate(run.results.pairs):
+            first, second = run.results.tasks[i], run.results.tasks[j]
+            other, percent = replacement(first, second)
+            row: dict[str, object] = {
+                "run": run.name,
+                "start": model.name if model is not None else "",
+                "epochs": epochs_of(run),
+                "pair": run.results.pair_name(pair),
+                "steps": steps[i] if steps[i] == steps[j] else float("nan"),
+                "other": other,
+                "replaced": percent,
+                "varied": run.data("variants", REGIME) is not None,
+                "alike": run.results.sources[i] == run.results.sources[j],
+            }
+            for name in QUANTITIES:
+                mean, _, lower, _, upper = data[name].to_numpy()[pair, layer, half]
+                row |= {name: mean, f"{name}_lower": lower, f"{name}_upper": upper}
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One θ0's pairs of models: δ, signed, and what may cause it."""
+
+    run: str
+    delta: Floats  # [P]
+    causes: dict[str, Floats]
+    pairs: Array  # [P,2]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """R² of a regression with intercept, its 95 % interval, and the slope."""
+
+    value: float
+    low: float
+    high: float
+    slope: float
+
+
+SIGNED = ("½α(1−α) vᵀHv, H at θ0", "½α(1−α) vᵀHv, H in the middle")
+PRINTED = {"½α(1−α) λ_max ‖v‖²": 0.903, "λ_max": 0.782, "‖v‖²": 0.839}
+
+
+def clouds(runs: Sequence[Run]) -> list[Cloud]:
+    """Of runs that have /barrier; λ_max is θ0's where /smoothness has it, else there is none."""
+    found = []
+    for run in runs:
+        data = run.data("barrier", REGIME)
+        if data is not None:
+            found.append(_cloud(run, data))
+    return found
+
+
+def _cloud(run: Run, data: xr.Dataset) -> Cloud:
+    half = int(np.argmin(np.abs(data["alpha"].to_numpy() - 0.5)))
+    alpha, square = float(data["alpha"][half]), data["distance"].to_numpy() ** 2
+    factor = alpha * (1 - alpha) / 2
+    curved = (data["curvature"].to_numpy(), data["middle_curvature"].to_numpy())
+    causes = {name: factor * values for name, values in zip(SIGNED, curved, strict=True)}
+    top = run.data("smoothness", run.results.start)
+    if top is not None:
+        largest = np.abs(top["lambda_max"].to_numpy())[run.results.pairs].mean(axis=1)
+        causes |= {"½α(1−α) λ_max ‖v‖²": factor * largest * square, "λ_max": largest}
+    causes["‖v‖²"] = square
+    return Cloud(run.name, data["delta"].to_numpy()[:, half].astype(float), causes, run.results.pairs)
+
+
+def explained(found: Sequence[Cloud], cause: str, signed: bool) -> Explained:
+    """Over all pairs of all θ0. The interval: a bootstrap over θ0s, and within each over its models.
+
+    Pairs share models, and all pairs of a run share θ0, so pairs are not drawn themselves: a pair weighs as
+    often as both its models were drawn together.
+    """
+    x = np.concatenate([cloud.causes[cause] for cloud in found])
+    y = np.concatenate([cloud.delta if signed else np.abs(cloud.delta) for cloud in found])
+    value, slope = _fit(x, y, np.ones((1, len(x))))
+    draw = np.random.default_rng(SEED)
+    chosen = draw.integers(0, len(found), (DRAWS, len(found)))
+    weights = []
+    for place, cloud in enumerate(found):
+        weight = np.zeros((DRAWS, len(cloud.delta)))
+        models, sides = np.unique(cloud.pairs, return_inverse=True)
+        for again in range(len(found)):  # each time that this θ0 was drawn it has other models
+            counts = draw.multinomial(len(models), np.full(len(models), 1 / len(models)), DRAWS)
+            together = counts[:, sides.reshape(-1, 2)].prod(axis=2)
+            weight += (chosen[:, again] == place)[:, None] * together
+        weights.append(weight)
+    drawn = _fit(x, y, np.concatenate(weights, axis=1))[0]
+    kept = drawn[np.isfinite(drawn)]
+    low, high = np.quantile(kept, [0.025, 0.975]) if len(kept) else (float("nan"),) * 2
+    return Explained(float(value[0]), float(low), float(high), float(slope[0]))
+
+
+def _fit(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """R² [D] and slope [D] of regressions with intercept, weights [D,N]; NaN where x or y does not vary."""
+    total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+    a, b = (v - (weight * v).sum(axis=1, keepdims=True) / total for v in (x, y))
+    xx, xy, yy = ((weight * product).sum(axis=1) for product in (a * a, a * b, b * b))
+    tiny = 1e-24 * total[:, 0]
+    varies = (xx > tiny * np.abs(x).max() ** 2) & (yy > tiny * np.abs(y).max() ** 2)
+    varies &= np.count_nonzero(weight, axis=1) > 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        square, slope = xy**2 / (xx * yy), xy / xx
+    return np.where(varies, square, np.nan), np.where(varies, slope, np.nan)

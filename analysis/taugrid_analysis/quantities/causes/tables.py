@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Cross-task linearity over runs: what pre-training, steps and data do to it, and what makes the barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taugrid_analysis.page.table import Column, Table
+from taugrid_analysis.quantities.causes import several_runs
+from taugrid_analysis.run.opened import Run
+
+
+def linearity(runs: Sequence[Run]) -> Table:
+    table = Table(
+        "causes_linearity",
+        "Cross-task linearity of pairs, last stage, α = ½",
+        [
+            Column("run"),
+            Column("pre-training epochs"),
+            Column("pair"),
+            Column("steps"),
+            Column("replaced by"),
+            Column("replaced %"),
+            Column("1 − cosine", 2, scientific=True),
+            Column("1 − baseline", 2, scientific=True),
+            Column("coefficient", 4),
+            Column("centred cosine", 4),
+            Column("error", 4),
+        ],
+    )
+    frame = several_runs.linearity(runs)
+    for _, row in () if frame.empty else frame[~frame["alike"]].iterrows():  # alike: those of the barrier
+        whole = (int(row[name]) if row[name] == row[name] else None for name in ("epochs", "steps"))
+        epochs, steps = whole
+        numbers = [1 - row["cosine"], 1 - row["baseline"], *row[["coefficient", "centred_cosine", "error"]]]
+        told = [row["run"], epochs, row["pair"], steps, row["other"], int(row["replaced"])]
+        table.rows.append([*told, *map(float, numbers)])
+    if table.rows:
+        table.notes.append(
+            "Means over the points of both tasks. Baseline: cosine of the two models' own features; centred:"
+            " differences from θ0's; error: ‖u − v‖/‖f(θ₁) − f(θ₂)‖. A dash: θ0's name does not say, or the"
+            " models were given."
+        )
+    return table
+
+
+def barrier(runs: Sequence[Run]) -> Table:
+    found = several_runs.clouds(runs)
+    table = Table(
+        "causes_barrier",
+        "Loss barrier over several θ0: R² on its causes (cross-task linearity paper, appendix C.2)",
+        [
+            Column("barrier"),
+            Column("regressed on"),
+            Column("published", 3),
+            Column("ours", 3),
+            Column("low", 3),
+            Column("high", 3),
+            Column("slope", 3, significant=True),
+        ],
+    )
+    if not found:
+        return table
+    common = [name for name in found[0].causes if all(name in cloud.causes for cloud in found)]
+    for name in common:
+        for signed in (True, False) if name in several_runs.SIGNED else (False,):
+            one = several_runs.explained(found, name, signed)
+            kind = "signed" if signed else "absolute"
+            numbers = [several_runs.PRINTED.get(name), one.value, one.low, one.high, one.slope]
+            table.rows.append([kind, name, *numbers])
+    sizes = ", ".join(f"{cloud.run}: {len(cloud.delta)}" for cloud in found)
+    table.notes += [
+        f"{len(found)} θ0, {sum(len(cloud.delta) for cloud in found)} pairs ({sizes}).",
+        "δ = αL(θ₁) + (1−α)L(θ₂) − L(αθ₁ + (1−α)θ₂), v = θ₁ − θ₂; λ_max of the Hessian at θ0. low, high: of"
+        f" 95 % of {several_runs.DRAWS:,} bootstrap draws over θ0s and, within each, over models.",
+    ]
+    return table

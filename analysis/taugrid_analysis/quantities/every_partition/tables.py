@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""All partitions of a few tasks, merged, and one task forgotten by each of their bases (paper 2)."""
+
+from __future__ import annotations
+
+from taugrid_analysis.page.cells import SAMPLE, largest_tried
+from taugrid_analysis.page.table import Column, Table
+from taugrid_analysis.quantities.bases.tables import members
+from taugrid_analysis.quantities.every_partition import forgetting
+from taugrid_analysis.run.opened import Run
+
+
+def every_partition(run: Run) -> Table:
+    """All partitions of a few tasks, a column a method (paper 2, table 10)."""
+    results = run.results
+    found = {
+        name: data
+        for name in results.by_method("every_partition")
+        if (data := run.data("every_partition", name))
+    }
+    methods = list(dict.fromkeys(name.split("/")[0] for name in found))
+    table = Table(
+        "every_partition",
+        "Every partition of a few tasks: normalized test accuracy, by what merges a cluster",
+        [Column("regime"), Column("clusters"), *(Column(method, 1, percent=True) for method in methods)],
+    )
+    for regime in dict.fromkeys(name.split("/")[1] for name in found):
+        own = {method: found[f"{method}/{regime}"] for method in methods if f"{method}/{regime}" in found}
+        first = next(iter(own.values()))
+        tasks = [results.tasks[int(task)] for task in first["member"].to_numpy()]
+        for p, labels in enumerate(first["labels"].to_numpy().astype(int)):
+            values = [float(own[method]["normalized"][p]) if method in own else None for method in methods]
+            table.rows.append([regime, members(labels, tasks), *values])
+        for what, name in (("one_shot", "α = 1"), ("tuned", "α tuned")):
+            if any(what in data for data in own.values()):
+                values = [
+                    float(own[one][what].mean()) if what in own.get(one, {}) else None for one in methods
+                ]
+                table.rows.append([regime, f"a task outside, nearest basis, {name}", *values])
+    if table.rows:
+        outside = {str(data.attrs["merge_out"]) for name, data in found.items() if "+" not in name}
+        pairs = " of A+B by B;" if any("+" in name for name in found) else ""
+        table.notes.append(
+            f"Bases merged by {', '.join(outside)},{pairs} α by validation. joint: one model trained on a"
+            " cluster's tasks together, as long as each alone. A task outside: accuracy, mean over these"
+            " tasks and all partitions."
+        )
+        table.notes += largest_tried({name.replace("/", " "): data for name, data in found.items()})
+    return table
+
+
+def negation(run: Run) -> Table:
+    """One task without each basis of a cluster that holds it (paper 2, table 6), a row a method."""
+    results = run.results
+    table = Table(
+        "partition_negation",
+        "Negation by the bases of a few tasks' clusters: θ0 − α B, test accuracy",
+        [
+            Column("regime"),
+            Column("basis by"),
+            Column("cluster"),
+            Column("cosine", 2),
+            Column("alpha"),
+            Column("target", 1, percent=True),
+            Column("control", 1, percent=True),
+        ],
+    )
+    told = set()
+    for name in results.by_method("partition_negation"):
+        method, _, regime = name.partition("/")
+        data = results.data("partition_negation", name)
+        assert data is not None
+        told.add(
+            (str(data.attrs["task"]), str(data.attrs["control"]), float(data.attrs["control_threshold"]))
+        )
+        tasks = [results.tasks[int(task)] for task in data["member"].to_numpy()]
+        both = [forgetting.at_chosen_alpha(results, name, what) for what in ("target", "control")]
+        for place, (kept, target, control) in enumerate(
+            zip(data["cluster"].to_numpy().astype(bool), *both, strict=True)
+        ):
+            cluster = " ".join(task for task, held in zip(tasks, kept, strict=True) if held)
+            alpha = None if target is None else float(data["chosen_alpha"][place])
+            table.rows.append([regime, method, cluster, float(data["cosine"][place]), alpha, target, control])
+    for task, control_task, threshold in sorted(told):
+        table.notes.append(
+            f"target: {task}, which is to be forgotten; control: {control_task}. α: least target accuracy on"
+            f" validation with at least {100 * threshold:g} % of θ0's control accuracy; none where no α keeps"
+            " it. joint: one model trained on a cluster's tasks together. A cluster of one is τ itself."
+        )
+    if table.rows:
+        table.notes.append(SAMPLE)
+    return table
+
+
+TABLES = {"every_partition": every_partition, "partition_negation": negation}

@@ -1,0 +1,230 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Merging methods that need data, by their formulas: τ of tasks' own models, or of models with bases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad, grad_and_value, jacrev, vmap
+from torch.nn.functional import log_softmax
+
+from taugrid_analysis.quantities.merging import masks
+from taugrid_analysis.quantities.merging.oracle_models import Model
+from taugrid_analysis.recompute import draws, texts
+from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
+
+Settings = dict[str, Any]
+Inputs = Callable[[int], Tensor]  # what a method took of a task
+CHUNK = 16  # samples whose gradients are held together
+
+
+def drawn(oracle: Oracle, told: Settings, t: int) -> Tensor:
+    """The inputs of task t that a method takes, by the run's seed."""
+    split, source = told["inputs"], oracle.sources[t]
+    rows = draws.sample(oracle.inputs.seed(), split, source, oracle.count(split, t), told["points"])
+    return oracle.sample(split, t, rows)[0]
+
+
+def fisher_information(model: Model, given: Inputs, classes: str, batch: int = 0) -> Parameters:
+    """Mean over the samples of all its tasks of Σ_c p_c (∂ log p_c)², or of the predicted class.
+
+    A linear model's J is θ0's. With a batch's size: its sum of Σ_c √p_c ∂ log p_c is squared instead.
+    """
+    every = [given(t) for t in model.tasks]
+    found = {name: torch.zeros_like(v) for name, v in model.oracle.theta0.items()}
+    for t, x in zip(model.tasks, every, strict=True):
+        for name, v in _information(model, t, x, classes, batch).items():
+            found[name] += v * len(x) / sum(map(len, every))
+    return found
+
+
+def _information(model: Model, t: int, x: Tensor, classes: str, batch: int) -> Parameters:
+    """Of one task's samples."""
+    oracle, base, statistics = model.oracle, model.theta(), model.statistics()
+    z = model.output(x, t)
+
+    def log_p(one: Tensor) -> Tensor:
+        return log_softmax(oracle.logits(t, one[None])[0], 0)
+
+    p, slopes = vmap(log_p)(z).exp(), vmap(jacrev(log_p))(z)  # [n, C], [n, C, width]
+    if classes == "predicted":
+        rows, best = torch.arange(len(z)), p.argmax(1)
+        slopes = slopes[rows, best][:, None]
+    else:
+        slopes = slopes * p.sqrt()[:, :, None]
+
+    def product(theta: Parameters, one: Tensor, slope: Tensor) -> Tensor:
+        return (oracle.read(statistics | theta, one[None], t)[0] * slope).sum()
+
+    found = {name: torch.zeros_like(v) for name, v in base.items()}
+    if batch:
+        for part, slope in zip(x.split(batch), slopes.sum(1).split(batch), strict=True):
+
+            def summed(theta: Parameters, part: Tensor = part, slope: Tensor = slope) -> Tensor:
+                return (oracle.read(statistics | theta, part, t) * slope).sum()
+
+            for name, g in grad(summed)(base).items():
+                found[name] += g.detach().square() / len(x)
+        return found
+    for c in range(slopes.shape[1]):
+        for part, slope in zip(x.split(CHUNK), slopes[:, c].split(CHUNK), strict=True):
+            if oracle.of_texts:  # whose masks vmap cannot look at
+                both = zip(part, slope, strict=True)
+                every = [grad(product)(base, one, direction) for one, direction in both]
+                gradients = {name: torch.stack([one[name] for one in every]) for name in base}
+            else:
+                gradients = vmap(grad(product), (None, 0, 0))(base, part, slope)
+            for name, g in gradients.items():
+                found[name] += g.detach().square().sum(0) / len(x)
+    return found
+
+
+def batch_of(told: Settings) -> int:
+    return int(told["batch"]) if told.get("squares", "sample") == "batch" else 0
+
+
+def by_fisher(models: list[Model], every: list[Parameters], told: Settings) -> Parameters:
+    above = {key: torch.zeros_like(v) for key, v in models[0].tau.items()}
+    below = {key: torch.zeros_like(v) for key, v in models[0].tau.items()}
+    for place, (model, information) in enumerate(zip(models, every, strict=True)):
+        weight = 1 / float(flat(information).norm()) if told["normalize"] else 1.0
+        for key, f in information.items():
+            floored = f.clamp(min=told["floor"]) if place == 0 or told["floor_of"] == "all" else f
+            above[key] += weight * floored * model.tau[key]
+            below[key] += weight * floored
+    return {key: above[key] / below[key] for key in above}
+
+
+def fisher(models: list[Model], told: Settings, given: Inputs) -> Parameters:
+    every = [fisher_information(model, given, told["fisher"], batch_of(told)) for model in models]
+    return by_fisher(models, every, told)
+
+
+def layer_grams(model: Model, given: Inputs) -> Parameters:
+    """XᵀX / rows of what every linear layer takes in, by its weight's name; padding aside."""
+    oracle = model.oracle
+    found: Parameters = {}
+    rows_of: dict[str, int] = {}
+    for t in model.tasks:
+        x = given(t)
+        hooks = []
+        for module, layer in oracle.model.named_modules():
+            if not isinstance(layer, torch.nn.Linear):
+                continue
+
+            def see(
+                _: torch.nn.Module, taken: tuple[Tensor], key: str = f"{module}.weight", x: Tensor = x
+            ) -> None:
+                rows = taken[0]
+                if oracle.of_texts and rows.ndim == 3 and rows.shape[1] == x.shape[1]:  # not a decoder's own
+                    rows = rows[x[:, :, 2].bool()]
+                rows = rows.detach().flatten(0, -2)
+                found[key] = rows.T @ rows + found.get(key, 0)
+                rows_of[key] = len(rows) + rows_of.get(key, 0)
+
+            hooks.append(layer.register_forward_pre_hook(see))
+        with torch.no_grad():
+            oracle.encode(model.statistics() | model.theta(), x)
+        for hook in hooks:
+            hook.remove()
+    return {key: gram / rows_of[key] for key, gram in found.items()}
+
+
+def regmean(models: list[Model], told: Settings, given: Inputs) -> Parameters:
+    every, grams = [model.tau for model in models], [layer_grams(model, given) for model in models]
+    found = {key: torch.stack([tau[key] for tau in every]).mean(0) for key in every[0]}
+    for key in grams[0]:
+        scaled = [
+            told["off_diagonal"] * g + (1 - told["off_diagonal"]) * g.diag().diag()
+            for g in (each[key] for each in grams)
+        ]
+        whole = torch.stack(scaled).sum(0)
+        scale = whole.diag().clamp(min=1e-300).rsqrt()
+        unit = whole * scale * scale[:, None]
+        change = torch.stack([(tau[key] - found[key]) @ g for tau, g in zip(every, scaled, strict=True)]).sum(
+            0
+        )
+        # Directions that no input tells of keep the mean; where there are none, this is (Σ τ Ĝ)(Σ Ĝ)⁻¹.
+        found[key] = (
+            found[key] + (change * scale) @ torch.linalg.pinv(unit, rtol=1e-6, hermitian=True) * scale
+        )
+    return found
+
+
+def coefficients(models: list[Model], told: Settings) -> tuple[Tensor, list[float]]:
+    """Coefficients [T,S] as the merged model has them, and each step's entropy: Adam through the merge."""
+    oracle = models[0].oracle
+    names = (texts if oracle.of_texts else draws).in_order(oracle.theta0)
+    split, size, tasks = told["inputs"], told["batch"], [t for model in models for t in model.tasks]
+    columns = len(names) if told["granularity"] == "layer" else 1
+
+    def used(each: Tensor) -> Tensor:
+        return (each.clamp(0, 1) if told["clamp"] else each).expand(-1, len(names))
+
+    def entropy(each: Tensor, batches: list[Tensor]) -> Tensor:
+        factors = dict(zip(names, used(each).unbind(1), strict=True))
+        step = {  # in θ0's order, which jvp asks for
+            name: torch.stack([a * one.tau[name] for a, one in zip(factors[name], models, strict=True)]).sum(
+                0
+            )
+            for name in oracle.theta0
+        }
+        total = torch.zeros((), dtype=torch.double)
+        for t, x in zip(tasks, batches, strict=True):
+            if models[0].linear:
+                z = torch.stack(oracle.tangent(step, x, t)).sum(0)
+            else:
+                z = oracle.read({name: oracle.theta0[name] + step[name] for name in names}, x, t)
+            log_p = log_softmax(oracle.logits(t, z), 1)
+            p = log_p.exp()
+            logarithm = (p + told["epsilon"]).log() if told["epsilon"] else log_p
+            total = total - (p * logarithm).sum(1).mean()
+        return total
+
+    rows = []
+    for t in tasks:
+        count = oracle.count(split, t)
+        purpose = f"adamerging/{split}/{oracle.tasks[t]}"
+        rows.append(draws.batches(oracle.inputs.seed(), purpose, count, told["steps"] * size))
+    found = torch.full((len(models), columns), float(told["start"]), dtype=torch.double)
+    adam, seen = torch.optim.Adam([found], lr=told["learning_rate"]), []
+    for number in range(told["steps"]):
+        part = slice(number * size, (number + 1) * size)
+        batches = [oracle.sample(split, t, its[part])[0] for t, its in zip(tasks, rows, strict=True)]
+        found.grad, value = grad_and_value(entropy)(found, batches)
+        adam.step()
+        seen.append(float(value))
+    return used(found)[:, :columns].clone(), seen
+
+
+def adamerging(models: list[Model], told: Settings, _: Inputs) -> Parameters:
+    return by_coefficients(models, coefficients(models, told)[0])
+
+
+def by_coefficients(models: list[Model], every: Tensor) -> Parameters:
+    oracle = models[0].oracle
+    names = (texts if oracle.of_texts else draws).in_order(oracle.theta0)
+    rows = dict(zip(names, every.expand(-1, len(names)).unbind(1), strict=True))
+    return {
+        name: torch.stack([a * one.tau[name] for a, one in zip(rows[name], models, strict=True)]).sum(0)
+        for name in oracle.theta0
+    }
+
+
+def stitched(method: str, models: list[Model], told: Settings, _: Inputs) -> Parameters:
+    """Of one cluster, where the method has clusters."""
+    every = [masks.mask(model, told)[0] for model in models]
+    return masks.stitch(masks.to_stitch(every, method, [0] * len(every), told), models)
+
+
+FORMULAS: dict[str, Callable[[list[Model], Settings, Inputs], Parameters]] = {
+    "fisher": fisher,
+    "regmean": regmean,
+    "adamerging": adamerging,
+    **{method: partial(stitched, method) for method in masks.METHODS},
+}

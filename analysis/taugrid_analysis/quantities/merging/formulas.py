@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Merging methods from their formulas, in NumPy on whole vectors: selection by sorting, sums in double."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from taugrid_analysis.numbers.arrays import Array
+
+Tensors = dict[str, Array]
+
+
+def flat(tensors: Tensors) -> Array:
+    return np.concatenate([tensors[name].ravel() for name in sorted(tensors)])
+
+
+def parts(vector: Array, like: Tensors) -> list[slice]:
+    """Where each tensor lies."""
+    ends = np.cumsum([0] + [like[name].size for name in sorted(like)])
+    return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def trimmed(tau: Array, density: float, cut: str) -> Array:
+    """Zero but for the largest magnitudes."""
+    n, share = tau.size, int(density * tau.size)
+    order = np.sort(np.abs(tau))[::-1]
+    if cut == "at_least":  # ties-merging: threshold = the (n - share)-th smallest
+        return np.where(np.abs(tau) >= order[min(share, n - 1)], tau, 0)
+    if cut == "above":  # Localize-and-Stitch: strictly more than the share-th
+        return np.where(np.abs(tau) > order[max(share, 1) - 1], tau, 0)
+    kept = np.zeros_like(tau)
+    largest = np.argsort(-np.abs(tau), kind="stable")[: max(share, 1)]
+    kept[largest] = tau[largest]
+    return kept
+
+
+def elected(x: Array, weight: Array, merge: str, zero_sign: str) -> Array:
+    """TIES's election and disjoint merge of x [T,n], to which the weights have not come yet."""
+    y = x * weight[:, None]
+    sign = np.sign(y.sum(0))
+    if zero_sign == "majority":  # of all places; where that is 0 as well, the reference keeps negatives
+        sign[sign == 0] = 1 if np.sign(sign.sum()) > 0 else -1
+    elif zero_sign == "positive":
+        sign[sign == 0] = 1
+    agree = (np.sign(y) == sign) & (y != 0)
+    total = np.where(agree, y, 0).sum(0)
+    if merge == "sum":
+        return total
+    weights = np.where(agree, weight[:, None], 0).sum(0)
+    return np.divide(total, weights, out=np.zeros_like(total), where=weights != 0)
+
+
+def ties(
+    tau: Array,
+    weight: Array,
+    density: float,
+    cut: str = "at_least",
+    merge: str = "mean",
+    zero_sign: str = "majority",
+) -> Array:
+    return elected(np.stack([trimmed(t, density, cut) for t in tau]), weight, merge, zero_sign)
+
+
+def claimed(tau: Array, merged: Array, tall_lambda: float | Array) -> Array:
+    """TALL masks [T,n] of tau [T,n]; one λ, or one a task."""
+    return np.asarray(np.abs(tau) > np.reshape(tall_lambda, (-1, 1)) * np.abs(merged - tau))
+
+
+def consensus(tau: Array, merged: Array, tall_lambda: float | Array, least: int) -> Array:
+    claims = claimed(tau, merged, tall_lambda).sum(0)
+    return np.where(claims >= least, merged, 0)
+
+
+def slerp(a: Array, b: Array, t: float) -> Array:
+    norms = np.linalg.norm(a) * np.linalg.norm(b)
+    cosine = a @ b / norms if norms > 0 else 0.0  # as mergekit and FusionBench have it
+    if abs(cosine) > 0.9995:
+        return (1 - t) * a + t * b
+    angle = np.arccos(cosine)
+    return (np.sin((1 - t) * angle) * a + np.sin(t * angle) * b) / np.sin(angle)
+
+
+def polar(matrix: Array) -> Array:
+    """By the inverse root of the Gram matrix, not by the SVD."""
+    gram = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
+    values, vectors = np.linalg.eigh(gram)
+    root = vectors @ np.diag(values**-0.5) @ vectors.T
+    return matrix @ root if matrix.shape[0] >= matrix.shape[1] else root @ matrix
+
+
+def tsv_m(deltas: list[Array]) -> Array:
+    rank = min(deltas[0].shape) // len(deltas)
+    if rank == 0:
+        return np.zeros_like(deltas[0])
+    triples = [np.linalg.svd(delta, full_matrices=False) for delta in deltas]
+    u = np.concatenate([u[:, :rank] for u, _, _ in triples], 1)
+    s = np.concatenate([s[:rank] for _, s, _ in triples])
+    vh = np.concatenate([vh[:rank] for _, _, vh in triples], 0)
+    return polar(u) @ np.diag(s) @ polar(vh)
+
+
+def iso_c(deltas: list[Array]) -> Array:
+    total = np.sum(deltas, 0)
+    return np.linalg.svd(total, compute_uv=False).mean() * polar(total)
+
+
+def iso_cts(deltas: list[Array], common: float) -> Array:
+    r, tasks = min(deltas[0].shape), len(deltas)
+    each = min(round((r - int(r * common)) / tasks), r // tasks)
+    k = r - each * tasks
+    u, s, vh = np.linalg.svd(np.sum(deltas, 0), full_matrices=False)
+    all_u, all_s, all_vh = [], [], []
+    for delta in deltas:
+        u_t, s_t, vh_t = np.linalg.svd(delta - u[:, :k] @ (u[:, :k].T @ delta), full_matrices=False)
+        all_u.append(u_t[:, :each])
+        all_s.append(s_t[:each])
+        all_vh.append(vh_t[:each])
+    values = np.concatenate([*all_s, s[:k]])
+    left, right = np.concatenate([*all_u, u[:, :k]], 1), np.concatenate([*all_vh, vh[:k]], 0)
+    return np.asarray(values.mean() * polar(left) @ polar(right))

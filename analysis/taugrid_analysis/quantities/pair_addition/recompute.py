@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Accuracies of sums of two task vectors again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, pairs, places
+from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row
+from taugrid_analysis.recompute.oracle import Oracle
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    group, both = "pair_addition", pairs(oracle)
+
+    def right(split: str) -> Right:
+        def found(place: Place) -> Array:
+            regime, p, a, side = place
+            alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
+            index, t = f"{group}/{regime}/{SPLITS[split]}", both[p][side]
+            return oracle.outcome(regime, dict.fromkeys(both[p], alpha), t, index, split)[0].numpy()
+
+        return found
+
+    for split in SPLITS:
+        yield from accuracies(oracle, group, f"{split}_accuracy", right(split))
+
+    def follows(name: str) -> Callable[[Place], Reading]:
+        def measure(place: Place) -> Reading:
+            regime, p = place
+            node, single = oracle.results[f"{group}/{regime}"], oracle.results[f"single_task/{regime}"]
+            tasks = list(both[p])
+            best = chosen_row(node["validation_accuracy"][p], single["validation_accuracy"][()][tasks])
+            if name == "chosen_alpha":
+                return exact(node[name][p], node["alpha"][best])
+            one = int(np.flatnonzero(node["alpha"][()] == 1.0)[0])
+            row = node["test_accuracy"][p, one if name.startswith("one_shot") else best]
+            divided = row / single["accuracy"][()][tasks]
+            return exact(node[name][p], (divided if name.endswith("normalized") else row).mean())
+
+        return measure
+
+    for name in ("chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"):
+        every = places(oracle, group, name)
+        if every:
+            yield Check(group, name, every, follows(name))

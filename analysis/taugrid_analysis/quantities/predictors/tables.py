@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What predicts interference."""
+
+from __future__ import annotations
+
+from taugrid_analysis.numbers import correlation
+from taugrid_analysis.page.table import Column, Table
+from taugrid_analysis.quantities.predictors import lines as predictors_lines
+from taugrid_analysis.quantities.predictors.lines import TITLES
+from taugrid_analysis.run.frames.pairs import twin
+from taugrid_analysis.run.opened import Run
+
+
+def predictor_table(run: Run) -> Table:
+    table = Table(
+        "predictors",
+        "What predicts interference: correlation with normalised accuracy of a pair's sum, or its loss gap",
+        [
+            Column("regime"),
+            Column("outcome"),
+            Column("predictor"),
+            Column("points"),
+            Column("pairs"),
+            Column("Pearson", 2),
+            Column("Spearman", 2),
+            Column("least without a task", 2),
+            Column("largest without a task", 2),
+            Column("p", 4),
+            Column("p of the best", 4),
+            Column("seconds", 2, significant=True),
+        ],
+    )
+    titles = TITLES | {key: f"{title} *" for key, title in predictors_lines.SAME_THING.items()}
+    for line in predictors_lines.lines(run):
+        one = line.spearman
+        numbers = [line.pearson, one.value, one.low, one.high, one.p, one.best, line.seconds]
+        named = [line.regime, line.outcome, titles[line.predictor], line.points]
+        table.rows.append([*named, line.pairs, *numbers])
+    if not table.rows:
+        return table
+    counts: dict[str, int] = {}
+    for line in predictors_lines.lines(run):
+        if line.predictor in predictors_lines.TITLES:
+            counts[line.regime] = max(line.looked, counts.get(line.regime, 0))
+    looked = ", ".join(f"{regime}: {count}" for regime, count in counts.items())
+    table.notes += [
+        "p: Mantel's test of Spearman's correlation, two-sided: the share of permutations of the tasks"
+        f" ({correlation.PERMUTATIONS:,} drawn with seed {correlation.SEED}, or all) that reach it. p of the"
+        " best: the largest of all predictors measured reaches it"
+        f" ({looked}), as the best is found by looking at all.",
+        "tuned, one shot: normalised accuracy, α by validation or 1, of which interference makes less; loss"
+        " gap: mean over both tasks of the test loss at equal parts of both vectors less the own model's, of"
+        " which it makes more. seconds: of all units that measure the predictor, fine-tuning apart.",
+        "least, largest: leaving out one task and all its pairs. points: the split that the predictor is"
+        " measured on; the outcome is of test points.",
+        "*: no predictor. ξ(1,1) bounds the change of accuracy by construction: another measure of the same"
+        " thing.",
+        "Σ L C (1+ε): bounds of both tasks' loss gaps, added; NTK share − null: own share of the local energy"
+        " beyond that with more of the same task as control, mean of both directions; linearity error:"
+        " ‖u − v‖/‖f(θ₁) − f(θ₂)‖ of the last layer at α = ½, whose u is the model of the loss gap; of a"
+        " linearised model 0 but for rounding, and no predictor. A dash: constant, or"
+        f" fewer than {correlation.LEAST} pairs. What a run did not measure has no line.",
+    ]
+    table.notes.append(_cheapest(run))
+    shared = [name for name in run.results.names("pair_addition") if _borrowed(run, name)]
+    if shared:
+        table.notes.append(f"{', '.join(shared)}: τJp or cosine of the same task vectors in the twin regime.")
+    return table
+
+
+def _cheapest(run: Run) -> str:
+    """Which predictor costs least of those that tell more than permutations of the tasks do."""
+    groups: dict[tuple[str, str], list[predictors_lines.Line]] = {}
+    for line in predictors_lines.lines(run):
+        groups.setdefault((line.regime, line.outcome), []).append(line)
+    told = []
+    for (regime, outcome), lines in groups.items():
+        best = predictors_lines.cheapest(lines)
+        if best is not None:
+            took = f"{best.seconds:.3g} s" if best.seconds == best.seconds else "seconds unknown"
+            told.append(f"{regime}, {outcome}: {predictors_lines.TITLES[best.predictor]} ({took})")
+    return f"The cheapest with p of the best below 0.05: {'; '.join(told) or 'none'}."
+
+
+def _borrowed(run: Run, regime: str) -> bool:
+    """Whether a predictor comes from the regime with the same task vectors."""
+    return any(
+        run.data(group, regime) is None and twin(run.results, group, regime) is not None
+        for group in ("tau_jp", "similarity")
+    )
+
+
+TABLES = {"predictors": predictor_table}

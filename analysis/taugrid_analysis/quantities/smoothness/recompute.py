@@ -1,0 +1,24 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The largest eigenvalue of the Hessian again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taugrid_analysis.recompute.checks import Check, Place, Reading, relative, stored
+from taugrid_analysis.recompute.common import SLOW, each_place
+from taugrid_analysis.recompute.oracle import Oracle
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    group = "smoothness"
+
+    def measure(place: Place) -> Reading:
+        """An eigenvalue lies within ‖Hv − λv‖ of λ: the residual bounds the error, rounding aside."""
+        part = stored(oracle, group, "residual", place) + 2e-5
+        return relative(
+            stored(oracle, group, "lambda_max", place), abs(oracle.largest_eigenvalue(*place)), part
+        )
+
+    yield from each_place(oracle, group, "lambda_max", measure, SLOW)

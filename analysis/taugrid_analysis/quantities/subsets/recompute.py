@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Models of random subsets of the tasks again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.quantities.merging.recompute import is_taken, merged
+from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places
+from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_means, output_along
+from taugrid_analysis.recompute.oracle import Oracle, Parameters
+
+GROUP = "subsets"
+SLOW = 20  # places of one quantity: each is a merge
+
+
+def checks(oracle: Oracle) -> Iterator[Check]:
+    if not names(oracle, GROUP):
+        return
+    for name in ("coefficient", "absolute", "normalized"):
+        yield Check(GROUP, name, places(oracle, GROUP, name), _follows(oracle, name))
+    told = dict(oracle.inputs.config.get(GROUP, {}).get("merge", {}))
+    if not is_taken(told.get("method", ""), told):
+        return
+
+    @lru_cache(2)
+    def direction(regime: str, members: tuple[int, ...]) -> Parameters:
+        return merged(told["method"], told, [oracle.tau(regime, t) for t in members])
+
+    def right(split: str) -> Right:
+        def found(place: Place) -> Array:
+            regime, s, *row, t = place
+            node = oracle.results[f"{GROUP}/{regime}"]
+            alpha = float(node["alpha"][row[0]] if row else node["coefficient"][s])
+            of = tuple(_members(oracle, regime, s))
+            x, y = oracle.points(f"{GROUP}/{regime}/{SPLITS[split]}", t, split)
+            output = output_along(oracle, regime, direction(regime, of), alpha, of, x, t)
+            return oracle.right(t, oracle.logits(t, output), y).numpy()
+
+        return found
+
+    for split, name in (("test", "accuracy"), ("validation", "validation_accuracy")):
+        for check in accuracies(oracle, GROUP, name, right(split), SLOW):
+            check.places[:] = [place for place in check.places if place[-1] in _members(oracle, *place[:2])]
+            yield check
+
+
+def _members(oracle: Oracle, regime: str, s: int) -> list[int]:
+    return [int(t) for t in np.flatnonzero(oracle.results[f"{GROUP}/{regime}/sets"][s])]
+
+
+def _follows(oracle: Oracle, name: str) -> Callable[[Place], Reading]:
+    """What the subset's validation points choose, and the means over its tasks."""
+
+    def measure(place: Place) -> Reading:
+        regime, s = place
+        node, single = oracle.results[f"{GROUP}/{regime}"], oracle.results[f"single_task/{regime}"]
+        of = _members(oracle, regime, s)
+        if not of:  # of its tasks none is merged
+            return exact(node[name][s], float("nan"))
+        validation, accuracy = (node[what][s][..., of] for what in ("validation_accuracy", "accuracy"))
+        again = chosen_means(node["alpha"][()], validation, accuracy, single, of)
+        return exact(node[name][s], again[name])
+
+    return measure

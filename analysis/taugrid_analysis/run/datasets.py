@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A group of results.h5 as an xarray data set: named dimensions, labels of tasks and pairs, values of α."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import xarray as xr
+
+from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import text
+from taugrid_analysis.run.contract import GROUPS, JOINT_TRAINING, Group, Variable
+from taugrid_analysis.run.regimes import JOINT
+from taugrid_analysis.run.store import Store
+
+ROLES = ("task", "points_of", "control", "other")  # dimensions whose labels are the tasks' names
+
+
+class Reader:
+    """Reads groups of one file; `tasks` and `pairs` are the labels."""
+
+    def __init__(self, store: Store, tasks: Sequence[str], pairs: Sequence[str]) -> None:
+        self._store = store
+        self._labels: dict[str, Any] = {role: list(tasks) for role in ROLES} | {
+            "pair": list(pairs),
+            "side": [1, 2],
+        }
+
+    def read(self, group: str, name: str, extra: Sequence[str]) -> xr.Dataset:
+        """/GROUP/NAME as the contract has it; what the contract does not know, by the file's own labels.
+
+        extra: variables that are so large that they are not read unless they are named.
+        """
+        path = f"/{group}/{name}"
+        known = GROUPS.get(group, Group({}))
+        if group == "training" and name in JOINT:
+            known = JOINT_TRAINING
+        sizes = {role: len(labels) for role, labels in self._labels.items()}
+        coordinates = dict(self._axes(path, known, sizes))
+        variables = {}
+        for key, variable in known.variables.items():
+            found = f"{path}/{variable.path or key}"
+            of_nothing = "pair" in variable.dims and not sizes["pair"]
+            if not variable.needed and (of_nothing or not self._store.has(found)):
+                continue
+            if variable.whole or key in extra:
+                variables[key] = self._variable(found, variable, sizes)
+        for key in self._store.names(path):
+            stored = {variable.path or own for own, variable in known.variables.items()}
+            if key not in stored and key not in known.axes and self._store.is_array(f"{path}/{key}"):
+                variables |= self._unknown(path, key, sizes)
+        used = {dim for variable in variables.values() for dim in variable.dims} | set(coordinates)
+        coordinates |= {dim: labels for dim, labels in self._labels.items() if dim in used}
+        made = xr.Dataset(variables, coordinates, self._attributes(path, known))
+        made.encoding["source"] = path
+        return made
+
+    def _attributes(self, path: str, group: Group) -> dict[str, Any]:
+        """As they are stored; those that the group needs are there, and numbers are numbers."""
+        found = self._store.attributes(path)
+        for name, meaning in {**group.words, **group.numbers}.items():
+            found[name] = text(self._store.attribute(path, name, meaning))
+        for name in group.numbers:
+            try:
+                found[name] = float(found[name])
+            except ValueError:
+                raise InputError(f"{name} is {found[name]}", self._store.where(path), "a number") from None
+        return found
+
+    def _axes(self, path: str, group: Group, sizes: dict[str, int]) -> Mapping[str, Any]:
+        found = {}
+        for name, dims in group.axes.items():
+            values = self._store.increasing(f"{path}/{name}", group.least)
+            for dim in dims:
+                sizes[dim] = len(values)
+                found[dim] = values
+        return found
+
+    def _variable(self, path: str, variable: Variable, sizes: dict[str, int]) -> xr.Variable:
+        values = self._store.array(path, tuple(sizes.get(dim) for dim in variable.dims))
+        for dim, size in zip(variable.dims, values.shape, strict=True):
+            sizes[dim] = size
+            if dim == "both_points":  # the trained task's points, then as many of the control's
+                if size % 2:
+                    raise InputError(f"has {size} points", self._store.where(path), "an even number")
+                sizes["point"] = size // 2
+        return xr.Variable(variable.dims, values, self._store.attributes(path))
+
+    def _unknown(self, path: str, key: str, sizes: dict[str, int]) -> dict[str, xr.Variable]:
+        """By the labels of its dimensions; a label that repeats is numbered. Nothing without labels."""
+        found = f"{path}/{key}"
+        labels, shape = self._store.labels(found), self._store.shape(found)
+        if not all(labels) or len(labels) != len(shape):
+            return {}
+        dims = [
+            f"{label}_{labels[:place].count(label) + 1}" if labels.count(label) > 1 else label
+            for place, label in enumerate(labels)
+        ]
+        renamed = [
+            dim if sizes.get(dim, size) == size else f"{dim}_of_{key}"
+            for dim, size in zip(dims, shape, strict=True)
+        ]
+        sizes |= dict(zip(renamed, shape, strict=True))
+        try:
+            values = self._store.array(found, shape)
+        except InputError:  # text: no number to show
+            return {}
+        return {key: xr.Variable(renamed, values, self._store.attributes(found))}

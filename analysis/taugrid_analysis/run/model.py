@@ -1,0 +1,29 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What results.h5 says once: its model and its work units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Model:
+    architecture: str
+    name: str
+    parameters: int
+    init: str
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Unit:
+    key: str
+    rank: int
+    seconds: float
+    device: str
+
+    @property
+    def kind(self) -> str:
+        """The first part of the key: what the unit measures."""
+        return self.key.split("/", 1)[0]

@@ -1,0 +1,230 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One results.h5 checked against the contract, its groups handed out as xarray data sets.
+
+Everything is driven by the groups that exist: a regime is whatever name stands below /similarity, /addition
+and so on. A group that is absent reads as None; one that is there but broken is an error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import locate, text
+from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.run import contract, correctness
+from taugrid_analysis.run.correctness import Correct
+from taugrid_analysis.run.datasets import Reader
+from taugrid_analysis.run.model import Model, Unit
+from taugrid_analysis.run.regimes import JOINT, STARTS, ordered
+from taugrid_analysis.run.store import Store
+
+BY_REGIME = (
+    "single_task",
+    "similarity",
+    "disentanglement",
+    "representation",
+    "linearity",
+    "smoothness",
+    "addition",
+    "pair_addition",
+    "negation",
+    "tau_jp",
+    "training",
+)
+ROOT_ATTRIBUTES = ("taugrid_version", "git_revision", "command_line", "started_utc", "finished_utc")
+
+
+class Results:
+    """One file, open for reading: names, provenance, and the groups by their names."""
+
+    def __init__(self, run: Path) -> None:
+        self.path = locate(run)
+        self._store = Store(self.path)
+        self.schema = self._check_root()
+        self.tasks = [text(name) for name in self._store.table("/tasks/name")]
+        of_data = "/tasks/data" if self._store.has("/tasks/data") else "/tasks/name"
+        self.sources = [text(name) for name in self._store.table(of_data)]  # the names of their data
+        self.classes = self._store.array("/tasks/classes", (len(self.tasks),)).astype(int)
+        told = self._store.has("/tasks/metric")  # of tasks that are answered by texts
+        metrics = self._store.table("/tasks/metric") if told else ["accuracy"] * len(self.tasks)
+        self.metrics = [text(name) for name in metrics]
+        told = self._store.has("/tasks/group")
+        named = self._store.table("/tasks/group") if told else [""] * len(self.tasks)
+        self.groups = [text(name) for name in named]  # as the data sets name them, "" where they do not
+        self.pairs = self._pairs()
+        self._reader = Reader(self._store, self.tasks, [self.pair_name(p) for p in range(len(self.pairs))])
+        self._read: dict[tuple[str, ...], xr.Dataset] = {}
+        self._correct: dict[str, Correct | None] = {}
+        self.start = self._start()
+        self.regimes = self._regimes()
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._store.close()
+
+    def data(self, group: str, name: str, *extra: str) -> xr.Dataset | None:
+        """/GROUP/NAME with named dimensions (contract.py), or None where the run did not measure it.
+
+        A group about pairs is nothing in a run without any.
+
+        extra: large variables, which are not read unless they are named, such as the NTK's "gram".
+        """
+        if not self._store.has(f"/{group}/{name}") or self._empty(group):
+            return None
+        key = (group, name, *extra)
+        if key not in self._read:
+            self._read[key] = self._reader.read(group, name, extra)
+        return self._read[key]
+
+    def correct(self, path: str) -> Correct | None:
+        """The per-point correctness beside a data set of accuracies, such as single_task/linear/accuracy."""
+        group, name, *rest = path.split("/")
+        if group in contract.BY_METHOD:
+            name, rest = f"{name}/{rest[0]}", rest[1:]
+        data = self.data(group, name)
+        key = "_".join(rest)  # of wide/target: wide_target
+        if data is None or key not in data:
+            return None
+        if path not in self._correct:
+            self._correct[path] = correctness.read(self._store, path, data[key].to_numpy())
+        return self._correct[path]
+
+    def positive(self, data: xr.Dataset, name: str) -> float:
+        """A number of a group that cannot be negative."""
+        value = float(data[name])
+        if not value >= 0:
+            where = self._store.where(f"{data.encoding['source']}/{name}")
+            raise InputError(f"is {value:g}", where, "a number of 0 or more")
+        return value
+
+    def names(self, group: str) -> list[str]:
+        """What stands below /GROUP: regimes in their usual order, then anything else."""
+        return [] if self._empty(group) else ordered(set(self._store.names(group)))
+
+    def by_method(self, group: str) -> list[str]:
+        """METHOD/REGIME, of a group of contract.BY_METHOD."""
+        return [
+            f"{method}/{name}"
+            for method in self.names(group)
+            for name in ordered(set(self._store.names(f"{group}/{method}")))
+        ]
+
+    def _empty(self, group: str) -> bool:
+        """Whether the group tells of pairs, of which this run has none."""
+        return group in contract.OF_PAIRS and not len(self.pairs)
+
+    def need(self, group: str, what: str) -> None:
+        """For a command that cannot do without the group."""
+        if not self.names(group):
+            raise InputError("is missing or empty", f"{self.path}:/{group}", what)
+
+    def majority(self) -> Array | None:
+        """[T]: the share of each task's test points that its most frequent class has, where it is stored."""
+        if not self._store.has("/tasks/majority"):
+            return None
+        return self._store.array("/tasks/majority", (len(self.tasks),)).astype(float)
+
+    def has(self, path: str) -> bool:
+        return self._store.has(path)
+
+    def attributes(self, path: str) -> dict[str, Any]:
+        return self._store.attributes(path)
+
+    def pair_name(self, pair: int) -> str:
+        first, second = self.pairs[pair]
+        return f"{self.tasks[first]} + {self.tasks[second]}"
+
+    def root(self, name: str) -> str:
+        return text(self._store.attributes("/")[name])
+
+    def provenance(self) -> dict[str, str]:
+        return {key: text(value) for key, value in sorted(self._store.attributes("provenance").items())}
+
+    def hosts(self) -> list[str]:
+        """One a rank."""
+        return [part for part in self.provenance().get("hosts", "").split(", ") if part]
+
+    def seeds(self) -> list[str]:
+        found = self.provenance()
+        joined = found.get("seeds", found.get("seed", ""))
+        return [part for part in joined.replace(",", " ").split() if part]
+
+    def model(self) -> Model | None:
+        if not self._store.has("model"):
+            return None
+
+        def need(name: str) -> str:
+            return text(self._store.attribute("/model", name, "the model's identity"))
+
+        parameters = need("parameters")
+        if not parameters.isdecimal():
+            raise InputError(f"parameters is {parameters}", self._store.where("/model"), "a whole number")
+        return Model(
+            architecture=need("architecture"),
+            name=need("name"),
+            parameters=int(parameters),
+            init=need("init"),
+            fingerprint=need("fingerprint"),
+        )
+
+    def units(self) -> list[Unit]:
+        if not self._store.has("units"):
+            return []
+        rows = self._store.table("/units")
+        missing = {"key", "rank", "seconds", "device"} - set(rows.dtype.names or ())
+        if missing:
+            raise InputError(f"lacks {sorted(missing)}", f"{self.path}:/units", "key, rank, seconds, device")
+        return [
+            Unit(text(row["key"]), int(row["rank"]), float(row["seconds"]), text(row["device"]))
+            for row in rows
+        ]
+
+    def _check_root(self) -> int:
+        attributes = self._store.attributes("/")
+        readable = f"1 to {contract.NEWEST}, which this program reads"
+        if "schema_version" not in attributes:
+            raise InputError("attribute schema_version is missing", self.path, readable)
+        found = text(attributes["schema_version"])
+        if found not in {str(version) for version in range(1, contract.NEWEST + 1)}:
+            raise InputError(f"schema_version is {found}", self.path, readable)
+        for name in ROOT_ATTRIBUTES:
+            if name not in attributes:
+                raise InputError(f"attribute {name} is missing", self.path, "a complete results.h5")
+        return int(found)
+
+    def _pairs(self) -> Array:
+        """[P,2]: those that were measured, in the file's order, either task first. One task has no pairs."""
+        path, count = "/pairs/tasks", len(self.tasks)
+        if count == 1 and not self._store.has(path):
+            return np.empty((0, 2), dtype=int)
+        where = self._store.where(path)
+        found = self._store.array(path, (None, 2))
+        if found.dtype.kind not in "iu" or np.any((found < 0) | (found >= count)):
+            raise InputError("holds no tasks' numbers", where, f"whole numbers below {count}")
+        sides = [frozenset(pair) for pair in found.tolist()]
+        if len(set(sides)) < len(sides) or any(len(side) < 2 for side in sides):
+            raise InputError("lists a pair twice, or a task with itself", where, "pairs of tasks")
+        return found.astype(int)
+
+    def _start(self) -> str:
+        """θ0's name: as its accuracies are stored, else as /model states it."""
+        stored = [name for name in STARTS if self._store.has(f"single_task/{name}")]
+        model = None if stored else self.model()
+        return stored[0] if stored else model.init if model is not None else STARTS[0]
+
+    def _regimes(self) -> list[str]:
+        found: set[str] = set()
+        for group in BY_REGIME:
+            found |= {name for name in self._store.names(group) if name not in (*STARTS, *JOINT)}
+        return ordered(found)

@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""An HDF5 file read with checks: one clear line where it is not what was promised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import text
+from taugrid_analysis.numbers.arrays import Array
+
+Shape = tuple[int | None, ...]  # None stands for any length
+
+
+class Store:
+    """One file, open for reading until `close`; nobody writes to it, so that what was asked once is kept."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._nodes: dict[str, h5py.Group | h5py.Dataset | None] = {}
+        self._attributes: dict[str, dict[str, Any]] = {}
+        try:
+            self._file = h5py.File(path, "r")
+        except OSError as error:
+            raise InputError(
+                f"not readable as HDF5 ({' '.join(str(error).split())})", path, "a complete results.h5"
+            ) from error
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _at(self, path: str) -> h5py.Group | h5py.Dataset | None:
+        if path not in self._nodes:
+            self._nodes[path] = self._file.get(path)
+        return self._nodes[path]
+
+    def has(self, path: str) -> bool:
+        return self._at(path) is not None
+
+    def names(self, group: str) -> list[str]:
+        """What stands below a group, or nothing."""
+        node = self._at(group)
+        return [str(name) for name in node] if isinstance(node, h5py.Group) else []
+
+    def is_array(self, path: str) -> bool:
+        return isinstance(self._at(path), h5py.Dataset)
+
+    def where(self, path: str) -> str:
+        return f"{self.path}:{path}"
+
+    def attributes(self, path: str) -> dict[str, Any]:
+        """Of a group or data set: texts as str, everything else as it is stored."""
+        node = self._at(path)
+        if path not in self._attributes:
+            found = {}
+            for name, value in node.attrs.items() if node is not None else ():
+                kind = getattr(value, "dtype", np.dtype(float)).kind
+                textual = isinstance(value, bytes | str) or kind in "OSU"
+                found[str(name)] = text(value) if textual else value
+            self._attributes[path] = found
+        return dict(self._attributes[path])
+
+    def attribute(self, path: str, name: str, expected: str) -> Any:
+        found = self.attributes(path)
+        if name not in found:
+            raise InputError(f"attribute {name} is missing", self.where(path), expected)
+        return found[name]
+
+    def _node(self, path: str) -> h5py.Dataset:
+        node = self._at(path)
+        if node is None:
+            raise InputError("is missing", self.where(path), "a data set")
+        if not isinstance(node, h5py.Dataset):
+            raise InputError("is a group", self.where(path), "a data set")
+        return node
+
+    def shape(self, path: str) -> tuple[int, ...]:
+        return tuple(self._node(path).shape)
+
+    def labels(self, path: str) -> list[str]:
+        """The names of the dimensions, empty where the file gives none."""
+        return [str(dimension.label) for dimension in self._node(path).dims]
+
+    def table(self, path: str) -> Any:
+        """A data set of text or of compounds."""
+        return self._node(path)[()]
+
+    def array(self, path: str, shape: Shape) -> Array:
+        """The numbers as they are stored, once their shape is right."""
+        node = self._node(path)
+        fits = len(node.shape) == len(shape) and all(
+            want in (None, have) for want, have in zip(shape, node.shape, strict=True)
+        )
+        if not fits:
+            wanted = "[" + ", ".join("any" if want is None else str(want) for want in shape) + "]"
+            raise InputError(f"has shape {list(node.shape)}", self.where(path), f"shape {wanted}")
+        if node.dtype.kind not in "biuf":
+            raise InputError(f"holds {node.dtype}", self.where(path), "numbers")
+        return np.asarray(node[()])
+
+    def increasing(self, path: str, least: int) -> Array:
+        values = self.array(path, (None,))
+        if len(values) < least or not np.isfinite(values).all() or np.any(np.diff(values) <= 0):
+            raise InputError("is not increasing", self.where(path), f"at least {least} values")
+        return values
