@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import h5py
 import numpy as np
 
-from taugrid_analysis.run.contract import LINEARITY, NEGATED_LINEARITY
+from taugrid_analysis.quantities.linearity import NEGATED as NEGATED_LINEARITY
+from taugrid_analysis.quantities.linearity import QUANTITIES as LINEARITY
 
 ALPHA, LAYERS, POINTS = (0.25, 0.5, 0.75), (0, 1, 2, 4), 60
 LAMBDA = (0.4, 1.0)  # as α, which at 0.4 and ½ bends nearly alike

@@ -10,10 +10,13 @@ again in plain PyTorch. Its own docstring says the formula, the unit and where i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import ModuleType
+
+from taugrid_analysis.run.group import Group
 
 
 def modules(part: str) -> Iterator[tuple[str, ModuleType]]:
@@ -22,3 +25,10 @@ def modules(part: str) -> Iterator[tuple[str, ModuleType]]:
         name = f"{__name__}.{found.name}.{part}"
         if found.ispkg and find_spec(name) is not None:
             yield found.name, import_module(name)
+
+
+@cache
+def groups() -> dict[str, Group]:
+    """Every group of results.h5 that some quantity reads, by its name."""
+    packages = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__) if found.ispkg]
+    return {name: group for package in packages for name, group in getattr(package, "GROUPS", {}).items()}

@@ -11,7 +11,8 @@ import xarray as xr
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
-from taugrid_analysis.run.contract import GROUPS, JOINT_TRAINING, Group, Variable
+from taugrid_analysis.quantities import groups
+from taugrid_analysis.run.group import Group, Variable
 from taugrid_analysis.run.regimes import JOINT
 from taugrid_analysis.run.store import Store
 
@@ -29,14 +30,14 @@ class Reader:
         }
 
     def read(self, group: str, name: str, extra: Sequence[str]) -> xr.Dataset:
-        """/GROUP/NAME as the contract has it; what the contract does not know, by the file's own labels.
+        """/GROUP/NAME as its quantity has it; what no quantity knows, by the file's own labels.
 
         extra: variables that are so large that they are not read unless they are named.
         """
         path = f"/{group}/{name}"
-        known = GROUPS.get(group, Group({}))
-        if group == "training" and name in JOINT:
-            known = JOINT_TRAINING
+        known = groups().get(group, Group({}))
+        if known.joint is not None and name in JOINT:
+            known = known.joint
         sizes = {role: len(labels) for role, labels in self._labels.items()}
         coordinates = dict(self._axes(path, known, sizes))
         variables = {}

@@ -6,31 +6,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from taugrid_analysis.run.contract import GROUPS
+from taugrid_analysis.quantities import groups
 from taugrid_analysis.run.results import Results
 
 SPLIT = "split"  # attribute of /disentanglement/R: whose points ξ is measured on
 PENALTY = ("penalty_form", "penalty_others")  # attributes of /training/R
 
-FOLLOWS = {
-    "null_share": "the NTK's shares stand without their null, and the NTK is no predictor",
-    "null_energy": "the histograms of local energy have no third colour",
-    "rank": "the rank that the NTK's cut-off kept is not known",
-    "validation_value": "τJp is a predictor measured on test points",
-    "symmetric_error": "no symmetric KL: the paper's scale cannot be compared with",
-    "symmetric_error_by_task": "no symmetric KL of either task",
-    "correct": "errors are binomial; a ratio or difference of two models on the same points is taken as of"
-    " different points, so that its error is usually too large",
+ORDER = (  # of the groups in which one reads what is missing
+    *("single_task", "multitask", "disentanglement", "representation", "ntk", "tau_jp", "addition"),
+    *("pair_addition", "negation", "training"),
+)
+CORRECT = (
+    "errors are binomial; a ratio or difference of two models on the same points is taken as of"
+    " different points, so that its error is usually too large"
+)
+ATTRIBUTES = {
     SPLIT: "ξ is taken as measured on test points",
     PENALTY[0]: "the penalty is taken as the mean squared norm",
     PENALTY[1]: "the others' penalties are taken as added up",
-}
-ACCURACIES = {
-    "single_task": ("accuracy",),
-    "multitask": ("accuracy",),
-    "addition": ("test_accuracy",),
-    "pair_addition": ("test_accuracy",),
-    "negation": ("test_target", "test_control"),
 }
 
 
@@ -43,28 +36,30 @@ class Lack:
 
 def lacks(results: Results) -> list[Lack]:
     """One entry a number; `regimes` are those whose group is there without it."""
-    found: dict[str, list[str]] = {}
+    missing: dict[tuple[str, str], list[str]] = {}  # by path, and what follows
 
-    def miss(path: str, name: str) -> None:
-        found.setdefault(path, []).append(name)
+    def miss(path: str, follows: str, name: str) -> None:
+        missing.setdefault((path, follows), []).append(name)
 
-    for group, known in GROUPS.items():
+    for group, known in groups().items():
         for name in results.names(group):
             for key, variable in known.variables.items():
                 if variable.since > 1 and not results.has(f"{group}/{name}/{variable.path or key}"):
-                    miss(f"/{group}/R/{key}", name)
-            for key in ACCURACIES.get(group, ()):
+                    miss(f"/{group}/R/{key}", variable.without, name)
+            for key in known.correct:
                 if not results.has(f"correct/{group}/{name}/{key}"):
-                    miss(f"/correct/{group}/R/{key}", name)
-            told = results.attributes(f"{group}/{name}")
-            if group == "disentanglement" and SPLIT not in told:
-                miss(f"/{group}/R, attribute {SPLIT}", name)
+                    miss(f"/correct/{group}/R/{key}", CORRECT, name)
+            attributes = results.attributes(f"{group}/{name}")
+            if group == "disentanglement" and SPLIT not in attributes:
+                miss(f"/{group}/R, attribute {SPLIT}", ATTRIBUTES[SPLIT], name)
             if group == "training" and name.startswith("tau_jp"):
                 for key in PENALTY:
-                    if key not in told:
-                        miss(f"/{group}/R, attribute {key}", name)
-    return [Lack(path, tuple(names), FOLLOWS[_key(path)]) for path, names in found.items()]
+                    if key not in attributes:
+                        miss(f"/{group}/R, attribute {key}", ATTRIBUTES[key], name)
+    order = {name: place for place, name in enumerate(ORDER)}
+    found = [Lack(path, tuple(names), follows) for (path, follows), names in missing.items()]
+    return sorted(found, key=lambda lack: order.get(_group(lack.path), len(order)))
 
 
-def _key(path: str) -> str:
-    return "correct" if path.startswith("/correct/") else path.rsplit("/", 1)[-1].rsplit(" ", 1)[-1]
+def _group(path: str) -> str:
+    return path.removeprefix("/correct").split("/")[1]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""One results.h5 checked against the contract, its groups handed out as xarray data sets.
+"""One results.h5, checked; its groups handed out as xarray data sets.
 
 Everything is driven by the groups that exist: a regime is whatever name stands below /similarity, /addition
 and so on. A group that is absent reads as None; one that is there but broken is an error.
@@ -17,9 +17,11 @@ import xarray as xr
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import locate, text
 from taugrid_analysis.numbers.arrays import Array
-from taugrid_analysis.run import contract, correctness
+from taugrid_analysis.quantities import groups
+from taugrid_analysis.run import correctness
 from taugrid_analysis.run.correctness import Correct
 from taugrid_analysis.run.datasets import Reader
+from taugrid_analysis.run.group import Group
 from taugrid_analysis.run.model import Model, Unit
 from taugrid_analysis.run.regimes import JOINT, STARTS, ordered
 from taugrid_analysis.run.store import Store
@@ -37,6 +39,7 @@ BY_REGIME = (
     "tau_jp",
     "training",
 )
+NEWEST = 2  # schema_version; older ones are read with what they have
 ROOT_ATTRIBUTES = ("taugrid_version", "git_revision", "command_line", "started_utc", "finished_utc")
 
 
@@ -74,7 +77,7 @@ class Results:
         self._store.close()
 
     def data(self, group: str, name: str, *extra: str) -> xr.Dataset | None:
-        """/GROUP/NAME with named dimensions (contract.py), or None where the run did not measure it.
+        """/GROUP/NAME with the dimensions that its quantity names, or None where the run did not measure it.
 
         A group about pairs is nothing in a run without any.
 
@@ -90,7 +93,7 @@ class Results:
     def correct(self, path: str) -> Correct | None:
         """The per-point correctness beside a data set of accuracies, such as single_task/linear/accuracy."""
         group, name, *rest = path.split("/")
-        if group in contract.BY_METHOD:
+        if self._known(group).by_method:
             name, rest = f"{name}/{rest[0]}", rest[1:]
         data = self.data(group, name)
         key = "_".join(rest)  # of wide/target: wide_target
@@ -113,16 +116,19 @@ class Results:
         return [] if self._empty(group) else ordered(set(self._store.names(group)))
 
     def by_method(self, group: str) -> list[str]:
-        """METHOD/REGIME, of a group of contract.BY_METHOD."""
+        """METHOD/REGIME, of a group whose names have two steps."""
         return [
             f"{method}/{name}"
             for method in self.names(group)
             for name in ordered(set(self._store.names(f"{group}/{method}")))
         ]
 
+    def _known(self, group: str) -> Group:
+        return groups().get(group, Group({}))
+
     def _empty(self, group: str) -> bool:
         """Whether the group tells of pairs, of which this run has none."""
-        return group in contract.OF_PAIRS and not len(self.pairs)
+        return not len(self.pairs) and self._known(group).of_pairs
 
     def need(self, group: str, what: str) -> None:
         """For a command that cannot do without the group."""
@@ -192,11 +198,11 @@ class Results:
 
     def _check_root(self) -> int:
         attributes = self._store.attributes("/")
-        readable = f"1 to {contract.NEWEST}, which this program reads"
+        readable = f"1 to {NEWEST}, which this program reads"
         if "schema_version" not in attributes:
             raise InputError("attribute schema_version is missing", self.path, readable)
         found = text(attributes["schema_version"])
-        if found not in {str(version) for version in range(1, contract.NEWEST + 1)}:
+        if found not in {str(version) for version in range(1, NEWEST + 1)}:
             raise InputError(f"schema_version is {found}", self.path, readable)
         for name in ROOT_ATTRIBUTES:
             if name not in attributes:

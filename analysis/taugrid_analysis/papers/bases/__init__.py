@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""bases"""
+"""What the bases paper (paper 2) printed, and what of a run stands beside it."""

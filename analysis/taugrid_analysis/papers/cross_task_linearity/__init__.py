@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""cross_task_linearity"""
+"""What the cross-task linearity paper (paper 5) printed, and what of a run stands beside it."""

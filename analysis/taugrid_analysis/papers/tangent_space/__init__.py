@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""tangent_space"""
+"""What the tangent-space paper (paper 1) printed, and what of a run stands beside it."""

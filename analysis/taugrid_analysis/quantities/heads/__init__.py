@@ -1,3 +1,16 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""heads"""
+"""The loss while heads are trained on θ0's features, before any fine-tuning (nat).
+
+/heads/NAME/loss [task, step], /control_loss [step].
+"""
+
+from __future__ import annotations
+
+from taugrid_analysis.run.group import Group, Variable
+
+GROUPS = {
+    "heads": Group(
+        {"loss": Variable(("task", "head_step")), "control_loss": Variable(("head_step",), needed=False)}
+    )
+}

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""lacking"""
+"""What a file of an older schema does not hold."""

@@ -9,7 +9,6 @@ import numpy as np
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.cells import SAMPLE, cell
 from taugrid_analysis.page.table import Column, Table, Value
-from taugrid_analysis.run import differences as run_differences
 from taugrid_analysis.run.differences import Difference, added, single
 from taugrid_analysis.run.opened import Run
 

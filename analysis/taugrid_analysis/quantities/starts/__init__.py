@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""starts"""
+"""Which of several pre-trained models to start from, by validation points alone."""

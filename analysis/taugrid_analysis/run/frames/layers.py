@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from taugrid_analysis.run.contract import LINEARITY, NEGATED_LINEARITY
+from taugrid_analysis.quantities.linearity import NEGATED as NEGATED_LINEARITY
+from taugrid_analysis.quantities.linearity import QUANTITIES as LINEARITY
 from taugrid_analysis.run.results import Results
 
 STATISTICS = ("", "_deviation", "_lower", "_median", "_upper")  # as they lie along /linearity's last axis
