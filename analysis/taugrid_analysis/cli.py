@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import picture_format, write
 from taugrid_analysis.page.renderings import RENDERERS
-from taugrid_analysis.papers.names import PAPERS
+from taugrid_analysis.papers import PAPERS
 from taugrid_analysis.speed import commands as speed
 
 if TYPE_CHECKING:  # pandas and xarray take a second to load: --help does without
@@ -183,18 +183,18 @@ def draw(out: Path, run: Run) -> None:
 def draw_paper(paper: str, folder: Path, runs: list[Run]) -> None:
     """One line a figure: its file, or what the runs lack for it."""
     from taugrid_analysis.page import style
-    from taugrid_analysis.papers import figure as plates
+    from taugrid_analysis.papers import figure as paper_figures
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot be made ({error.strerror})", folder, "a writable folder") from error
-    for plate in plates.plates(paper):
-        picture, lacking = plates.drawn(plate, runs)
+    for figure in paper_figures.of_paper(paper):
+        picture, lacking = paper_figures.drawn(figure, runs)
         if picture is None:
-            print(f"figure {plate.number}: needs {', '.join(lacking) or 'numbers: all of them are missing'}")
+            print(f"figure {figure.number}: needs {', '.join(lacking) or 'numbers: all of them are missing'}")
             continue
-        path = folder / f"{paper}_fig{plate.number:02d}_{plate.name}.png"
-        write(path, style.to_bytes(picture, "png", DOTS_PER_INCH), f"figure {plate.number}: ")
+        path = folder / f"{paper}_fig{figure.number:02d}_{figure.name}.png"
+        write(path, style.to_bytes(picture, "png", DOTS_PER_INCH), f"figure {figure.number}: ")
         for lack in lacking:
-            print(f"figure {plate.number}: without {lack}")
+            print(f"figure {figure.number}: without {lack}")

@@ -19,7 +19,7 @@ from taugrid_analysis import cli
 from taugrid_analysis.page.table import Table
 from taugrid_analysis.papers import figure, published
 from taugrid_analysis.papers.bases.sentences import OURS
-from taugrid_analysis.papers.bases.tables import paper_tables
+from taugrid_analysis.papers.bases.tables import tables as paper_tables
 from taugrid_analysis.papers.published import PublishedTable, Row
 from taugrid_analysis.quantities.bases import partitions
 from taugrid_analysis.quantities.bases.ranks import ranks
@@ -408,7 +408,7 @@ def test_figures_of_two_runs(default: Path, tmp_path: Path) -> None:
     path = synthetic.write(
         tmp_path / "results.h5", tasks=synthetic.FEW_TASKS, model=("other", 869632, "pretrained")
     )
-    by_number = {plate.number: plate for plate in figure.plates("bases")}
+    by_number = {plate.number: plate for plate in figure.of_paper("bases")}
     with Run(default) as first, Run(path) as second:
         for number in (3, 5, 6):
             picture, lacking = figure.drawn(by_number[number], [first, second])
@@ -505,7 +505,7 @@ def test_tasks_that_do_not_beat_the_majority_vote_are_in_no_cluster(default: Pat
         start = file["single_task/pretrained/accuracy"][()]
     with Run(path) as run:
         assert partitions.merged(run.data("bases", "standard")).tolist() == [True, True, False, True]  # type: ignore[arg-type]
-        by_number = {plate.number: plate for plate in figure.plates("bases")}
+        by_number = {plate.number: plate for plate in figure.of_paper("bases")}
         matrix, _ = figure.drawn(by_number[7], [run])
         lines, _ = figure.drawn(by_number[8], [run])
         table = bases(run)

@@ -13,6 +13,7 @@ import synthetic
 from scipy import stats
 
 from taugrid_analysis import cli
+from taugrid_analysis.papers import published
 from taugrid_analysis.quantities.causes import figures as causes_figures
 from taugrid_analysis.quantities.causes import several_runs
 from taugrid_analysis.quantities.causes import tables as causes_tables
@@ -69,7 +70,7 @@ def test_what_explains_the_barrier(barriers: list[Path]) -> None:
     assert both.value > max(one.value for one in alone)
     rows = causes_tables.barrier(runs).rows
     assert [row[:3] for row in rows if row[2] is not None] == [
-        ["absolute", name, value] for name, value in several_runs.PRINTED.items()
+        ["absolute", name, value] for name, value in published.explained().items()
     ]
     assert [row[0] for row in rows[:2]] == ["signed", "absolute"]
     start = rows[0]

@@ -15,7 +15,7 @@ from synthetic_layers import ALPHA, LAMBDA, LAYERS, mean_of, write_averages
 from taugrid_analysis import cli
 from taugrid_analysis.page.report import report
 from taugrid_analysis.papers import figure as papers_figure
-from taugrid_analysis.papers.figure import missing, plates
+from taugrid_analysis.papers.figure import missing, of_paper
 from taugrid_analysis.quantities.barrier.tables import barrier
 from taugrid_analysis.quantities.linearity import edit_figures
 from taugrid_analysis.quantities.linearity import figures as linearity_figures
@@ -132,7 +132,7 @@ def test_figures_two_and_three_are_drawn(small_folder: Path, capsys: pytest.Capt
     drawn = {int(line.split()[1][:-1]) for line in lines if line.endswith(".png")}
     assert len(lines) == 24 and drawn == {2, 3, 7, 8, *range(19, 24)} - {21}
     assert "figure 13: needs a run of a MLP" in lines
-    assert [plate.number for plate in plates("cross_task_linearity")] == list(range(1, 25))
+    assert [plate.number for plate in of_paper("cross_task_linearity")] == list(range(1, 25))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_figures_of_other_models_are_drawn_of_them_alone(
     with h5py.File(path, "r+") as file:
         file["model"].attrs["architecture"] = architecture
     with Run(path) as run:
-        every = [plate for plate in plates("cross_task_linearity") if plate.architectures]
+        every = [plate for plate in of_paper("cross_task_linearity") if plate.architectures]
         able = {plate.number for plate in every if not missing(run, plate)}
         assert able == own
         for plate in every:

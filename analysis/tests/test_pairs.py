@@ -15,7 +15,7 @@ import synthetic
 
 from taugrid_analysis.cli import main
 from taugrid_analysis.numbers import means
-from taugrid_analysis.papers.names import PAPERS
+from taugrid_analysis.papers import PAPERS
 from taugrid_analysis.quantities.disentanglement import figures as disentanglement_figures
 from taugrid_analysis.run.opened import Run
 

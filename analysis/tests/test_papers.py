@@ -14,9 +14,8 @@ from PIL import Image
 
 from taugrid_analysis import cli
 from taugrid_analysis.page.table import Table
-from taugrid_analysis.papers import figure, published
+from taugrid_analysis.papers import PRINTED, figure, published
 from taugrid_analysis.papers.comparison import NOT_MEASURED, paper_tables
-from taugrid_analysis.papers.names import PRINTED
 from taugrid_analysis.run.opened import Run
 
 B32 = ("openai/clip-vit-base-patch32", 87849216, "pretrained")
@@ -267,7 +266,7 @@ def test_a_line_a_figure(paper: str, every_regime: Path, capsys: pytest.CaptureF
 def test_figures_say_what_the_run_lacks(paper: str, small_folder: Path) -> None:
     """Two regimes: what needs others is named by its path."""
     with Run(small_folder) as run:
-        lacking = {plate.number: figure.missing(run, plate) for plate in figure.plates(paper)}
+        lacking = {plate.number: figure.missing(run, plate) for plate in figure.of_paper(paper)}
     if paper == "tangent_space":
         assert lacking[2] == ["/single_task/posthoc"] and lacking[5] == []
         assert lacking[11] == ["a run from random θ0"] and lacking[15] == ["/ntk/random"]
@@ -279,7 +278,7 @@ def test_figures_say_what_the_run_lacks(paper: str, small_folder: Path) -> None:
 
 def test_every_figure_of_a_text_has_its_plate() -> None:
     for paper, last in LAST.items():
-        assert [plate.number for plate in figure.plates(paper)] == list(range(1, last + 1))
+        assert [plate.number for plate in figure.of_paper(paper)] == list(range(1, last + 1))
 
 
 def test_a_random_start_has_its_own_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -319,8 +318,8 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_three_models_in_one_figure(
     sizes: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = [plate for plate in figure.plates("tangent_space") if plate.number in (2, 5, 7, 11)]
-    monkeypatch.setattr(figure, "plates", lambda paper: few)
+    few = [plate for plate in figure.of_paper("tangent_space") if plate.number in (2, 5, 7, 11)]
+    monkeypatch.setattr(figure, "of_paper", lambda paper: few)
     out = sizes[0].parent / "out"
     paths = [str(path) for path in sizes]
     assert cli.main(["figures", *paths, "--paper", "tangent_space", "--out", str(out)]) == 0
@@ -337,7 +336,7 @@ def test_three_models_in_one_figure(
 
 def test_markers_and_columns_are_runs(sizes: list[Path]) -> None:
     """Figure 5 has a marker a model; figure 9 a column a model, its cells those of the run."""
-    plate = {one.number: one for one in figure.plates("tangent_space")}
+    plate = {one.number: one for one in figure.of_paper("tangent_space")}
     runs = [Run(path) for path in sizes]
     picture, lacking = figure.drawn(plate[5], runs)
     assert picture is not None and lacking == []
@@ -360,7 +359,7 @@ def test_markers_and_columns_are_runs(sizes: list[Path]) -> None:
 
 
 def test_histograms_have_the_null_as_third_colour(schema2_folder: Path, small_folder: Path) -> None:
-    plate = next(one for one in figure.plates("tangent_space") if one.number == 14)
+    plate = next(one for one in figure.of_paper("tangent_space") if one.number == 14)
     for folder, count in ((schema2_folder, 3), (small_folder, 2)):
         with Run(folder) as run:
             picture, _ = figure.drawn(plate, [run])
@@ -370,7 +369,7 @@ def test_histograms_have_the_null_as_third_colour(schema2_folder: Path, small_fo
 
 
 def test_symmetric_divergence_is_drawn_where_it_is_known(schema2_folder: Path, every_regime: Path) -> None:
-    plate = next(one for one in figure.plates("attention_only") if one.number == 6)
+    plate = next(one for one in figure.of_paper("attention_only") if one.number == 6)
     for folder, rows in ((schema2_folder, 3), (every_regime, 2)):
         with Run(folder) as run:
             picture, _ = figure.drawn(plate, [run])
@@ -440,7 +439,7 @@ def test_a_t5_on_its_pair_of_texts_is_the_other_architecture(tmp_path: Path) -> 
     """Figure 12 of the tangent-space paper: IMDB and QASC, in whatever order the run has them."""
     model = ("t5-base", 222903552, "pretrained")
     path = synthetic.write(tmp_path / "results.h5", model=model, tasks=("race", "qasc", "imdb"))
-    plate = next(one for one in figure.plates("tangent_space") if one.number == 12)
+    plate = next(one for one in figure.of_paper("tangent_space") if one.number == 12)
     with Run(path) as run:
         picture, lacking = figure.drawn(plate, [run])
     assert picture is None and lacking == ["a run of a ConvNext or T5For"]

@@ -17,8 +17,8 @@ import synthetic
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.table import Table
 from taugrid_analysis.page.tables import all_tables
+from taugrid_analysis.papers import PRINTED as NAMES
 from taugrid_analysis.papers import published
-from taugrid_analysis.papers.names import PRINTED as NAMES
 from taugrid_analysis.papers.published import Cell, PublishedTable, Row, verdict
 from taugrid_analysis.run.opened import Run
 

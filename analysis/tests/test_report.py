@@ -15,9 +15,10 @@ import synthetic
 
 from taugrid_analysis import cli
 from taugrid_analysis.page import style
+from taugrid_analysis.page.headline import headline
 from taugrid_analysis.page.report import report, sections
-from taugrid_analysis.page.sentences import findings
-from taugrid_analysis.papers.names import PAPERS
+from taugrid_analysis.page.sentences import sentences
+from taugrid_analysis.papers import PAPERS
 from taugrid_analysis.quantities.disentanglement import composite
 from taugrid_analysis.quantities.disentanglement import figures as disentanglement_figures
 from taugrid_analysis.quantities.ntk import figures as ntk_figures
@@ -154,7 +155,7 @@ def test_facts_and_tables_are_in_the_page(html: str) -> None:
 
 def test_findings_are_computed(run_folder: Path) -> None:
     with Run(run_folder) as run:
-        text = " ".join(findings(run))
+        text = " ".join(sentences(run))
     single = synthetic.NORM["standard"] * (1 + 3.5 / 10)
     assert f"ξ(1,1) averages {2 * synthetic.SLOPE * single:.3f} ± " in text
     assert "linear is lower than standard in 28 of 28 pairs" in text
@@ -180,7 +181,7 @@ def test_the_share_has_a_middle_only_with_its_null(small_folder: Path, schema2_f
 def test_nothing_is_said_of_a_point_off_the_grid(tmp_path: Path) -> None:
     synthetic.write(tmp_path / "results.h5", alpha=np.linspace(-0.5, 0.5, 5))
     with Run(tmp_path) as run:
-        text = " ".join(findings(run))
+        text = " ".join(sentences(run))
     assert "(1,1)" not in text and "nan" not in text
 
 
@@ -281,3 +282,29 @@ def test_names_are_escaped(tmp_path: Path) -> None:
         html = report(run)
     assert html.count("<script") == 2 and html.count("</script") == 2  # the page's own
     assert "<script>alert" not in html and "<b>&amp;" not in html
+
+
+def test_six_numbers_stand_above_the_prose(run_folder: Path, tmp_path: Path) -> None:
+    with Run(run_folder) as run:
+        html, row, start = report(run), run.summary.loc["standard"], run.summary.loc["pretrained"]
+    head, prose = html.index('class="headline"'), html.index('class="sentences"')
+    assert head < prose
+    shown = re.findall(r"<dd>([^<]*)</dd><dt>", html[head:prose])
+    assert len(shown) == 6
+    wanted = [
+        start["single"],
+        row["single"],
+        row["absolute"],
+        row["normalized"],
+        row["xi_one"],
+        row["negated"],
+    ]
+    scale = [100, 100, 100, 100, 1, 100]
+    for text, value, factor in zip(shown, wanted, scale, strict=True):
+        number, _, error = text.partition(" ± ")
+        assert float(number) == pytest.approx(factor * value, abs=0.06 if factor > 1 else 0.0006)
+        assert float(error) > 0
+    path = synthetic.write(tmp_path / "results.h5", tasks=("alone",), leave_out=("addition", "negation"))
+    with Run(path) as run:
+        alone = headline(run)
+    assert alone is not None and [text for _, text in alone.numbers][2:] == ["–"] * 4

@@ -14,7 +14,7 @@ import pytest
 import synthetic
 
 from taugrid_analysis import cli
-from taugrid_analysis.page.heading import facts
+from taugrid_analysis.page.heading import heading
 from taugrid_analysis.run.opened import Run
 from taugrid_analysis.run.results import Results
 
@@ -225,12 +225,12 @@ def test_provenance(file: Path) -> None:
     with Run(file) as run:
         assert run.results.hosts() == ["node01", "node01", "node02", "node02"]
         assert run.results.seeds() == ["1"]
-        assert dict(facts(run))["machine"] == "4 ranks cpu on node01, node02"
+        assert dict(heading(run))["machine"] == "4 ranks cpu on node01, node02"
     with h5py.File(file, "r+") as handle:
         handle["provenance"].attrs["hosts"] = "node03"
         handle["provenance"].attrs["ranks"] = np.int64(1)
     with Run(file) as run:
-        assert dict(facts(run))["machine"] == "1 rank cpu on node03"
+        assert dict(heading(run))["machine"] == "1 rank cpu on node03"
     with h5py.File(file, "r+") as handle:
         del handle["provenance"]
     with Results(file) as results:

@@ -120,7 +120,7 @@ def test_old_files_have_binomial_errors_and_say_so(run_folder: Path) -> None:
         assert found is not None and found.correct is None
         accuracy = found.value.to_numpy()
         np.testing.assert_allclose(found.error, np.sqrt(accuracy * (1 - accuracy) / 512))
-        lacking = {lack.path: lack for lack in run.lacks}
+        lacking = {lack.path: lack for lack in run.missing}
     for path in (
         "/correct/single_task/R/accuracy",
         "/correct/addition/R/test_accuracy",
@@ -139,7 +139,7 @@ def test_old_files_have_binomial_errors_and_say_so(run_folder: Path) -> None:
 
 def test_a_file_of_schema_2_lacks_nothing(schema2_folder: Path) -> None:
     with Run(schema2_folder) as run:
-        assert run.lacks == []
+        assert run.missing == []
 
 
 BREAKS = {

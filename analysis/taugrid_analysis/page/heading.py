@@ -9,7 +9,7 @@ from datetime import datetime
 from taugrid_analysis.run.opened import Run
 
 
-def facts(run: Run) -> list[tuple[str, str]]:
+def heading(run: Run) -> list[tuple[str, str]]:
     results = run.results
     model, provenance, units = results.model(), results.provenance(), results.units()
     found = []
@@ -38,8 +38,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
         found.append(("work", f"{len(units)} units, {sum(unit.seconds for unit in units):,.0f} rank-seconds"))
     found.append(("time", _period(results.root("started_utc"), results.root("finished_utc"))))
     found.append(("version", f"taugrid {results.root('taugrid_version')}, {results.root('git_revision')}"))
-    if run.lacks:
-        found.append(("lacks", f"{len(run.lacks)} numbers of a newer schema: tables --only lacking"))
+    if run.missing:
+        found.append(("lacks", f"{len(run.missing)} numbers of a newer schema: tables --only lacking"))
     found.append(("command", results.root("command_line")))
     return found
 

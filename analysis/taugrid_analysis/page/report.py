@@ -10,12 +10,13 @@ import jinja2
 from markupsafe import Markup
 
 from taugrid_analysis import quantities
-from taugrid_analysis.page.heading import facts
+from taugrid_analysis.page.heading import heading
+from taugrid_analysis.page.headline import headline
 from taugrid_analysis.page.heat_maps import heat_maps, packed_bytes
 from taugrid_analysis.page.inline import to_svg
 from taugrid_analysis.page.renderings import as_csv
 from taugrid_analysis.page.section import Part
-from taugrid_analysis.page.sentences import findings
+from taugrid_analysis.page.sentences import sentences
 from taugrid_analysis.page.tables import all_tables
 from taugrid_analysis.quantities.disentanglement.section import drawn_grids
 from taugrid_analysis.run.opened import Run
@@ -70,8 +71,9 @@ def report(run: Run) -> str:
         sheets_of[f"table:{place}"] = as_csv(table)
     return environment.get_template("report.html.j2").render(
         title=f"taugrid: {run.name}",
-        facts=facts(run),
-        findings=findings(run),
+        heading=heading(run),
+        headline=headline(run),
+        sentences=sentences(run),
         sections=shown,
         tables=found,
         provenance=run.results.provenance(),

@@ -15,7 +15,7 @@ from taugrid_analysis.quantities.smoothness.bounds import bounds
 from taugrid_analysis.run.opened import Run
 
 
-def findings(run: Run) -> list[str]:
+def sentences(run: Run) -> list[str]:
     parts = [
         _single(run),
         _addition(run),
@@ -192,7 +192,7 @@ def _care(run: Run) -> str:
         parts.append("all comes from one seed, and ± is of the evaluation sample alone")
     elif not seeds:
         parts.append("the file names no seed")
-    if run.lacks:
-        parts.append(f"the file is older and lacks {len(run.lacks)} numbers, which a table lists")
+    if run.missing:
+        parts.append(f"the file is older and lacks {len(run.missing)} numbers, which a table lists")
     text = "; ".join(parts)
     return f"Read with care: {text}." if text else ""

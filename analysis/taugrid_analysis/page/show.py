@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from taugrid_analysis.numbers import means
-from taugrid_analysis.page.heading import facts
+from taugrid_analysis.page.heading import heading
 from taugrid_analysis.page.renderings import as_text
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.quantities.disentanglement.figures import grids
@@ -23,7 +23,7 @@ SCREEN = 24
 
 def show(run: Run) -> str:
     """At most 24 lines of 80 columns for eight tasks and a dozen regimes."""
-    known = dict(facts(run))
+    known = dict(heading(run))
     for first, second in JOINED:
         if first in known and second in known:
             title = f"{second} " if second == "seed" else ""

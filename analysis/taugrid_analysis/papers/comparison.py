@@ -5,22 +5,16 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 
 from taugrid_analysis.numbers import sampling
 from taugrid_analysis.numbers.measured import Measured, measured_mean, percent
 from taugrid_analysis.page.cells import cell
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.papers import published
-from taugrid_analysis.papers.bases import tables as bases_tables
-from taugrid_analysis.papers.names import BASES, PRINTED
 from taugrid_analysis.quantities.addition import sums as addition_sums
-from taugrid_analysis.quantities.averages import tables as averages_tables
-from taugrid_analysis.quantities.barrier import tables as barrier_tables
-from taugrid_analysis.quantities.linearity import tables as linearity_tables
 from taugrid_analysis.quantities.negation import forgetting
-from taugrid_analysis.quantities.stitching import tables as stitching_tables
 from taugrid_analysis.quantities.training import crops
-from taugrid_analysis.quantities.variants import tables as variants_tables
 from taugrid_analysis.run.opened import Run
 from taugrid_analysis.run.regimes import is_linear
 
@@ -110,21 +104,13 @@ T5 = "T5ForConditionalGeneration"
 
 
 def paper_tables(run: Run, paper: str) -> list[Table]:
-    """Every table of one paper: a line a printed number, this run's beside it."""
-    if paper == BASES:
-        return bases_tables.paper_tables(run)
-    if paper not in PRINTED:  # a paper of figures: what is measured of it
-        made = (
-            linearity_tables.linearity,
-            linearity_tables.edits,
-            linearity_tables.of_averages,
-            linearity_tables.transitivity,
-            variants_tables.variants,
-            averages_tables.averages,
-            stitching_tables.stitching,
-            barrier_tables.barrier,
-        )
-        return [table for make in made if (table := make(run)).rows]
+    """Every table of one paper beside this run's numbers: what papers/NAME/tables.py makes."""
+    made: list[Table] = import_module(f"taugrid_analysis.papers.{paper}.tables").tables(run)
+    return made
+
+
+def of_regimes(run: Run, paper: str) -> list[Table]:
+    """The tables of a paper of regimes: a line a printed number, this run's beside it."""
     identity = published.identify(run.results)
     return [_paper_table(run, source, identity) for source in published.tables((paper,))]
 

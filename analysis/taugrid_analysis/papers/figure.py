@@ -17,8 +17,8 @@ IDEA = "nothing from a run: it illustrates an idea"
 
 
 @dataclass(frozen=True)
-class Plate:
-    """`needs`: paths below results.h5's root; a plate without `draw` says why in `needs`.
+class PaperFigure:
+    """`needs`: paths below results.h5's root; a figure without `draw` says why in `needs`.
 
     start: pretrained or random, where the figure is about one of them; architectures: parts of the models'
     class names where it is about other models than the paper's main ones.
@@ -32,37 +32,37 @@ class Plate:
     architectures: tuple[str, ...] = ()
 
 
-def missing(run: Run, plate: Plate) -> list[str]:
-    if plate.draw is None:
-        return list(plate.needs)
+def missing(run: Run, shown: PaperFigure) -> list[str]:
+    if shown.draw is None:
+        return list(shown.needs)
     found = []
-    if plate.start and plate.start != run.results.start:
-        found.append(f"a run from {plate.start} θ0")
+    if shown.start and shown.start != run.results.start:
+        found.append(f"a run from {shown.start} θ0")
     model = run.results.model()
     known = "" if model is None else model.architecture.lower()
-    if plate.architectures and not any(part.lower() in known for part in plate.architectures):
-        found.append(f"a run of a {' or '.join(plate.architectures)}")
-    for need in plate.needs:
+    if shown.architectures and not any(part.lower() in known for part in shown.architectures):
+        found.append(f"a run of a {' or '.join(shown.architectures)}")
+    for need in shown.needs:
         group, _, name = need.partition("/")
         if name not in run.results.names(group):
             found.append(f"/{need}")
     return found
 
 
-def drawn(plate: Plate, every: Sequence[Run]) -> tuple[Figure | None, list[str]]:
+def drawn(shown: PaperFigure, every: Sequence[Run]) -> tuple[Figure | None, list[str]]:
     """The figure from all runs that have what it needs, and what the others lack."""
-    lacking = [missing(run, plate) for run in every]
+    lacking = [missing(run, shown) for run in every]
     able = [run for run, lacks in zip(every, lacking, strict=True) if not lacks]
-    if not able or plate.draw is None:
+    if not able or shown.draw is None:
         return None, lacking[0]
-    return plate.draw(able), [
+    return shown.draw(able), [
         f"{run.name} lacks {', '.join(lacks)}" for run, lacks in zip(every, lacking, strict=True) if lacks
     ]
 
 
-def plates(paper: str) -> list[Plate]:
+def of_paper(paper: str) -> list[PaperFigure]:
     """What papers/NAME/figures.py lists."""
-    found: list[Plate] = import_module(f"taugrid_analysis.papers.{paper}.figures").FIGURES
+    found: list[PaperFigure] = import_module(f"taugrid_analysis.papers.{paper}.figures").FIGURES
     return found
 
 

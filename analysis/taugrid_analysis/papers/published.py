@@ -15,7 +15,7 @@ import numpy as np
 
 from taugrid_analysis.numbers import sampling
 from taugrid_analysis.numbers.measured import Measured
-from taugrid_analysis.papers.names import PRINTED
+from taugrid_analysis.papers import PRINTED
 from taugrid_analysis.run.results import Results
 
 Number = float | str  # a str where the paper prints no plain number: "17:38"
@@ -175,6 +175,11 @@ class Said:
 
 def said(paper: str) -> list[Said]:
     return [Said(**entry) for entry in _read(paper).get("said", [])]
+
+
+def explained() -> dict[str, float]:
+    """R² of the loss barrier on each of its causes, as the cross-task linearity paper prints them."""
+    return {row["cause"]: row["r_squared"] for row in _read("cross_task_linearity")["explained"]}
 
 
 def models() -> dict[str, str]:

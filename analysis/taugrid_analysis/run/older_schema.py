@@ -28,13 +28,13 @@ ATTRIBUTES = {
 
 
 @dataclass(frozen=True)
-class Lack:
+class Missing:
     path: str
     regimes: tuple[str, ...]
     follows: str
 
 
-def lacks(results: Results) -> list[Lack]:
+def missing_numbers(results: Results) -> list[Missing]:
     """One entry a number; `regimes` are those whose group is there without it."""
     missing: dict[tuple[str, str], list[str]] = {}  # by path, and what follows
 
@@ -57,7 +57,7 @@ def lacks(results: Results) -> list[Lack]:
                     if key not in attributes:
                         miss(f"/{group}/R, attribute {key}", ATTRIBUTES[key], name)
     order = {name: place for place, name in enumerate(ORDER)}
-    found = [Lack(path, tuple(names), follows) for (path, follows), names in missing.items()]
+    found = [Missing(path, tuple(names), follows) for (path, follows), names in missing.items()]
     return sorted(found, key=lambda lack: order.get(_group(lack.path), len(order)))
 
 

@@ -15,7 +15,7 @@ from taugrid_analysis.run.frames import pairs as frames_pairs
 from taugrid_analysis.run.frames import summary as frames_summary
 from taugrid_analysis.run.frames import sweeps as frames_sweeps
 from taugrid_analysis.run.frames import tasks as frames_tasks
-from taugrid_analysis.run.older_schema import Lack, lacks
+from taugrid_analysis.run.older_schema import Missing, missing_numbers
 from taugrid_analysis.run.results import Results
 
 
@@ -108,6 +108,6 @@ class Run:
         return frames_summary.summary(self.results)
 
     @cached_property
-    def lacks(self) -> list[Lack]:
+    def missing(self) -> list[Missing]:
         """What an older file does not hold, and what follows from that."""
-        return lacks(self.results)
+        return missing_numbers(self.results)

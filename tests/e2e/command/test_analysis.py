@@ -46,7 +46,7 @@ def test_tables_report_and_screen(papers_folder: Path, tmp_path: Path) -> None:
 def test_the_file_has_what_its_schema_promises(papers_folder: Path) -> None:
     """Nothing of schema 2 is named as lacking, and the null stands beside the NTK's share."""
     with tg.open(papers_folder) as run:
-        assert run.lacks == []
+        assert run.missing == []
         for start in ("pretrained", "random"):
             kernel = run.data("ntk", start)
             assert kernel is not None and kernel.null_share.dims == ("task", "logit", "draw")

@@ -105,5 +105,5 @@ def test_the_analysis_reads_them(uneven: Path) -> None:
     kept = negation_kept.kept(run.results, "linear", "one_shot_")
     assert kept is not None and kept.paired and kept.points == 28  # of the control's own, more than the tasks'
     assert kept.share == pytest.approx(share) and kept.share.error > 0
-    lacking = [lack.path for lack in run.lacks]
+    lacking = [lack.path for lack in run.missing]
     assert not [path for path in lacking if path.startswith("/correct")], lacking

@@ -109,7 +109,7 @@ def test_the_average_of_all_by_layer_on_their_common_points(folder: Path) -> Non
     with Run(folder) as found:
         frame, rows = found.layer_averages, of_averages(found).rows
         for number in (5, 6, 17):
-            plate = next(one for one in figure.plates("cross_task_linearity") if one.number == number)
+            plate = next(one for one in figure.of_paper("cross_task_linearity") if one.number == number)
             assert figure.drawn(plate, [found])[0] is not None
     assert set(frame["data"]) == {"stripes"} and (frame["models"] == 8).all()
     told = ("embedding", "1", "2", "output")

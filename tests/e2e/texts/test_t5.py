@@ -120,7 +120,7 @@ def test_every_group_of_the_run_holds_computed_again(done: Path) -> None:
 @pytest.mark.parametrize("number", [21, 24])
 def test_layers_of_sums_and_negations_are_drawn(done: Path, number: int) -> None:
     """The cross-task linearity paper's figures of T5: every layer of its encoder and its decoder."""
-    plate = next(one for one in figure.plates("cross_task_linearity") if one.number == number)
+    plate = next(one for one in figure.of_paper("cross_task_linearity") if one.number == number)
     with Run(done / "results.h5") as run:
         picture, lacking = figure.drawn(plate, [run])
         assert picture is not None and lacking == []

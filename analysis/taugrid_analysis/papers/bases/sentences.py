@@ -12,8 +12,7 @@ from taugrid_analysis.numbers import means as numbers_means
 from taugrid_analysis.numbers.correlation import rank_correlation
 from taugrid_analysis.numbers.means import off_diagonal
 from taugrid_analysis.page.table import Column, Table
-from taugrid_analysis.papers import published
-from taugrid_analysis.papers.names import BASES
+from taugrid_analysis.papers import BASES, published
 from taugrid_analysis.quantities.bases import partitions
 from taugrid_analysis.quantities.bases.tables import members
 from taugrid_analysis.quantities.every_partition import forgetting

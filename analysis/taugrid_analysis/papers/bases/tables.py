@@ -13,13 +13,12 @@ import numpy as np
 from taugrid_analysis.numbers import measured
 from taugrid_analysis.numbers.measured import Measured, percent
 from taugrid_analysis.page.table import Column, Table, Value
-from taugrid_analysis.papers import published as papers_published
+from taugrid_analysis.papers import BASES, published
 from taugrid_analysis.papers.bases import language, negation, sentences
-from taugrid_analysis.papers.names import BASES
-from taugrid_analysis.papers.published import PublishedTable, Row, open_clip, tables
+from taugrid_analysis.papers.published import PublishedTable, Row, open_clip
 from taugrid_analysis.quantities.bases import partitions
 from taugrid_analysis.quantities.bases.partitions import FOUR, Partition
-from taugrid_analysis.quantities.mixed_starts import tables as mixed_starts_tables
+from taugrid_analysis.quantities.mixed_starts.tables import KINDS
 from taugrid_analysis.run import accuracies
 from taugrid_analysis.run.opened import Run
 
@@ -66,9 +65,9 @@ class Sheet:
         return table
 
 
-def paper_tables(run: Run) -> list[Table]:
+def tables(run: Run) -> list[Table]:
     """Every table of the paper, then what else it says; a last note names what no experiment measures."""
-    sources = tables((BASES,))
+    sources = published.tables((BASES,))
     made = [_table(run, source) for source in sources]
     said = sentences.said(run)
     unmeasured = [source.unmeasured for source in sources if source.unmeasured]
@@ -115,7 +114,7 @@ def _table(run: Run, source: PublishedTable) -> Table:
 
 def _named(name: str, key: str, keys: list[str]) -> str:
     """With its model where the table has several."""
-    return f"{name}, {papers_published.title(key)}" if len(keys) > 1 else name
+    return f"{name}, {published.title(key)}" if len(keys) > 1 else name
 
 
 def _across(source: PublishedTable, keys: list[str]) -> Sheet:
@@ -135,7 +134,7 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
     if keys == ["unsaid"]:
         found.append("Of which CLIP the published numbers are is not said; Mean's suggest ViT-B/32.")
     elif len(keys) == 1 and not source.setting:
-        found.append(f"Published for {papers_published.title(keys[0])}; of which checkpoint is not said.")
+        found.append(f"Published for {published.title(keys[0])}; of which checkpoint is not said.")
     if source.setting and sheet.ours:
         found.append(language.said(run, source))
     elif source.setting:
@@ -246,7 +245,7 @@ def _mixing(run: Run, row: Row, column: str) -> Measured | None:
         test = accuracies.accuracies(run.results, "mixed_starts", REGIME, "accuracy")
         assert test is not None
         kind = "half" if row.label == "half of each" else "own" if row.label[-1] == column[-1] else "across"
-        place = mixed_starts_tables.KINDS.index(kind)
+        place = KINDS.index(kind)
         values = test.value.to_numpy()[start, place].astype(float)
         return percent(measured.measured_mean(values, test.error[start, place]))
     if row.label != "finetuned from 1" or start != 0:

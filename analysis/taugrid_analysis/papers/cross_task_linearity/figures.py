@@ -9,7 +9,7 @@ from collections.abc import Callable
 from matplotlib.figure import Figure
 
 from taugrid_analysis.papers.drawings import each
-from taugrid_analysis.papers.figure import IDEA, PRE, Plate
+from taugrid_analysis.papers.figure import IDEA, PRE, PaperFigure
 from taugrid_analysis.quantities.averages import figures as averages_figures
 from taugrid_analysis.quantities.causes import figures as causes_figures
 from taugrid_analysis.quantities.linearity import edit_figures
@@ -18,26 +18,30 @@ from taugrid_analysis.quantities.stitching import figures as stitching_figures
 from taugrid_analysis.run.opened import Run
 
 
-def _layers(number: int, name: str, draw: Callable[[Run], Figure | None], architecture: str = "") -> Plate:
+def _layers(
+    number: int, name: str, draw: Callable[[Run], Figure | None], architecture: str = ""
+) -> PaperFigure:
     """1 − cosine, or the coefficient, by layer."""
     name = f"{name}_{architecture.lower()}" if architecture else name
     chosen = (architecture,) if architecture else ()
-    return Plate(number, name, ("linearity/standard",), each(draw), PRE, chosen)
+    return PaperFigure(number, name, ("linearity/standard",), each(draw), PRE, chosen)
 
 
-def _averages(number: int, name: str, quantities: tuple[str, ...], last: int) -> Plate:
+def _averages(number: int, name: str, quantities: tuple[str, ...], last: int) -> PaperFigure:
     """Of several models' average by layer, the last stages."""
     draw = each(lambda run: linearity_figures.averages(run, "standard", quantities, last))
-    return Plate(number, name, ("layer_averages/standard",), draw, PRE)
+    return PaperFigure(number, name, ("layer_averages/standard",), draw, PRE)
 
 
-def _edits(number: int, name: str, draw: Callable[[Run], Figure | None], architecture: str = "") -> Plate:
+def _edits(
+    number: int, name: str, draw: Callable[[Run], Figure | None], architecture: str = ""
+) -> PaperFigure:
     """Sums or negations by layer."""
     needs = tuple(f"layer_{kind}/standard" for kind in ("addition", "negation") if kind in name or number < 9)
-    return Plate(number, name, needs, each(draw), PRE, (architecture,) if architecture else ())
+    return PaperFigure(number, name, needs, each(draw), PRE, (architecture,) if architecture else ())
 
 
-def _edited(number: int, kind: str, last: int, architecture: str) -> Plate:
+def _edited(number: int, kind: str, last: int, architecture: str) -> PaperFigure:
     """1 − cosine, and the coefficient, of one kind."""
     name = f"{kind}_by_layer" + ("_t5" if architecture == "T5" else "")
     return _edits(
@@ -50,10 +54,10 @@ SIX = 6  # pairs of the paper's four tasks
 
 
 FIGURES = [
-    Plate(1, "idea", (IDEA,), None),
+    PaperFigure(1, "idea", (IDEA,), None),
     _layers(2, "cosine", lambda run: linearity_figures.pairs(run, "standard")),
     _layers(3, "coefficient", lambda run: linearity_figures.coefficients(run, "standard")),
-    Plate(
+    PaperFigure(
         4,
         "averages",
         ("averages/standard",),
@@ -64,14 +68,14 @@ FIGURES = [
     _averages(6, "average_coefficient", ("coefficient",), 7),
     _edits(7, "edits_cosine", lambda run: edit_figures.curves(run, "standard", KINDS, 5)),
     _edits(8, "edits_coefficient", lambda run: edit_figures.distributions(run, "standard", KINDS, 5)),
-    Plate(
+    PaperFigure(
         9,
         "stitched_pairs",
         ("stitching/standard",),
         each(lambda run: stitching_figures.stitched_pairs(run, "standard")),
         PRE,
     ),
-    Plate(
+    PaperFigure(
         10,
         "stitched_negations",
         ("stitching/standard",),
@@ -79,8 +83,8 @@ FIGURES = [
         PRE,
     ),
     # Over runs together, of which jobs/causes.sh makes as many as it takes.
-    Plate(11, "epochs", ("linearity/standard",), causes_figures.epochs),
-    Plate(12, "replaced", ("linearity/standard",), causes_figures.replaced),
+    PaperFigure(11, "epochs", ("linearity/standard",), causes_figures.epochs),
+    PaperFigure(12, "replaced", ("linearity/standard",), causes_figures.replaced),
     _layers(13, "cosine", lambda run: linearity_figures.pairs(run, "standard", SIX), "MLP"),
     _layers(14, "coefficient", lambda run: linearity_figures.every_coefficient(run, "standard"), "MLP"),
     _layers(15, "cosine", lambda run: linearity_figures.pairs(run, "standard", SIX), "ResNet"),

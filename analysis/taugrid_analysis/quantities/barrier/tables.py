@@ -8,9 +8,8 @@ import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.page.table import Column, Table, Value
+from taugrid_analysis.papers import published
 from taugrid_analysis.run.opened import Run
-
-PRINTED = {"½α(1−α) λ_max ‖v‖²": "0.903", "λ_max": "0.782", "‖v‖²": "0.839"}  # one task, ResNet-20, CIFAR-10
 
 
 def barrier(run: Run) -> Table:
@@ -29,6 +28,7 @@ def barrier(run: Run) -> Table:
             Column("slope", 3, significant=True),
         ],
     )
+    printed = {name: f"{value:.3f}" for name, value in published.explained().items()}
     for regime in run.results.names("barrier"):
         data = run.data("barrier", regime)
         assert data is not None
@@ -48,7 +48,7 @@ def barrier(run: Run) -> Table:
             causes |= {"λ_max": largest, "½α(1−α) λ_max ‖v‖²": factor * largest * distance**2}
         for name, values in causes.items():
             told = _explained(values, np.abs(delta), run.results.pairs)
-            table.rows.append([regime, "absolute", name, PRINTED[name], *told])
+            table.rows.append([regime, "absolute", name, printed[name], *told])
     if table.rows:
         table.notes.append(
             "δ = αL(θ₁) + (1−α)L(θ₂) − L(αθ₁ + (1−α)θ₂), L: mean of the tasks' training losses; v = θ₁ − θ₂."
@@ -57,7 +57,7 @@ def barrier(run: Run) -> Table:
         )
     else:
         table.rows = [
-            [None, "absolute", name, printed, None, None, None, None] for name, printed in PRINTED.items()
+            [None, "absolute", name, value, None, None, None, None] for name, value in printed.items()
         ]
         table.notes.append("This run did not measure /barrier. All else in the paper is figures.")
     return table

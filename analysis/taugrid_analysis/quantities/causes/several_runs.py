@@ -110,7 +110,6 @@ class Explained:
 
 
 SIGNED = ("½α(1−α) vᵀHv, H at θ0", "½α(1−α) vᵀHv, H in the middle")
-PRINTED = {"½α(1−α) λ_max ‖v‖²": 0.903, "λ_max": 0.782, "‖v‖²": 0.839}
 
 
 def clouds(runs: Sequence[Run]) -> list[Cloud]:

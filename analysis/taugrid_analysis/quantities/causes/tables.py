@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taugrid_analysis.page.table import Column, Table
+from taugrid_analysis.papers import published
 from taugrid_analysis.quantities.causes import several_runs
 from taugrid_analysis.run.opened import Run
 
@@ -67,7 +68,7 @@ def barrier(runs: Sequence[Run]) -> Table:
         for signed in (True, False) if name in several_runs.SIGNED else (False,):
             one = several_runs.explained(found, name, signed)
             kind = "signed" if signed else "absolute"
-            numbers = [several_runs.PRINTED.get(name), one.value, one.low, one.high, one.slope]
+            numbers = [published.explained().get(name), one.value, one.low, one.high, one.slope]
             table.rows.append([kind, name, *numbers])
     sizes = ", ".join(f"{cloud.run}: {len(cloud.delta)}" for cloud in found)
     table.notes += [

@@ -14,7 +14,7 @@ def lacking(run: Run) -> Table:
         f"Numbers that this results.h5 (schema {run.results.schema}) lacks",
         [Column("number"), Column("of R ="), Column("what follows")],
     )
-    for lack in run.lacks:
+    for lack in run.missing:
         table.rows.append([lack.path, ", ".join(lack.regimes), lack.follows])
     return table
 
