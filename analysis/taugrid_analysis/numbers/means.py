@@ -44,7 +44,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 def rand_index(a: Array, b: Array) -> float:
-    """Of two partitions of the same tasks, corrected for chance (Hubert and Arabie, 1985).
+    """The Rand index of two partitions of the same tasks, corrected for chance (Hubert and Arabie, 1985).
 
     By counting over all pairs of tasks: 1 for equal partitions, 0 on average for random ones.
     """

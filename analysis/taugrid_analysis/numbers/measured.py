@@ -26,7 +26,7 @@ def percent(value: Measured) -> Measured:
 
 
 def measured_mean(values: Array, errors: Array) -> Measured:
-    """Of what is finite, over different tasks: their evaluation points are independent."""
+    """The mean of what is finite, over different tasks: their evaluation points are independent."""
     finite = np.isfinite(values)
     if not finite.any():
         return Measured(float("nan"), float("nan"))

@@ -29,14 +29,14 @@ def binomial(share: Array | float, points: Array | int) -> Floats:
 
 
 def of_mean(errors: Array, axis: int | None = None) -> Floats:
-    """Of a mean of numbers whose errors are independent, such as accuracies on different tasks' points."""
+    """The error of a mean of independent numbers, such as accuracies on different tasks' points."""
     values = np.asarray(errors, dtype=float)
     count = values.size if axis is None else values.shape[axis]
     return np.asarray(np.sqrt((values**2).sum(axis=axis)) / max(count, 1))
 
 
 def of_ratio(above: float, below: float, above_error: float, below_error: float) -> float:
-    """Of above/below, of independent samples, to first order."""
+    """The error of above/below, of independent samples, to first order."""
     if not below > 0:
         return float("nan")
     return float(np.hypot(above_error / below, above * below_error / below**2))

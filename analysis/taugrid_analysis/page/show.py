@@ -22,7 +22,7 @@ SCREEN = 24
 
 
 def show(run: Run) -> str:
-    """At most 24 lines of 80 columns for eight tasks and a dozen regimes."""
+    """Makes at most 24 lines of 80 columns for eight tasks and a dozen regimes."""
     known = dict(heading(run))
     for first, second in JOINED:
         if first in known and second in known:

@@ -55,7 +55,7 @@ class PublishedTable:
     unmeasured: str = ""  # what of it no experiment measures
 
     def decimals(self, column: int) -> int:
-        """Of the numbers in this column."""
+        """The decimals of the numbers in this column."""
         values = [
             numbers[column] for row in self.rows for numbers in row.values.values() if column < len(numbers)
         ]
@@ -188,7 +188,7 @@ def models() -> dict[str, str]:
 
 
 def title(key: str) -> str:
-    """Of one of the papers' models, measured here or not."""
+    """The title of one of the papers' models, measured here or not."""
     known = _read("models")
     for group in ("model", "open_clip"):
         if key in known[group]:
@@ -245,7 +245,7 @@ class Cell:
 
 
 def cells(measure: str, init: str, column: str, regime: str, key: str) -> list[Cell]:
-    """Of every paper that prints this cell; a paper that repeats a number counts once."""
+    """The cells of every paper that prints this one; a paper that repeats a number counts once."""
     found: dict[tuple[str, float], Cell] = {}
     for table in tables():
         if table.measure != measure or table.init != init or column not in table.columns:

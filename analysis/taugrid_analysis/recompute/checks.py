@@ -59,7 +59,7 @@ def relative(stored: float, again: float, part: float = ROUNDING, floor: float =
 
 
 def share(stored: float, again: float, points: int) -> Reading:
-    """Of points: one on the border of two classes may fall to either side, of many a few."""
+    """A share of points: one on the border of two classes may fall to either side, of many a few."""
     return Reading(float(stored), float(again), 1.01 * (1 + TIES * points) / max(points, 1))
 
 
@@ -101,7 +101,7 @@ def bits(oracle: Oracle, path: str, place: tuple[int, ...], right: np.ndarray) -
 
 
 def chosen(checks: Iterator[Check], points: int, seed: int) -> Iterator[tuple[Check, list[Place]]]:
-    """Of each group about `points` places, drawn over its quantities."""
+    """Draws about `points` places of each group, over its quantities."""
     by_group: dict[str, list[Check]] = {}
     for check in checks:
         by_group.setdefault(check.top, []).append(check)

@@ -45,7 +45,7 @@ def batches(seed: int, purpose: str, rows: int, count: int) -> list[int]:
 
 
 def boxes(seed: int, count: int, height: int, width: int, least: float) -> list[Box]:
-    """Of each picture of a batch, as torchvision's RandomResizedCrop draws them: of ten the first that fits.
+    """The crop of each picture of a batch as torchvision's RandomResizedCrop: of ten the first that fits.
 
     A share of the area uniform in [least, 1], a ratio of width to height uniform on a logarithmic scale.
     """

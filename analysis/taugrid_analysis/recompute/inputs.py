@@ -25,7 +25,10 @@ PART = 1 << 20  # bytes
 
 @dataclass(frozen=True)
 class Inputs:
-    """Of one run folder. `elsewhere`: what is not in the folder itself, and where it is read instead."""
+    """What one run folder was computed from.
+
+    `elsewhere`: what is not in the folder itself, and where it is read instead.
+    """
 
     run: Path
     config: dict[str, Any]
@@ -42,7 +45,7 @@ class Inputs:
         return self._linked(self.run / "checkpoints" / "pretrained", Path(self.need("model", "path")))
 
     def checkpoint(self, regime: str, task: str) -> Path:
-        """Of a regime that the run trained, or that it was given."""
+        """The checkpoint of a regime that the run trained, or that it was given."""
         own = self.run / "checkpoints" / regime / task
         given = self.config.get("finetune", {}).get("checkpoints", "")
         return self._linked(own, Path(given) / regime / task) if given else own
@@ -116,7 +119,7 @@ def recorded(run: Path) -> dict[str, str]:
 
 
 def digest_words(parts: Iterator[bytes]) -> str:
-    """Of bytes in words of eight, each part padded with zeros: tells changes, not attacks."""
+    """The digest of bytes in words of eight, each part padded with zeros: it tells changes, not attacks."""
     state = BASIS
     for part in parts:
         padded = part + bytes(-len(part) % WORD)
@@ -127,7 +130,7 @@ def digest_words(parts: Iterator[bytes]) -> str:
 
 
 def digest_task(path: Path) -> str:
-    """Of a packed data set: head, scale, means and deviations, then each split's arrays with their shapes."""
+    """The digest of a packed data set: head, scale, means and deviations, then each split's arrays."""
 
     def array(node: h5py.Dataset | Array, dtype: str) -> Iterator[bytes]:
         yield np.array(node.shape, dtype="<i8").tobytes()

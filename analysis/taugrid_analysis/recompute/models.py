@@ -64,7 +64,7 @@ def chosen_means(
 
 
 def merged_tasks(oracle: Oracle, regime: str) -> list[int]:
-    """Those that [data] beat_majority leaves; what others have of merges is NaN."""
+    """The tasks that [data] beat_majority leaves; what others have of merges is NaN."""
     if not oracle.inputs.config["data"].get("beat_majority", False):
         return list(range(len(oracle.tasks)))
     return [int(t) for t in np.flatnonzero(oracle.results[f"single_task/{regime}/beats_majority"][()])]

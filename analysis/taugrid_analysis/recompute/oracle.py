@@ -162,7 +162,7 @@ class Oracle:
         self.output = lru_cache(KEPT)(self._output)
 
     def fingerprint(self) -> str:
-        """Of θ0, as the run tells its models apart."""
+        """The fingerprint of θ0, by which the run tells its models apart."""
         if self.is_net:
             ordered = [self.theta0[name] for name in self.model.order()]
             every = [*ordered, *self.stored_statistics.values()]
@@ -195,12 +195,12 @@ class Oracle:
         return {k: v - self.theta0[k] for k, v in self.tuned(regime, t).items()}
 
     def rows(self, index: str, t: int) -> list[int]:
-        """Of a task; of the control, whose rows no task shares, the whole data set."""
+        """The data of a task; of the control, whose rows no task shares, the whole data set."""
         found = self.results[index]
         return [int(i) for i in (found[t] if found.ndim == 2 else found[()]) if i >= 0]
 
     def control_rows(self, split: str) -> list[int]:
-        """Those on which the control is measured, by the run's seed."""
+        """The rows on which the control is measured, by the run's seed."""
         told = self.results["model"].attrs
         wanted = told.get("control_points", told.get("evaluation_points", 2**31))
         count = self.count(split, -1)
@@ -307,7 +307,7 @@ class Oracle:
         return z @ rows.T + bias
 
     def logits(self, t: int, z: Tensor) -> Tensor:
-        """Of an output, by constants alone; of texts [n, tokens, vocabulary]."""
+        """The logits of an output, by constants alone; of texts [n, tokens, vocabulary]."""
         head = self.heads[t]
         if head.kind in answers.KINDS:
             z = z.unflatten(1, (len(answers.beginnings(head.sequences)) or head.places, -1))
@@ -341,7 +341,7 @@ class Oracle:
         return found[0], found[1]
 
     def statistics(self, regime: str, edits: dict[int, float], step: Parameters | None = None) -> Parameters:
-        """Of batch norm in θ0 + Σ α τ, or in θ0 + step, merged of these tasks' vectors otherwise."""
+        """The statistics of batch norm in θ0 + Σ α τ, or in θ0 + step where these vectors are merged."""
         edits = {t: a for t, a in edits.items() if a != 0}
         if not self.stored_statistics or is_linear(regime) or not edits:
             return {}
@@ -440,7 +440,7 @@ class Oracle:
         return self.loss(t, self.logits(t, f + jv), y)
 
     def largest_eigenvalue(self, regime: str, t: int) -> float:
-        """Of the Hessian of the training loss at θ*, or at θ0, in absolute value, by ARPACK."""
+        """The largest of the Hessian of the training loss at θ*, or at θ0, in absolute value, by ARPACK."""
         x, y = self.points(f"smoothness/{regime}/sample_index", t, "train")
         theta = self.theta0 if regime in STARTS else self.tuned(regime, t)
 

@@ -52,7 +52,7 @@ def _hooked(hooks: list[tuple[torch.nn.Module, Hook]]) -> Iterator[None]:
 
 
 def states(model: Any, x: Tensor, encode: Callable[[], Tensor]) -> list[Tensor]:
-    """Of every stage, and at the end the features that `encode` gives of these texts."""
+    """The states of every stage, and at the end the features that `encode` gives of these texts."""
     found: dict[int, Tensor] = {}
     memory: list[Tensor] = []
 

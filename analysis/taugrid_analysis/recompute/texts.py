@@ -82,7 +82,7 @@ def mean_pooled(folder: Path) -> bool:
 
 
 def batch(group: h5py.Group, rows: object, width: int) -> Tensor:
-    """Of rows of a packed split, padded to `width` tokens."""
+    """The texts of rows of a packed split, padded to `width` tokens."""
     ids = torch.tensor(group["inputs"][rows]).long()
     used = torch.arange(ids.shape[1]) < torch.tensor(group["lengths"][rows])[:, None]
     types = torch.tensor(group["types"][rows]).long() if "types" in group else torch.zeros_like(ids)

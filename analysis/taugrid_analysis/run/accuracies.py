@@ -28,7 +28,7 @@ ROWS = {  # variable: whose rows its points are
 
 @dataclass(frozen=True)
 class Accuracies:
-    """Of one variable: `points` and `error` have its shape; `rows` [T,N] or [N], −1 where there are fewer."""
+    """One variable; `points` and `error` have its shape; `rows` [T,N] or [N], −1 where there are fewer."""
 
     value: xr.DataArray
     points: Array
@@ -47,7 +47,7 @@ class Accuracies:
 
 
 def accuracies(results: Results, group: str, name: str, variable: str) -> Accuracies | None:
-    """Of /GROUP/NAME/VARIABLE; None where it was not measured."""
+    """The accuracies of /GROUP/NAME/VARIABLE; None where it was not measured."""
     data = results.data(group, name)
     if data is None or variable not in data:
         return None

@@ -90,7 +90,7 @@ class Reader:
         return xr.Variable(variable.dims, values, self._store.attributes(path))
 
     def _unknown(self, path: str, key: str, sizes: dict[str, int]) -> dict[str, xr.Variable]:
-        """By the labels of its dimensions; a label that repeats is numbered. Nothing without labels."""
+        """Reads it by the labels of its dimensions; one that repeats is numbered. Nothing without labels."""
         found = f"{path}/{key}"
         labels, shape = self._store.labels(found), self._store.shape(found)
         if not all(labels) or len(labels) != len(shape):

@@ -17,7 +17,7 @@ from taugrid_analysis.run.results import Results
 
 @dataclass(frozen=True)
 class Difference:
-    """Of every task; `paired` where it is known which points each model has right, and p then."""
+    """A number a task; `paired` where it is known which points each model has right, and p then."""
 
     value: Floats  # [T]
     error: Floats
@@ -29,7 +29,7 @@ class Difference:
 
     @property
     def mean(self) -> float:
-        """Of the tasks that both models have."""
+        """The mean over the tasks that both models have."""
         return float(self.value[self._held].mean())
 
     @property
@@ -43,7 +43,7 @@ class Difference:
 
 
 def single(results: Results, first: str, second: str) -> Difference:
-    """Of the tasks' own models in two regimes, the first less the second."""
+    """The tasks' own models in two regimes, the first less the second."""
     both = [accuracies.accuracies(results, "single_task", name, "accuracy") for name in (first, second)]
     assert both[0] is not None and both[1] is not None
     return _difference(both[0], both[1], None, None)
@@ -53,7 +53,7 @@ Sum = tuple[str, float | None]  # a regime, and α; None: the one that validatio
 
 
 def added(results: Results, first: Sum, second: Sum) -> Difference:
-    """Of two sums of all task vectors, the first less the second."""
+    """Two sums of all task vectors, the first less the second."""
     both, places = [], []
     for name, alpha in (first, second):
         found = accuracies.accuracies(results, "addition", name, "test_accuracy")
@@ -69,7 +69,7 @@ def added(results: Results, first: Sum, second: Sum) -> Difference:
 
 
 def merged(results: Results, first: str, second: str) -> Difference:
-    """Of two merged models, METHOD/REGIME, each at its chosen α, the first less the second."""
+    """Two merged models, METHOD/REGIME, each at its chosen α, the first less the second."""
     both, places = [], []
     for name in (first, second):
         found = accuracies.accuracies(results, "merging", name, "test_accuracy")

@@ -47,12 +47,12 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """Of results.h5."""
+        """The path of results.h5."""
         return self.results.path
 
     @property
     def name(self) -> str:
-        """Of the run's folder."""
+        """The name of the run's folder."""
         return self.path.resolve().parent.name
 
     @property

@@ -54,7 +54,7 @@ class Store:
         return f"{self.path}:{path}"
 
     def attributes(self, path: str) -> dict[str, Any]:
-        """Of a group or data set: texts as str, everything else as it is stored."""
+        """The attributes of a group or data set: texts as str, everything else as it is stored."""
         node = self._at(path)
         if path not in self._attributes:
             found = {}

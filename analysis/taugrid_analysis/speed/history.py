@@ -47,7 +47,7 @@ class Series:
 
     @property
     def spread(self) -> float:
-        """Of the earlier medians, as a part of their median."""
+        """The spread of the earlier medians, as a part of their median."""
         ratios = np.array([point.median for point in self.points[:-1]]) / self.earlier
         return float(TO_DEVIATION * np.median(np.abs(ratios - 1)))
 

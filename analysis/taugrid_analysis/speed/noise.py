@@ -22,7 +22,7 @@ Interval = tuple[float, float]
 
 
 def _logs(calls: list[Floats]) -> Floats:
-    """Of each call's median; −∞ for a time of 0."""
+    """The logarithm of each call's median; −∞ for a time of 0."""
     with np.errstate(divide="ignore"):
         return np.log(np.array([np.median(values) for values in calls], dtype=np.float64))
 

@@ -62,7 +62,7 @@ class Point:
 
 
 def collect(paths: list[Path], weak: bool) -> list[Point]:
-    """By ranks; refuses what cannot be compared."""
+    """Orders runs by ranks, and refuses what cannot be compared."""
     runs = sorted((read_run(path) for path in paths), key=lambda run: run.ranks)
     by_ranks: dict[int, list[Run]] = {}
     for run in runs:

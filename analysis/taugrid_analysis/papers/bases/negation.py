@@ -13,7 +13,7 @@ from taugrid_analysis.run.opened import Run
 
 
 def negated(run: Run, row: Row, column: str) -> Measured | None:
-    """Of the first of four tasks by bases of all their clusters; else the mean over the run's tasks."""
+    """What the first of four tasks keeps, by bases of all their clusters; else the mean over tasks."""
     partition, what = column.split()
     regime = "linear" if row.merge_in == "tangent" else "standard"
     method = {"tangent": "joint"}.get(row.merge_in, row.merge_in)

@@ -54,7 +54,7 @@ def _single_negation(run: Run) -> str | None:
 
 
 def _alone(run: Run, regime: str) -> str | None:
-    """Of the first of four tasks, by the cluster that it is alone."""
+    """What the first of four tasks keeps, by the cluster that it is alone."""
     for name in run.results.by_method(forgetting.GROUP):
         method, _, own = name.partition("/")
         if own == regime and regime in forgetting.lettered(run.results, method):

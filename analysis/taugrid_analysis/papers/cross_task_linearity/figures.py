@@ -28,7 +28,7 @@ def _layers(
 
 
 def _averages(number: int, name: str, quantities: tuple[str, ...], last: int) -> PaperFigure:
-    """Of several models' average by layer, the last stages."""
+    """Draws the average of several models by layer, the last stages."""
     draw = each(lambda run: linearity_figures.averages(run, "standard", quantities, last))
     return PaperFigure(number, name, ("layer_averages/standard",), draw, PRE)
 

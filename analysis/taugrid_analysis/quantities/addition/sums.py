@@ -38,7 +38,7 @@ class Added:
 
 
 def added(results: Results, regime: str, alpha: float | None = None) -> Added | None:
-    """At the α that validation chose, or at another that was measured."""
+    """Takes the α that validation chose, or another that was measured."""
     data = results.data("addition", regime)
     test = accuracies.accuracies(results, "addition", regime, "test_accuracy")
     if data is None or test is None:

@@ -45,7 +45,7 @@ def average(oracle: Oracle, kind: str, regime: str, members: list[int], t: int, 
 
 
 def gap(oracle: Oracle, regime: str, members: list[int], t: int, index: str) -> float:
-    """Of theorem 4.3, the models at their whole vectors, over the points of task t."""
+    """The gap of theorem 4.3, the models at their whole vectors, over the points of task t."""
 
     def output(edits: tuple[tuple[int, float], ...]) -> Tensor:
         return oracle.output(regime, edits, t, index, "test").double()

@@ -38,7 +38,7 @@ def loss(oracle: Oracle, regime: str, p: int, edits: dict[int, float]) -> float:
 
 
 def second_derivative(along: Callable[[Tensor], Tensor]) -> float:
-    """At 0, forward over reverse: forward mode over itself leaves terms of some operations out."""
+    """The second derivative at 0, forward over reverse: forward over forward leaves some terms out."""
     zero, one = torch.zeros((), dtype=torch.double), torch.ones((), dtype=torch.double)
     return float(jvp(grad(along), (zero,), (one,))[1])
 

@@ -28,7 +28,7 @@ def rows(cosine: Array, k: int) -> Array:
 
 @lru_cache(1)
 def _members(count: int) -> Array:
-    """Of all partitions [Q] the clusters [Q,T,C], each over the root of its size."""
+    """The clusters [Q,T,C] of all partitions [Q], each over the root of its size."""
     labels = labelled(count)
     inside = (labels[:, :, None] == np.arange(count)).astype(float)
     size = inside.sum(1, keepdims=True)

@@ -150,7 +150,7 @@ def labelled(count: int) -> Array:
 
 
 def modularity(cosine: Floats, labels: Array) -> Floats:
-    """Of partitions [Q,T] of tasks that resemble each other by |cosine| [T,T] (Newman 2004).
+    """The modularity of partitions [Q,T] of tasks that resemble each other by |cosine| [T,T] (Newman 2004).
 
     What is inside of clusters beyond what their degrees make expected, so that partitions into other numbers
     of clusters compare; without any similarity 0.
@@ -257,7 +257,7 @@ def nearest_by_method(run: Run, regime: str) -> dict[str, dict[str, Floats]]:
 
 
 def _cosine(gram: Floats, task: int, cluster: list[int]) -> float:
-    """Of a vector with the mean of others."""
+    """The cosine of a task's vector with the mean of others."""
     length = np.sqrt(gram[task, task] * gram[np.ix_(cluster, cluster)].mean())
     return float(gram[task, cluster].mean() / length) if length > 0 else 0.0
 

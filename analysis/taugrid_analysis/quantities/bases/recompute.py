@@ -161,7 +161,7 @@ def _models(oracle: Oracle, inside: Settings, outside: Settings) -> Iterator[Che
 
 
 def basis_of(oracle: Oracle, regime: str, inside: Settings, members: Sequence[int] | Array) -> Parameters:
-    """Of these tasks."""
+    """The basis that the cluster of these tasks becomes."""
     every = [oracle.tau(regime, int(t)) for t in members]
     return every[0] if len(every) == 1 else merged(inside["method"], inside, every)
 

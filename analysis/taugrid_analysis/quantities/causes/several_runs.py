@@ -27,7 +27,7 @@ DRAWS, SEED = 2000, 0
 
 
 def epochs_of(run: Run) -> float:
-    """Of θ0's pre-training; NaN where its name does not say."""
+    """The epochs of θ0's pre-training; NaN where its name does not say."""
     model = run.results.model()
     if model is None:
         return float("nan")
@@ -36,7 +36,7 @@ def epochs_of(run: Run) -> float:
 
 
 def steps_of(run: Run) -> Floats:
-    """Of fine-tuning, a number a task; NaN where models were given."""
+    """The steps of fine-tuning, a number a task; NaN where models were given."""
     variants, training = run.data("variants", REGIME), run.data("training", REGIME)
     if variants is not None:
         return np.asarray(variants["steps"].to_numpy(), dtype=float)
@@ -45,7 +45,7 @@ def steps_of(run: Run) -> Floats:
 
 
 def replacement(first: str, second: str) -> tuple[str, float]:
-    """By what, and how many percent of the pictures of a pair's tasks; "" and 0 for whole ones."""
+    """What replaces how many percent of the pictures of a pair's tasks; "" and 0 for whole ones."""
     found = [match for match in map(REPLACED.fullmatch, (first, second)) if match]
     if not found:
         return "", 0.0
@@ -113,7 +113,7 @@ SIGNED = ("½α(1−α) vᵀHv, H at θ0", "½α(1−α) vᵀHv, H in the middle
 
 
 def clouds(runs: Sequence[Run]) -> list[Cloud]:
-    """Of runs that have /barrier; λ_max is θ0's where /smoothness has it, else there is none."""
+    """The clouds of runs that have /barrier; λ_max is θ0's where /smoothness has it, else there is none."""
     found = []
     for run in runs:
         data = run.data("barrier", REGIME)

@@ -22,7 +22,7 @@ from taugrid_analysis.run.opened import Run
 
 
 def grids(run: Run) -> dict[str, xr.Dataset]:
-    """Of every regime that has a number in its grids, each pair as in `earlier_later`."""
+    """The grids of every regime that has a number in them, each pair as in `earlier_later`."""
     found = {name: run.data("disentanglement", name) for name in run.results.names("disentanglement")}
     return {
         name: xi.earlier_first(grid, run.results.pairs)

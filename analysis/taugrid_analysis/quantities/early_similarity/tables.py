@@ -152,7 +152,7 @@ def _partitions(run: Run, regime: str) -> list[Partition]:
 
 
 def _index(one: Floats | None, other: Floats | None) -> float | None:
-    """Of tasks that both have."""
+    """The Rand index of the tasks that both have."""
     if one is None or other is None:
         return None
     held = (one >= 0) & (other >= 0)

@@ -38,7 +38,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         return relative(stored(oracle, GROUP, "control_loss", place), again, TOLERANCE, TOLERANCE / 10)
 
     def distance(place: Place) -> Reading:
-        """Of the head that lies there from the one that comes out."""
+        """How far the head that lies there is from the one that comes out."""
         head, again = oracle.heads[place[1]], trained(place[1])[1]
         ours = torch.cat([head.weight.flatten(), head.bias])
         return Reading(float((ours - again).norm() / again.norm()), 0.0, TOLERANCE)

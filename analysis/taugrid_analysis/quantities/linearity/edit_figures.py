@@ -21,7 +21,7 @@ KINDS = {ADDITION: "pair", NEGATION: "task"}
 
 
 def _rows(run: Run, kind: str, regime: str, last: int) -> tuple[pd.DataFrame, list[str]]:
-    """Of the last stages at one λ, and what is shown: of the least, the median and the largest error."""
+    """The rows of the last stages at one λ, and what is shown: least, median and largest error."""
     data = run.data(kind, regime)
     frame = run.layer_additions if kind == ADDITION else run.layer_negations
     if data is None or frame.empty:

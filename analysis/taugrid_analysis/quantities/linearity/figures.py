@@ -143,7 +143,7 @@ def _half(data: xr.Dataset) -> int:
 def _coefficients(
     run: Run, data: xr.Dataset, chosen: Sequence[str], weights: Sequence[int], shown: list[int]
 ) -> Figure | None:
-    """Of one α a plot a pair in a line; of several a line a pair, a plot an α."""
+    """Draws a plot a pair in a line for one α; for several a line a pair, a plot an α."""
     names = [run.results.pair_name(pair) for pair in range(len(run.results.pairs))]
     several = len(weights) > 1
     shape = (len(chosen), len(weights)) if several else (1, len(chosen))

@@ -48,7 +48,7 @@ def layers(oracle: Oracle, p: Parameters, x: Tensor) -> list[Tensor]:
 
 
 def features(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) -> list[Tensor]:
-    """Of every layer at θ0 + Σ α τ, in the regime's function."""
+    """The features of every layer at θ0 + Σ α τ, in the regime's function."""
     parts, step = [], oracle.step(regime, edits)
     theta = {k: v + step[k] for k, v in oracle.theta0.items()}
     theta |= oracle.edited_statistics(regime, tuple(edits.items()))
@@ -109,7 +109,7 @@ def of_average(oracle: Oracle, regime: str, d: int) -> list[dict[str, Array]]:
 
 
 def _averaged(features_of: list[Tensor]) -> dict[str, Array]:
-    """Of features [n, numbers] of θ0, of each model and of the mean of their weights."""
+    """Every quantity of features [n, numbers] of θ0, of each model and of the mean of weights."""
     f0, *models, u = features_of
     v = torch.stack(models).mean(dim=0)
     apart = [(a - b).square().sum(1) for place, a in enumerate(models) for b in models[:place]]

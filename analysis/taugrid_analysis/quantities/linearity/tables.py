@@ -22,13 +22,13 @@ DISTANCES = (
 
 
 def _distances(cosine: float, baseline: float) -> list[Value]:
-    """Of DISTANCES: both from 1, and the first as a part of the second."""
+    """The cells of DISTANCES: both from 1, and the first as a part of the second."""
     far, base = 1 - cosine, 1 - baseline
     return [far, base, far / base if base > 0 else float("nan")]
 
 
 def linearity(run: Run) -> Table:
-    """At the α nearest to ½."""
+    """Shows the pairs at the α nearest to ½."""
     frame = run.layers
     table = Table(
         "linearity",
@@ -160,7 +160,7 @@ def excess(errors: Floats, chosen: Array) -> Floats:
 
 
 def transitivity(run: Run) -> Table:
-    """At the last layer, α nearest ½."""
+    """Looks at the last layer and the α nearest ½."""
     table = Table(
         "transitivity",
         "Transitivity of cross-task linearity: the largest error of a triple of tasks over the next",

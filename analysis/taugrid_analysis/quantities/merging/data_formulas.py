@@ -44,7 +44,7 @@ def fisher_information(model: Model, given: Inputs, classes: str, batch: int = 0
 
 
 def _information(model: Model, t: int, x: Tensor, classes: str, batch: int) -> Parameters:
-    """Of one task's samples."""
+    """The Fisher information of one task's samples."""
     oracle, base, statistics = model.oracle, model.theta(), model.statistics()
     z = model.output(x, t)
 
@@ -217,7 +217,7 @@ def by_coefficients(models: list[Model], every: Tensor) -> Parameters:
 
 
 def stitched(method: str, models: list[Model], told: Settings, _: Inputs) -> Parameters:
-    """Of one cluster, where the method has clusters."""
+    """Stitches the models of one cluster, where the method has clusters."""
     every = [masks.mask(model, told)[0] for model in models]
     return masks.stitch(masks.to_stitch(every, method, [0] * len(every), told), models)
 

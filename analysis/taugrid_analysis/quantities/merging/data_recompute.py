@@ -20,7 +20,7 @@ Settings = dict[str, Any]
 
 
 def inputs(oracle: Oracle, group: str, t: int) -> Tensor:
-    """Those of task t that the method took."""
+    """The inputs of task t that the method took."""
     split = text(oracle.results[group].attrs["inputs"])
     return oracle.sample(split, t, oracle.rows(f"{group}/data_sample_index", t))[0]
 
@@ -42,7 +42,7 @@ def learnt(oracle: Oracle, method: str, regime: str) -> tuple[Tensor, list[float
 
 
 def _of_tasks(method: str, oracle: Oracle, name: str, regime: str, told: Settings) -> Parameters:
-    """Of the tasks' own models, with what is known of them already."""
+    """The informations of the tasks' own models, with what is known of them already."""
     models = own(oracle, regime)
     if method == "fisher":
         return data_formulas.by_fisher(models, informations(oracle, name, regime, told), told)
@@ -56,7 +56,7 @@ def _stitched(method: str, oracle: Oracle, name: str, regime: str, told: Setting
 
 
 def joint(oracle: Oracle, name: str, regime: str, _: Settings) -> Parameters:
-    """Of the model trained on all tasks together, which lies where the run says."""
+    """The vector of the model trained on all tasks together, which lies where the run says."""
     told = text(oracle.results[f"merging/{name}/{regime}"].attrs["checkpoint"]).split("/")
     return {key: v - oracle.theta0[key] for key, v in oracle.joint(*told).items()}
 
@@ -70,7 +70,7 @@ METHODS: dict[str, Callable[[Oracle, str, str, Settings], Parameters]] = {
 
 
 def checks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[Check]:
-    """Of what /merging/NAME has of its own."""
+    """Checks what /merging/NAME has of its own."""
     if method == "fisher":
         yield from _of_fisher(oracle, name, told)
     if method == "adamerging":

@@ -84,7 +84,7 @@ def slerp(a: Array, b: Array, t: float) -> Array:
 
 
 def polar(matrix: Array) -> Array:
-    """By the inverse root of the Gram matrix, not by the SVD."""
+    """Takes the polar factor by the inverse root of the Gram matrix, not by the SVD."""
     gram = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
     values, vectors = np.linalg.eigh(gram)
     root = vectors @ np.diag(values**-0.5) @ vectors.T

@@ -31,7 +31,7 @@ class Model:
         return theta0 if self.linear else {name: v + self.tau[name] for name, v in theta0.items()}
 
     def statistics(self) -> Parameters:
-        """Of batch norm, its own, or those of an edit by these tasks."""
+        """The statistics of batch norm: the model's own, or those of an edit by these tasks."""
         alone = len(self.tasks) == 1
         edits = dict.fromkeys(self.tasks, 1.0 / len(self.tasks))
         return self.oracle.statistics(self.regime, edits, None if alone else self.tau)

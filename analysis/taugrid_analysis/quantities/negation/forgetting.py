@@ -30,7 +30,7 @@ class Forgetting:
 def forgetting(
     results: Results, regime: str, wide: bool = False, group: str = "negation"
 ) -> Forgetting | None:
-    """At the α that validation chose for each task in [0,1], or in [0,3]; `group`: of τ or of bases."""
+    """Takes the α that validation chose for each task in [0,1], or in [0,3]. `group`: of τ or of bases."""
     data = results.data(group, regime)
     prefix = "wide_" if wide else ""
     if data is None or f"{prefix}chosen_alpha" not in data:
@@ -39,7 +39,7 @@ def forgetting(
 
 
 def one_shot_forgetting(results: Results, regime: str) -> Forgetting | None:
-    """At α = 1, untuned: means over all tasks; `kept` counts those whose test control stays high enough."""
+    """Takes α = 1, untuned: means over all tasks; `kept` counts those whose test control stays high."""
     data = results.data("negation", regime)
     if data is None:
         return None

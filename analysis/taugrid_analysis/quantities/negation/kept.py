@@ -19,7 +19,7 @@ from taugrid_analysis.run.results import Results
 
 @dataclass(frozen=True)
 class Kept:
-    """Of the tasks that have an α, on the control's test points."""
+    """What the tasks that have an α keep, on the control's test points."""
 
     accuracy: Measured  # mean over tasks
     share: Measured  # of θ0's accuracy, mean over tasks

@@ -28,7 +28,7 @@ def own_share(local_energy: Array) -> Floats:
 
 
 def null_share(kernel: xr.Dataset) -> tuple[Floats, Floats] | None:
-    """Of every task: mean and deviation over draws of the share with more of the same task as control.
+    """The mean and deviation [T] over draws of the share with more of the same task as control.
 
     None where the file has no such draws. The deviation of a single draw is NaN.
     """
@@ -41,7 +41,7 @@ def null_share(kernel: xr.Dataset) -> tuple[Floats, Floats] | None:
 
 
 def ntk_separation(kernel: xr.Dataset, pairs: Array) -> Floats | None:
-    """Of every pair: own share less its null, mean of both directions; 0: a control like the task itself."""
+    """A pair's own share less its null, mean of both directions; 0: a control like the task itself."""
     null = null_share(kernel)
     if null is None:
         return None

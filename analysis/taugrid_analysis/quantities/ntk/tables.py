@@ -66,7 +66,7 @@ def localisation(run: Run) -> Table:
 
 
 def _ranks(data: xr.Dataset) -> np.ndarray:
-    """Of every task, mean over the controls and logits that were measured."""
+    """Every task's rank, mean over the controls and logits that were measured."""
     if "rank" not in data:
         return np.full(data.sizes["task"], np.nan)
     energy = np.isfinite(data["local_energy"].to_numpy()).all(axis=-1)

@@ -111,7 +111,7 @@ def seconds(results: Results, regime: str) -> dict[str, float]:
 
 
 def outcome(run: Run, regime: str, name: str) -> Floats:
-    """Of every pair's sum: its normalised accuracy, or the mean of both tasks' loss gaps."""
+    """Each pair's outcome: its sum's normalised accuracy, or the mean of both tasks' loss gaps."""
     return np.asarray(run.pairs.loc[regime][OUTCOMES[name]], dtype=float)
 
 
@@ -135,7 +135,7 @@ def lines(run: Run) -> list[Line]:
 
 
 def cheapest(found: Sequence[Line]) -> Line | None:
-    """Of one regime's and outcome's: the predictor of fewest seconds that task permutations bear out.
+    """The predictor of fewest seconds that task permutations bear out, of one regime and outcome.
 
     Corrected for having looked at all predictors; None where there is none.
     """

@@ -20,7 +20,7 @@ class Clusters:
 
 
 def clusters(cosine: Array, count: int) -> Clusters:
-    """By average linkage of 1 − |cosine|, cut at `count` clusters at most."""
+    """Clusters tasks by average linkage of 1 − |cosine|, cut at `count` clusters at most."""
     distance = 1 - np.abs(cosine)
     np.fill_diagonal(distance, 0)
     tree = linkage(squareform(np.clip(distance, 0, None), checks=False), "average", optimal_ordering=True)

@@ -101,7 +101,7 @@ def groups(run: Run) -> Table:
 
 
 def chance_overlap(density: Floats) -> Floats:
-    """Of masks that chance lays, from the shares that they keep: d/(2 − d) where both keep d."""
+    """The overlap of masks that chance lays, from the shares they keep: d/(2 − d) where both keep d."""
     both = np.outer(density, density)
     return np.asarray(both / (density[:, None] + density[None, :] - both))
 

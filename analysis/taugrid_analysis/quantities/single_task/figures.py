@@ -18,7 +18,7 @@ from taugrid_analysis.run.opened import Run
 
 
 def accuracies(run: Run, names: list[str] | None = None) -> Figure | None:
-    """Of each task's own model."""
+    """Draws the accuracy of each task's own model."""
     wanted = [run.results.start, *run.regimes] if names is None else names
     known = [name for name in wanted if run.data("single_task", name) is not None]
     return by_task(run, bars(run, known, "accuracy"), "test accuracy") if known else None
@@ -28,7 +28,7 @@ Bars = dict[str, tuple[Array, Array]]  # name: values [T] and their standard err
 
 
 def bars(run: Run, names: list[str], column: str) -> Bars:
-    """Of a column of the frame `tasks`."""
+    """The values and errors of a column of the frame `tasks`."""
     frame = run.tasks
     return {
         name: tuple(frame.loc[name][[column, f"{column}_error"]].to_numpy(dtype=float).T) for name in names

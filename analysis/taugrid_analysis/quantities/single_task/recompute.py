@@ -46,7 +46,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     )
 
     def beats(place: Place) -> Reading:
-        """By the stored accuracy: a point on the border of two classes is not this check's."""
+        """Judges by the stored accuracy: a point on the border of two classes is not this check's."""
         regime, t = place
         if oracle.heads[t].kind == "text":  # which has no majority
             return exact(stored(oracle, group, "beats_majority", place), 1.0)

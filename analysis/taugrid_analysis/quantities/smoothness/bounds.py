@@ -114,7 +114,7 @@ def transfer(run: Run, regime: str) -> pd.DataFrame | None:
 
 
 def _cross_loss(run: Run, regime: str, alpha: float) -> Floats | None:
-    """Of task i's vector times α on task j [T,T]."""
+    """The loss of task i's vector times α on task j [T,T]."""
     data = run.data("similarity", regime)
     if data is None or "cross_loss" not in data:
         return None

@@ -59,7 +59,7 @@ def bound_table(run: Run) -> Table:
 
 
 def other_bounds_table(run: Run) -> Table:
-    """Of negation, and of one vector's use on another task."""
+    """Shows the bounds of negation, and of one vector's use on another task."""
     table = Table(
         "other_bounds",
         "Loss gaps of single vectors on other tasks beside their bounds, mean over a task's gaps",

@@ -46,6 +46,6 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
 
 def setting(oracle: Oracle, regime: str, key: str, otherwise: float = float("nan")) -> float:
-    """Of [finetune.REGIME], else of [finetune], else as programs were that did not know the key."""
+    """The key of [finetune.REGIME], else of [finetune], else what programs did that did not know it."""
     section = oracle.inputs.config.get("finetune", {})
     return float(section.get(regime, {}).get(key, section.get(key, otherwise)))
