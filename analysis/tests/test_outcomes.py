@@ -23,7 +23,7 @@ from taugrid_analysis.quantities.pairs.tables import pairs
 from taugrid_analysis.quantities.predictors import lines as predictors_lines
 from taugrid_analysis.quantities.predictors.lines import SAME_THING, TITLES, cheapest, predictors
 from taugrid_analysis.quantities.predictors.tables import predictor_table
-from taugrid_analysis.quantities.smoothness import bounds, pair_bounds
+from taugrid_analysis.quantities.smoothness import bounds, columns
 from taugrid_analysis.quantities.smoothness.tables import bound_table
 from taugrid_analysis.run.opened import Run
 
@@ -69,7 +69,7 @@ def test_bound_by_hand() -> None:
     vectors = xr.Dataset(
         {"cosine": (("task", "other"), [[1, -0.5], [-0.5, 1]]), "norm": ("task", [2.0, 3.0])}
     )
-    found = pair_bounds.bounds(np.array([-10.0, 4.0]), vectors, np.array([[0, 1]]))
+    found = columns.bounds(np.array([-10.0, 4.0]), vectors, np.array([[0, 1]]))
     np.testing.assert_allclose(found, [[10 * 9 * 1.5, 4 * 9 * 1.5]])
 
 

@@ -25,9 +25,12 @@ def percent(value: Measured) -> Measured:
     return Measured(100 * value, 100 * value.error)
 
 
+NOTHING = Measured(float("nan"), float("nan"))
+
+
 def measured_mean(values: Array, errors: Array) -> Measured:
     """The mean of what is finite, over different tasks: their evaluation points are independent."""
     finite = np.isfinite(values)
     if not finite.any():
-        return Measured(float("nan"), float("nan"))
+        return NOTHING
     return Measured(float(np.mean(values[finite])), float(sampling.of_mean(errors[finite])))

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs measure: a folder a quantity, which is found by being there.
 
-A folder may hold: tables.py with TABLES (name: a function of a run that makes the table), figures.py,
+A folder may hold: columns.py with of_tasks, of_pairs or of_regime(results, regime), columns of the frames;
+tables.py with TABLES (name: a function of a run that makes the table), figures.py,
 section.py with sections(run), its parts of the report, and recompute.py with checks(oracle), the same numbers
 again in plain PyTorch. Its own docstring says the formula, the unit and where in results.h5 the numbers are.
 """

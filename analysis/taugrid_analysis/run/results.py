@@ -8,6 +8,7 @@ and so on. A group that is absent reads as None; one that is there but broken is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ import xarray as xr
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import locate, text
-from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.numbers.arrays import Array, Floats
 from taugrid_analysis.quantities import groups
 from taugrid_analysis.run import correctness
 from taugrid_analysis.run.correctness import Correct
 from taugrid_analysis.run.datasets import Reader
 from taugrid_analysis.run.group import Group
 from taugrid_analysis.run.model import Model, Unit
-from taugrid_analysis.run.regimes import JOINT, STARTS, ordered
+from taugrid_analysis.run.regimes import JOINT, STARTS, ordered, same_vectors
 from taugrid_analysis.run.store import Store
 
 BY_REGIME = (
@@ -89,6 +90,28 @@ class Results:
         if key not in self._read:
             self._read[key] = self._reader.read(group, name, extra)
         return self._read[key]
+
+    def twin(self, group: str, regime: str) -> xr.Dataset | None:
+        """The group of a regime, or of one with the same task vectors: cosines and J(x)τ are alike."""
+        own, other = self.data(group, regime), same_vectors(regime)
+        return own if own is not None or other is None else self.data(group, other)
+
+    def columns(self, group: str, regime: str, variables: Mapping[str, str]) -> dict[str, Array]:
+        """Variables of a number a task under the names of columns; NaN where they were not measured."""
+        data, nothing = self.data(group, regime), np.full(len(self.tasks), np.nan)
+        return {
+            column: data[name].to_numpy() if data is not None and name in data else nothing
+            for column, name in variables.items()
+        }
+
+    def nothing(self) -> Floats:
+        """NaN for every pair."""
+        return np.full(len(self.pairs), np.nan)
+
+    @property
+    def models(self) -> list[str]:
+        """θ0, the regimes, and models that were trained on all tasks."""
+        return [self.start, *self.regimes, *(name for name in self.names("multitask") if name in JOINT)]
 
     def correct(self, path: str) -> Correct | None:
         """The per-point correctness beside a data set of accuracies, such as single_task/linear/accuracy."""

@@ -13,7 +13,6 @@ import numpy as np
 from taugrid_analysis.numbers import correlation, sampling
 from taugrid_analysis.numbers.arrays import Floats
 from taugrid_analysis.numbers.correlation import Estimate
-from taugrid_analysis.run.frames.pairs import twin
 from taugrid_analysis.run.older_schema import SPLIT
 from taugrid_analysis.run.opened import Run
 from taugrid_analysis.run.regimes import is_linear, ordered, same_vectors
@@ -68,7 +67,7 @@ def predictors(run: Run, regime: str) -> dict[str, Floats]:
 
 def splits(results: Results, regime: str) -> dict[str, str]:
     """Whose points each predictor is measured on."""
-    product = twin(results, "tau_jp", regime)
+    product = results.twin("tau_jp", regime)
     grid = results.data("disentanglement", regime)
     split = str(grid.attrs.get(SPLIT, "test")) if grid is not None else ""
     return {

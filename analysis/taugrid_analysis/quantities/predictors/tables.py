@@ -8,7 +8,6 @@ from taugrid_analysis.numbers import correlation
 from taugrid_analysis.page.table import Column, Table
 from taugrid_analysis.quantities.predictors import lines as predictors_lines
 from taugrid_analysis.quantities.predictors.lines import TITLES
-from taugrid_analysis.run.frames.pairs import twin
 from taugrid_analysis.run.opened import Run
 
 
@@ -86,7 +85,7 @@ def _cheapest(run: Run) -> str:
 def _borrowed(run: Run, regime: str) -> bool:
     """Whether a predictor comes from the regime with the same task vectors."""
     return any(
-        run.data(group, regime) is None and twin(run.results, group, regime) is not None
+        run.data(group, regime) is None and run.results.twin(group, regime) is not None
         for group in ("tau_jp", "similarity")
     )
 

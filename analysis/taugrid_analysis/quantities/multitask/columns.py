@@ -1,0 +1,29 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the frame of regimes tells of a model that was trained on all tasks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from taugrid_analysis.numbers.measured import NOTHING, measured_mean
+from taugrid_analysis.run import accuracies
+from taugrid_analysis.run.regimes import JOINT
+from taugrid_analysis.run.results import Results
+
+
+def of_regime(results: Results, regime: str) -> dict[str, float]:
+    """Its accuracy, and that over the one of each task's own model; nothing of another regime."""
+    if regime not in JOINT:
+        return {}
+    found: dict[str, float] = {"absolute": NOTHING, "normalized": NOTHING}
+    own = accuracies.accuracies(results, "multitask", regime, "accuracy")
+    single = accuracies.accuracies(results, "single_task", JOINT[regime], "accuracy")
+    if own is not None:
+        value = own.value.to_numpy()
+        found["absolute"] = measured_mean(value, own.error)
+        if single is not None:
+            errors = [accuracies.ratio_error(own, (t,), single, t) for t in range(len(value))]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found["normalized"] = measured_mean(value / single.value.to_numpy(), np.array(errors))
+    return found
