@@ -79,6 +79,7 @@ def test_files_that_pages_name_exist() -> None:
     path = re.compile(r"(?<![\w/.~-])(?:analysis|jobs|kernels|models|suite|tests)/[\w./-]*\w")
     pages = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *(PROJECT / "docs").rglob("*.md")]
     named = {(page, name) for page in pages for name in path.findall(page.read_text(encoding="utf-8"))}
+    named = {(page, name) for page, name in named if not re.search(r"\b[A-Z]+\b(?!\.)", name)}  # NAME stands for any
     assert len(named) > 30
     missing = [f"{page.relative_to(PROJECT)}: {name}" for page, name in sorted(named) if not (PROJECT / name).exists()]
     assert not missing
