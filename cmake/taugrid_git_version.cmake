@@ -20,5 +20,5 @@ add_custom_target(taugrid_git_version
           -P ${PROJECT_SOURCE_DIR}/cmake/taugrid_git_version.cmake
   BYPRODUCTS ${version_header})
 add_library(taugrid_version INTERFACE)
-target_include_directories(taugrid_version INTERFACE "${PROJECT_BINARY_DIR}/generated")
+target_include_directories(taugrid_version INTERFACE "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
 add_dependencies(taugrid_version taugrid_git_version)

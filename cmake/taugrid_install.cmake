@@ -19,7 +19,7 @@ target_link_libraries(taugrid_suite INTERFACE taugrid_kernels taugrid_suite_expe
 
 # The internal targets that the exported ones name.
 set_target_properties(taugrid_options PROPERTIES EXPORT_NAME options)
-install(TARGETS taugrid_options EXPORT taugrid)
+install(TARGETS taugrid_options taugrid_version EXPORT taugrid)
 
 set_target_properties(taugrid PROPERTIES INSTALL_RPATH "${TAUGRID_TORCH_ROOT}/lib")
 install(TARGETS taugrid RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

@@ -10,8 +10,8 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
+#include "suite/machine/peak_memory.hpp"
 #include "suite/models/registry.hpp"
-#include "suite/study/memory.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -50,7 +50,7 @@ Work grid_b32(const Fixture& x, at::ScalarType type) {
   Work work;
   work.run = [s, encode] {
     const at::NoGradGuard no_grad;
-    const study::PeakMemory memory;
+    const machine::PeakMemory memory;
     weights::combine(s->theta0, s->tau, s->alpha, s->models);
     std::vector<at::Tensor> errors;
     for (std::int64_t k = 0; k < cells; ++k) {

@@ -11,9 +11,9 @@
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/machine/peak_memory.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
-#include "suite/study/memory.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -127,7 +127,7 @@ Work linearity(const Fixture& x, std::int64_t n) {
     std::vector<at::Tensor> cosine;
     for (const auto& pair : run->found) cosine.push_back(pair.tensors.at("cosine").select(-1, 0));
     file.tensors["cosine"] = at::stack(cosine).view({vit_pairs, vit_layers + 2, -1});
-    const study::PeakMemory memory;
+    const machine::PeakMemory memory;
     compute();
     // Beyond parameters, of which the mixed models are held together.
     const auto held = 4 * static_cast<std::int64_t>(vit_alpha.size()) * run->start.theta.numel();

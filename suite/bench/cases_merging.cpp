@@ -22,7 +22,7 @@
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
 #include "suite/bench/model_work.hpp"
-#include "suite/experiments/data_merging/data_method.hpp"
+#include "suite/merging/data/data_method.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/training/loss.hpp"
@@ -30,7 +30,7 @@
 namespace taugrid::bench {
 namespace {
 
-using experiments::DataMethod;
+using merging::DataMethod;
 
 constexpr const char* merged_regime = "standard";
 constexpr std::int64_t merged_tasks = 8, merged_batch = 32, merged_steps = 4;
@@ -43,9 +43,8 @@ struct MergingRun {
       : path(x.folder() / ("merging_" + name)),
         config(written(x, path, count, points, section)),
         study(config, nullptr, x.runtime().device()),
-        method(experiments::make_data_method(config,
-                                             config.section("merging." + name, merging::meaning_of(name)),
-                                             {"merging." + name, name}, name, study)) {
+        method(merging::make_data_method(config, config.section("merging." + name, merging::meaning_of(name)),
+                                         {"merging." + name, name}, name, study)) {
     study.vectors.set_folder(path);
     for (std::int64_t t = 0; t < count; ++t) all.push_back(static_cast<std::size_t>(t));
     for (const auto t : all) vectors.push_back(study.vectors.vector(merged_regime, t));  // kept in memory
@@ -88,11 +87,11 @@ struct MergingRun {
   std::filesystem::path path;
   config::Config config;
   study::Study study;
-  std::unique_ptr<const DataMethod> method;
+  std::unique_ptr<const merging::DataMethod> method;
   std::vector<std::size_t> all;
   std::vector<at::Tensor> vectors;
   store::TensorFile found;  // of a part
-  DataMethod::Made made;
+  merging::DataMethod::Made made;
 };
 
 Work fisher(const Fixture& x) {

@@ -18,7 +18,7 @@
 #include "suite/bench/fixture.hpp"
 #include "suite/bench/model_work.hpp"
 #include "suite/bench/training_step.hpp"
-#include "suite/study/memory.hpp"
+#include "suite/machine/peak_memory.hpp"
 #include "suite/training/adamw.hpp"
 #include "suite/training/loss.hpp"
 
@@ -103,7 +103,7 @@ Work step(const Fixture& x, const char* regime_name) {
   const auto trained = study::trained_blocks(regime, x.encoder().layout());
   const auto in = terms(x, regime, x.head(), at::kFloat);
   {
-    const study::PeakMemory memory;
+    const machine::PeakMemory memory;
     // τ = 0 would be no test of a linear regime.
     const auto theta = regime.linear ? x.theta0() + 0.1 * x.tau(0) : x.theta0().clone();
     s->loss = std::make_unique<training::TrainingLoss>(x.encoder(), regime, x.start(), trained);
@@ -136,7 +136,7 @@ Work step(const Fixture& x, const char* regime_name) {
     store::TensorFile file;
     file.tensors["losses"] = at::tensor(s->step->losses(), at::kDouble);
     s->step->forget_gradient();
-    const study::PeakMemory memory;
+    const machine::PeakMemory memory;
     run();
     file.tensors["peak_memory"] = at::full({1}, memory.bytes() + s->held, at::kLong);
     return file;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// An experiment: the work units it splits into, and what it writes once they are done. A new one is a file NAME.cpp
-// in this folder that ends with TAUGRID_EXPERIMENT(NAME, order, make_NAME): the build finds it by itself.
+// An experiment: the work units it splits into, and what it writes once they are done. A new one is a file
+// NAME.cpp in the folder here that says what it looks at: tasks, pairs, layers, edits or bases. It ends with
+// TAUGRID_EXPERIMENT(NAME, order, make_NAME), and the build finds it by itself.
 #pragma once
 
 #include <map>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "suite/config/config.hpp"
-#include "suite/experiments/support/tally.hpp"
 #include "suite/schedule/run_folder.hpp"
 #include "suite/schedule/work_unit.hpp"
 #include "suite/store/results.hpp"
@@ -18,18 +18,27 @@
 #include "suite/study/keys.hpp"
 #include "suite/study/regime.hpp"
 #include "suite/study/study.hpp"
+#include "suite/work/placement.hpp"
+#include "suite/work/tally.hpp"
 
 namespace taugrid::experiments {
 
 namespace key = study::key;
 using study::EditedOutputs;
 using study::regime;
-
-/// Finished units, read where results.h5 is written.
-struct Finished {
-  const schedule::RunFolder& folder;
-  const comm::Communicator& world;
-};
+using study::Split;
+using study::Study;
+using work::add_missing;
+using work::bits;
+using work::Box;
+using work::Finished;
+using work::fits_attribute;
+using work::place;
+using work::prefix_of;
+using work::put_points;
+using work::sample_sizes;
+using work::Tally;
+using work::unit;
 
 class Experiment {
  public:
@@ -71,19 +80,14 @@ std::vector<schedule::WorkUnit> units_of(const Experiments& experiments, const S
 std::unique_ptr<Experiment> make_experiment(const std::string& name, config::Config& config,
                                             const Study& study);
 
-/// Throws InputError where no regime makes task vectors, for an experiment that needs them.
-void require_vectors(const Study& study, const std::string& section);
-/// Throws InputError where a task is answered by texts, for an experiment on classes.
-void require_classes(const Study& study, const std::string& section);
-
 }  // namespace taugrid::experiments
 
-/// Ends an experiment's file: `name` is the file's, `make` its Maker, `order` its place among the others, whose units
-/// and groups of results.h5 follow each other so.
-#define TAUGRID_EXPERIMENT(name, order, make)       \
-  namespace taugrid::experiments::name##_file {     \
-  extern const int place;                           \
-  extern const Maker maker;                         \
-  const int place = order;                          \
-  const Maker maker = make;                         \
+/// Ends an experiment's file: `name` is the file's, `make` its Maker, `order` its place among the others,
+/// whose units and groups of results.h5 follow each other so.
+#define TAUGRID_EXPERIMENT(name, order, make)   \
+  namespace taugrid::experiments::name##_file { \
+    extern const int place;                     \
+    extern const Maker maker;                   \
+    const int place = order;                    \
+    const Maker maker = make;                   \
   }

@@ -10,7 +10,7 @@
 
 #include "suite/comm/runtime.hpp"
 #include "suite/error.hpp"
-#include "suite/experiments/support/task_bases.hpp"
+#include "suite/experiments/bases/task_bases.hpp"
 #include "suite/store/safetensors.hpp"
 
 using namespace taugrid;
@@ -29,7 +29,7 @@ void probe(const comm::Runtime& runtime, const std::vector<std::string>& words) 
   study::Study study(config, nullptr, runtime.device(), runtime.ranks_on_host());
   study.vectors.set_folder(words[1]);
   const auto in = experiments::read_merge_in(config, study), out = experiments::read_merge_out(config, study);
-  const auto clusters = experiments::clusters_by(study.tasks.all(), labels_in(words[3]));
+  const auto clusters = study::clusters_by(study.tasks.all(), labels_in(words[3]));
   schedule::UnitContext context{runtime.world(), runtime.stop(), words[4] + ".scratch",
                                 [](double, std::string_view) {}};
   const auto bases =

@@ -11,14 +11,14 @@
 #include <set>
 
 #include "suite/experiments/experiment.hpp"
-#include "suite/study/memory.hpp"
+#include "suite/machine/peak_memory.hpp"
 
 namespace taugrid::plan {
 namespace {
 
 namespace fs = std::filesystem;
-using experiments::Tally;
 using study::Study;
+using work::Tally;
 
 /// A group of this process alone.
 const comm::Communicator& alone() {
@@ -111,11 +111,10 @@ TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {
     EXPECT_GE(unit.cost, unit.load.flops) << unit.key;
     EXPECT_GT(unit.load.bytes_stored, 0) << unit.key;
   }
-  for (const auto* kind :
-       {"forward", "tangent", "logits", "divergence", "gram", "hessian/standard", "hessian/linear",
-        "layers/standard", "layers/linear", "fisher", "regmean", "entropy/standard", "entropy/linear",
-        "localize/standard", "localize/linear", "train/standard", "train/tau_jp_strict", "train/multitask",
-        "head"}) {
+  for (const auto* kind : {"forward", "tangent", "logits", "divergence", "gram", "hessian/standard",
+                           "hessian/linear", "layers/standard", "layers/linear", "fisher", "regmean",
+                           "entropy/standard", "entropy/linear", "localize/standard", "localize/linear",
+                           "train/standard", "train/tau_jp_strict", "train/multitask", "head"}) {
     EXPECT_TRUE(kinds.contains(kind)) << kind;
   }
 }
@@ -145,7 +144,7 @@ TEST(Loads, RanksOfAGroupShareTheWorkAndExchangeIt) {
 /// Bytes of tensors alive at most in a call, the second of two: what is paid once is paid.
 double measured_bytes(const schedule::Rehearsal& call) {
   call.run();
-  const study::PeakMemory memory;
+  const machine::PeakMemory memory;
   call.run();
   return static_cast<double>(memory.bytes());
 }
@@ -182,7 +181,9 @@ TEST_P(MemoryModel, IsWithinAThirdOfWhatTheAllocatorsCount) {
                   "16\nmax_basis = 2\n"
                   "[ntk]\npoints = 4\nlogits = 2\nchunk = 12\n[linearity]\nbatch = "
                   "16\n[similarity]\n[merging]\nmethods = [" +
-                      methods + "]\n[merging.fisher]\nchunk = 16\n[merging.adamerging]\nbatch = 16\n[merging.localize_stitch]\nchunk = 16\n" +
+                      methods +
+                      "]\n[merging.fisher]\nchunk = 16\n[merging.adamerging]\nbatch = "
+                      "16\n[merging.localize_stitch]\nchunk = 16\n" +
                       linear_layers);
   const auto [work, load] = find(subject, kind);
   const double theta = 4.0 * static_cast<double>(subject.study().model.layout().size());

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "suite/study/memory.hpp"
+#include "suite/machine/peak_memory.hpp"
 #include "suite/study/study.hpp"
 #include "tests/suite/data/packed_file.hpp"
 #include "tests/suite/store/scratch.hpp"
@@ -85,7 +85,7 @@ const comm::Communicator& world() {
 TEST(Points, OfALargeSampleOneBatchIsHeld) {
   const World made;
   const auto small = made.study("memory = 1e-6");  // GiB: 179 bytes for samples
-  const PeakMemory memory;
+  const machine::PeakMemory memory;
   const auto sample = small->tasks.sample(0, Split::test, rows);
   for (std::int64_t i = 0; i < rows; i += batch) {
     const auto part = sample.points.part(i, std::min(batch, rows - i));

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "suite/machine/full_products.hpp"
+#include "suite/machine/peak_memory.hpp"
 #include "suite/models/registry.hpp"
-#include "suite/study/full_products.hpp"
-#include "suite/study/memory.hpp"
 
 namespace taugrid::training {
 namespace {
@@ -37,11 +37,14 @@ class RegimeTest : public ::testing::TestWithParam<std::string> {
     head.scale = 7;
   }
   Term labelled(std::int64_t n) const {
-    return {models::pictures(at::randn({n, 3, 16, 16}, at::kDouble)), at::randint(0, 5, {n}, at::kLong), &head,
-            1.0 / static_cast<double>(n)};
+    return {models::pictures(at::randn({n, 3, 16, 16}, at::kDouble)), at::randint(0, 5, {n}, at::kLong),
+            &head, 1.0 / static_cast<double>(n)};
   }
   Term penalised(std::int64_t n, double weight, PenaltyForm form = PenaltyForm::squared) const {
-    return {models::pictures(at::randn({n, 3, 16, 16}, at::kDouble)), {}, &head, weight / static_cast<double>(n),
+    return {models::pictures(at::randn({n, 3, 16, 16}, at::kDouble)),
+            {},
+            &head,
+            weight / static_cast<double>(n),
             form};
   }
 
@@ -130,7 +133,8 @@ TEST_F(RegimeParts, APenaltyIsOfEachPointInBothForms) {
   const auto& r = regime("tau_jp");
   const auto loss = loss_of(r);
   const auto whole = penalised(6, 0.3);
-  // ‖J(x)τ‖ of one point: the difference of the linearised outputs at θ0 + τ and at θ0 by central differences of f.
+  // ‖J(x)τ‖ of one point: the difference of the linearised outputs at θ0 + τ and at θ0 by central differences
+  // of f.
   const auto tau = theta - start.theta;
   const double h = 1e-4;
   const auto f = [&](double a) {
@@ -206,7 +210,7 @@ TEST(FullProducts, AreReducedAgainAfterwards) {
   for (const bool reduced : {true, false}) {
     context.setAllowTF32CuBLAS(reduced);
     {
-      const study::FullProducts full;
+      const machine::FullProducts full;
       EXPECT_FALSE(context.allowTF32CuBLAS());
     }
     EXPECT_EQ(context.allowTF32CuBLAS(), reduced);
@@ -216,7 +220,7 @@ TEST(FullProducts, AreReducedAgainAfterwards) {
 TEST(PeakMemory, CountsTensorsAliveAtOnce) {
   std::int64_t peak = 0;
   {
-    const study::PeakMemory memory;
+    const machine::PeakMemory memory;
     { const auto a = at::empty({1000}, at::kFloat), b = at::empty({500}, at::kFloat); }
     const auto c = at::empty({1200}, at::kFloat);
     peak = memory.bytes();

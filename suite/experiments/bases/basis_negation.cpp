@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Negation by bases (paper 2, section 5; table 6): k vectors are kept instead of T, and θ0 − αB makes the
+// model forget task t, B being the basis whose cosine with τt is the largest. α as for task negation: of
+// those that keep 95 % of θ0's accuracy on the control on validation points, the one with the least on the
+// task.
+//
+// /basis_negation/R/labels, nearest int64 [T]: the spectral partition into `clusters` (attribute) and each
+// task's basis; nearest_cosine [T]; alpha [A], validation_target, validation_control, test_target,
+// test_control [T,A]; chosen_alpha, target, control [T]; /correct/… [T,A,⌈N/8⌉] beside the curves
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "suite/experiments/bases/task_bases.hpp"
+#include "suite/experiments/edits/target_and_control.hpp"
+#include "suite/study/clusters.hpp"
+#include "suite/study/merged_tasks.hpp"
+#include "suite/study/refusals.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+std::string basis_name(std::int64_t c) { return "basis_" + std::to_string(c); }
+
+class BasisNegation final : public Experiment {
+ public:
+  BasisNegation(const Study& study, BasisMerge in, std::int64_t clusters, std::vector<double> alpha,
+                double threshold, double split_below)
+      : Experiment(study),
+        in_(std::move(in)),
+        clusters_(clusters),
+        alpha_(std::move(alpha)),
+        threshold_(threshold),
+        split_below_(split_below) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const auto a = static_cast<std::int64_t>(alpha_.size()),
+               tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto length = study_.model.layout().size(),
+               most = clusters_ > 0 ? std::min(tasks, clusters_ * (split_below_ > -1 ? 2 : 1)) : tasks;
+    const auto all = study_.tasks.all();
+    for (const auto& name : study_.settings.vector_regimes) {
+      auto made = Tally(study_).visit(name, all).vectors(name, all).stores(most * length, 4);
+      made.stores(3 * tasks).publishes(3 * tasks).holds(4.0 * static_cast<double>(most * length));
+      auto needs = study_.vectors.needs(name, all);
+      needs.push_back(key::partitions(name));
+      add_missing(needs, in_.needs(study_, name, all));
+      in_.count(made, study_, name, merged_at_most(all.size(), clusters_));
+      units.push_back(unit(
+          key::basis_vectors(name), made, needs,
+          [this, name, &folder](schedule::UnitContext& context) { return bases(name, folder, context); }));
+      for (const auto t : all) {
+        auto tally = target_and_control_tally(study_, a).reads(4.0 * static_cast<double>(length));
+        std::vector<std::string> of_task = {key::basis_vectors(name)};
+        for (const auto b : {t, study_.tasks.control()}) {
+          add_missing(of_task, basis_needs(study_, in_, name, all, b));
+          for (const auto split : {Split::validation, Split::test})
+            count_basis(tally, in_, name, all, b, split, study_.points(b), a);
+        }
+        units.push_back(unit(key::basis_negation(name, study_.tasks.name(t)), tally, of_task,
+                             [this, name, t, &folder](schedule::UnitContext& context) {
+                               return curves(name, t, folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto group = "/basis_negation/" + name;
+      put_target_and_control(
+          out, done, study_, group, "alpha_basis_negation_" + name, alpha_, {{"", alpha_}}, threshold_,
+          each_task(study_, [&](const std::string& task) { return key::basis_negation(name, task); }));
+      const auto made = key::basis_vectors(name);
+      const auto labels = done.folder.read_tensor(made, "labels");
+      for (const auto* what : {"labels", "nearest", "nearest_cosine"})
+        out.put(group + "/" + what, done.folder.read_tensor(made, what), {"task"}, "1");
+      out.attribute(group, "clusters", labels.max().item<std::int64_t>() + 1);
+      out.attribute(group, "merge_in", in_.name);
+    }
+  }
+
+ private:
+  /// The bases, [P] each, and which of them each task resembles most.
+  store::TensorFile bases(const std::string& name, const schedule::RunFolder& folder,
+                          schedule::UnitContext& context) const {
+    const auto partition = folder.read_unit(key::partitions(name)).tensors;
+    const auto k = clusters_ > 0 ? clusters_ : partition.at("chosen_clusters").item<std::int64_t>();
+    const auto labels = study::spectral_labels(study_, partition.at("cosine"), k, split_below_);
+    const auto all = study_.tasks.all();
+    const auto found = bases_of(study_, name, study::clusters_by(all, labels), in_, folder, context);
+    store::TensorFile file;
+    for (std::size_t c = 0; c < found.size(); ++c)
+      file.tensors[basis_name(static_cast<std::int64_t>(c))] = found[c];
+    std::vector<at::Tensor> cosines;
+    for (const auto t : all) cosines.push_back(cosines_with(study_.vectors.vector(name, t).cpu(), found));
+    const auto [cosine, nearest] = at::stack(cosines).max(1);
+    file.tensors["labels"] = at::tensor(labels, at::kLong);
+    file.tensors["nearest"] = nearest;
+    file.tensors["nearest_cosine"] = cosine;
+    return file;
+  }
+
+  store::TensorFile curves(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                           schedule::UnitContext& context) const {
+    const auto made = key::basis_vectors(name);
+    const auto labels = folder.read_tensor(made, "labels");
+    const auto nearest =
+        folder.read_tensor(made, "nearest")[static_cast<std::int64_t>(t)].item<std::int64_t>();
+    const auto basis = folder.read_tensor(made, basis_name(nearest)).to(study_.device);
+    const auto members = study::members_of(study_.tasks.all(), study::labels_of(labels), nearest);
+    const auto less = minus(alpha_);
+    const EditedOutputs model(study_, folder, name, context.group);
+    return target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
+      return basis_outcomes(model, in_, name, members, basis, less, b, split, study_.points(b), done);
+    });
+  }
+
+  BasisMerge in_;
+  std::int64_t clusters_;  // 0: as the largest gap says
+  std::vector<double> alpha_;
+  double threshold_, split_below_;
+};
+
+std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "bases.negation",
+      "Subtracts the basis nearest to a task: accuracy of θ0 − αB on the task and on the control");
+  if (!section) return nullptr;
+  study::require_vectors(study, "bases.negation");
+  study::refuse_filter(study, "bases.negation");
+  require_control(study, "bases.negation");
+  const auto clusters = section->integer(
+      "clusters",
+      {"Number of bases; 0: as many as the largest gap says", {.values = "an integer from 0 to T"}}, 0,
+      {0, std::max(1.0, static_cast<double>(study.tasks.size()))});
+  auto alpha = read_wide_alpha(*section, "alpha", "Coefficients α of θ0 − αB");
+  const auto threshold = control_threshold(*section);
+  auto in = read_merge_in(config, study);
+  const auto split_below = read_split(config);
+  in.check_clusters("bases.merge_in.method, for bases.negation",
+                    cluster_sizes(study.tasks.size(), clusters, split_below > -1));
+  return std::make_unique<BasisNegation>(study, std::move(in), clusters, std::move(alpha), threshold,
+                                         split_below);
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(basis_negation, 98, make_basis_negation)

@@ -1,0 +1,277 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// All partitions of a few tasks (paper 2, section 6.3; tables 4, 7, 10, 13, 14; 15 of four): each cluster's
+// vectors become one basis by several methods in turn, the bases one model θ0 + ατ by [bases.merge_out],
+// which is evaluated on these tasks; α has their largest mean normalised accuracy on validation points.
+// Beside the methods of [bases.merge_in] there is
+//   joint  one model trained on a cluster's tasks together, for as many steps as each of them alone has taken
+//          together (the paper's MTL; of a linear regime its Tangent).
+// Pairs of methods, as the paper's tables 5, 11 and 12 have them, merge a method's bases by another one. Of
+// methods with data a basis B is the model θ0 + B with its tasks' data.
+// To each of the run's other tasks every cluster's basis is added (support/partition_outside.hpp).
+//
+// /every_partition/METHOD/R, METHOD or IN+OUT: member int64 [n] and other
+// int64 [H]: the tasks, and those held out; labels int64 [Q,n], the partitions; cluster uint8 [C,n], all sets
+// of the tasks; alpha [A]; validation_accuracy [Q,A,n], accuracy [Q,n] on test points, coefficient, absolute,
+// normalized [Q]; cosine [H,C] of a held-out task with each cluster's basis; held_alpha [A'],
+// held_validation, held_test [H,C,A']; nearest int64 [H,Q], a place in `cluster`; found int64 [H,Q];
+// one_shot, tuned, chosen_alpha [H,Q]: with the nearest basis
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "suite/experiments/bases/partition_outside.hpp"
+#include "suite/experiments/edits/chosen_edit.hpp"
+#include "suite/experiments/grids.hpp"
+#include "suite/study/clusters.hpp"
+#include "suite/study/merged_tasks.hpp"
+#include "suite/study/refusals.hpp"
+#include "suite/work/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+/// What merges clusters and their bases.
+struct Merges {
+  std::string name;  ///< of the group: the method, or IN+OUT
+  std::size_t in;    ///< a place among the methods
+  BasisMerge out;
+  std::vector<double> alpha;
+};
+
+class EveryPartition final : public Experiment {
+ public:
+  struct Settings {
+    std::vector<Merges> merges;  ///< the methods in their order, then pairs
+    std::vector<std::size_t> others;
+    std::vector<double> held_alpha;
+    double threshold = 0;
+  };
+  EveryPartition(const Study& study, PartitionChoice choice, Settings settings)
+      : Experiment(study),
+        settings_(std::move(settings)),
+        bases_(study, std::move(choice)),
+        outside_(study, bases_, settings_.others, settings_.held_alpha, settings_.threshold) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (const auto& method : bases_.methods())
+        if (bases_.takes(method, name)) bases_.add_units(units, folder, method, name);
+    }
+    std::set<std::string> added;  // of each task alone there is one sum, whatever makes a basis
+    each([&](const std::string& name, const Merges& merges) {
+      for (std::size_t p = 0; p < bases_.partitions().size(); ++p)
+        if (added.insert(unit_key(merges, name, p)).second) add_merge(units, folder, name, merges, p);
+    });
+    outside_.add_units(units, folder);
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    each([&](const std::string& name, const Merges& merges) { write(out, done, name, merges); });
+  }
+
+ private:
+  using Places = std::vector<std::int64_t>;
+
+  const BasisMerge& in(const Merges& merges) const { return bases_.methods()[merges.in]; }
+  void each(const std::function<void(const std::string& name, const Merges& merges)>& see) const {
+    for (const auto& name : study_.settings.vector_regimes)
+      for (const auto& merges : settings_.merges)
+        if (bases_.takes(in(merges), name)) see(name, merges);
+  }
+  std::string unit_key(const Merges& merges, const std::string& name, std::size_t p) const {
+    if (bases_.clusters_of(p).size() < bases_.tasks().size())
+      return key::partition_merge(merges.name, name, p);
+    const auto plus = merges.name.find('+');
+    return key::partition_merge("alone" + (plus == std::string::npos ? "" : merges.name.substr(plus)), name,
+                                p);
+  }
+  /// c of Σ c_t τ_t, where a linear regime's outputs are therefore sums of tangents that were computed once.
+  std::optional<at::Tensor> factors(const Merges& merges, const std::string& name, std::size_t p) const {
+    if (!regime(name).linear) return std::nullopt;
+    return factors_of(bases_.partitions()[p], in(merges), merges.out);
+  }
+
+  void add_merge(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
+                 const std::string& name, const Merges& merges, std::size_t p) const {
+    const auto a = static_cast<std::int64_t>(merges.alpha.size()),
+               n = static_cast<std::int64_t>(bases_.tasks().size());
+    const bool adds = factors(merges, name, p).has_value();
+    auto tally = Tally(study_).stores(n * (a + 1) + 3).publishes(n * (a + 1) + 3);
+    std::vector<std::string> needs;
+    if (!adds) {
+      needs = bases_.needs(in(merges), name);
+      for (const auto c : bases_.clusters_of(p))
+        bases_.count(tally, in(merges), name, bases_.cluster(c).size());
+      merges.out.count_bases(tally, study_, name, bases_.tasks(), bases_.clusters_of(p).size());
+      tally.visit(name, bases_.tasks());
+    }
+    const auto count = adds ? &Tally::edited : &Tally::edited_along;
+    for (const auto t : bases_.tasks()) {
+      (tally.*count)(name, bases_.tasks(), t, Split::validation, points(), a);
+      (tally.*count)(name, bases_.tasks(), t, Split::test, points(), 1);
+      needs.push_back(key::single_task(name, study_.tasks.name(t)));
+      add_missing(needs, adds ? EditedOutputs::needs(study_, name, bases_.tasks(), t)
+                              : EditedOutputs::sum_needs(study_, name, bases_.tasks(), t));
+    }
+    units.push_back(unit(unit_key(merges, name, p), tally, needs,
+                         [this, name, &merges, p, &folder](schedule::UnitContext& context) {
+                           return merged(name, merges, p, folder, context);
+                         }));
+  }
+
+  store::TensorFile merged(const std::string& name, const Merges& merges, std::size_t p,
+                           const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const auto sum = factors(merges, name, p);
+    at::Tensor tau;
+    if (!sum) {
+      study::Clusters clusters;
+      std::vector<at::Tensor> bases;
+      for (const auto c : bases_.clusters_of(p)) {
+        clusters.push_back(bases_.cluster(c));
+        bases.push_back(bases_.basis(in(merges), name, clusters.back(), folder, context));
+      }
+      tau = merged_bases(study_, name, clusters, bases, merges.out, context);
+    }
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto go_on = [&](double) { context.stop_if_requested(); };
+    auto file = at_chosen_alpha(
+        bases_.tasks(), merges.alpha, own_accuracies(study_, folder, name, bases_.tasks()),
+        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
+          return sum ? combined_outcomes(model, name, bases_.tasks(), *sum, tau, alpha, t, split, points(),
+                                         go_on)
+                     : model.merged_outcomes(bases_.tasks(), tau, alpha, t, split, points(), go_on);
+        });
+    file.tensors.erase("correct");
+    return file;
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done, const std::string& name,
+             const Merges& merges) const {
+    const auto group = "/every_partition/" + merges.name + "/" + name, alpha = group + "/alpha";
+    const auto& tasks = bases_.tasks();
+    out.scale(alpha, at::tensor(merges.alpha, at::kDouble), "alpha_partition_" + merges.name + "_" + name,
+              "1");
+    out.put(group + "/member", at::tensor(Places(tasks.begin(), tasks.end()), at::kLong), {"member"});
+    std::vector<at::Tensor> labels;
+    for (const auto& one : bases_.partitions()) labels.push_back(at::tensor(one, at::kLong));
+    out.put(group + "/labels", at::stack(labels), {"every_partition", "member"}, "1");
+    auto sets = at::zeros(
+        {static_cast<std::int64_t>(bases_.clusters()), static_cast<std::int64_t>(tasks.size())}, at::kByte);
+    for (std::int64_t c = 0; c < sets.size(0); ++c)
+      for (std::int64_t i = 0; i < sets.size(1); ++i) sets[c][i].fill_((c + 1) >> i & 1);
+    out.put(group + "/cluster", sets, {"cluster", "member"}, "1");
+    std::map<std::string, std::vector<at::Tensor>> rows;
+    for (std::size_t p = 0; p < bases_.partitions().size(); ++p) {
+      const auto found = done.folder.read_unit(done.world, unit_key(merges, name, p)).tensors;
+      for (const auto& [what, values] : found) rows[what].push_back(values);
+    }
+    for (const auto& [what, values] : rows) {
+      std::vector<std::string> dimensions = {"every_partition"};
+      if (what == "validation_accuracy") dimensions.push_back(alpha);
+      if (values.front().dim() > 0) dimensions.emplace_back("member");
+      out.put(group + "/" + what, at::stack(values), dimensions, "1");
+    }
+    for (const auto split : {Split::test, Split::validation})
+      out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
+              {"task", "evaluation_point"});
+    out.attribute(group, "merge_out", merges.out.name);
+    out.attribute(group, "threshold", settings_.threshold);
+    if (merges.name == in(merges).name) outside_.write(out, done, in(merges), name, group);
+  }
+
+  Settings settings_;
+  PartitionBases bases_;
+  PartitionOutside outside_;
+};
+
+/// [bases.partitions] pairs: "ties+top_k" merges bases by top_k, which ties made.
+std::vector<Merges> read_pairs(config::Config& config, config::Section& section, const Study& study,
+                               const PartitionChoice& choice, const std::vector<double>& usual) {
+  const auto pairs = section.words(
+      "pairs",
+      {"Other methods between clusters, as IN+OUT: IN of `methods`, OUT one of [bases.merge_out]'s, with a "
+       "section as these have; α of linear and of methods with data outside is 1 alone",
+       {.fallback = "none", .values = "a list of texts such as \"ties+top_k\""}},
+      {});
+  std::vector<Merges> found;
+  for (const auto& pair : pairs) {
+    const auto plus = std::min(pair.find('+'), pair.size());
+    const auto in = pair.substr(0, plus), out = pair.substr(std::min(plus + 1, pair.size()));
+    const auto place = std::find_if(choice.methods.begin(), choice.methods.end(),
+                                    [&](const BasisMerge& method) { return method.name == in; });
+    if (place == choice.methods.end())
+      section.refuse("pairs", fmt::format("has {}; expected IN+OUT, IN one of methods", pair));
+    const auto known = methods_of_bases();
+    if (std::find(known.begin(), known.end(), out) == known.end())
+      section.refuse("pairs",
+                     fmt::format("has {}; expected IN+OUT, OUT one of {}", pair, fmt::join(known, ", ")));
+    auto method = read_basis_method(config, "bases.partitions." + out, merging::meaning_of(out), out, study);
+    if (std::any_of(found.begin(), found.end(), [&](const Merges& one) { return one.name == pair; }))
+      section.refuse("pairs", fmt::format("has {} twice", pair));
+    const bool plain = out == "linear" || method.with_data;
+    found.push_back({pair, static_cast<std::size_t>(place - choice.methods.begin()), std::move(method),
+                     plain ? std::vector<double>{1} : usual});
+  }
+  return found;
+}
+
+std::unique_ptr<Experiment> make_every_partition(config::Config& config, const Study& study) {
+  auto section = config.optional_section("bases.partitions", of_partitions);
+  if (!section) return nullptr;
+  study::require_vectors(study, "bases.partitions");
+  study::refuse_filter(study, "bases.partitions");
+  const bool describing = !config.root().has("bases");
+  EveryPartition::Settings settings;
+  auto choice = read_partitions(config, *section, study);
+  const auto out = read_merge_out(config, study);
+  std::vector<double> usual;
+  for (int k = 1; k <= 12; ++k) usual.push_back(0.25 * k);
+  usual = section->alpha_grid(
+      "alpha",
+      {"Coefficients α of θ0 + ατ; the best on validation is chosen", {.fallback = "0.25, 0.5, … 3"}}, usual,
+      coefficients);
+  for (std::size_t i = 0; i < choice.methods.size(); ++i)
+    settings.merges.push_back({choice.methods[i].name, i, out, usual});
+  for (auto& pair : read_pairs(config, *section, study, choice, usual))
+    settings.merges.push_back(std::move(pair));
+  std::vector<double> held;
+  for (int k = 0; k <= 10; ++k) held.push_back(0.1 * k);
+  settings.held_alpha =
+      section->alpha_grid("held_alpha",
+                          {"Coefficients of a basis that is added to a task outside; 1 is among them",
+                           {.fallback = "0, 0.1, … 1"}},
+                          held, coefficients);
+  if (std::find(settings.held_alpha.begin(), settings.held_alpha.end(), 1.0) == settings.held_alpha.end())
+    section->refuse("held_alpha", "has no 1, which the tables' α = 1 needs");
+  const auto others =
+      section->words("held_out", {"The tasks outside, by name", {.fallback = "the run's others"}}, {});
+  settings.threshold = section->real("threshold", "Cosine from which on a basis is found", 0, {-1, 1});
+  if (!describing) {
+    for (const auto& merge : settings.merges) {
+      const auto* key =
+          merge.name.find('+') == std::string::npos ? "bases.merge_out.method" : "bases.partitions.pairs";
+      for (std::size_t bases = 1; bases <= choice.tasks.size(); ++bases) merge.out.check_bases(key, bases);
+    }
+    settings.others = tasks_named(*section, "held_out", others, study);
+    const auto inside = [&](std::size_t t) {
+      return std::find(choice.tasks.begin(), choice.tasks.end(), t) != choice.tasks.end();
+    };
+    for (const auto t : settings.others)
+      if (inside(t))
+        section->refuse("held_out", fmt::format("has {}, which is in tasks", study.tasks.name(t)));
+    if (!section->has("held_out")) {
+      for (const auto t : study.tasks.all())
+        if (!inside(t)) settings.others.push_back(t);
+    }
+  }
+  return std::make_unique<EveryPartition>(study, std::move(choice), std::move(settings));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(every_partition, 101, make_every_partition)

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Negation by vectors that are made again of a few bases (the later code of paper 2): M vectors are kept
+// instead of T, and θ0 − ατ̂_t makes the model forget task t, τ̂_t being what the bases of [bases.low_rank]
+// give of τ_t. α as for task negation. How much of forgetting the bases lose is seen beside θ0 − ατ_t
+// ([negation]).
+//
+// /low_rank_negation/METHOD-M/R as /negation/R: alpha [A], validation_target, validation_control,
+// test_target, test_control [T,A]; chosen_alpha, target, control [T]; cosine [T], of τ̂_t and τ_t; /correct/…
+// beside the curves
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "suite/experiments/bases/task_bases.hpp"
+#include "suite/experiments/edits/target_and_control.hpp"
+#include "suite/study/refusals.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class LowRankNegation final : public Experiment {
+ public:
+  LowRankNegation(const Study& study, LowRankChoice bases, std::vector<double> alpha, double threshold)
+      : Experiment(study), bases_(std::move(bases)), alpha_(std::move(alpha)), threshold_(threshold) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    const auto all = study_.tasks.all();
+    for (const auto& name : study_.settings.vector_regimes) {
+      each([&](const std::string& method, std::size_t m) {
+        for (const auto t : all) {
+          auto tally = target_and_control_tally(study_, a);
+          tally.visit(name, all).stores(1).publishes(1);
+          for (const auto split : {Split::validation, Split::test})
+            for (const auto b : {t, study_.tasks.control()})
+              count_combined(tally, name, all, b, split, study_.points(b), a);
+          auto needs = EditedOutputs::sum_needs(study_, name, all, t);  // the vectors, of which the cosine is
+          for (const auto b : {t, study_.tasks.control()})
+            add_missing(needs, EditedOutputs::needs(study_, name, all, b));
+          needs.push_back(key::low_rank(name, method, m));
+          units.push_back(unit(key::low_rank_negation(name, of(method, m), study_.tasks.name(t)), tally,
+                               needs, [this, name, method, m, t, &folder](schedule::UnitContext& context) {
+                                 return curves(name, method, m, t, folder, context);
+                               }));
+        }
+      });
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      each([&](const std::string& method, std::size_t m) {
+        const auto group = "/low_rank_negation/" + of(method, m) + "/" + name;
+        const auto rows = each_task(study_, [&](const std::string& task) {
+          return key::low_rank_negation(name, of(method, m), task);
+        });
+        put_target_and_control(out, done, study_, group, "alpha_" + of(method, m) + "_negation_" + name,
+                               alpha_, {{"", alpha_}}, threshold_, rows);
+        put_cosines(out, done, group, rows);
+      });
+    }
+  }
+
+ private:
+  static std::string of(const std::string& method, std::size_t m) { return method + "-" + std::to_string(m); }
+  void each(const std::function<void(const std::string& method, std::size_t m)>& see) const {
+    for (const auto& method : bases_.methods)
+      for (const auto m : bases_.bases) see(method, static_cast<std::size_t>(m));
+  }
+
+  store::TensorFile curves(const std::string& name, const std::string& method, std::size_t m, std::size_t t,
+                           const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const auto all = study_.tasks.all();
+    const auto factors = folder.read_tensor(key::low_rank(name, method, m), "recovered")
+                             .select(1, static_cast<std::int64_t>(t))
+                             .contiguous();
+    const auto tau = combined(study_, name, all, factors);
+    const auto cosine = cosines_with(study_.vectors.vector(name, t).cpu(), {tau.cpu()})[0];
+    const auto less = minus(alpha_);
+    const EditedOutputs model(study_, folder, name, context.group);
+    auto file = target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
+      return combined_outcomes(model, name, all, factors, tau, less, b, split, study_.points(b), done);
+    });
+    file.tensors["cosine"] = cosine;
+    return file;
+  }
+
+  LowRankChoice bases_;
+  std::vector<double> alpha_;
+  double threshold_;
+};
+
+std::unique_ptr<Experiment> make_low_rank_negation(config::Config& config, const Study& study) {
+  auto section = config.optional_section("bases.low_rank.negation",
+                                         "Subtracts the vectors that are made again of [bases.low_rank]'s "
+                                         "bases: accuracy on the task and on the control");
+  if (!section) return nullptr;
+  study::require_vectors(study, "bases.low_rank.negation");
+  require_control(study, "bases.low_rank.negation");
+  auto of = config.section("bases.low_rank", of_low_rank);
+  auto bases = read_low_rank(of, study);
+  auto alpha = read_wide_alpha(*section, "alpha", "Coefficients α of θ0 − ατ̂");
+  const auto threshold = control_threshold(*section);
+  return std::make_unique<LowRankNegation>(study, std::move(bases), std::move(alpha), threshold);
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(low_rank_negation, 99, make_low_rank_negation)

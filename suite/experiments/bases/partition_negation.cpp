@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Negation by the bases of [bases.partitions] (paper 2, table 6): a few tasks are clustered, each cluster's
+// basis is made by several methods in turn, and θ0 − αB of every cluster that holds one of them, t, makes the
+// model forget t; of the cluster that is t alone, B is τt itself. By joint, which trains a cluster's tasks
+// together, B is the paper's MTL and, of a linear regime, its Tangent. α as for task negation.
+//
+// /partition_negation/METHOD/R: member int64 [n], the tasks, and the attribute `task`; cluster uint8 [C,n],
+// the sets of them that hold t; cosine [C] of τt and B; alpha [A], validation_target, validation_control,
+// test_target, test_control [C,A]; chosen_alpha, target, control [C]; /correct/… [C,A,⌈N/8⌉] beside the
+// curves
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <set>
+
+#include "suite/experiments/bases/partition_bases.hpp"
+#include "suite/experiments/edits/target_and_control.hpp"
+#include "suite/study/merged_tasks.hpp"
+#include "suite/study/refusals.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class PartitionNegation final : public Experiment {
+ public:
+  PartitionNegation(const Study& study, PartitionChoice choice, std::size_t task, std::vector<double> alpha,
+                    double threshold)
+      : Experiment(study),
+        task_(task),
+        alpha_(std::move(alpha)),
+        threshold_(threshold),
+        bases_(study, std::move(choice)) {
+    for (std::size_t c = 0; c < bases_.clusters(); ++c) {
+      const auto members = bases_.cluster(c);
+      if (std::find(members.begin(), members.end(), task_) != members.end()) clusters_.push_back(c);
+    }
+  }
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    std::set<std::string> added;  // the task alone is every method's
+    each([&](const std::string& name, const BasisMerge& method) {
+      for (const auto c : clusters_) {
+        const auto members = bases_.cluster(c);
+        const auto own = unit_key(method, name, c);
+        if (!added.insert(own).second) continue;
+        auto tally = target_and_control_tally(study_, a).stores(1).publishes(1);
+        tally.visit(name, members).vectors(name, {task_});
+        bases_.count(tally, method, name, members.size());
+        auto needs = bases_.needs(method, name);
+        for (const auto b : {task_, study_.tasks.control()}) {
+          add_missing(needs, basis_needs(study_, method, name, members, b));
+          for (const auto split : {Split::validation, Split::test})
+            count_basis(tally, method, name, members, b, split, study_.points(b), a);
+        }
+        units.push_back(unit(own, tally, needs, [this, name, &method, c, &folder](auto& context) {
+          return curves(name, method, c, folder, context);
+        }));
+      }
+    });
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto& tasks = bases_.tasks();
+    auto sets = at::zeros(
+        {static_cast<std::int64_t>(clusters_.size()), static_cast<std::int64_t>(tasks.size())}, at::kByte);
+    for (std::size_t i = 0; i < clusters_.size(); ++i)
+      for (const auto t : bases_.cluster(clusters_[i]))
+        sets[static_cast<std::int64_t>(i)][std::find(tasks.begin(), tasks.end(), t) - tasks.begin()].fill_(1);
+    each([&](const std::string& name, const BasisMerge& method) {
+      const auto group = "/partition_negation/" + method.name + "/" + name;
+      ForgottenRows rows{"negated_cluster", std::vector<std::size_t>(clusters_.size(), task_), {}};
+      for (const auto c : clusters_) rows.keys.push_back(unit_key(method, name, c));
+      put_target_and_control(out, done, study_, group, "alpha_partition_negation_" + method.name + "_" + name,
+                             alpha_, {{"", alpha_}}, threshold_, rows);
+      put_cosines(out, done, group, rows);
+      out.put(group + "/member", at::tensor(std::vector<std::int64_t>(tasks.begin(), tasks.end()), at::kLong),
+              {"member"});
+      out.put(group + "/cluster", sets, {rows.dimension, "member"}, "1");
+      out.attribute(group, "task", study_.tasks.name(task_));
+    });
+  }
+
+ private:
+  void each(const std::function<void(const std::string& name, const BasisMerge& method)>& see) const {
+    for (const auto& name : study_.settings.vector_regimes)
+      for (const auto& method : bases_.methods())
+        if (bases_.takes(method, name)) see(name, method);
+  }
+  std::string unit_key(const BasisMerge& method, const std::string& name, std::size_t c) const {
+    return key::partition_negation(bases_.cluster(c).size() == 1 ? "alone" : method.name, name, c);
+  }
+
+  store::TensorFile curves(const std::string& name, const BasisMerge& method, std::size_t c,
+                           const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const auto members = bases_.cluster(c);
+    const auto basis = bases_.basis(method, name, members, folder, context);
+    const auto less = minus(alpha_);
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto tau = basis.to(study_.device);
+    auto file = target_and_control(study_, context, task_, [&](std::size_t b, Split split, const auto& done) {
+      return basis_outcomes(model, method, name, members, tau, less, b, split, study_.points(b), done);
+    });
+    file.tensors["cosine"] = cosines_with(study_.vectors.vector(name, task_).cpu(), {basis})[0];
+    return file;
+  }
+
+  std::size_t task_;
+  std::vector<double> alpha_;
+  double threshold_;
+  PartitionBases bases_;
+  std::vector<std::size_t> clusters_;  // that hold the task
+};
+
+std::unique_ptr<Experiment> make_partition_negation(config::Config& config, const Study& study) {
+  auto section = config.optional_section("bases.partitions.negation",
+                                         "Subtracts the bases of [bases.partitions] whose clusters hold a "
+                                         "task: accuracy on it and on the control");
+  if (!section) return nullptr;
+  study::require_vectors(study, "bases.partitions.negation");
+  study::refuse_filter(study, "bases.partitions.negation");
+  require_control(study, "bases.partitions.negation");
+  auto of = config.section("bases.partitions", of_partitions);
+  auto choice = read_partitions(config, of, study);
+  const auto name = section->word("task",
+                                  {"The task that is forgotten, one of bases.partitions.tasks",
+                                   {.fallback = "the first of them", .values = "a task's name"}},
+                                  choice.tasks.empty() ? "" : study.tasks.name(choice.tasks.front()));
+  auto alpha = read_wide_alpha(*section, "alpha", "Coefficients α of θ0 − αB");
+  const auto threshold = control_threshold(*section);
+  std::size_t task = 0;
+  if (!choice.tasks.empty()) {
+    const auto found = std::find_if(choice.tasks.begin(), choice.tasks.end(),
+                                    [&](auto t) { return study.tasks.name(t) == name; });
+    if (found == choice.tasks.end())
+      section->refuse("task", "is " + name + ", which is none of bases.partitions.tasks");
+    task = *found;
+  }
+  return std::make_unique<PartitionNegation>(study, std::move(choice), task, std::move(alpha), threshold);
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(partition_negation, 102, make_partition_negation)

@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/bases/task_bases.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "kernels/weights/weights.hpp"
+#include "suite/experiments/grids.hpp"
+#include "suite/merging/study_vectors.hpp"
+#include "suite/store/atomic_file.hpp"
+#include "suite/study/clusters.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+at::Tensor merged_cluster(const study::Study& study, const std::string& regime,
+                          const std::vector<std::size_t>& members, const BasisMerge& merge,
+                          const schedule::RunFolder& folder, schedule::UnitContext context) {
+  if (merge.with_data) {
+    if (merge.trains()) store::create_folders(context.scratch);
+    const auto keys = merge.needs(study, regime, members);
+    const auto part = [&](std::size_t i, const std::string& tensor) {
+      return folder.read_tensor(keys[i], tensor);
+    };
+    return merge.with_data->merge(merging::ModelsToMerge(study, regime, members), part, context).merged.tau;
+  }
+  return merging::merged_vector(*merge.method, merging::StudyVectors(study, regime, members), context.group,
+                                [&](double) { context.stop_if_requested(); })
+      .tau;
+}
+
+/// The merge of bases by a method with data, and before it the parts of each of their models.
+at::Tensor merged_with_data(const merging::ModelsToMerge& models, const merging::DataMethod& method,
+                            const schedule::UnitContext& context) {
+  const auto steps = static_cast<double>(models.size() + 1);
+  const auto within = [&](std::size_t step, const std::string& name) {
+    const auto progress = [&context, step, steps](double share, std::string_view detail) {
+      context.progress((static_cast<double>(step) + share) / steps, detail);
+    };
+    // A training's state is its model's own.
+    schedule::UnitContext own{context.group, context.stop, context.scratch / name, progress};
+    store::create_folders(own.scratch);
+    return own;
+  };
+  std::vector<store::TensorFile> parts;
+  for (std::size_t i = 0; method.has_parts() && i < models.size(); ++i) {
+    auto own = within(i, "basis_" + std::to_string(i));
+    parts.push_back(method.part(models[i], own));
+  }
+  const auto part = [&](std::size_t i, const std::string& tensor) { return parts[i].tensors.at(tensor); };
+  auto own = within(models.size(), "merge_out");
+  return method.merge(models, part, own).merged.tau;
+}
+
+}  // namespace
+
+double read_split(config::Config& config) {
+  return config.section("bases", of_bases)
+      .real("split_below",
+            "A cluster with a cosine below this is split into two by sign, so that a partition may have more "
+            "than k clusters (paper 2, algorithm 1, lines 5 to 12, without a value); -1: none is",
+            -1, {-1, 0});
+}
+
+std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
+                                 const study::Clusters& clusters, const BasisMerge& merge,
+                                 const schedule::RunFolder& folder, schedule::UnitContext& context) {
+  std::vector<at::Tensor> bases;
+  for (std::size_t c = 0; c < clusters.size(); ++c) {
+    context.stop_if_requested();
+    if (clusters[c].size() == 1) {
+      bases.push_back(study.vectors.vector(regime, clusters[c].front()).cpu());
+      continue;
+    }
+    const auto progress = [&, c](double share, std::string_view detail) {
+      context.progress((static_cast<double>(c) + share) / static_cast<double>(clusters.size()), detail);
+    };
+    // A training's state is its cluster's own.
+    bases.push_back(merged_cluster(
+        study, regime, clusters[c], merge, folder,
+        {context.group, context.stop, context.scratch / ("cluster_" + std::to_string(c)), progress}));
+  }
+  return bases;
+}
+
+at::Tensor merged_bases(const study::Study& study, const std::string& regime, const study::Clusters& clusters,
+                        const std::vector<at::Tensor>& bases, const BasisMerge& merge_out,
+                        const schedule::UnitContext& context) {
+  const merging::ModelsToMerge models(study, regime, clusters, bases);
+  const auto tau =
+      merge_out.with_data
+          ? merged_with_data(models, *merge_out.with_data, context)
+          : merging::merged_vector(*merge_out.method, models.vectors(), context.group, [&](double) {
+              context.stop_if_requested();
+            }).tau;
+  return tau.to(study.device);
+}
+
+namespace {
+
+/// w of a basis w Σ τ_t of so many vectors, where it is no more than that.
+std::optional<double> basis_factor(const BasisMerge& merge_in, std::size_t size) {
+  if (size == 1) return 1;  // the vector itself
+  return merge_in.method ? merge_in.method->factor(size) : std::nullopt;
+}
+
+}  // namespace
+
+bool adds_tangents(const BasisMerge& merge_in, const std::string& name) {
+  return regime(name).linear && basis_factor(merge_in, 2).has_value();
+}
+
+std::vector<std::string> basis_needs(const Study& study, const BasisMerge& merge_in, const std::string& name,
+                                     const std::vector<std::size_t>& tasks, std::size_t b) {
+  auto needs = EditedOutputs::sum_needs(study, name, tasks, b);
+  if (adds_tangents(merge_in, name)) add_missing(needs, EditedOutputs::needs(study, name, tasks, b));
+  return needs;
+}
+
+void count_basis(Tally& tally, const BasisMerge& merge_in, const std::string& name,
+                 const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
+                 std::int64_t models) {
+  if (adds_tangents(merge_in, name)) return count_combined(tally, name, tasks, b, split, n, models);
+  tally.edited_along(name, tasks, b, split, n, models);
+}
+
+study::Outcome basis_outcomes(const EditedOutputs& model, const BasisMerge& merge_in, const std::string& name,
+                              const std::vector<std::size_t>& members, const at::Tensor& basis,
+                              const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
+                              const std::function<void(double)>& done) {
+  if (!adds_tangents(merge_in, name)) return model.merged_outcomes(members, basis, alpha, b, split, n, done);
+  const auto each = at::full({static_cast<std::int64_t>(members.size())},
+                             *basis_factor(merge_in, members.size()), at::kDouble);
+  return combined_outcomes(model, name, members, each, {}, alpha, b, split, n, done);
+}
+
+study::Outcome combined_outcomes(const EditedOutputs& model, const std::string& name,
+                                 const std::vector<std::size_t>& tasks, const at::Tensor& factors,
+                                 const at::Tensor& sum, const std::vector<double>& alpha, std::size_t b,
+                                 Split split, std::int64_t n, const std::function<void(double)>& done) {
+  if (!regime(name).linear) return model.merged_outcomes(tasks, sum, alpha, b, split, n, done);
+  return model.outcomes(tasks, at::tensor(alpha, at::kDouble).outer(factors), b, split, n, done);
+}
+
+void count_combined(Tally& tally, const std::string& name, const std::vector<std::size_t>& tasks,
+                    std::size_t b, Split split, std::int64_t n, std::int64_t models) {
+  const auto add = regime(name).linear ? &Tally::edited : &Tally::edited_along;
+  (tally.*add)(name, tasks, b, split, n, models);
+}
+
+std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const BasisMerge& merge_in,
+                                     const BasisMerge& merge_out) {
+  std::map<std::int64_t, std::size_t> sizes;
+  for (const auto label : labels) ++sizes[label];
+  const auto out = merge_out.method ? merge_out.method->factor(sizes.size()) : std::nullopt;
+  if (!out) return std::nullopt;
+  std::vector<double> factors;
+  for (const auto label : labels) {
+    const auto size = sizes.at(label);
+    const auto in = basis_factor(merge_in, size);
+    if (!in) return std::nullopt;
+    factors.push_back(*in * *out);
+  }
+  return at::tensor(factors, at::kDouble);
+}
+
+LowRankChoice read_low_rank(config::Section& section, const study::Study& study) {
+  const std::vector<std::string> known = {"autoencoder", "pca"};
+  LowRankChoice choice;
+  choice.methods = section.words("methods", "How the bases are made of the vectors", known, known);
+  if (choice.methods.empty()) section.refuse("methods", "is empty");
+  const auto tasks = std::max(1, static_cast<int>(study.tasks.size()));
+  choice.bases = numbered(
+      section, "bases",
+      {"Numbers of bases M", {.fallback = "all", .values = "a list of ascending integers from 1 to T"}}, 1,
+      tasks, false, fmt::format("there are {} tasks, which have 1 to {} bases", tasks, tasks));
+  return choice;
+}
+
+at::Tensor combined(const study::Study& study, const std::string& regime,
+                    const std::vector<std::size_t>& tasks, const at::Tensor& factors) {
+  auto sum = at::zeros_like(study.model.theta0());
+  const auto* values = factors.const_data_ptr<double>();
+  study.vectors.visit(regime, tasks, {0, sum.numel()}, 1,
+                      [&](std::int64_t begin, std::span<const at::Tensor> parts) {
+                        auto out = sum.narrow(0, begin, parts.front().numel());
+                        for (std::size_t t = 0; t < parts.size(); ++t) out.add_(parts[t], values[t]);
+                      });
+  return sum;
+}
+
+at::Tensor cosines_with(const at::Tensor& tau, const std::vector<at::Tensor>& bases) {
+  auto found = at::zeros({static_cast<std::int64_t>(bases.size())}, at::kDouble);
+  for (std::size_t c = 0; c < bases.size(); ++c) {
+    const std::array both = {tau, bases[c]};
+    found[static_cast<std::int64_t>(c)] = study::cosines_of(weights::gram(both).cpu())[0][1];
+  }
+  return found;
+}
+
+}  // namespace taugrid::experiments

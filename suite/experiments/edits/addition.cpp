@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Task addition (papers 1 and 3): θ0 + α Σ τt, one α for all tasks, chosen to maximise the mean normalised
+// accuracy on validation points; the whole curve is stored. Normalised accuracy: mean over t of
+// accuracy_t(merged)/accuracy_t(θ0 + τt). One-shot is α = 1, which is on every grid.
+//
+// /addition/R/alpha [A], validation_accuracy, test_accuracy [A,T], chosen_alpha, absolute, normalized,
+// one_shot_absolute, one_shot_normalized; /correct/… [A,T,⌈N/8⌉] beside both accuracies
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/edits/task_curves.hpp"
+#include "suite/experiments/grids.hpp"
+#include "suite/study/refusals.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Addition final : public Experiment {
+ public:
+  Addition(const Study& study, std::vector<double> alpha) : Experiment(study), alpha_(std::move(alpha)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
+        auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
+        needs.push_back(key::single_task(name, study_.tasks.name(t)));
+        const auto a = static_cast<std::int64_t>(alpha_.size());
+        auto tally = task_curve_tally(study_, a);
+        for (const auto split : {Split::validation, Split::test})
+          tally.edited_sum(name, t, split, points(), a);
+        units.push_back(unit(key::addition(name, study_.tasks.name(t)), tally, needs,
+                             [this, name, t, &folder](schedule::UnitContext& context) {
+                               return curve(name, t, folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto group = "/addition/" + name;
+      const auto curves = put_task_curves(out, done, study_, group, "alpha_addition_" + name, name, alpha_,
+                                          [&](const std::string& task) { return key::addition(name, task); });
+      put_scalar(out, group + "/chosen_alpha", alpha_[static_cast<std::size_t>(curves.chosen)]);
+      const auto one = curves.test[std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin()];
+      put_scalar(out, group + "/one_shot_absolute", one.mean().item<double>());
+      put_scalar(out, group + "/one_shot_normalized",
+                 metrics::normalised_accuracy(one, curves.own_test).item<double>());
+    }
+  }
+
+ private:
+  /// Outcomes [A] of task t under every α.
+  store::TensorFile curve(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                          schedule::UnitContext& context) const {
+    const EditedOutputs model(study_, folder, name, context.group);
+    return task_curve(context, [&](Split split, const auto& done) {
+      return model.sum_outcomes(study_.tasks.all(), alpha_, t, split, points(), done);
+    });
+  }
+
+  std::vector<double> alpha_;
+};
+
+std::unique_ptr<Experiment> make_addition(config::Config& config, const Study& study) {
+  auto section =
+      config.optional_section("addition", "Adds all task vectors: accuracy of θ0 + α Σ τ on every task");
+  if (!section) return nullptr;
+  study::require_vectors(study, "addition");
+  return std::make_unique<Addition>(study, addition_grid(*section));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(addition, 90, make_addition)

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Averages and ensembles (paper 5, section 4.1): of the models θₖ of a set of k tasks,
+//   weights    f(1/k Σ θₖ),
+//   logits     1/k Σ logits of f(θₖ),
+//   features   the logits of 1/k Σ f(θₖ), f being the encoder's output,
+// on the test points of each of the set's tasks, over all pairs, triples, and the set of all tasks. Where
+// cross-task linearity holds up to the output, the first and the last are the same model. A single model's
+// outputs are made once a task, for all sets. Where tasks are several fine-tunings of one task (paper 5,
+// figure 4), a set is looked at on their common points once, as the first one's. With θ0 as one more model,
+//   u = f(θ0 + 1/(k+1) Σ τₖ),   v = 1/(k+1) (f(θ0) + Σ f(θₖ)),
+// which theorem 4.3 says are alike: the sum of τₖ is taken apart into what each does alone.
+//
+// /averages/R/weights, logits, features [S,T]: accuracy; NaN where the task is none of the set's, or has the
+// data of an earlier one of the set; gap [S,T] likewise: ‖u − v‖/‖v − f(θ0)‖, mean over points; sets [S,T]: 1
+// where it is one; sample_index
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "suite/study/correctness.hpp"
+#include "suite/study/refusals.hpp"
+#include "suite/study/task_sets.hpp"
+#include "suite/work/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+const std::vector<std::string> kinds = {"weights", "logits", "features"};
+
+class Averages final : public Experiment {
+ public:
+  Averages(const Study& study, std::vector<study::TaskSet> sets)
+      : Experiment(study), sets_(std::move(sets)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (const auto t : study_.tasks.all()) {
+        units.push_back(unit(key::averages(name, study_.tasks.name(t)), tally(name, t),
+                             EditedOutputs::needs(study_, name, study_.tasks.all(), t),
+                             [this, name, t, &folder](schedule::UnitContext& context) {
+                               return compute(name, t, folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size()),
+               s = static_cast<std::int64_t>(sets_.size());
+    const auto member = study::memberships(sets_, study_.tasks.size());
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto group = "/averages/" + name;
+      std::vector<Box> boxes;
+      for (std::int64_t t = 0; t < tasks; ++t)
+        boxes.push_back({key::averages(name, study_.tasks.name(static_cast<std::size_t>(t))), {0, t}});
+      out.put(group + "/sets", member, {"task_set", "task"});
+      for (const auto& kind : kinds) {
+        const auto path = group + "/" + kind;
+        place(out, done, path, store::Element::float64, {s, tasks}, {"task_set", "task"}, boxes, kind, "1");
+        place(out, done, "/correct" + path, store::Element::uint8, {s, tasks, study::bytes_of_bits(points())},
+              {"task_set", "task", bits}, boxes, kind + "_correct");
+        put_points(out, path, sample_sizes(study_, Split::test, points()));
+      }
+      place(out, done, group + "/gap", store::Element::float64, {s, tasks}, {"task_set", "task"}, boxes,
+            "gap", "1");
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
+              {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  Tally tally(const std::string& name, std::size_t t) const {
+    Tally tally(study_);
+    for (const auto k : members(t)) tally.edited(name, {k}, t, Split::test, points(), 1);
+    const auto n = study_.tasks.sample_size(t, Split::test, points());
+    for (const auto& set : sets_) {
+      if (!holds(set, t)) continue;
+      // Without θ0 and with it; a linear model's parts are there already.
+      for (int model = 0; model < (regime(name).linear ? 1 : 2); ++model) {
+        if (set.size() == study_.tasks.size()) {
+          tally.edited_sum(name, t, Split::test, points(), 1);
+        } else {
+          tally.edited(name, set, t, Split::test, points(), 1);
+        }
+      }
+      tally.logits(t, n, 2);
+    }
+    if (!regime(name).linear) tally.forward(t, n);  // of θ0
+    const auto outputs = n * study_.tasks.readout(t).width(study_.model.encoder());
+    const auto numbers = static_cast<std::int64_t>(kinds.size() * sets_.size()),
+               gaps = static_cast<std::int64_t>(sets_.size());
+    tally.holds(4.0 * static_cast<double>(outputs * static_cast<std::int64_t>(study_.tasks.size())));
+    tally.stores(numbers + gaps).publishes(numbers + gaps);
+    return tally.stores(numbers * study::bytes_of_bits(points()), 1)
+        .publishes(numbers * study::bytes_of_bits(points()) + points());
+  }
+
+  /// Whether the set is looked at on task t's points: as one of its tasks, the first that has these points.
+  bool holds(const study::TaskSet& set, std::size_t t) const {
+    const auto alike = [&](std::size_t k) {
+      return study_.tasks.first_alike(k) == study_.tasks.first_alike(t);
+    };
+    const auto first = std::find_if(set.begin(), set.end(), alike);
+    return first != set.end() && *first == t;
+  }
+
+  /// The models of all sets that are looked at on task t's points.
+  study::TaskSet members(std::size_t t) const {
+    std::set<std::size_t> all;
+    for (const auto& set : sets_)
+      if (holds(set, t)) all.insert(set.begin(), set.end());
+    return {all.begin(), all.end()};
+  }
+
+  /// Accuracies and gaps [S,1] and bits [S,1,bytes] on task t's points, of every kind.
+  store::TensorFile compute(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                            schedule::UnitContext& context) const {
+    const at::NoGradGuard no_grad;
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto sample = study_.sample(name, t, Split::test, points());
+    const auto& labels = sample.labels;
+    const auto& readout = study_.tasks.readout(t);
+    const auto at_weights = [&](const study::TaskSet& set, double weight) {
+      if (!regime(name).linear)  // block by block: the vectors of all tasks need not fit into memory
+        return study_.evaluation.output(
+            context.group, set.empty() ? study_.model.start() : study_.edits.sum(name, set, weight), t,
+            sample.points);
+      at::Tensor output;
+      model.each(set, at::full({1, static_cast<std::int64_t>(set.size())}, weight, at::kDouble), t,
+                 Split::test, points(), [&](std::int64_t, const at::Tensor& z) { output = z; });
+      return output;
+    };
+    std::vector<at::Tensor> outputs(study_.tasks.size()), logits(study_.tasks.size());  // of single models
+    for (const auto k : members(t)) {
+      context.stop_if_requested();
+      outputs[k] = at_weights({k}, 1);
+      logits[k] = readout.logits(outputs[k]);
+    }
+    const auto base = at_weights({}, 0).to(at::kDouble);  // f(θ0)
+    const auto mean_of = [](const std::vector<at::Tensor>& all, const study::TaskSet& set) {
+      auto sum = all[set.front()].to(at::kDouble);
+      for (std::size_t k = 1; k < set.size(); ++k) sum.add_(all[set[k]]);
+      return sum.div_(static_cast<double>(set.size())).to(all[set.front()].scalar_type());
+    };
+    const auto gap = [&](const study::TaskSet& set) {
+      const auto parts = static_cast<double>(set.size() + 1);
+      const auto u = at_weights(set, 1 / parts).to(at::kDouble);
+      auto v = base.clone();
+      for (const auto k : set) v.add_(outputs[k]);
+      v.div_(parts);
+      return ((u - v).norm(2, 1) / (v - base).norm(2, 1)).mean();
+    };
+    const auto s = static_cast<std::int64_t>(sets_.size());
+    store::TensorFile file;
+    file.tensors["gap"] = at::full({s, 1}, std::nan(""), at::kDouble);
+    for (const auto& kind : kinds) {
+      file.tensors[kind] = at::full({s, 1}, std::nan(""), at::kDouble);
+      file.tensors[kind + "_correct"] = at::zeros({s, 1, study::bytes_of_bits(points())}, at::kByte);
+    }
+    for (std::int64_t k = 0; k < s; ++k) {
+      const auto& set = sets_[static_cast<std::size_t>(k)];
+      if (!holds(set, t)) continue;
+      context.stop_if_requested();
+      const std::vector<at::Tensor> found = {
+          readout.logits(at_weights(set, 1.0 / static_cast<double>(set.size()))), mean_of(logits, set),
+          readout.logits(mean_of(outputs, set))};
+      for (std::size_t i = 0; i < kinds.size(); ++i) {
+        const auto one = study::outcome(readout, found[i], labels, points());
+        file.tensors[kinds[i]][k][0].copy_(one.accuracy);
+        file.tensors[kinds[i] + "_correct"][k][0].copy_(one.correct);
+      }
+      file.tensors["gap"][k][0].copy_(gap(set));
+      context.progress(static_cast<double>(k + 1) / static_cast<double>(s), "set");
+    }
+    return file;
+  }
+
+  std::vector<study::TaskSet> sets_;
+};
+
+std::unique_ptr<Experiment> make_averages(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "averages", "Averages of weights against ensembles of logits and of features, over sets of tasks");
+  if (!section) return nullptr;
+  study::require_vectors(study, "averages");
+  study::require_classes(study, "averages");
+  const auto most = section->integer("sets",
+                                     "At most so many pairs of tasks, and so many triples, drawn by seed; "
+                                     "the set of all tasks comes besides",
+                                     128, {1, 1e5});
+  const auto tasks = study.tasks.size();
+  std::vector<study::TaskSet> chosen;
+  for (const auto size : std::set<std::size_t>{2, 3, tasks}) {
+    if (size < 2) continue;
+    const auto sets = study::task_sets(study, "averages", size, most);
+    chosen.insert(chosen.end(), sets.begin(), sets.end());
+  }
+  if (chosen.empty()) return nullptr;  // one task has nobody to be averaged with
+  return std::make_unique<Averages>(study, std::move(chosen));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(averages, 97, make_averages)

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/edits/chosen_edit.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/study/merged_tasks.hpp"
+
+namespace taugrid::experiments {
+
+using study::Split;
+
+OwnAccuracies own_accuracies(const Study& study, const schedule::RunFolder& folder, const std::string& regime,
+                             const std::vector<std::size_t>& tasks) {
+  std::vector<at::Tensor> validation, test;
+  for (const auto t : tasks) {
+    const auto single = key::single_task(regime, study.tasks.name(t));
+    validation.push_back(folder.read_tensor(single, "validation_accuracy"));
+    test.push_back(folder.read_tensor(single, "accuracy"));
+  }
+  return tasks.empty() ? OwnAccuracies{} : OwnAccuracies{at::stack(validation), at::stack(test)};
+}
+
+store::TensorFile at_chosen_alpha(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
+                                  const OwnAccuracies& own, const OutcomesOf& of,
+                                  const std::function<void(double)>& progress) {
+  double seen = 0;
+  const auto outcomes = [&](Split split, const std::vector<double>& grid) {
+    std::vector<at::Tensor> accuracy, correct;
+    for (const auto t : tasks) {
+      auto found = of(t, split, grid);
+      accuracy.push_back(std::move(found.accuracy));
+      correct.push_back(std::move(found.correct));
+      progress(++seen / static_cast<double>(2 * tasks.size()));
+    }
+    return study::Outcome{at::stack(accuracy, 1), at::stack(correct, 1)};
+  };
+  const auto validation = outcomes(Split::validation, alpha).accuracy;
+  const double chosen = alpha[static_cast<std::size_t>(metrics::chosen_row(validation, own.validation))];
+  const auto test = outcomes(Split::test, {chosen});
+  const auto accuracy = test.accuracy[0];
+  store::TensorFile file;
+  file.tensors = {{"validation_accuracy", validation},
+                  {"accuracy", accuracy.contiguous()},
+                  {"correct", test.correct[0].contiguous()},
+                  {"coefficient", at::full({}, chosen, at::kDouble)},
+                  {"absolute", accuracy.mean()},
+                  {"normalized", metrics::normalised_accuracy(accuracy, own.test)}};
+  return file;
+}
+
+store::TensorFile at_chosen_alpha_among_all(const Study& study, const std::vector<std::size_t>& tasks,
+                                            const std::vector<double>& alpha, const OwnAccuracies& own,
+                                            const OutcomesOf& of,
+                                            const std::function<void(double)>& progress) {
+  const auto count = study.tasks.size();
+  if (!tasks.empty()) {
+    auto file = at_chosen_alpha(tasks, alpha, own, of, progress);
+    auto& found = file.tensors;
+    found["validation_accuracy"] =
+        study::among_all(found["validation_accuracy"], 1, tasks, count, std::nan(""));
+    found["accuracy"] = study::among_all(found["accuracy"], 0, tasks, count, std::nan(""));
+    found["correct"] = study::among_all(found["correct"], 0, tasks, count, 0);
+    return file;
+  }
+  const auto all = static_cast<std::int64_t>(count), a = static_cast<std::int64_t>(alpha.size());
+  const auto nan = [](std::vector<std::int64_t> shape) { return at::full(shape, std::nan(""), at::kDouble); };
+  store::TensorFile file;
+  file.tensors = {
+      {"validation_accuracy", nan({a, all})},
+      {"accuracy", nan({all})},
+      {"correct", at::zeros({all, study::bytes_of_bits(study.settings.evaluation_points)}, at::kByte)}};
+  for (const auto* what : {"coefficient", "absolute", "normalized"}) file.tensors[what] = nan({});
+  return file;
+}
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Model merging (paper 2 and the methods that it compares): all tasks' vectors become one, τ, by methods that
+// need no data (suite/merging) or need them (data_merging); θ0 + ατ is evaluated on every task, α chosen as
+// for task addition: the largest mean normalised accuracy on validation points. Of a linear regime it is f(x;
+// θ0) + α J(x)τ.
+//
+// /merging/METHOD/R/alpha [A], validation_accuracy, test_accuracy [A,T]; accuracy [T] at the chosen α;
+// coefficient, absolute, normalized, density (of τ), passes (over all vectors, by all units that make τ; a
+// Fisher information and what else such a unit leaves counts by its size), bytes (read in these), seconds (of
+// these units, masks that another method shares among them), forward_passes, backward_passes (of inputs
+// through a model, before anything is evaluated) scalars
+// /correct/merging/METHOD/R/… [A,T,⌈N/8⌉] beside both curves; of tasks that [data] beat_majority leaves out
+// of τ accuracies are NaN
+//
+// With `save`, RUN/merged/METHOD/R is the chosen model, a Hugging Face folder, and its merge.toml the recipe
+// by which `taugrid merge` makes it again, where the method needs no data.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/edits/chosen_merge.hpp"
+#include "suite/experiments/edits/task_curves.hpp"
+#include "suite/merging/study_vectors.hpp"
+#include "suite/models/checkpoint.hpp"
+#include "suite/store/atomic_file.hpp"
+#include "suite/study/merged_tasks.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Merging final : public Experiment {
+ public:
+  Merging(const Study& study, MergingChoice choice)
+      : Experiment(study), methods_(std::move(choice.methods)), save_(choice.save) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      std::set<std::string> parts;  // the same masks may be several methods'
+      for (const auto& chosen : methods_) {
+        if (!chosen.takes(name)) continue;
+        add_merge(units, chosen, name, folder, parts);
+        for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
+          auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
+          needs.push_back(key::single_task(name, study_.tasks.name(t)));
+          needs.push_back(key::merging(chosen.name, name));
+          const auto a = static_cast<std::int64_t>(chosen.alpha.size());
+          auto tally = task_curve_tally(study_, a);
+          tally.reads(4.0 * static_cast<double>(study_.model.layout().size()));
+          for (const auto split : {Split::validation, Split::test})
+            tally.edited_sum(name, t, split, points(), a);
+          units.push_back(unit(key::merged(chosen.name, name, study_.tasks.name(t)), tally, needs,
+                               [this, &chosen, name, t, &folder](schedule::UnitContext& context) {
+                                 return curve(chosen, name, t, folder, context);
+                               }));
+        }
+        if (!save_) continue;
+        std::vector<std::string> needs = {key::merging(chosen.name, name)};
+        for (const auto t : study_.tasks.all()) {
+          needs.push_back(key::single_task(name, study_.tasks.name(t)));
+          needs.push_back(key::merged(chosen.name, name, study_.tasks.name(t)));
+        }
+        units.push_back(unit(key::saved_merge(chosen.name, name), Tally(study_).checkpoint().stores(1), needs,
+                             [this, &chosen, name, &folder](schedule::UnitContext& context) {
+                               return saved(chosen, name, folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (const auto& chosen : methods_)
+        if (chosen.takes(name)) write(out, done, chosen, name);
+    }
+  }
+
+ private:
+  /// The units that make τ.
+  void add_merge(std::vector<schedule::WorkUnit>& units, const ChosenMerge& chosen, const std::string& name,
+                 const schedule::RunFolder& folder, std::set<std::string>& parts) const {
+    const auto all = study_.tasks.all();
+    const auto length = static_cast<double>(study_.model.layout().size());
+    auto needs = study_.vectors.needs(name, all);
+    add_missing(needs, study::merged_needs(study_, name));
+    add_missing(needs, chosen.needs(study_, name));
+    auto merge = Tally(study_).stores(study_.model.layout().size() + 8, 4).holds(4 * length);
+    if (!chosen.with_data || chosen.with_data->of_vectors()) merge.visit(name, all);
+    if (chosen.method) {
+      merging::count_merge(merge, study_, *chosen.method, name);
+    } else {
+      chosen.with_data->count(merge, name, all.size(), all.size());
+      chosen.with_data->add_units(units, name, folder);
+      for (const auto t : all) {
+        if (!chosen.with_data->has_parts()) break;
+        const auto data = chosen.part_key(study_, name, t);
+        if (!parts.insert(data).second) continue;
+        units.push_back(unit(data, chosen.with_data->part_work(name, t), study_.vectors.needs(name, {t}),
+                             [this, &chosen, name, t](schedule::UnitContext& context) {
+                               return chosen.with_data->part(merging::ModelToMerge(study_, name, t), context);
+                             }));
+      }
+    }
+    units.push_back(unit(key::merging(chosen.name, name), merge, needs,
+                         [this, &chosen, name, &folder](schedule::UnitContext& context) {
+                           return merged(chosen, name, folder, context);
+                         }));
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done, const ChosenMerge& chosen,
+             const std::string& name) const {
+    const auto group = "/merging/" + chosen.name + "/" + name;
+    const auto curves = put_task_curves(
+        out, done, study_, group, "alpha_merging_" + chosen.name + "_" + name, name, chosen.alpha,
+        [&](const std::string& task) { return key::merged(chosen.name, name, task); });
+    out.put(group + "/accuracy", curves.test[curves.chosen].contiguous(), {"task"}, "1");
+    out.attribute(group, "method", chosen.of);
+    put_scalar(out, group + "/coefficient", chosen.alpha[static_cast<std::size_t>(curves.chosen)]);
+    const auto made = done.folder.read_tensor(key::merging(chosen.name, name), "made");
+    const double passes = made[1].item<double>();
+    const auto merged = study::merged_tasks(study_, done.folder, name).size();
+    const auto numbers = static_cast<double>(merged) * static_cast<double>(study_.model.layout().size());
+    put_scalar(out, group + "/density", made[0].item<double>());
+    put_scalar(out, group + "/passes", passes);
+    put_scalar(out, group + "/bytes", passes * 4 * numbers, "B");
+    put_scalar(out, group + "/seconds", seconds(done, chosen, name), "s");
+    put_scalar(out, group + "/forward_passes", made[2].item<double>());
+    put_scalar(out, group + "/backward_passes", made[3].item<double>());
+    if (chosen.with_data) chosen.with_data->write(out, done, group, name, key::merging(chosen.name, name));
+  }
+
+  /// Of the units that make τ.
+  double seconds(const Finished& done, const ChosenMerge& chosen, const std::string& name) const {
+    std::string text;
+    schedule::on_first_rank(done.world, "seconds of a merge", [&] {
+      auto keys = chosen.needs(study_, name);
+      keys.push_back(key::merging(chosen.name, name));
+      double all = 0;
+      for (const auto& each : keys) all += std::stod(done.folder.read_metadata(each).at("seconds"));
+      text = fmt::format("{}", all);
+    });
+    done.world.broadcast(text, 0, "seconds of a merge");
+    return std::stod(text);
+  }
+
+  /// τ [P]; its density, the passes that it took over the vectors, and of inputs forwards and backwards [4].
+  store::TensorFile merged(const ChosenMerge& chosen, const std::string& name,
+                           const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    auto found = chosen.with_data
+                     ? merged_with_data(chosen, name, folder, context)
+                     : merging::DataMethod::Made{merged_of_vectors(chosen, name, folder, context), {}};
+    store::TensorFile file{std::move(found.more), {}};
+    file.tensors["tau"] = found.merged.tau;
+    const auto& made = found.merged.made;
+    file.tensors["made"] =
+        at::tensor({made.density, made.passes, found.inputs.forward, found.inputs.backward}, at::kDouble);
+    return file;
+  }
+
+  merging::MergedVector merged_of_vectors(const ChosenMerge& chosen, const std::string& name,
+                                          const schedule::RunFolder& folder,
+                                          schedule::UnitContext& context) const {
+    const auto kept = study::merged_tasks(study_, folder, name);
+    const merging::StudyVectors vectors(study_, name, kept);
+    return merging::merged_vector(*chosen.method, vectors, context.group, [&](double share) {
+      context.stop_if_requested();
+      context.progress(share, chosen.name);
+    });
+  }
+
+  merging::DataMethod::Made merged_with_data(const ChosenMerge& chosen, const std::string& name,
+                                             const schedule::RunFolder& folder,
+                                             schedule::UnitContext& context) const {
+    const auto kept = study::merged_tasks(study_, folder, name);
+    const auto part = [&](std::size_t i, const std::string& tensor) {
+      return folder.read_tensor(chosen.part_key(study_, name, kept[i]), tensor);
+    };
+    return chosen.with_data->merge(merging::ModelsToMerge(study_, name, kept), part, context);
+  }
+
+  /// Outcomes [A] of task t under every α.
+  store::TensorFile curve(const ChosenMerge& chosen, const std::string& name, std::size_t t,
+                          const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto kept = study::merged_tasks(study_, folder, name);
+    if (std::find(kept.begin(), kept.end(), t) == kept.end())
+      return task_curve(context, [&](Split, const auto&) { return unmeasured(chosen); });
+    const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
+    return task_curve(context, [&](Split split, const auto& done) {
+      return model.merged_outcomes(kept, tau, chosen.alpha, t, split, points(), done);
+    });
+  }
+
+  /// Of a task that is left out.
+  study::Outcome unmeasured(const ChosenMerge& chosen) const {
+    const auto a = static_cast<std::int64_t>(chosen.alpha.size());
+    return {at::full({a}, std::nan(""), at::kDouble),
+            at::zeros({a, study::bytes_of_bits(points())}, at::kByte)};
+  }
+
+  /// Writes the model at the α that validation points choose; α, for the unit's file.
+  store::TensorFile saved(const ChosenMerge& chosen, const std::string& name,
+                          const schedule::RunFolder& folder, const schedule::UnitContext& context) const {
+    const auto kept = study::merged_tasks(study_, folder, name);
+    std::vector<at::Tensor> curves, own;
+    for (const auto t : kept) {
+      const auto& task = study_.tasks.name(t);
+      curves.push_back(folder.read_tensor(key::merged(chosen.name, name, task), "validation"));
+      own.push_back(folder.read_tensor(key::single_task(name, task), "validation_accuracy"));
+    }
+    const double alpha =
+        chosen.alpha[static_cast<std::size_t>(metrics::chosen_row(at::stack(curves, 1), at::stack(own)))];
+    if (context.group.rank() == 0) {
+      const auto to = study_.vectors.folder() / "merged" / chosen.name / name;
+      const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
+      store::create_folders(to);
+      store::write_atomically(to / "merge.toml", merge_recipe(study_, chosen, name, kept, alpha, to));
+      models::write_checkpoint(to, study_.model.encoder(), study_.edits.along(name, kept, tau, alpha),
+                               study_.model.fingerprint());
+    }
+    store::TensorFile file;
+    file.tensors["alpha"] = at::full({}, alpha, at::kDouble);
+    return file;
+  }
+
+  std::vector<ChosenMerge> methods_;
+  bool save_;
+};
+
+std::unique_ptr<Experiment> make_merging(config::Config& config, const Study& study) {
+  auto choice = read_merging(config, study);
+  if (!choice) return nullptr;
+  return std::make_unique<Merging>(study, std::move(*choice));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(merging, 95, make_merging)

@@ -1,0 +1,282 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Two pre-trained models and what mixing their vectors does (paper 2, section 6.2.1; table 2, figures 4 and
+// 5): every task is fine-tuned from a second model θ0' too, by the same batches, and to either start are
+// added, θ0 + α Σ_t v_t, α by validation points as for task addition,
+//   own     v_t = τ_t = θ_t − θ0, the vectors of the start itself;
+//   half    ½ (τ_t + τ'_t), of either half ("50/50");
+//   other   τ'_t = θ'_t − θ0', those of the other start;
+//   across  θ'_t − θ0, the other start's models seen from this one, which the paper's table has off its
+//           diagonal: they hold the way from θ0 to θ0', T times.
+// Regimes on f(x; θ) alone: that of a linear one belongs to one θ0.
+//
+// /mixed_starts/R/cosine [2T,2T], norm [2T]: of the first start's vectors, then the second's; across_norm
+// [2T], ‖θ_t − θ0'‖, then ‖θ'_t − θ0‖; distance ‖θ0' − θ0‖, start_norm [2]; start_accuracy, own_accuracy
+// [2,T] of either start, and of the models fine-tuned from it; alpha [A], and of each start and kind
+// validation_accuracy [2,4,A,T], accuracy [2,4,T] on test points, coefficient, absolute, normalized (by
+// own_accuracy) [2,4]; attribute `other`; /correct/mixed_starts/R/accuracy [2,4,T,⌈N/8⌉]
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/weights/weights.hpp"
+#include "suite/experiments/bases/task_bases.hpp"
+#include "suite/experiments/edits/chosen_edit.hpp"
+#include "suite/experiments/edits/second_start.hpp"
+#include "suite/experiments/grids.hpp"
+#include "suite/models/checkpoint.hpp"
+#include "suite/study/merged_tasks.hpp"
+#include "suite/study/refusals.hpp"
+#include "suite/work/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+const std::vector<std::string> vector_kinds = {"own", "half", "other", "across"};
+constexpr std::size_t both_starts = 2;
+
+class MixedStarts final : public Experiment {
+ public:
+  MixedStarts(const Study& study, SecondStart second, std::vector<std::string> regimes,
+              std::vector<double> alpha)
+      : Experiment(study),
+        second_(std::move(second)),
+        regimes_(std::move(regimes)),
+        alpha_(std::move(alpha)) {}
+
+  std::vector<std::filesystem::path> inputs() const override {
+    return {second_.path() / "model.safetensors"};  // its functions are the model's
+  }
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : regimes_) {
+      const auto all = study_.tasks.all();
+      auto both = study_.vectors.needs(name, all);
+      std::vector<std::string> singles;
+      for (const auto t : all) {
+        const auto& task = study_.tasks.name(t);
+        second_.add_training(units, name, t);
+        both.push_back(key::other_fine_tune(name, task));
+        units.push_back(
+            unit(key::mixed_single(name, task), single_tally(t), {both.back()},
+                 [this, name, t](schedule::UnitContext& context) { return singles_of(name, t, context); }));
+        for (const auto& each : {key::single_task(name, task), key::mixed_single(name, task)})
+          singles.push_back(each);
+      }
+      const auto length = study_.model.layout().size(), tasks = static_cast<std::int64_t>(all.size());
+      auto tally = Tally(study_).reads(8.0 * static_cast<double>(length * (3 * tasks + 1)));
+      tally.stores(length, 4).stores(4 * tasks * (tasks + 1) + 3).publishes(4 * tasks * (tasks + 1) + 3);
+      units.push_back(
+          unit(key::mixed_vectors(name), tally, both,
+               [this, name](schedule::UnitContext& context) { return second_.vectors(name, context); }));
+      singles.push_back(key::mixed_vectors(name));
+      add_missing(singles, study_.vectors.needs(name, all));
+      for (std::size_t start = 0; start < both_starts; ++start) {
+        for (const auto& kind : vector_kinds)
+          units.push_back(unit(key::mixed(name, start, kind), mixed_tally(name), singles,
+                               [this, name, start, kind, &folder](schedule::UnitContext& context) {
+                                 return mixed(name, start, kind, folder, context);
+                               }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : regimes_) {
+      const auto group = "/mixed_starts/" + name, alpha = group + "/alpha", start = group + "/start",
+                 kind = group + "/vectors";
+      out.scale(alpha, at::tensor(alpha_, at::kDouble), "alpha_mixed_" + name, "1");
+      out.scale(start, std::vector<std::string>{"first", "second"}, "start_" + name);
+      out.scale(kind, vector_kinds, "vectors_" + name);
+      const auto file = done.folder.read_unit(done.world, key::mixed_vectors(name)).tensors;
+      const auto vector = "vector_of_either_" + name;
+      out.put(group + "/cosine", file.at("cosine"), {vector, vector}, "1");
+      for (const auto* what : {"norm", "across_norm"}) out.put(group + "/" + what, file.at(what), {vector});
+      out.put(group + "/distance", file.at("distance"), {});
+      out.put(group + "/start_norm", file.at("start_norm"), {start});
+      put_singles(out, done, name, group, start);
+      std::map<std::string, std::vector<at::Tensor>> rows;
+      for (std::size_t s = 0; s < both_starts; ++s) {
+        for (const auto& each : vector_kinds) {
+          const auto found = done.folder.read_unit(done.world, key::mixed(name, s, each)).tensors;
+          for (const auto& [what, values] : found) rows[what].push_back(values);
+        }
+      }
+      for (const auto& [what, values] : rows) {
+        auto shape = values.front().sizes().vec();
+        shape.insert(shape.begin(), {static_cast<std::int64_t>(both_starts),
+                                     static_cast<std::int64_t>(vector_kinds.size())});
+        const auto all = at::stack(values).view(shape);
+        std::vector<std::string> dimensions = {start, kind};
+        if (what == "validation_accuracy") dimensions.push_back(alpha);
+        if (values.front().dim() > 0) dimensions.emplace_back("task");
+        if (what == "correct") {
+          dimensions.push_back(bits);
+          out.put("/correct" + group + "/accuracy", all, dimensions);
+          put_points(out, group + "/accuracy", sample_sizes(study_, Split::test, points()));
+        } else {
+          out.put(group + "/" + what, all, dimensions, "1");
+        }
+      }
+      out.attribute(group, "other", second_.path().string());
+      for (const auto split : {Split::test, Split::validation})
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
+                {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  Tally single_tally(std::size_t t) const {
+    Tally tally(study_);
+    for (const auto split : {Split::validation, Split::test}) {
+      const auto n = study_.tasks.sample_size(t, split, points());
+      tally.sample(t, split, n).forward(t, n, both_starts).logits(t, n, both_starts);
+    }
+    const auto length = static_cast<double>(study_.model.layout().size());
+    return tally.reads(4 * length).stores(4).publishes(4);
+  }
+
+  Tally mixed_tally(const std::string& name) const {
+    Tally tally(study_);
+    const auto a = static_cast<std::int64_t>(alpha_.size()),
+               tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto length = static_cast<double>(study_.model.layout().size());
+    tally.visit(name, study_.tasks.all()).reads(4 * length).holds(12 * length);
+    for (const auto t : study_.tasks.all()) {
+      for (const auto& [split, models] :
+           {std::pair{Split::validation, a}, std::pair{Split::test, std::int64_t{1}}}) {
+        const auto n = study_.tasks.sample_size(t, split, points());
+        tally.sample(t, split, n).forward(t, n, models).logits(t, n, models);
+      }
+    }
+    const auto numbers = tasks * (a + 1) + 3, bytes = tasks * study::bytes_of_bits(points());
+    return tally.stores(numbers).publishes(numbers).stores(bytes, 1).publishes(bytes, 1);
+  }
+
+  study::Outcome outcome(const at::Tensor& theta, std::size_t t, Split split,
+                         const schedule::UnitContext& context) const {
+    context.stop_if_requested();
+    const auto sample = study_.tasks.sample(t, split, points());
+    const auto z = study_.evaluation.output(context.group, {theta, {}}, t, sample.points);
+    const auto& readout = study_.tasks.readout(t);
+    return study::outcome(readout, readout.logits(z), sample.labels, points());
+  }
+
+  /// Accuracies [2] of θ0' and of what was fine-tuned from it.
+  store::TensorFile singles_of(const std::string& name, std::size_t t,
+                               const schedule::UnitContext& context) const {
+    const auto tuned = models::read_checkpoint(second_.folder(name, t)).state.theta.to(study_.device);
+    store::TensorFile file;
+    for (const auto split : {Split::validation, Split::test}) {
+      std::vector<at::Tensor> accuracies;
+      for (const auto& theta : {second_.theta(), tuned})
+        accuracies.push_back(outcome(theta, t, split, context).accuracy.cpu());
+      file.tensors[prefix_of(split) + "accuracy"] = at::stack(accuracies);
+    }
+    return file;
+  }
+
+  /// Σ v_t of one kind, seen from this start.
+  at::Tensor direction(const std::string& name, std::size_t start, const std::string& kind,
+                       const schedule::RunFolder& folder) const {
+    const std::array sums = {study_.vectors.sum(name, study_.tasks.all()),
+                             folder.read_tensor(key::mixed_vectors(name), "sum").to(study_.device)};
+    const auto other = 1 - start;
+    if (kind == "own") return sums.at(start);
+    if (kind == "half") return (sums[0] + sums[1]) / 2;
+    if (kind == "other") return sums.at(other);
+    const std::array thetas = {study_.model.theta0(), second_.theta()};
+    return at::add(sums.at(other), thetas.at(other) - thetas.at(start),
+                   static_cast<double>(study_.tasks.size()));
+  }
+
+  store::TensorFile mixed(const std::string& name, std::size_t start, const std::string& kind,
+                          const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const auto all = study_.tasks.all();
+    const auto tau = direction(name, start, kind, folder);
+    const auto& theta = start == 0 ? study_.model.theta0() : second_.theta();
+    const auto own = [&](Split split) {
+      std::vector<at::Tensor> found;
+      for (const auto t : all) found.push_back(own_accuracy(folder, name, start, t, prefix_of(split)));
+      return at::stack(found);
+    };
+    return at_chosen_alpha(
+        all, alpha_, {own(Split::validation), own(Split::test)},
+        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
+          std::vector<at::Tensor> accuracy, correct;
+          for (const double each : alpha) {
+            const auto found = outcome(at::add(theta, tau, each), t, split, context);
+            accuracy.push_back(found.accuracy.cpu());
+            correct.push_back(found.correct.cpu());
+          }
+          return study::Outcome{at::stack(accuracy), at::stack(correct)};
+        },
+        [&](double share) { context.progress(share, "tasks"); });
+  }
+
+  /// Of a start's model of one task; `prefix` names the split.
+  static at::Tensor own_of(const store::TensorFile& unit, std::size_t start, const std::string& prefix) {
+    const auto found = unit.tensors.at(prefix + "accuracy");
+    return start == 0 ? found : found[1];
+  }
+  at::Tensor own_accuracy(const schedule::RunFolder& folder, const std::string& name, std::size_t start,
+                          std::size_t t, const std::string& prefix) const {
+    const auto& task = study_.tasks.name(t);
+    return own_of(folder.read_unit(start == 0 ? key::single_task(name, task) : key::mixed_single(name, task)),
+                  start, prefix);
+  }
+
+  void put_singles(store::ResultsWriter& out, const Finished& done, const std::string& name,
+                   const std::string& group, const std::string& start) const {
+    std::vector<at::Tensor> begun, own;
+    const auto read = [&](const std::string& key) {
+      return done.folder.read_unit(done.world, key).tensors.at("accuracy");
+    };
+    for (const auto t : study_.tasks.all()) {
+      const auto& task = study_.tasks.name(t);
+      const auto second = read(key::mixed_single(name, task));
+      begun.push_back(at::stack({read(key::single_task(study_.model.name(), task)), second[0]}));
+      own.push_back(at::stack({read(key::single_task(name, task)), second[1]}));
+    }
+    out.put(group + "/start_accuracy", at::stack(begun, 1), {start, "task"}, "1");
+    out.put(group + "/own_accuracy", at::stack(own, 1), {start, "task"}, "1");
+  }
+
+  SecondStart second_;
+  std::vector<std::string> regimes_;
+  std::vector<double> alpha_;
+};
+
+std::unique_ptr<Experiment> make_mixed_starts(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "bases.mixed",
+      "Fine-tunes every task from a second pre-trained model too, and adds one's vectors to the other");
+  if (!section) return nullptr;
+  study::refuse_filter(study, "bases.mixed");
+  auto other =
+      section->required_path("other", "The folder of θ0', a model of the same architecture as model.path's");
+  auto alpha = addition_grid(*section);
+  if (!study::finetune_section(config))
+    section->refuse("other", "is fine-tuned by [finetune], which is missing");
+  SecondStart second(study, std::move(other), training::read_trainings(config));
+  std::vector<std::string> regimes;
+  for (const auto& name : study.settings.vector_regimes) {
+    const auto& one = regime(name);
+    if (!one.linear && one.source.empty() && one.start.empty()) regimes.push_back(name);
+  }
+  const auto made = [&] {
+    return std::make_unique<MixedStarts>(study, std::move(second), std::move(regimes), std::move(alpha));
+  };
+  if (study.model.is_stand_in()) return made();
+  if (regimes.empty())
+    section->refuse("other", "needs a regime on f(x; θ), such as standard, among finetune.regimes");
+  second.read(*section);
+  return made();
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(mixed_starts, 100, make_mixed_starts)

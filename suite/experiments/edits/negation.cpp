@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Task negation (papers 1 and 3): θ0 − α τt. Of the α whose accuracy on the control task is at least 95 % of
+// θ0's on validation points, the one with the least accuracy on task t; then both are measured on test
+// points. Two ranges of α, as the papers differ: {0, 0.05, …, 1} (paper 1) and {0, 0.1, …, 3} (paper 3,
+// "wide"). All curves are stored, over the union. Where no α keeps the control, all of the task's numbers are
+// NaN.
+//
+// /negation/R/alpha [A], validation_target, validation_control, test_target, test_control [T,A];
+// chosen_alpha, target, control [T]; wide/chosen_alpha, wide/target, wide/control [T]; /correct/… [T,A,⌈N/8⌉]
+// beside the curves
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "suite/experiments/edits/target_and_control.hpp"
+#include "suite/study/refusals.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Negation final : public Experiment {
+ public:
+  Negation(const Study& study, std::vector<ControlledRange> ranges, double threshold)
+      : Experiment(study), ranges_(std::move(ranges)), threshold_(threshold) {
+    for (const auto& range : ranges_) alpha_.insert(alpha_.end(), range.alpha.begin(), range.alpha.end());
+    std::sort(alpha_.begin(), alpha_.end());
+    const auto same = [](double a, double b) { return std::abs(a - b) < 1e-9; };
+    alpha_.erase(std::unique(alpha_.begin(), alpha_.end(), same), alpha_.end());
+  }
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
+        auto tally = target_and_control_tally(study_, a);
+        for (const auto split : {Split::validation, Split::test}) {
+          for (const auto b : {t, study_.tasks.control()})
+            tally.edited(name, {t}, b, split, study_.points(b), a);
+        }
+        auto needs = EditedOutputs::needs(study_, name, {t}, t);
+        add_missing(needs, EditedOutputs::needs(study_, name, {t}, study_.tasks.control()));
+        units.push_back(unit(key::negation(name, study_.tasks.name(t)), tally, needs,
+                             [this, name, t, &folder](schedule::UnitContext& context) {
+                               return curves(name, t, folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      put_target_and_control(
+          out, done, study_, "/negation/" + name, "alpha_negation_" + name, alpha_, ranges_, threshold_,
+          each_task(study_, [&](const std::string& task) { return key::negation(name, task); }));
+    }
+  }
+
+ private:
+  store::TensorFile curves(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                           schedule::UnitContext& context) const {
+    const EditedOutputs model(study_, folder, name, context.group);
+    const auto grid = -at::tensor(alpha_, at::kDouble).view({-1, 1});
+    return target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
+      return model.outcomes({t}, grid, b, split, study_.points(b), done);
+    });
+  }
+
+  std::vector<ControlledRange> ranges_;
+  double threshold_;
+  std::vector<double> alpha_;  // of all ranges
+};
+
+std::unique_ptr<Experiment> make_negation(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "negation", "Subtracts each task vector: accuracy of θ0 − α τ on its task and on the control");
+  if (!section) return nullptr;
+  study::require_vectors(study, "negation");
+  require_control(study, "negation");
+  std::vector<double> narrow;
+  for (int k = 0; k <= 20; ++k) narrow.push_back(0.05 * k);
+  narrow = section->alpha_grid(
+      "alpha", {"Coefficients, in the range of paper 1", {.fallback = "0, 0.05, … 1"}}, narrow, {0, 1e3});
+  auto wide = read_wide_alpha(*section, "wide_alpha", "Coefficients, in the range of paper 3");
+  std::vector<ControlledRange> ranges = {{"", narrow}, {"wide", std::move(wide)}};
+  return std::make_unique<Negation>(study, std::move(ranges), control_threshold(*section));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(negation, 110, make_negation)

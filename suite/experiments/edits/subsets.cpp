@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// How interference grows with the number of tasks: for each size, random subsets of the tasks are drawn by
+// the run's seed, the subset's vectors become one, τ (their sum, or merged by another method without data),
+// and θ0 + ατ is evaluated on the subset's tasks alone; α has the subset's largest mean normalised accuracy
+// on validation points, as for task addition.
+//
+// /subsets/R/sets uint8 [S,T]: 1 where the task is of the subset, by ascending size as drawn, less those that
+// [data] beat_majority leaves out; alpha [A];
+// validation_accuracy [S,A,T], accuracy [S,T] on test points at the chosen α, NaN for other tasks;
+// coefficient, absolute, normalized [S]; sample_index, validation_sample_index [T,N];
+// /correct/subsets/R/accuracy [S,T,⌈N/8⌉]
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/bases/task_bases.hpp"
+#include "suite/experiments/edits/chosen_edit.hpp"
+#include "suite/experiments/grids.hpp"
+#include "suite/merging/study_vectors.hpp"
+#include "suite/study/merged_tasks.hpp"
+#include "suite/study/refusals.hpp"
+#include "suite/study/task_sets.hpp"
+#include "suite/work/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+class Subsets final : public Experiment {
+ public:
+  Subsets(const Study& study, std::vector<study::TaskSet> sets, std::vector<double> alpha, BasisMerge merge)
+      : Experiment(study), sets_(std::move(sets)), alpha_(std::move(alpha)), merge_(std::move(merge)) {
+    std::map<std::size_t, std::size_t> drawn;
+    for (const auto& set : sets_) number_.push_back(drawn[set.size()]++);
+  }
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (std::size_t s = 0; s < sets_.size(); ++s) {
+        auto needs = study::merged_needs(study_, name);
+        for (const auto t : sets_[s]) {
+          add_missing(needs, {key::single_task(name, study_.tasks.name(t))});
+          add_missing(needs, EditedOutputs::sum_needs(study_, name, sets_[s], t));
+        }
+        units.push_back(unit(unit_key(name, s), tally(name, sets_[s]), needs,
+                             [=, this, &folder](schedule::UnitContext& context) {
+                               return compute(name, kept(name, sets_[s], folder), folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto s = static_cast<std::int64_t>(sets_.size()), a = static_cast<std::int64_t>(alpha_.size());
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto group = "/subsets/" + name, axis = group + "/alpha", accuracy = group + "/accuracy";
+      std::vector<Box> boxes;
+      for (std::int64_t k = 0; k < s; ++k)
+        boxes.push_back({unit_key(name, static_cast<std::size_t>(k)), {k}});
+      const auto put = [&](const std::string& what, const std::vector<std::int64_t>& shape,
+                           const std::vector<std::string>& dimensions) {
+        place(out, done, group + "/" + what, store::Element::float64, shape, dimensions, boxes, what, "1");
+      };
+      std::vector<study::TaskSet> sets;
+      for (const auto& set : sets_) sets.push_back(kept(name, set, done.folder));
+      out.put(group + "/sets", study::memberships(sets, study_.tasks.size()), {"task_set", "task"});
+      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_subsets_" + name, "1");
+      put("validation_accuracy", {s, a, tasks}, {"task_set", axis, "task"});
+      put("accuracy", {s, tasks}, {"task_set", "task"});
+      for (const auto* what : {"coefficient", "absolute", "normalized"}) put(what, {s}, {"task_set"});
+      place(out, done, "/correct" + accuracy, store::Element::uint8,
+            {s, tasks, study::bytes_of_bits(points())}, {"task_set", "task", bits}, boxes, "correct");
+      put_points(out, accuracy, sample_sizes(study_, Split::test, points()));
+      out.attribute(group, "merge", merge_.name);
+      for (const auto split : {Split::test, Split::validation})
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
+                {"task", "evaluation_point"});
+    }
+  }
+
+ private:
+  std::string unit_key(const std::string& name, std::size_t s) const {
+    return key::subset(name, sets_[s].size(), number_[s]);
+  }
+
+  /// Of the set, the tasks that are merged.
+  study::TaskSet kept(const std::string& name, const study::TaskSet& set,
+                      const schedule::RunFolder& folder) const {
+    if (!study_.settings.beat_majority) return set;
+    const auto passing = study::merged_tasks(study_, folder, name);
+    study::TaskSet both;
+    std::set_intersection(set.begin(), set.end(), passing.begin(), passing.end(), std::back_inserter(both));
+    return both;
+  }
+
+  Tally tally(const std::string& name, const study::TaskSet& set) const {
+    Tally tally(study_);
+    const auto a = static_cast<std::int64_t>(alpha_.size()),
+               tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto length = static_cast<double>(study_.model.layout().size());
+    const merging::StudyVectors vectors(study_, name, set);
+    const auto work = merge_.method->work(vectors.tensors(), vectors.count());
+    tally.visit(name, set).computes(work.flops).holds(4 * length + work.bytes);
+    if (set.size() > study_.vectors.kept())  // each pass reads again
+      tally.reads((work.passes - 1) * 4 * length * static_cast<double>(set.size()));
+    for (const auto t : set)
+      tally.edited_along(name, set, t, Split::validation, points(), a)
+          .edited_along(name, set, t, Split::test, points(), 1);
+    const auto numbers = tasks * (a + 1) + 3, bytes = tasks * study::bytes_of_bits(points());
+    return tally.stores(numbers).publishes(numbers).stores(bytes, 1).publishes(bytes + tasks, 1);
+  }
+
+  /// Accuracies and bits of all tasks, NaN and 0 for those that are none of the set's.
+  store::TensorFile compute(const std::string& name, const study::TaskSet& set,
+                            const schedule::RunFolder& folder, schedule::UnitContext& context) const {
+    const auto stop = [&](double) { context.stop_if_requested(); };
+    at::Tensor tau;
+    if (!set.empty())
+      tau = merging::merged_vector(*merge_.method, merging::StudyVectors(study_, name, set), context.group,
+                                   stop)
+                .tau.to(study_.device);
+    const EditedOutputs model(study_, folder, name, context.group);
+    return at_chosen_alpha_among_all(
+        study_, set, alpha_, own_accuracies(study_, folder, name, set),
+        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
+          return model.merged_outcomes(set, tau, alpha, t, split, points(), stop);
+        },
+        [&](double share) { context.progress(share, "tasks"); });
+  }
+
+  std::vector<study::TaskSet> sets_;  // by ascending size
+  std::vector<std::size_t> number_;   // of each among those of its size
+  std::vector<double> alpha_;
+  BasisMerge merge_;
+};
+
+std::unique_ptr<Experiment> make_subsets(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "subsets", "Adds random subsets of the task vectors: accuracy on the subset's tasks, over its size");
+  if (!section) return nullptr;
+  study::require_vectors(study, "subsets");
+  const auto tasks = std::max(1, static_cast<int>(study.tasks.size()));
+  std::vector<double> doubled;
+  for (int size = 1; size < tasks; size *= 2) doubled.push_back(size);
+  doubled.push_back(tasks);
+  const auto sizes =
+      numbered(*section, "sizes",
+               {"Numbers of tasks added",
+                {.fallback = "1, 2, 4, 8, … T", .values = "a list of ascending integers from 1 to T"}},
+               1, tasks, false, fmt::format("there are {} tasks", tasks), doubled);
+  const auto draws = section->integer(
+      "draws", "Subsets of each size, drawn by seed; all where there are not so many", 10, {1, 1e4});
+  auto alpha =
+      section->alpha_grid("alpha",
+                          {"Coefficients α of θ0 + ατ; the best on validation is chosen, for each subset",
+                           {.fallback = "0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1"}},
+                          {0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1}, coefficients);
+  auto merge = read_merge(config, "subsets.merge", "How a subset's vectors become one", "task_arithmetic");
+  std::vector<study::TaskSet> sets;
+  for (const auto size : sizes) {
+    const auto drawn = study::task_sets(study, "subsets", static_cast<std::size_t>(size), draws);
+    sets.insert(sets.end(), drawn.begin(), drawn.end());
+    for (auto n = study.settings.beat_majority ? 1 : size; n <= size; ++n)  // of the tasks that are merged
+      merge.method->check(fmt::format("subsets.merge.method, of subsets of {}", size),
+                          std::vector<double>(static_cast<std::size_t>(n), 1.0));
+  }
+  return std::make_unique<Subsets>(study, std::move(sets), std::move(alpha), std::move(merge));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(subsets, 92, make_subsets)

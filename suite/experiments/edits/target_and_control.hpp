@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Accuracy of θ0 − αv on a task, the target, and on the control task, over a grid of α: a unit a task; and
+// the α that is taken (papers 1 and 3): of those whose validation accuracy on the control is at least a part
+// of θ0's, the one with the least on the target.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "suite/work/placement.hpp"
+#include "suite/work/tally.hpp"
+
+namespace taugrid::experiments {
+
+/// What of a unit's tally is the same for all directions v: its numbers and bits.
+Tally target_and_control_tally(const Study& study, std::int64_t a);
+
+/// Outcomes [A] of task t and of the control on both splits, as `of(b, split, done)` finds them on task b's
+/// points; done(share) is called on the way.
+store::TensorFile target_and_control(
+    const Study& study, schedule::UnitContext& context, std::size_t t,
+    const std::function<study::Outcome(std::size_t b, Split, const std::function<void(double)>&)>& of);
+
+/// The α of one choice, and the subgroup that it is written to; none: the group itself.
+struct ControlledRange {
+  std::string subgroup;
+  std::vector<double> alpha;
+};
+
+/// What the rows of the curves are: their dimension's name, and of each row the task that is forgotten and
+/// its target_and_control() unit.
+struct ForgottenRows {
+  std::string dimension;
+  std::vector<std::size_t> tasks;
+  std::vector<std::string> keys;
+};
+
+/// A row a task of the run.
+ForgottenRows each_task(const Study& study, const std::function<std::string(const std::string& task)>& key);
+
+/// Writes GROUP/alpha [A], {validation,test}_{target,control} [rows,A] with their bits in /correct/GROUP and
+/// the samples' rows; of each range chosen_alpha, target, control [rows], ties to the smaller α, NaN where no
+/// α keeps the control; and what was kept as attributes. `scale` names the axis. Collective.
+void put_target_and_control(store::ResultsWriter& out, const Finished& done, const Study& study,
+                            const std::string& group, const std::string& scale,
+                            const std::vector<double>& alpha, const std::vector<ControlledRange>& ranges,
+                            double threshold, const ForgottenRows& rows);
+
+/// Writes GROUP/cosine [rows], which these units have beside the curves. Collective.
+void put_cosines(store::ResultsWriter& out, const Finished& done, const std::string& group,
+                 const ForgottenRows& rows);
+
+/// Reads `key`, coefficients α ≥ 0 of what is subtracted; 0, 0.1, … 3 by default (paper 3).
+std::vector<double> read_wide_alpha(config::Section& section, const std::string& key,
+                                    config::Meaning meaning);
+
+/// −α, the coefficients of what is added.
+std::vector<double> minus(std::vector<double> alpha);
+
+/// The key of θ0's accuracy on the control, which the choice needs.
+std::string control_at_start(const Study& study);
+
+/// Throws InputError where the run has no control task.
+void require_control(const Study& study, const std::string& section);
+
+/// Reads `control_threshold`.
+double control_threshold(config::Section& section);
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/edits/task_curves.hpp"
+
+#include <ATen/ATen.h>
+
+#include "kernels/metrics/metrics.hpp"
+
+namespace taugrid::experiments {
+
+using study::Split;
+
+Tally task_curve_tally(const Study& study, std::int64_t a) {
+  const auto points = study.settings.evaluation_points, bytes = 2 * a * study::bytes_of_bits(points);
+  return Tally(study).stores(2 * a).publishes(2 * (a + points)).stores(bytes, 1).publishes(bytes, 1);
+}
+
+store::TensorFile task_curve(
+    schedule::UnitContext& context,
+    const std::function<study::Outcome(Split, const std::function<void(double)>&)>& of) {
+  store::TensorFile file;
+  for (const auto split : {Split::validation, Split::test}) {
+    const std::string name = study::split_name(split);
+    const auto found = of(split, [&](double share) {
+      context.stop_if_requested();
+      context.progress((share + (split == Split::test)) / 2, "curve");
+    });
+    file.tensors[name] = found.accuracy;
+    file.tensors[name + "_correct"] = found.correct;
+  }
+  return file;
+}
+
+TaskCurves put_task_curves(store::ResultsWriter& out, const Finished& done, const Study& study,
+                           const std::string& group, const std::string& scale, const std::string& regime,
+                           const std::vector<double>& alpha,
+                           const std::function<std::string(const std::string&)>& key) {
+  const auto points = study.settings.evaluation_points;
+  std::vector<store::TensorFile> curves;
+  std::vector<at::Tensor> own_validation, own_test;
+  for (const auto t : study.tasks.all()) {
+    curves.push_back(done.folder.read_unit(done.world, key(study.tasks.name(t))));
+    const auto single = done.folder.read_unit(done.world, key::single_task(regime, study.tasks.name(t)));
+    own_validation.push_back(single.tensors.at("validation_accuracy"));
+    own_test.push_back(single.tensors.at("accuracy"));
+  }
+  const auto of = [&](const std::string& tensor) {
+    std::vector<at::Tensor> columns;
+    for (const auto& file : curves) columns.push_back(file.tensors.at(tensor));
+    return at::stack(columns, 1);
+  };
+  const auto axis = group + "/alpha";
+  out.scale(axis, at::tensor(alpha, at::kDouble), scale, "1");
+  for (const auto split : {Split::validation, Split::test}) {
+    const std::string name = study::split_name(split);
+    const auto path = group + "/" + name + "_accuracy";
+    out.put(path, of(name), {axis, "task"}, "1");
+    out.put("/correct" + path, of(name + "_correct"), {axis, "task", bits});
+    put_points(out, path, sample_sizes(study, split, points));
+    out.put(group + "/" + prefix_of(split) + "sample_index", study.tasks.sample_index(split, points),
+            {"task", "evaluation_point"});
+  }
+  TaskCurves found{of("test"), at::stack(own_test), 0};
+  found.chosen = metrics::chosen_row(of("validation"), at::stack(own_validation));
+  const auto test = found.test[found.chosen];
+  put_scalar(out, group + "/absolute", metrics::mean_accuracy(test).item<double>());
+  put_scalar(out, group + "/normalized", metrics::normalised_accuracy(test, found.own_test).item<double>());
+  return found;
+}
+
+void put_scalar(store::ResultsWriter& out, const std::string& path, double value, const std::string& units) {
+  out.put(path, at::full({}, value, at::kDouble), {}, units);
+}
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/layers/layer_products.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "suite/error.hpp"
+#include "suite/experiments/layers/layer_statistics.hpp"
+#include "suite/experiments/layers/point_rows.hpp"
+#include "suite/study/regime.hpp"
+
+namespace taugrid::experiments {
+
+struct LayerProducts::Seen {
+  Features start;                          // f0
+  std::map<std::size_t, Features> single;  // f − f0, by task
+  std::int64_t passes = 0;
+};
+
+LayerProducts::LayerProducts(const Study& study, const study::Layers& layers, std::string regime,
+                             std::vector<double> alpha, std::vector<double> lambda, std::int64_t points,
+                             std::int64_t batch)
+    : study_(study),
+      layers_(layers),
+      regime_(std::move(regime)),
+      alpha_(std::move(alpha)),
+      lambda_(std::move(lambda)),
+      points_(points),
+      batch_(batch),
+      linear_(study::regime(regime_).linear) {}
+
+std::vector<std::size_t> LayerProducts::models_of(std::size_t t) const {
+  std::vector<std::size_t> models = {t};
+  for (const auto p : study_.tasks.pairs_of(t)) models.push_back(study_.tasks.partner(p, t));
+  return models;
+}
+
+double LayerProducts::flops() const {
+  return (linear_ ? 3 : 1) * study_.model.cost().forward() + 8 * layers_.numbers();
+}
+
+void LayerProducts::pass(const models::State& state, const at::Tensor& tau, const models::Batch& batch,
+                         Seen& seen, const study::Layers::See& see) const {
+  ++seen.passes;
+  if (linear_) return layers_.tangents(tau, batch, see);
+  layers_.outputs(state, batch, [&](std::size_t l, const at::Tensor& f) { see(l, f - seen.start[l]); });
+}
+
+at::Tensor LayerProducts::mixed_products(std::size_t l, const at::Tensor& c, const Seen& seen, std::size_t i,
+                                         std::size_t j) const {
+  const auto rows = at::stack({seen.single.at(i)[l], seen.single.at(j)[l], seen.start[l], c}, 1);
+  return products_of_layer(layers_, l, rows.narrow(1, 3, 1), rows).squeeze(2);
+}
+
+LayerProducts::Features LayerProducts::single(std::size_t k, double c, const models::Batch& batch,
+                                              Seen& seen) const {
+  Features features;
+  const auto see = [&](std::size_t, const at::Tensor& f) { features.push_back(f); };
+  if (linear_) {
+    const auto tau = study_.vectors.vector(regime_, k);
+    pass({}, c == 1 ? tau : c * tau, batch, seen, see);
+  } else if (c == 1) {
+    pass(study_.edits.own(regime_, k), {}, batch, seen, see);
+  } else {
+    study_.edits.each(regime_, {k}, at::full({1, 1}, c, at::kDouble),
+                      [&](std::int64_t, const models::State& state) { pass(state, {}, batch, seen, see); });
+  }
+  return features;
+}
+
+void LayerProducts::frame_of(const Features& a, const Features& b, const Seen& seen, at::Tensor frame) const {
+  for (std::size_t l = 0; l < a.size(); ++l) {
+    const auto rows = at::stack({a[l], b[l], seen.start[l]}, 1);
+    frame.select(2, static_cast<std::int64_t>(l)).copy_(products_of_layer(layers_, l, rows, rows));
+  }
+}
+
+void LayerProducts::mix(std::size_t p, const at::Tensor& mixing, const models::Batch& batch, Seen& seen,
+                        at::Tensor frame, at::Tensor mixed) const {
+  const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
+  frame_of(seen.single.at(i), seen.single.at(j), seen, std::move(frame));
+  const auto see = [&](std::int64_t k) {
+    return [&, k](std::size_t l, const at::Tensor& c) {
+      mixed.select(2, static_cast<std::int64_t>(l)).select(2, k).copy_(mixed_products(l, c, seen, i, j));
+    };
+  };
+  if (linear_) {
+    const auto first = study_.vectors.vector(regime_, i), second = study_.vectors.vector(regime_, j);
+    for (std::int64_t k = 0; k < mixing.size(0); ++k) {
+      const auto tau = (mixing[k][0].item<double>() * first).add_(second, mixing[k][1].item<double>());
+      pass({}, tau, batch, seen, see(k));
+    }
+    return;
+  }
+  study_.edits.each(regime_, {i, j}, mixing, [&](std::int64_t k, const models::State& state) {
+    pass(state, {}, batch, seen, see(k));
+  });
+}
+
+store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& context) const {
+  const at::NoGradGuard no_grad;
+  const auto sample = study_.tasks.sample(t, Split::test, points_);
+  const auto n = sample.labels.size(0), most = comm::rows_a_rank(n, context.group.size());
+  const auto share = context.group.share_of(n);
+  const auto v = variants(), l = static_cast<std::int64_t>(layers_.chosen().size()),
+             a = static_cast<std::int64_t>(alpha_.size()), edits = static_cast<std::int64_t>(lambda_.size());
+  const auto pairs = study_.tasks.pairs_of(t);
+  std::map<std::string, at::Tensor> tensors = {{"passes", at::zeros({most}, at::kLong)},
+                                               {"edit_passes", at::zeros({most}, at::kLong)}};
+  const auto models = models_of(t);
+  for (const auto p : pairs) {
+    const auto name = study_.tasks.pair_name(p);
+    tensors["mixed/" + name] = study_.sums({most, v, l, a, 4});
+    tensors["frame/" + name] = study_.sums({most, v, l, 3, 3});
+    if (edits == 0) continue;
+    tensors["sum/" + name] = study_.sums({most, v, l, edits, 4});
+    tensors["sum_frame/" + name] = study_.sums({most, v, l, edits, 3, 3});
+  }
+  if (edits > 0) tensors["negation_frame"] = study_.sums({most, v, l, edits, 3, 3});
+  PointRows rows(context, std::move(tensors));
+  const auto rounds = (most + batch_ - 1) / batch_;
+  const auto weight = at::tensor(alpha_, at::kDouble);
+  const auto steps = static_cast<double>(pairs.size() * (1 + lambda_.size()) + lambda_.size());
+  try {
+    while (rows.rounds() < rounds) {
+      // Every rank comes to every safe point, also one that has no point left.
+      const auto begin = rows.rounds() * batch_, m = std::clamp<std::int64_t>(share.count - begin, 0, batch_);
+      const auto batch = m > 0 ? sample.points.part(share.begin + begin, m) : models::Batch{};
+      const auto part = [&](const std::string& name) { return rows.of(name, begin, m); };
+      Seen seen;
+      double step = 0;
+      const auto next = [&](const std::string& name) {
+        context.progress((static_cast<double>(rows.rounds()) + ++step / steps) / static_cast<double>(rounds),
+                         name);
+      };
+      const auto singles = [&](double c) {
+        seen.single.clear();
+        for (const auto k : models) seen.single[k] = single(k, c, batch, seen);
+      };
+      context.stop_if_requested();
+      if (m > 0) {
+        layers_.outputs(study_.model.start(), batch,
+                        [&](std::size_t, const at::Tensor& f) { seen.start.push_back(f); });
+        if (!pairs.empty()) singles(1);
+      }
+      for (const auto p : pairs) {
+        context.stop_if_requested();
+        const auto name = study_.tasks.pair_name(p);
+        if (m > 0)
+          mix(p, at::stack({weight, 1 - weight}, 1), batch, seen, part("frame/" + name),
+              part("mixed/" + name));
+        next(name);
+      }
+      if (m > 0) part("passes").fill_(std::exchange(seen.passes, 0));
+      for (std::int64_t k = 0; k < edits; ++k) {
+        const double lambda = lambda_[static_cast<std::size_t>(k)];
+        const auto at_lambda = [&](const std::string& name) { return part(name).select(3, k); };
+        context.stop_if_requested();
+        if (m > 0 && !pairs.empty()) singles(2 * lambda);
+        for (const auto p : pairs) {
+          context.stop_if_requested();
+          const auto name = study_.tasks.pair_name(p);
+          if (m > 0)
+            mix(p, at::full({1, 2}, lambda, at::kDouble), batch, seen, at_lambda("sum_frame/" + name),
+                part("sum/" + name).narrow(3, k, 1));
+          next(name);
+        }
+        context.stop_if_requested();
+        seen.single.clear();
+        if (m > 0) {
+          const auto more = single(t, lambda, batch, seen), less = single(t, -lambda, batch, seen);
+          frame_of(more, less, seen, at_lambda("negation_frame"));
+        }
+        next("negation");
+      }
+      if (m > 0) part("edit_passes").fill_(seen.passes);
+      rows.done();
+    }
+  } catch (const Interrupted&) {
+    rows.save();
+    throw;
+  }
+  store::TensorFile file;
+  file.tensors = rows.gathered(n);
+  for (const auto* name : {"passes", "edit_passes"}) file.tensors[name] = file.tensors.at(name).max();
+  return file;
+}
+
+double LayerProducts::pair_bytes(std::size_t t) const {
+  return row_bytes(t) * static_cast<double>(4 * alpha_.size() + 9 + 13 * lambda_.size());
+}
+
+double LayerProducts::negation_bytes(std::size_t t) const {
+  return row_bytes(t) * 9 * static_cast<double>(lambda_.size());
+}
+
+double LayerProducts::row_bytes(std::size_t t) const {
+  const auto n = study_.tasks.sample_size(t, Split::test, points_);
+  return 8.0 * static_cast<double>(n * variants() * static_cast<std::int64_t>(layers_.chosen().size()));
+}
+
+Tally LayerProducts::tally(std::size_t t) const {
+  const auto& cost = study_.model.cost();
+  const auto pairs = study_.tasks.pairs_of(t);
+  const auto n = study_.tasks.sample_size(t, Split::test, points_);
+  const auto at_once = std::min(n, batch_);
+  const auto models = models_of(t);
+  const auto single = static_cast<std::int64_t>(models.size()), a = static_cast<std::int64_t>(alpha_.size()),
+             p = static_cast<std::int64_t>(pairs.size()), edits = static_cast<std::int64_t>(lambda_.size());
+  std::int64_t largest = 0;
+  for (const auto& layer : layers_.chosen()) largest = std::max(largest, layer.numbers);
+  Tally tally(study_);
+  tally.sample(t, Split::test, n, batch_).vectors(regime_, models);
+  // Between two stages: the layer, its difference, rows of four features, and five of them in double.
+  const double compared = (2 + 4 + 2 * 5) * static_cast<double>(largest);
+  const auto seen = p > 0 ? single : 0;
+  const auto passes = 1 + seen + p * a + edits * (seen + p + 2);  // θ0's, too
+  tally.passes(
+      linear_ ? "layers/linear" : "layers/standard", n, batch_, passes, flops(),
+      std::max(linear_ ? cost.passing_tangent() : cost.passing(), compared),
+      [this](const comm::Communicator&, std::int64_t inputs, std::int64_t) { return rehearse(inputs); });
+  for (const auto k : pairs)
+    tally.statistics(regime_, {study_.tasks.pairs()[k].first, study_.tasks.pairs()[k].second}, a + edits);
+  if (edits > 0) {
+    if (p > 0)
+      for (const auto k : models) tally.statistics(regime_, {k}, edits);
+    tally.statistics(regime_, {t}, 2 * edits);
+  }
+  const auto held = std::min(std::max<std::int64_t>(a, 1), study_.edits.at_once());
+  const auto stored = static_cast<double>(p) * pair_bytes(t) + negation_bytes(t);
+  tally.holds(4 * (static_cast<double>(single + 1) * static_cast<double>(at_once) * layers_.numbers() +
+                   static_cast<double>(held * study_.model.layout().size())) +
+              stored);
+  return tally.stores(static_cast<std::int64_t>(stored), 1).publishes(points_ + 2);
+}
+
+schedule::Rehearsal LayerProducts::rehearse(std::int64_t n) const {
+  const auto batch = study_.model.random_batch(n);
+  const auto seen = std::make_shared<Seen>();
+  layers_.outputs(study_.model.start(), batch,
+                  [&](std::size_t, const at::Tensor& f) { seen->start.push_back(f); });
+  for (const std::size_t k : {0, 1})
+    for (const auto& f : seen->start) seen->single[k].push_back(1e-3 * f);
+  const auto tau = linear_ ? 1e-3 * study_.model.theta0() : at::Tensor();
+  return {[this, batch, seen, tau] {
+            const at::NoGradGuard no_grad;
+            pass(study_.model.start(), tau, batch, *seen,
+                 [&](std::size_t l, const at::Tensor& c) { mixed_products(l, c, *seen, 0, 1); });
+          },
+          static_cast<double>(n) * flops()};
+}
+
+}  // namespace taugrid::experiments

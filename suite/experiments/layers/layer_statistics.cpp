@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/layers/layer_statistics.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "suite/experiments/grids.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+const std::vector<std::string> statistics = {"mean", "standard_deviation", "lower_quartile", "median",
+                                             "upper_quartile"};
+
+/// Edges of cosines' bins: eight a decade of 1 − cosine, from 2 down to 2·10⁻⁷, and 1.
+std::vector<double> cosine_edges() {
+  std::vector<double> edges;
+  for (int k = 0; k <= 56; ++k) edges.push_back(1 - 2 * std::pow(10.0, -k / 8.0));
+  edges.push_back(1);
+  return edges;
+}
+
+/// Edges of coefficients' and errors' bins: 0, 0.0125, 0.0375, … 1.9875; 0 and 1, which rounding alone may
+/// leave, lie inside of theirs.
+std::vector<double> coefficient_edges() {
+  std::vector<double> edges = {0};
+  for (int k = 0; k < 80; ++k) edges.push_back(0.0125 + 0.025 * k);
+  return edges;
+}
+
+std::vector<double> edges_of(const LayerMeasure& measure) {
+  return measure.cosine ? cosine_edges() : coefficient_edges();
+}
+
+std::int64_t bins_of(const LayerMeasure& measure) {
+  return static_cast<std::int64_t>(edges_of(measure).size()) - 1;
+}
+
+std::int64_t size_of(const std::vector<std::string>& names) {
+  return static_cast<std::int64_t>(names.size());
+}
+
+}  // namespace
+
+const std::vector<LayerMeasure>& layer_measures() {
+  static const std::vector<LayerMeasure> all = {
+      {"cosine", &metrics::Linearity::cosine, true},
+      {"coefficient", &metrics::Linearity::coefficient, false},
+      {"baseline", &metrics::Linearity::baseline, true},
+      {"centred_cosine", &metrics::Linearity::centred_cosine, true},
+      {"centred_coefficient", &metrics::Linearity::centred_coefficient, false},
+      {"centred_baseline", &metrics::Linearity::centred_baseline, true},
+      {"error", &metrics::Linearity::error, false},
+  };
+  return all;
+}
+
+const std::vector<LayerMeasure>& layer_measures_of_start() {
+  static const auto some = [] {
+    auto all = layer_measures();
+    std::erase_if(all, [](const LayerMeasure& each) {
+      return each.value == &metrics::Linearity::centred_cosine ||
+             each.value == &metrics::Linearity::centred_coefficient;
+    });
+    return all;
+  }();
+  return some;
+}
+
+std::vector<int> layers_to_compare(config::Section& section, const Study& study) {
+  const int last = study::Layers::last(study.model);
+  return numbered(section, "layers",
+                  {"Layers whose features are compared: 0 the embedding, 1 to L the stages, "
+                   "L + 1 the encoder's output",
+                   {.fallback = "all", .values = "a list of ascending integers from 0 to L + 1"}},
+                  0, last, study.model.is_stand_in(),
+                  fmt::format("the model's layers are 0 (the embedding), 1 to {} (its stages) and {} (the "
+                              "encoder's output)",
+                              last - 1, last));
+}
+
+std::vector<std::string> layer_variants(const study::Layers& layers) {
+  return layers.has_class_token() ? std::vector<std::string>{"", "class_"} : std::vector<std::string>{""};
+}
+
+at::Tensor products_of_layer(const study::Layers& layers, std::size_t layer, const at::Tensor& a,
+                             const at::Tensor& b) {
+  const auto all = metrics::inner_products(a, b);
+  if (!layers.has_class_token()) return all.unsqueeze(1);
+  const auto token = layers.chosen()[layer].class_token;
+  return at::stack({all, metrics::inner_products(a.narrow(2, 0, token), b.narrow(2, 0, token))}, 1);
+}
+
+void tell_statistics(store::TensorFile& file, const LayerMeasure& measure, const std::string& prefix,
+                     const std::vector<at::Tensor>& values, bool of_coefficients) {
+  std::vector<at::Tensor> summaries, histograms;
+  for (const auto& each : values) {
+    summaries.push_back(metrics::summary(each));
+    histograms.push_back(metrics::histogram(each, edges_of(measure)));
+  }
+  const auto name = prefix + measure.name;
+  file.tensors[name] = of_coefficients ? at::stack(summaries, 1) : summaries.front();
+  file.tensors[name + "_histogram"] = of_coefficients ? at::stack(histograms, 1) : histograms.front();
+}
+
+void place_statistics(store::ResultsWriter& out, const Finished& done, const Study& study,
+                      const study::Layers& layers, const LayerGroup& group, const std::vector<Box>& boxes) {
+  const auto layer = group.path + "/layer", statistic = group.path + "/statistic",
+             axis = group.path + "/" + group.axis;
+  auto of = group.path;
+  std::replace(of.begin(), of.end(), '/', '_');
+  std::vector<std::int64_t> numbers;
+  for (const auto& each : layers.chosen()) numbers.push_back(each.number);
+  auto shape = std::vector<std::int64_t>{group.size, static_cast<std::int64_t>(numbers.size())};
+  std::vector<std::string> dimensions = {group.first, layer};
+  if (!group.axis.empty()) {
+    out.scale(axis, at::tensor(group.along, at::kDouble), group.axis + of, "1");
+    shape.push_back(static_cast<std::int64_t>(group.along.size()));
+    dimensions.push_back(axis);
+  }
+  out.scale(layer, at::tensor(numbers, at::kLong), "layer" + of);
+  out.scale(statistic, statistics, "statistic" + of);
+  shape.push_back(size_of(statistics));
+  dimensions.push_back(statistic);
+  for (const auto& variant : layer_variants(layers)) {
+    for (const auto& measure : group.measures) {
+      const auto name = variant + measure.name;
+      place(out, done, group.path + "/" + name, store::Element::float64, shape, dimensions, boxes,
+            group.prefix + name, "1");
+      auto binned = shape;
+      binned.back() = bins_of(measure);
+      auto beside = dimensions;
+      beside.back() = measure.cosine ? "cosine_bin" : "coefficient_bin";
+      place(out, done, group.path + "/" + name + "_histogram", store::Element::int64, binned, beside, boxes,
+            group.prefix + name + "_histogram", "1");
+    }
+  }
+  out.attribute(group.path, "feature", std::string(layers.feature()));
+  out.attribute(group.path, "last_layer", static_cast<std::int64_t>(study::Layers::last(study.model)));
+  if (const auto first = study::Layers::first_of_decoder(study.model))
+    out.attribute(group.path, "first_decoder_layer", static_cast<std::int64_t>(*first));
+  out.attribute(group.path, "cosine_edges", cosine_edges());
+  out.attribute(group.path, "coefficient_edges", coefficient_edges());
+}
+
+std::int64_t numbers_of(const study::Layers& layers, const LayerGroup& group) {
+  std::int64_t all = 0;
+  for (const auto& measure : group.measures) all += size_of(statistics) + bins_of(measure);
+  if (!group.axis.empty()) all *= static_cast<std::int64_t>(group.along.size());
+  return all * static_cast<std::int64_t>(layers.chosen().size()) * size_of(layer_variants(layers));
+}
+
+std::int64_t headers_of(const study::Layers& layers, const LayerGroup& group) {
+  constexpr std::int64_t numbers_each = 1700 / 8;  // as files of other runs have it
+  if (!group.axis.empty() && group.along.empty()) return 0;
+  return 2 * numbers_each * static_cast<std::int64_t>(group.measures.size()) *
+         size_of(layer_variants(layers));
+}
+
+}  // namespace taugrid::experiments

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Similarity of task vectors on the way of their training (paper 2, appendix C.2, figure 9): of the models
+// that [finetune] keep and keep_epochs keep, and at the end, the cosines, the gaps of their Laplacians and
+// the clusters that follow from these; and how far the clusters are those of the end. The models on the way
+// of a given regime are trained here, as far as the last: they are those that its own run had, as its losses
+// say, bit by bit on a machine of the same kind.
+//
+// /early_similarity/R/mark [M] names, "end" last, also in the attribute `marks`; updates int64 [M,T]; cosine
+// [M,T,T]; norm [M,T]; eigenvalues, normalised_eigenvalues [M,T], ascending; chosen_clusters int64 [M], by
+// the largest gap; labels int64 [M,T], and every_labels [M,T,T], of 1 … T clusters; rand_index [M], adjusted
+// for chance, of the clusters and those of the end; attribute `loss_difference`, of a given regime: the
+// largest of the losses on the way, relative
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "kernels/spectral/clustering.hpp"
+#include "suite/error.hpp"
+#include "suite/experiments/bases/task_bases.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/study/clusters.hpp"
+#include "suite/training/kept_models.hpp"
+#include "suite/training/trained_model.hpp"
+#include "suite/training/trainer.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+/// The file of the losses [steps] that a given model's training had, in the folder of the run that gives it.
+std::filesystem::path losses_file(const Study& study, const std::string& name, std::size_t t) {
+  return schedule::RunFolder::unit_path(
+      std::filesystem::weakly_canonical(study.settings.checkpoints).parent_path(),
+      key::fine_tune(name, study.tasks.name(t)));
+}
+
+at::Tensor losses_given(const Study& study, const std::string& name, std::size_t t) {
+  return store::read_tensor(losses_file(study, name, t), "loss");
+}
+
+class EarlySimilarity final : public Experiment {
+ public:
+  EarlySimilarity(const Study& study, std::map<std::string, training::Training> training)
+      : Experiment(study), training_(std::move(training)) {}
+
+  bool measures_anything() const {
+    for (const auto& name : study_.settings.vector_regimes)
+      if (keeps(name)) return true;
+    return false;
+  }
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
+    const auto every = study_.tasks.all();
+    for (const auto& name : study_.settings.vector_regimes) {
+      if (!keeps(name)) continue;
+      const auto marks = static_cast<std::int64_t>(training_.at(name).keep.size()) + 1;
+      const auto tasks = static_cast<std::int64_t>(every.size()),
+                 numbers = marks * (tasks * (2 * tasks + 5) + 2);
+      const auto length = static_cast<double>(study_.model.layout().size());
+      auto tally = Tally(study_).visit(name, every).stores(numbers).publishes(numbers);
+      tally.reads(4 * length * static_cast<double>((marks - 1) * tasks));
+      auto needs = study_.vectors.needs(name, every);
+      if (!study_.settings.trains(name)) {
+        for (const auto t : every) {
+          add_training(units, name, t);
+          needs.push_back(units.back().key);
+        }
+      }
+      units.push_back(unit(key::early_similarity(name), tally, needs,
+                           [this, name](schedule::UnitContext& context) { return compute(name, context); }));
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      if (!keeps(name)) continue;
+      const auto group = "/early_similarity/" + name, axis = group + "/mark";
+      std::vector<std::string> marks;
+      for (const auto& mark : training_.at(name).keep) marks.push_back(mark.name());
+      marks.emplace_back("end");
+      std::string together;
+      for (const auto& mark : marks) together += (together.empty() ? "" : ", ") + mark;
+      out.scale(axis, marks, "mark_" + name);
+      const auto file = done.folder.read_unit(done.world, key::early_similarity(name)).tensors;
+      out.put(group + "/cosine", file.at("cosine"), {axis, "task", "task"}, "1");
+      for (const auto* what : {"updates", "norm", "labels"})
+        out.put(group + "/" + what, file.at(what), {axis, "task"});
+      for (const auto* what : {"eigenvalues", "normalised_eigenvalues"})
+        out.put(group + "/" + what, file.at(what), {axis, "eigenvalue"}, "1");
+      out.put(group + "/every_labels", file.at("every_labels"), {axis, "clusters", "task"}, "1");
+      for (const auto* what : {"chosen_clusters", "rand_index"})
+        out.put(group + "/" + what, file.at(what), {axis}, "1");
+      out.attribute(group, "marks", together);
+      if (study_.settings.trains(name)) continue;
+      double worst = 0;
+      for (const auto t : study_.tasks.all()) {
+        const auto unit = done.folder.read_unit(done.world, key::kept(name, study_.tasks.name(t)));
+        worst = std::max(worst, unit.tensors.at("loss_difference").item<double>());
+      }
+      out.attribute(group, "loss_difference", worst);
+    }
+  }
+
+ private:
+  bool keeps(const std::string& name) const {
+    return regime(name).source.empty() && !training_.at(name).keep.empty();
+  }
+  training::Training how_of(const std::string& name, std::size_t t) const {
+    return training::of_task(training_.at(name), study_, t);
+  }
+
+  void add_training(std::vector<schedule::WorkUnit>& units, const std::string& name, std::size_t t) const {
+    const training::KeptModels kept(study_, name, t, how_of(name, t));
+    Tally tally(study_);
+    tally.train(name, how_of(name, t), t, kept.last()).stores(1);
+    for (std::size_t i = 0; i < training_.at(name).keep.size(); ++i) tally.checkpoint();
+    units.push_back(
+        unit(key::kept(name, study_.tasks.name(t)), tally, study_.vectors.start_needs(name, t),
+             [this, name, t](schedule::UnitContext& context) { return train(name, t, context); }));
+    units.back().verify = [kept](const auto& header) { return kept.verify(header); };
+  }
+
+  store::TensorFile train(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
+    const auto how = how_of(name, t);
+    const training::KeptModels kept(study_, name, t, how);
+    training::Trainer trainer(study_, name, how, t, context.group);
+    const auto losses = study_.sums({kept.last()});
+    auto steps =
+        training::steps_with_losses(study_, trainer, how, key::kept(name, study_.tasks.name(t)), losses);
+    steps.after = [&](std::int64_t done) {
+      if (context.group.rank() == 0) kept.write(done, trainer.state());
+    };
+    training::run(steps, context);
+    const auto given = losses_given(study_, name, t).narrow(0, 0, kept.last());
+    const auto apart = (losses.to(at::kFloat).cpu() - given).abs().div(given.abs().clamp_min(1e-6F));
+    // Another machine rounds otherwise; another training has other losses.
+    constexpr double alike = 1e-2;
+    const auto worst = apart.max().item<double>();
+    if (!(worst <= alike))
+      throw InputError(fmt::format(
+          "{}: was trained otherwise than [finetune] says: the losses of its first {} steps differ by up to "
+          "{:.1f} %, so models on the way cannot be kept; take away finetune.keep, or train it with "
+          "finetune.given",
+          study_.vectors.checkpoint_folder(name, t).string(), kept.last(), 100 * worst));
+    store::TensorFile file;
+    file.tensors["loss_difference"] = at::full({}, worst, at::kDouble);
+    if (context.group.rank() == 0) file.metadata = kept.fingerprints();
+    return file;
+  }
+
+  store::TensorFile compute(const std::string& name, const schedule::UnitContext& context) const {
+    const auto& how = training_.at(name);
+    const auto every = study_.tasks.all();
+    std::map<std::string, std::vector<at::Tensor>> rows;
+    const auto see = [&](const at::Tensor& gram, const std::vector<std::int64_t>& updates) {
+      context.stop_if_requested();
+      const auto cosine = study::cosines_of(gram);
+      const auto found = spectral::laplacian_eigenvalues(cosine);
+      const auto k = spectral::largest_gap(found.unnormalised);
+      rows["updates"].push_back(at::tensor(updates, at::kLong));
+      rows["cosine"].push_back(cosine);
+      rows["norm"].push_back(gram.diagonal().sqrt());
+      rows["eigenvalues"].push_back(found.unnormalised);
+      rows["normalised_eigenvalues"].push_back(found.normalised);
+      rows["chosen_clusters"].push_back(at::full({}, k, at::kLong));
+      std::vector<at::Tensor> each;
+      for (std::int64_t clusters = 1; clusters <= cosine.size(0); ++clusters)
+        each.push_back(at::tensor(study::spectral_labels(study_, cosine, clusters), at::kLong));
+      rows["labels"].push_back(each[static_cast<std::size_t>(k - 1)]);
+      rows["every_labels"].push_back(at::stack(each));
+    };
+    for (const auto& mark : how.keep) {
+      std::vector<std::int64_t> updates;
+      for (const auto t : every) updates.push_back(training::updates_at(study_, how, mark, t));
+      see(study_.vectors.gram_at(context.group, name, every, mark.name()).cpu(), updates);
+    }
+    see(study_.vectors.gram(context.group, name, every).cpu(),
+        std::vector<std::int64_t>(every.size(), how.steps));
+    const auto last = study::labels_of(rows["labels"].back());
+    for (const auto& labels : rows["labels"])
+      rows["rand_index"].push_back(
+          at::full({}, spectral::adjusted_rand_index(study::labels_of(labels), last), at::kDouble));
+    store::TensorFile file;
+    for (const auto& [what, values] : rows) file.tensors[what] = at::stack(values);
+    return file;
+  }
+
+  std::map<std::string, training::Training> training_;
+};
+
+/// What a given regime's models on the way are compared by. Throws InputError.
+void require_losses(const config::Section& section, const Study& study, const std::string& name,
+                    const training::Training& how) {
+  for (const auto t : study.tasks.all()) {
+    const auto path = losses_file(study, name, t);
+    const auto steps = training::of_task(how, study, t).steps;
+    const auto refuse = [&](const std::string& found) {
+      section.refuse("keep",
+                     fmt::format("needs {}'s losses in {} to train it again by, {}; name a run that trained "
+                                 "it so in finetune.checkpoints, or leave it out of finetune.given",
+                                 name, path.string(), found));
+    };
+    if (!store::is_there(path)) refuse("which is not there");
+    const auto found = losses_given(study, name, t).isfinite().sum().item<std::int64_t>();
+    if (found != steps) refuse(fmt::format("which has {} of {} steps", found, steps));
+  }
+}
+
+std::unique_ptr<Experiment> make_early_similarity(config::Config& config, const Study& study) {
+  const auto section = study::finetune_section(config);
+  if (!section) return nullptr;
+  const auto training = training::read_trainings(config);
+  auto made = std::make_unique<EarlySimilarity>(study, training);
+  if (!made->measures_anything()) return nullptr;
+  for (const auto& name : study.settings.vector_regimes) {
+    const bool given = regime(name).source.empty() && !study.settings.trains(name);
+    if (given && !training.at(name).keep.empty() && !study.model.fingerprint().empty())
+      require_losses(*section, study, name, training.at(name));
+  }
+  return made;
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(early_similarity, 45, make_early_similarity)

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/experiments/registry.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace taugrid::experiments {
+
+Experiments make_experiments(config::Config& config, const Study& study) {
+  auto all = registered();
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.place, a.name) < std::tie(b.place, b.name); });
+  Experiments made;
+  std::string alone;
+  for (const auto& each : all) {  // all are asked, so that all sections are known
+    auto experiment = each.maker(config, study);
+    if (!experiment) continue;
+    if (experiment->alone()) {
+      alone = each.name;
+      made.clear();
+    } else if (!alone.empty()) {
+      continue;
+    }
+    made.push_back(std::move(experiment));
+  }
+  if (!alone.empty()) config.require_alone(alone);
+  return made;
+}
+
+std::vector<schedule::WorkUnit> units_of(const Experiments& experiments, const Study& study,
+                                         const schedule::RunFolder& folder) {
+  std::vector<schedule::WorkUnit> units;
+  for (const auto& each : experiments) each->add_units(units, folder);
+  if (!study.settings.trains_heads) return units;
+  std::vector<std::string> heads;
+  for (std::size_t t = 0; t < study.tasks.with_control(); ++t)
+    heads.push_back(key::head(study.model.name(), study.tasks.name(t)));
+  for (auto& unit : units) {
+    if (std::find(heads.begin(), heads.end(), unit.key) != heads.end()) continue;
+    add_missing(unit.needs, heads);
+    unit.compute = [&study, compute = std::move(unit.compute)](schedule::UnitContext& context) {
+      study.tasks.take_heads(study.vectors.folder());
+      return compute(context);
+    };
+  }
+  return units;
+}
+
+std::unique_ptr<Experiment> make_experiment(const std::string& name, config::Config& config,
+                                            const Study& study) {
+  for (const auto& each : registered()) {
+    if (each.name == name) return each.maker(config, study);
+  }
+  throw std::logic_error("no experiment " + name);
+}
+
+}  // namespace taugrid::experiments

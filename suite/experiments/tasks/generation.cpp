@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// What models say, decoded greedily, on test points of the tasks that are answered by texts: of θ0, of each
+// task's own model, and of sums of all task vectors. A task's own metric is `value` (/tasks/metric names it):
+// Spearman's correlation of the numbers said with the right ones, what is no number counting as 0
+// (FusionBench's published models are measured so); SQuAD's exact match or F1, or the share of the text's
+// tokens that are ranked first behind the right ones before them.
+//
+// /generation/R/value, exact_match, f1, token_accuracy, pearson, spearman, no_number [T], NaN of other tasks;
+// R also the name of θ0; no_number: how many said no number, of tasks measured by Spearman; tokens int32
+// [T,N,M], −1 behind the end; sample_index. Of regimes besides alpha [A] and sum_… [A,T], of θ0 + α Σ τ
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "suite/error.hpp"
+#include "suite/experiments/grids.hpp"
+#include "suite/experiments/tasks/text_metrics.hpp"
+#include "suite/study/task_sets.hpp"
+#include "suite/work/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+const std::vector<std::string> text_measures = {"value",   "exact_match", "f1",       "token_accuracy",
+                                                "pearson", "spearman",    "no_number"};
+
+class Generation final : public Experiment {
+ public:
+  Generation(const Study& study, std::int64_t tokens, std::int64_t points, std::vector<double> alpha)
+      : Experiment(study), tokens_(tokens), points_(points), alpha_(std::move(alpha)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
+    for (const auto t : tasks()) {
+      units.push_back(unit(key::generation(study_.model.name(), study_.tasks.name(t)), tally(t, 1, false), {},
+                           [this, t](schedule::UnitContext& context) {
+                             const auto sample = study_.tasks.sample(t, Split::test, points_);
+                             return measured(
+                                 t, study_.evaluation.said(context.group, study_.model.start(), {}, t,
+                                                           sample.points, sample.labels, tokens_));
+                           }));
+      for (const auto& name : study_.settings.vector_regimes) {
+        auto work = tally(t, 1 + static_cast<std::int64_t>(alpha_.size()), regime(name).linear);
+        work.visit(name, study_.tasks.all());
+        units.push_back(unit(key::generation(name, study_.tasks.name(t)), work,
+                             study_.vectors.needs(name, study_.tasks.all()),
+                             [this, t, name, &folder](schedule::UnitContext& context) {
+                               return edited(name, t, folder, context);
+                             }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    put(out, done, study_.model.name(), false);
+    for (const auto& name : study_.settings.vector_regimes) put(out, done, name, true);
+  }
+
+ private:
+  study::TaskSet tasks() const {
+    study::TaskSet found;
+    for (const auto t : study_.tasks.all())
+      if (study_.tasks.readout(t).kind == models::Readout::Kind::text) found.push_back(t);
+    return found;
+  }
+
+  /// An encoder's pass a point and, for each token, the decoder's over those before: two passes in all.
+  Tally tally(std::size_t t, std::int64_t models, bool linear) const {
+    Tally work(study_);
+    const auto n = study_.tasks.sample_size(t, Split::test, points_);
+    work.sample(t, Split::test, n);
+    if (linear) {
+      work.tangent(t, n, 2 * models);
+    } else {
+      work.forward(t, n, 2 * models);
+    }
+    const auto numbers = static_cast<std::int64_t>(text_measures.size()) * models;
+    return work.stores(numbers).publishes(numbers).stores(n * tokens_, 4).publishes(n * tokens_, 4);
+  }
+
+  /// Of one model: `tokens`, and each measure.
+  store::TensorFile measured(std::size_t t, const study::Said& said) const {
+    const auto& task = study_.tasks.data(t);
+    const auto end = study_.model.encoder().decoder_end();
+    const auto rows = study_.tasks.sample_rows(t, Split::test, points_);
+    const auto n = rows.size(0);
+    double matches = 0, f1 = 0;
+    std::int64_t failures = 0, wanted = 0, right = 0;
+    std::vector<double> numbers, right_numbers;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto* spoken = said.tokens.const_data_ptr<std::int64_t>() + i * tokens_;
+      const auto text = text_of({spoken, static_cast<std::size_t>(tokens_)}, task.head.pieces, end);
+      const auto references = task.test.answers(rows[i].item<std::int64_t>());
+      matches += exact_match(text, references);
+      f1 += word_f1(text, references);
+      const auto number = number_of(text);
+      failures += !number.has_value();
+      numbers.push_back(number.value_or(0));
+      right_numbers.push_back(number_of(references.front()).value_or(0));
+      right += said.right[i].item<std::int64_t>();
+      wanted += task.test.labels[rows[i].item<std::int64_t>()].ge(0).sum().item<std::int64_t>();
+    }
+    const auto share = [&](double sum, std::int64_t of) { return sum / static_cast<double>(of); };
+    const bool correlated = task.head.metric == "spearman";
+    const auto of_numbers = [&](double value) { return correlated ? value : std::nan(""); };
+    std::map<std::string, double> found = {{"exact_match", share(matches, n)},
+                                           {"f1", share(f1, n)},
+                                           {"token_accuracy", share(static_cast<double>(right), wanted)},
+                                           {"pearson", of_numbers(pearson(numbers, right_numbers))},
+                                           {"spearman", of_numbers(spearman(numbers, right_numbers))},
+                                           {"no_number", of_numbers(static_cast<double>(failures))}};
+    found["value"] = found.at(task.head.metric);
+    store::TensorFile file;
+    file.tensors["tokens"] = said.tokens.to(at::kInt);
+    for (const auto& what : text_measures) file.tensors[what] = at::full({}, found.at(what), at::kDouble);
+    return file;
+  }
+
+  store::TensorFile edited(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                           schedule::UnitContext& context) const {
+    const EditedOutputs model(study_, folder, name, context.group);
+    auto file = measured(t, model.said({t}, 1, t, Split::test, points_, tokens_));
+    std::map<std::string, std::vector<at::Tensor>> sums;
+    for (std::size_t a = 0; a < alpha_.size(); ++a) {
+      context.stop_if_requested();
+      const auto one =
+          measured(t, model.said(study_.tasks.all(), alpha_[a], t, Split::test, points_, tokens_));
+      for (const auto& what : text_measures) sums[what].push_back(one.tensors.at(what));
+      context.progress(static_cast<double>(a + 1) / static_cast<double>(alpha_.size()), "coefficient");
+    }
+    for (const auto& what : text_measures) file.tensors["sum_" + what] = at::stack(sums.at(what));
+    return file;
+  }
+
+  void put(store::ResultsWriter& out, const Finished& done, const std::string& name, bool sums) const {
+    const auto count = static_cast<std::int64_t>(study_.tasks.size()),
+               a = static_cast<std::int64_t>(alpha_.size());
+    const auto group = "/generation/" + name, of_sums = "/generation_sum/" + name, axis = of_sums + "/alpha";
+    auto tokens = at::full({count, points_, tokens_}, -1, at::kInt);
+    std::map<std::string, at::Tensor> found;
+    for (const auto& what : text_measures) {
+      found[what] = at::full({count}, std::nan(""), at::kDouble);
+      if (sums) found["sum_" + what] = at::full({a, count}, std::nan(""), at::kDouble);
+    }
+    for (const auto t : tasks()) {
+      const auto file = done.folder.read_unit(done.world, key::generation(name, study_.tasks.name(t)));
+      const auto k = static_cast<std::int64_t>(t);
+      const auto& said = file.tensors.at("tokens");
+      tokens[k].narrow(0, 0, said.size(0)).copy_(said);
+      for (auto& [what, values] : found) values.select(-1, k).copy_(file.tensors.at(what));
+    }
+    const auto rows = study_.tasks.sample_index(Split::test, points_);
+    for (const auto& what : text_measures) out.put(group + "/" + what, found.at(what), {"task"}, "1");
+    out.put(group + "/tokens", tokens, {"task", "generation_point", "generated_token"});
+    out.put(group + "/sample_index", rows, {"task", "generation_point"});
+    if (!sums) return;
+    out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_generation_" + name, "1");
+    for (const auto& what : text_measures)
+      out.put(of_sums + "/" + what, found.at("sum_" + what), {axis, "task"}, "1");
+    out.put(of_sums + "/sample_index", rows, {"task", "generation_point"});
+  }
+
+  std::int64_t tokens_, points_;
+  std::vector<double> alpha_;
+};
+
+std::unique_ptr<Experiment> make_generation(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "generation",
+      "What models say, decoded greedily, on the tasks that are answered by texts, and their metrics");
+  if (!section) return nullptr;
+  const auto tokens = section->integer("tokens", "Tokens that are decoded at most", 32, {1, 1e4});
+  const auto points =
+      section->integer("points", {"Test points a task", {.fallback = "data.evaluation_points"}},
+                       study.settings.evaluation_points, {1, 1e9});
+  auto alpha =
+      section->alpha_grid("alpha", {"Coefficients α at which θ0 + α Σ τ is decoded"}, {1}, coefficients);
+  bool any = study.model.is_stand_in();
+  for (const auto t : study.tasks.all())
+    any = any || study.tasks.readout(t).kind == models::Readout::Kind::text ||
+          study.tasks.data(t).source.empty();
+  if (!any)
+    throw InputError(
+        "section [generation] has no task that is answered by texts; expected one, such as stsb");
+  return std::make_unique<Generation>(study, tokens, points, std::move(alpha));
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(generation, 95, make_generation)

@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Local smoothness: the eigenvalue of largest magnitude of the Hessian of the training loss at θt (L in
+// the task addition bound of paper 2), by Lanczos or power iteration. Stops on ‖Hv − λv‖/|λ|, not on the
+// change of λ, which can stop early.
+//
+// /smoothness/R/lambda_max, residual, hvp_count [T]; attribute method; sample_index [T,N] of the train split.
+// With `start` also of θ0, under its name: of f(x; θ) itself (theorem 5.1 of paper 5).
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/spectral/spectral.hpp"
+#include "suite/machine/full_products.hpp"
+#include "suite/study/refusals.hpp"
+#include "suite/training/curvature.hpp"
+#include "suite/training/rehearsal.hpp"
+#include "suite/work/placement.hpp"
+
+namespace taugrid::experiments {
+namespace {
+
+using autodiff::Dual;
+
+class Smoothness final : public Experiment {
+ public:
+  Smoothness(const Study& study, const std::vector<std::string>& regimes, std::int64_t points,
+             std::int64_t chunk, bool lanczos, bool start, spectral::EigenOptions options)
+      : Experiment(study), points_(points), chunk_(chunk), lanczos_(lanczos), options_(options) {
+    for (const auto& name : regimes) models_.push_back({name, regime(name).linear});
+    if (start) models_.push_back({study_.model.name(), false, true});
+  }
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
+    for (const auto& model : models_) {
+      for (const auto t : study_.tasks.all()) {
+        if (model.start && study_.tasks.first_alike(t) != t) continue;
+        const auto n = study_.tasks.sample_size(t, Split::train, points_);
+        auto tally = Tally(study_).sample(t, Split::train, n, chunk_).stores(3).publishes(3 + points_);
+        if (!model.start) tally.vectors(model.name, {t});
+        tally.hessian(model.linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
+                      [this, &model, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
+                        return rehearse(model, t, inputs);
+                      });
+        units.push_back(
+            unit(key::smoothness(model.name, study_.tasks.name(t)), tally,
+                 model.start ? std::vector<std::string>{} : study_.vectors.needs(model.name, {t}),
+                 [this, &model, t](schedule::UnitContext& context) { return compute(model, t, context); }));
+      }
+    }
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+    for (const auto& model : models_) {
+      const auto group = "/smoothness/" + model.name;
+      std::vector<Box> boxes;
+      for (const auto t : study_.tasks.all()) {
+        const auto whose = model.start ? study_.tasks.first_alike(t) : t;
+        boxes.push_back(
+            {key::smoothness(model.name, study_.tasks.name(whose)), {static_cast<std::int64_t>(t)}});
+      }
+      place(out, done, group + "/lambda_max", store::Element::float64, {tasks}, {"task"}, boxes,
+            "lambda_max");
+      place(out, done, group + "/residual", store::Element::float64, {tasks}, {"task"}, boxes, "residual",
+            "1");
+      place(out, done, group + "/hvp_count", store::Element::int64, {tasks}, {"task"}, boxes, "hvp_count",
+            "1");
+      out.attribute(group, "method", std::string(lanczos_ ? "lanczos" : "power"));
+      out.attribute(group, "tolerance", options_.tolerance);
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_),
+              {"task", "smoothness_point"});
+    }
+  }
+
+ private:
+  struct Model {
+    std::string name;  ///< a regime, or θ0's
+    bool linear, start = false;
+  };
+
+  /// How many products the tolerance takes, from experience: Lanczos about 8 for 1e-2, 10 for 1e-3.
+  std::int64_t products() const {
+    const double wanted = (lanczos_ ? 1 : 3) * (3.2 - 2.2 * std::log10(options_.tolerance));
+    return std::clamp<std::int64_t>(std::llround(wanted), 2,
+                                    std::max<std::int64_t>(2, options_.max_products));
+  }
+
+  store::TensorFile compute(const Model& model, std::size_t t, schedule::UnitContext& context) const {
+    const machine::FullProducts full;
+    const auto& group = context.group;
+    const auto sample = study_.tasks.sample(t, Split::train, points_);
+    const auto n = sample.labels.size(0);
+    const auto own = model.start ? study_.model.start() : study_.edits.own(model.name, t);
+    const auto tau = model.start ? at::Tensor() : study_.vectors.vector(model.name, t);
+    const auto& theta = own.theta;
+
+    // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each
+    // product otherwise: half as dear again, and never more than one in memory.
+    const auto share = group.share_of(n);
+    const auto items = study_.tasks.readout(t).loss_items(sample.labels);
+    std::vector<spectral::LinearOperator> parts;
+    for (auto i = share.begin; i < share.end(); i += chunk_) {
+      const auto m = std::min(chunk_, share.end() - i);
+      const auto part = [=, this, &model, &sample, &own] {
+        return product(model.linear, own, tau, t, sample.points.part(i, m), sample.labels.narrow(0, i, m),
+                       items);
+      };
+      if (share.count <= chunk_) {
+        parts.push_back(part());
+      } else {
+        parts.emplace_back([part](const at::Tensor& v) { return part()(v); });
+      }
+    }
+    std::int64_t count = 0;
+    const spectral::LinearOperator hessian = [&](const at::Tensor& v) {
+      context.stop_if_requested();
+      at::Tensor sum;
+      for (const auto& part : parts) sum = sum.defined() ? sum.add_(part(v)) : part(v);
+      if (!sum.defined()) sum = at::zeros_like(v);  // another rank has all points
+      if (group.size() > 1) group.all_reduce_sum(sum, "Hessian-vector product");
+      ++count;
+      context.progress(std::min(0.95, 0.05 * static_cast<double>(count)), "product " + std::to_string(count));
+      return sum;
+    };
+    auto options = options_;
+    options.seed = study::seed_for(study_.settings.seed, "hessian/" + study_.tasks.name(t));
+    const auto found = lanczos_ ? spectral::lanczos(hessian, theta, options)
+                                : spectral::power_iteration(hessian, theta, options);
+    store::TensorFile file;
+    file.tensors["lambda_max"] = at::full({}, found.value, at::kDouble);
+    file.tensors["residual"] = at::full({}, found.residual, at::kDouble);
+    file.tensors["hvp_count"] = at::full({}, found.products, at::kLong);
+    return file;
+  }
+
+  /// v ↦ H v of the loss over some points of task t, of `whole`, at a model, or of a linear regime's at τ.
+  spectral::LinearOperator product(bool linear, const models::State& at, const at::Tensor& tau, std::size_t t,
+                                   const models::Batch& batch, const at::Tensor& labels, double whole) const {
+    const auto& layout = study_.model.layout();
+    const training::PointsLoss loss{study_.tasks.readout(t), labels, whole};
+    if (!linear) {
+      const auto product =
+          std::make_shared<autodiff::HessianVectorProduct>(training::hessian(study_, at, batch, loss));
+      return [product](const at::Tensor& v) { return (*product)(v); };
+    }
+    const auto encode = [this, &readout = loss.readout, batch](const models::Blocks<Dual>& p) {
+      const auto& encoder = study_.model.encoder();
+      return readout.output(encoder, p, encoder.encode(p, {batch, study_.model.start_buffers()}));
+    };
+    const auto f = autodiff::jvp(layout, encode, study_.model.theta0(), tau);
+    const auto z = (f.value + f.tangent).requires_grad_(true);
+    return [this, &layout, encode, loss, z](const at::Tensor& v) {
+      const auto blocks = autodiff::leaves(layout, study_.model.theta0());
+      const auto jv = autodiff::linearised(blocks, layout.views(v), encode);
+      return autodiff::pull_back(blocks, jv.value, loss.curved(z, jv.tangent), v.scalar_type());
+    };
+  }
+
+  /// The graph and two products; of a linear regime one product.
+  schedule::Rehearsal rehearse(const Model& model, std::size_t t, std::int64_t n) const {
+    const auto term = training::random_term(study_, n);
+    const bool linear = model.linear;
+    const double f = static_cast<double>(n) * study_.model.cost().forward();
+    const auto operate = [this, linear, t, term, n] {
+      const auto& start = study_.model.start();
+      return product(linear, start, 1e-3 * start.theta, t, term.batch, term.labels, static_cast<double>(n));
+    };
+    if (!linear)
+      return {[this, operate] {
+                const machine::FullProducts full;
+                const auto apply = operate();
+                apply(apply(study_.model.theta0()));
+              },
+              15 * f};
+    return {[this, apply = operate()] {
+              const machine::FullProducts full;
+              apply(study_.model.theta0());
+            },
+            5 * f};
+  }
+
+  std::int64_t points_, chunk_;
+  bool lanczos_;
+  spectral::EigenOptions options_;
+  std::vector<Model> models_;
+};
+
+std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study& study) {
+  auto section = config.optional_section(
+      "smoothness", "The largest eigenvalue of the Hessian of each task's training loss at θ*");
+  if (!section) return nullptr;
+  study::require_vectors(study, "smoothness");
+  const auto regimes = section->words("regimes",
+                                      {"Regimes at whose θ* it is taken; [] for none, with start",
+                                       {.fallback = "all of finetune.regimes that have task vectors",
+                                        .values = "a list of some of finetune.regimes"}},
+                                      study.settings.vector_regimes, study.settings.vector_regimes);
+  spectral::EigenOptions options;
+  options.tolerance = section->real(
+      "tolerance", "Residual ‖Hv − λv‖ / |λ| at which an eigenvalue counts as found", 1e-3, {1e-12, 1});
+  options.max_products = section->integer("max_products", "Hessian products a task, at most", 100, {1, 1e6});
+  options.max_basis = section->integer(
+      "max_basis", "Lanczos vectors that are kept until it restarts; each is as long as θ", 24, {2, 1e4});
+  const bool lanczos = section->word("method", "Lanczos iteration, or power iteration as the field uses it",
+                                     "lanczos", {"lanczos", "power"}) == "lanczos";
+  const auto points =
+      section->integer("points", "Training points a task that the loss is taken over", 512, {1, 1e9});
+  const auto chunk =
+      section->integer("chunk", "Points that a product takes at once: fewer take less memory", 256, {1, 1e6});
+  const bool start =
+      section->flag("start", "Whether that of θ0 is taken as well, for each task's loss", false);
+  if (regimes.empty() && !start) section->refuse("regimes", "is empty; expected one, or start = true");
+  return std::make_unique<Smoothness>(study, regimes, points, chunk, lanczos, start, options);
+}
+
+}  // namespace
+}  // namespace taugrid::experiments
+
+TAUGRID_EXPERIMENT(smoothness, 70, make_smoothness)

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Consensus merging with masks that each task chooses (TALL masks: Wang et al. 2024):
+// of what is merged, τ, task t claims the numbers of
+//   m_t = [|τ_t| > λ_t|τ − τ_t|],
+// λ_t that of `tall_lambdas` whose model θ0 + m_t ⊙ τ is right on most of the task's own validation points
+// (of equal ones the earlier). Numbers stay that enough tasks claim. With one λ for all nothing is chosen:
+// make_consensus.
+//
+// /merging/NAME/R: tall_lambda [T], as chosen; mask_accuracy [T,L], of θ0 + m_t ⊙ τ on validation points of
+// task t, for every λ of mask_lambda [L]; mask_density [T], of the masks chosen; of tasks that [data]
+// beat_majority leaves out NaN
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "suite/merging/data/data_method.hpp"
+#include "suite/merging/study_vectors.hpp"
+#include "suite/study/merged_tasks.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+class ChosenConsensus final : public DataMethod {
+ public:
+  ChosenConsensus(const Study& study, Consensus consensus, std::vector<double> lambda, std::string parts)
+      : DataMethod(study),
+        consensus_(std::move(consensus)),
+        whole_(consensus_({})),
+        lambda_(std::move(lambda)),
+        parts_(std::move(parts)) {}
+
+  void add_units(std::vector<schedule::WorkUnit>& units, const std::string& name,
+                 const schedule::RunFolder& folder) const override {
+    const auto all = study_.tasks.all();
+    auto needs = study_.vectors.needs(name, all);
+    add_missing(needs, study::merged_needs(study_, name));
+    auto tally = Tally(study_).stores(size() + 2, 4).visit(name, all);
+    count_merge(tally, study_, *whole_, name);
+    units.push_back(
+        unit(key::whole_merge(parts_, name), tally, needs,
+             [this, name, &folder](schedule::UnitContext& context) { return whole(name, folder, context); }));
+    for (const auto t : all) {
+      auto of_task = EditedOutputs::sum_needs(study_, name, all, t);
+      add_missing(of_task, study::merged_needs(study_, name));
+      of_task.push_back(key::whole_merge(parts_, name));
+      units.push_back(unit(key::merging_data(parts_, name, study_.tasks.name(t)), choice_work(name, t),
+                           of_task, [this, name, t, &folder](schedule::UnitContext& context) {
+                             return choice(name, t, folder, context);
+                           }));
+    }
+  }
+  std::vector<std::string> needs(const std::string& name) const override {
+    std::vector<std::string> keys = {key::whole_merge(parts_, name)};
+    for (const auto t : study_.tasks.all())
+      keys.push_back(key::merging_data(parts_, name, study_.tasks.name(t)));
+    return keys;
+  }
+
+  void count(Tally& tally, const std::string& name, std::size_t, std::size_t) const override {
+    count_merge(tally, study_, *whole_, name);
+  }
+
+  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
+    Made made;
+    std::vector<double> lambda;
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      lambda.push_back(part(i, "lambda").item<double>());
+      made.inputs.forward += part(i, "passes")[0].item<double>();
+    }
+    const auto before = part(0, "passes")[1].item<double>();
+    made.merged = merged_vector(*consensus_(lambda), models.vectors(), context.group, [&](double share) {
+      context.stop_if_requested();
+      context.progress(share, "consensus");
+    });
+    made.merged.made.passes += before + 2;  // each mask is of the whole and of a vector
+    return made;
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
+             const std::string& name, const std::string&) const override {
+    std::vector<at::Tensor> lambda, accuracy, density;
+    for (const auto t : study_.tasks.all()) {
+      const auto file =
+          done.folder.read_unit(done.world, key::merging_data(parts_, name, study_.tasks.name(t)));
+      lambda.push_back(file.tensors.at("lambda"));
+      accuracy.push_back(file.tensors.at("accuracy"));
+      density.push_back(file.tensors.at("density"));
+    }
+    const auto axis = group + "/mask_lambda";
+    out.scale(axis, at::tensor(lambda_, at::kDouble), "tall_lambda_" + parts_ + "_" + name, "1");
+    out.put(group + "/tall_lambda", at::stack(lambda), {"task"}, "1");
+    out.put(group + "/mask_density", at::stack(density), {"task"}, "1");
+    out.put(group + "/mask_accuracy", at::stack(accuracy), {"task", axis}, "1");
+  }
+
+ private:
+  std::int64_t size() const { return study_.model.layout().size(); }
+  std::int64_t points() const { return study_.settings.evaluation_points; }
+  std::int64_t lambdas() const { return static_cast<std::int64_t>(lambda_.size()); }
+
+  /// τ [P] before masks, and the passes over the vectors that it took.
+  store::TensorFile whole(const std::string& name, const schedule::RunFolder& folder,
+                          schedule::UnitContext& context) const {
+    const StudyVectors vectors(study_, name, study::merged_tasks(study_, folder, name));
+    const auto found = merged_vector(*whole_, vectors, context.group, [&](double share) {
+      context.stop_if_requested();
+      context.progress(share, "before masks");
+    });
+    store::TensorFile file;
+    file.tensors["tau"] = found.tau;
+    file.tensors["passes"] = at::full({}, found.made.passes, at::kDouble);
+    return file;
+  }
+
+  Tally choice_work(const std::string& name, std::size_t t) const {
+    auto tally = Tally(study_).vectors(name, {t}).reads(4.0 * static_cast<double>(size()));
+    for (std::int64_t l = 0; l < lambdas(); ++l)  // each another direction
+      tally.edited_along(name, study_.tasks.all(), t, Split::validation, points(), 1);
+    return tally.holds(20.0 * static_cast<double>(size())).stores(lambdas() + 4).publishes(lambdas() + 2);
+  }
+
+  /// λ_t, the density of its mask, accuracy [L]; passes: of inputs, and over the vectors of the whole.
+  store::TensorFile choice(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+                           schedule::UnitContext& context) const {
+    const auto kept = study::merged_tasks(study_, folder, name);
+    auto accuracy = at::full({lambdas()}, std::nan(""), at::kDouble);
+    double lambda = std::nan(""), density = std::nan(""), best = -1, inputs = 0;
+    if (std::find(kept.begin(), kept.end(), t) != kept.end()) {
+      const EditedOutputs model(study_, folder, name, context.group);
+      const auto whole = folder.read_tensor(key::whole_merge(parts_, name), "tau");
+      const auto own = study_.vectors.vector(name, t).cpu();
+      const auto size_of_own = own.abs(), size_of_others = (whole - own).abs();
+      for (std::int64_t l = 0; l < lambdas(); ++l) {
+        const auto each = lambda_[static_cast<std::size_t>(l)];
+        const auto mask = size_of_own > each * size_of_others;
+        const auto found = model.merged_outcomes(
+            kept, at::where(mask, whole, 0.0).to(study_.device), {1.0}, t, Split::validation, points(),
+            [&](double) {
+              context.stop_if_requested();
+              context.progress(static_cast<double>(l) / static_cast<double>(lambdas()), "masks");
+            });
+        accuracy[l] = found.accuracy[0];
+        if (found.accuracy[0].item<double>() <= best) continue;
+        best = found.accuracy[0].item<double>();
+        lambda = each;
+        density =
+            static_cast<double>(at::count_nonzero(mask).item<std::int64_t>()) / static_cast<double>(size());
+      }
+      inputs = static_cast<double>(lambdas() * study_.tasks.sample_size(t, Split::validation, points()));
+    }
+    store::TensorFile file;
+    file.tensors["lambda"] = at::full({}, lambda, at::kDouble);
+    file.tensors["density"] = at::full({}, density, at::kDouble);
+    file.tensors["accuracy"] = accuracy;
+    file.tensors["passes"] = at::tensor(
+        {inputs, folder.read_tensor(key::whole_merge(parts_, name), "passes").item<double>()}, at::kDouble);
+    return file;
+  }
+
+  Consensus consensus_;
+  std::unique_ptr<const Method> whole_;
+  std::vector<double> lambda_;
+  std::string parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<const DataMethod> make_chosen_consensus(Consensus consensus, std::vector<double> lambda,
+                                                        const std::string& parts, const Study& study) {
+  return std::make_unique<ChosenConsensus>(study, std::move(consensus), std::move(lambda), parts);
+}
+
+}  // namespace taugrid::merging

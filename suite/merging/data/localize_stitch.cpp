@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Localize-and-Stitch (He et al. 2024), and what paper 2 makes of its masks with clusters of tasks (section
+// 6.5). Masks γ_t are learnt with data (masks.hpp), and stitched, number by number:
+//   τ = Σ_t γ_t τ_t / Σ_t γ_t,  0 where no task has it.
+// localize_stitch stitches the masks as they are; the two others change them first, C the cluster of task t,
+// of N tasks:
+//   mask_sharing   γ_t ← round(Σ_{i∈C} γ_i / N), one mask a cluster;
+//   stitch_twice   γ_t ← round(γ_t / Σ_{i∈C} γ_i): what one task of its cluster claims alone.
+// Bases are stitched as tasks' vectors are, each by one mask. round(½) decides much: `rounding`. Paper 2's
+// code shares with half_up (N = 2: the union) and stitches twice with half_even (numbers that two tasks of a
+// cluster claim are lost; half_up keeps them). Clusters are those of [bases]: spectral, by |cos|; of bases,
+// by that of bases.
+//
+// /merging/NAME/R: mask_density [T], of the masks that are stitched, among the numbers that masks are of;
+// mask_loss [T,steps], cross-entropy before each step; masks, how many there are, and mask_numbers, of all of
+// them together; labels int64 [T] where there are clusters; data_sample_index [T,n] of the split that the
+// attribute `inputs` names
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "kernels/spectral/clustering.hpp"
+#include "suite/merging/data/masks.hpp"
+#include "suite/study/clusters.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+enum class Stitching { own, shared, twice };
+
+/// Numbers begin … begin + n of a packed mask, float32 [n]; begin a multiple of 8.
+at::Tensor unpacked(const at::Tensor& bits, std::int64_t begin, std::int64_t n) {
+  const auto bytes = bits.narrow(0, begin / 8, (n + 7) / 8).unsqueeze(1);
+  const auto each = at::tensor({128, 64, 32, 16, 8, 4, 2, 1}, at::kByte);
+  return bytes.bitwise_and(each).ne(0).view({-1}).narrow(0, 0, n).to(at::kFloat);
+}
+
+class LocalizeStitch final : public DataMethod {
+ public:
+  LocalizeStitch(const Study& study, Stitching stitching, std::string masks_of, MaskSettings settings)
+      : DataMethod(study),
+        stitching_(stitching),
+        masks_of_(std::move(masks_of)),
+        masks_(study, std::move(settings)) {}
+
+  std::int64_t clusters = 0;  ///< 0: as the largest gap says
+  bool half_up = false;
+
+  bool has_parts() const override { return true; }
+  std::string parts_of(const std::string&) const override { return masks_of_; }
+  void count_parts(Tally& tally, const std::string& name,
+                   const std::vector<std::size_t>& tasks) const override {
+    masks_.count(tally, name, tasks);
+  }
+  std::int64_t part_bytes(std::size_t t) const override {
+    return study_.model.layout().size() / 8 + 8 * masks_.published(t);
+  }
+  Tally part_work(const std::string& name, std::size_t t) const override {
+    return DataMethod::part_work(name, t).publishes(masks_.published(t) + 1);
+  }
+  store::TensorFile part(const ModelToMerge& model, schedule::UnitContext& context) const override {
+    return masks_.learnt(model, context);
+  }
+
+  void count(Tally& tally, const std::string& name, std::size_t models, std::size_t tasks) const override {
+    const auto count = static_cast<std::int64_t>(models);
+    const auto bits = static_cast<double>(study_.model.layout().size() * count) / 8;
+    const bool held = models < tasks;  // bases, whose cosines read nothing
+    if (stitching_ != Stitching::own && !held) tally.visit(name, study_.tasks.all());
+    tally.reads(bits).holds(bits).stores(3 * count + 2).publishes(3 * count + 2);
+  }
+
+  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
+    const auto& vectors = models.vectors();
+    const auto tasks = vectors.count();
+    Made made;
+    double before = 0;
+    std::vector<at::Tensor> bits;
+    for (std::size_t t = 0; t < tasks; ++t) {
+      bits.push_back(part(t, "mask"));
+      const auto passes = part(t, "passes");
+      made.inputs.forward += passes[0].item<double>();
+      made.inputs.backward += passes[1].item<double>();
+      before += passes[2].item<double>() / static_cast<double>(tasks);
+    }
+    std::vector<std::int64_t> labels(tasks, 0);
+    if (stitching_ != Stitching::own) {
+      const auto cosine = study::cosines_of(models.gram(context.group));
+      const auto gap = spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
+      const auto most = static_cast<std::int64_t>(tasks);
+      labels = study::spectral_labels(study_, cosine, clusters > 0 ? std::min(clusters, most) : gap);
+    }
+    const auto length = vectors.length();
+    auto& tau = made.merged.tau = at::zeros({length}, at::kFloat);
+    auto kept = at::zeros({static_cast<std::int64_t>(tasks)}, at::kLong);
+    vectors.visit(vectors.all(), {0, length}, 8, [&](std::int64_t begin, std::span<const at::Tensor> parts) {
+      context.stop_if_requested();
+      context.progress(static_cast<double>(begin) / static_cast<double>(length), "stitching");
+      const auto n = parts.front().numel();
+      std::vector<at::Tensor> masks;
+      for (const auto& each : bits) masks.push_back(unpacked(each, begin, n));
+      regroup(masks, labels);
+      auto above = at::zeros({n}, at::kFloat), below = at::zeros({n}, at::kFloat);
+      for (std::size_t t = 0; t < tasks; ++t) {
+        above.addcmul_(masks[t], parts[t]);
+        below.add_(masks[t]);
+        kept[static_cast<std::int64_t>(t)] += at::count_nonzero(masks[t]);
+      }
+      tau.narrow(0, begin, n).copy_(above / below.clamp_min(1));
+    });
+    const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
+    constexpr double bits_of_mask = 1.0 / 32;
+    made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length),
+                        before + vectors.passes() + bits_of_mask + (stitching_ == Stitching::own ? 0 : 1)};
+    std::int64_t masks = 0, numbers = 0;
+    std::set<std::int64_t> seen;  // clusters whose mask was counted
+    for (std::size_t t = 0; t < tasks; ++t) {
+      if (stitching_ == Stitching::shared && !seen.insert(labels[t]).second) continue;
+      ++masks;
+      numbers += kept[static_cast<std::int64_t>(t)].item<std::int64_t>();
+    }
+    made.more = {
+        {"mask_density", kept.to(at::kDouble) / static_cast<double>(masks_.numbers(models.regime()))},
+        {"masks", at::full({}, masks, at::kLong)},
+        {"mask_numbers", at::full({}, numbers, at::kLong)}};
+    if (stitching_ != Stitching::own) made.more["labels"] = at::tensor(labels, at::kLong);
+    return made;
+  }
+
+  void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
+             const std::string& name, const std::string& key) const override {
+    for (const auto* what : {"mask_density", "labels"}) {
+      if (what == std::string("labels") && stitching_ == Stitching::own) continue;
+      out.put(group + "/" + what, done.folder.read_tensor(key, what), {"task"}, "1");
+    }
+    for (const auto* what : {"masks", "mask_numbers"})
+      out.put(group + "/" + what, done.folder.read_tensor(key, what), {}, "1");
+    std::vector<at::Tensor> rows, losses;
+    std::int64_t most = 0;
+    for (const auto t : study_.tasks.all()) {
+      const auto unit = key::merging_data(masks_of_, name, study_.tasks.name(t));
+      rows.push_back(done.folder.read_tensor(unit, "rows"));
+      losses.push_back(done.folder.read_tensor(unit, "loss"));
+      most = std::max(most, rows.back().size(0));
+    }
+    for (auto& each : rows) each = at::constant_pad_nd(each, {0, most - each.size(0)}, -1);
+    out.put(group + "/mask_loss", at::stack(losses), {"task", "merging_step"}, "nat");
+    out.put(group + "/data_sample_index", at::stack(rows), {"task", "merging_point"});
+    out.attribute(group, "inputs", std::string(study::split_name(masks_.settings().inputs)));
+  }
+
+ private:
+  /// The masks that are stitched, of those that were learnt.
+  void regroup(std::vector<at::Tensor>& masks, const std::vector<std::int64_t>& labels) const {
+    if (stitching_ == Stitching::own) return;
+    for (std::int64_t c = 0; c <= *std::max_element(labels.begin(), labels.end()); ++c) {
+      std::vector<std::size_t> places(labels.size());
+      std::iota(places.begin(), places.end(), std::size_t{0});
+      const auto members = study::members_of(places, labels, c);
+      auto sum = at::zeros_like(masks.front());
+      for (const auto t : members) sum.add_(masks[t]);
+      const double half = static_cast<double>(members.size()) / 2;
+      const auto common = (half_up ? sum >= half : sum > half).to(at::kFloat);
+      for (const auto t : members)
+        masks[t] = stitching_ == Stitching::shared ? common : masks[t] * (sum <= (half_up ? 2 : 1));
+    }
+  }
+
+  Stitching stitching_;
+  std::string masks_of_;
+  Masks masks_;
+};
+
+}  // namespace
+
+std::unique_ptr<const DataMethod> make_localize_stitch(config::Section parameters, const std::string& parts,
+                                                       const Study& study) {
+  return std::make_unique<LocalizeStitch>(study, Stitching::own, parts, read_masks(parameters));
+}
+
+std::unique_ptr<const DataMethod> make_clustered_stitch(config::Section parameters, config::Section masks,
+                                                        const std::string& parts, std::int64_t clusters,
+                                                        bool twice, const Study& study) {
+  auto made = std::make_unique<LocalizeStitch>(study, twice ? Stitching::twice : Stitching::shared, parts,
+                                               read_masks(masks));
+  const auto tasks = std::max(1.0, static_cast<double>(study.tasks.size()));
+  made->clusters = parameters.integer(
+      "clusters",
+      {"Number of clusters; 0: as many as the largest gap says. Of a cluster's tasks, and of bases: 1",
+       {.values = "an integer from 0 to T"}},
+      clusters, {0, tasks});
+  made->half_up =
+      parameters.word(
+          "rounding",
+          "What ½ is rounded to: 1 (half_up) or 0 (half_even); paper 2's code has half_up where masks "
+          "are shared, half_even where they are stitched twice",
+          twice ? "half_even" : "half_up", {"half_up", "half_even"}) == "half_up";
+  return made;
+}
+
+}  // namespace taugrid::merging

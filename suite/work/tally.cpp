@@ -1,0 +1,358 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/work/tally.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "kernels/metrics/metrics.hpp"
+#include "kernels/tangent/ntk.hpp"
+#include "suite/study/regime.hpp"
+#include "suite/training/loss.hpp"
+#include "suite/training/rehearsal.hpp"
+
+namespace taugrid::work {
+namespace {
+
+using schedule::Rehearsal;
+using study::regime;
+
+// The graph of the gradient, as a multiple of what one backward pass finds again: counted by LibTorch's
+// allocators (tests/suite/plan checks it).
+constexpr double kept_hessian = 3.5;
+
+constexpr double header_bytes = 300;  // of a unit's file
+
+double number(std::int64_t n) { return static_cast<double>(n); }
+
+double logits_flops(const Study& study, std::size_t t, std::int64_t n) {
+  const auto& readout = study.tasks.readout(t);
+  return number(n * readout.width(study.model.encoder())) * (4 + 2 * number(readout.classes()));
+}
+
+double divergence_flops(const Study& study, std::size_t t, std::int64_t n) {
+  return 14 * number(n * study.tasks.readout(t).width(study.model.encoder()));
+}
+
+at::Tensor random_outputs(const Study& study, std::size_t t, std::int64_t n) {
+  return at::randn({n, study.tasks.readout(t).width(study.model.encoder())}).to(study.device);
+}
+
+Rehearsal add_numbers(std::int64_t n) {
+  const auto mine = at::zeros({n}), theirs = at::ones({n});
+  return {[mine, theirs] { mine.add_(theirs); }, number(n)};
+}
+
+}  // namespace
+
+Tally::Tally(const Study& study) : study_(&study), ranks_(study.settings.ranks_per_unit) {
+  load_.bytes_stored = header_bytes;
+}
+
+void Tally::add(schedule::Work work, double all_flops, double bytes) {
+  load_.flops += all_flops;
+  load_.working = std::max(load_.working, bytes);
+  if (work.calls > 0 && work.inputs > 0) load_.work.push_back(std::move(work));
+}
+
+void Tally::exchange(std::int64_t numbers, std::int64_t times) {
+  if (ranks_ == 1) return;
+  add({"exchange", number(times), numbers, 0, number(numbers),
+       [](const comm::Communicator&, std::int64_t n, std::int64_t) { return add_numbers(n); }},
+      0, 0);
+}
+
+Tally& Tally::passes(const std::string& kind, std::int64_t inputs, std::int64_t batch, std::int64_t times,
+                     double flops, double passing, Rehearse rehearse) {
+  const auto n = share(inputs), at_once = std::min(n, batch);
+  // The last batch may be smaller: calls need not be whole.
+  add({kind, number(times) * number(n) / number(std::max<std::int64_t>(1, at_once)), at_once, 0,
+       number(at_once) * flops, std::move(rehearse)},
+      number(inputs * times) * flops, 4 * number(at_once) * passing);
+  return *this;
+}
+
+void Tally::output(const char* kind, std::size_t t, std::int64_t inputs, std::int64_t times, double flops,
+                   double passing, Rehearse rehearse) {
+  passes(kind, inputs, study_->settings.evaluation_batch, times, flops, passing, std::move(rehearse));
+  exchange(inputs * study_->tasks.readout(t).width(study_->model.encoder()), times);
+}
+
+Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
+  const auto& cost = study_->model.cost();
+  output("forward", t, inputs, times, cost.forward(), cost.passing(),
+         [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
+           const auto batch = study->model.random_batch(n);
+           return Rehearsal{
+               [study, t, batch, &alone] { study->evaluation.output(alone, study->model.start(), t, batch); },
+               number(n) * study->model.cost().forward()};
+         });
+  return *this;
+}
+
+Tally& Tally::tangent(std::size_t t, std::int64_t inputs, std::int64_t times) {
+  const auto& cost = study_->model.cost();
+  output("tangent", t, inputs, times, 3 * cost.forward(), cost.passing_tangent(),
+         [study = study_, t](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
+           const auto batch = study->model.random_batch(n);
+           const auto tau = 1e-3 * study->model.theta0();
+           return Rehearsal{
+               [study, t, batch, tau, &alone] { study->evaluation.tangent(alone, tau, t, batch); },
+               3 * number(n) * study->model.cost().forward()};
+         });
+  return *this;
+}
+
+Tally& Tally::logits(std::size_t t, std::int64_t inputs, std::int64_t times) {
+  const double f = logits_flops(*study_, t, inputs);
+  add({"logits", number(times), inputs, study_->tasks.readout(t).classes(), f,
+       [study = study_, t](const comm::Communicator&, std::int64_t n, std::int64_t) {
+         const auto z = random_outputs(*study, t, n), other = random_outputs(*study, t, n);
+         return Rehearsal{[study, t, z, other] {
+                            const at::NoGradGuard no_grad;
+                            metrics::predictions(
+                                study->tasks.readout(t).logits(z.clone().add_(other, 0.5).add_(other, 0.25)));
+                          },
+                          logits_flops(*study, t, n)};
+       }},
+      number(times) * f, 0);
+  return *this;
+}
+
+Tally& Tally::divergence(std::size_t t, std::int64_t inputs, std::int64_t times) {
+  const double f = divergence_flops(*study_, t, inputs);
+  add({"divergence", number(times), inputs, 0, f,
+       [study = study_, t](const comm::Communicator&, std::int64_t n, std::int64_t) {
+         const auto p = random_outputs(*study, t, n), q = random_outputs(*study, t, n);
+         return Rehearsal{[p, q] { metrics::kl_sums(p, q); }, divergence_flops(*study, t, n)};
+       }},
+      number(times) * f, 0);
+  return *this;
+}
+
+Tally& Tally::train(const std::string& name, const training::Training& training, std::size_t t,
+                    std::int64_t steps) {
+  const auto& r = regime(name);
+  const auto& cost = study_->model.cost();
+  const auto trained = study_->trained_blocks(name);
+  const auto parameters = 4 * number(study::trained_parameters(trained, study_->model.layout()));
+  const auto inputs = training::step_inputs(*study_, name, training, t);
+  const double flops = training::step_flops_an_input(r, trained, cost);
+  // θ, two moments, this gradient and the last one; of a linear step also τ.
+  const double bytes =
+      (r.linear ? 2 : 1) * theta_bytes() + 4 * parameters +
+      4 * number(share(inputs)) * (r.linear ? cost.alive_in_linear_step() : cost.alive_in_step());
+  add({"train/" + name, number(steps), share(inputs), 0, number(share(inputs)) * flops,
+       [study = study_, name](const comm::Communicator& alone, std::int64_t n, std::int64_t) {
+         return training::rehearse_update(*study, name, alone, n);
+       }},
+      number(steps * inputs) * flops, bytes);
+  exchange(static_cast<std::int64_t>(parameters / 4), steps);
+  return *this;
+}
+
+Tally& Tally::hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
+                      std::int64_t basis, Rehearse rehearse) {
+  const auto& cost = study_->model.cost();
+  const auto n = share(points), at_once = std::min(n, chunk);
+  const double f = cost.forward(), chunks = number(n) / number(std::max<std::int64_t>(1, at_once));
+  // A call is a product, and includes the graph: made once where one chunk holds all, else for each product.
+  // A linear product has no graph to keep: value 1, tangent 2, backward 2.
+  const bool kept = n <= chunk;
+  const double graph = linear ? 0 : 3, product = linear ? 5 : 6;
+  const double passes = product + (kept ? graph / number(products) : graph);
+  const double bytes =
+      number(basis + 6) * theta_bytes() +
+      4 * number(at_once) * (linear ? cost.alive_in_linear_step() : kept_hessian * cost.kept());
+  add({linear ? "hessian/linear" : "hessian/standard", number(products) * chunks, at_once, 0,
+       number(at_once) * f * passes, std::move(rehearse)},
+      number(products) * number(points) * f * passes, bytes);
+  exchange(study_->model.layout().size(), products);
+  return *this;
+}
+
+Tally& Tally::gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, std::int64_t logits,
+                   Rehearse rehearse) {
+  // The rows' points are recorded with each chunk. The last one may be smaller: calls need not be whole.
+  const auto recorded = rows + std::min(beside, chunk);
+  const auto passes = std::max<std::int64_t>(1, (beside + chunk - 1) / chunk);
+  const double chunks = number(beside + passes * rows) / number(recorded);
+  add({"gram", chunks, recorded, rows, gram_flops(*study_, recorded, rows, share(logits)),
+       std::move(rehearse)},
+      chunks * gram_flops(*study_, recorded, rows, logits),
+      4 * (tangent::ntk_work_space(study_->model.layout(), study_->model.cost().matrix_uses(), rows, recorded,
+                                   share(logits)) +
+           number(recorded) * study_->model.cost().alive_on_tape()));
+  exchange(logits * rows * (rows + beside), 1);
+  return *this;
+}
+
+Tally& Tally::edited(const std::string& name, const std::vector<std::size_t>& tasks, std::size_t b,
+                     Split split, std::int64_t n, std::int64_t models) {
+  n = study_->tasks.sample_size(b, split, n);
+  logits(b, n, models).sample(b, split, n);
+  if (regime(name).linear)
+    return reads(static_cast<double>(1 + static_cast<std::int64_t>(tasks.size())) *
+                 features_bytes(*study_, b));
+  const auto held = std::min(models, study_->edits.at_once());
+  // A single task's vector is added once as it is: its own model.
+  vectors(name, tasks).forward(b, n, models).statistics(name, tasks, models - (tasks.size() == 1 ? 1 : 0));
+  return holds(static_cast<double>(held) * theta_bytes());
+}
+
+Tally& Tally::edited_sum(const std::string& name, std::size_t b, Split split, std::int64_t n,
+                         std::int64_t models) {
+  const auto all = study_->tasks.all();
+  return visit(name, all).edited_along(name, all, b, split, n, models);
+}
+
+Tally& Tally::edited_along(const std::string& name, const std::vector<std::size_t>& tasks, std::size_t b,
+                           Split split, std::int64_t n, std::int64_t models) {
+  n = study_->tasks.sample_size(b, split, n);
+  sample(b, split, n).logits(b, n, models).holds(2 * theta_bytes());
+  if (regime(name).linear) return reads(features_bytes(*study_, b)).tangent(b, n);
+  return forward(b, n, models).statistics(name, tasks, models);
+}
+
+Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,
+                         std::int64_t models) {
+  const auto& edits = study_->edits;
+  if (!edits.recomputes(name)) return *this;
+  std::int64_t inputs = 0;
+  for (const auto t : tasks) {
+    const auto n = study_->tasks.sample_size(t, Split::train, edits.points_a_task(tasks.size()));
+    sample(t, Split::train, n);
+    inputs += n;
+  }
+  const auto& cost = study_->model.cost();
+  return passes("statistics", inputs * ranks_, study_->settings.evaluation_batch, models, cost.forward(),
+                cost.passing_by_batch(),
+                [study = study_](const comm::Communicator&, std::int64_t n, std::int64_t) {
+                  const auto batch = study->model.random_batch(n);
+                  return schedule::Rehearsal{
+                      [study, batch] { study->edits.statistics_of(study->model.theta0(), batch); },
+                      static_cast<double>(n) * study->model.cost().forward()};
+                });
+}
+
+Tally& Tally::vectors(const std::string& name, const std::vector<std::size_t>& tasks) {
+  const bool all_kept =
+      study_->settings.vector_regimes.size() * study_->tasks.size() <= study_->vectors.kept();
+  for (const auto t : tasks) {
+    if (!all_kept) load_.bytes_read += theta_bytes();
+    load_.keeps["vector/" + study_->vectors.checkpoint_folder(name, t).string()] = theta_bytes();
+  }
+  return *this;
+}
+
+Tally& Tally::visit(const std::string& name, const std::vector<std::size_t>& tasks) {
+  if (tasks.size() <= study_->vectors.kept()) return vectors(name, tasks);
+  load_.bytes_read += static_cast<double>(static_cast<std::int64_t>(tasks.size())) * theta_bytes();
+  return holds(4 * static_cast<double>(static_cast<std::int64_t>(tasks.size()) *
+                                       study_->vectors.block_of(tasks.size(), 1)));
+}
+
+Tally& Tally::sample(std::size_t t, Split split, std::int64_t n, std::int64_t at_once) {
+  const auto& settings = study_->settings;
+  n = study_->tasks.sample_size(t, split, n);
+  if (at_once == 0) at_once = settings.first_stage > 0 ? n : settings.evaluation_batch;
+  if (study_->tasks.bytes(n) > study_->bound.samples) n = std::min(n, at_once);
+  auto& bytes = load_.keeps["sample/" + study_->tasks.name(t) + "/" + study::split_name(split)];
+  bytes = std::max(bytes, static_cast<double>(study_->tasks.bytes(n)));
+  return *this;
+}
+
+Tally& Tally::reads(double bytes) {
+  load_.bytes_read += bytes;
+  return holds_beside(bytes);
+}
+
+Tally& Tally::holds_beside(double bytes) {
+  load_.held += bytes;
+  return *this;
+}
+
+Tally& Tally::holds(double bytes) {
+  held_ = std::max(held_, bytes);
+  return *this;
+}
+
+Tally& Tally::computes(double flops) {
+  load_.flops += flops;
+  return *this;
+}
+
+Tally& Tally::checkpoint() {
+  load_.files_stored += 2;
+  load_.bytes_stored +=
+      theta_bytes() + 120 * number(static_cast<std::int64_t>(study_->model.layout().parameters().size()));
+  return *this;
+}
+
+Tally& Tally::stores(std::int64_t numbers, int bytes_each) {
+  load_.bytes_stored += number(numbers) * bytes_each;
+  return *this;
+}
+
+Tally& Tally::publishes(std::int64_t numbers, int bytes_each) {
+  load_.bytes_published += number(numbers) * bytes_each;
+  return *this;
+}
+
+Tally& Tally::operator+=(const Tally& other) {
+  const auto& more = other.load_;
+  for (const auto& work : more.work) {
+    const auto same = std::find_if(load_.work.begin(), load_.work.end(), [&](const schedule::Work& mine) {
+      return mine.kind == work.kind && mine.inputs == work.inputs && mine.width == work.width;
+    });
+    if (same == load_.work.end()) {
+      load_.work.push_back(work);
+    } else {
+      same->calls += work.calls;
+    }
+  }
+  load_.flops += more.flops;
+  load_.bytes_read += more.bytes_read;
+  load_.bytes_stored += more.bytes_stored - header_bytes;
+  load_.bytes_published += more.bytes_published;
+  load_.working = std::max(load_.working, more.working);
+  load_.held = std::max(load_.held, more.held);
+  held_ = std::max(held_, other.held_);
+  for (const auto& [name, bytes] : more.keeps) load_.keeps[name] = std::max(load_.keeps[name], bytes);
+  return *this;
+}
+
+schedule::Load Tally::load() const {
+  auto all = load_;
+  all.held += held_;
+  return all;
+}
+
+double gram_flops(const Study& study, std::int64_t recorded, std::int64_t rows, std::int64_t logits) {
+  const double n = number(recorded), f = study.model.cost().forward(),
+               p = number(study.model.layout().size());
+  return n * f + number(logits) * (2 * n * f + 2 * number(rows) * n * p);
+}
+
+double features_bytes(const Study& study, std::size_t b) {
+  std::int64_t rows = 0;
+  for (const auto split : {Split::test, Split::validation})
+    rows += study.tasks.sample_size(b, split, study.points(b));
+  return 4.0 * static_cast<double>(rows * study.tasks.readout(b).width(study.model.encoder()));
+}
+
+void add_missing(std::vector<std::string>& needs, const std::vector<std::string>& more) {
+  for (const auto& each : more)
+    if (std::find(needs.begin(), needs.end(), each) == needs.end()) needs.push_back(each);
+}
+
+schedule::WorkUnit unit(std::string key, const Tally& tally, std::vector<std::string> needs,
+                        std::function<store::TensorFile(schedule::UnitContext&)> compute) {
+  auto load = tally.load();
+  const double cost = load.flops + load.bytes_read + load.bytes_stored;
+  return {std::move(key), cost, std::move(needs), std::move(compute), {}, std::move(load)};
+}
+
+}  // namespace taugrid::work

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Counts what a unit will take: an experiment says what the unit does, this says how much that is, and makes
+// the unit's own computation ready to be measured at other sizes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "suite/schedule/work_unit.hpp"
+#include "suite/study/edited_outputs.hpp"
+#include "suite/training/training.hpp"
+
+namespace taugrid::work {
+
+using study::Split;
+using study::Study;
+
+/// Each call adds to the load and returns the object. F: flops of one forward pass over one input. Samples
+/// are shared out to the ranks of a group, outputs are compared on each.
+class Tally {
+ public:
+  using Rehearse = std::function<schedule::Rehearsal(const comm::Communicator& alone, std::int64_t inputs,
+                                                     std::int64_t width)>;
+  explicit Tally(const Study& study);
+
+  /// f(x; θ) of `inputs` inputs of task t, `times` times: F an input.
+  Tally& forward(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
+  /// J(x)τ, likewise: 3 F.
+  Tally& tangent(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
+  /// Passes of any kind over `inputs` inputs, `batch` at a time, `times` times: `flops` an input, and numbers
+  /// that an input takes at most.
+  Tally& passes(const std::string& kind, std::int64_t inputs, std::int64_t batch, std::int64_t times,
+                double flops, double passing, Rehearse rehearse);
+  /// Logits of task t and their argmax, after edits of the outputs, likewise.
+  Tally& logits(std::size_t t, std::int64_t inputs, std::int64_t times = 1);
+  /// The KL divergences of two outputs of task t, both ways, likewise.
+  Tally& divergence(std::size_t t, std::int64_t inputs, std::int64_t times);
+  /// Training steps of task t in this regime.
+  Tally& train(const std::string& regime, const training::Training& training, std::size_t t,
+               std::int64_t steps);
+  /// Products with the Hessian of the loss over `points` points, `chunk` at a time; `basis` vectors are held.
+  Tally& hessian(bool linear, std::int64_t points, std::int64_t chunk, std::int64_t products,
+                 std::int64_t basis, Rehearse rehearse);
+  /// Gram matrices of `logits` logits: `rows` points with themselves and with `beside` others, `chunk` of
+  /// these at a time.
+  Tally& gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, std::int64_t logits,
+              Rehearse rehearse);
+  /// Outputs of `models` models edited by these tasks' vectors, on n points of task b's split, and their
+  /// logits.
+  Tally& edited(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b, Split split,
+                std::int64_t n, std::int64_t models);
+  /// Outputs as edited(), of the models θ0 + α Σ τ over all tasks.
+  Tally& edited_sum(const std::string& regime, std::size_t b, Split split, std::int64_t n,
+                    std::int64_t models);
+  /// Likewise of θ0 + ατ, τ merged of these tasks' vectors and held already: none is visited.
+  Tally& edited_along(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b,
+                      Split split, std::int64_t n, std::int64_t models);
+
+  /// Batch norm's statistics of `models` models edited by these tasks' vectors, where the regime's are
+  /// computed again, by each rank of the group. edited(), edited_sum() and edited_along() count them.
+  Tally& statistics(const std::string& regime, const std::vector<std::size_t>& tasks, std::int64_t models);
+  /// Task vectors: read once and kept, or, where memory does not hold all of the run, read each time.
+  Tally& vectors(const std::string& regime, const std::vector<std::size_t>& tasks);
+  /// A visit of these tasks' vectors, block by block.
+  Tally& visit(const std::string& regime, const std::vector<std::size_t>& tasks);
+  /// A sample, drawn once and kept; where it exceeds the bound, `at_once` of its points, by default
+  /// evaluation_batch.
+  Tally& sample(std::size_t t, Split split, std::int64_t n, std::int64_t at_once = 0);
+  /// Bytes read and held meanwhile.
+  Tally& reads(double bytes);
+  /// Bytes held beside all else.
+  Tally& holds_beside(double bytes);
+  /// Bytes held meanwhile: the most of all calls.
+  Tally& holds(double bytes);
+  /// Flops of no model's pass, which nothing rehearses.
+  Tally& computes(double flops);
+  /// A model is written.
+  Tally& checkpoint();
+  /// Numbers in the unit's file; `published`: those that results.h5 has too.
+  Tally& stores(std::int64_t numbers, int bytes_each = 8);
+  Tally& publishes(std::int64_t numbers, int bytes_each = 8);
+  /// Adds another unit's work, which one unit does after this one's.
+  Tally& operator+=(const Tally& other);
+
+  schedule::Load load() const;
+
+ private:
+  void add(schedule::Work work, double all_flops, double bytes);
+  void output(const char* kind, std::size_t t, std::int64_t inputs, std::int64_t times, double flops,
+              double passing, Rehearse rehearse);
+  void exchange(std::int64_t numbers, std::int64_t times);
+  std::int64_t share(std::int64_t n) const { return comm::rows_a_rank(n, ranks_); }
+  double theta_bytes() const { return 4.0 * static_cast<double>(study_->model.layout().size()); }
+
+  const Study* study_;
+  int ranks_;
+  schedule::Load load_;
+  double held_ = 0;  // of holds()
+};
+
+/// Flops of the Gram matrices of one call of Tally::gram's computation: `recorded` points, `rows` of them as
+/// rows. For each logit the gradients of activations and weights (F each), and their inner products.
+double gram_flops(const Study& study, std::int64_t recorded, std::int64_t rows, std::int64_t logits);
+
+/// Bytes of a linear regime's outputs on task b's samples: of one tensor a split.
+double features_bytes(const Study& study, std::size_t b);
+
+/// Adds those of `more` that `needs` does not hold yet.
+void add_missing(std::vector<std::string>& needs, const std::vector<std::string>& more);
+
+/// The unit, with its cost: the flops, and a byte moved counted as one.
+schedule::WorkUnit unit(std::string key, const Tally& tally, std::vector<std::string> needs,
+                        std::function<store::TensorFile(schedule::UnitContext&)> compute);
+
+}  // namespace taugrid::work
