@@ -22,15 +22,13 @@
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
 #include "suite/bench/model_work.hpp"
-#include "suite/merging/data/data_method.hpp"
+#include "suite/merging/table.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/training/loss.hpp"
 
 namespace taugrid::bench {
 namespace {
-
-using merging::DataMethod;
 
 constexpr const char* merged_regime = "standard";
 constexpr std::int64_t merged_tasks = 8, merged_batch = 32, merged_steps = 4;
@@ -43,8 +41,9 @@ struct MergingRun {
       : path(x.folder() / ("merging_" + name)),
         config(written(x, path, count, points, section)),
         study(config, nullptr, x.runtime().device()),
-        method(merging::make_data_method(config, config.section("merging." + name, merging::meaning_of(name)),
-                                         {"merging." + name, name}, name, study)) {
+        method(merging::entry(name).read(
+            config.section("merging." + name, merging::entry(name).meaning),
+            {.tasks = study.tasks.size()})({config, study, "merging." + name, name})) {
     study.vectors.set_folder(path);
     for (std::int64_t t = 0; t < count; ++t) all.push_back(static_cast<std::size_t>(t));
     for (const auto t : all) vectors.push_back(study.vectors.vector(merged_regime, t));  // kept in memory
@@ -87,11 +86,11 @@ struct MergingRun {
   std::filesystem::path path;
   config::Config config;
   study::Study study;
-  std::unique_ptr<const merging::DataMethod> method;
+  std::shared_ptr<const merging::Method> method;
   std::vector<std::size_t> all;
   std::vector<at::Tensor> vectors;
   store::TensorFile found;  // of a part
-  merging::DataMethod::Made made;
+  merging::MergeResult made;
 };
 
 Work fisher(const Fixture& x) {

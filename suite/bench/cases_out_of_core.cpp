@@ -22,8 +22,8 @@
 #include "suite/bench/aten_merges.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
-#include "suite/merging/method.hpp"
 #include "suite/merging/study_vectors.hpp"
+#include "suite/merging/table.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/study/study.hpp"
@@ -183,8 +183,7 @@ Work gram(const Fixture& x, const Size& size) {
 Work merge(const Fixture& x, const Size& size, const std::string& method, double share) {
   const auto state = std::make_shared<OutOfCore>(x, size);
   auto describing = config::Config::describing();
-  const std::shared_ptr<const merging::Method> made =
-      merging::make(method, describing.section("parameters", merging::meaning_of(method)));
+  const auto made = merging::make(method, describing.section("parameters", merging::entry(method).meaning));
   const auto length = state->study.model.layout().size();
   const auto count = state->all.size();
   auto out = at::empty({length}, at::kFloat);

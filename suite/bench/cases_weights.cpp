@@ -16,7 +16,7 @@
 #include "suite/bench/aten_merges.hpp"
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
-#include "suite/merging/method.hpp"
+#include "suite/merging/table.hpp"
 #include "suite/store/results.hpp"
 
 namespace taugrid::bench {
@@ -92,8 +92,7 @@ Work gram(c10::Device device) {
 Work merge(const std::string& method, double passes, double share, std::int64_t numbers) {
   auto vectors = random_vectors(at::kCPU, tasks, 14, numbers);
   auto config = config::Config::describing();
-  const std::shared_ptr<const merging::Method> made =
-      merging::make(method, config.section("parameters", merging::meaning_of(method)));
+  const auto made = merging::make(method, config.section("parameters", merging::entry(method).meaning));
   auto out = at::empty({numbers}, at::kFloat);
   const auto found = std::make_shared<merging::Merged>();
   Work work;

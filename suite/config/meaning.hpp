@@ -38,6 +38,7 @@ struct KeyEntry {
 /// A section and its keys, in the order in which the code asks for them.
 struct SectionEntry {
   std::string name, meaning;
+  std::string owner = {};  ///< whose it is, where several have a section of this name
   bool optional = false;   ///< its presence asks for something
   std::string again = {};  ///< the section whose keys it may set again for one part; empty: none
   std::vector<KeyEntry> keys = {};

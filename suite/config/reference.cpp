@@ -21,11 +21,14 @@ SectionEntry& State::describe(const std::string& section, const Meaning& meaning
   const auto found = std::find_if(reference.begin(), reference.end(),
                                   [&](const SectionEntry& entry) { return entry.name == section; });
   if (found == reference.end()) {
-    auto place = reference.end();  // one in another stands behind that one
-    if (const auto dot = section.rfind('.'); dot != std::string::npos)
+    auto place = reference.end();
+    if (const auto dot = section.rfind('.'); dot != std::string::npos) {  // behind those of the same section
+      const auto outer = section.substr(0, dot);
       place = std::find_if(reference.begin(), reference.end(),
-                           [&](const SectionEntry& entry) { return entry.name == section.substr(0, dot); });
-    if (place != reference.end()) ++place;
+                           [&](const SectionEntry& entry) { return entry.name == outer; });
+      if (place != reference.end()) ++place;
+      while (place != reference.end() && place->name.starts_with(outer + ".")) ++place;
+    }
     return *reference.insert(place, {.name = section, .meaning = std::string(meaning.text)});
   }
   require_same("[" + section + "]", found->meaning, meaning.text);

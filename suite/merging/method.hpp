@@ -1,98 +1,133 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Model merging without data: T task vectors become one, τ, and the merged model is θ0 + λτ. The names are
-// those of the field, and of mergekit where it has the method; each method's file has its formula.
+// Model merging: T task vectors become one, τ, and the merged model is θ0 + λτ. A method is one class,
+// whether it sees the vectors alone (vector_method.hpp) or takes the tasks' data and with them the models
+// (data/data_method.hpp). Names are those of the field, and of mergekit where it has the method; each
+// method's file has its formula. A method enters the table (table.hpp) by being there.
+//
+// A model that is merged is a task's own, or, where bases are merged, one with a basis of several tasks'
+// vectors. Work of one model alone (a Fisher information, say) is its part: a unit of its own where the model
+// is a task's, which the merge reads.
 #pragma once
 
+#include <filesystem>
 #include <functional>
-#include <memory>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "suite/config/config.hpp"
-#include "suite/merging/sink.hpp"
-#include "suite/merging/task_vectors.hpp"
-#include "suite/merging/team.hpp"
+#include "suite/merging/models_to_merge.hpp"
+#include "suite/study/keys.hpp"
+#include "suite/study/regime.hpp"
+#include "suite/work/placement.hpp"
+#include "suite/work/tally.hpp"
 
 namespace taugrid::merging {
 
-/// What a merge takes, about.
-struct MergeWork {
-  double passes = 1;  ///< over all vectors
-  double flops = 0;   ///< of factorisations
-  double bytes = 0;   ///< beside the vectors and τ
-};
+namespace key = study::key;
+using study::EditedOutputs;
+using study::regime;
+using study::Split;
+using study::Study;
+using work::add_missing;
+using work::Box;
+using work::Finished;
+using work::place;
+using work::put_points;
+using work::Tally;
+using work::unit;
 
 struct Merged {
   double density = 0;  ///< share of numbers of τ that are not zero
-  double passes = 0;   ///< over all vectors, by all ranks together
+  double passes = 0;   ///< over all vectors, by all ranks together, and over what parts hold
 };
 
-class Method {
- public:
-  virtual ~Method() = default;
-  /// Throws InputError, beginning with `what`, where it cannot merge so many vectors, or with these weights.
-  virtual void check(const std::string& what, const std::vector<double>& weights) const {
-    static_cast<void>(what);
-    static_cast<void>(weights);
-  }
-  /// Whether the merged model depends on which θ0 the vectors are taken from.
-  virtual bool needs_start() const { return true; }
-  /// w of τ = w Σ τ_t, of `count` vectors that count alike, where the method is no more than that.
-  virtual std::optional<double> factor(std::size_t count) const {
-    static_cast<void>(count);
-    return std::nullopt;
-  }
-  virtual MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const {
-    static_cast<void>(tensors);
-    static_cast<void>(count);
-    return {};
-  }
-  /// One weight w_t a vector. Bitwise the same however the vectors are cut into stretches.
-  /// A team shares out the places of methods whose numbers depend on their own place alone, and the tensors
-  /// of methods on matrices; the others each rank makes whole.
-  Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
-               const Team& team = {}) const;
-
- protected:
-  /// Whether a team's ranks each make a part.
-  virtual bool is_shared() const { return false; }
-  /// Returns how many numbers of τ are not zero.
-  virtual std::int64_t run(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
-                           const Team& team) const = 0;
-};
-
-/// τ [P], float32 on the host, of vectors that count alike.
+/// τ [P], float32 on the host.
 struct MergedVector {
   at::Tensor tau;
   Merged made;
 };
 
-/// The whole of what a method makes; `see(share)` is called after each stretch, equally often on all ranks
-/// of the group, which make it together.
-MergedVector merged_vector(const Method& method, const TaskVectors& vectors, const comm::Communicator& group,
-                           const std::function<void(double share)>& see);
+/// Inputs that went through a model, forwards and backwards: one for each of them and each time.
+struct InputPasses {
+  double forward = 0, backward = 0;
+};
 
-/// The methods' names, in the order of the reference.
-const std::vector<std::string>& names();
+struct MergeResult {
+  MergedVector merged;
+  InputPasses inputs = {};                      ///< of the merge and all parts
+  std::map<std::string, at::Tensor> more = {};  ///< further tensors of the unit's file, for write()
+};
 
-/// The names of the methods that need data as well, which an experiment alone can give them.
-const std::vector<std::string>& names_with_data();
+/// Reads one tensor of the part of the i-th model that is merged.
+using Part = std::function<at::Tensor(std::size_t i, const std::string& tensor)>;
 
-/// Reads the parameters of a method of names(). Throws InputError.
-std::unique_ptr<const Method> make(const std::string& name, config::Section parameters);
+/// What merge.toml says of a method beside its parameters.
+struct RecipeNote {
+  std::string comments = {};  ///< lines that begin with #
+  std::map<std::string, std::string> parameters = {};
+};
 
-/// Whether it is a method of TALL masks, whose λ data may choose.
-bool is_consensus(const std::string& name);
+class Method {
+ public:
+  virtual ~Method() = default;
 
-/// Such a method with these λ: one for all vectors, or one a vector; none: what is merged before masks.
-using Consensus = std::function<std::unique_ptr<const Method>(std::vector<double> lambda)>;
+  /// Whether it needs data, which an experiment alone can give it: `taugrid merge` has vectors alone.
+  virtual bool takes_data() const = 0;
+  /// Throws InputError, beginning with `what`, where it cannot merge so many vectors, or with these weights.
+  virtual void check(const std::string& what, const std::vector<double>& weights) const;
+  /// w of τ = w Σ τ_t, of `count` vectors that count alike, where the method is no more than that.
+  virtual std::optional<double> factor(std::size_t count) const;
+  /// Whether it makes a model beside this regime's vectors.
+  virtual bool takes(const std::string& regime) const;
+  /// Whether merge() reads the vectors.
+  virtual bool reads_vectors() const { return true; }
+  /// Whether merge() is a training, which saves its state in the unit's scratch folder.
+  virtual bool trains() const { return false; }
+  /// The folder of the model that merge() reads, where the method trains one of all tasks; empty: none.
+  virtual std::filesystem::path checkpoint(const std::string& regime) const;
 
-/// Reads its parameters but for λ. Throws InputError.
-Consensus make_consensus(const std::string& name, config::Section parameters);
+  /// Units of all tasks together, and their keys.
+  virtual void add_units(std::vector<schedule::WorkUnit>& units, const std::string& regime,
+                         const schedule::RunFolder& folder) const;
+  virtual std::vector<std::string> needs(const std::string& regime) const;
 
-/// What a method of either kind does, for the reference.
-config::Meaning meaning_of(const std::string& name);
+  /// Whether one model's data give something, its part.
+  virtual bool has_parts() const { return false; }
+  /// The part, on the host: the tensors of a unit's file where the model is a task's own.
+  virtual store::TensorFile part(const ModelToMerge& model, schedule::UnitContext& context) const;
+  /// Adds what parts of models that have these tasks' data take, beside the vectors.
+  virtual void count_parts(Tally& tally, const std::string& regime,
+                           const std::vector<std::size_t>& tasks) const;
+  /// Bytes of the part of task t's own model.
+  virtual std::int64_t part_bytes(std::size_t t) const;
+  /// What that part's unit takes.
+  virtual Tally part_work(const Study& study, const std::string& regime, std::size_t t) const;
+  /// The name under which the parts' units are, given the method's own: it may use another's.
+  virtual std::string parts_of(const std::string& name) const { return name; }
+
+  /// Passes that merge() takes over `count` of the run's vectors, where count() leaves it to the caller to
+  /// say that each reads them again; else 1.
+  virtual double passes(const Study& study, std::size_t count) const;
+  /// Adds what the merge of so many models with the data of so many tasks takes beside τ itself and the
+  /// vectors' first visit; parts are read.
+  virtual void count(Tally& tally, const std::string& regime, std::size_t models,
+                     std::size_t tasks) const = 0;
+  /// Makes the models' vectors one. Collective over the unit's group.
+  virtual MergeResult merge(const ModelsToMerge& models, const Part& part,
+                            schedule::UnitContext& context) const = 0;
+
+  /// Writes what the method has of its own to the group; `unit_key` is that of the merge's unit. Collective.
+  virtual void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
+                     const std::string& regime, const std::string& unit_key) const;
+  /// What is to be said of a finished merge of these tasks' vectors.
+  virtual RecipeNote recipe_note(const std::string& regime, const std::vector<std::size_t>& tasks) const;
+};
+
+/// Adds what a merge of these tasks' vectors takes beside τ itself and the vectors' first visit: count(), and
+/// further passes where memory does not hold the vectors.
+void count_merge(Tally& tally, const Method& method, const std::string& regime,
+                 const std::vector<std::size_t>& tasks);
 
 }  // namespace taugrid::merging

@@ -12,6 +12,7 @@
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/checkpoints.hpp"
+#include "suite/merging/table.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/mapped_file.hpp"
 #include "suite/store/safetensors_writer.hpp"
@@ -49,13 +50,14 @@ std::vector<config::Section> tables(config::Section& root, const std::string& ke
 Recipe read(config::Config& config) {
   Recipe recipe;
   auto root = config.section("", of_root);
-  if (const auto& others = names_with_data(); root.has("merge_method") && !root.is_list("merge_method")) {
+  if (root.has("merge_method") && !root.is_list("merge_method")) {
     const auto asked = root.required_word("merge_method", of_method);
-    if (std::find(others.begin(), others.end(), asked) != others.end())
+    if (const auto& all = names();
+        std::find(all.begin(), all.end(), asked) != all.end() && entry(asked).takes_data())
       root.refuse("merge_method", "is " + config::canonical(asked) +
                                       ", which needs data; use [merging] in an experiment (taugrid run)");
   }
-  recipe.method_name = root.required_word("merge_method", of_method, names());
+  recipe.method_name = root.required_word("merge_method", of_method, names_of_vectors());
   recipe.base =
       root.path("base_model",
                 "The folder of θ0, from which the models were fine-tuned, and of which the result has the "
@@ -190,12 +192,16 @@ Recipe Recipe::read(const fs::path& path) {
 std::vector<config::SectionEntry> recipe_reference() {
   auto config = config::Config::describing();
   static_cast<void>(read(config));
-  for (const auto& name : names()) {
-    auto parameters = config.section("parameters] of [" + name, meaning_of(name));
+  auto sections = config.reference();
+  for (const auto& name : names_of_vectors()) {
+    auto of_method = config::Config::describing();
+    auto parameters = of_method.section("parameters", entry(name).meaning);
     static_cast<void>(make(name, parameters));
     static_cast<void>(read_lambda(parameters));
+    sections.push_back(of_method.reference().front());
+    sections.back().owner = name;
   }
-  return config.reference();
+  return sections;
 }
 
 Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look) {

@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "suite/merging/method.hpp"
+#include "suite/config/config.hpp"
+#include "suite/merging/vector_method.hpp"
 
 namespace taugrid::merging {
 
 struct Recipe {
   std::string method_name;
-  std::unique_ptr<const Method> method;
+  std::shared_ptr<const VectorMethod> method;
   double lambda = 1;
   std::filesystem::path base, out;
   std::vector<std::filesystem::path> models;

@@ -49,7 +49,8 @@ std::string names(const SectionEntry& section) {
 
 /// Of keys outside all sections: none.
 std::string heading(const SectionEntry& section) {
-  return section.name.empty() ? "Keys" : "[" + section.name + "]";
+  if (section.name.empty()) return "Keys";
+  return "[" + section.name + "]" + (section.owner.empty() ? "" : " of [" + section.owner + "]");
 }
 
 std::string presence(const SectionEntry& section) {

@@ -85,6 +85,7 @@ class Tally {
   Tally& operator+=(const Tally& other);
 
   schedule::Load load() const;
+  const Study& study() const { return *study_; }
 
  private:
   void add(schedule::Work work, double all_flops, double bytes);

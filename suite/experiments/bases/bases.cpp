@@ -41,7 +41,7 @@ class Bases final : public Experiment {
     std::int64_t random;
     std::vector<double> alpha;
     double split_below;
-    BasisMerge in, out;
+    ChosenMethod in, out;
   };
   Bases(const Study& study, Settings settings) : Experiment(study), settings_(std::move(settings)) {}
 
@@ -59,7 +59,7 @@ class Bases final : public Experiment {
                first, [this, name, &folder](schedule::UnitContext& context) {
                  return partition(name, folder, context);
                }));
-      settings_.in.add_parts(units, study_, name, every);
+      settings_.in.add_units(units, study_, name, every, folder);
       Tally tally(study_);
       tally.stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
       const bool adds = adds_tangents(name);
@@ -83,8 +83,8 @@ class Bases final : public Experiment {
         const std::int64_t bases = settings_.clusters[static_cast<std::size_t>(row)];
         const auto most = settings_.split_below > -1 ? std::min(2 * bases, tasks) : bases;
         if (!adds) {
-          settings_.in.count(whole, study_, name, merged_at_most(study_.tasks.size(), bases));
-          settings_.out.count_bases(whole, study_, name, every, static_cast<std::size_t>(most));
+          count_cluster(whole, settings_.in, name, merged_at_most(study_.tasks.size(), bases));
+          count_bases(whole, settings_.out, name, every, static_cast<std::size_t>(most));
         }
         units.push_back(
             unit(unit_key(name, row, p), whole, needs, [=, this, &folder](schedule::UnitContext& context) {
@@ -131,8 +131,8 @@ class Bases final : public Experiment {
         out.put(group + "/" + what, values, dimensions, "1");
       }
       out.attribute(group, "split_below", settings_.split_below);
-      out.attribute(group, "merge_in", settings_.in.name);
-      out.attribute(group, "merge_out", settings_.out.name);
+      out.attribute(group, "merge_in", settings_.in.method_name);
+      out.attribute(group, "merge_out", settings_.out.method_name);
       for (const auto split : {Split::test, Split::validation})
         out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
                 {"task", "evaluation_point"});
@@ -280,9 +280,9 @@ std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& stud
   for (const auto k : clusters) {
     auto sizes = cluster_sizes(study.tasks.size(), k, split);
     if (study.settings.beat_majority) sizes.least = 2;  // of the tasks that are merged
-    in.check_clusters("bases.merge_in.method", sizes);
+    check_clusters("bases.merge_in.method", in, sizes);
     for (int bases = k; bases <= (split ? std::min(2 * k, tasks) : k); ++bases)
-      out.check_bases("bases.merge_out.method", static_cast<std::size_t>(bases));
+      check_bases("bases.merge_out.method", out, static_cast<std::size_t>(bases));
   }
   return std::make_unique<Bases>(study, Bases::Settings{std::move(clusters), random, std::move(alpha),
                                                         split_below, std::move(in), std::move(out)});

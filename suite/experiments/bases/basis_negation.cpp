@@ -25,7 +25,7 @@ std::string basis_name(std::int64_t c) { return "basis_" + std::to_string(c); }
 
 class BasisNegation final : public Experiment {
  public:
-  BasisNegation(const Study& study, BasisMerge in, std::int64_t clusters, std::vector<double> alpha,
+  BasisNegation(const Study& study, ChosenMethod in, std::int64_t clusters, std::vector<double> alpha,
                 double threshold, double split_below)
       : Experiment(study),
         in_(std::move(in)),
@@ -46,7 +46,7 @@ class BasisNegation final : public Experiment {
       auto needs = study_.vectors.needs(name, all);
       needs.push_back(key::partitions(name));
       add_missing(needs, in_.needs(study_, name, all));
-      in_.count(made, study_, name, merged_at_most(all.size(), clusters_));
+      count_cluster(made, in_, name, merged_at_most(all.size(), clusters_));
       units.push_back(unit(
           key::basis_vectors(name), made, needs,
           [this, name, &folder](schedule::UnitContext& context) { return bases(name, folder, context); }));
@@ -77,7 +77,7 @@ class BasisNegation final : public Experiment {
       for (const auto* what : {"labels", "nearest", "nearest_cosine"})
         out.put(group + "/" + what, done.folder.read_tensor(made, what), {"task"}, "1");
       out.attribute(group, "clusters", labels.max().item<std::int64_t>() + 1);
-      out.attribute(group, "merge_in", in_.name);
+      out.attribute(group, "merge_in", in_.method_name);
     }
   }
 
@@ -117,7 +117,7 @@ class BasisNegation final : public Experiment {
     });
   }
 
-  BasisMerge in_;
+  ChosenMethod in_;
   std::int64_t clusters_;  // 0: as the largest gap says
   std::vector<double> alpha_;
   double threshold_, split_below_;
@@ -139,8 +139,8 @@ std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const St
   const auto threshold = control_threshold(*section);
   auto in = read_merge_in(config, study);
   const auto split_below = read_split(config);
-  in.check_clusters("bases.merge_in.method, for bases.negation",
-                    cluster_sizes(study.tasks.size(), clusters, split_below > -1));
+  check_clusters("bases.merge_in.method, for bases.negation", in,
+                 cluster_sizes(study.tasks.size(), clusters, split_below > -1));
   return std::make_unique<BasisNegation>(study, std::move(in), clusters, std::move(alpha), threshold,
                                          split_below);
 }

@@ -30,7 +30,7 @@ namespace {
 
 class BasisTransfer final : public Experiment {
  public:
-  BasisTransfer(const Study& study, BasisMerge in, std::int64_t clusters, std::vector<double> alpha,
+  BasisTransfer(const Study& study, ChosenMethod in, std::int64_t clusters, std::vector<double> alpha,
                 double threshold, double split_below)
       : Experiment(study),
         in_(std::move(in)),
@@ -55,7 +55,7 @@ class BasisTransfer final : public Experiment {
         add_missing(needs, study_.vectors.needs(name, {t}));
         needs.push_back(key::partitions(name));
         add_missing(needs, in_.needs(study_, name, others));
-        in_.count(tally, study_, name, merged_at_most(others.size(), clusters_));
+        count_cluster(tally, in_, name, merged_at_most(others.size(), clusters_));
         units.push_back(unit(key::basis_transfer(name, study_.tasks.name(t)), tally, needs,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return compute(name, t, folder, context);
@@ -104,7 +104,7 @@ class BasisTransfer final : public Experiment {
         if (all.dim() == 3) dimensions.push_back(axis);
         out.put(group + "/" + what, all, dimensions, "1");
       }
-      out.attribute(group, "merge_in", in_.name);
+      out.attribute(group, "merge_in", in_.method_name);
       out.attribute(group, "threshold", threshold_);
       for (const auto split : {Split::test, Split::validation})
         out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
@@ -166,7 +166,7 @@ class BasisTransfer final : public Experiment {
     return file;
   }
 
-  BasisMerge in_;
+  ChosenMethod in_;
   std::int64_t clusters_;  // 0: as the largest gap says
   std::vector<double> alpha_;
   double threshold_, split_below_;
@@ -193,8 +193,8 @@ std::unique_ptr<Experiment> make_basis_transfer(config::Config& config, const St
   auto in = read_merge_in(config, study);
   const auto split_below = read_split(config);
   if (tasks > 1)
-    in.check_clusters("bases.merge_in.method, for bases.held_out",
-                      cluster_sizes(study.tasks.size() - 1, clusters, split_below > -1));
+    check_clusters("bases.merge_in.method, for bases.held_out", in,
+                   cluster_sizes(study.tasks.size() - 1, clusters, split_below > -1));
   return std::make_unique<BasisTransfer>(study, std::move(in), clusters, std::move(alpha), threshold,
                                          split_below);
 }

@@ -26,6 +26,7 @@
 #include "suite/experiments/bases/partition_outside.hpp"
 #include "suite/experiments/edits/chosen_edit.hpp"
 #include "suite/experiments/grids.hpp"
+#include "suite/merging/table.hpp"
 #include "suite/study/clusters.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
@@ -38,7 +39,7 @@ namespace {
 struct Merges {
   std::string name;  ///< of the group: the method, or IN+OUT
   std::size_t in;    ///< a place among the methods
-  BasisMerge out;
+  ChosenMethod out;
   std::vector<double> alpha;
 };
 
@@ -76,7 +77,7 @@ class EveryPartition final : public Experiment {
  private:
   using Places = std::vector<std::int64_t>;
 
-  const BasisMerge& in(const Merges& merges) const { return bases_.methods()[merges.in]; }
+  const ChosenMethod& in(const Merges& merges) const { return bases_.methods()[merges.in]; }
   void each(const std::function<void(const std::string& name, const Merges& merges)>& see) const {
     for (const auto& name : study_.settings.vector_regimes)
       for (const auto& merges : settings_.merges)
@@ -106,7 +107,7 @@ class EveryPartition final : public Experiment {
       needs = bases_.needs(in(merges), name);
       for (const auto c : bases_.clusters_of(p))
         bases_.count(tally, in(merges), name, bases_.cluster(c).size());
-      merges.out.count_bases(tally, study_, name, bases_.tasks(), bases_.clusters_of(p).size());
+      count_bases(tally, merges.out, name, bases_.tasks(), bases_.clusters_of(p).size());
       tally.visit(name, bases_.tasks());
     }
     const auto count = adds ? &Tally::edited : &Tally::edited_along;
@@ -178,9 +179,9 @@ class EveryPartition final : public Experiment {
     for (const auto split : {Split::test, Split::validation})
       out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
               {"task", "evaluation_point"});
-    out.attribute(group, "merge_out", merges.out.name);
+    out.attribute(group, "merge_out", merges.out.method_name);
     out.attribute(group, "threshold", settings_.threshold);
-    if (merges.name == in(merges).name) outside_.write(out, done, in(merges), name, group);
+    if (merges.name == in(merges).method_name) outside_.write(out, done, in(merges), name, group);
   }
 
   Settings settings_;
@@ -202,17 +203,18 @@ std::vector<Merges> read_pairs(config::Config& config, config::Section& section,
     const auto plus = std::min(pair.find('+'), pair.size());
     const auto in = pair.substr(0, plus), out = pair.substr(std::min(plus + 1, pair.size()));
     const auto place = std::find_if(choice.methods.begin(), choice.methods.end(),
-                                    [&](const BasisMerge& method) { return method.name == in; });
+                                    [&](const ChosenMethod& method) { return method.method_name == in; });
     if (place == choice.methods.end())
       section.refuse("pairs", fmt::format("has {}; expected IN+OUT, IN one of methods", pair));
     const auto known = methods_of_bases();
     if (std::find(known.begin(), known.end(), out) == known.end())
       section.refuse("pairs",
                      fmt::format("has {}; expected IN+OUT, OUT one of {}", pair, fmt::join(known, ", ")));
-    auto method = read_basis_method(config, "bases.partitions." + out, merging::meaning_of(out), out, study);
+    auto method =
+        read_basis_method(config, "bases.partitions." + out, merging::entry(out).meaning, out, study);
     if (std::any_of(found.begin(), found.end(), [&](const Merges& one) { return one.name == pair; }))
       section.refuse("pairs", fmt::format("has {} twice", pair));
-    const bool plain = out == "linear" || method.with_data;
+    const bool plain = out == "linear" || method.method->takes_data();
     found.push_back({pair, static_cast<std::size_t>(place - choice.methods.begin()), std::move(method),
                      plain ? std::vector<double>{1} : usual});
   }
@@ -235,7 +237,7 @@ std::unique_ptr<Experiment> make_every_partition(config::Config& config, const S
       {"Coefficients α of θ0 + ατ; the best on validation is chosen", {.fallback = "0.25, 0.5, … 3"}}, usual,
       coefficients);
   for (std::size_t i = 0; i < choice.methods.size(); ++i)
-    settings.merges.push_back({choice.methods[i].name, i, out, usual});
+    settings.merges.push_back({choice.methods[i].method_name, i, out, usual});
   for (auto& pair : read_pairs(config, *section, study, choice, usual))
     settings.merges.push_back(std::move(pair));
   std::vector<double> held;
@@ -254,7 +256,7 @@ std::unique_ptr<Experiment> make_every_partition(config::Config& config, const S
     for (const auto& merge : settings.merges) {
       const auto* key =
           merge.name.find('+') == std::string::npos ? "bases.merge_out.method" : "bases.partitions.pairs";
-      for (std::size_t bases = 1; bases <= choice.tasks.size(); ++bases) merge.out.check_bases(key, bases);
+      for (std::size_t bases = 1; bases <= choice.tasks.size(); ++bases) check_bases(key, merge.out, bases);
     }
     settings.others = tasks_named(*section, "held_out", others, study);
     const auto inside = [&](std::size_t t) {

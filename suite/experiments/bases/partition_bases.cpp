@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "suite/merging/table.hpp"
 #include "suite/study/task_sets.hpp"
 
 namespace taugrid::experiments {
@@ -53,28 +54,29 @@ std::vector<std::size_t> PartitionBases::clusters_of(std::size_t p) const {
   return found;
 }
 
-bool PartitionBases::takes(const BasisMerge& method, const std::string& name) const {
-  if (method.name == joint) return !merging::JointModels::regime_of(name).empty();
+bool PartitionBases::takes(const ChosenMethod& method, const std::string& name) const {
+  if (method.method_name == joint) return !merging::JointModels::regime_of(name).empty();
   return std::find(choice_.regimes.begin(), choice_.regimes.end(), name) != choice_.regimes.end();
 }
 
-std::string PartitionBases::unit_key(const BasisMerge& method, const std::string& name,
+std::string PartitionBases::unit_key(const ChosenMethod& method, const std::string& name,
                                      const std::vector<std::size_t>& members) const {
-  return method.name == joint ? choice_.joint.unit_key(name, members)
-                              : key::cluster_basis(method.name, name, study::joined_names(study_, members));
+  return method.method_name == joint
+             ? choice_.joint.unit_key(name, members)
+             : key::cluster_basis(method.method_name, name, study::joined_names(study_, members));
 }
 
-void PartitionBases::count(Tally& tally, const BasisMerge& method, const std::string& name,
+void PartitionBases::count(Tally& tally, const ChosenMethod& method, const std::string& name,
                            std::size_t vectors) const {
   if (vectors < 2) return;
-  if (!has_units(method)) return method.count(tally, study_, name, vectors);
+  if (!has_units(method)) return count_cluster(tally, method, name, vectors);
   const auto bytes = 4.0 * static_cast<double>(study_.model.layout().size());
   tally.reads(bytes).holds(bytes);
 }
 
 void PartitionBases::add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
-                               const BasisMerge& method, const std::string& name) const {
-  if (method.name != joint) method.add_parts(units, study_, name, tasks());
+                               const ChosenMethod& method, const std::string& name) const {
+  if (method.method_name != joint) method.add_units(units, study_, name, tasks(), folder);
   if (!has_units(method)) return;
   for (std::size_t c = 0; c < clusters(); ++c) {
     const auto members = cluster(c);
@@ -83,11 +85,11 @@ void PartitionBases::add_units(std::vector<schedule::WorkUnit>& units, const sch
 }
 
 void PartitionBases::add_unit(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
-                              const BasisMerge& method, const std::string& name,
+                              const ChosenMethod& method, const std::string& name,
                               const std::vector<std::size_t>& members) const {
-  if (method.name == joint) return choice_.joint.add_unit(units, name, members);
+  if (method.method_name == joint) return choice_.joint.add_unit(units, name, members);
   auto tally = Tally(study_).visit(name, members).stores(study_.model.layout().size(), sizeof(float));
-  method.count(tally, study_, name, members.size());
+  count_cluster(tally, method, name, members.size());
   auto needs = study_.vectors.needs(name, members);
   add_missing(needs, method.needs(study_, name, members));
   units.push_back(unit(unit_key(method, name, members), tally, needs,
@@ -99,7 +101,7 @@ void PartitionBases::add_unit(std::vector<schedule::WorkUnit>& units, const sche
                        }));
 }
 
-std::vector<std::string> PartitionBases::needs(const BasisMerge& method, const std::string& name) const {
+std::vector<std::string> PartitionBases::needs(const ChosenMethod& method, const std::string& name) const {
   auto found = study_.vectors.needs(name, tasks());
   if (!has_units(method)) {
     add_missing(found, method.needs(study_, name, tasks()));
@@ -112,10 +114,10 @@ std::vector<std::string> PartitionBases::needs(const BasisMerge& method, const s
   return found;
 }
 
-at::Tensor PartitionBases::basis(const BasisMerge& method, const std::string& name,
+at::Tensor PartitionBases::basis(const ChosenMethod& method, const std::string& name,
                                  const std::vector<std::size_t>& members, const schedule::RunFolder& folder,
                                  schedule::UnitContext& context) const {
-  if (members.size() > 1 && method.name == joint) return choice_.joint.vector(name, members);
+  if (members.size() > 1 && method.method_name == joint) return choice_.joint.vector(name, members);
   if (members.size() > 1 && has_units(method))
     return folder.read_tensor(unit_key(method, name, members), "tau");
   return bases_of(study_, name, {members}, method, folder, context).front();
@@ -152,10 +154,10 @@ PartitionChoice read_partitions(config::Config& config, config::Section& section
                     trained, trained);
   PartitionChoice choice{{}, {}, regimes, merging::JointModels(study, config)};
   for (const auto& name : methods)
-    choice.methods.push_back(
-        name == PartitionBases::joint
-            ? BasisMerge{name, {}}
-            : read_basis_method(config, "bases.partitions." + name, merging::meaning_of(name), name, study));
+    choice.methods.push_back(name == PartitionBases::joint
+                                 ? ChosenMethod{name, {}, {}}
+                                 : read_basis_method(config, "bases.partitions." + name,
+                                                     merging::entry(name).meaning, name, study));
   if (!config.root().has("bases")) return choice;  // the reference is written
   if (std::find(methods.begin(), methods.end(), PartitionBases::joint) != methods.end())
     choice.joint.check(section, "methods", PartitionBases::joint, names.size());
@@ -164,7 +166,8 @@ PartitionChoice read_partitions(config::Config& config, config::Section& section
     section.refuse("tasks",
                    fmt::format("has {}; expected 1 to 5, which have up to 52 partitions", names.size()));
   for (const auto& method : choice.methods)
-    method.check_clusters("bases.partitions.methods, " + method.name, {2, choice.tasks.size()});
+    if (method.method)
+      check_clusters("bases.partitions.methods, " + method.method_name, method, {2, choice.tasks.size()});
   return choice;
 }
 

@@ -20,8 +20,8 @@ constexpr config::Meaning of_partitions =
 /// Of which tasks all partitions are taken, and what makes a cluster's basis, in turn.
 struct PartitionChoice {
   std::vector<std::size_t> tasks;
-  std::vector<BasisMerge> methods;   ///< joint by its name alone
-  std::vector<std::string> regimes;  ///< of whose vectors every method makes bases
+  std::vector<ChosenMethod> methods;  ///< joint by its name alone
+  std::vector<std::string> regimes;   ///< of whose vectors every method makes bases
   merging::JointModels joint;
 };
 
@@ -43,7 +43,7 @@ class PartitionBases {
   PartitionBases(const Study& study, PartitionChoice choice);
 
   const std::vector<std::size_t>& tasks() const { return choice_.tasks; }
-  const std::vector<BasisMerge>& methods() const { return choice_.methods; }
+  const std::vector<ChosenMethod>& methods() const { return choice_.methods; }
   /// The partitions, labels numbered as they come; of four tasks 15.
   const std::vector<std::vector<std::int64_t>>& partitions() const { return partitions_; }
   /// How many sets of the tasks there are, without the empty one.
@@ -54,25 +54,27 @@ class PartitionBases {
   std::vector<std::size_t> clusters_of(std::size_t p) const;
 
   /// Adds what basis() of so many vectors takes, beside reading them: nothing where a unit has made it.
-  void count(Tally& tally, const BasisMerge& method, const std::string& regime, std::size_t vectors) const;
+  void count(Tally& tally, const ChosenMethod& method, const std::string& regime, std::size_t vectors) const;
   /// Whether the method makes bases of the regime's vectors. Joint does of every regime that it can train.
-  bool takes(const BasisMerge& method, const std::string& regime) const;
+  bool takes(const ChosenMethod& method, const std::string& regime) const;
   /// Whether each cluster's basis is made by a unit of its own, once, since it is trained.
-  static bool has_units(const BasisMerge& method) { return method.name == joint || method.trains(); }
+  static bool has_units(const ChosenMethod& method) {
+    return method.method_name == joint || method.method->trains();
+  }
   /// The units that bases need: of what the method takes of data, or of training.
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
-                 const BasisMerge& method, const std::string& regime) const;
-  std::vector<std::string> needs(const BasisMerge& method, const std::string& regime) const;
+                 const ChosenMethod& method, const std::string& regime) const;
+  std::vector<std::string> needs(const ChosenMethod& method, const std::string& regime) const;
   /// [P], on the host.
-  at::Tensor basis(const BasisMerge& method, const std::string& regime,
+  at::Tensor basis(const ChosenMethod& method, const std::string& regime,
                    const std::vector<std::size_t>& members, const schedule::RunFolder& folder,
                    schedule::UnitContext& context) const;
 
  private:
-  std::string unit_key(const BasisMerge& method, const std::string& regime,
+  std::string unit_key(const ChosenMethod& method, const std::string& regime,
                        const std::vector<std::size_t>& members) const;
   void add_unit(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
-                const BasisMerge& method, const std::string& regime,
+                const ChosenMethod& method, const std::string& regime,
                 const std::vector<std::size_t>& members) const;
 
   const Study& study_;

@@ -40,7 +40,7 @@ class PartitionNegation final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto a = static_cast<std::int64_t>(alpha_.size());
     std::set<std::string> added;  // the task alone is every method's
-    each([&](const std::string& name, const BasisMerge& method) {
+    each([&](const std::string& name, const ChosenMethod& method) {
       for (const auto c : clusters_) {
         const auto members = bases_.cluster(c);
         const auto own = unit_key(method, name, c);
@@ -68,12 +68,13 @@ class PartitionNegation final : public Experiment {
     for (std::size_t i = 0; i < clusters_.size(); ++i)
       for (const auto t : bases_.cluster(clusters_[i]))
         sets[static_cast<std::int64_t>(i)][std::find(tasks.begin(), tasks.end(), t) - tasks.begin()].fill_(1);
-    each([&](const std::string& name, const BasisMerge& method) {
-      const auto group = "/partition_negation/" + method.name + "/" + name;
+    each([&](const std::string& name, const ChosenMethod& method) {
+      const auto group = "/partition_negation/" + method.method_name + "/" + name;
       ForgottenRows rows{"negated_cluster", std::vector<std::size_t>(clusters_.size(), task_), {}};
       for (const auto c : clusters_) rows.keys.push_back(unit_key(method, name, c));
-      put_target_and_control(out, done, study_, group, "alpha_partition_negation_" + method.name + "_" + name,
-                             alpha_, {{"", alpha_}}, threshold_, rows);
+      put_target_and_control(out, done, study_, group,
+                             "alpha_partition_negation_" + method.method_name + "_" + name, alpha_,
+                             {{"", alpha_}}, threshold_, rows);
       put_cosines(out, done, group, rows);
       out.put(group + "/member", at::tensor(std::vector<std::int64_t>(tasks.begin(), tasks.end()), at::kLong),
               {"member"});
@@ -83,16 +84,16 @@ class PartitionNegation final : public Experiment {
   }
 
  private:
-  void each(const std::function<void(const std::string& name, const BasisMerge& method)>& see) const {
+  void each(const std::function<void(const std::string& name, const ChosenMethod& method)>& see) const {
     for (const auto& name : study_.settings.vector_regimes)
       for (const auto& method : bases_.methods())
         if (bases_.takes(method, name)) see(name, method);
   }
-  std::string unit_key(const BasisMerge& method, const std::string& name, std::size_t c) const {
-    return key::partition_negation(bases_.cluster(c).size() == 1 ? "alone" : method.name, name, c);
+  std::string unit_key(const ChosenMethod& method, const std::string& name, std::size_t c) const {
+    return key::partition_negation(bases_.cluster(c).size() == 1 ? "alone" : method.method_name, name, c);
   }
 
-  store::TensorFile curves(const std::string& name, const BasisMerge& method, std::size_t c,
+  store::TensorFile curves(const std::string& name, const ChosenMethod& method, std::size_t c,
                            const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto members = bases_.cluster(c);
     const auto basis = bases_.basis(method, name, members, folder, context);

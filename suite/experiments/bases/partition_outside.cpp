@@ -28,9 +28,9 @@ PartitionOutside::Clusters PartitionOutside::clusters(bool alone) const {
   return found;
 }
 
-std::string PartitionOutside::unit_key(const BasisMerge& method, bool alone, const std::string& name,
+std::string PartitionOutside::unit_key(const ChosenMethod& method, bool alone, const std::string& name,
                                        std::size_t t) const {
-  return key::partition_transfer(alone ? "alone" : method.name, name, study_.tasks.name(t));
+  return key::partition_transfer(alone ? "alone" : method.method_name, name, study_.tasks.name(t));
 }
 
 void PartitionOutside::add_units(std::vector<schedule::WorkUnit>& units,
@@ -49,7 +49,7 @@ void PartitionOutside::add_units(std::vector<schedule::WorkUnit>& units,
 }
 
 void PartitionOutside::add_unit(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
-                                const std::string& name, const BasisMerge& method, bool alone,
+                                const std::string& name, const ChosenMethod& method, bool alone,
                                 std::size_t t) const {
   const auto some = clusters(alone);
   const auto a = static_cast<std::int64_t>(alpha_.size()), c = static_cast<std::int64_t>(some.size());
@@ -81,7 +81,7 @@ void PartitionOutside::add_unit(std::vector<schedule::WorkUnit>& units, const sc
                        }));
 }
 
-store::TensorFile PartitionOutside::added(const std::string& name, const BasisMerge& method, bool alone,
+store::TensorFile PartitionOutside::added(const std::string& name, const ChosenMethod& method, bool alone,
                                           std::size_t t, const schedule::RunFolder& folder,
                                           schedule::UnitContext& context) const {
   const EditedOutputs model(study_, folder, name, context.group);
@@ -109,7 +109,7 @@ store::TensorFile PartitionOutside::added(const std::string& name, const BasisMe
   return file;
 }
 
-std::map<std::string, at::Tensor> PartitionOutside::together(const Finished& done, const BasisMerge& method,
+std::map<std::string, at::Tensor> PartitionOutside::together(const Finished& done, const ChosenMethod& method,
                                                              const std::string& name, std::size_t t) const {
   std::map<std::string, at::Tensor> all;
   for (const bool alone : {true, false}) {
@@ -127,13 +127,13 @@ std::map<std::string, at::Tensor> PartitionOutside::together(const Finished& don
   return all;
 }
 
-void PartitionOutside::write(store::ResultsWriter& out, const Finished& done, const BasisMerge& method,
+void PartitionOutside::write(store::ResultsWriter& out, const Finished& done, const ChosenMethod& method,
                              const std::string& name, const std::string& group) const {
   if (others_.empty()) return;
   const auto held = group + "/held_alpha";
   out.put(group + "/other", at::tensor(std::vector<std::int64_t>(others_.begin(), others_.end()), at::kLong),
           {"held_out"});
-  out.scale(held, at::tensor(alpha_, at::kDouble), "alpha_held_" + method.name + "_" + name, "1");
+  out.scale(held, at::tensor(alpha_, at::kDouble), "alpha_held_" + method.method_name + "_" + name, "1");
   const auto one = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
   std::map<std::string, std::vector<at::Tensor>> rows;
   for (const auto t : others_) {

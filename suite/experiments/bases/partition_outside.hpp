@@ -23,7 +23,7 @@ class PartitionOutside {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const;
   /// Writes other, held_alpha, cosine, held_validation, held_test, nearest, found, one_shot, tuned and
   /// chosen_alpha into the method's group; nothing where no task is outside.
-  void write(store::ResultsWriter& out, const Finished& done, const BasisMerge& method,
+  void write(store::ResultsWriter& out, const Finished& done, const ChosenMethod& method,
              const std::string& regime, const std::string& group) const;
 
  private:
@@ -31,13 +31,14 @@ class PartitionOutside {
   /// Those of one task, or of several.
   Clusters clusters(bool alone) const;
   void add_unit(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
-                const std::string& regime, const BasisMerge& method, bool alone, std::size_t t) const;
-  store::TensorFile added(const std::string& regime, const BasisMerge& method, bool alone, std::size_t t,
+                const std::string& regime, const ChosenMethod& method, bool alone, std::size_t t) const;
+  store::TensorFile added(const std::string& regime, const ChosenMethod& method, bool alone, std::size_t t,
                           const schedule::RunFolder& folder, schedule::UnitContext& context) const;
   /// cosine [C], held_validation, held_test [C,A] of all clusters, from both units.
-  std::map<std::string, at::Tensor> together(const Finished& done, const BasisMerge& method,
+  std::map<std::string, at::Tensor> together(const Finished& done, const ChosenMethod& method,
                                              const std::string& regime, std::size_t t) const;
-  std::string unit_key(const BasisMerge& method, bool alone, const std::string& regime, std::size_t t) const;
+  std::string unit_key(const ChosenMethod& method, bool alone, const std::string& regime,
+                       std::size_t t) const;
 
   const Study& study_;
   const PartitionBases& bases_;

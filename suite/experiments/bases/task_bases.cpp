@@ -11,7 +11,6 @@
 
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/grids.hpp"
-#include "suite/merging/study_vectors.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/study/clusters.hpp"
 
@@ -19,42 +18,37 @@ namespace taugrid::experiments {
 namespace {
 
 at::Tensor merged_cluster(const study::Study& study, const std::string& regime,
-                          const std::vector<std::size_t>& members, const BasisMerge& merge,
+                          const std::vector<std::size_t>& members, const ChosenMethod& merge,
                           const schedule::RunFolder& folder, schedule::UnitContext context) {
-  if (merge.with_data) {
-    if (merge.trains()) store::create_folders(context.scratch);
-    const auto keys = merge.needs(study, regime, members);
-    const auto part = [&](std::size_t i, const std::string& tensor) {
-      return folder.read_tensor(keys[i], tensor);
-    };
-    return merge.with_data->merge(merging::ModelsToMerge(study, regime, members), part, context).merged.tau;
-  }
-  return merging::merged_vector(*merge.method, merging::StudyVectors(study, regime, members), context.group,
-                                [&](double) { context.stop_if_requested(); })
-      .tau;
+  if (merge.method->trains()) store::create_folders(context.scratch);
+  const auto part = [&](std::size_t i, const std::string& tensor) {
+    return folder.read_tensor(merge.part_key(study, regime, members[i]), tensor);
+  };
+  return merge.method->merge(merging::ModelsToMerge(study, regime, members), part, context).merged.tau;
 }
 
-/// The merge of bases by a method with data, and before it the parts of each of their models.
-at::Tensor merged_with_data(const merging::ModelsToMerge& models, const merging::DataMethod& method,
-                            const schedule::UnitContext& context) {
-  const auto steps = static_cast<double>(models.size() + 1);
+/// The merge of bases, and before it the parts of each of their models.
+at::Tensor merged_models(const merging::ModelsToMerge& models, const merging::Method& method,
+                         const schedule::UnitContext& context) {
+  const auto count = method.has_parts() ? models.size() : 0;
+  const auto steps = static_cast<double>(count + 1);
   const auto within = [&](std::size_t step, const std::string& name) {
     const auto progress = [&context, step, steps](double share, std::string_view detail) {
       context.progress((static_cast<double>(step) + share) / steps, detail);
     };
     // A training's state is its model's own.
-    schedule::UnitContext own{context.group, context.stop, context.scratch / name, progress};
-    store::create_folders(own.scratch);
-    return own;
+    schedule::UnitContext inner{context.group, context.stop, context.scratch / name, progress};
+    if (method.takes_data()) store::create_folders(inner.scratch);
+    return inner;
   };
   std::vector<store::TensorFile> parts;
-  for (std::size_t i = 0; method.has_parts() && i < models.size(); ++i) {
-    auto own = within(i, "basis_" + std::to_string(i));
-    parts.push_back(method.part(models[i], own));
+  for (std::size_t i = 0; i < count; ++i) {
+    auto inner = within(i, "basis_" + std::to_string(i));
+    parts.push_back(method.part(models[i], inner));
   }
   const auto part = [&](std::size_t i, const std::string& tensor) { return parts[i].tensors.at(tensor); };
-  auto own = within(models.size(), "merge_out");
-  return method.merge(models, part, own).merged.tau;
+  auto inner = within(count, "merge_out");
+  return method.merge(models, part, inner).merged.tau;
 }
 
 }  // namespace
@@ -68,7 +62,7 @@ double read_split(config::Config& config) {
 }
 
 std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
-                                 const study::Clusters& clusters, const BasisMerge& merge,
+                                 const study::Clusters& clusters, const ChosenMethod& merge,
                                  const schedule::RunFolder& folder, schedule::UnitContext& context) {
   std::vector<at::Tensor> bases;
   for (std::size_t c = 0; c < clusters.size(); ++c) {
@@ -89,50 +83,45 @@ std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& r
 }
 
 at::Tensor merged_bases(const study::Study& study, const std::string& regime, const study::Clusters& clusters,
-                        const std::vector<at::Tensor>& bases, const BasisMerge& merge_out,
+                        const std::vector<at::Tensor>& bases, const ChosenMethod& merge_out,
                         const schedule::UnitContext& context) {
   const merging::ModelsToMerge models(study, regime, clusters, bases);
-  const auto tau =
-      merge_out.with_data
-          ? merged_with_data(models, *merge_out.with_data, context)
-          : merging::merged_vector(*merge_out.method, models.vectors(), context.group, [&](double) {
-              context.stop_if_requested();
-            }).tau;
-  return tau.to(study.device);
+  return merged_models(models, *merge_out.method, context).to(study.device);
 }
 
 namespace {
 
 /// w of a basis w Σ τ_t of so many vectors, where it is no more than that.
-std::optional<double> basis_factor(const BasisMerge& merge_in, std::size_t size) {
+std::optional<double> basis_factor(const ChosenMethod& merge_in, std::size_t size) {
   if (size == 1) return 1;  // the vector itself
   return merge_in.method ? merge_in.method->factor(size) : std::nullopt;
 }
 
 }  // namespace
 
-bool adds_tangents(const BasisMerge& merge_in, const std::string& name) {
+bool adds_tangents(const ChosenMethod& merge_in, const std::string& name) {
   return regime(name).linear && basis_factor(merge_in, 2).has_value();
 }
 
-std::vector<std::string> basis_needs(const Study& study, const BasisMerge& merge_in, const std::string& name,
-                                     const std::vector<std::size_t>& tasks, std::size_t b) {
+std::vector<std::string> basis_needs(const Study& study, const ChosenMethod& merge_in,
+                                     const std::string& name, const std::vector<std::size_t>& tasks,
+                                     std::size_t b) {
   auto needs = EditedOutputs::sum_needs(study, name, tasks, b);
   if (adds_tangents(merge_in, name)) add_missing(needs, EditedOutputs::needs(study, name, tasks, b));
   return needs;
 }
 
-void count_basis(Tally& tally, const BasisMerge& merge_in, const std::string& name,
+void count_basis(Tally& tally, const ChosenMethod& merge_in, const std::string& name,
                  const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
                  std::int64_t models) {
   if (adds_tangents(merge_in, name)) return count_combined(tally, name, tasks, b, split, n, models);
   tally.edited_along(name, tasks, b, split, n, models);
 }
 
-study::Outcome basis_outcomes(const EditedOutputs& model, const BasisMerge& merge_in, const std::string& name,
-                              const std::vector<std::size_t>& members, const at::Tensor& basis,
-                              const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
-                              const std::function<void(double)>& done) {
+study::Outcome basis_outcomes(const EditedOutputs& model, const ChosenMethod& merge_in,
+                              const std::string& name, const std::vector<std::size_t>& members,
+                              const at::Tensor& basis, const std::vector<double>& alpha, std::size_t b,
+                              Split split, std::int64_t n, const std::function<void(double)>& done) {
   if (!adds_tangents(merge_in, name)) return model.merged_outcomes(members, basis, alpha, b, split, n, done);
   const auto each = at::full({static_cast<std::int64_t>(members.size())},
                              *basis_factor(merge_in, members.size()), at::kDouble);
@@ -153,11 +142,11 @@ void count_combined(Tally& tally, const std::string& name, const std::vector<std
   (tally.*add)(name, tasks, b, split, n, models);
 }
 
-std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const BasisMerge& merge_in,
-                                     const BasisMerge& merge_out) {
+std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const ChosenMethod& merge_in,
+                                     const ChosenMethod& merge_out) {
   std::map<std::int64_t, std::size_t> sizes;
   for (const auto label : labels) ++sizes[label];
-  const auto out = merge_out.method ? merge_out.method->factor(sizes.size()) : std::nullopt;
+  const auto out = merge_out.method->factor(sizes.size());
   if (!out) return std::nullopt;
   std::vector<double> factors;
   for (const auto label : labels) {

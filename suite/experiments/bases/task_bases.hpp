@@ -26,31 +26,31 @@ double read_split(config::Config& config);
 
 /// The bases of these clusters, [P] each, on the host. A cluster of one is its vector.
 std::vector<at::Tensor> bases_of(const study::Study& study, const std::string& regime,
-                                 const study::Clusters& clusters, const BasisMerge& merge,
+                                 const study::Clusters& clusters, const ChosenMethod& merge,
                                  const schedule::RunFolder& folder, schedule::UnitContext& context);
 
 /// τ [P] of these clusters' bases, on the device: what merge_out makes of them. A method with data takes of a
 /// basis B of a cluster the model θ0 + B and the data of the cluster's tasks.
 at::Tensor merged_bases(const study::Study& study, const std::string& regime, const study::Clusters& clusters,
-                        const std::vector<at::Tensor>& bases, const BasisMerge& merge_out,
+                        const std::vector<at::Tensor>& bases, const ChosenMethod& merge_out,
                         const schedule::UnitContext& context);
 
 /// Whether bases are sums of a cluster's vectors, each times one number, and the outputs of a linear regime's
 /// model with one therefore sums of tangents that were computed once.
-bool adds_tangents(const BasisMerge& merge_in, const std::string& regime);
+bool adds_tangents(const ChosenMethod& merge_in, const std::string& regime);
 
 /// Keys of the units for models with bases of some of these tasks, seen on points of task b.
-std::vector<std::string> basis_needs(const Study& study, const BasisMerge& merge_in,
+std::vector<std::string> basis_needs(const Study& study, const ChosenMethod& merge_in,
                                      const std::string& regime, const std::vector<std::size_t>& tasks,
                                      std::size_t b);
 
 /// Adds outputs of `models` models with a basis of some of these tasks on n points of task b's split.
-void count_basis(Tally& tally, const BasisMerge& merge_in, const std::string& regime,
+void count_basis(Tally& tally, const ChosenMethod& merge_in, const std::string& regime,
                  const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
                  std::int64_t models);
 
 /// Outcomes [A] of θ0 + αB on the first n points of task b's sample, B [P] the basis of these tasks' vectors.
-study::Outcome basis_outcomes(const EditedOutputs& model, const BasisMerge& merge_in,
+study::Outcome basis_outcomes(const EditedOutputs& model, const ChosenMethod& merge_in,
                               const std::string& regime, const std::vector<std::size_t>& members,
                               const at::Tensor& basis, const std::vector<double>& alpha, std::size_t b,
                               Split split, std::int64_t n, const std::function<void(double)>& done);
@@ -68,8 +68,8 @@ void count_combined(Tally& tally, const std::string& regime, const std::vector<s
 
 /// c [T], float64, of Σ c_t τ_t, which is what merge_in and merge_out make of these labels, where neither
 /// does more than add and divide.
-std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const BasisMerge& merge_in,
-                                     const BasisMerge& merge_out);
+std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const ChosenMethod& merge_in,
+                                     const ChosenMethod& merge_out);
 
 /// What [bases.low_rank] is for.
 constexpr config::Meaning of_low_rank =

@@ -20,12 +20,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "kernels/metrics/metrics.hpp"
-#include "suite/experiments/edits/chosen_merge.hpp"
+#include "suite/experiments/edits/merging_choice.hpp"
 #include "suite/experiments/edits/task_curves.hpp"
-#include "suite/merging/study_vectors.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/study/merged_tasks.hpp"
@@ -40,10 +38,9 @@ class Merging final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
-      std::set<std::string> parts;  // the same masks may be several methods'
       for (const auto& chosen : methods_) {
-        if (!chosen.takes(name)) continue;
-        add_merge(units, chosen, name, folder, parts);
+        if (!chosen.method->takes(name)) continue;
+        add_merge(units, chosen, name, folder);
         for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
           auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
           needs.push_back(key::single_task(name, study_.tasks.name(t)));
@@ -75,36 +72,23 @@ class Merging final : public Experiment {
   void write(store::ResultsWriter& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       for (const auto& chosen : methods_)
-        if (chosen.takes(name)) write(out, done, chosen, name);
+        if (chosen.method->takes(name)) write(out, done, chosen, name);
     }
   }
 
  private:
   /// The units that make τ.
   void add_merge(std::vector<schedule::WorkUnit>& units, const ChosenMerge& chosen, const std::string& name,
-                 const schedule::RunFolder& folder, std::set<std::string>& parts) const {
+                 const schedule::RunFolder& folder) const {
     const auto all = study_.tasks.all();
     const auto length = static_cast<double>(study_.model.layout().size());
     auto needs = study_.vectors.needs(name, all);
     add_missing(needs, study::merged_needs(study_, name));
-    add_missing(needs, chosen.needs(study_, name));
+    add_missing(needs, chosen.needs(study_, name, all));
     auto merge = Tally(study_).stores(study_.model.layout().size() + 8, 4).holds(4 * length);
-    if (!chosen.with_data || chosen.with_data->of_vectors()) merge.visit(name, all);
-    if (chosen.method) {
-      merging::count_merge(merge, study_, *chosen.method, name);
-    } else {
-      chosen.with_data->count(merge, name, all.size(), all.size());
-      chosen.with_data->add_units(units, name, folder);
-      for (const auto t : all) {
-        if (!chosen.with_data->has_parts()) break;
-        const auto data = chosen.part_key(study_, name, t);
-        if (!parts.insert(data).second) continue;
-        units.push_back(unit(data, chosen.with_data->part_work(name, t), study_.vectors.needs(name, {t}),
-                             [this, &chosen, name, t](schedule::UnitContext& context) {
-                               return chosen.with_data->part(merging::ModelToMerge(study_, name, t), context);
-                             }));
-      }
-    }
+    if (chosen.method->reads_vectors()) merge.visit(name, all);
+    merging::count_merge(merge, *chosen.method, name, all);
+    chosen.add_units(units, study_, name, all, folder);
     units.push_back(unit(key::merging(chosen.name, name), merge, needs,
                          [this, &chosen, name, &folder](schedule::UnitContext& context) {
                            return merged(chosen, name, folder, context);
@@ -118,7 +102,7 @@ class Merging final : public Experiment {
         out, done, study_, group, "alpha_merging_" + chosen.name + "_" + name, name, chosen.alpha,
         [&](const std::string& task) { return key::merged(chosen.name, name, task); });
     out.put(group + "/accuracy", curves.test[curves.chosen].contiguous(), {"task"}, "1");
-    out.attribute(group, "method", chosen.of);
+    out.attribute(group, "method", chosen.method_name);
     put_scalar(out, group + "/coefficient", chosen.alpha[static_cast<std::size_t>(curves.chosen)]);
     const auto made = done.folder.read_tensor(key::merging(chosen.name, name), "made");
     const double passes = made[1].item<double>();
@@ -130,14 +114,14 @@ class Merging final : public Experiment {
     put_scalar(out, group + "/seconds", seconds(done, chosen, name), "s");
     put_scalar(out, group + "/forward_passes", made[2].item<double>());
     put_scalar(out, group + "/backward_passes", made[3].item<double>());
-    if (chosen.with_data) chosen.with_data->write(out, done, group, name, key::merging(chosen.name, name));
+    chosen.method->write(out, done, group, name, key::merging(chosen.name, name));
   }
 
   /// Of the units that make τ.
   double seconds(const Finished& done, const ChosenMerge& chosen, const std::string& name) const {
     std::string text;
     schedule::on_first_rank(done.world, "seconds of a merge", [&] {
-      auto keys = chosen.needs(study_, name);
+      auto keys = chosen.needs(study_, name, study_.tasks.all());
       keys.push_back(key::merging(chosen.name, name));
       double all = 0;
       for (const auto& each : keys) all += std::stod(done.folder.read_metadata(each).at("seconds"));
@@ -150,36 +134,17 @@ class Merging final : public Experiment {
   /// τ [P]; its density, the passes that it took over the vectors, and of inputs forwards and backwards [4].
   store::TensorFile merged(const ChosenMerge& chosen, const std::string& name,
                            const schedule::RunFolder& folder, schedule::UnitContext& context) const {
-    auto found = chosen.with_data
-                     ? merged_with_data(chosen, name, folder, context)
-                     : merging::DataMethod::Made{merged_of_vectors(chosen, name, folder, context), {}};
-    store::TensorFile file{std::move(found.more), {}};
-    file.tensors["tau"] = found.merged.tau;
-    const auto& made = found.merged.made;
-    file.tensors["made"] =
-        at::tensor({made.density, made.passes, found.inputs.forward, found.inputs.backward}, at::kDouble);
-    return file;
-  }
-
-  merging::MergedVector merged_of_vectors(const ChosenMerge& chosen, const std::string& name,
-                                          const schedule::RunFolder& folder,
-                                          schedule::UnitContext& context) const {
-    const auto kept = study::merged_tasks(study_, folder, name);
-    const merging::StudyVectors vectors(study_, name, kept);
-    return merging::merged_vector(*chosen.method, vectors, context.group, [&](double share) {
-      context.stop_if_requested();
-      context.progress(share, chosen.name);
-    });
-  }
-
-  merging::DataMethod::Made merged_with_data(const ChosenMerge& chosen, const std::string& name,
-                                             const schedule::RunFolder& folder,
-                                             schedule::UnitContext& context) const {
     const auto kept = study::merged_tasks(study_, folder, name);
     const auto part = [&](std::size_t i, const std::string& tensor) {
       return folder.read_tensor(chosen.part_key(study_, name, kept[i]), tensor);
     };
-    return chosen.with_data->merge(merging::ModelsToMerge(study_, name, kept), part, context);
+    auto result = chosen.method->merge(merging::ModelsToMerge(study_, name, kept), part, context);
+    store::TensorFile file{std::move(result.more), {}};
+    file.tensors["tau"] = result.merged.tau;
+    const auto& made = result.merged.made;
+    file.tensors["made"] =
+        at::tensor({made.density, made.passes, result.inputs.forward, result.inputs.backward}, at::kDouble);
+    return file;
   }
 
   /// Outcomes [A] of task t under every α.

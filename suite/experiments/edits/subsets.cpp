@@ -21,7 +21,6 @@
 #include "suite/experiments/bases/task_bases.hpp"
 #include "suite/experiments/edits/chosen_edit.hpp"
 #include "suite/experiments/grids.hpp"
-#include "suite/merging/study_vectors.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/study/task_sets.hpp"
@@ -32,7 +31,7 @@ namespace {
 
 class Subsets final : public Experiment {
  public:
-  Subsets(const Study& study, std::vector<study::TaskSet> sets, std::vector<double> alpha, BasisMerge merge)
+  Subsets(const Study& study, std::vector<study::TaskSet> sets, std::vector<double> alpha, ChosenMethod merge)
       : Experiment(study), sets_(std::move(sets)), alpha_(std::move(alpha)), merge_(std::move(merge)) {
     std::map<std::size_t, std::size_t> drawn;
     for (const auto& set : sets_) number_.push_back(drawn[set.size()]++);
@@ -76,7 +75,7 @@ class Subsets final : public Experiment {
       place(out, done, "/correct" + accuracy, store::Element::uint8,
             {s, tasks, study::bytes_of_bits(points())}, {"task_set", "task", bits}, boxes, "correct");
       put_points(out, accuracy, sample_sizes(study_, Split::test, points()));
-      out.attribute(group, "merge", merge_.name);
+      out.attribute(group, "merge", merge_.method_name);
       for (const auto split : {Split::test, Split::validation})
         out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
                 {"task", "evaluation_point"});
@@ -102,12 +101,7 @@ class Subsets final : public Experiment {
     Tally tally(study_);
     const auto a = static_cast<std::int64_t>(alpha_.size()),
                tasks = static_cast<std::int64_t>(study_.tasks.size());
-    const auto length = static_cast<double>(study_.model.layout().size());
-    const merging::StudyVectors vectors(study_, name, set);
-    const auto work = merge_.method->work(vectors.tensors(), vectors.count());
-    tally.visit(name, set).computes(work.flops).holds(4 * length + work.bytes);
-    if (set.size() > study_.vectors.kept())  // each pass reads again
-      tally.reads((work.passes - 1) * 4 * length * static_cast<double>(set.size()));
+    merging::count_merge(tally.visit(name, set), *merge_.method, name, set);
     for (const auto t : set)
       tally.edited_along(name, set, t, Split::validation, points(), a)
           .edited_along(name, set, t, Split::test, points(), 1);
@@ -120,10 +114,12 @@ class Subsets final : public Experiment {
                             const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto stop = [&](double) { context.stop_if_requested(); };
     at::Tensor tau;
-    if (!set.empty())
-      tau = merging::merged_vector(*merge_.method, merging::StudyVectors(study_, name, set), context.group,
-                                   stop)
-                .tau.to(study_.device);
+    if (!set.empty()) {
+      schedule::UnitContext quiet{context.group, context.stop, context.scratch,
+                                  [](double, std::string_view) {}};
+      tau = merge_.method->merge(merging::ModelsToMerge(study_, name, set), {}, quiet)
+                .merged.tau.to(study_.device);
+    }
     const EditedOutputs model(study_, folder, name, context.group);
     return at_chosen_alpha_among_all(
         study_, set, alpha_, own_accuracies(study_, folder, name, set),
@@ -136,7 +132,7 @@ class Subsets final : public Experiment {
   std::vector<study::TaskSet> sets_;  // by ascending size
   std::vector<std::size_t> number_;   // of each among those of its size
   std::vector<double> alpha_;
-  BasisMerge merge_;
+  ChosenMethod merge_;
 };
 
 std::unique_ptr<Experiment> make_subsets(config::Config& config, const Study& study) {
@@ -160,7 +156,8 @@ std::unique_ptr<Experiment> make_subsets(config::Config& config, const Study& st
                           {"Coefficients α of θ0 + ατ; the best on validation is chosen, for each subset",
                            {.fallback = "0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1"}},
                           {0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1}, coefficients);
-  auto merge = read_merge(config, "subsets.merge", "How a subset's vectors become one", "task_arithmetic");
+  auto merge =
+      read_merge(config, "subsets.merge", "How a subset's vectors become one", "task_arithmetic", study);
   std::vector<study::TaskSet> sets;
   for (const auto size : sizes) {
     const auto drawn = study::task_sets(study, "subsets", static_cast<std::size_t>(size), draws);

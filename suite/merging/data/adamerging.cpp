@@ -20,6 +20,7 @@
 
 #include "kernels/weights/weights.hpp"
 #include "suite/merging/data/data_method.hpp"
+#include "suite/study/refusals.hpp"
 #include "suite/training/adamw.hpp"
 #include "suite/training/batches.hpp"
 #include "suite/training/loop.hpp"
@@ -137,7 +138,7 @@ class AdaMerging final : public DataMethod {
       tally.reads(2 * static_cast<double>(settings_.steps) * 4 * theta * static_cast<double>(rows));
   }
 
-  Made merge(const ModelsToMerge& models, const Part&, schedule::UnitContext& context) const override {
+  MergeResult merge(const ModelsToMerge& models, const Part&, schedule::UnitContext& context) const override {
     const auto& name = models.regime();
     const auto all = models.tasks();
     Coefficients lambda(study_, models, settings_);
@@ -176,16 +177,16 @@ class AdaMerging final : public DataMethod {
     };
     training::run(steps, context);
 
-    Made made;
-    made.merged.tau = lambda.merged(at::zeros_like(study_.model.theta0())).cpu();
-    const auto nonzero = at::count_nonzero(made.merged.tau).item<std::int64_t>();
+    MergeResult result;
+    result.merged.tau = lambda.merged(at::zeros_like(study_.model.theta0())).cpu();
+    const auto nonzero = at::count_nonzero(result.merged.tau).item<std::int64_t>();
     const auto taken = static_cast<double>(settings_.steps);
-    made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(made.merged.tau.numel()),
-                        2 * taken + 1};
-    made.inputs.forward = made.inputs.backward =
+    result.merged.made = {static_cast<double>(nonzero) / static_cast<double>(result.merged.tau.numel()),
+                          2 * taken + 1};
+    result.inputs.forward = result.inputs.backward =
         taken * static_cast<double>(settings_.batch) * static_cast<double>(all.size());
-    made.more = {{"lambda", lambda.used()}, {"entropy", entropy}};
-    return made;
+    result.more = {{"lambda", lambda.used()}, {"entropy", entropy}};
+    return result;
   }
 
   void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
@@ -262,9 +263,7 @@ class AdaMerging final : public DataMethod {
   AdaMergingSettings settings_;
 };
 
-}  // namespace
-
-std::unique_ptr<const DataMethod> make_adamerging(config::Section parameters, const Study& study) {
+MakeInRun read_adamerging(config::Section parameters, Scope) {
   AdaMergingSettings settings{};
   settings.layer_wise =
       parameters.word("granularity", "One coefficient a task, or one a task and tensor of the model", "layer",
@@ -281,7 +280,17 @@ std::unique_ptr<const DataMethod> make_adamerging(config::Section parameters, co
   settings.checkpoint_seconds =
       parameters.real("checkpoint_seconds",
                       "Seconds between saved states; 0: one only where a stop asks for it", 60, {0, 1e6});
-  return std::make_unique<AdaMerging>(study, settings);
+  return [settings](const Place& place) {
+    study::require_classes(place.study, place.section);
+    return std::make_shared<AdaMerging>(place.study, settings);
+  };
 }
 
+}  // namespace
+
 }  // namespace taugrid::merging
+
+TAUGRID_MERGING_METHOD(adamerging, 230, nullptr, read_adamerging,
+                       "AdaMerging (Yang et al. 2024): task arithmetic with coefficients that minimise the "
+                       "entropy of the model's predictions on unlabelled inputs",
+                       false)

@@ -4,8 +4,8 @@
 // of what is merged, τ, task t claims the numbers of
 //   m_t = [|τ_t| > λ_t|τ − τ_t|],
 // λ_t that of `tall_lambdas` whose model θ0 + m_t ⊙ τ is right on most of the task's own validation points
-// (of equal ones the earlier). Numbers stay that enough tasks claim. With one λ for all nothing is chosen:
-// make_consensus.
+// (of equal ones the earlier). Numbers stay that enough tasks claim. With one λ for all
+// nothing is chosen, and no data are taken.
 //
 // /merging/NAME/R: tall_lambda [T], as chosen; mask_accuracy [T,L], of θ0 + m_t ⊙ τ on validation points of
 // task t, for every λ of mask_lambda [L]; mask_density [T], of the masks chosen; of tasks that [data]
@@ -15,21 +15,25 @@
 #include <algorithm>
 #include <cmath>
 
+#include "suite/config/canonical.hpp"
 #include "suite/merging/data/data_method.hpp"
 #include "suite/merging/study_vectors.hpp"
+#include "suite/merging/vectors/elementwise.hpp"
 #include "suite/study/merged_tasks.hpp"
 
 namespace taugrid::merging {
 namespace {
 
+std::shared_ptr<const Elementwise> claimed(Elementwise whole, std::vector<double> lambda) {
+  whole.claim = std::move(lambda);
+  return std::make_shared<Elementwise>(std::move(whole));
+}
+
 class ChosenConsensus final : public DataMethod {
  public:
-  ChosenConsensus(const Study& study, Consensus consensus, std::vector<double> lambda, std::string parts)
-      : DataMethod(study),
-        consensus_(std::move(consensus)),
-        whole_(consensus_({})),
-        lambda_(std::move(lambda)),
-        parts_(std::move(parts)) {}
+  /// `whole`: what is merged before masks; `lambda`: those to choose from.
+  ChosenConsensus(const Place& place, Elementwise whole, std::vector<double> lambda)
+      : DataMethod(place.study), whole_(std::move(whole)), lambda_(std::move(lambda)), parts_(place.name) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const std::string& name,
                  const schedule::RunFolder& folder) const override {
@@ -37,7 +41,7 @@ class ChosenConsensus final : public DataMethod {
     auto needs = study_.vectors.needs(name, all);
     add_missing(needs, study::merged_needs(study_, name));
     auto tally = Tally(study_).stores(size() + 2, 4).visit(name, all);
-    count_merge(tally, study_, *whole_, name);
+    count_merge(tally, whole_, name, study_.tasks.all());
     units.push_back(
         unit(key::whole_merge(parts_, name), tally, needs,
              [this, name, &folder](schedule::UnitContext& context) { return whole(name, folder, context); }));
@@ -59,23 +63,35 @@ class ChosenConsensus final : public DataMethod {
   }
 
   void count(Tally& tally, const std::string& name, std::size_t, std::size_t) const override {
-    count_merge(tally, study_, *whole_, name);
+    count_merge(tally, whole_, name, study_.tasks.all());
   }
 
-  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
-    Made made;
+  MergeResult merge(const ModelsToMerge& models, const Part& part,
+                    schedule::UnitContext& context) const override {
+    MergeResult result;
     std::vector<double> lambda;
     for (std::size_t i = 0; i < models.size(); ++i) {
       lambda.push_back(part(i, "lambda").item<double>());
-      made.inputs.forward += part(i, "passes")[0].item<double>();
+      result.inputs.forward += part(i, "passes")[0].item<double>();
     }
     const auto before = part(0, "passes")[1].item<double>();
-    made.merged = merged_vector(*consensus_(lambda), models.vectors(), context.group, [&](double share) {
-      context.stop_if_requested();
-      context.progress(share, "consensus");
-    });
-    made.merged.made.passes += before + 2;  // each mask is of the whole and of a vector
-    return made;
+    result.merged =
+        merged_vector(*claimed(whole_, lambda), models.vectors(), context.group, [&](double share) {
+          context.stop_if_requested();
+          context.progress(share, "consensus");
+        });
+    result.merged.made.passes += before + 2;  // each mask is of the whole and of a vector
+    return result;
+  }
+
+  /// λ of each task's mask, in the order of the models.
+  RecipeNote recipe_note(const std::string& name, const std::vector<std::size_t>& tasks) const override {
+    std::vector<double> lambda;
+    for (const auto t : tasks)
+      lambda.push_back(
+          unit_tensor(key::merging_data(parts_, name, study_.tasks.name(t)), "lambda").item<double>());
+    return {"# Each model's tall_lambda is the one that validation points of its own task chose.\n",
+            {{"tall_lambda", config::canonical(lambda)}}};
   }
 
   void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
@@ -104,7 +120,7 @@ class ChosenConsensus final : public DataMethod {
   store::TensorFile whole(const std::string& name, const schedule::RunFolder& folder,
                           schedule::UnitContext& context) const {
     const StudyVectors vectors(study_, name, study::merged_tasks(study_, folder, name));
-    const auto found = merged_vector(*whole_, vectors, context.group, [&](double share) {
+    const auto found = merged_vector(whole_, vectors, context.group, [&](double share) {
       context.stop_if_requested();
       context.progress(share, "before masks");
     });
@@ -159,17 +175,68 @@ class ChosenConsensus final : public DataMethod {
     return file;
   }
 
-  Consensus consensus_;
-  std::unique_ptr<const Method> whole_;
+  Elementwise whole_;
   std::vector<double> lambda_;
   std::string parts_;
 };
 
-}  // namespace
-
-std::unique_ptr<const DataMethod> make_chosen_consensus(Consensus consensus, std::vector<double> lambda,
-                                                        const std::string& parts, const Study& study) {
-  return std::make_unique<ChosenConsensus>(study, std::move(consensus), std::move(lambda), parts);
+std::vector<double> read_candidates(config::Section& parameters) {
+  return parameters.alpha_grid(
+      "tall_lambdas",
+      "λ of the masks, of which the best on validation is chosen for each task (Wang et al. 2024): a task "
+      "claims "
+      "numbers with |τ_t| > λ|τ − τ_t|; one number is the λ of all",
+      {0.2, 0.3, 0.4, 0.5, 0.6}, {0, 100});
 }
 
+/// One λ for all, or one a model.
+std::vector<double> read_tall_lambda(config::Section& parameters) {
+  constexpr config::Meaning meaning = {
+      "λ of the masks: a task claims numbers with |τ_t| > λ|τ − τ_t|; more gives sparser masks; one number "
+      "is "
+      "the λ of all models, a list has each its own, in their order",
+      {.values = "a number from 0 to 100, or a list of one a model"}};
+  constexpr config::Range range = {0, 100};
+  if (!parameters.is_list("tall_lambda")) return {parameters.real("tall_lambda", meaning, 0.4, range)};
+  auto lambda = parameters.reals("tall_lambda", meaning, {}, range);
+  if (lambda.empty())
+    parameters.refuse("tall_lambda", "is empty; expected a number, or a list of one a model");
+  return lambda;
+}
+
+std::shared_ptr<const VectorMethod> make_consensus_ta(config::Section parameters) {
+  auto lambda = read_tall_lambda(parameters);
+  return claimed(read_claims(parameters, false), std::move(lambda));
+}
+
+std::shared_ptr<const VectorMethod> make_consensus_ties(config::Section parameters) {
+  auto whole = read_claims(parameters, true);
+  return claimed(std::move(whole), read_tall_lambda(parameters));
+}
+
+MakeInRun read_chosen_consensus(config::Section& parameters, bool of_ties) {
+  const auto lambda = read_candidates(parameters);
+  const auto whole = read_claims(parameters, of_ties);
+  return [=](const Place& place) -> std::shared_ptr<const Method> {
+    if (lambda.size() == 1) return claimed(whole, lambda);
+    return std::make_shared<ChosenConsensus>(place, whole, lambda);
+  };
+}
+
+MakeInRun read_consensus_ta(config::Section parameters, Scope) {
+  return read_chosen_consensus(parameters, false);
+}
+
+MakeInRun read_consensus_ties(config::Section parameters, Scope) {
+  return read_chosen_consensus(parameters, true);
+}
+
+}  // namespace
 }  // namespace taugrid::merging
+
+TAUGRID_MERGING_METHOD(
+    consensus_ta, 80, make_consensus_ta, read_consensus_ta,
+    "TALL masks (Wang et al. 2024): task arithmetic where at least two tasks claim the number as "
+    "theirs")
+TAUGRID_MERGING_METHOD(consensus_ties, 90, make_consensus_ties, read_consensus_ties,
+                       "TALL masks on what TIES merges")

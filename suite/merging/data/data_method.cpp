@@ -5,47 +5,20 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <stdexcept>
 
-#include "suite/merging/study_vectors.hpp"
-#include "suite/study/refusals.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/store/safetensors.hpp"
 
 namespace taugrid::merging {
 
-std::unique_ptr<const DataMethod> make_data_method(config::Config& config, config::Section own,
-                                                   const MethodPlace& place, const std::string& method,
-                                                   const Study& study) {
-  if (method == "joint" && place.of_cluster) return make_joint_of_cluster(config, own, study);
-  if (method == "joint") return make_joint(config, method, "standard", study);
-  if (method == "tangent") return make_joint(config, method, "linear", study);
-  if (method != "regmean") study::require_classes(study, place.section);
-  if (method == "fisher") return make_fisher(own, study);
-  if (method == "regmean") return make_regmean(own, place.section, study);
-  if (method == "adamerging") return make_adamerging(own, study);
-  if (method == "localize_stitch") return make_localize_stitch(own, place.parts, study);
-  const bool twice = method == "stitch_twice";
-  if (!twice && method != "mask_sharing") throw std::logic_error("no method " + method);
-  // Of a cluster's tasks, or of bases, the masks are set up beside the method, and are of one cluster.
-  if (place.of_cluster) return make_clustered_stitch(own, own, place.parts, 1, twice, study);
-  constexpr auto* masks = "localize_stitch";
-  return make_clustered_stitch(own, config.section(std::string("merging.") + masks, meaning_of(masks)), masks,
-                               0, twice, study);
+RecipeNote DataMethod::recipe_note(const std::string&, const std::vector<std::size_t>&) const {
+  return {"# Its data are the run's: taugrid run makes it again, taugrid merge cannot.\n"};
 }
 
-Tally DataMethod::part_work(const std::string& regime, std::size_t t) const {
-  Tally tally(study_);
-  tally.vectors(regime, {t}).stores(part_bytes(t), 1);
-  count_parts(tally, regime, {t});
-  return tally;
-}
-
-void count_merge(Tally& tally, const Study& study, const Method& method, const std::string& name) {
-  const auto length = static_cast<double>(study.model.layout().size());
-  const StudyVectors vectors(study, name, study.tasks.all());
-  const auto work = method.work(vectors.tensors(), vectors.count());
-  tally.computes(work.flops).holds(4 * length + work.bytes);
-  if (vectors.count() > study.vectors.kept())  // each pass reads again
-    tally.reads((work.passes - 1) * 4 * length * static_cast<double>(vectors.count()));
+at::Tensor DataMethod::unit_tensor(const std::string& unit_key, const std::string& tensor) const {
+  const auto path = schedule::RunFolder::unit_path(study_.vectors.folder(), unit_key);
+  store::wait_for(path);
+  return store::read_tensor(path, tensor);
 }
 
 Split read_inputs(config::Section& parameters, const char* fallback,

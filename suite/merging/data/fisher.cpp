@@ -27,6 +27,7 @@
 #include "kernels/weights/weights.hpp"
 #include "suite/machine/full_products.hpp"
 #include "suite/merging/data/data_method.hpp"
+#include "suite/study/refusals.hpp"
 #include "suite/training/rehearsal.hpp"
 
 namespace taugrid::merging {
@@ -82,13 +83,14 @@ class Fisher final : public DataMethod {
     tally.reads(4 * length * static_cast<double>(models)).holds(24 * length);
   }
 
-  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
+  MergeResult merge(const ModelsToMerge& models, const Part& part,
+                    schedule::UnitContext& context) const override {
     const auto length = study_.model.layout().size();
     constexpr std::int64_t stretch = std::int64_t{1} << 18;
     const auto count = static_cast<std::int64_t>(models.size());
     auto above = at::zeros({length}, at::kDouble), below = at::zeros_like(above);
     auto floored = at::zeros({count}, at::kDouble), norms = at::zeros_like(floored);
-    Made made;
+    MergeResult result;
     for (std::int64_t t = 0; t < count; ++t) {
       context.stop_if_requested();
       context.progress(static_cast<double>(t) / static_cast<double>(count), "fisher");
@@ -111,15 +113,15 @@ class Fisher final : public DataMethod {
       floored[t] = static_cast<double>(low) / static_cast<double>(length);
       norms[t] = norm;
       const auto passes = part(place, "passes");
-      made.inputs.forward += passes[0].item<double>();
-      made.inputs.backward += passes[1].item<double>();
+      result.inputs.forward += passes[0].item<double>();
+      result.inputs.backward += passes[1].item<double>();
     }
-    made.merged.tau = above.div_(below).to(at::kFloat);
-    const auto nonzero = at::count_nonzero(made.merged.tau).item<std::int64_t>();
+    result.merged.tau = above.div_(below).to(at::kFloat);
+    const auto nonzero = at::count_nonzero(result.merged.tau).item<std::int64_t>();
     // Each model is read where its information is taken and here, with that.
-    made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length), 3};
-    made.more = {{"floored", floored}, {"norm", norms}};
-    return made;
+    result.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length), 3};
+    result.more = {{"floored", floored}, {"norm", norms}};
+    return result;
   }
 
   void write(store::ResultsWriter& out, const Finished& done, const std::string& group, const std::string&,
@@ -220,9 +222,7 @@ class Fisher final : public DataMethod {
   FisherSettings settings_;
 };
 
-}  // namespace
-
-std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const Study& study) {
+MakeInRun read_fisher(config::Section parameters, Scope) {
   FisherSettings settings{};
   settings.all_classes =
       parameters.word("fisher",
@@ -248,7 +248,17 @@ std::unique_ptr<const DataMethod> make_fisher(config::Section parameters, const 
                       "all", {"all", "first"}) == "first";
   settings.chunk = parameters.integer(
       "chunk", "Inputs that are recorded at once, other than batches: fewer take less memory", 64, {1, 1e6});
-  return std::make_unique<Fisher>(study, settings);
+  return [settings](const Place& place) {
+    study::require_classes(place.study, place.section);
+    return std::make_shared<Fisher>(place.study, settings);
+  };
 }
 
+}  // namespace
+
 }  // namespace taugrid::merging
+
+TAUGRID_MERGING_METHOD(fisher, 210, nullptr, read_fisher,
+                       "Fisher merging (Matena and Raffel 2022): at each number of θ the mean of the models, "
+                       "weighted by the diagonal Fisher information of each on its own task's inputs",
+                       false)

@@ -31,7 +31,7 @@ class Joint final : public DataMethod {
       : DataMethod(study), models_(std::move(models)), of_(std::move(of)) {}
 
   bool takes(const std::string& name) const override { return name == of_; }
-  bool of_vectors() const override { return false; }
+  bool reads_vectors() const override { return false; }
   std::filesystem::path checkpoint(const std::string& name) const override {
     return models_.folder(name, study_.tasks.all());
   }
@@ -46,17 +46,18 @@ class Joint final : public DataMethod {
     tally.reads(4.0 * static_cast<double>(study_.model.layout().size()));
   }
 
-  Made merge(const ModelsToMerge& models, const Part&, schedule::UnitContext&) const override {
+  MergeResult merge(const ModelsToMerge& models, const Part&, schedule::UnitContext&) const override {
     const auto& name = models.regime();
     const auto of = models.tasks();
     const auto how = models_.how(name, of);
-    Made made;
-    made.merged.tau = models_.vector(name, of);
-    const auto nonzero = at::count_nonzero(made.merged.tau).item<std::int64_t>();
-    made.merged.made.density = static_cast<double>(nonzero) / static_cast<double>(made.merged.tau.numel());
+    MergeResult result;
+    result.merged.tau = models_.vector(name, of);
+    const auto nonzero = at::count_nonzero(result.merged.tau).item<std::int64_t>();
+    result.merged.made.density =
+        static_cast<double>(nonzero) / static_cast<double>(result.merged.tau.numel());
     const auto each = training::step_inputs(study_, JointModels::regime_of(name), how, of.front());
-    made.inputs.forward = made.inputs.backward = static_cast<double>(how.steps * each);
-    return made;
+    result.inputs.forward = result.inputs.backward = static_cast<double>(how.steps * each);
+    return result;
   }
 
   void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
@@ -78,7 +79,7 @@ class JointOfCluster final : public DataMethod {
  public:
   JointOfCluster(const Study& study, JointModels models) : DataMethod(study), models_(std::move(models)) {}
 
-  bool of_vectors() const override { return false; }
+  bool reads_vectors() const override { return false; }
   bool trains() const override { return true; }
   void count(Tally& tally, const std::string& name, std::size_t, std::size_t tasks) const override {
     auto some = study_.tasks.all();
@@ -87,7 +88,7 @@ class JointOfCluster final : public DataMethod {
     tally.train(JointModels::regime_of(name), how, some.front(), how.steps);
   }
 
-  Made merge(const ModelsToMerge& models, const Part&, schedule::UnitContext& context) const override {
+  MergeResult merge(const ModelsToMerge& models, const Part&, schedule::UnitContext& context) const override {
     const auto& name = models.regime();
     const auto of = models.tasks();
     const auto how = models_.how(name, of);
@@ -96,45 +97,59 @@ class JointOfCluster final : public DataMethod {
     auto steps = training::steps_with_losses(study_, trainer, how, "joint/" + name, study_.sums({how.steps}));
     steps.save_last = true;  // one of several clusters, of one unit
     training::run(steps, context);
-    Made made;
-    made.merged.tau = (trainer.theta() - study_.model.theta0()).cpu();
-    return made;
+    MergeResult result;
+    result.merged.tau = (trainer.theta() - study_.model.theta0()).cpu();
+    return result;
   }
-  void write(store::ResultsWriter&, const Finished&, const std::string&, const std::string&,
-             const std::string&) const override {}
 
  private:
   JointModels models_;
 };
 
-}  // namespace
-
-std::unique_ptr<const DataMethod> make_joint_of_cluster(config::Config& config,
-                                                        const config::Section& parameters,
-                                                        const Study& study) {
-  JointModels models(study, config);
-  for (const auto& name : study.settings.vector_regimes)
+std::shared_ptr<const Method> joint_of_cluster(const Place& place, const config::Section& parameters) {
+  JointModels models(place.study, place.config);
+  for (const auto& name : place.study.settings.vector_regimes)
     if (JointModels::regime_of(name).empty())
       parameters.refuse("method",
                         "is joint, which stands beside the vectors of standard and linear; "
                         "finetune.regimes has " +
                             name);
-  models.check(parameters, "method", "joint", study.tasks.size());
-  return std::make_unique<JointOfCluster>(study, std::move(models));
+  models.check(parameters, "method", "joint", place.study.tasks.size());
+  return std::make_shared<JointOfCluster>(place.study, std::move(models));
 }
 
-std::unique_ptr<const DataMethod> make_joint(config::Config& config, const std::string& method,
-                                             const std::string& of, const Study& study) {
-  JointModels models(study, config);
-  if (!config.root().has("merging")) return std::make_unique<Joint>(study, std::move(models), of);
-  const auto section = config.section("merging", of_merging);
-  const auto& regimes = study.settings.vector_regimes;
+/// `of` is the regime of the vectors in whose function it trains.
+std::shared_ptr<const Method> joint_of_all(const Place& place, const char* method, const char* of) {
+  JointModels models(place.study, place.config);
+  const auto section = place.config.section("merging", of_merging);
+  const auto& regimes = place.study.settings.vector_regimes;
   if (std::find(regimes.begin(), regimes.end(), of) == regimes.end())
     section.refuse("methods", fmt::format("has {}, which stands beside the vectors of {}; finetune.regimes "
                                           "does not name it",
                                           method, of));
-  models.check(section, "methods", method, study.tasks.size());
-  return std::make_unique<Joint>(study, std::move(models), of);
+  models.check(section, "methods", method, place.study.tasks.size());
+  return std::make_shared<Joint>(place.study, std::move(models), of);
 }
 
+MakeInRun read_joint(config::Section parameters, Scope scope) {
+  return [=](const Place& place) {
+    return scope.of_cluster ? joint_of_cluster(place, parameters) : joint_of_all(place, "joint", "standard");
+  };
+}
+
+MakeInRun read_tangent(config::Section, Scope) {
+  return [](const Place& place) { return joint_of_all(place, "tangent", "linear"); };
+}
+
+}  // namespace
 }  // namespace taugrid::merging
+
+TAUGRID_MERGING_METHOD(
+    joint, 270, nullptr, read_joint,
+    "Multi-task training: no merge, but one model trained on all tasks as [finetune.multitask] "
+    "says, for as many steps as each task's own takes together; beside the vectors of standard",
+    false)
+TAUGRID_MERGING_METHOD(tangent, 280, nullptr, read_tangent,
+                       "Multi-task training in the tangent space of θ0, as [finetune.multitask_linear] says; "
+                       "otherwise as joint; beside the vectors of linear",
+                       false)

@@ -17,14 +17,19 @@
 // them together; labels int64 [T] where there are clusters; data_sample_index [T,n] of the split that the
 // attribute `inputs` names
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "kernels/spectral/clustering.hpp"
 #include "suite/merging/data/masks.hpp"
 #include "suite/study/clusters.hpp"
+#include "suite/study/refusals.hpp"
+#include "suite/study/task_sets.hpp"
 
 namespace taugrid::merging {
 namespace {
@@ -40,14 +45,17 @@ at::Tensor unpacked(const at::Tensor& bits, std::int64_t begin, std::int64_t n) 
 
 class LocalizeStitch final : public DataMethod {
  public:
-  LocalizeStitch(const Study& study, Stitching stitching, std::string masks_of, MaskSettings settings)
-      : DataMethod(study),
+  /// `masks_of`: what stands for the masks in the keys of their units.
+  LocalizeStitch(const Place& place, Stitching stitching, std::string masks_of, MaskSettings settings)
+      : DataMethod(place.study),
         stitching_(stitching),
+        name_(place.name),
         masks_of_(std::move(masks_of)),
-        masks_(study, std::move(settings)) {}
+        masks_(place.study, std::move(settings)) {}
 
   std::int64_t clusters = 0;  ///< 0: as the largest gap says
   bool half_up = false;
+  std::map<std::string, std::string> masks_as_read = {};  ///< where they are another section's: its values
 
   bool has_parts() const override { return true; }
   std::string parts_of(const std::string&) const override { return masks_of_; }
@@ -58,8 +66,8 @@ class LocalizeStitch final : public DataMethod {
   std::int64_t part_bytes(std::size_t t) const override {
     return study_.model.layout().size() / 8 + 8 * masks_.published(t);
   }
-  Tally part_work(const std::string& name, std::size_t t) const override {
-    return DataMethod::part_work(name, t).publishes(masks_.published(t) + 1);
+  Tally part_work(const Study& study, const std::string& name, std::size_t t) const override {
+    return DataMethod::part_work(study, name, t).publishes(masks_.published(t) + 1);
   }
   store::TensorFile part(const ModelToMerge& model, schedule::UnitContext& context) const override {
     return masks_.learnt(model, context);
@@ -73,17 +81,18 @@ class LocalizeStitch final : public DataMethod {
     tally.reads(bits).holds(bits).stores(3 * count + 2).publishes(3 * count + 2);
   }
 
-  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
+  MergeResult merge(const ModelsToMerge& models, const Part& part,
+                    schedule::UnitContext& context) const override {
     const auto& vectors = models.vectors();
     const auto tasks = vectors.count();
-    Made made;
+    MergeResult result;
     double before = 0;
     std::vector<at::Tensor> bits;
     for (std::size_t t = 0; t < tasks; ++t) {
       bits.push_back(part(t, "mask"));
       const auto passes = part(t, "passes");
-      made.inputs.forward += passes[0].item<double>();
-      made.inputs.backward += passes[1].item<double>();
+      result.inputs.forward += passes[0].item<double>();
+      result.inputs.backward += passes[1].item<double>();
       before += passes[2].item<double>() / static_cast<double>(tasks);
     }
     std::vector<std::int64_t> labels(tasks, 0);
@@ -94,7 +103,7 @@ class LocalizeStitch final : public DataMethod {
       labels = study::spectral_labels(study_, cosine, clusters > 0 ? std::min(clusters, most) : gap);
     }
     const auto length = vectors.length();
-    auto& tau = made.merged.tau = at::zeros({length}, at::kFloat);
+    auto& tau = result.merged.tau = at::zeros({length}, at::kFloat);
     auto kept = at::zeros({static_cast<std::int64_t>(tasks)}, at::kLong);
     vectors.visit(vectors.all(), {0, length}, 8, [&](std::int64_t begin, std::span<const at::Tensor> parts) {
       context.stop_if_requested();
@@ -113,8 +122,8 @@ class LocalizeStitch final : public DataMethod {
     });
     const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
     constexpr double bits_of_mask = 1.0 / 32;
-    made.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length),
-                        before + vectors.passes() + bits_of_mask + (stitching_ == Stitching::own ? 0 : 1)};
+    result.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length),
+                          before + vectors.passes() + bits_of_mask + (stitching_ == Stitching::own ? 0 : 1)};
     std::int64_t masks = 0, numbers = 0;
     std::set<std::int64_t> seen;  // clusters whose mask was counted
     for (std::size_t t = 0; t < tasks; ++t) {
@@ -122,12 +131,27 @@ class LocalizeStitch final : public DataMethod {
       ++masks;
       numbers += kept[static_cast<std::int64_t>(t)].item<std::int64_t>();
     }
-    made.more = {
+    result.more = {
         {"mask_density", kept.to(at::kDouble) / static_cast<double>(masks_.numbers(models.regime()))},
         {"masks", at::full({}, masks, at::kLong)},
         {"mask_numbers", at::full({}, numbers, at::kLong)}};
-    if (stitching_ != Stitching::own) made.more["labels"] = at::tensor(labels, at::kLong);
-    return made;
+    if (stitching_ != Stitching::own) result.more["labels"] = at::tensor(labels, at::kLong);
+    return result;
+  }
+
+  /// The masks that were stitched, and the clusters that share them.
+  RecipeNote recipe_note(const std::string& name, const std::vector<std::size_t>& tasks) const override {
+    auto note = DataMethod::recipe_note(name, tasks);
+    if (masks_as_read.empty()) return note;
+    note.comments += "# Its masks are those of [merging.localize_stitch]:\n";
+    for (const auto& [parameter, value] : masks_as_read)
+      if (parameter != "alpha") note.comments += fmt::format("#   {} = {}\n", parameter, value);
+    const auto labels = study::labels_of(unit_tensor(key::merging(name_, name), "labels"));
+    std::vector<std::string> each;
+    for (const auto& members : study::clusters_by(tasks, labels))
+      each.push_back(study::joined_names(study_, members));
+    note.comments += fmt::format("# The clusters that it took: {}\n", fmt::join(each, ", "));
+    return note;
   }
 
   void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
@@ -170,35 +194,77 @@ class LocalizeStitch final : public DataMethod {
   }
 
   Stitching stitching_;
+  std::string name_;
   std::string masks_of_;
   Masks masks_;
 };
 
-}  // namespace
+constexpr auto* localize_stitch = "localize_stitch";
 
-std::unique_ptr<const DataMethod> make_localize_stitch(config::Section parameters, const std::string& parts,
-                                                       const Study& study) {
-  return std::make_unique<LocalizeStitch>(study, Stitching::own, parts, read_masks(parameters));
+MakeInRun read_localize_stitch(config::Section parameters, Scope) {
+  return [masks = read_masks(parameters)](const Place& place) {
+    study::require_classes(place.study, place.section);
+    return std::make_shared<LocalizeStitch>(place, Stitching::own, place.name, masks);
+  };
 }
 
-std::unique_ptr<const DataMethod> make_clustered_stitch(config::Section parameters, config::Section masks,
-                                                        const std::string& parts, std::int64_t clusters,
-                                                        bool twice, const Study& study) {
-  auto made = std::make_unique<LocalizeStitch>(study, twice ? Stitching::twice : Stitching::shared, parts,
-                                               read_masks(masks));
-  const auto tasks = std::max(1.0, static_cast<double>(study.tasks.size()));
-  made->clusters = parameters.integer(
+/// The masks are those of [merging.localize_stitch]; where a cluster's tasks, or bases, are merged, they are
+/// set up beside the method, and are of one cluster unless it says otherwise.
+MakeInRun read_clustered_stitch(config::Section parameters, Scope scope, Stitching stitching) {
+  std::optional<MaskSettings> own_masks;
+  if (scope.of_cluster) own_masks = read_masks(parameters);
+  const auto clusters = parameters.integer(
       "clusters",
       {"Number of clusters; 0: as many as the largest gap says. Of a cluster's tasks, and of bases: 1",
        {.values = "an integer from 0 to T"}},
-      clusters, {0, tasks});
-  made->half_up =
+      scope.of_cluster ? 1 : 0, {0, std::max(1.0, static_cast<double>(scope.tasks))});
+  const bool half_up =
       parameters.word(
           "rounding",
           "What ½ is rounded to: 1 (half_up) or 0 (half_even); paper 2's code has half_up where masks "
           "are shared, half_even where they are stitched twice",
-          twice ? "half_even" : "half_up", {"half_up", "half_even"}) == "half_up";
-  return made;
+          stitching == Stitching::twice ? "half_even" : "half_up", {"half_up", "half_even"}) == "half_up";
+  return [=](const Place& place) {
+    study::require_classes(place.study, place.section);
+    std::shared_ptr<LocalizeStitch> method;
+    if (own_masks) {
+      method = std::make_shared<LocalizeStitch>(place, stitching, place.name, *own_masks);
+    } else {
+      auto section =
+          place.config.section(std::string("merging.") + localize_stitch, entry(localize_stitch).meaning);
+      method = std::make_shared<LocalizeStitch>(place, stitching, localize_stitch, read_masks(section));
+      method->masks_as_read = section.values();
+    }
+    method->clusters = clusters;
+    method->half_up = half_up;
+    return method;
+  };
 }
 
+MakeInRun read_mask_sharing(config::Section parameters, Scope scope) {
+  return read_clustered_stitch(std::move(parameters), scope, Stitching::shared);
+}
+
+MakeInRun read_stitch_twice(config::Section parameters, Scope scope) {
+  return read_clustered_stitch(std::move(parameters), scope, Stitching::twice);
+}
+
+}  // namespace
 }  // namespace taugrid::merging
+
+TAUGRID_MERGING_METHOD(
+    localize_stitch, 240, nullptr, read_localize_stitch,
+    "Localize-and-Stitch (He et al. 2024): at each number of θ the mean of the vectors whose "
+    "masks have it; masks are learnt on labelled points (without data: top_k with cut = "
+    "\"above\", divide = \"overlap\")",
+    false)
+TAUGRID_MERGING_METHOD(
+    mask_sharing, 250, nullptr, read_mask_sharing,
+    "Task vector bases' mask sharing: Localize-and-Stitch with one mask a cluster of tasks, the "
+    "rounded mean of theirs",
+    false)
+TAUGRID_MERGING_METHOD(
+    stitch_twice, 260, nullptr, read_stitch_twice,
+    "Task vector bases' stitching twice: Localize-and-Stitch with masks that were divided among "
+    "the tasks of a cluster, and rounded, before",
+    false)

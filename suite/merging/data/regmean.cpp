@@ -120,11 +120,12 @@ class RegMean final : public DataMethod {
         .holds(8 * numbers + 4.0 * static_cast<double>(study_.model.layout().size()));
   }
 
-  Made merge(const ModelsToMerge& models, const Part& part, schedule::UnitContext& context) const override {
+  MergeResult merge(const ModelsToMerge& models, const Part& part,
+                    schedule::UnitContext& context) const override {
     const auto& vectors = models.vectors();
     const auto& blocks = study_.model.layout().blocks();
-    Made made;
-    auto& tau = made.merged.tau = at::zeros({vectors.length()}, at::kFloat);
+    MergeResult result;
+    auto& tau = result.merged.tau = at::zeros({vectors.length()}, at::kFloat);
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       context.stop_if_requested();
       context.progress(static_cast<double>(i) / static_cast<double>(blocks.size()), "regmean");
@@ -140,14 +141,14 @@ class RegMean final : public DataMethod {
                     });
     }
     for (std::size_t i = 0; i < models.size(); ++i)
-      made.inputs.forward += part(i, "passes")[0].item<double>();
+      result.inputs.forward += part(i, "passes")[0].item<double>();
     const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
     const auto length = static_cast<double>(tau.numel());
     // Each model is read where its Gram matrices are taken, too; of linear regimes these are θ0's.
     const double models_read = study::regime(models.regime()).linear ? 0 : 1;
-    made.merged.made = {static_cast<double>(nonzero) / length,
-                        vectors.passes() + models_read + static_cast<double>(gram_numbers()) / length};
-    return made;
+    result.merged.made = {static_cast<double>(nonzero) / length,
+                          vectors.passes() + models_read + static_cast<double>(gram_numbers()) / length};
+    return result;
   }
 
   void write(store::ResultsWriter& out, const Finished&, const std::string& group, const std::string&,
@@ -264,10 +265,7 @@ class RegMean final : public DataMethod {
   std::vector<std::size_t> linear_;  // blocks
 };
 
-}  // namespace
-
-std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const std::string& section,
-                                               const Study& study) {
+MakeInRun read_regmean(config::Section parameters, Scope) {
   RegMeanSettings settings{};
   settings.inputs = read_inputs(parameters, "train", {"train", "validation"});
   settings.points = parameters.integer("points", "Inputs a task that layers are matched on", 256, {1, 1e9});
@@ -278,11 +276,20 @@ std::unique_ptr<const DataMethod> make_regmean(config::Section parameters, const
                                           0.95, {0, 1});
   settings.chunk =
       parameters.integer("chunk", "Inputs that are recorded at once: fewer take less memory", 64, {1, 1e6});
-  auto made = std::make_unique<RegMean>(study, settings);
-  if (!made->has_linear_layers())
-    throw InputError("section [" + section + "]: regmean merges linear layers; the model " +
-                     study.settings.model.string() + " has none");
-  return made;
+  return [settings](const Place& place) {
+    auto method = std::make_shared<RegMean>(place.study, settings);
+    if (!method->has_linear_layers())
+      throw InputError("section [" + place.section + "]: regmean merges linear layers; the model " +
+                       place.study.settings.model.string() + " has none");
+    return method;
+  };
 }
 
+}  // namespace
 }  // namespace taugrid::merging
+
+TAUGRID_MERGING_METHOD(
+    regmean, 220, nullptr, read_regmean,
+    "RegMean (Jin et al. 2023): every linear layer is the one that fits best, in the least "
+    "squares' sense, what the tasks' own layers give on their own inputs; all else is averaged",
+    false)

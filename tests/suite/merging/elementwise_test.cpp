@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-#include "suite/merging/elementwise.hpp"
+#include "suite/merging/vectors/elementwise.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

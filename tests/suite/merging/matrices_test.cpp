@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "suite/comm/communicator.hpp"
-#include "suite/merging/method.hpp"
+#include "suite/merging/table.hpp"
 
 using namespace taugrid;
 
@@ -46,7 +46,7 @@ struct MergedMatrices {
   std::int64_t visited;  ///< numbers, by this rank
 };
 
-MergedMatrices merged_matrices(const merging::Method& method, const merging::Team& team) {
+MergedMatrices merged_matrices(const merging::VectorMethod& method, const merging::Team& team) {
   at::manual_seed(11);
   const auto numbers = tensors_of_all_kinds().back().range.end();
   std::vector<at::Tensor> vectors;
@@ -62,7 +62,7 @@ TEST(MethodsOnMatrices, OfATeamMakeWhatOneRankMakes) {
   const comm::Communicator world(MPI_COMM_WORLD);
   for (const std::string name : {"tsv_m", "iso_c", "iso_cts"}) {
     auto config = config::Config::describing();
-    const auto method = merging::make(name, config.section("parameters", merging::meaning_of(name)));
+    const auto method = merging::make(name, config.section("parameters", merging::entry(name).meaning));
     const auto alone = merged_matrices(*method, {}),
                together = merged_matrices(*method, merging::Team(world));
     EXPECT_TRUE(at::equal(together.tau, alone.tau)) << name;

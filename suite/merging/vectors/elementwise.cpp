@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-#include "suite/merging/elementwise.hpp"
+#include "suite/merging/vectors/elementwise.hpp"
 
 #include <ATen/ATen.h>
 
@@ -12,6 +12,7 @@
 #include <span>
 
 #include "kernels/weights/masks.hpp"
+#include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 
 namespace taugrid::merging {
@@ -166,6 +167,16 @@ void Elementwise::check(const std::string& what, const std::vector<double>& w) c
   for (const auto weight : w) {
     if (!(weight > 0)) throw InputError(what + ": a mean of those that agree needs weights above 0");
   }
+}
+
+RecipeNote Elementwise::recipe_note(const std::string&, const std::vector<std::size_t>&) const {
+  RecipeNote note;
+  if (rule.drop)  // draws depend on a number's place
+    note.comments =
+        "# Draws follow the order of the tensors, which is that of names in a folder: others are drawn "
+        "here.\n";
+  if (claim.size() == 1) note.parameters["tall_lambda"] = config::canonical(claim.front());
+  return note;
 }
 
 std::vector<Range> Elementwise::ranges_of(const std::vector<NamedTensor>& tensors) const {

@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "kernels/weights/merging.hpp"
-#include "suite/merging/method.hpp"
+#include "suite/config/config.hpp"
+#include "suite/merging/vector_method.hpp"
 
 namespace taugrid::merging {
 
@@ -26,7 +27,7 @@ struct Trim {
 
 enum class Divisor { one, sum_of_weights, vectors, voters };
 
-class Elementwise final : public Method {
+class Elementwise final : public VectorMethod {
  public:
   weights::MergeRule rule = {};
   Trim trim = {};
@@ -45,6 +46,7 @@ class Elementwise final : public Method {
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t) const override;
 
   void check(const std::string& what, const std::vector<double>& w) const override;
+  RecipeNote recipe_note(const std::string& regime, const std::vector<std::size_t>& tasks) const override;
 
  protected:
   bool is_shared() const override { return true; }
@@ -59,5 +61,9 @@ class Elementwise final : public Method {
   /// Those that have cuts and norms of their own.
   std::vector<Range> ranges_of(const std::vector<NamedTensor>& tensors) const;
 };
+
+/// Reads the parameters of a method of TALL masks, on what task arithmetic or TIES merges, but for λ: whoever
+/// makes it sets `claim`. Throws InputError.
+Elementwise read_claims(config::Section& parameters, bool of_ties);
 
 }  // namespace taugrid::merging

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-#include "suite/merging/data/models_to_merge.hpp"
+#include "suite/merging/models_to_merge.hpp"
 
 #include <ATen/ATen.h>
 

@@ -21,7 +21,7 @@
 #include <tuple>
 #include <utility>
 
-#include "suite/merging/methods.hpp"
+#include "suite/merging/table.hpp"
 
 namespace taugrid::merging {
 namespace {
@@ -100,7 +100,7 @@ at::Tensor iso_cts(const Deltas& deltas, double common) {
   return orthogonalised(u, at::full_like(values, values.mean().item<double>()), vh);
 }
 
-class OnMatrices final : public Method {
+class OnMatrices final : public VectorMethod {
  public:
   using Formula = std::function<at::Tensor(const Deltas&)>;
   /// `each_factored`: whether every task's matrix is, beside the sum or the result.
@@ -277,22 +277,31 @@ std::vector<std::string> read_exclude(config::Section& parameters) {
                           {"text_projection"});
 }
 
-}  // namespace
-
-std::unique_ptr<const Method> make_tsv_m(config::Section parameters) {
-  return std::make_unique<OnMatrices>(read_exclude(parameters), tsv_m, true);
+std::shared_ptr<const VectorMethod> make_tsv_m(config::Section parameters) {
+  return std::make_shared<OnMatrices>(read_exclude(parameters), tsv_m, true);
 }
 
-std::unique_ptr<const Method> make_iso_c(config::Section parameters) {
-  return std::make_unique<OnMatrices>(read_exclude(parameters), iso_c, false);
+std::shared_ptr<const VectorMethod> make_iso_c(config::Section parameters) {
+  return std::make_shared<OnMatrices>(read_exclude(parameters), iso_c, false);
 }
 
-std::unique_ptr<const Method> make_iso_cts(config::Section parameters) {
+std::shared_ptr<const VectorMethod> make_iso_cts(config::Section parameters) {
   auto exclude = read_exclude(parameters);
   const auto common =
       parameters.real("common_space", "The common space's share of the singular vectors", 0.8, {0, 1});
-  return std::make_unique<OnMatrices>(
+  return std::make_shared<OnMatrices>(
       std::move(exclude), [common](const Deltas& deltas) { return iso_cts(deltas, common); }, true);
 }
 
+}  // namespace
 }  // namespace taugrid::merging
+
+TAUGRID_MERGING_METHOD(
+    tsv_m, 100, make_tsv_m, nullptr,
+    "Task singular vectors (Gargiulo et al. 2025): of each task's matrix the leading singular "
+    "triples, made orthogonal among tasks")
+TAUGRID_MERGING_METHOD(
+    iso_c, 110, make_iso_c, nullptr,
+    "Isotropic merging (Marczak et al. 2025): the summed matrix with its mean singular value")
+TAUGRID_MERGING_METHOD(iso_cts, 120, make_iso_cts, nullptr,
+                       "Isotropic merging in a common space and one for each task (Marczak et al. 2025)")

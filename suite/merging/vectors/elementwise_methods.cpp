@@ -4,8 +4,8 @@
 // names their choices.
 #include <memory>
 
-#include "suite/merging/elementwise.hpp"
-#include "suite/merging/methods.hpp"
+#include "suite/merging/table.hpp"
+#include "suite/merging/vectors/elementwise.hpp"
 
 namespace taugrid::merging {
 namespace {
@@ -73,63 +73,29 @@ void read_drop(Elementwise& method, config::Section& parameters) {
   method.rule.drop = drop;
 }
 
-constexpr config::Meaning of_tall_lambda = {
-    "λ of the masks: a task claims numbers with |τ_t| > λ|τ − τ_t|; more gives sparser masks; one number is "
-    "the λ of all models, a list has each its own, in their order",
-    {.values = "a number from 0 to 100, or a list of one a model"}};
-
-/// One λ for all, or one a model.
-std::vector<double> read_tall_lambda(config::Section& parameters) {
-  constexpr config::Range range = {0, 100};
-  if (!parameters.is_list("tall_lambda")) return {parameters.real("tall_lambda", of_tall_lambda, 0.4, range)};
-  auto lambda = parameters.reals("tall_lambda", of_tall_lambda, {}, range);
-  if (lambda.empty())
-    parameters.refuse("tall_lambda", "is empty; expected a number, or a list of one a model");
-  return lambda;
-}
-
-/// All but the claims' λ.
-Elementwise read_consensus(const std::string& name, config::Section& parameters) {
-  Elementwise method;
-  if (name == "consensus_ties") {
-    method.trim = read_trim(parameters, read_density(parameters, 0.2));
-    read_election(method, parameters, "sum");
-  }
-  method.rule.claims =
-      parameters.integer("least_tasks", "How many tasks must claim a number that stays", 2, {1, 1e6});
-  return method;
-}
-
-std::unique_ptr<const Method> claimed(Elementwise method, std::vector<double> lambda) {
-  method.claim = std::move(lambda);
-  return std::make_unique<Elementwise>(std::move(method));
-}
-
-}  // namespace
-
-std::unique_ptr<const Method> make_linear(config::Section) {
-  auto method = std::make_unique<Elementwise>();
+std::shared_ptr<const VectorMethod> make_linear(config::Section) {
+  auto method = std::make_shared<Elementwise>();
   method->divisor = Divisor::sum_of_weights;
   method->mean_of_models = true;
   return method;
 }
 
-std::unique_ptr<const Method> make_task_arithmetic(config::Section parameters) {
-  auto method = std::make_unique<Elementwise>();
+std::shared_ptr<const VectorMethod> make_task_arithmetic(config::Section parameters) {
+  auto method = std::make_shared<Elementwise>();
   if (parameters.flag("normalize", "Whether the sum is divided by the weights' sum", false))
     method->divisor = Divisor::sum_of_weights;
   return method;
 }
 
-std::unique_ptr<const Method> make_ties(config::Section parameters) {
-  auto method = std::make_unique<Elementwise>();
+std::shared_ptr<const VectorMethod> make_ties(config::Section parameters) {
+  auto method = std::make_shared<Elementwise>();
   method->trim = read_trim(parameters, read_density(parameters, 0.2));
   read_election(*method, parameters, "mean");
   return method;
 }
 
-std::unique_ptr<const Method> make_dare_linear(config::Section parameters) {
-  auto method = std::make_unique<Elementwise>();
+std::shared_ptr<const VectorMethod> make_dare_linear(config::Section parameters) {
+  auto method = std::make_shared<Elementwise>();
   read_drop(*method, parameters);
   method->trim.by_tensor = by_tensor(
       parameters, "What norms are of: the whole vector, or each tensor of the model by itself (mergekit)");
@@ -138,8 +104,8 @@ std::unique_ptr<const Method> make_dare_linear(config::Section parameters) {
   return method;
 }
 
-std::unique_ptr<const Method> make_dare_ties(config::Section parameters) {
-  auto method = std::make_unique<Elementwise>();
+std::shared_ptr<const VectorMethod> make_dare_ties(config::Section parameters) {
+  auto method = std::make_shared<Elementwise>();
   read_drop(*method, parameters);
   const auto left = parameters.real("trim", of_trimming, 1, config::some_share);
   method->trim = read_trim(parameters, left,
@@ -149,8 +115,8 @@ std::unique_ptr<const Method> make_dare_ties(config::Section parameters) {
   return method;
 }
 
-std::unique_ptr<const Method> make_top_k(config::Section parameters) {
-  auto method = std::make_unique<Elementwise>();
+std::shared_ptr<const VectorMethod> make_top_k(config::Section parameters) {
+  auto method = std::make_shared<Elementwise>();
   method->trim = read_trim(parameters, read_density(parameters, 0.05));
   const auto by =
       parameters.word("divide",
@@ -161,22 +127,33 @@ std::unique_ptr<const Method> make_top_k(config::Section parameters) {
   return method;
 }
 
-std::unique_ptr<const Method> make_consensus_ta(config::Section parameters) {
-  auto lambda = read_tall_lambda(parameters);
-  return claimed(read_consensus("consensus_ta", parameters), std::move(lambda));
-}
+}  // namespace
 
-std::unique_ptr<const Method> make_consensus_ties(config::Section parameters) {
-  auto method = read_consensus("consensus_ties", parameters);
-  return claimed(std::move(method), read_tall_lambda(parameters));
-}
-
-bool is_consensus(const std::string& name) { return name == "consensus_ta" || name == "consensus_ties"; }
-
-Consensus make_consensus(const std::string& name, config::Section parameters) {
-  return [method = read_consensus(name, parameters)](std::vector<double> lambda) {
-    return claimed(method, std::move(lambda));
-  };
+Elementwise read_claims(config::Section& parameters, bool of_ties) {
+  Elementwise method;
+  if (of_ties) {
+    method.trim = read_trim(parameters, read_density(parameters, 0.2));
+    read_election(method, parameters, "sum");
+  }
+  method.rule.claims =
+      parameters.integer("least_tasks", "How many tasks must claim a number that stays", 2, {1, 1e6});
+  return method;
 }
 
 }  // namespace taugrid::merging
+
+TAUGRID_MERGING_METHOD(linear, 10, make_linear, nullptr, "The weighted mean of the models: Σ w θ / Σ w",
+                       false)
+TAUGRID_MERGING_METHOD(task_arithmetic, 20, make_task_arithmetic, nullptr,
+                       "θ0 + λ Σ w τ (Ilharco et al. 2023)")
+TAUGRID_MERGING_METHOD(
+    ties, 30, make_ties, nullptr,
+    "TIES (Yadav et al. 2023): trims each vector to its largest numbers, elects a sign a place, "
+    "and merges those that have it")
+TAUGRID_MERGING_METHOD(
+    dare_linear, 40, make_dare_linear, nullptr,
+    "DARE (Yu et al. 2024): drops numbers at random, rescales the others, and adds the vectors")
+TAUGRID_MERGING_METHOD(dare_ties, 50, make_dare_ties, nullptr,
+                       "DARE, then the election of TIES, and its trimming where that is asked for")
+TAUGRID_MERGING_METHOD(top_k, 60, make_top_k, nullptr,
+                       "Adds each vector's largest numbers and divides by the number of vectors")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// What a method with data merges: models θ0 + τ, each with the tasks whose data are its own. τ is a task's
-// own vector, or a basis of several tasks' vectors ([bases.merge_out]).
+// What a method merges in a run: models θ0 + τ, each with the tasks whose data are its own. τ is a task's own
+// vector, or a basis of several tasks' vectors ([bases.merge_out]).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,14 +13,14 @@
 
 #include "kernels/weights/weights.hpp"
 #include "suite/error.hpp"
-#include "suite/merging/methods.hpp"
+#include "suite/merging/table.hpp"
 
 namespace taugrid::merging {
 namespace {
 
 constexpr double linear_above = 0.9995;
 
-class Slerp final : public Method {
+class Slerp final : public VectorMethod {
  public:
   Slerp(double t, bool of_models) : t_(t), of_models_(of_models) {}
 
@@ -84,9 +84,7 @@ class Slerp final : public Method {
   bool of_models_;
 };
 
-}  // namespace
-
-std::unique_ptr<const Method> make_slerp(config::Section parameters) {
+std::shared_ptr<const VectorMethod> make_slerp(config::Section parameters) {
   const auto t = parameters.real("t",
                                  "Where between the first model (0) and the second (1); a recipe's "
                                  "base_model, where it is one of these, is the first (mergekit)",
@@ -96,7 +94,11 @@ std::unique_ptr<const Method> make_slerp(config::Section parameters) {
                       "What is interpolated: the models' tensors (mergekit, FusionBench), or those of the "
                       "task vectors, of which alone the angles are large enough to matter",
                       "models", {"models", "vectors"});
-  return std::make_unique<Slerp>(t, of == "models");
+  return std::make_shared<Slerp>(t, of == "models");
 }
 
+}  // namespace
 }  // namespace taugrid::merging
+
+TAUGRID_MERGING_METHOD(slerp, 70, make_slerp, nullptr,
+                       "Spherical interpolation of two models, tensor by tensor (Shoemake 1985)", false)

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/table.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace taugrid::merging {
+namespace {
+
+template <class Wanted>
+std::vector<std::string> names_where(Wanted wanted) {
+  std::vector<std::string> all;
+  for (const auto* each : methods())
+    if (wanted(*each)) all.emplace_back(each->name);
+  return all;
+}
+
+}  // namespace
+
+MakeInRun Entry::read(config::Section parameters, Scope scope) const {
+  if (in_run != nullptr && (takes_data() || !scope.of_cluster)) return in_run(std::move(parameters), scope);
+  return [method = of_vectors(std::move(parameters))](const Place&) { return method; };
+}
+
+const std::vector<const Entry*>& methods() {
+  static const auto all = [] {
+    auto entries = registered_methods();
+    std::sort(entries.begin(), entries.end(),
+              [](const auto* a, const auto* b) { return a->order < b->order; });
+    return entries;
+  }();
+  return all;
+}
+
+const Entry& entry(const std::string& name) {
+  for (const auto* each : methods())
+    if (name == each->name) return *each;
+  throw std::logic_error("no method " + name);
+}
+
+const std::vector<std::string>& names() {
+  static const auto all = names_where([](const Entry&) { return true; });
+  return all;
+}
+
+const std::vector<std::string>& names_of_vectors() {
+  static const auto all = names_where([](const Entry& each) { return !each.takes_data(); });
+  return all;
+}
+
+std::shared_ptr<const VectorMethod> make(const std::string& name, config::Section parameters) {
+  return entry(name).of_vectors(std::move(parameters));
+}
+
+}  // namespace taugrid::merging

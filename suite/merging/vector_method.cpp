@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/vector_method.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "suite/merging/study_vectors.hpp"
+
+namespace taugrid::merging {
+
+MergeWork VectorMethod::work(const std::vector<NamedTensor>&, std::size_t) const { return {}; }
+
+Merged VectorMethod::merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
+                           const Team& team) const {
+  check("merge", weights);
+  const auto before = vectors.visited();
+  const auto nonzero = run(vectors, weights, sink, team);
+  const auto own = vectors.visited() - before;
+  const auto visited = is_shared() ? team.sums({own}).front() : own;
+  const auto length = static_cast<double>(vectors.length());
+  return {static_cast<double>(nonzero) / length,
+          static_cast<double>(visited) / (static_cast<double>(vectors.count()) * length)};
+}
+
+double VectorMethod::passes(const Study& study, std::size_t count) const {
+  return work(tensors_of(study), count).passes;
+}
+
+void VectorMethod::count(Tally& tally, const std::string&, std::size_t models, std::size_t) const {
+  const auto needed = work(tensors_of(tally.study()), models);
+  const auto length = static_cast<double>(tally.study().model.layout().size());
+  tally.computes(needed.flops).holds(4 * length + needed.bytes);
+}
+
+MergeResult VectorMethod::merge(const ModelsToMerge& models, const Part&,
+                                schedule::UnitContext& context) const {
+  return {merged_vector(*this, models.vectors(), context.group, [&](double share) {
+    context.stop_if_requested();
+    context.progress(share, "vectors");
+  })};
+}
+
+MergedVector merged_vector(const VectorMethod& method, const TaskVectors& vectors,
+                           const comm::Communicator& group, const std::function<void(double)>& see) {
+  const auto length = vectors.length();
+  MergedVector merged{at::zeros({length}, at::kFloat), {}};
+  std::int64_t put = 0;  // of all numbers, and again of those that come a second time
+  merged.made =
+      method.merge(vectors, std::vector<double>(vectors.count(), 1.0),
+                   Sink(merged.tau,
+                        [&](std::int64_t, const at::Tensor& part) {
+                          put += part.numel();
+                          see(std::min(1.0, static_cast<double>(put) / static_cast<double>(length)));
+                        }),
+                   Team(group));
+  return merged;
+}
+
+}  // namespace taugrid::merging

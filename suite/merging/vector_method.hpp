@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// Merging without data: a method sees vectors, wherever they come from, and makes τ stretch by stretch.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "suite/merging/method.hpp"
+#include "suite/merging/sink.hpp"
+#include "suite/merging/task_vectors.hpp"
+#include "suite/merging/team.hpp"
+
+namespace taugrid::merging {
+
+/// What a merge takes, about.
+struct MergeWork {
+  double passes = 1;  ///< over all vectors
+  double flops = 0;   ///< of factorisations
+  double bytes = 0;   ///< beside the vectors and τ
+};
+
+class VectorMethod : public Method {
+ public:
+  bool takes_data() const final { return false; }
+  /// Whether the merged model depends on which θ0 the vectors are taken from.
+  virtual bool needs_start() const { return true; }
+  virtual MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const;
+  /// One weight w_t a vector. Bitwise the same however the vectors are cut into stretches.
+  /// A team shares out the places of methods whose numbers depend on their own place alone, and the tensors
+  /// of methods on matrices; the others each rank makes whole.
+  Merged merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
+               const Team& team = {}) const;
+
+  double passes(const Study& study, std::size_t count) const final;
+  void count(Tally& tally, const std::string& regime, std::size_t models, std::size_t tasks) const final;
+  MergeResult merge(const ModelsToMerge& models, const Part& part,
+                    schedule::UnitContext& context) const final;
+
+ protected:
+  /// Whether a team's ranks each make a part.
+  virtual bool is_shared() const { return false; }
+  /// Returns how many numbers of τ are not zero.
+  virtual std::int64_t run(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
+                           const Team& team) const = 0;
+};
+
+/// The whole of what a method makes of vectors that count alike; `see(share)` is called after each stretch,
+/// equally often on all ranks of the group, which make it together.
+MergedVector merged_vector(const VectorMethod& method, const TaskVectors& vectors,
+                           const comm::Communicator& group, const std::function<void(double share)>& see);
+
+}  // namespace taugrid::merging
