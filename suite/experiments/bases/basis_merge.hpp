@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "suite/config/config.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/merging/chosen_method.hpp"
 
 namespace taugrid::experiments {
 
 using merging::ChosenMethod;
-using study::Study;
-using work::Tally;
 
 /// How many tasks clusters of more than one have.
 struct ClusterSizes {

@@ -25,6 +25,7 @@
 
 #include "suite/experiments/bases/partition_outside.hpp"
 #include "suite/experiments/edits/chosen_edit.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/merging/table.hpp"
 #include "suite/study/clusters.hpp"

@@ -14,6 +14,7 @@
 
 #include "suite/experiments/bases/task_bases.hpp"
 #include "suite/experiments/edits/target_and_control.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/study/refusals.hpp"
 
 namespace taugrid::experiments {

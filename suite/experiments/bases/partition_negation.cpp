@@ -16,6 +16,7 @@
 
 #include "suite/experiments/bases/partition_bases.hpp"
 #include "suite/experiments/edits/target_and_control.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
 

@@ -12,6 +12,7 @@
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/edits/task_curves.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/study/refusals.hpp"
 

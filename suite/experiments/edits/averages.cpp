@@ -21,6 +21,7 @@
 #include <cmath>
 #include <set>
 
+#include "suite/experiments/experiment.hpp"
 #include "suite/study/correctness.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/study/task_sets.hpp"

@@ -24,6 +24,7 @@
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/edits/merging_choice.hpp"
 #include "suite/experiments/edits/task_curves.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/study/merged_tasks.hpp"

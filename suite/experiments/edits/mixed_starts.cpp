@@ -25,6 +25,7 @@
 #include "suite/experiments/bases/task_bases.hpp"
 #include "suite/experiments/edits/chosen_edit.hpp"
 #include "suite/experiments/edits/second_start.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/study/merged_tasks.hpp"

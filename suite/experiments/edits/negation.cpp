@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "suite/experiments/edits/target_and_control.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/study/refusals.hpp"
 
 namespace taugrid::experiments {

@@ -20,6 +20,7 @@
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/bases/task_bases.hpp"
 #include "suite/experiments/edits/chosen_edit.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"

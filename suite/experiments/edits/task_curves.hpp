@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "suite/experiments/experiment.hpp"
 #include "suite/work/placement.hpp"
 #include "suite/work/tally.hpp"
 

@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "suite/error.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/layers/layer_statistics.hpp"
 #include "suite/experiments/layers/point_rows.hpp"

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "suite/experiments/experiment.hpp"
 #include "suite/study/layers.hpp"
 #include "suite/work/tally.hpp"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/metrics/linearity.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/study/layers.hpp"
 #include "suite/work/placement.hpp"
 

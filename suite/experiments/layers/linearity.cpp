@@ -24,6 +24,7 @@
 #include <algorithm>
 
 #include "suite/config/canonical.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/layers/layer_products.hpp"
 #include "suite/experiments/layers/layer_statistics.hpp"

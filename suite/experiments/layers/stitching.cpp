@@ -21,6 +21,7 @@
 
 #include "kernels/autodiff/products.hpp"
 #include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/work/placement.hpp"

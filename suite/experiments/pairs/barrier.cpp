@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "kernels/weights/weights.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/pairs/pair_units.hpp"
 #include "suite/machine/full_products.hpp"

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/pairs/pair_units.hpp"
 #include "suite/study/refusals.hpp"

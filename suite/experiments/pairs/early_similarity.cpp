@@ -17,6 +17,7 @@
 #include "kernels/spectral/clustering.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/bases/task_bases.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/study/clusters.hpp"
 #include "suite/training/kept_models.hpp"

@@ -21,6 +21,7 @@
 
 #include <algorithm>
 
+#include "suite/experiments/experiment.hpp"
 #include "suite/machine/full_products.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/work/placement.hpp"

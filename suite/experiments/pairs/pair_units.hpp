@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/range.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/work/placement.hpp"
 #include "suite/work/tally.hpp"
 

@@ -27,6 +27,7 @@
 #include "kernels/weights/masks.hpp"
 #include "kernels/weights/merging.hpp"
 #include "kernels/weights/weights.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/pairs/pair_units.hpp"
 #include "suite/merging/study_vectors.hpp"

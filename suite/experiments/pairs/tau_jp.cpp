@@ -14,6 +14,7 @@
 
 #include <map>
 
+#include "suite/experiments/experiment.hpp"
 #include "suite/work/placement.hpp"
 
 namespace taugrid::experiments {

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/training/training.hpp"
 #include "suite/work/placement.hpp"
 

@@ -14,6 +14,7 @@
 
 #include "suite/comm/device.hpp"
 #include "suite/error.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/machine/peak_memory.hpp"
 #include "suite/training/trainer.hpp"
 #include "suite/work/placement.hpp"

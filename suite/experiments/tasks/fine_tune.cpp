@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "suite/experiments/experiment.hpp"
 #include "suite/training/kept_models.hpp"
 #include "suite/training/loop.hpp"
 #include "suite/training/trained_model.hpp"

@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "suite/error.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/tasks/text_metrics.hpp"
 #include "suite/study/task_sets.hpp"

@@ -12,6 +12,7 @@
 
 #include "kernels/autodiff/products.hpp"
 #include "suite/error.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/training/adamw.hpp"

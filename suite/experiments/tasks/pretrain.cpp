@@ -16,6 +16,7 @@
 #include "kernels/autodiff/products.hpp"
 #include "kernels/metrics/metrics.hpp"
 #include "suite/error.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/training/adamw.hpp"
 #include "suite/training/loop.hpp"
 #include "suite/training/training.hpp"

@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "kernels/metrics/metrics.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/work/placement.hpp"
 

@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "kernels/spectral/spectral.hpp"
+#include "suite/experiments/experiment.hpp"
 #include "suite/machine/full_products.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/training/curvature.hpp"
