@@ -9,13 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from launch import PATIENCE
 from taugrid_analysis.cli import main
 
 
 def started(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Starts the analysis as a user does, in a process of its own, which loads PyTorch or pandas for seconds."""
     return subprocess.run([sys.executable, "-m", "taugrid_analysis", *arguments], capture_output=True, text=True,
-                          timeout=600, check=False)
+                          timeout=PATIENCE, check=False)
 
 
 def called(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

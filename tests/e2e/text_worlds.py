@@ -13,7 +13,7 @@ from typing import Any
 
 import analysis_command
 import numpy as np
-from launch import run
+from launch import PATIENCE, run
 from world import EXPERIMENT
 
 PROJECT = Path(__file__).parents[2]
@@ -74,7 +74,7 @@ def pack(calls: list[list[str]]) -> None:
     """Calls of jobs/prepare, in one process."""
     several = f"import sys; sys.path.insert(0, '{PROJECT}/jobs/prepare'); from command import main\n"
     subprocess.run([sys.executable, "-c", several + f"sys.exit(max(main(call) for call in {calls}))"], check=True,
-                   timeout=300)
+                   timeout=PATIENCE)
 
 
 class PromptWorld(TextWorld):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import experiments
 import pytest
-from launch import PROGRAM, environment
+from launch import PATIENCE, PROGRAM, environment
 from world import TASKS, World
 
 # Largest test splits: qqp's, imdb's, CIFAR-10's, that of a split of CIFAR-100; of the eight sets of pictures svhn's.
@@ -27,7 +27,7 @@ def on_crops(experiment: Path) -> bool:
 
 def dry_run(experiment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PROGRAM, "run", experiment, "--dry-run", *arguments], env=environment(), text=True,
-                          capture_output=True, timeout=60, check=False)
+                          capture_output=True, timeout=PATIENCE, check=False)
 
 
 def test_inputs_and_work(world: World, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import check_plan
 import h5py
 import pytest
 from dealing import Machine, Unit, simulate
-from launch import PROGRAM, environment, run
+from launch import PATIENCE, PROGRAM, environment, run
 from world import World
 
 TRACE = Path(__file__).with_name("quickstart_profile.json")  # recorded: a run of this experiment, its machine
@@ -22,7 +22,7 @@ QUICKSTART = Path(__file__).parents[3] / "jobs" / "experiments" / "quickstart.to
 
 def plan(experiment: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PROGRAM, "plan", experiment, *map(str, arguments)], env=environment(), text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
 
 
 def planned(tmp_path: Path, experiment: Path, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> Any:
@@ -196,7 +196,7 @@ def test_memory_of_a_real_rank(world: World, tmp_path: Path) -> None:
     made = planned(tmp_path, world.experiment, "--ranks", "1")
     # Through a small process: a child begins with what its parent holds.
     subprocess.run([sys.executable, check_plan.__file__, check_plan.ONE_RANK, tmp_path / "memory", PROGRAM, "run",
-                    world.experiment, "--run-dir", tmp_path / "run"], env=environment(), check=True, timeout=120,
+                    world.experiment, "--run-dir", tmp_path / "run"], env=environment(), check=True, timeout=PATIENCE,
                    stdin=subprocess.DEVNULL, capture_output=True)
     measured = float((tmp_path / "memory.0").read_text())
     assert made["plan"][0]["memory_bytes"] == pytest.approx(measured, rel=0.25)

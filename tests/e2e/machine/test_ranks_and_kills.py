@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import rehearsal
 from compare import close_to_rounding, differing, numbers
-from launch import kill_all, leftovers, measure, ranks_of, run, start, units, wait_until
+from launch import PATIENCE, kill_all, leftovers, measure, ranks_of, run, start, units, wait_until
 from world import EXPERIMENT, World, without
 
 RESUMABLE = 75
@@ -94,7 +94,7 @@ def test_a_signal_stops_at_a_safe_point(experiment: Path, long_run: Path, tmp_pa
     job = begin(experiment, folder)
     assert wait_until(lambda: units(folder) >= 1, job)
     job.send_signal(signal.SIGUSR1)
-    _, text = job.communicate(timeout=60)
+    _, text = job.communicate(timeout=PATIENCE)
     assert job.returncode == RESUMABLE, text
     assert [line for line in text.splitlines() if line.startswith("taugrid: stopped:") and "SIGUSR1" in line], text
     assert not (folder / "results.h5").exists()
@@ -124,7 +124,7 @@ def test_a_kill_loses_nothing_that_was_committed(experiment: Path, long_run: Pat
         ranks = ranks_of(job)
         if len(ranks) == 2:  # none where the job was faster than this test
             os.kill(ranks[chance.randrange(2)], signal.SIGKILL)
-            _, text = job.communicate(timeout=30)  # the others end by themselves
+            _, text = job.communicate(timeout=PATIENCE)  # the others end by themselves
             assert job.returncode != 0, text
             assert len([line for line in text.splitlines() if line.startswith("taugrid: rank")]) <= 1, text
     kill_all(job)

@@ -8,7 +8,7 @@ from pathlib import Path
 import h5py
 import pytest
 import torch
-from launch import PROGRAM, environment, measure
+from launch import PATIENCE, PROGRAM, environment, measure
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Oracle
 from world import ROWS, World
@@ -56,7 +56,7 @@ def test_fewer_inputs_are_counted(experiment: Path) -> None:
         done = subprocess.run(
             [PROGRAM, "run", experiment, "--dry-run", "--set", 'finetune.regimes=["tau_jp_strict"]', "--set",
              f"finetune.penalty_tasks={tasks}", "--set", f"finetune.penalty_batch={POINTS}"],
-            env=environment(), text=True, capture_output=True, timeout=60, check=True)
+            env=environment(), text=True, capture_output=True, timeout=PATIENCE, check=True)
         row = next(line.split() for line in done.stdout.splitlines() if "finetune/tau_jp_strict" in line)
         work[tasks] = float(row[2])
     assert work["partner"] / work["regime"] == pytest.approx(21 / 31, rel=0.02)
