@@ -55,15 +55,17 @@ int start(int argc, char** argv) {
          "Seconds after which a collective counts as hung and all ranks end, with a line that says which\n"
          "ranks are missing; more for slow networks or very unequal ranks [600]")
       ->check(CLI::PositiveNumber);
-  run->add_option(
-         "--stop-within", options.stop_within,
-         "Seconds after a stop request (a signal, the time limit) after which the job ends with exit code 75 as\n"
-         "it is, with a line that says which rank had not come to a safe point; less than the notice that the\n"
-         "batch system gives [240]")
+  run->add_option("--stop-within", options.stop_within,
+                  "Seconds after a stop request (a signal, the time limit) after which the job ends with "
+                  "exit code 75 as\n"
+                  "it is, with a line that says which rank had not come to a safe point; less than the "
+                  "notice that the\n"
+                  "batch system gives [240]")
       ->check(CLI::PositiveNumber);
-  run->add_flag("--mixed", options.mixed,
-                "Go on although other units were computed by another device, processor, LibTorch or revision;\n"
-                "results.h5 then says so");
+  run->add_flag(
+      "--mixed", options.mixed,
+      "Go on although other units were computed by another device, processor, LibTorch or revision;\n"
+      "results.h5 then says so");
   run->add_flag("--dry-run", options.dry_run,
                 "Check the experiment, list its inputs (what is missing, and where it is expected) and its\n"
                 "work; compute nothing");
@@ -83,8 +85,7 @@ int start(int argc, char** argv) {
   bench->add_option("--json", bench_options.json, "Write the figures to this file, as google/benchmark does");
   bench->add_option("--repetitions", bench_options.repetitions, "Timed runs of a case, at least [5]")
       ->check(CLI::PositiveNumber);
-  bench->add_option("--dump", bench_options.dump,
-                    "Keep inputs and results in this folder, for jobs/peers");
+  bench->add_option("--dump", bench_options.dump, "Keep inputs and results in this folder, for jobs/peers");
   bench->add_option("--device", bench_options.device,
                     "Where to measure: auto (a GPU where there is one), cpu, or cuda [auto]");
   bench->add_flag("--list", bench_options.list, "Print the cases' names");
@@ -144,6 +145,11 @@ int start(int argc, char** argv) {
   bool markdown = false, recipe_keys = false;
   keys->add_flag("--markdown", markdown, "As docs/experiment.md and docs/merge.md have them");
   keys->add_flag("--recipe", recipe_keys, "Those of a recipe for taugrid merge");
+  auto* results =
+      app.add_subcommand("results", "List every path of results.h5, with dimensions, type, unit and meaning");
+  bool results_markdown = false, results_json = false;
+  results->add_flag("--markdown", results_markdown, "As docs/results.md has them");
+  results->add_flag("--json", results_json, "For programs");
   auto* info = app.add_subcommand("info", "Print versions, devices and features");
 
   try {
@@ -158,13 +164,15 @@ int start(int argc, char** argv) {
   if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
   const auto backend = taugrid::weights::backend();
   const auto& device = *bench ? bench_options.device : *plan ? plan_options.device : options.device;
-  if (backend.device != backend.host && device != "cpu" && !*info && !*keys && !*merge && !options.dry_run)
+  if (backend.device != backend.host && device != "cpu" && !*info && !*keys && !*results && !*merge &&
+      !options.dry_run)
     taugrid::comm::mpi_takes_gpu_memory();  // this Kokkos starts CUDA
   const Kokkos::ScopeGuard kokkos;          // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
   if (*plan) return taugrid::program::plan(argc, argv, plan_options);
   if (*info) return taugrid::program::info();
   if (*keys) return speaks() ? taugrid::program::keys(markdown, recipe_keys) : 0;
+  if (*results) return speaks() ? taugrid::program::results(results_markdown, results_json) : 0;
   if (*merge) return speaks() ? taugrid::program::merge(recipe) : 0;
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
   if (*timeline) return taugrid::program::timeline(argc, argv, options);

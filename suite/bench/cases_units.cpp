@@ -6,7 +6,7 @@
 
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -55,8 +55,8 @@ Work consolidate(const Fixture& x, std::int64_t units) {
     std::vector<work::Box> boxes;
     std::vector<store::UnitRow> rows;
     for (std::int64_t i = 0; i < units; ++i) boxes.push_back({key_of(i), {i}});
-    work::place(out, {*folder, x.runtime().world()}, "/grid", store::Element::float64, {units, 20, 20},
-                {"unit", "row", "column"}, boxes, "grid");
+    work::place_boxes(out, {*folder, x.runtime().world()}, "/grid", store::Element::float64, {units, 20, 20},
+                      {"unit", "row", "column"}, boxes, "grid");
     for (std::int64_t i = 0; i < units; ++i) {
       const auto metadata = folder->read_metadata(key_of(i));
       rows.push_back({key_of(i), std::stoi(metadata.at("rank")), std::stod(metadata.at("seconds")),

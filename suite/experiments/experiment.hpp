@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
 // An experiment: the work units it splits into, and what it writes once they are done. A new one is a file
-// NAME.cpp in the folder here that says what it looks at: tasks, pairs, layers, edits or bases. It ends with
-// TAUGRID_EXPERIMENT(NAME, order, make_NAME), and the build finds it by itself.
+// NAME.cpp in the folder here that says what it looks at: tasks, pairs, layers, edits or bases. It declares
+// its outputs and ends with TAUGRID_EXPERIMENT(NAME, order, make_NAME, NAME_outputs), and the build finds it
+// by itself.
 #pragma once
 
 #include <map>
@@ -13,12 +14,11 @@
 #include "suite/config/config.hpp"
 #include "suite/schedule/run_folder.hpp"
 #include "suite/schedule/work_unit.hpp"
-#include "suite/store/results.hpp"
 #include "suite/study/edited_outputs.hpp"
 #include "suite/study/keys.hpp"
 #include "suite/study/regime.hpp"
 #include "suite/study/study.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 #include "suite/work/tally.hpp"
 
 namespace taugrid::experiments {
@@ -26,19 +26,31 @@ namespace taugrid::experiments {
 namespace key = study::key;
 using study::EditedOutputs;
 using study::regime;
+
 using study::Split;
 using study::Study;
 using work::add_missing;
-using work::bits;
+using work::both_sample_rows;
 using work::Box;
+using work::Contents;
+using work::Element;
 using work::Finished;
 using work::fits_attribute;
-using work::place;
+using work::groups_of;
+using work::length_of;
+using work::Lengths;
+using work::Names;
+using work::Output;
+using work::OutputGroup;
 using work::prefix_of;
-using work::put_points;
+using work::Results;
+using work::sample_rows;
 using work::sample_sizes;
 using work::Tally;
+using work::together;
 using work::unit;
+using work::With;
+using work::WrittenGroup;
 
 class Experiment {
  public:
@@ -47,8 +59,10 @@ class Experiment {
 
   /// Appends its units. `folder` outlives them: units read what they need of others' results from it.
   virtual void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const = 0;
-  /// Writes its groups of results.h5. Collective over all ranks.
-  virtual void write(store::ResultsWriter& out, const Finished& done) const = 0;
+  /// The groups that write() writes.
+  virtual std::vector<WrittenGroup> written() const = 0;
+  /// Writes its groups of results.h5, in which all is declared. Collective over all ranks.
+  virtual void write(Results& out, const Finished& done) const = 0;
 
   /// Files beside the study's on which its numbers depend.
   virtual std::vector<std::filesystem::path> inputs() const { return {}; }
@@ -62,6 +76,9 @@ class Experiment {
   const Study& study_;
 };
 
+/// Declares what an experiment writes, in this run or another.
+using Declare = std::vector<OutputGroup> (*)();
+
 /// Reads the experiment's own section; nullptr where the run does not ask for it. Throws InputError.
 using Maker = std::unique_ptr<Experiment> (*)(config::Config& config, const Study& study);
 
@@ -70,6 +87,12 @@ using Experiments = std::vector<std::unique_ptr<Experiment>>;
 /// The experiments that the configuration's sections ask for, in the order that their files state. Throws
 /// InputError.
 Experiments make_experiments(config::Config& config, const Study& study);
+
+/// The outputs of all experiments that were built, in their order.
+std::vector<OutputGroup> declared_outputs();
+/// What these experiments write, and groups that the program writes beside.
+Contents contents_of(const Experiments& experiments, const Study& study,
+                     const std::vector<OutputGroup>& more = {});
 
 /// The units of all of them. Where the run trains its tasks' heads, all others wait for these. All arguments
 /// outlive the units.
@@ -82,12 +105,14 @@ std::unique_ptr<Experiment> make_experiment(const std::string& name, config::Con
 
 }  // namespace taugrid::experiments
 
-/// Ends an experiment's file: `name` is the file's, `make` its Maker, `order` its place among the others,
-/// whose units and groups of results.h5 follow each other so.
-#define TAUGRID_EXPERIMENT(name, order, make)   \
-  namespace taugrid::experiments::name##_file { \
-    extern const int place;                     \
-    extern const Maker maker;                   \
-    const int place = order;                    \
-    const Maker maker = make;                   \
+/// Ends an experiment's file: `name` is the file's, `make` its Maker, `outputs` declares what it writes,
+/// `order` is its place among the others, whose units and groups of results.h5 follow each other so.
+#define TAUGRID_EXPERIMENT(name, order, make, outputs) \
+  namespace taugrid::experiments::name##_file {        \
+    extern const int place;                            \
+    extern const Maker maker;                          \
+    extern const Declare declare;                      \
+    const int place = order;                           \
+    const Maker maker = make;                          \
+    const Declare declare = outputs;                   \
   }

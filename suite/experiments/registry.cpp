@@ -7,10 +7,37 @@
 
 namespace taugrid::experiments {
 
-Experiments make_experiments(config::Config& config, const Study& study) {
+namespace {
+
+std::vector<Registered> in_order() {
   auto all = registered();
-  std::sort(all.begin(), all.end(),
-            [](const auto& a, const auto& b) { return std::tie(a.place, a.name) < std::tie(b.place, b.name); });
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.place, a.name) < std::tie(b.place, b.name);
+  });
+  return all;
+}
+
+}  // namespace
+
+std::vector<OutputGroup> declared_outputs() {
+  std::vector<OutputGroup> groups;
+  for (const auto& each : in_order())
+    for (auto& group : each.declare()) groups.push_back(std::move(group));
+  return groups;
+}
+
+Contents contents_of(const Experiments& experiments, const Study& study,
+                     const std::vector<OutputGroup>& more) {
+  auto declared = declared_outputs();
+  declared.insert(declared.end(), more.begin(), more.end());
+  std::vector<WrittenGroup> written;
+  for (const auto& experiment : experiments)
+    for (auto& group : experiment->written()) written.push_back(std::move(group));
+  return {study, std::move(declared), std::move(written)};
+}
+
+Experiments make_experiments(config::Config& config, const Study& study) {
+  const auto all = in_order();
   Experiments made;
   std::string alone;
   for (const auto& each : all) {  // all are asked, so that all sections are known

@@ -13,6 +13,7 @@ struct Registered {
   std::string name;  ///< of its file
   int place;
   Maker maker;
+  Declare declare;
 };
 
 /// All experiments that were built.

@@ -34,7 +34,9 @@ Tally Method::part_work(const Study& study, const std::string& regime_name, std:
 
 double Method::passes(const Study&, std::size_t) const { return 1; }
 
-void Method::write(store::ResultsWriter&, const Finished&, const std::string&, const std::string&,
+Lengths Method::lengths(const std::string&) const { return {}; }
+
+void Method::write(Results&, const Finished&, const std::string&, const std::string&,
                    const std::string&) const {}
 
 RecipeNote Method::recipe_note(const std::string&, const std::vector<std::size_t>&) const { return {}; }

@@ -20,7 +20,7 @@
 #include "suite/merging/models_to_merge.hpp"
 #include "suite/study/keys.hpp"
 #include "suite/study/regime.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 #include "suite/work/tally.hpp"
 
 namespace taugrid::merging {
@@ -32,11 +32,16 @@ using study::Split;
 using study::Study;
 using work::add_missing;
 using work::Box;
+using work::Element;
 using work::Finished;
-using work::place;
-using work::put_points;
+using work::length_of;
+using work::Lengths;
+using work::Results;
+using work::sample_rows;
 using work::Tally;
+using work::together;
 using work::unit;
+using work::With;
 
 struct Merged {
   double density = 0;  ///< share of numbers of τ that are not zero
@@ -118,9 +123,12 @@ class Method {
   virtual MergeResult merge(const ModelsToMerge& models, const Part& part,
                             schedule::UnitContext& context) const = 0;
 
-  /// Writes what the method has of its own to the group; `unit_key` is that of the merge's unit. Collective.
-  virtual void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
-                     const std::string& regime, const std::string& unit_key) const;
+  /// What the method writes of its own to a group of /merging, and how long its dimensions are.
+  virtual std::vector<work::Output> outputs() const { return {}; }
+  virtual Lengths lengths(const std::string& regime) const;
+  /// Writes it; `unit_key` is that of the merge's unit. Collective.
+  virtual void write(Results& out, const Finished& done, const std::string& group, const std::string& regime,
+                     const std::string& unit_key) const;
   /// What is to be said of a finished merge of these tasks' vectors.
   virtual RecipeNote recipe_note(const std::string& regime, const std::vector<std::size_t>& tasks) const;
 };

@@ -33,6 +33,18 @@ const std::vector<const Entry*>& methods() {
   return all;
 }
 
+std::vector<work::Output> method_outputs() {
+  std::vector<work::Output> all;
+  for (const auto* method : methods()) {
+    if (method->outputs == nullptr) continue;
+    for (const auto& output : method->outputs())
+      if (std::none_of(all.begin(), all.end(),
+                       [&](const work::Output& each) { return each.name == output.name; }))
+        all.push_back(output);
+  }
+  return all;
+}
+
 const Entry& entry(const std::string& name) {
   for (const auto* each : methods())
     if (name == each->name) return *each;

@@ -41,6 +41,8 @@ struct Entry {
   config::Meaning meaning;
   /// Whether the merged model is θ0 + ατ of an α that is searched for; else it is θ0 + τ.
   bool has_coefficient = true;
+  /// What it writes of its own to /merging/METHOD/R; nullptr: nothing.
+  std::vector<work::Output> (*outputs)() = nullptr;
 
   bool takes_data() const { return of_vectors == nullptr; }
   /// Reads the parameters from an experiment file. Throws InputError.
@@ -52,6 +54,9 @@ std::vector<const Entry*> registered_methods();
 
 /// All methods, in their order.
 const std::vector<const Entry*>& methods();
+
+/// What methods write of their own, each output once.
+std::vector<work::Output> method_outputs();
 
 /// The method of this name. Throws std::logic_error where there is none.
 const Entry& entry(const std::string& name);
@@ -65,8 +70,8 @@ std::shared_ptr<const VectorMethod> make(const std::string& name, config::Sectio
 
 }  // namespace taugrid::merging
 
-/// TAUGRID_MERGING_METHOD(name, order, of_vectors, in_run, meaning[, has_coefficient]): the fields of an
-/// Entry.
+/// TAUGRID_MERGING_METHOD(name, order, of_vectors, in_run, meaning[, has_coefficient[, outputs]]): the fields
+/// of an Entry.
 #define TAUGRID_MERGING_METHOD(name, ...)     \
   namespace taugrid::merging::name##_method { \
     extern const Entry entry;                 \

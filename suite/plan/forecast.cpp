@@ -14,13 +14,13 @@
 namespace taugrid::plan {
 namespace {
 
-using study::Study;
 using schedule::WorkUnit;
+using study::Study;
 
 constexpr double enough = 1.05;  // more ranks are useless where they end less than 5 % sooner
 
-// results.h5 beside its numbers: some half dozen data sets for each experiment and regime, with their scales.
-constexpr double group_bytes = 5500;
+// A data set of results.h5 beside its numbers: header, attributes and places in scales' lists.
+constexpr double data_set_bytes = 1700;
 constexpr double log_bytes_a_unit = 140;
 
 bool is_vector(const std::string& name) { return name.starts_with("vector/"); }
@@ -147,22 +147,21 @@ std::vector<std::string> missing_rates(const std::vector<WorkUnit>& units, const
   return {missing.begin(), missing.end()};
 }
 
-Forecast forecast(const Study& study, const std::vector<WorkUnit>& units, const std::vector<double>& seconds,
-                  const Profile& profile, const std::vector<int>& ranks, int ranks_per_host) {
+Forecast forecast(const Study& study, const std::vector<WorkUnit>& units, const ResultsSize& results,
+                  const std::vector<double>& seconds, const Profile& profile, const std::vector<int>& ranks,
+                  int ranks_per_host) {
   const int wide = study.settings.ranks_per_unit, threads = study.settings.threads;
   const Host host{profile.cores, threads, profile.crowding};
   Launch launch{wide, wide, ranks_per_host > 0 ? ranks_per_host : std::max(1, profile.cores / threads)};
   Forecast f;
   // config.toml, inputs.toml, started_utc, computed_by, the lock, results.h5; and a link to each data set.
   f.files = 6 + static_cast<std::int64_t>(study.tasks.with_control());
-  std::set<std::string> kinds;
   for (const auto& unit : units) {
-    kinds.insert(schedule::kind_of(unit.key));
     f.stored += unit.load.bytes_stored + log_bytes_a_unit;
     f.files += unit.load.files_stored;
-    f.results += unit.load.bytes_published + static_cast<double>(unit.key.size()) + 15;
+    f.results += static_cast<double>(unit.key.size()) + 15;
   }
-  f.results += group_bytes * static_cast<double>(kinds.size());
+  f.results += results.bytes + data_set_bytes * static_cast<double>(results.data_sets);
   f.stored += f.results;
   const double read = study_bytes(study) + vector_bytes(units);
   f.start_seconds = profile.start_seconds + read / profile.read_bytes_per_second;

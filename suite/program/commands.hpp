@@ -51,9 +51,12 @@ int timeline(int& argc, char**& argv, const RunOptions& options);
 /// Merges checkpoints as the recipe says, and prints what it took. One process.
 int merge(const std::filesystem::path& recipe);
 
-/// Prints every section and key of an experiment file, or of a recipe for merges, with what may stand there, what does
-/// otherwise, and what it is for: as the code reads them.
+/// Prints every section and key of an experiment file, or of a recipe for merges, with what may stand there,
+/// what does otherwise, and what it is for: as the code reads them.
 int keys(bool markdown, bool recipe);
+
+/// Prints every path of results.h5, with its dimensions, type, unit and meaning: as the code declares them.
+int results(bool markdown, bool json);
 
 /// Prints versions, devices and features of this build.
 int info();

@@ -5,11 +5,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "suite/experiments/experiment.hpp"
 #include "suite/merging/recipe.hpp"
 #include "suite/program/commands.hpp"
+#include "suite/program/reference.hpp"
 
 namespace taugrid::program {
 namespace {
@@ -25,20 +25,6 @@ std::vector<SectionEntry> reference() {
   const study::Study study(config, &inputs);
   experiments::make_experiments(config, study);
   return config.reference();
-}
-
-/// Lines of at most `width` bytes, each begun with `indent`.
-std::string wrapped(const std::string& text, const std::string& indent, std::size_t width) {
-  std::istringstream words(text);
-  std::string lines, line = indent;
-  for (std::string word; words >> word;) {
-    if (line.size() > indent.size() && line.size() + 1 + word.size() > width) {
-      lines += line + "\n";
-      line = indent;
-    }
-    line += (line.size() > indent.size() ? " " : "") + word;
-  }
-  return lines + line + "\n";
 }
 
 std::string names(const SectionEntry& section) {
@@ -60,30 +46,18 @@ std::string presence(const SectionEntry& section) {
 std::string again(const SectionEntry& section) { return "Any of these keys of [" + section.again + "]: "; }
 
 void print_text(const std::vector<SectionEntry>& sections) {
-  constexpr std::size_t width = 100;
   for (const auto& section : sections) {
     fmt::print("{}{}\n{}", &section == sections.data() ? "" : "\n", heading(section),
-               wrapped(section.meaning + ". " + presence(section), "  ", width));
+               wrapped(section.meaning + ". " + presence(section), "  "));
     if (!section.again.empty()) {
-      fmt::print("{}", wrapped(again(section) + names(section) + ".", "  ", width));
+      fmt::print("{}", wrapped(again(section) + names(section) + ".", "  "));
       continue;
     }
     for (const auto& key : section.keys) {
-      fmt::print("  {}\n{}{}{}", key.key, wrapped(key.meaning + ".", "      ", width),
-                 wrapped("value: " + key.values, "      ", width),
-                 wrapped("default: " + key.fallback, "      ", width));
+      fmt::print("  {}\n{}{}{}", key.key, wrapped(key.meaning + ".", "      "),
+                 wrapped("value: " + key.values, "      "), wrapped("default: " + key.fallback, "      "));
     }
   }
-}
-
-/// In a cell of a table.
-std::string cell(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '|' || c == '*') escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
 }
 
 constexpr const char* about_experiments =

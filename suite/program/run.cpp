@@ -15,6 +15,7 @@
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
 #include "suite/program/record.hpp"
+#include "suite/program/results.hpp"
 #include "suite/schedule/scheduler.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/hdf5.hpp"
@@ -66,7 +67,8 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
                    const std::vector<schedule::WorkUnit>& units, const Finish& finish, bool mixed,
                    const std::string& command_line, const std::string& started) {
   const comm::Doing doing("writing results.h5");
-  store::ResultsWriter out(folder.path() / "results.h5", runtime.world(), &runtime.stop());
+  store::ResultsWriter file(folder.path() / "results.h5", runtime.world(), &runtime.stop());
+  work::Results out(file, experiments::contents_of(experiments, study, run_outputs()));
   out.attribute("/", "schema_version", std::int64_t{2});
   out.attribute("/", "taugrid_version", std::string(version));
   out.attribute("/", "git_revision", std::string(git_revision));
@@ -89,19 +91,19 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
     pairs.push_back(static_cast<std::int64_t>(i));
     pairs.push_back(static_cast<std::int64_t>(j));
   }
-  out.scale("/tasks/name", names, "task");
-  out.put("/tasks/classes", at::tensor(classes, at::kLong), {"task"});
-  out.put_text("/tasks/space", spaces, "task");
+  out.put("/tasks/name", names);
+  out.put("/tasks/classes", at::tensor(classes, at::kLong));
+  out.put("/tasks/space", spaces);
   if (std::any_of(metrics.begin(), metrics.end(), [](const std::string& each) { return each != "accuracy"; }))
-    out.put_text("/tasks/metric", metrics, "task");
+    out.put("/tasks/metric", metrics);
   if (std::any_of(groups.begin(), groups.end(), [](const std::string& each) { return !each.empty(); }))
-    out.put_text("/tasks/group", groups, "task");
+    out.put("/tasks/group", groups);
   if (!study.settings.variants.empty()) {
     std::vector<std::string> data;
     for (const auto& one : study.settings.variants) data.push_back(one.data);
-    out.put_text("/tasks/data", data, "task");
+    out.put("/tasks/data", data);
   }
-  if (!pairs.empty()) out.put("/pairs/tasks", at::tensor(pairs, at::kLong).view({-1, 2}), {"pair", "side"});
+  if (!pairs.empty()) out.put("/pairs/tasks", at::tensor(pairs, at::kLong).view({-1, 2}));
 
   out.attribute("/model", "architecture", study.model.encoder().architecture());
   out.attribute("/model", "name", study.settings.model.filename().string());
@@ -115,14 +117,13 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
     out.attribute("/model", "buffers_points", study.settings.buffers_points);
     if (study.settings.buffers == "recompute")
       out.put("/model/buffers_sample_index",
-              study.tasks.sample_index(study::Split::train, study.settings.buffers_points),
-              {"task", "buffers_point"});
+              study.tasks.sample_index(study::Split::train, study.settings.buffers_points));
   }
 
   const experiments::Finished finished{folder, runtime.world()};
   for (const auto& experiment : experiments) experiment->write(out, finished);
 
-  out.units(finish.rows);
+  file.units(finish.rows);
 
   const auto& world = runtime.world();
   for (const auto& [name, value] : of_first_rank(world, versions(), "versions"))
@@ -146,7 +147,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   out.attribute("/provenance", "model_flops", flops);  // of all units: how large the work is
   out.attribute("/provenance", "hosts", hosts);
   out.attribute("/provenance", "devices", devices);
-  out.commit();
+  file.commit();
 }
 
 void compute(comm::Runtime& runtime, const RunOptions& options) {
@@ -217,6 +218,63 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
 }
 
 }  // namespace
+
+std::vector<work::OutputGroup> run_outputs() {
+  using work::Element, work::With;
+  return {
+      {"/",
+       "the run",
+       {{"@schema_version", "", "", "2"},
+        {"@taugrid_version", "", "", "of the program"},
+        {"@git_revision", "", "", "of its sources"},
+        {"@command_line", "", "", "of the last start"},
+        {"@started_utc", "", "", "when the run was first started"},
+        {"@finished_utc", "", "", "when this file was written"},
+        {"@units_digest", "", "", "of all units' files"},
+        {"units", "unit", "", "of each unit its key, rank, seconds and device", With{.table = true}}}},
+      {"/tasks",
+       "the tasks",
+       {{"name", "task", "", "its name", With{.text = true, .scale = "task"}},
+        {"classes", "task", "", "how many, of which its head has a row each",
+         With{.element = Element::int64}},
+        {"space", "task", "",
+         "the space that its output lies in, which a linear regime linearises: encoder output, logits of "
+         "label words, or word head's output at the mask",
+         With{.text = true}},
+        {"metric", "task", "", "what is called its accuracy",
+         With{.text = true, .when = "one that is not accuracy"}},
+        {"group", "task", "", "the natural group that its data set names, empty where none",
+         With{.text = true, .when = "one that has any"}},
+        {"data", "task", "", "the task that is fine-tuned several times",
+         With{.text = true, .when = "[variants]"}}}},
+      {"/pairs",
+       "the pairs of tasks that are measured",
+       {{"tasks", "pair side", "", "places in /tasks", With{.element = Element::int64}}}},
+      {"/model",
+       "θ0",
+       {{"@architecture", "", "", "its name in the configuration of Hugging Face"},
+        {"@name", "", "", "of its folder"},
+        {"@parameters", "", "", "how many numbers θ0 has"},
+        {"@init", "", "", "pretrained or random: θ0's name in paths"},
+        {"@fingerprint", "", "", "of its numbers"},
+        {"@evaluation_points", "", "", "N, a task and split"},
+        {"@control_points", "", "", "the same of the control"},
+        {"@buffers", "", "", "where batch norm's statistics come from",
+         With{.when = "a model with batch norm"}},
+        {"@buffers_points", "", "", "of how many points they are", With{.when = "a model with batch norm"}},
+        {"buffers_sample_index", "task buffers_point", "",
+         "rows of these points in the task's train split, −1 behind the end",
+         With{.element = Element::int64, .when = "buffers = \"recompute\""}}}},
+      {"/provenance",
+       "where and by what the numbers were computed",
+       {{"@NAME", "", "",
+         "versions as compiled and as loaded, the launcher's variables, seed, ranks, hosts, devices, "
+         "precision: an "
+         "allow-list"}}},
+      {"/dimensions",
+       "dimensions that are counted alone",
+       {{"NAME", "NAME", "", "0, 1, …", With{.element = Element::int64, .scale = "NAME"}}}}};
+}
 
 int run(int& argc, char**& argv, const RunOptions& options) {
   comm::Runtime runtime(argc, argv, {.device = options.device});

@@ -36,7 +36,6 @@ struct Load {
   double bytes_read = 0;                ///< checkpoints and others' units
   double bytes_stored = 0;              ///< its own file and its checkpoint
   int files_stored = 1;                 ///< likewise
-  double bytes_published = 0;           ///< of results.h5
   double working = 0;                   ///< bytes that a computation of it takes at most
   double held = 0;                      ///< bytes of files and edited models beside it
   std::map<std::string, double> keeps;  ///< bytes, by name, that a rank keeps for later units

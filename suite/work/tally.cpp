@@ -296,11 +296,6 @@ Tally& Tally::stores(std::int64_t numbers, int bytes_each) {
   return *this;
 }
 
-Tally& Tally::publishes(std::int64_t numbers, int bytes_each) {
-  load_.bytes_published += number(numbers) * bytes_each;
-  return *this;
-}
-
 Tally& Tally::operator+=(const Tally& other) {
   const auto& more = other.load_;
   for (const auto& work : more.work) {
@@ -316,7 +311,6 @@ Tally& Tally::operator+=(const Tally& other) {
   load_.flops += more.flops;
   load_.bytes_read += more.bytes_read;
   load_.bytes_stored += more.bytes_stored - header_bytes;
-  load_.bytes_published += more.bytes_published;
   load_.working = std::max(load_.working, more.working);
   load_.held = std::max(load_.held, more.held);
   held_ = std::max(held_, other.held_);

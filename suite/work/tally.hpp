@@ -78,9 +78,8 @@ class Tally {
   Tally& computes(double flops);
   /// A model is written.
   Tally& checkpoint();
-  /// Numbers in the unit's file; `published`: those that results.h5 has too.
+  /// Numbers in the unit's file.
   Tally& stores(std::int64_t numbers, int bytes_each = 8);
-  Tally& publishes(std::int64_t numbers, int bytes_each = 8);
   /// Adds another unit's work, which one unit does after this one's.
   Tally& operator+=(const Tally& other);
 

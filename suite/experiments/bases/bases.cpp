@@ -8,13 +8,6 @@
 // points. For every number of clusters k: of k vectors instead of T. Beside the spectral partition stand
 // random ones with clusters of the same sizes, so that what clustering gains is told from what k vectors can
 // do at all.
-//
-// /bases/R/cosine [T,T]; eigenvalues, normalised_eigenvalues [T] of both Laplacians, ascending;
-// chosen_clusters, by the largest gap; clusters [K]; alpha [A]; labels int64 [K,1+N,T]: the spectral
-// partition first; accuracy [K,1+N,T] on test points, validation_accuracy [K,1+N,A,T], coefficient, absolute,
-// normalized [K,1+N]; bytes int64 [K,1+N], of the partition's bases as float32; with one cluster or T, after
-// splitting, there is one partition, and the others' places hold −1, NaN and 0 bytes, as do those of tasks
-// that [data] beat_majority leaves out, and of more clusters than it leaves tasks
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
@@ -30,10 +23,47 @@
 #include "suite/study/clusters.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+/// The model merged of bases, by the p-th partition into k clusters; the first is the spectral one.
+std::string bases_key(const std::string& regime, std::size_t k, std::size_t p) {
+  return key::of("bases", regime, std::to_string(k) + "-" + std::to_string(p));
+}
+
+std::vector<OutputGroup> bases_outputs() {
+  const std::string nothing = "; −1, NaN or 0 where there is no such partition or the task is left out";
+  return {
+      {"/bases/R", "tasks' vectors clustered, and the models θ0 + ατ of the clusters' bases",
+       together(
+           {{{"cosine", "task task", "1", "of vectors"},
+             {"eigenvalues", "eigenvalue", "1", "of the graph Laplacian of |cos|, ascending"},
+             {"normalised_eigenvalues", "eigenvalue", "1", "of the normalised one"},
+             {"chosen_clusters", "", "1", "how many, by the largest gap", With{.element = Element::int64}},
+             {"clusters", "clusters", "", "the numbers of clusters",
+              With{.element = Element::int64, .scale = "clusters_R"}},
+             {"alpha", "alpha", "1", "α of the sum of bases", With{.scale = "alpha_bases_R"}},
+             {"labels", "clusters partition task", "1",
+              "the cluster of each task: of the spectral partition first, then of random ones with clusters "
+              "of "
+              "the same sizes" +
+                  nothing,
+              With{.element = Element::int64}},
+             {"bytes", "clusters partition", "B", "of the partition's bases as float32" + nothing,
+              With{.element = Element::int64}},
+             {"validation_accuracy", "clusters partition alpha task", "1", "on validation points" + nothing},
+             {"accuracy", "clusters partition task", "1", "on test points at the chosen α" + nothing},
+             {"coefficient", "clusters partition", "1", "the chosen α" + nothing},
+             {"absolute", "clusters partition", "1", "mean accuracy at the chosen α" + nothing},
+             {"normalized", "clusters partition", "1", "mean normalised accuracy at the chosen α" + nothing},
+             {"@split_below", "", "", "the cosine below which a cluster is parted"},
+             {"@merge_in", "", "", "how a cluster's vectors became one"},
+             {"@merge_out", "", "", "how the bases became one"}},
+            both_sample_rows()}),
+       "[bases]", 2}};
+}
 
 class Bases final : public Experiment {
  public:
@@ -54,15 +84,13 @@ class Bases final : public Experiment {
       const auto numbers = tasks * (tasks + 3) + k() * partitions() * tasks;
       auto first = study_.vectors.needs(name, every);
       add_missing(first, study::merged_needs(study_, name));
-      units.push_back(
-          unit(key::partitions(name),
-               Tally(study_).visit(name, every).stores(numbers).publishes(numbers + k() * partitions()),
-               first, [this, name, &folder](schedule::UnitContext& context) {
-                 return partition(name, folder, context);
-               }));
+      units.push_back(unit(key::partitions(name), Tally(study_).visit(name, every).stores(numbers), first,
+                           [this, name, &folder](schedule::UnitContext& context) {
+                             return partition(name, folder, context);
+                           }));
       settings_.in.add_units(units, study_, name, every, folder);
       Tally tally(study_);
-      tally.stores(tasks * (a + 1) + 3).publishes(tasks * (a + 1) + 3);
+      tally.stores(tasks * (a + 1) + 3);
       const bool adds = adds_tangents(name);
       if (!adds) tally.visit(name, every);
       auto needs = settings_.in.needs(study_, name, every);
@@ -95,21 +123,29 @@ class Bases final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/bases", study_.settings.vector_regimes,
+                     {{"eigenvalue", length_of(study_.tasks.all())},
+                      {"clusters", k()},
+                      {"partition", partitions()},
+                      {"alpha", length_of(settings_.alpha)}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto a = static_cast<std::int64_t>(settings_.alpha.size()),
                tasks = static_cast<std::int64_t>(study_.tasks.size());
     for (const auto& name : study_.settings.vector_regimes) {
-      const auto group = "/bases/" + name, clusters = group + "/clusters", alpha = group + "/alpha";
-      out.scale(clusters, at::tensor(settings_.clusters, at::kInt).to(at::kLong), "clusters_" + name);
-      out.scale(alpha, at::tensor(settings_.alpha, at::kDouble), "alpha_bases_" + name, "1");
+      const auto group = "/bases/" + name;
+      out.put(group + "/clusters", at::tensor(settings_.clusters, at::kInt).to(at::kLong));
+      out.put(group + "/alpha", settings_.alpha);
       const auto file = done.folder.read_unit(done.world, key::partitions(name)).tensors;
-      out.put(group + "/cosine", file.at("cosine"), {"task", "task"}, "1");
+      out.put(group + "/cosine", file.at("cosine"));
       for (const auto* what : {"eigenvalues", "normalised_eigenvalues"})
-        out.put(group + "/" + what, file.at(what), {"eigenvalue"}, "1");
-      out.put(group + "/chosen_clusters", file.at("chosen_clusters"), {}, "1");
-      out.put(group + "/labels", file.at("labels"), {clusters, "partition", "task"}, "1");
+        out.put(group + "/" + what, file.at(what));
+      out.put(group + "/chosen_clusters", file.at("chosen_clusters"));
+      out.put(group + "/labels", file.at("labels"));
       const auto bases = file.at("labels").amax(2) + 1;  // none where there is no partition
-      out.put(group + "/bytes", 4 * study_.model.layout().size() * bases, {clusters, "partition"}, "B");
+      out.put(group + "/bytes", 4 * study_.model.layout().size() * bases);
       std::map<std::string, at::Tensor> all;
       const auto unknown = [&](std::vector<std::int64_t> more) {
         more.insert(more.begin(), {k(), partitions()});
@@ -125,18 +161,12 @@ class Bases final : public Experiment {
                       .tensors;
         for (auto& [what, values] : all) values[row][p].copy_(found.at(what));
       });
-      for (const auto& [what, values] : all) {
-        std::vector<std::string> dimensions = {clusters, "partition"};
-        if (what == "validation_accuracy") dimensions.push_back(alpha);
-        if (values.dim() > 2) dimensions.emplace_back("task");
-        out.put(group + "/" + what, values, dimensions, "1");
-      }
+      for (const auto& [what, values] : all) out.put(group + "/" + what, values);
       out.attribute(group, "split_below", settings_.split_below);
       out.attribute(group, "merge_in", settings_.in.method_name);
       out.attribute(group, "merge_out", settings_.out.method_name);
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
-                {"task", "evaluation_point"});
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
     }
   }
 
@@ -149,8 +179,8 @@ class Bases final : public Experiment {
     return regime(name).linear && factors_of({0, 0}, settings_.in, settings_.out).has_value();
   }
   std::string unit_key(const std::string& name, std::int64_t row, std::int64_t p) const {
-    return key::bases(name, static_cast<std::size_t>(settings_.clusters[static_cast<std::size_t>(row)]),
-                      static_cast<std::size_t>(p));
+    return bases_key(name, static_cast<std::size_t>(settings_.clusters[static_cast<std::size_t>(row)]),
+                     static_cast<std::size_t>(p));
   }
   /// Whether there may be other partitions with clusters of the same sizes: one cluster that is split by sign
   /// is two.
@@ -292,4 +322,4 @@ std::unique_ptr<Experiment> make_bases(config::Config& config, const Study& stud
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(bases, 97, make_bases)
+TAUGRID_EXPERIMENT(bases, 97, make_bases, bases_outputs)

@@ -4,10 +4,6 @@
 // model forget task t, B being the basis whose cosine with τt is the largest. α as for task negation: of
 // those that keep 95 % of θ0's accuracy on the control on validation points, the one with the least on the
 // task.
-//
-// /basis_negation/R/labels, nearest int64 [T]: the spectral partition into `clusters` (attribute) and each
-// task's basis; nearest_cosine [T]; alpha [A], validation_target, validation_control, test_target,
-// test_control [T,A]; chosen_alpha, target, control [T]; /correct/… [T,A,⌈N/8⌉] beside the curves
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -21,6 +17,25 @@
 
 namespace taugrid::experiments {
 namespace {
+
+/// The bases by one partition, and one subtracted from a task.
+std::string basis_vectors_key(const std::string& regime) { return key::of("basis_vectors", regime); }
+std::string basis_negation_key(const std::string& regime, const std::string& task) {
+  return key::of("basis_negation", regime, task);
+}
+
+std::vector<OutputGroup> basis_negation_outputs() {
+  return {{"/basis_negation/R", "θ0 − αB, B being the basis nearest to the task's vector",
+           together({forgotten_outputs("task", "alpha_basis_negation_R"),
+                     {{"labels", "task", "1", "the cluster of each task", With{.element = Element::int64}},
+                      {"nearest", "task", "1",
+                       "the cluster whose basis has the largest cosine with the task's vector",
+                       With{.element = Element::int64}},
+                      {"nearest_cosine", "task", "1", "that cosine"},
+                      {"@clusters", "", "", "how many bases there are"},
+                      {"@merge_in", "", "", "how a cluster's vectors became one"}}}),
+           "[bases.negation]", 2}};
+}
 
 std::string basis_name(std::int64_t c) { return "basis_" + std::to_string(c); }
 
@@ -43,23 +58,23 @@ class BasisNegation final : public Experiment {
     const auto all = study_.tasks.all();
     for (const auto& name : study_.settings.vector_regimes) {
       auto made = Tally(study_).visit(name, all).vectors(name, all).stores(most * length, 4);
-      made.stores(3 * tasks).publishes(3 * tasks).holds(4.0 * static_cast<double>(most * length));
+      made.stores(3 * tasks).holds(4.0 * static_cast<double>(most * length));
       auto needs = study_.vectors.needs(name, all);
       needs.push_back(key::partitions(name));
       add_missing(needs, in_.needs(study_, name, all));
       count_cluster(made, in_, name, merged_at_most(all.size(), clusters_));
       units.push_back(unit(
-          key::basis_vectors(name), made, needs,
+          basis_vectors_key(name), made, needs,
           [this, name, &folder](schedule::UnitContext& context) { return bases(name, folder, context); }));
       for (const auto t : all) {
         auto tally = target_and_control_tally(study_, a).reads(4.0 * static_cast<double>(length));
-        std::vector<std::string> of_task = {key::basis_vectors(name)};
+        std::vector<std::string> of_task = {basis_vectors_key(name)};
         for (const auto b : {t, study_.tasks.control()}) {
           add_missing(of_task, basis_needs(study_, in_, name, all, b));
           for (const auto split : {Split::validation, Split::test})
             count_basis(tally, in_, name, all, b, split, study_.points(b), a);
         }
-        units.push_back(unit(key::basis_negation(name, study_.tasks.name(t)), tally, of_task,
+        units.push_back(unit(basis_negation_key(name, study_.tasks.name(t)), tally, of_task,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return curves(name, t, folder, context);
                              }));
@@ -67,16 +82,20 @@ class BasisNegation final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/basis_negation", study_.settings.vector_regimes, {{"alpha", length_of(alpha_)}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/basis_negation/" + name;
       put_target_and_control(
-          out, done, study_, group, "alpha_basis_negation_" + name, alpha_, {{"", alpha_}}, threshold_,
-          each_task(study_, [&](const std::string& task) { return key::basis_negation(name, task); }));
-      const auto made = key::basis_vectors(name);
+          out, done, study_, group, alpha_, {{"", alpha_}}, threshold_,
+          each_task(study_, [&](const std::string& task) { return basis_negation_key(name, task); }));
+      const auto made = basis_vectors_key(name);
       const auto labels = done.folder.read_tensor(made, "labels");
       for (const auto* what : {"labels", "nearest", "nearest_cosine"})
-        out.put(group + "/" + what, done.folder.read_tensor(made, what), {"task"}, "1");
+        out.put(group + "/" + what, done.folder.read_tensor(made, what));
       out.attribute(group, "clusters", labels.max().item<std::int64_t>() + 1);
       out.attribute(group, "merge_in", in_.method_name);
     }
@@ -105,7 +124,7 @@ class BasisNegation final : public Experiment {
 
   store::TensorFile curves(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
-    const auto made = key::basis_vectors(name);
+    const auto made = basis_vectors_key(name);
     const auto labels = folder.read_tensor(made, "labels");
     const auto nearest =
         folder.read_tensor(made, "nearest")[static_cast<std::int64_t>(t)].item<std::int64_t>();
@@ -149,4 +168,4 @@ std::unique_ptr<Experiment> make_basis_negation(config::Config& config, const St
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(basis_negation, 98, make_basis_negation)
+TAUGRID_EXPERIMENT(basis_negation, 98, make_basis_negation, basis_negation_outputs)

@@ -5,11 +5,6 @@
 // validation points of t. It is found where that cosine reaches a threshold; where not, the paper keeps τt
 // itself. All bases are measured, so that the nearest one is seen beside what any other gives: without that
 // no cosine can be judged.
-//
-// /basis_transfer/R/labels int64 [T,T]: of row t, the cluster of each other task, −1 its own; cosine [T,K],
-// and of each of K bases (NaN where a row has fewer) validation_accuracy, test_accuracy [T,K,A] over alpha
-// [A]; nearest, found int64 [T]; chosen_alpha, accuracy, others [T]: with the nearest basis at that α, and
-// the mean over the other bases, each at its own; at α = 1 one_shot [T]; pretrained [T]: of θ0
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -24,10 +19,38 @@
 #include "suite/study/clusters.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string basis_transfer_key(const std::string& regime, const std::string& task) {
+  return key::of("basis_transfer", regime, task);
+}
+
+std::vector<OutputGroup> basis_transfer_outputs() {
+  return {
+      {"/basis_transfer/R", "θ0 + αB for a task that is held out, B being a basis of the other tasks",
+       together(
+           {{{"alpha", "alpha", "1", "α of the basis", With{.scale = "alpha_held_out_R"}},
+             {"labels", "task task", "1", "of row t, the cluster of each other task; −1 its own",
+              With{.element = Element::int64}},
+             {"cosine", "task basis", "1", "of the task's vector and each basis, NaN where a row has fewer"},
+             {"validation_accuracy", "task basis alpha", "1", "with each basis, on validation points"},
+             {"test_accuracy", "task basis alpha", "1", "with each basis, on test points"},
+             {"nearest", "task", "1", "the basis with the largest cosine", With{.element = Element::int64}},
+             {"found", "task", "1", "1 where that cosine reaches `threshold`",
+              With{.element = Element::int64}},
+             {"chosen_alpha", "task", "1", "α of the nearest basis by validation points"},
+             {"accuracy", "task", "1", "on test points with the nearest basis at that α"},
+             {"others", "task", "1", "the mean over the other bases, each at its own α"},
+             {"one_shot", "task", "1", "with the nearest basis at α = 1"},
+             {"pretrained", "task", "1", "of θ0"},
+             {"@merge_in", "", "", "how a cluster's vectors became one"},
+             {"@threshold", "", "", "the cosine from which on a basis is found"}},
+            both_sample_rows()}),
+       "[bases.held_out]", 2}};
+}
 
 class BasisTransfer final : public Experiment {
  public:
@@ -48,7 +71,6 @@ class BasisTransfer final : public Experiment {
       for (const auto t : study_.tasks.all()) {
         const auto others = others_of(t);
         auto tally = Tally(study_).visit(name, others).vectors(name, {t}).stores(numbers);
-        tally.publishes(numbers + 6 + 2 * points());
         tally.holds(4.0 * static_cast<double>(study_.model.layout().size() * (most() + 1)));
         for (const auto split : {Split::validation, Split::test})
           count_basis(tally, in_, name, others, t, split, points(), a * most());
@@ -57,7 +79,7 @@ class BasisTransfer final : public Experiment {
         needs.push_back(key::partitions(name));
         add_missing(needs, in_.needs(study_, name, others));
         count_cluster(tally, in_, name, merged_at_most(others.size(), clusters_));
-        units.push_back(unit(key::basis_transfer(name, study_.tasks.name(t)), tally, needs,
+        units.push_back(unit(basis_transfer_key(name, study_.tasks.name(t)), tally, needs,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return compute(name, t, folder, context);
                              }));
@@ -65,15 +87,19 @@ class BasisTransfer final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/basis_transfer", study_.settings.vector_regimes,
+                     {{"alpha", length_of(alpha_)}, {"basis", most()}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto one = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
     for (const auto& name : study_.settings.vector_regimes) {
-      const auto group = "/basis_transfer/" + name, axis = group + "/alpha";
-      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_held_out_" + name, "1");
+      const auto group = "/basis_transfer/" + name;
+      out.put(group + "/alpha", alpha_);
       std::map<std::string, std::vector<at::Tensor>> rows;
       for (const auto t : study_.tasks.all()) {
-        auto file =
-            done.folder.read_unit(done.world, key::basis_transfer(name, study_.tasks.name(t))).tensors;
+        auto file = done.folder.read_unit(done.world, basis_transfer_key(name, study_.tasks.name(t))).tensors;
         const auto k = file.at("labels").max().item<std::int64_t>() + 1;
         const auto nearest = file.at("cosine").narrow(0, 0, k).argmax().item<std::int64_t>();
         const auto at_best = [&](std::int64_t c) {  // α by validation points, the first of equals
@@ -97,19 +123,11 @@ class BasisTransfer final : public Experiment {
                 .tensors.at("accuracy");
         for (const auto& [what, value] : file) rows[what].push_back(value);
       }
-      for (const auto& [what, values] : rows) {
-        const auto all = at::stack(values);
-        std::vector<std::string> dimensions = {"task"};
-        if (what == "labels") dimensions.emplace_back("task");
-        if (what == "cosine" || all.dim() == 3) dimensions.emplace_back("basis");
-        if (all.dim() == 3) dimensions.push_back(axis);
-        out.put(group + "/" + what, all, dimensions, "1");
-      }
+      for (const auto& [what, values] : rows) out.put(group + "/" + what, at::stack(values));
       out.attribute(group, "merge_in", in_.method_name);
       out.attribute(group, "threshold", threshold_);
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
-                {"task", "evaluation_point"});
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
     }
   }
 
@@ -203,4 +221,4 @@ std::unique_ptr<Experiment> make_basis_transfer(config::Config& config, const St
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(basis_transfer, 99, make_basis_transfer)
+TAUGRID_EXPERIMENT(basis_transfer, 99, make_basis_transfer, basis_transfer_outputs)

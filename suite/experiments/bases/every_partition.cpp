@@ -9,13 +9,6 @@
 // Pairs of methods, as the paper's tables 5, 11 and 12 have them, merge a method's bases by another one. Of
 // methods with data a basis B is the model θ0 + B with its tasks' data.
 // To each of the run's other tasks every cluster's basis is added (support/partition_outside.hpp).
-//
-// /every_partition/METHOD/R, METHOD or IN+OUT: member int64 [n] and other
-// int64 [H]: the tasks, and those held out; labels int64 [Q,n], the partitions; cluster uint8 [C,n], all sets
-// of the tasks; alpha [A]; validation_accuracy [Q,A,n], accuracy [Q,n] on test points, coefficient, absolute,
-// normalized [Q]; cosine [H,C] of a held-out task with each cluster's basis; held_alpha [A'],
-// held_validation, held_test [H,C,A']; nearest int64 [H,Q], a place in `cluster`; found int64 [H,Q];
-// one_shot, tuned, chosen_alpha [H,Q]: with the nearest basis
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,10 +24,37 @@
 #include "suite/study/clusters.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+/// The model merged of the p-th partition of a few tasks.
+std::string partition_merge_key(const std::string& method, const std::string& regime, std::size_t p) {
+  return key::of("partition_merge", method, regime) + "/" + std::to_string(p);
+}
+
+std::vector<OutputGroup> every_partition_outputs() {
+  return {
+      {"/every_partition/METHOD/R",
+       "θ0 + ατ of the bases of every partition of a few tasks; METHOD makes the bases, or is IN+OUT",
+       together({{{"alpha", "alpha", "1", "α of the merged bases", With{.scale = "alpha_partition_METHOD_R"}},
+                  {"member", "member", "", "the tasks, as places in /tasks", With{.element = Element::int64}},
+                  {"labels", "every_partition member", "1", "the cluster of each of them",
+                   With{.element = Element::int64}},
+                  {"cluster", "cluster member", "1", "all sets of the tasks, 1 where one is of the set",
+                   With{.element = Element::uint8}},
+                  {"validation_accuracy", "every_partition alpha member", "1", "on validation points"},
+                  {"accuracy", "every_partition member", "1", "on test points at the chosen α"},
+                  {"coefficient", "every_partition", "1", "the chosen α"},
+                  {"absolute", "every_partition", "1", "mean accuracy at the chosen α"},
+                  {"normalized", "every_partition", "1", "mean normalised accuracy at the chosen α"},
+                  {"@merge_out", "", "", "how the bases became one"},
+                  {"@threshold", "", "", "the cosine from which on a basis is found"}},
+                 PartitionOutside::outputs(),
+                 both_sample_rows()}),
+       "[bases.partitions]", 2}};
+}
 
 /// What merges clusters and their bases.
 struct Merges {
@@ -71,7 +91,24 @@ class EveryPartition final : public Experiment {
     outside_.add_units(units, folder);
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    const auto sets = length_of(bases_.partitions());
+    const auto members = length_of(bases_.tasks());
+    std::vector<WrittenGroup> groups;
+    each([&](const std::string& name, const Merges& merges) {
+      groups.push_back(
+          {"/every_partition/" + merges.name + "/" + name,
+           {{"alpha", length_of(merges.alpha)},
+            {"every_partition", sets},
+            {"member", members},
+            {"cluster", static_cast<std::int64_t>(bases_.clusters())},
+            {"held_out", merges.name == in(merges).method_name ? length_of(settings_.others) : 0},
+            {"held_alpha", length_of(settings_.held_alpha)}}});
+    });
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     each([&](const std::string& name, const Merges& merges) { write(out, done, name, merges); });
   }
 
@@ -86,10 +123,10 @@ class EveryPartition final : public Experiment {
   }
   std::string unit_key(const Merges& merges, const std::string& name, std::size_t p) const {
     if (bases_.clusters_of(p).size() < bases_.tasks().size())
-      return key::partition_merge(merges.name, name, p);
+      return partition_merge_key(merges.name, name, p);
     const auto plus = merges.name.find('+');
-    return key::partition_merge("alone" + (plus == std::string::npos ? "" : merges.name.substr(plus)), name,
-                                p);
+    return partition_merge_key("alone" + (plus == std::string::npos ? "" : merges.name.substr(plus)), name,
+                               p);
   }
   /// c of Σ c_t τ_t, where a linear regime's outputs are therefore sums of tangents that were computed once.
   std::optional<at::Tensor> factors(const Merges& merges, const std::string& name, std::size_t p) const {
@@ -102,7 +139,7 @@ class EveryPartition final : public Experiment {
     const auto a = static_cast<std::int64_t>(merges.alpha.size()),
                n = static_cast<std::int64_t>(bases_.tasks().size());
     const bool adds = factors(merges, name, p).has_value();
-    auto tally = Tally(study_).stores(n * (a + 1) + 3).publishes(n * (a + 1) + 3);
+    auto tally = Tally(study_).stores(n * (a + 1) + 3);
     std::vector<std::string> needs;
     if (!adds) {
       needs = bases_.needs(in(merges), name);
@@ -151,35 +188,27 @@ class EveryPartition final : public Experiment {
     return file;
   }
 
-  void write(store::ResultsWriter& out, const Finished& done, const std::string& name,
-             const Merges& merges) const {
-    const auto group = "/every_partition/" + merges.name + "/" + name, alpha = group + "/alpha";
+  void write(Results& out, const Finished& done, const std::string& name, const Merges& merges) const {
+    const auto group = "/every_partition/" + merges.name + "/" + name;
     const auto& tasks = bases_.tasks();
-    out.scale(alpha, at::tensor(merges.alpha, at::kDouble), "alpha_partition_" + merges.name + "_" + name,
-              "1");
-    out.put(group + "/member", at::tensor(Places(tasks.begin(), tasks.end()), at::kLong), {"member"});
+    out.put(group + "/alpha", merges.alpha);
+    out.put(group + "/member", at::tensor(Places(tasks.begin(), tasks.end()), at::kLong));
     std::vector<at::Tensor> labels;
     for (const auto& one : bases_.partitions()) labels.push_back(at::tensor(one, at::kLong));
-    out.put(group + "/labels", at::stack(labels), {"every_partition", "member"}, "1");
+    out.put(group + "/labels", at::stack(labels));
     auto sets = at::zeros(
         {static_cast<std::int64_t>(bases_.clusters()), static_cast<std::int64_t>(tasks.size())}, at::kByte);
     for (std::int64_t c = 0; c < sets.size(0); ++c)
       for (std::int64_t i = 0; i < sets.size(1); ++i) sets[c][i].fill_((c + 1) >> i & 1);
-    out.put(group + "/cluster", sets, {"cluster", "member"}, "1");
+    out.put(group + "/cluster", sets);
     std::map<std::string, std::vector<at::Tensor>> rows;
     for (std::size_t p = 0; p < bases_.partitions().size(); ++p) {
       const auto found = done.folder.read_unit(done.world, unit_key(merges, name, p)).tensors;
       for (const auto& [what, values] : found) rows[what].push_back(values);
     }
-    for (const auto& [what, values] : rows) {
-      std::vector<std::string> dimensions = {"every_partition"};
-      if (what == "validation_accuracy") dimensions.push_back(alpha);
-      if (values.front().dim() > 0) dimensions.emplace_back("member");
-      out.put(group + "/" + what, at::stack(values), dimensions, "1");
-    }
+    for (const auto& [what, values] : rows) out.put(group + "/" + what, at::stack(values));
     for (const auto split : {Split::test, Split::validation})
-      out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
-              {"task", "evaluation_point"});
+      out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
     out.attribute(group, "merge_out", merges.out.method_name);
     out.attribute(group, "threshold", settings_.threshold);
     if (merges.name == in(merges).method_name) outside_.write(out, done, in(merges), name, group);
@@ -277,4 +306,4 @@ std::unique_ptr<Experiment> make_every_partition(config::Config& config, const S
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(every_partition, 101, make_every_partition)
+TAUGRID_EXPERIMENT(every_partition, 101, make_every_partition, every_partition_outputs)

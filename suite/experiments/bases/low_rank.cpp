@@ -8,10 +8,6 @@
 //   recovered  the sum of the vectors that are made of them again. Of principal components that is Σ τ_t
 //   itself,
 //              whatever M: their entries add up to 0, and the mean is stored beside them.
-//
-// /low_rank/R/method [Q], also in the attribute `methods`; bases int64 [K], alpha [A]; error [Q,K], ‖V −
-// V̂‖²_F / ‖V‖²_F; encoder [Q,K,T,M], decoder [Q,K,M,T], NaN beyond a row's bases; of both sums
-// validation_accuracy [Q,K,2,A,T], accuracy [Q,K,2,T], coefficient, absolute, normalized [Q,K,2]
 #include "kernels/spectral/low_rank.hpp"
 
 #include <ATen/ATen.h>
@@ -26,10 +22,35 @@
 #include "suite/experiments/grids.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::vector<OutputGroup> low_rank_outputs() {
+  return {
+      {"/low_rank/R",
+       "bases that are combinations of all vectors, and the models θ0 + ατ of two sums of them",
+       together(
+           {{{"method", "method", "", "pca or autoencoder", With{.text = true, .scale = "low_rank_method_R"}},
+             {"bases", "bases", "", "how many", With{.element = Element::int64, .scale = "low_rank_bases_R"}},
+             {"alpha", "alpha", "1", "α of the sum", With{.scale = "alpha_low_rank_R"}},
+             {"sum", "sum", "", "what τ is: the sum of the bases, or of the vectors recovered from them",
+              With{.text = true, .scale = "low_rank_sum_R"}},
+             {"error", "method bases", "1", "‖V − V̂‖²_F / ‖V‖²_F"},
+             {"encoder", "method bases task basis", "1",
+              "a task's part in each basis, NaN beyond a row's bases"},
+             {"decoder", "method bases basis task", "1",
+              "a basis's part in each task, NaN beyond a row's bases"},
+             {"validation_accuracy", "method bases sum alpha task", "1", "on validation points"},
+             {"accuracy", "method bases sum task", "1", "on test points at the chosen α"},
+             {"coefficient", "method bases sum", "1", "the chosen α"},
+             {"absolute", "method bases sum", "1", "mean accuracy at the chosen α"},
+             {"normalized", "method bases sum", "1", "mean normalised accuracy at the chosen α"},
+             {"@methods", "", "", "all of `method`, with commas between"}},
+            both_sample_rows()}),
+       "[bases.low_rank]", 2}};
+}
 
 class LowRank final : public Experiment {
  public:
@@ -60,7 +81,7 @@ class LowRank final : public Experiment {
       each([&](std::size_t q, std::size_t row) {
         const auto m = static_cast<std::int64_t>(settings_.bases[row]), numbers = 2 * tasks * (m + a + 1) + 7;
         auto one = tally;
-        one.stores(numbers + tasks * tasks).publishes(numbers);
+        one.stores(numbers + tasks * tasks);
         const auto& method = settings_.methods[q];
         units.push_back(unit(key::low_rank(name, method, static_cast<std::size_t>(m)), one, needs,
                              [this, name, method, m, &folder](schedule::UnitContext& context) {
@@ -70,50 +91,52 @@ class LowRank final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/low_rank", study_.settings.vector_regimes,
+                     {{"method", length_of(settings_.methods)},
+                      {"bases", length_of(settings_.bases)},
+                      {"alpha", length_of(settings_.alpha)},
+                      {"sum", 2},
+                      {"basis", settings_.bases.back()}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto q = static_cast<std::int64_t>(settings_.methods.size()),
                k = static_cast<std::int64_t>(settings_.bases.size()),
                most = std::int64_t{settings_.bases.back()},
                a = static_cast<std::int64_t>(settings_.alpha.size()),
                tasks = static_cast<std::int64_t>(study_.tasks.size());
     for (const auto& name : study_.settings.vector_regimes) {
-      const auto group = "/low_rank/" + name, method = group + "/method", bases = group + "/bases",
-                 alpha = group + "/alpha", sum = group + "/sum";
-      out.scale(method, settings_.methods, "low_rank_method_" + name);
-      out.scale(bases, at::tensor(settings_.bases, at::kInt).to(at::kLong), "low_rank_bases_" + name);
-      out.scale(alpha, at::tensor(settings_.alpha, at::kDouble), "alpha_low_rank_" + name, "1");
-      out.scale(sum, std::vector<std::string>{"bases", "recovered"}, "low_rank_sum_" + name);
+      const auto group = "/low_rank/" + name;
+      out.put(group + "/method", settings_.methods);
+      out.put(group + "/bases", at::tensor(settings_.bases, at::kInt).to(at::kLong));
+      out.put(group + "/alpha", settings_.alpha);
+      out.put(group + "/sum", std::vector<std::string>{"bases", "recovered"});
       const auto unknown = [&](std::vector<std::int64_t> more) {
         more.insert(more.begin(), {q, k});
         return at::full(more, std::nan(""), at::kDouble);
       };
-      std::map<std::string, std::pair<at::Tensor, std::vector<std::string>>> all = {
-          {"error", {unknown({}), {}}},
-          {"encoder", {unknown({tasks, most}), {"task", "basis"}}},
-          {"decoder", {unknown({most, tasks}), {"basis", "task"}}},
-          {"validation_accuracy", {unknown({2, a, tasks}), {sum, alpha, "task"}}},
-          {"accuracy", {unknown({2, tasks}), {sum, "task"}}}};
-      for (const auto* what : {"coefficient", "absolute", "normalized"}) all[what] = {unknown({2}), {sum}};
+      std::map<std::string, at::Tensor> all = {{"error", unknown({})},
+                                               {"encoder", unknown({tasks, most})},
+                                               {"decoder", unknown({most, tasks})},
+                                               {"validation_accuracy", unknown({2, a, tasks})},
+                                               {"accuracy", unknown({2, tasks})}};
+      for (const auto* what : {"coefficient", "absolute", "normalized"}) all[what] = unknown({2});
       each([&](std::size_t i, std::size_t row) {
         const auto m = static_cast<std::size_t>(settings_.bases[row]);
         const auto found =
             done.folder.read_unit(done.world, key::low_rank(name, settings_.methods[i], m)).tensors;
         for (auto& [what, values] : all) {
-          auto part = values.first[static_cast<std::int64_t>(i)][static_cast<std::int64_t>(row)];
+          auto part = values[static_cast<std::int64_t>(i)][static_cast<std::int64_t>(row)];
           if (what == "encoder") part = part.narrow(1, 0, static_cast<std::int64_t>(m));
           if (what == "decoder") part = part.narrow(0, 0, static_cast<std::int64_t>(m));
           part.copy_(found.at(what));
         }
       });
-      for (auto& [what, values] : all) {
-        auto dimensions = values.second;
-        dimensions.insert(dimensions.begin(), {method, bases});
-        out.put(group + "/" + what, values.first, dimensions, "1");
-      }
+      for (const auto& [what, values] : all) out.put(group + "/" + what, values);
       out.attribute(group, "methods", fmt::format("{}", fmt::join(settings_.methods, ", ")));
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
-                {"task", "evaluation_point"});
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
     }
   }
 
@@ -184,4 +207,4 @@ std::unique_ptr<Experiment> make_low_rank(config::Config& config, const Study& s
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(low_rank, 98, make_low_rank)
+TAUGRID_EXPERIMENT(low_rank, 98, make_low_rank, low_rank_outputs)

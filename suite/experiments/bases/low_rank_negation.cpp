@@ -4,10 +4,6 @@
 // instead of T, and θ0 − ατ̂_t makes the model forget task t, τ̂_t being what the bases of [bases.low_rank]
 // give of τ_t. α as for task negation. How much of forgetting the bases lose is seen beside θ0 − ατ_t
 // ([negation]).
-//
-// /low_rank_negation/METHOD-M/R as /negation/R: alpha [A], validation_target, validation_control,
-// test_target, test_control [T,A]; chosen_alpha, target, control [T]; cosine [T], of τ̂_t and τ_t; /correct/…
-// beside the curves
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -19,6 +15,20 @@
 
 namespace taugrid::experiments {
 namespace {
+
+/// `bases`: how they were made, and how many.
+std::string low_rank_negation_key(const std::string& regime, const std::string& bases,
+                                  const std::string& task) {
+  return key::of("low_rank_negation", bases, regime) + "/" + task;
+}
+
+std::vector<OutputGroup> low_rank_negation_outputs() {
+  return {{"/low_rank_negation/METHOD/R",
+           "θ0 − ατ̂, τ̂ being made again of a few bases; METHOD has their number: pca-4",
+           together({forgotten_outputs("task", "alpha_METHOD_negation_R"),
+                     {{"cosine", "task", "1", "of τ̂ and τ"}}}),
+           "[bases.low_rank.negation]", 2}};
+}
 
 class LowRankNegation final : public Experiment {
  public:
@@ -32,7 +42,7 @@ class LowRankNegation final : public Experiment {
       each([&](const std::string& method, std::size_t m) {
         for (const auto t : all) {
           auto tally = target_and_control_tally(study_, a);
-          tally.visit(name, all).stores(1).publishes(1);
+          tally.visit(name, all).stores(1);
           for (const auto split : {Split::validation, Split::test})
             for (const auto b : {t, study_.tasks.control()})
               count_combined(tally, name, all, b, split, study_.points(b), a);
@@ -40,8 +50,8 @@ class LowRankNegation final : public Experiment {
           for (const auto b : {t, study_.tasks.control()})
             add_missing(needs, EditedOutputs::needs(study_, name, all, b));
           needs.push_back(key::low_rank(name, method, m));
-          units.push_back(unit(key::low_rank_negation(name, of(method, m), study_.tasks.name(t)), tally,
-                               needs, [this, name, method, m, t, &folder](schedule::UnitContext& context) {
+          units.push_back(unit(low_rank_negation_key(name, of(method, m), study_.tasks.name(t)), tally, needs,
+                               [this, name, method, m, t, &folder](schedule::UnitContext& context) {
                                  return curves(name, method, m, t, folder, context);
                                }));
         }
@@ -49,15 +59,24 @@ class LowRankNegation final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    std::vector<WrittenGroup> groups;
+    for (const auto& name : study_.settings.vector_regimes)
+      each([&](const std::string& method, std::size_t m) {
+        groups.push_back(
+            {"/low_rank_negation/" + of(method, m) + "/" + name, {{"alpha", length_of(alpha_)}}});
+      });
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       each([&](const std::string& method, std::size_t m) {
         const auto group = "/low_rank_negation/" + of(method, m) + "/" + name;
         const auto rows = each_task(study_, [&](const std::string& task) {
-          return key::low_rank_negation(name, of(method, m), task);
+          return low_rank_negation_key(name, of(method, m), task);
         });
-        put_target_and_control(out, done, study_, group, "alpha_" + of(method, m) + "_negation_" + name,
-                               alpha_, {{"", alpha_}}, threshold_, rows);
+        put_target_and_control(out, done, study_, group, alpha_, {{"", alpha_}}, threshold_, rows);
         put_cosines(out, done, group, rows);
       });
     }
@@ -109,4 +128,4 @@ std::unique_ptr<Experiment> make_low_rank_negation(config::Config& config, const
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(low_rank_negation, 99, make_low_rank_negation)
+TAUGRID_EXPERIMENT(low_rank_negation, 99, make_low_rank_negation, low_rank_negation_outputs)

@@ -13,6 +13,12 @@
 namespace taugrid::experiments {
 namespace {
 
+/// A cluster's basis, by a method that is trained.
+std::string cluster_basis_key(const std::string& method, const std::string& regime,
+                              const std::string& cluster) {
+  return key::of("cluster_basis", method, regime) + "/" + cluster;
+}
+
 std::vector<std::vector<std::int64_t>> partitions_of(std::size_t n) {
   std::vector<std::vector<std::int64_t>> all = {{}};
   for (std::size_t i = 0; i < n; ++i) {
@@ -63,7 +69,7 @@ std::string PartitionBases::unit_key(const ChosenMethod& method, const std::stri
                                      const std::vector<std::size_t>& members) const {
   return method.method_name == joint
              ? choice_.joint.unit_key(name, members)
-             : key::cluster_basis(method.method_name, name, study::joined_names(study_, members));
+             : cluster_basis_key(method.method_name, name, study::joined_names(study_, members));
 }
 
 void PartitionBases::count(Tally& tally, const ChosenMethod& method, const std::string& name,

@@ -4,11 +4,6 @@
 // basis is made by several methods in turn, and θ0 − αB of every cluster that holds one of them, t, makes the
 // model forget t; of the cluster that is t alone, B is τt itself. By joint, which trains a cluster's tasks
 // together, B is the paper's MTL and, of a linear regime, its Tangent. α as for task negation.
-//
-// /partition_negation/METHOD/R: member int64 [n], the tasks, and the attribute `task`; cluster uint8 [C,n],
-// the sets of them that hold t; cosine [C] of τt and B; alpha [A], validation_target, validation_control,
-// test_target, test_control [C,A]; chosen_alpha, target, control [C]; /correct/… [C,A,⌈N/8⌉] beside the
-// curves
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -22,6 +17,23 @@
 
 namespace taugrid::experiments {
 namespace {
+
+/// The c-th cluster's basis subtracted, to forget one of its tasks.
+std::string partition_negation_key(const std::string& method, const std::string& regime, std::size_t c) {
+  return key::of("partition_negation", method, regime) + "/" + std::to_string(c);
+}
+
+std::vector<OutputGroup> partition_negation_outputs() {
+  return {
+      {"/partition_negation/METHOD/R", "θ0 − αB of the basis of every cluster that holds a task",
+       together({forgotten_outputs("negated_cluster", "alpha_partition_negation_METHOD_R"),
+                 {{"cosine", "negated_cluster", "1", "of the basis and the task's vector"},
+                  {"member", "member", "", "the tasks, as places in /tasks", With{.element = Element::int64}},
+                  {"cluster", "negated_cluster member", "1", "1 where one is of the cluster",
+                   With{.element = Element::uint8}},
+                  {"@task", "", "", "the task that is forgotten"}}}),
+       "[bases.partitions.negation]", 2}};
+}
 
 class PartitionNegation final : public Experiment {
  public:
@@ -46,7 +58,7 @@ class PartitionNegation final : public Experiment {
         const auto members = bases_.cluster(c);
         const auto own = unit_key(method, name, c);
         if (!added.insert(own).second) continue;
-        auto tally = target_and_control_tally(study_, a).stores(1).publishes(1);
+        auto tally = target_and_control_tally(study_, a).stores(1);
         tally.visit(name, members).vectors(name, {task_});
         bases_.count(tally, method, name, members.size());
         auto needs = bases_.needs(method, name);
@@ -62,7 +74,18 @@ class PartitionNegation final : public Experiment {
     });
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    std::vector<WrittenGroup> groups;
+    each([&](const std::string& name, const ChosenMethod& method) {
+      groups.push_back({"/partition_negation/" + method.method_name + "/" + name,
+                        {{"alpha", length_of(alpha_)},
+                         {"negated_cluster", length_of(clusters_)},
+                         {"member", length_of(bases_.tasks())}}});
+    });
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto& tasks = bases_.tasks();
     auto sets = at::zeros(
         {static_cast<std::int64_t>(clusters_.size()), static_cast<std::int64_t>(tasks.size())}, at::kByte);
@@ -71,15 +94,13 @@ class PartitionNegation final : public Experiment {
         sets[static_cast<std::int64_t>(i)][std::find(tasks.begin(), tasks.end(), t) - tasks.begin()].fill_(1);
     each([&](const std::string& name, const ChosenMethod& method) {
       const auto group = "/partition_negation/" + method.method_name + "/" + name;
-      ForgottenRows rows{"negated_cluster", std::vector<std::size_t>(clusters_.size(), task_), {}};
+      ForgottenRows rows{std::vector<std::size_t>(clusters_.size(), task_), {}};
       for (const auto c : clusters_) rows.keys.push_back(unit_key(method, name, c));
-      put_target_and_control(out, done, study_, group,
-                             "alpha_partition_negation_" + method.method_name + "_" + name, alpha_,
-                             {{"", alpha_}}, threshold_, rows);
+      put_target_and_control(out, done, study_, group, alpha_, {{"", alpha_}}, threshold_, rows);
       put_cosines(out, done, group, rows);
-      out.put(group + "/member", at::tensor(std::vector<std::int64_t>(tasks.begin(), tasks.end()), at::kLong),
-              {"member"});
-      out.put(group + "/cluster", sets, {rows.dimension, "member"}, "1");
+      out.put(group + "/member",
+              at::tensor(std::vector<std::int64_t>(tasks.begin(), tasks.end()), at::kLong));
+      out.put(group + "/cluster", sets);
       out.attribute(group, "task", study_.tasks.name(task_));
     });
   }
@@ -91,7 +112,7 @@ class PartitionNegation final : public Experiment {
         if (bases_.takes(method, name)) see(name, method);
   }
   std::string unit_key(const ChosenMethod& method, const std::string& name, std::size_t c) const {
-    return key::partition_negation(bases_.cluster(c).size() == 1 ? "alone" : method.method_name, name, c);
+    return partition_negation_key(bases_.cluster(c).size() == 1 ? "alone" : method.method_name, name, c);
   }
 
   store::TensorFile curves(const std::string& name, const ChosenMethod& method, std::size_t c,
@@ -145,4 +166,4 @@ std::unique_ptr<Experiment> make_partition_negation(config::Config& config, cons
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(partition_negation, 102, make_partition_negation)
+TAUGRID_EXPERIMENT(partition_negation, 102, make_partition_negation, partition_negation_outputs)

@@ -11,6 +11,14 @@
 #include "suite/study/clusters.hpp"
 
 namespace taugrid::experiments {
+namespace {
+
+std::string partition_transfer_key(const std::string& method, const std::string& regime,
+                                   const std::string& task) {
+  return key::of("partition_transfer", method, regime) + "/" + task;
+}
+
+}  // namespace
 
 PartitionOutside::PartitionOutside(const Study& study, const PartitionBases& bases,
                                    std::vector<std::size_t> others, std::vector<double> alpha,
@@ -30,7 +38,7 @@ PartitionOutside::Clusters PartitionOutside::clusters(bool alone) const {
 
 std::string PartitionOutside::unit_key(const ChosenMethod& method, bool alone, const std::string& name,
                                        std::size_t t) const {
-  return key::partition_transfer(alone ? "alone" : method.method_name, name, study_.tasks.name(t));
+  return partition_transfer_key(alone ? "alone" : method.method_name, name, study_.tasks.name(t));
 }
 
 void PartitionOutside::add_units(std::vector<schedule::WorkUnit>& units,
@@ -64,7 +72,7 @@ void PartitionOutside::add_unit(std::vector<schedule::WorkUnit>& units, const sc
     add_missing(needs, bases_.needs(method, name));
     add_missing(needs, basis_needs(study_, method, name, tasks, t));
   }
-  tally.visit(name, tasks).vectors(name, {t}).stores(c * (2 * a + 1)).publishes(c * (2 * a + 1));
+  tally.visit(name, tasks).vectors(name, {t}).stores(c * (2 * a + 1));
   for (const auto split : {Split::validation, Split::test}) {
     for (const auto i : some) {
       if (!alone)
@@ -127,13 +135,29 @@ std::map<std::string, at::Tensor> PartitionOutside::together(const Finished& don
   return all;
 }
 
-void PartitionOutside::write(store::ResultsWriter& out, const Finished& done, const ChosenMethod& method,
+std::vector<Output> PartitionOutside::outputs() {
+  const std::string when = "other tasks, and no pair of methods";
+  const With details = {.when = when}, whole = {.element = Element::int64, .when = when};
+  return {
+      {"other", "held_out", "", "the tasks outside, as places in /tasks", whole},
+      {"held_alpha", "held_alpha", "1", "α of a basis", With{.scale = "alpha_held_METHOD_R", .when = when}},
+      {"cosine", "held_out cluster", "1", "of the task's vector and each cluster's basis", details},
+      {"held_validation", "held_out cluster held_alpha", "1", "accuracy of θ0 + αB on validation points",
+       details},
+      {"held_test", "held_out cluster held_alpha", "1", "accuracy of θ0 + αB on test points", details},
+      {"nearest", "held_out every_partition", "1", "of a partition's bases the nearest, a place in `cluster`",
+       whole},
+      {"found", "held_out every_partition", "1", "1 where its cosine reaches `threshold`", whole},
+      {"one_shot", "held_out every_partition", "1", "test accuracy with it at α = 1", details},
+      {"tuned", "held_out every_partition", "1", "test accuracy with it at chosen_alpha", details},
+      {"chosen_alpha", "held_out every_partition", "1", "its α by validation points", details}};
+}
+
+void PartitionOutside::write(Results& out, const Finished& done, const ChosenMethod& method,
                              const std::string& name, const std::string& group) const {
   if (others_.empty()) return;
-  const auto held = group + "/held_alpha";
-  out.put(group + "/other", at::tensor(std::vector<std::int64_t>(others_.begin(), others_.end()), at::kLong),
-          {"held_out"});
-  out.scale(held, at::tensor(alpha_, at::kDouble), "alpha_held_" + method.method_name + "_" + name, "1");
+  out.put(group + "/other", at::tensor(std::vector<std::int64_t>(others_.begin(), others_.end()), at::kLong));
+  out.put(group + "/held_alpha", alpha_);
   const auto one = std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin();
   std::map<std::string, std::vector<at::Tensor>> rows;
   for (const auto t : others_) {
@@ -166,10 +190,7 @@ void PartitionOutside::write(store::ResultsWriter& out, const Finished& done, co
     rows["chosen_alpha"].push_back(at::tensor(chosen, at::kDouble));
   }
   for (const auto& [what, values] : rows) {
-    const bool by_cluster = what == "cosine" || what.starts_with("held_");
-    std::vector<std::string> dimensions = {"held_out", by_cluster ? "cluster" : "every_partition"};
-    if (what.starts_with("held_")) dimensions.push_back(held);
-    out.put(group + "/" + what, at::stack(values), dimensions, "1");
+    out.put(group + "/" + what, at::stack(values));
   }
 }
 

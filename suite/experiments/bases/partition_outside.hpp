@@ -21,10 +21,10 @@ class PartitionOutside {
 
   /// Units of all methods and regimes: a cluster of one task is every method's.
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const;
-  /// Writes other, held_alpha, cosine, held_validation, held_test, nearest, found, one_shot, tuned and
-  /// chosen_alpha into the method's group; nothing where no task is outside.
-  void write(store::ResultsWriter& out, const Finished& done, const ChosenMethod& method,
-             const std::string& regime, const std::string& group) const;
+  static std::vector<Output> outputs();
+  /// Writes them into the method's group; nothing where no task is outside.
+  void write(Results& out, const Finished& done, const ChosenMethod& method, const std::string& regime,
+             const std::string& group) const;
 
  private:
   using Clusters = std::vector<std::size_t>;

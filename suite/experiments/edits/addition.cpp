@@ -3,9 +3,6 @@
 // Task addition (papers 1 and 3): θ0 + α Σ τt, one α for all tasks, chosen to maximise the mean normalised
 // accuracy on validation points; the whole curve is stored. Normalised accuracy: mean over t of
 // accuracy_t(merged)/accuracy_t(θ0 + τt). One-shot is α = 1, which is on every grid.
-//
-// /addition/R/alpha [A], validation_accuracy, test_accuracy [A,T], chosen_alpha, absolute, normalized,
-// one_shot_absolute, one_shot_normalized; /correct/… [A,T,⌈N/8⌉] beside both accuracies
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -18,6 +15,20 @@
 
 namespace taugrid::experiments {
 namespace {
+
+std::string addition_key(const std::string& regime, const std::string& task) {
+  return key::of("addition", regime, task);
+}
+
+std::vector<OutputGroup> addition_outputs() {
+  return {{"/addition/R", "task addition: θ0 + α Σ τ",
+           together({curve_outputs("alpha_addition_R"),
+                     {{"chosen_alpha", "", "1",
+                       "the α with the largest mean normalised accuracy on validation points"},
+                      {"one_shot_absolute", "", "1", "the mean accuracy at α = 1"},
+                      {"one_shot_normalized", "", "1", "the mean normalised accuracy at α = 1"}}}),
+           "[addition]"}};
+}
 
 class Addition final : public Experiment {
  public:
@@ -32,7 +43,7 @@ class Addition final : public Experiment {
         auto tally = task_curve_tally(study_, a);
         for (const auto split : {Split::validation, Split::test})
           tally.edited_sum(name, t, split, points(), a);
-        units.push_back(unit(key::addition(name, study_.tasks.name(t)), tally, needs,
+        units.push_back(unit(addition_key(name, study_.tasks.name(t)), tally, needs,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return curve(name, t, folder, context);
                              }));
@@ -40,16 +51,20 @@ class Addition final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/addition", study_.settings.vector_regimes, {{"alpha", length_of(alpha_)}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/addition/" + name;
-      const auto curves = put_task_curves(out, done, study_, group, "alpha_addition_" + name, name, alpha_,
-                                          [&](const std::string& task) { return key::addition(name, task); });
-      put_scalar(out, group + "/chosen_alpha", alpha_[static_cast<std::size_t>(curves.chosen)]);
+      const auto curves = put_task_curves(out, done, study_, group, name, alpha_,
+                                          [&](const std::string& task) { return addition_key(name, task); });
+      out.put(group + "/chosen_alpha", alpha_[static_cast<std::size_t>(curves.chosen)]);
       const auto one = curves.test[std::find(alpha_.begin(), alpha_.end(), 1.0) - alpha_.begin()];
-      put_scalar(out, group + "/one_shot_absolute", one.mean().item<double>());
-      put_scalar(out, group + "/one_shot_normalized",
-                 metrics::normalised_accuracy(one, curves.own_test).item<double>());
+      out.put(group + "/one_shot_absolute", one.mean().item<double>());
+      out.put(group + "/one_shot_normalized",
+              metrics::normalised_accuracy(one, curves.own_test).item<double>());
     }
   }
 
@@ -77,4 +92,4 @@ std::unique_ptr<Experiment> make_addition(config::Config& config, const Study& s
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(addition, 90, make_addition)
+TAUGRID_EXPERIMENT(addition, 90, make_addition, addition_outputs)

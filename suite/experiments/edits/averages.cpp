@@ -10,10 +10,6 @@
 // figure 4), a set is looked at on their common points once, as the first one's. With θ0 as one more model,
 //   u = f(θ0 + 1/(k+1) Σ τₖ),   v = 1/(k+1) (f(θ0) + Σ f(θₖ)),
 // which theorem 4.3 says are alike: the sum of τₖ is taken apart into what each does alone.
-//
-// /averages/R/weights, logits, features [S,T]: accuracy; NaN where the task is none of the set's, or has the
-// data of an earlier one of the set; gap [S,T] likewise: ‖u − v‖/‖v − f(θ0)‖, mean over points; sets [S,T]: 1
-// where it is one; sample_index
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -25,10 +21,30 @@
 #include "suite/study/correctness.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/study/task_sets.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string averages_key(const std::string& regime, const std::string& task) {
+  return key::of("averages", regime, task);
+}
+
+std::vector<OutputGroup> averages_outputs() {
+  const auto nothing = ", NaN where the task is none of the set's or has the data of an earlier one";
+  return {{"/averages/R",
+           "accuracy of averages and ensembles of a set's models, on test points",
+           {{"sets", "task_set task", "", "1 where the task is of the set", With{.element = Element::uint8}},
+            {"weights", "task_set task", "1", std::string("of f(1/k Σ θₖ)") + nothing, With{.correct = true}},
+            {"logits", "task_set task", "1", std::string("of 1/k Σ logits of f(θₖ)") + nothing,
+             With{.correct = true}},
+            {"features", "task_set task", "1", std::string("of the logits of 1/k Σ f(θₖ)") + nothing,
+             With{.correct = true}},
+            {"gap", "task_set task", "1", std::string("‖u − v‖/‖v − f(θ0)‖, mean over points") + nothing},
+            sample_rows()},
+           "[averages]",
+           2}};
+}
 
 const std::vector<std::string> kinds = {"weights", "logits", "features"};
 
@@ -40,7 +56,7 @@ class Averages final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       for (const auto t : study_.tasks.all()) {
-        units.push_back(unit(key::averages(name, study_.tasks.name(t)), tally(name, t),
+        units.push_back(unit(averages_key(name, study_.tasks.name(t)), tally(name, t),
                              EditedOutputs::needs(study_, name, study_.tasks.all(), t),
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return compute(name, t, folder, context);
@@ -49,27 +65,27 @@ class Averages final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size()),
-               s = static_cast<std::int64_t>(sets_.size());
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/averages", study_.settings.vector_regimes, {{"task_set", length_of(sets_)}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     const auto member = study::memberships(sets_, study_.tasks.size());
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/averages/" + name;
       std::vector<Box> boxes;
       for (std::int64_t t = 0; t < tasks; ++t)
-        boxes.push_back({key::averages(name, study_.tasks.name(static_cast<std::size_t>(t))), {0, t}});
-      out.put(group + "/sets", member, {"task_set", "task"});
+        boxes.push_back({averages_key(name, study_.tasks.name(static_cast<std::size_t>(t))), {0, t}});
+      out.put(group + "/sets", member);
       for (const auto& kind : kinds) {
         const auto path = group + "/" + kind;
-        place(out, done, path, store::Element::float64, {s, tasks}, {"task_set", "task"}, boxes, kind, "1");
-        place(out, done, "/correct" + path, store::Element::uint8, {s, tasks, study::bytes_of_bits(points())},
-              {"task_set", "task", bits}, boxes, kind + "_correct");
-        put_points(out, path, sample_sizes(study_, Split::test, points()));
+        out.place(done, path, boxes, kind);
+        out.place(done, "/correct" + path, boxes, kind + "_correct");
+        out.put_points(path, sample_sizes(study_, Split::test, points()));
       }
-      place(out, done, group + "/gap", store::Element::float64, {s, tasks}, {"task_set", "task"}, boxes,
-            "gap", "1");
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
-              {"task", "evaluation_point"});
+      out.place(done, group + "/gap", boxes, "gap");
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()));
     }
   }
 
@@ -95,9 +111,8 @@ class Averages final : public Experiment {
     const auto numbers = static_cast<std::int64_t>(kinds.size() * sets_.size()),
                gaps = static_cast<std::int64_t>(sets_.size());
     tally.holds(4.0 * static_cast<double>(outputs * static_cast<std::int64_t>(study_.tasks.size())));
-    tally.stores(numbers + gaps).publishes(numbers + gaps);
-    return tally.stores(numbers * study::bytes_of_bits(points()), 1)
-        .publishes(numbers * study::bytes_of_bits(points()) + points());
+    tally.stores(numbers + gaps);
+    return tally.stores(numbers * study::bytes_of_bits(points()), 1);
   }
 
   /// Whether the set is looked at on task t's points: as one of its tasks, the first that has these points.
@@ -207,4 +222,4 @@ std::unique_ptr<Experiment> make_averages(config::Config& config, const Study& s
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(averages, 97, make_averages)
+TAUGRID_EXPERIMENT(averages, 97, make_averages, averages_outputs)

@@ -5,14 +5,6 @@
 // for task addition: the largest mean normalised accuracy on validation points. Of a linear regime it is f(x;
 // θ0) + α J(x)τ.
 //
-// /merging/METHOD/R/alpha [A], validation_accuracy, test_accuracy [A,T]; accuracy [T] at the chosen α;
-// coefficient, absolute, normalized, density (of τ), passes (over all vectors, by all units that make τ; a
-// Fisher information and what else such a unit leaves counts by its size), bytes (read in these), seconds (of
-// these units, masks that another method shares among them), forward_passes, backward_passes (of inputs
-// through a model, before anything is evaluated) scalars
-// /correct/merging/METHOD/R/… [A,T,⌈N/8⌉] beside both curves; of tasks that [data] beat_majority leaves out
-// of τ accuracies are NaN
-//
 // With `save`, RUN/merged/METHOD/R is the chosen model, a Hugging Face folder, and its merge.toml the recipe
 // by which `taugrid merge` makes it again, where the method needs no data.
 #include <ATen/ATen.h>
@@ -25,12 +17,43 @@
 #include "suite/experiments/edits/merging_choice.hpp"
 #include "suite/experiments/edits/task_curves.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/merging/table.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/study/merged_tasks.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string merged_key(const std::string& method, const std::string& regime, const std::string& task) {
+  return key::of("merged", method, regime) + "/" + task;
+}
+std::string saved_merge_key(const std::string& method, const std::string& regime) {
+  return key::of("saved_merge", method, regime);
+}
+
+std::vector<OutputGroup> merging_outputs() {
+  const auto outputs = together(
+      {curve_outputs("alpha_merging_METHOD_R"),
+       {{"accuracy", "task", "1", "on test points at the chosen α"},
+        {"@method", "", "", "what makes τ, METHOD being a name for it"},
+        {"coefficient", "", "1", "the chosen α"},
+        {"density", "", "1", "the share of τ's numbers that are not 0"},
+        {"passes", "", "1",
+         "over all vectors, by all units that make τ; a Fisher information and what else such a unit leaves "
+         "counts by "
+         "its size"},
+        {"bytes", "", "B", "read in these passes"},
+        {"seconds", "", "s", "what these units took, masks that another method shares among them"},
+        {"forward_passes", "", "1", "inputs that went through a model before anything was evaluated"},
+        {"backward_passes", "", "1", "the same backwards"}},
+       merging::method_outputs()});
+  return {{"/merging/METHOD/R",
+           "θ0 + ατ, τ being all tasks' vectors as one; of tasks that [data] beat_majority leaves out of τ "
+           "accuracies are "
+           "NaN",
+           outputs, "[merging]", 2}};
+}
 
 class Merging final : public Experiment {
  public:
@@ -51,7 +74,7 @@ class Merging final : public Experiment {
           tally.reads(4.0 * static_cast<double>(study_.model.layout().size()));
           for (const auto split : {Split::validation, Split::test})
             tally.edited_sum(name, t, split, points(), a);
-          units.push_back(unit(key::merged(chosen.name, name, study_.tasks.name(t)), tally, needs,
+          units.push_back(unit(merged_key(chosen.name, name, study_.tasks.name(t)), tally, needs,
                                [this, &chosen, name, t, &folder](schedule::UnitContext& context) {
                                  return curve(chosen, name, t, folder, context);
                                }));
@@ -60,9 +83,9 @@ class Merging final : public Experiment {
         std::vector<std::string> needs = {key::merging(chosen.name, name)};
         for (const auto t : study_.tasks.all()) {
           needs.push_back(key::single_task(name, study_.tasks.name(t)));
-          needs.push_back(key::merged(chosen.name, name, study_.tasks.name(t)));
+          needs.push_back(merged_key(chosen.name, name, study_.tasks.name(t)));
         }
-        units.push_back(unit(key::saved_merge(chosen.name, name), Tally(study_).checkpoint().stores(1), needs,
+        units.push_back(unit(saved_merge_key(chosen.name, name), Tally(study_).checkpoint().stores(1), needs,
                              [this, &chosen, name, &folder](schedule::UnitContext& context) {
                                return saved(chosen, name, folder, context);
                              }));
@@ -70,7 +93,22 @@ class Merging final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    std::vector<WrittenGroup> groups;
+    for (const auto& name : study_.settings.vector_regimes) {
+      for (const auto& chosen : methods_) {
+        if (!chosen.method->takes(name)) continue;
+        WrittenGroup group = {"/merging/" + chosen.name + "/" + name, {{"alpha", length_of(chosen.alpha)}}};
+        group.lengths.merge(chosen.method->lengths(name));
+        for (const auto& each : merging::method_outputs()) group.without.push_back(each.name);
+        for (const auto& each : chosen.method->outputs()) std::erase(group.without, each.name);
+        groups.push_back(std::move(group));
+      }
+    }
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       for (const auto& chosen : methods_)
         if (chosen.method->takes(name)) write(out, done, chosen, name);
@@ -96,25 +134,24 @@ class Merging final : public Experiment {
                          }));
   }
 
-  void write(store::ResultsWriter& out, const Finished& done, const ChosenMerge& chosen,
-             const std::string& name) const {
+  void write(Results& out, const Finished& done, const ChosenMerge& chosen, const std::string& name) const {
     const auto group = "/merging/" + chosen.name + "/" + name;
-    const auto curves = put_task_curves(
-        out, done, study_, group, "alpha_merging_" + chosen.name + "_" + name, name, chosen.alpha,
-        [&](const std::string& task) { return key::merged(chosen.name, name, task); });
-    out.put(group + "/accuracy", curves.test[curves.chosen].contiguous(), {"task"}, "1");
+    const auto curves =
+        put_task_curves(out, done, study_, group, name, chosen.alpha,
+                        [&](const std::string& task) { return merged_key(chosen.name, name, task); });
+    out.put(group + "/accuracy", curves.test[curves.chosen].contiguous());
     out.attribute(group, "method", chosen.method_name);
-    put_scalar(out, group + "/coefficient", chosen.alpha[static_cast<std::size_t>(curves.chosen)]);
+    out.put(group + "/coefficient", chosen.alpha[static_cast<std::size_t>(curves.chosen)]);
     const auto made = done.folder.read_tensor(key::merging(chosen.name, name), "made");
     const double passes = made[1].item<double>();
     const auto merged = study::merged_tasks(study_, done.folder, name).size();
     const auto numbers = static_cast<double>(merged) * static_cast<double>(study_.model.layout().size());
-    put_scalar(out, group + "/density", made[0].item<double>());
-    put_scalar(out, group + "/passes", passes);
-    put_scalar(out, group + "/bytes", passes * 4 * numbers, "B");
-    put_scalar(out, group + "/seconds", seconds(done, chosen, name), "s");
-    put_scalar(out, group + "/forward_passes", made[2].item<double>());
-    put_scalar(out, group + "/backward_passes", made[3].item<double>());
+    out.put(group + "/density", made[0].item<double>());
+    out.put(group + "/passes", passes);
+    out.put(group + "/bytes", passes * 4 * numbers);
+    out.put(group + "/seconds", seconds(done, chosen, name));
+    out.put(group + "/forward_passes", made[2].item<double>());
+    out.put(group + "/backward_passes", made[3].item<double>());
     chosen.method->write(out, done, group, name, key::merging(chosen.name, name));
   }
 
@@ -175,7 +212,7 @@ class Merging final : public Experiment {
     std::vector<at::Tensor> curves, own;
     for (const auto t : kept) {
       const auto& task = study_.tasks.name(t);
-      curves.push_back(folder.read_tensor(key::merged(chosen.name, name, task), "validation"));
+      curves.push_back(folder.read_tensor(merged_key(chosen.name, name, task), "validation"));
       own.push_back(folder.read_tensor(key::single_task(name, task), "validation_accuracy"));
     }
     const double alpha =
@@ -206,4 +243,4 @@ std::unique_ptr<Experiment> make_merging(config::Config& config, const Study& st
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(merging, 95, make_merging)
+TAUGRID_EXPERIMENT(merging, 95, make_merging, merging_outputs)

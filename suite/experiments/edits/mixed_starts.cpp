@@ -9,12 +9,6 @@
 //   across  θ'_t − θ0, the other start's models seen from this one, which the paper's table has off its
 //           diagonal: they hold the way from θ0 to θ0', T times.
 // Regimes on f(x; θ) alone: that of a linear one belongs to one θ0.
-//
-// /mixed_starts/R/cosine [2T,2T], norm [2T]: of the first start's vectors, then the second's; across_norm
-// [2T], ‖θ_t − θ0'‖, then ‖θ'_t − θ0‖; distance ‖θ0' − θ0‖, start_norm [2]; start_accuracy, own_accuracy
-// [2,T] of either start, and of the models fine-tuned from it; alpha [A], and of each start and kind
-// validation_accuracy [2,4,A,T], accuracy [2,4,T] on test points, coefficient, absolute, normalized (by
-// own_accuracy) [2,4]; attribute `other`; /correct/mixed_starts/R/accuracy [2,4,T,⌈N/8⌉]
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -30,10 +24,45 @@
 #include "suite/models/checkpoint.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string mixed_vectors_key(const std::string& regime) { return key::of("mixed_vectors", regime); }
+std::string mixed_single_key(const std::string& regime, const std::string& task) {
+  return key::of("mixed_single", regime, task);
+}
+std::string mixed_key(const std::string& regime, std::size_t start, const std::string& vectors) {
+  return key::of("mixed", regime, std::to_string(start + 1) + "-" + vectors);
+}
+
+std::vector<OutputGroup> mixed_starts_outputs() {
+  return {
+      {"/mixed_starts/R", "vectors of two pre-trained models, θ0 and θ0', added to either, θ0 + α Σ v",
+       together(
+           {{{"alpha", "alpha", "1", "α of the sum", With{.scale = "alpha_mixed_R"}},
+             {"start", "start", "", "the first model or the second", With{.text = true, .scale = "start_R"}},
+             {"vectors", "vectors", "", "what is added: own, half, other, across",
+              With{.text = true, .scale = "vectors_R"}},
+             {"cosine", "vector_of_either_R vector_of_either_R", "1",
+              "of the first model's vectors, then the second's"},
+             {"norm", "vector_of_either_R", "", "‖θ − θ0‖ of the first model's vectors, then ‖θ' − θ0'‖"},
+             {"across_norm", "vector_of_either_R", "", "‖θ − θ0'‖, then ‖θ' − θ0‖"},
+             {"distance", "", "", "‖θ0' − θ0‖"},
+             {"start_norm", "start", "", "‖θ0‖ and ‖θ0'‖"},
+             {"start_accuracy", "start task", "1", "of either model itself, on test points"},
+             {"own_accuracy", "start task", "1", "of the models fine-tuned from it"},
+             {"validation_accuracy", "start vectors alpha task", "1", "on validation points"},
+             {"accuracy", "start vectors task", "1", "on test points at the chosen α", With{.correct = true}},
+             {"coefficient", "start vectors", "1", "the chosen α"},
+             {"absolute", "start vectors", "1", "mean accuracy at the chosen α"},
+             {"normalized", "start vectors", "1",
+              "mean accuracy, normalised by own_accuracy, at the chosen α"},
+             {"@other", "", "", "the second model's folder"}},
+            both_sample_rows()}),
+       "[bases.mixed]", 2}};
+}
 
 const std::vector<std::string> vector_kinds = {"own", "half", "other", "across"};
 constexpr std::size_t both_starts = 2;
@@ -61,22 +90,22 @@ class MixedStarts final : public Experiment {
         second_.add_training(units, name, t);
         both.push_back(key::other_fine_tune(name, task));
         units.push_back(
-            unit(key::mixed_single(name, task), single_tally(t), {both.back()},
+            unit(mixed_single_key(name, task), single_tally(t), {both.back()},
                  [this, name, t](schedule::UnitContext& context) { return singles_of(name, t, context); }));
-        for (const auto& each : {key::single_task(name, task), key::mixed_single(name, task)})
+        for (const auto& each : {key::single_task(name, task), mixed_single_key(name, task)})
           singles.push_back(each);
       }
       const auto length = study_.model.layout().size(), tasks = static_cast<std::int64_t>(all.size());
       auto tally = Tally(study_).reads(8.0 * static_cast<double>(length * (3 * tasks + 1)));
-      tally.stores(length, 4).stores(4 * tasks * (tasks + 1) + 3).publishes(4 * tasks * (tasks + 1) + 3);
+      tally.stores(length, 4).stores(4 * tasks * (tasks + 1) + 3);
       units.push_back(
-          unit(key::mixed_vectors(name), tally, both,
+          unit(mixed_vectors_key(name), tally, both,
                [this, name](schedule::UnitContext& context) { return second_.vectors(name, context); }));
-      singles.push_back(key::mixed_vectors(name));
+      singles.push_back(mixed_vectors_key(name));
       add_missing(singles, study_.vectors.needs(name, all));
       for (std::size_t start = 0; start < both_starts; ++start) {
         for (const auto& kind : vector_kinds)
-          units.push_back(unit(key::mixed(name, start, kind), mixed_tally(name), singles,
+          units.push_back(unit(mixed_key(name, start, kind), mixed_tally(name), singles,
                                [this, name, start, kind, &folder](schedule::UnitContext& context) {
                                  return mixed(name, start, kind, folder, context);
                                }));
@@ -84,24 +113,30 @@ class MixedStarts final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/mixed_starts", regimes_,
+                     {{"alpha", length_of(alpha_)},
+                      {"start", static_cast<std::int64_t>(both_starts)},
+                      {"vectors", length_of(vector_kinds)},
+                      {"vector_of_either_R", 2 * length_of(study_.tasks.all())}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& name : regimes_) {
-      const auto group = "/mixed_starts/" + name, alpha = group + "/alpha", start = group + "/start",
-                 kind = group + "/vectors";
-      out.scale(alpha, at::tensor(alpha_, at::kDouble), "alpha_mixed_" + name, "1");
-      out.scale(start, std::vector<std::string>{"first", "second"}, "start_" + name);
-      out.scale(kind, vector_kinds, "vectors_" + name);
-      const auto file = done.folder.read_unit(done.world, key::mixed_vectors(name)).tensors;
-      const auto vector = "vector_of_either_" + name;
-      out.put(group + "/cosine", file.at("cosine"), {vector, vector}, "1");
-      for (const auto* what : {"norm", "across_norm"}) out.put(group + "/" + what, file.at(what), {vector});
-      out.put(group + "/distance", file.at("distance"), {});
-      out.put(group + "/start_norm", file.at("start_norm"), {start});
-      put_singles(out, done, name, group, start);
+      const auto group = "/mixed_starts/" + name;
+      out.put(group + "/alpha", alpha_);
+      out.put(group + "/start", std::vector<std::string>{"first", "second"});
+      out.put(group + "/vectors", vector_kinds);
+      const auto file = done.folder.read_unit(done.world, mixed_vectors_key(name)).tensors;
+      out.put(group + "/cosine", file.at("cosine"));
+      for (const auto* what : {"norm", "across_norm"}) out.put(group + "/" + what, file.at(what));
+      out.put(group + "/distance", file.at("distance"));
+      out.put(group + "/start_norm", file.at("start_norm"));
+      put_singles(out, done, name, group);
       std::map<std::string, std::vector<at::Tensor>> rows;
       for (std::size_t s = 0; s < both_starts; ++s) {
         for (const auto& each : vector_kinds) {
-          const auto found = done.folder.read_unit(done.world, key::mixed(name, s, each)).tensors;
+          const auto found = done.folder.read_unit(done.world, mixed_key(name, s, each)).tensors;
           for (const auto& [what, values] : found) rows[what].push_back(values);
         }
       }
@@ -110,21 +145,16 @@ class MixedStarts final : public Experiment {
         shape.insert(shape.begin(), {static_cast<std::int64_t>(both_starts),
                                      static_cast<std::int64_t>(vector_kinds.size())});
         const auto all = at::stack(values).view(shape);
-        std::vector<std::string> dimensions = {start, kind};
-        if (what == "validation_accuracy") dimensions.push_back(alpha);
-        if (values.front().dim() > 0) dimensions.emplace_back("task");
         if (what == "correct") {
-          dimensions.push_back(bits);
-          out.put("/correct" + group + "/accuracy", all, dimensions);
-          put_points(out, group + "/accuracy", sample_sizes(study_, Split::test, points()));
+          out.put("/correct" + group + "/accuracy", all);
+          out.put_points(group + "/accuracy", sample_sizes(study_, Split::test, points()));
         } else {
-          out.put(group + "/" + what, all, dimensions, "1");
+          out.put(group + "/" + what, all);
         }
       }
       out.attribute(group, "other", second_.path().string());
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
-                {"task", "evaluation_point"});
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
     }
   }
 
@@ -136,7 +166,7 @@ class MixedStarts final : public Experiment {
       tally.sample(t, split, n).forward(t, n, both_starts).logits(t, n, both_starts);
     }
     const auto length = static_cast<double>(study_.model.layout().size());
-    return tally.reads(4 * length).stores(4).publishes(4);
+    return tally.reads(4 * length).stores(4);
   }
 
   Tally mixed_tally(const std::string& name) const {
@@ -153,7 +183,7 @@ class MixedStarts final : public Experiment {
       }
     }
     const auto numbers = tasks * (a + 1) + 3, bytes = tasks * study::bytes_of_bits(points());
-    return tally.stores(numbers).publishes(numbers).stores(bytes, 1).publishes(bytes, 1);
+    return tally.stores(numbers).stores(bytes, 1);
   }
 
   study::Outcome outcome(const at::Tensor& theta, std::size_t t, Split split,
@@ -183,7 +213,7 @@ class MixedStarts final : public Experiment {
   at::Tensor direction(const std::string& name, std::size_t start, const std::string& kind,
                        const schedule::RunFolder& folder) const {
     const std::array sums = {study_.vectors.sum(name, study_.tasks.all()),
-                             folder.read_tensor(key::mixed_vectors(name), "sum").to(study_.device)};
+                             folder.read_tensor(mixed_vectors_key(name), "sum").to(study_.device)};
     const auto other = 1 - start;
     if (kind == "own") return sums.at(start);
     if (kind == "half") return (sums[0] + sums[1]) / 2;
@@ -225,24 +255,24 @@ class MixedStarts final : public Experiment {
   at::Tensor own_accuracy(const schedule::RunFolder& folder, const std::string& name, std::size_t start,
                           std::size_t t, const std::string& prefix) const {
     const auto& task = study_.tasks.name(t);
-    return own_of(folder.read_unit(start == 0 ? key::single_task(name, task) : key::mixed_single(name, task)),
+    return own_of(folder.read_unit(start == 0 ? key::single_task(name, task) : mixed_single_key(name, task)),
                   start, prefix);
   }
 
-  void put_singles(store::ResultsWriter& out, const Finished& done, const std::string& name,
-                   const std::string& group, const std::string& start) const {
+  void put_singles(Results& out, const Finished& done, const std::string& name,
+                   const std::string& group) const {
     std::vector<at::Tensor> begun, own;
     const auto read = [&](const std::string& key) {
       return done.folder.read_unit(done.world, key).tensors.at("accuracy");
     };
     for (const auto t : study_.tasks.all()) {
       const auto& task = study_.tasks.name(t);
-      const auto second = read(key::mixed_single(name, task));
+      const auto second = read(mixed_single_key(name, task));
       begun.push_back(at::stack({read(key::single_task(study_.model.name(), task)), second[0]}));
       own.push_back(at::stack({read(key::single_task(name, task)), second[1]}));
     }
-    out.put(group + "/start_accuracy", at::stack(begun, 1), {start, "task"}, "1");
-    out.put(group + "/own_accuracy", at::stack(own, 1), {start, "task"}, "1");
+    out.put(group + "/start_accuracy", at::stack(begun, 1));
+    out.put(group + "/own_accuracy", at::stack(own, 1));
   }
 
   SecondStart second_;
@@ -280,4 +310,4 @@ std::unique_ptr<Experiment> make_mixed_starts(config::Config& config, const Stud
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(mixed_starts, 100, make_mixed_starts)
+TAUGRID_EXPERIMENT(mixed_starts, 100, make_mixed_starts, mixed_starts_outputs)

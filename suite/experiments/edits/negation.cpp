@@ -5,10 +5,6 @@
 // points. Two ranges of α, as the papers differ: {0, 0.05, …, 1} (paper 1) and {0, 0.1, …, 3} (paper 3,
 // "wide"). All curves are stored, over the union. Where no α keeps the control, all of the task's numbers are
 // NaN.
-//
-// /negation/R/alpha [A], validation_target, validation_control, test_target, test_control [T,A];
-// chosen_alpha, target, control [T]; wide/chosen_alpha, wide/target, wide/control [T]; /correct/… [T,A,⌈N/8⌉]
-// beside the curves
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -20,6 +16,21 @@
 
 namespace taugrid::experiments {
 namespace {
+
+std::string negation_key(const std::string& regime, const std::string& task) {
+  return key::of("negation", regime, task);
+}
+
+std::vector<OutputGroup> negation_outputs() {
+  const With wide = {.when = "wide_alpha"};
+  return {{"/negation/R", "task negation: θ0 − ατ; target is the task, control the control task",
+           together(
+               {forgotten_outputs("task", "alpha_negation_R"),
+                {{"wide/chosen_alpha", "task", "1", "the α that is chosen in the wide range (paper 3)", wide},
+                 {"wide/target", "task", "1", "test accuracy on the task at that α", wide},
+                 {"wide/control", "task", "1", "test accuracy on the control at that α", wide}}}),
+           "[negation]"}};
+}
 
 class Negation final : public Experiment {
  public:
@@ -42,7 +53,7 @@ class Negation final : public Experiment {
         }
         auto needs = EditedOutputs::needs(study_, name, {t}, t);
         add_missing(needs, EditedOutputs::needs(study_, name, {t}, study_.tasks.control()));
-        units.push_back(unit(key::negation(name, study_.tasks.name(t)), tally, needs,
+        units.push_back(unit(negation_key(name, study_.tasks.name(t)), tally, needs,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return curves(name, t, folder, context);
                              }));
@@ -50,11 +61,15 @@ class Negation final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/negation", study_.settings.vector_regimes, {{"alpha", length_of(alpha_)}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       put_target_and_control(
-          out, done, study_, "/negation/" + name, "alpha_negation_" + name, alpha_, ranges_, threshold_,
-          each_task(study_, [&](const std::string& task) { return key::negation(name, task); }));
+          out, done, study_, "/negation/" + name, alpha_, ranges_, threshold_,
+          each_task(study_, [&](const std::string& task) { return negation_key(name, task); }));
     }
   }
 
@@ -91,4 +106,4 @@ std::unique_ptr<Experiment> make_negation(config::Config& config, const Study& s
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(negation, 110, make_negation)
+TAUGRID_EXPERIMENT(negation, 110, make_negation, negation_outputs)

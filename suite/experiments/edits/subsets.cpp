@@ -4,12 +4,6 @@
 // the run's seed, the subset's vectors become one, τ (their sum, or merged by another method without data),
 // and θ0 + ατ is evaluated on the subset's tasks alone; α has the subset's largest mean normalised accuracy
 // on validation points, as for task addition.
-//
-// /subsets/R/sets uint8 [S,T]: 1 where the task is of the subset, by ascending size as drawn, less those that
-// [data] beat_majority leaves out; alpha [A];
-// validation_accuracy [S,A,T], accuracy [S,T] on test points at the chosen α, NaN for other tasks;
-// coefficient, absolute, normalized [S]; sample_index, validation_sample_index [T,N];
-// /correct/subsets/R/accuracy [S,T,⌈N/8⌉]
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -25,10 +19,35 @@
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/study/task_sets.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+/// The d-th set of so many tasks.
+std::string subset_key(const std::string& regime, std::size_t size, std::size_t d) {
+  return key::of("subsets", regime, std::to_string(size) + "-" + std::to_string(d));
+}
+
+std::vector<OutputGroup> subsets_outputs() {
+  return {
+      {"/subsets/R", "θ0 + ατ of random subsets of the tasks",
+       together(
+           {{{"sets", "task_set task", "",
+              "1 where the task is of the subset, by ascending size as drawn, less those that [data] "
+              "beat_majority leaves out",
+              With{.element = Element::uint8}},
+             {"alpha", "alpha", "1", "α of the merged vector", With{.scale = "alpha_subsets_R"}},
+             {"validation_accuracy", "task_set alpha task", "1", "on validation points, NaN for other tasks"},
+             {"accuracy", "task_set task", "1", "on test points at the chosen α, NaN for other tasks",
+              With{.correct = true}},
+             {"coefficient", "task_set", "1", "the chosen α"},
+             {"absolute", "task_set", "1", "mean accuracy at the chosen α"},
+             {"normalized", "task_set", "1", "mean normalised accuracy at the chosen α"},
+             {"@merge", "", "", "how a subset's vectors became one"}},
+            both_sample_rows()}),
+       "[subsets]", 2}};
+}
 
 class Subsets final : public Experiment {
  public:
@@ -54,38 +73,35 @@ class Subsets final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
-    const auto s = static_cast<std::int64_t>(sets_.size()), a = static_cast<std::int64_t>(alpha_.size());
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/subsets", study_.settings.vector_regimes,
+                     {{"task_set", length_of(sets_)}, {"alpha", length_of(alpha_)}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
+    const auto s = length_of(sets_);
     for (const auto& name : study_.settings.vector_regimes) {
-      const auto group = "/subsets/" + name, axis = group + "/alpha", accuracy = group + "/accuracy";
+      const auto group = "/subsets/" + name, accuracy = group + "/accuracy";
       std::vector<Box> boxes;
       for (std::int64_t k = 0; k < s; ++k)
         boxes.push_back({unit_key(name, static_cast<std::size_t>(k)), {k}});
-      const auto put = [&](const std::string& what, const std::vector<std::int64_t>& shape,
-                           const std::vector<std::string>& dimensions) {
-        place(out, done, group + "/" + what, store::Element::float64, shape, dimensions, boxes, what, "1");
-      };
       std::vector<study::TaskSet> sets;
       for (const auto& set : sets_) sets.push_back(kept(name, set, done.folder));
-      out.put(group + "/sets", study::memberships(sets, study_.tasks.size()), {"task_set", "task"});
-      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_subsets_" + name, "1");
-      put("validation_accuracy", {s, a, tasks}, {"task_set", axis, "task"});
-      put("accuracy", {s, tasks}, {"task_set", "task"});
-      for (const auto* what : {"coefficient", "absolute", "normalized"}) put(what, {s}, {"task_set"});
-      place(out, done, "/correct" + accuracy, store::Element::uint8,
-            {s, tasks, study::bytes_of_bits(points())}, {"task_set", "task", bits}, boxes, "correct");
-      put_points(out, accuracy, sample_sizes(study_, Split::test, points()));
+      out.put(group + "/sets", study::memberships(sets, study_.tasks.size()));
+      out.put(group + "/alpha", alpha_);
+      for (const auto* what : {"validation_accuracy", "accuracy", "coefficient", "absolute", "normalized"})
+        out.place(done, group + "/" + what, boxes, what);
+      out.place(done, "/correct" + accuracy, boxes, "correct");
+      out.put_points(accuracy, sample_sizes(study_, Split::test, points()));
       out.attribute(group, "merge", merge_.method_name);
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()),
-                {"task", "evaluation_point"});
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
     }
   }
 
  private:
   std::string unit_key(const std::string& name, std::size_t s) const {
-    return key::subset(name, sets_[s].size(), number_[s]);
+    return subset_key(name, sets_[s].size(), number_[s]);
   }
 
   /// Of the set, the tasks that are merged.
@@ -107,7 +123,7 @@ class Subsets final : public Experiment {
       tally.edited_along(name, set, t, Split::validation, points(), a)
           .edited_along(name, set, t, Split::test, points(), 1);
     const auto numbers = tasks * (a + 1) + 3, bytes = tasks * study::bytes_of_bits(points());
-    return tally.stores(numbers).publishes(numbers).stores(bytes, 1).publishes(bytes + tasks, 1);
+    return tally.stores(numbers).stores(bytes, 1);
   }
 
   /// Accuracies and bits of all tasks, NaN and 0 for those that are none of the set's.
@@ -173,4 +189,4 @@ std::unique_ptr<Experiment> make_subsets(config::Config& config, const Study& st
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(subsets, 92, make_subsets)
+TAUGRID_EXPERIMENT(subsets, 92, make_subsets, subsets_outputs)

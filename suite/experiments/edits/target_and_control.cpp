@@ -18,9 +18,8 @@ std::string curve_of(Split split, bool target) {
 
 bool same_alpha(double a, double b) { return std::abs(a - b) < 1e-9; }
 
-void put_chosen(store::ResultsWriter& out, const std::string& group, const std::string& dimension,
-                const std::vector<store::TensorFile>& files, const std::vector<double>& alpha,
-                const std::vector<double>& range, double floor) {
+void put_chosen(Results& out, const std::string& group, const std::vector<store::TensorFile>& files,
+                const std::vector<double>& alpha, const std::vector<double>& range, double floor) {
   const auto rows = static_cast<std::int64_t>(files.size());
   auto chosen = at::full({rows}, std::nan(""), at::kDouble), target = chosen.clone(),
        control = chosen.clone();
@@ -39,9 +38,9 @@ void put_chosen(store::ResultsWriter& out, const std::string& group, const std::
       control[r] = curves.at("test_control")[k];
     }
   }
-  out.put(group + "/chosen_alpha", chosen, {dimension}, "1");
-  out.put(group + "/target", target, {dimension}, "1");
-  out.put(group + "/control", control, {dimension}, "1");
+  out.put(group + "/chosen_alpha", chosen);
+  out.put(group + "/target", target);
+  out.put(group + "/control", control);
 }
 
 }  // namespace
@@ -49,8 +48,8 @@ void put_chosen(store::ResultsWriter& out, const std::string& group, const std::
 Tally target_and_control_tally(const Study& study, std::int64_t a) {
   const auto points = study.settings.evaluation_points, control = study.settings.control_points;
   const auto bytes = 2 * a * (study::bytes_of_bits(points) + study::bytes_of_bits(control));
-  auto tally = Tally(study).stores(4 * a).publishes(4 * a + 6 + 2 * points);
-  return tally.stores(bytes, 1).publishes(bytes, 1);
+  auto tally = Tally(study).stores(4 * a);
+  return tally.stores(bytes, 1);
 }
 
 store::TensorFile target_and_control(
@@ -74,18 +73,42 @@ store::TensorFile target_and_control(
 }
 
 ForgottenRows each_task(const Study& study, const std::function<std::string(const std::string&)>& key) {
-  ForgottenRows rows{"task", study.tasks.all(), {}};
+  ForgottenRows rows{study.tasks.all(), {}};
   for (const auto t : rows.tasks) rows.keys.push_back(key(study.tasks.name(t)));
   return rows;
 }
 
-void put_target_and_control(store::ResultsWriter& out, const Finished& done, const Study& study,
-                            const std::string& group, const std::string& scale,
+std::vector<Output> forgotten_outputs(const std::string& rows, const std::string& scale) {
+  const auto curve = [&](const std::string& name, const std::string& meaning) {
+    return Output{name, rows + " alpha", "1", "accuracy on " + meaning, With{.correct = true}};
+  };
+  const auto control_rows = [](const std::string& split, const std::string& prefix) {
+    return Output{prefix + "control_sample_index", prefix + "control_point", "",
+                  "rows of the control's " + split + " points", With{.element = Element::int64}};
+  };
+  return together({{{"alpha", "alpha", "1", "α of the curves, and of the choice", With{.scale = scale}},
+                    curve("validation_target", "the task's validation points"),
+                    curve("validation_control", "the control's validation points"),
+                    curve("test_target", "the task's test points"),
+                    curve("test_control", "the control's test points"),
+                    {"chosen_alpha", rows, "1",
+                     "of the α that keep the control on validation points, the one that leaves least of the "
+                     "task; NaN where "
+                     "none does"},
+                    {"target", rows, "1", "test accuracy on the task at chosen_alpha"},
+                    {"control", rows, "1", "test accuracy on the control at chosen_alpha"},
+                    {"@control", "", "", "the control task's name"},
+                    {"@control_threshold", "", "", "the part of θ0's accuracy on the control that is kept"},
+                    control_rows("test", ""),
+                    control_rows("validation", "validation_")},
+                   both_sample_rows()});
+}
+
+void put_target_and_control(Results& out, const Finished& done, const Study& study, const std::string& group,
                             const std::vector<double>& alpha, const std::vector<ControlledRange>& ranges,
                             double threshold, const ForgottenRows& rows) {
   const auto points = study.settings.evaluation_points, control_points = study.settings.control_points;
-  const auto axis = group + "/alpha";
-  out.scale(axis, at::tensor(alpha, at::kDouble), scale, "1");
+  out.put(group + "/alpha", alpha);
   std::vector<store::TensorFile> files;
   for (const auto& key : rows.keys) files.push_back(done.folder.read_unit(done.world, key));
   const auto of = at::tensor(std::vector<std::int64_t>(rows.tasks.begin(), rows.tasks.end()), at::kLong);
@@ -97,37 +120,34 @@ void put_target_and_control(store::ResultsWriter& out, const Finished& done, con
         curves.push_back(file.tensors.at(curve));
         correct.push_back(file.tensors.at(curve + "_correct"));
       }
-      out.put(path, at::stack(curves), {rows.dimension, axis}, "1");
-      out.put("/correct" + path, at::stack(correct), {rows.dimension, axis, bits});
-      put_points(out, path,
-                 target ? sample_sizes(study, split, points).index_select(0, of).unsqueeze(1)
-                        : at::tensor(study.tasks.sample_size(study.tasks.control(), split, control_points),
-                                     at::kLong));
+      out.put(path, at::stack(curves));
+      out.put("/correct" + path, at::stack(correct));
+      out.put_points(
+          path, target ? sample_sizes(study, split, points).index_select(0, of).unsqueeze(1)
+                       : at::tensor(study.tasks.sample_size(study.tasks.control(), split, control_points),
+                                    at::kLong));
     }
   }
   const auto start = done.folder.read_unit(done.world, control_at_start(study));
   const double floor = threshold * start.tensors.at("validation_accuracy").item<double>();
   for (const auto& range : ranges)
-    put_chosen(out, range.subgroup.empty() ? group : group + "/" + range.subgroup, rows.dimension, files,
-               alpha, range.alpha, floor);
+    put_chosen(out, range.subgroup.empty() ? group : group + "/" + range.subgroup, files, alpha, range.alpha,
+               floor);
   out.attribute(group, "control", study.settings.control);
   out.attribute(group, "control_threshold", threshold);
   for (const auto split : {Split::test, Split::validation}) {
     const auto prefix = prefix_of(split);
-    out.put(group + "/" + prefix + "sample_index", study.tasks.sample_index(split, points),
-            {"task", "evaluation_point"});
+    out.put(group + "/" + prefix + "sample_index", study.tasks.sample_index(split, points));
     out.put(group + "/" + prefix + "control_sample_index",
-            study.tasks.sample_rows(study.tasks.control(), split, control_points),
-            {prefix + "control_point"});
+            study.tasks.sample_rows(study.tasks.control(), split, control_points));
   }
 }
 
-void put_cosines(store::ResultsWriter& out, const Finished& done, const std::string& group,
-                 const ForgottenRows& rows) {
+void put_cosines(Results& out, const Finished& done, const std::string& group, const ForgottenRows& rows) {
   std::vector<at::Tensor> cosines;
   for (const auto& key : rows.keys)
     cosines.push_back(done.folder.read_unit(done.world, key).tensors.at("cosine"));
-  out.put(group + "/cosine", at::stack(cosines), {rows.dimension}, "1");
+  out.put(group + "/cosine", at::stack(cosines));
 }
 
 std::vector<double> read_wide_alpha(config::Section& section, const std::string& key,

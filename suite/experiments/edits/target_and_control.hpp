@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "suite/experiments/experiment.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 #include "suite/work/tally.hpp"
 
 namespace taugrid::experiments {
@@ -30,10 +30,8 @@ struct ControlledRange {
   std::vector<double> alpha;
 };
 
-/// What the rows of the curves are: their dimension's name, and of each row the task that is forgotten and
-/// its target_and_control() unit.
+/// The rows of the curves: of each the task that is forgotten, and its target_and_control() unit.
 struct ForgottenRows {
-  std::string dimension;
   std::vector<std::size_t> tasks;
   std::vector<std::string> keys;
 };
@@ -41,17 +39,18 @@ struct ForgottenRows {
 /// A row a task of the run.
 ForgottenRows each_task(const Study& study, const std::function<std::string(const std::string& task)>& key);
 
-/// Writes GROUP/alpha [A], {validation,test}_{target,control} [rows,A] with their bits in /correct/GROUP and
-/// the samples' rows; of each range chosen_alpha, target, control [rows], ties to the smaller α, NaN where no
-/// α keeps the control; and what was kept as attributes. `scale` names the axis. Collective.
-void put_target_and_control(store::ResultsWriter& out, const Finished& done, const Study& study,
-                            const std::string& group, const std::string& scale,
+/// What put_target_and_control() writes; `rows` is the role of the curves' first dimension, `scale` the name
+/// of the axis as a dimension scale.
+std::vector<Output> forgotten_outputs(const std::string& rows, const std::string& scale);
+
+/// Writes forgotten_outputs() of a group. Of α that leave equally much of the task the smaller is chosen, of
+/// each range. Collective.
+void put_target_and_control(Results& out, const Finished& done, const Study& study, const std::string& group,
                             const std::vector<double>& alpha, const std::vector<ControlledRange>& ranges,
                             double threshold, const ForgottenRows& rows);
 
 /// Writes GROUP/cosine [rows], which these units have beside the curves. Collective.
-void put_cosines(store::ResultsWriter& out, const Finished& done, const std::string& group,
-                 const ForgottenRows& rows);
+void put_cosines(Results& out, const Finished& done, const std::string& group, const ForgottenRows& rows);
 
 /// Reads `key`, coefficients α ≥ 0 of what is subtracted; 0, 0.1, … 3 by default (paper 3).
 std::vector<double> read_wide_alpha(config::Section& section, const std::string& key,

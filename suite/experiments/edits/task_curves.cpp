@@ -12,7 +12,7 @@ using study::Split;
 
 Tally task_curve_tally(const Study& study, std::int64_t a) {
   const auto points = study.settings.evaluation_points, bytes = 2 * a * study::bytes_of_bits(points);
-  return Tally(study).stores(2 * a).publishes(2 * (a + points)).stores(bytes, 1).publishes(bytes, 1);
+  return Tally(study).stores(2 * a).stores(bytes, 1);
 }
 
 store::TensorFile task_curve(
@@ -31,9 +31,17 @@ store::TensorFile task_curve(
   return file;
 }
 
-TaskCurves put_task_curves(store::ResultsWriter& out, const Finished& done, const Study& study,
-                           const std::string& group, const std::string& scale, const std::string& regime,
-                           const std::vector<double>& alpha,
+std::vector<Output> curve_outputs(const std::string& scale) {
+  return together({{{"alpha", "alpha", "1", "α of the curves", With{.scale = scale}},
+                    {"validation_accuracy", "alpha task", "1", "on validation points", With{.correct = true}},
+                    {"test_accuracy", "alpha task", "1", "on test points", With{.correct = true}},
+                    {"absolute", "", "1", "mean accuracy on test points at the chosen α"},
+                    {"normalized", "", "1", "mean normalised accuracy on test points at the chosen α"}},
+                   both_sample_rows()});
+}
+
+TaskCurves put_task_curves(Results& out, const Finished& done, const Study& study, const std::string& group,
+                           const std::string& regime, const std::vector<double>& alpha,
                            const std::function<std::string(const std::string&)>& key) {
   const auto points = study.settings.evaluation_points;
   std::vector<store::TensorFile> curves;
@@ -49,27 +57,21 @@ TaskCurves put_task_curves(store::ResultsWriter& out, const Finished& done, cons
     for (const auto& file : curves) columns.push_back(file.tensors.at(tensor));
     return at::stack(columns, 1);
   };
-  const auto axis = group + "/alpha";
-  out.scale(axis, at::tensor(alpha, at::kDouble), scale, "1");
+  out.put(group + "/alpha", alpha);
   for (const auto split : {Split::validation, Split::test}) {
     const std::string name = study::split_name(split);
     const auto path = group + "/" + name + "_accuracy";
-    out.put(path, of(name), {axis, "task"}, "1");
-    out.put("/correct" + path, of(name + "_correct"), {axis, "task", bits});
-    put_points(out, path, sample_sizes(study, split, points));
-    out.put(group + "/" + prefix_of(split) + "sample_index", study.tasks.sample_index(split, points),
-            {"task", "evaluation_point"});
+    out.put(path, of(name));
+    out.put("/correct" + path, of(name + "_correct"));
+    out.put_points(path, sample_sizes(study, split, points));
+    out.put(group + "/" + prefix_of(split) + "sample_index", study.tasks.sample_index(split, points));
   }
   TaskCurves found{of("test"), at::stack(own_test), 0};
   found.chosen = metrics::chosen_row(of("validation"), at::stack(own_validation));
   const auto test = found.test[found.chosen];
-  put_scalar(out, group + "/absolute", metrics::mean_accuracy(test).item<double>());
-  put_scalar(out, group + "/normalized", metrics::normalised_accuracy(test, found.own_test).item<double>());
+  out.put(group + "/absolute", metrics::mean_accuracy(test).item<double>());
+  out.put(group + "/normalized", metrics::normalised_accuracy(test, found.own_test).item<double>());
   return found;
-}
-
-void put_scalar(store::ResultsWriter& out, const std::string& path, double value, const std::string& units) {
-  out.put(path, at::full({}, value, at::kDouble), {}, units);
 }
 
 }  // namespace taugrid::experiments

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "suite/experiments/experiment.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 #include "suite/work/tally.hpp"
 
 namespace taugrid::experiments {
@@ -28,16 +28,13 @@ struct TaskCurves {
   std::int64_t chosen;  ///< the row with the largest mean normalised accuracy on validation points
 };
 
-/// Writes GROUP/alpha [A], validation_accuracy and test_accuracy [A, T], both splits' samples' rows, the bits
-/// /correct/GROUP/… [A, T, ⌈N/8⌉]; and of the chosen row absolute and normalised accuracy. `key(task)` is a
-/// task_curve() unit of the regime, `scale` names the axis. Collective.
-TaskCurves put_task_curves(store::ResultsWriter& out, const Finished& done, const Study& study,
-                           const std::string& group, const std::string& scale, const std::string& regime,
-                           const std::vector<double>& alpha,
-                           const std::function<std::string(const std::string&)>& key);
+/// What put_task_curves() writes; `scale` is the name of the axis as a dimension scale.
+std::vector<Output> curve_outputs(const std::string& scale);
 
-/// A number without dimensions.
-void put_scalar(store::ResultsWriter& out, const std::string& path, double value,
-                const std::string& units = "1");
+/// Writes curve_outputs() of a group: both curves, and of the row that is chosen absolute and normalised
+/// accuracy. `key(task)` is a task_curve() unit of the regime. Collective.
+TaskCurves put_task_curves(Results& out, const Finished& done, const Study& study, const std::string& group,
+                           const std::string& regime, const std::vector<double>& alpha,
+                           const std::function<std::string(const std::string&)>& key);
 
 }  // namespace taugrid::experiments

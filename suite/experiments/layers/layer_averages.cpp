@@ -7,10 +7,6 @@
 // points. The baseline is the mean over the models of cos(u, f(θₖ)), the error ‖u − v‖ over the root mean
 // square of ‖f(θᵢ) − f(θⱼ)‖ (kernels/metrics/linearity.hpp). A unit layer_averages/R/TASK is one task's
 // points: a pass of θ0, of each model and of their average.
-//
-// /layer_averages/R [D,L,S] for D data sets: cosine, coefficient, baseline, centred_cosine, …, error, their
-// histograms [D,L,B] and class_… as in /linearity; data [D]: the task whose points are taken, sets [D,T]: 1
-// for the models that are averaged; layer [L], sample_index [T,N]
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -29,6 +25,22 @@
 
 namespace taugrid::experiments {
 namespace {
+
+/// `data`: the task on whose points the models' average is seen.
+std::string layer_averages_key(const std::string& regime, const std::string& data) {
+  return key::of("layer_averages", regime, data);
+}
+
+std::vector<OutputGroup> layer_averages_outputs() {
+  return {{"/layer_averages/R", "how far f(1/k Σ θₖ) is 1/k Σ f(θₖ), of data sets",
+           together(
+               {layer_outputs("data_set", "", layer_measures(), "layer_averages_R"),
+                {{"data", "data_set", "", "the task whose points are taken", With{.element = Element::int64}},
+                 {"sets", "data_set task", "", "1 for the models that are averaged",
+                  With{.element = Element::uint8}},
+                 sample_rows("test", "layer_averages_point")}}),
+           "[layer_averages]", 2}};
+}
 
 /// Which models are averaged, and the task on whose points.
 struct AveragedModels {
@@ -67,7 +79,14 @@ class LayerAverages final : public Experiment {
                              }));
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    std::vector<WrittenGroup> groups;
+    for (const auto& name : study_.settings.vector_regimes)
+      groups.push_back(written_layers(layers_, group(name), {{"layer_averages_point", points_}}));
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     std::vector<std::int64_t> data;
     std::vector<study::TaskSet> sets;
     for (const auto& average : averages_) {
@@ -80,16 +99,15 @@ class LayerAverages final : public Experiment {
         boxes.push_back({key_of(name, average), {static_cast<std::int64_t>(boxes.size())}});
       const auto places = group(name);
       place_statistics(out, done, study_, layers_, places, boxes);
-      out.put(places.path + "/data", at::tensor(data, at::kLong), {"data_set"});
-      out.put(places.path + "/sets", study::memberships(sets, study_.tasks.size()), {"data_set", "task"});
-      out.put(places.path + "/sample_index", study_.tasks.sample_index(Split::test, points_),
-              {"task", "layer_averages_point"});
+      out.put(places.path + "/data", at::tensor(data, at::kLong));
+      out.put(places.path + "/sets", study::memberships(sets, study_.tasks.size()));
+      out.put(places.path + "/sample_index", study_.tasks.sample_index(Split::test, points_));
     }
   }
 
  private:
   std::string key_of(const std::string& name, const AveragedModels& average) const {
-    return key::layer_averages(name, study_.tasks.name(average.data));
+    return layer_averages_key(name, study_.tasks.name(average.data));
   }
   LayerGroup group(const std::string& name) const {
     return {.path = "/layer_averages/" + name,
@@ -127,8 +145,7 @@ class LayerAverages final : public Experiment {
                 8 * static_cast<double>(rows));
     const auto places = group(name);
     const auto numbers = numbers_of(layers_, places);
-    return tally.stores(numbers).publishes(
-        numbers + points_ + (&average == &averages_.front() ? headers_of(layers_, places) : 0));
+    return tally.stores(numbers);
   }
 
   using Features = std::vector<at::Tensor>;  // a chosen layer each, [n, numbers]
@@ -298,4 +315,4 @@ std::unique_ptr<Experiment> make_layer_averages(config::Config& config, const St
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(layer_averages, 66, make_layer_averages)
+TAUGRID_EXPERIMENT(layer_averages, 66, make_layer_averages, layer_averages_outputs)

@@ -236,7 +236,7 @@ Tally LayerProducts::tally(std::size_t t) const {
   tally.holds(4 * (static_cast<double>(single + 1) * static_cast<double>(at_once) * layers_.numbers() +
                    static_cast<double>(held * study_.model.layout().size())) +
               stored);
-  return tally.stores(static_cast<std::int64_t>(stored), 1).publishes(points_ + 2);
+  return tally.stores(static_cast<std::int64_t>(stored), 1);
 }
 
 schedule::Rehearsal LayerProducts::rehearse(std::int64_t n) const {

@@ -44,17 +44,26 @@ std::int64_t size_of(const std::vector<std::string>& names) {
   return static_cast<std::int64_t>(names.size());
 }
 
+std::string bin_of(const LayerMeasure& measure) { return measure.cosine ? "cosine_bin" : "coefficient_bin"; }
+
+const std::string class_token = "class_";  // what names of its own numbers begin with
+
 }  // namespace
 
 const std::vector<LayerMeasure>& layer_measures() {
   static const std::vector<LayerMeasure> all = {
-      {"cosine", &metrics::Linearity::cosine, true},
-      {"coefficient", &metrics::Linearity::coefficient, false},
-      {"baseline", &metrics::Linearity::baseline, true},
-      {"centred_cosine", &metrics::Linearity::centred_cosine, true},
-      {"centred_coefficient", &metrics::Linearity::centred_coefficient, false},
-      {"centred_baseline", &metrics::Linearity::centred_baseline, true},
-      {"error", &metrics::Linearity::error, false},
+      {"cosine", &metrics::Linearity::cosine, true,
+       "cos(u, v), u the mixed model's feature and v the mixed features"},
+      {"coefficient", &metrics::Linearity::coefficient, false, "⟨u, v⟩ / ⟨v, v⟩"},
+      {"baseline", &metrics::Linearity::baseline, true,
+       "the mean of cos(u, f) over the models' features f, whatever α"},
+      {"centred_cosine", &metrics::Linearity::centred_cosine, true,
+       "cosine of differences from θ0's features"},
+      {"centred_coefficient", &metrics::Linearity::centred_coefficient, false,
+       "coefficient of differences from θ0's features"},
+      {"centred_baseline", &metrics::Linearity::centred_baseline, true,
+       "baseline of differences from θ0's features"},
+      {"error", &metrics::Linearity::error, false, "‖u − v‖ over the distance of the models' features"},
   };
   return all;
 }
@@ -84,7 +93,7 @@ std::vector<int> layers_to_compare(config::Section& section, const Study& study)
 }
 
 std::vector<std::string> layer_variants(const study::Layers& layers) {
-  return layers.has_class_token() ? std::vector<std::string>{"", "class_"} : std::vector<std::string>{""};
+  return layers.has_class_token() ? std::vector<std::string>{"", class_token} : std::vector<std::string>{""};
 }
 
 at::Tensor products_of_layer(const study::Layers& layers, std::size_t layer, const at::Tensor& a,
@@ -107,38 +116,63 @@ void tell_statistics(store::TensorFile& file, const LayerMeasure& measure, const
   file.tensors[name + "_histogram"] = of_coefficients ? at::stack(histograms, 1) : histograms.front();
 }
 
-void place_statistics(store::ResultsWriter& out, const Finished& done, const Study& study,
-                      const study::Layers& layers, const LayerGroup& group, const std::vector<Box>& boxes) {
-  const auto layer = group.path + "/layer", statistic = group.path + "/statistic",
-             axis = group.path + "/" + group.axis;
-  auto of = group.path;
-  std::replace(of.begin(), of.end(), '/', '_');
-  std::vector<std::int64_t> numbers;
-  for (const auto& each : layers.chosen()) numbers.push_back(each.number);
-  auto shape = std::vector<std::int64_t>{group.size, static_cast<std::int64_t>(numbers.size())};
-  std::vector<std::string> dimensions = {group.first, layer};
-  if (!group.axis.empty()) {
-    out.scale(axis, at::tensor(group.along, at::kDouble), group.axis + of, "1");
-    shape.push_back(static_cast<std::int64_t>(group.along.size()));
-    dimensions.push_back(axis);
-  }
-  out.scale(layer, at::tensor(numbers, at::kLong), "layer" + of);
-  out.scale(statistic, statistics, "statistic" + of);
-  shape.push_back(size_of(statistics));
-  dimensions.push_back(statistic);
-  for (const auto& variant : layer_variants(layers)) {
-    for (const auto& measure : group.measures) {
-      const auto name = variant + measure.name;
-      place(out, done, group.path + "/" + name, store::Element::float64, shape, dimensions, boxes,
-            group.prefix + name, "1");
-      auto binned = shape;
-      binned.back() = bins_of(measure);
-      auto beside = dimensions;
-      beside.back() = measure.cosine ? "cosine_bin" : "coefficient_bin";
-      place(out, done, group.path + "/" + name + "_histogram", store::Element::int64, binned, beside, boxes,
-            group.prefix + name + "_histogram", "1");
+std::vector<Output> layer_outputs(const std::string& first, const std::string& axis,
+                                  const std::vector<LayerMeasure>& measures, const std::string& group) {
+  std::vector<Output> outputs;
+  const auto along = first + " layer " + (axis.empty() ? "" : axis + " ");
+  if (!axis.empty())
+    outputs.push_back({axis, axis, "1", "the coefficients", With{.scale = axis + "_" + group}});
+  outputs.push_back({"layer", "layer", "", "0 the embedding, 1 … L the stages, L + 1 the encoder's output",
+                     With{.element = Element::int64, .scale = "layer_" + group}});
+  outputs.push_back({"statistic", "statistic", "", "over points: mean, standard deviation, quartiles",
+                     With{.text = true, .scale = "statistic_" + group}});
+  for (const bool token : {false, true}) {
+    const std::string when = token ? "features of which a class token is read" : "";
+    for (const auto& measure : measures) {
+      const auto name = (token ? class_token : "") + measure.name;
+      outputs.push_back({name, along + "statistic", "1",
+                         std::string(measure.meaning) + (token ? ", of the class token alone" : ""),
+                         With{.when = when}});
+      outputs.push_back({name + "_histogram", along + bin_of(measure), "1", "how many points are in each bin",
+                         With{.element = Element::int64, .when = when}});
     }
   }
+  return together({outputs,
+                   {{"@feature", "", "", "what is compared of a layer"},
+                    {"@last_layer", "", "", "L + 1"},
+                    {"@first_decoder_layer", "", "", "the first stage of the decoder",
+                     With{.when = "a model with a decoder"}},
+                    {"@cosine_edges", "", "", "of cosine_bin"},
+                    {"@coefficient_edges", "", "", "of coefficient_bin"}}});
+}
+
+WrittenGroup written_layers(const study::Layers& layers, const LayerGroup& group, const Lengths& more) {
+  WrittenGroup written = {group.path,
+                          {{"layer", length_of(layers.chosen())},
+                           {"statistic", length_of(statistics)},
+                           {"cosine_bin", length_of(cosine_edges()) - 1},
+                           {"coefficient_bin", length_of(coefficient_edges()) - 1}}};
+  written.lengths.insert(more.begin(), more.end());
+  written.lengths[group.first] = group.size;
+  if (!group.axis.empty()) written.lengths[group.axis] = length_of(group.along);
+  for (const auto& measure : layers.has_class_token() ? std::vector<LayerMeasure>{} : group.measures)
+    for (const auto* what : {"", "_histogram"}) written.without.push_back(class_token + measure.name + what);
+  return written;
+}
+
+void place_statistics(Results& out, const Finished& done, const Study& study, const study::Layers& layers,
+                      const LayerGroup& group, const std::vector<Box>& boxes) {
+  std::vector<std::int64_t> numbers;
+  for (const auto& each : layers.chosen()) numbers.push_back(each.number);
+  if (!group.axis.empty()) out.put(group.path + "/" + group.axis, group.along);
+  out.put(group.path + "/layer", at::tensor(numbers, at::kLong));
+  out.put(group.path + "/statistic", statistics);
+  for (const auto& variant : layer_variants(layers))
+    for (const auto& measure : group.measures)
+      for (const auto* what : {"", "_histogram"}) {
+        const auto name = variant + measure.name + what;
+        out.place(done, group.path + "/" + name, boxes, group.prefix + name);
+      }
   out.attribute(group.path, "feature", std::string(layers.feature()));
   out.attribute(group.path, "last_layer", static_cast<std::int64_t>(study::Layers::last(study.model)));
   if (const auto first = study::Layers::first_of_decoder(study.model))
@@ -152,13 +186,6 @@ std::int64_t numbers_of(const study::Layers& layers, const LayerGroup& group) {
   for (const auto& measure : group.measures) all += size_of(statistics) + bins_of(measure);
   if (!group.axis.empty()) all *= static_cast<std::int64_t>(group.along.size());
   return all * static_cast<std::int64_t>(layers.chosen().size()) * size_of(layer_variants(layers));
-}
-
-std::int64_t headers_of(const study::Layers& layers, const LayerGroup& group) {
-  constexpr std::int64_t numbers_each = 1700 / 8;  // as files of other runs have it
-  if (!group.axis.empty() && group.along.empty()) return 0;
-  return 2 * numbers_each * static_cast<std::int64_t>(group.measures.size()) *
-         size_of(layer_variants(layers));
 }
 
 }  // namespace taugrid::experiments

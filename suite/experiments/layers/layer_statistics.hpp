@@ -10,7 +10,7 @@
 #include "kernels/metrics/linearity.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/study/layers.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 
@@ -19,6 +19,7 @@ struct LayerMeasure {
   const char* name;
   at::Tensor metrics::Linearity::*value;
   bool cosine;
+  const char* meaning;
 };
 /// All of metrics::Linearity; or those that are something where u is f0 itself.
 const std::vector<LayerMeasure>& layer_measures();
@@ -53,15 +54,17 @@ struct LayerGroup {
 void tell_statistics(store::TensorFile& file, const LayerMeasure& measure, const std::string& prefix,
                      const std::vector<at::Tensor>& values, bool of_coefficients);
 
-/// Statistics and histograms of every measure and variant, `layer`, `statistic` and the coefficients as
-/// scales; attributes feature, last_layer, cosine_edges, coefficient_edges, and of a model with a decoder
-/// first_decoder_layer. Collective.
-void place_statistics(store::ResultsWriter& out, const Finished& done, const Study& study,
-                      const study::Layers& layers, const LayerGroup& group, const std::vector<Box>& boxes);
+/// What place_statistics() writes of groups whose path is GROUP, with _ for /, as their scales' names end.
+std::vector<Output> layer_outputs(const std::string& first, const std::string& axis,
+                                  const std::vector<LayerMeasure>& measures, const std::string& group);
+/// The same with lengths, and `more` that the caller writes beside.
+WrittenGroup written_layers(const study::Layers& layers, const LayerGroup& group, const Lengths& more);
 
-/// How many numbers of a group one of its units publishes, and what HDF5 keeps beside its data sets (headers,
-/// attributes, their places in scales' lists) in numbers' worth.
+/// Writes layer_outputs(). Collective.
+void place_statistics(Results& out, const Finished& done, const Study& study, const study::Layers& layers,
+                      const LayerGroup& group, const std::vector<Box>& boxes);
+
+/// How many numbers of a group one of its units has.
 std::int64_t numbers_of(const study::Layers& layers, const LayerGroup& group);
-std::int64_t headers_of(const study::Layers& layers, const LayerGroup& group);
 
 }  // namespace taugrid::experiments

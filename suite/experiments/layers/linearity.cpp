@@ -12,13 +12,6 @@
 // computed once a task: T + 2P + 2PA passes of fine-tuned and mixed models over a task's points (of all pairs
 // T² + 2PA), and one of θ0 a task; of edits, for each λ, T + 2P + 2P + 2T. A unit linearity/R/PAIR makes the
 // statistics of both tasks' points, layer_negation/R/TASK those of one task's.
-//
-// /linearity/R/cosine, coefficient, baseline; centred_cosine, …: of differences from θ0's features; error
-// [P,L,A,S]: mean, standard deviation, quartiles; the baselines do not depend on α, and stand for every α all
-// the same. …_histogram [P,L,A,B]; attributes cosine_edges, coefficient_edges. class_…: the same of the class
-// token alone, where features are read of one. layer [L], alpha [A], passes [T], sample_index [T,N]
-// /layer_addition/R: the same for lambda [Λ] in place of alpha; /layer_negation/R [T,L,Λ,…], without what is
-// centred of u, which is f0; its passes [T] are those of all edits
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -33,6 +26,33 @@
 
 namespace taugrid::experiments {
 namespace {
+
+std::string layer_products_key(const std::string& regime, const std::string& task) {
+  return key::of("layer_products", regime, task);
+}
+std::string linearity_key(const std::string& regime) { return key::of("linearity", regime); }
+std::string layer_negation_key(const std::string& regime, const std::string& task) {
+  return key::of("layer_negation", regime, task);
+}
+
+std::vector<OutputGroup> linearity_outputs() {
+  return {{"/linearity/R", "how far f(αθᵢ + (1−α)θⱼ) is αf(θᵢ) + (1−α)f(θⱼ)",
+           together({layer_outputs("pair", "alpha", layer_measures(), "linearity_R"),
+                     {{"passes", "task", "1", "passes of models over the task's points",
+                       With{.element = Element::int64}},
+                      sample_rows("test", "linearity_point")}}),
+           "[linearity]", 2},
+          {"/layer_addition/R", "the same of θ0 + 2λτᵢ and θ0 + 2λτⱼ at α = ½",
+           together({layer_outputs("pair", "lambda", layer_measures(), "layer_addition_R"),
+                     {sample_rows("test", "linearity_point")}}),
+           "[linearity] lambda", 2},
+          {"/layer_negation/R", "the same of θ0 + λτ and θ0 − λτ at α = ½, on the task's own points",
+           together({layer_outputs("task", "lambda", layer_measures_of_start(), "layer_negation_R"),
+                     {{"passes", "task", "1", "passes of edited models over the task's points",
+                       With{.element = Element::int64}},
+                      sample_rows("test", "linearity_point")}}),
+           "[linearity] lambda", 2}};
+}
 
 /// What is mixed: its group of results, and what its tensors' names begin with in a unit's file.
 struct Mixture {
@@ -68,34 +88,49 @@ class CrossTaskLinearity final : public Experiment {
       const auto& products = products_.at(name);
       for (const auto t : study_.tasks.all()) {
         if (!products.sees(t)) continue;
-        const auto seen = key::layer_products(name, study_.tasks.name(t));
+        const auto seen = layer_products_key(name, study_.tasks.name(t));
         units.push_back(
             unit(seen, products.tally(t), study_.vectors.needs(name, products.models_of(t)),
                  [&products, t](schedule::UnitContext& context) { return products.compute(t, context); }));
         if (settings_.lambda.empty()) continue;
         units.push_back(
-            unit(key::layer_negation(name, study_.tasks.name(t)), negation_tally(products, name, t), {seen},
+            unit(layer_negation_key(name, study_.tasks.name(t)), negation_tally(products, name, t), {seen},
                  [this, seen, &folder](schedule::UnitContext&) { return negation(seen, folder); }));
       }
       pairs(name).add(
           units, [&](std::size_t p) { return pair_tally(products, name, p); },
           [this, name](std::size_t p) {
             const auto [i, j] = study_.tasks.pairs()[p];
-            return std::vector<std::string>{key::layer_products(name, study_.tasks.name(i)),
-                                            key::layer_products(name, study_.tasks.name(j))};
+            return std::vector<std::string>{layer_products_key(name, study_.tasks.name(i)),
+                                            layer_products_key(name, study_.tasks.name(j))};
           },
           [this, name, &folder](std::size_t p, schedule::UnitContext&) { return pair(name, p, folder); });
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    std::vector<WrittenGroup> groups;
+    const std::map<std::string, std::int64_t> points = {{"linearity_point", settings_.points}};
+    for (const auto& name : settings_.regimes) {
+      if (!study_.tasks.pairs().empty()) {
+        groups.push_back(written_layers(layers_, group(mixed_pairs, name, settings_.alpha), points));
+        if (!settings_.lambda.empty())
+          groups.push_back(written_layers(layers_, group(mixed_sums, name, settings_.lambda), points));
+      }
+      if (!settings_.lambda.empty())
+        groups.push_back(written_layers(layers_, group(mixed_negations, name, settings_.lambda), points));
+    }
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& name : settings_.regimes) {
       std::vector<Box> tasks, negated;
       for (const auto t : study_.tasks.all()) {
         const std::vector<std::int64_t> at = {static_cast<std::int64_t>(t)};
         const auto& task = study_.tasks.name(t);
-        if (products_.at(name).sees(t)) tasks.push_back({key::layer_products(name, task), at});
-        negated.push_back({key::layer_negation(name, task), at});
+        if (products_.at(name).sees(t)) tasks.push_back({layer_products_key(name, task), at});
+        negated.push_back({layer_negation_key(name, task), at});
       }
       if (!study_.tasks.pairs().empty()) {
         const auto boxes = pairs(name).boxes();
@@ -110,7 +145,7 @@ class CrossTaskLinearity final : public Experiment {
   }
 
  private:
-  PairUnits pairs(const std::string& name) const { return {study_, key::linearity(name)}; }
+  PairUnits pairs(const std::string& name) const { return {study_, linearity_key(name)}; }
   LayerGroup group(const Mixture& mixture, const std::string& name, const std::vector<double>& along) const {
     const auto size = mixture.of_pairs ? study_.tasks.pairs().size() : study_.tasks.size();
     return {.path = "/" + std::string(mixture.group) + "/" + name,
@@ -122,45 +157,31 @@ class CrossTaskLinearity final : public Experiment {
             .along = along};
   }
 
-  void write(store::ResultsWriter& out, const Finished& done, const Mixture& mixture, const std::string& name,
+  void write(Results& out, const Finished& done, const Mixture& mixture, const std::string& name,
              const std::vector<double>& along, const std::vector<Box>& boxes) const {
     const auto places = group(mixture, name, along);
     place_statistics(out, done, study_, layers_, places, boxes);
-    out.put(places.path + "/sample_index", study_.tasks.sample_index(Split::test, settings_.points),
-            {"task", "linearity_point"});
+    out.put(places.path + "/sample_index", study_.tasks.sample_index(Split::test, settings_.points));
   }
 
-  void write_passes(store::ResultsWriter& out, const Finished& done, const Mixture& mixture,
-                    const std::string& name, const std::string& tensor, const std::vector<Box>& tasks) const {
-    place(out, done, "/" + std::string(mixture.group) + "/" + name + "/passes", store::Element::int64,
-          {static_cast<std::int64_t>(study_.tasks.size())}, {"task"}, tasks, tensor, "1");
-  }
-
-  /// Numbers that a unit of these groups publishes; the first of them also what stands beside.
-  std::int64_t published(const std::vector<LayerGroup>& groups, bool first) const {
-    std::int64_t all = 0;
-    for (const auto& each : groups)
-      all += numbers_of(layers_, each) + (first ? headers_of(layers_, each) : 0);
-    return all;
+  void write_passes(Results& out, const Finished& done, const Mixture& mixture, const std::string& name,
+                    const std::string& tensor, const std::vector<Box>& tasks) const {
+    out.place(done, "/" + std::string(mixture.group) + "/" + name + "/passes", tasks, tensor);
   }
 
   Tally pair_tally(const LayerProducts& products, const std::string& name, std::size_t p) const {
-    const std::vector<LayerGroup> groups = {group(mixed_pairs, name, settings_.alpha),
-                                            group(mixed_sums, name, settings_.lambda)};
     const auto [i, j] = study_.tasks.pairs()[p];
     return Tally(study_)
         .reads(products.pair_bytes(i))
         .reads(products.pair_bytes(j))
-        .stores(published(groups, false))
-        .publishes(published(groups, p == 0));
+        .stores(numbers_of(layers_, group(mixed_pairs, name, settings_.alpha)))
+        .stores(numbers_of(layers_, group(mixed_sums, name, settings_.lambda)));
   }
 
   Tally negation_tally(const LayerProducts& products, const std::string& name, std::size_t t) const {
-    const std::vector<LayerGroup> groups = {group(mixed_negations, name, settings_.lambda)};
     return Tally(study_)
         .reads(products.negation_bytes(t))
-        .stores(published(groups, false))
-        .publishes(published(groups, t == 0));
+        .stores(numbers_of(layers_, group(mixed_negations, name, settings_.lambda)));
   }
 
   /// Statistics over the points of both tasks.
@@ -169,7 +190,7 @@ class CrossTaskLinearity final : public Experiment {
     const auto of_both = [&, i = i, j = j](const std::string& tensor) {
       std::vector<at::Tensor> sides;
       for (const auto t : {i, j})
-        sides.push_back(folder.read_tensor(key::layer_products(name, study_.tasks.name(t)),
+        sides.push_back(folder.read_tensor(layer_products_key(name, study_.tasks.name(t)),
                                            tensor + "/" + study_.tasks.pair_name(p)));
       return at::cat(sides);
     };
@@ -259,4 +280,4 @@ std::unique_ptr<Experiment> make_linearity(config::Config& config, const Study& 
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(linearity, 65, make_linearity)
+TAUGRID_EXPERIMENT(linearity, 65, make_linearity, linearity_outputs)

@@ -6,11 +6,6 @@
 // f being the output of block ℓ, of a linearised model f(θ0) + λJ(x)τ. On the test points of the pair's tasks
 // and of the control. A unit is one data set with all edits that are seen on it, so that each model passes
 // once a λ.
-//
-// /stitching/R/lambda [A], block [B]; accuracy: pair [P,2,A,B] on each task of the pair, single [T,T,A,B] of
-// τ of the first task on points of the second (NaN where they are no pair); negated, edited [T,A,B] of 2f(θ0)
-// − f(θ0 + λτ) and of f(θ0 − λτ) on τ's own task; pair_control [P,A,B], single_control, negated_control,
-// edited_control [T,A,B]; sample_index [T,N], control_sample_index [N]
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
@@ -24,10 +19,40 @@
 #include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+/// `data`: the task, or the control, on whose points models are stitched.
+std::string stitching_key(const std::string& regime, const std::string& data) {
+  return key::of("stitching", regime, data);
+}
+
+std::vector<OutputGroup> stitching_outputs() {
+  const std::string control = "a control task";
+  return {
+      {"/stitching/R",
+       "accuracy of stitched features at a block, and of edits beside them",
+       {{"lambda", "lambda", "1", "λ of edits", With{.scale = "lambda_stitching_R"}},
+        {"block", "block", "", "the numbers of blocks",
+         With{.element = Element::int64, .scale = "block_stitching_R"}},
+        {"pair", "pair side lambda block", "1",
+         "of ½f(θ0 + λτᵢ) + ½f(θ0 + λτⱼ) on test points of either task"},
+        {"single", "task task lambda block", "1",
+         "of f(θ0 + λτ), τ of the first task, on points of the second; NaN where they are no pair"},
+        {"negated", "task lambda block", "1", "of 2f(θ0) − f(θ0 + λτ) on τ's own task"},
+        {"edited", "task lambda block", "1", "of f(θ0 − λτ) on τ's own task"},
+        {"pair_control", "pair lambda block", "1", "as pair, on the control", With{.when = control}},
+        {"single_control", "task lambda block", "1", "as single, on the control", With{.when = control}},
+        {"negated_control", "task lambda block", "1", "as negated, on the control", With{.when = control}},
+        {"edited_control", "task lambda block", "1", "as edited, on the control", With{.when = control}},
+        sample_rows("test", "stitching_point"),
+        {"control_sample_index", "stitching_control_point", "", "rows of the control's test points",
+         With{.element = Element::int64, .when = control}}},
+       "[stitching]",
+       2}};
+}
 
 using States = std::vector<at::Tensor>;  // of the chosen blocks
 
@@ -40,20 +65,29 @@ class Stitching final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       for (std::size_t b = 0; b < study_.tasks.with_control(); ++b) {
         units.push_back(
-            unit(key::stitching(name, study_.tasks.name(b)), tally(name, b),
+            unit(stitching_key(name, study_.tasks.name(b)), tally(name, b),
                  study_.vectors.needs(name, seen_on(b).models),
                  [this, name, b](schedule::UnitContext& context) { return compute(name, b, context); }));
       }
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of(
+        "/stitching", study_.settings.vector_regimes,
+        {{"lambda", a()}, {"block", b()}, {"stitching_point", points_}, {"stitching_control_point", points_}},
+        study_.tasks.has_control() ? Names{}
+                                   : Names{"pair_control", "single_control", "negated_control",
+                                           "edited_control", "control_sample_index"});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto t = static_cast<std::int64_t>(study_.tasks.size()),
                p = static_cast<std::int64_t>(study_.tasks.pairs().size());
     for (const auto& name : study_.settings.vector_regimes) {
-      const auto group = "/stitching/" + name, lambda = group + "/lambda", block = group + "/block";
-      out.scale(lambda, at::tensor(lambda_, at::kDouble), "lambda_stitching_" + name, "1");
-      out.scale(block, at::tensor(blocks_, at::kInt).to(at::kLong), "block_stitching_" + name);
+      const auto group = "/stitching/" + name;
+      out.put(group + "/lambda", lambda_);
+      out.put(group + "/block", at::tensor(blocks_, at::kInt).to(at::kLong));
       std::map<std::string, at::Tensor> all;
       const auto unknown = [&](std::vector<std::int64_t> shape) {
         shape.insert(shape.end(), {a(), b()});
@@ -65,7 +99,7 @@ class Stitching final : public Experiment {
       if (p > 0) all["pair"] = unknown({p, 2});
       for (std::size_t data = 0; data < study_.tasks.with_control(); ++data) {
         const auto file =
-            done.folder.read_unit(done.world, key::stitching(name, study_.tasks.name(data))).tensors;
+            done.folder.read_unit(done.world, stitching_key(name, study_.tasks.name(data))).tensors;
         const auto seen = seen_on(data);
         if (study_.tasks.has_control() && data == study_.tasks.control()) {
           for (const auto* what : {"single", "negated", "edited", "pair"})
@@ -83,18 +117,11 @@ class Stitching final : public Experiment {
               file.at("pair")[static_cast<std::int64_t>(k)];
         }
       }
-      for (const auto& [what, values] : all) {
-        std::vector<std::string> dimensions = {what.starts_with("pair") ? "pair" : "task"};
-        if (values.dim() == 4) dimensions.emplace_back(what.starts_with("pair") ? "side" : "task");
-        dimensions.insert(dimensions.end(), {lambda, block});
-        out.put(group + "/" + what, values, dimensions, "1");
-      }
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points_),
-              {"task", "stitching_point"});
+      for (const auto& [what, values] : all) out.put(group + "/" + what, values);
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points_));
       if (study_.tasks.has_control())
         out.put(group + "/control_sample_index",
-                study_.tasks.sample_rows(study_.tasks.control(), Split::test, points_),
-                {"stitching_control_point"});
+                study_.tasks.sample_rows(study_.tasks.control(), Split::test, points_));
     }
   }
 
@@ -144,7 +171,7 @@ class Stitching final : public Experiment {
     tally.holds(4 *
                 (static_cast<double>(kept) * state + 2 * static_cast<double>(study_.model.layout().size())));
     const auto numbers = a() * b() * (models + pairs + 2 * negated);
-    return tally.stores(numbers).publishes(numbers + n);
+    return tally.stores(numbers);
   }
 
   /// The chosen blocks' outputs f(θ), or with a τ the tangents J(x)τ at θ0.
@@ -298,4 +325,4 @@ std::unique_ptr<Experiment> make_stitching(config::Config& config, const Study& 
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(stitching, 99, make_stitching)
+TAUGRID_EXPERIMENT(stitching, 99, make_stitching, stitching_outputs)

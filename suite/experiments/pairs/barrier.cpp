@@ -5,9 +5,6 @@
 //   δ(α) = αL(θᵢ) + (1−α)L(θⱼ) − L(αθᵢ + (1−α)θⱼ),   to second order ½α(1−α) vᵀHv,
 // H being L's Hessian: one product with v, no eigenvalue. The theorem takes H at θ0; at the middle of the
 // pair the third order falls away. A linearised model's H is Jᵀ(∇²L)J, of which Jv is all that is asked.
-//
-// /barrier/R/delta [P,A]; curvature, middle_curvature [P]: vᵀHv at θ0 and at ½(θᵢ + θⱼ); distance [P]: ‖v‖;
-// loss [P,2]: L(θᵢ), L(θⱼ); alpha [A]; sample_index [T,N] of the train split
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -24,6 +21,23 @@
 
 namespace taugrid::experiments {
 namespace {
+
+std::string barrier_key(const std::string& regime) { return key::of("barrier", regime); }
+
+std::vector<OutputGroup> barrier_outputs() {
+  return {{"/barrier/R",
+           "the loss barrier of pairs, on the train points of both tasks",
+           {{"alpha", "alpha", "1", "α of the first model, 1 − α of the second",
+             With{.scale = "alpha_barrier_R"}},
+            {"delta", "pair alpha", "nat", "αL(θᵢ) + (1−α)L(θⱼ) − L(αθᵢ + (1−α)θⱼ)"},
+            {"curvature", "pair", "", "vᵀHv at θ0, v = θᵢ − θⱼ"},
+            {"middle_curvature", "pair", "", "the same at ½(θᵢ + θⱼ)"},
+            {"distance", "pair", "", "‖v‖"},
+            {"loss", "pair side", "nat", "L(θᵢ) and L(θⱼ)"},
+            sample_rows("train", "barrier_point")},
+           "[barrier]",
+           2}};
+}
 
 class Barrier final : public Experiment {
  public:
@@ -42,27 +56,27 @@ class Barrier final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto p = static_cast<std::int64_t>(study_.tasks.pairs().size()),
-               a = static_cast<std::int64_t>(alpha_.size());
-    if (p == 0) return;
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/barrier", study_.settings.vector_regimes,
+                     {{"alpha", length_of(alpha_)}, {"barrier_point", points_}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
+    if (study_.tasks.pairs().empty()) return;
     for (const auto& name : study_.settings.vector_regimes) {
-      const auto group = "/barrier/" + name, axis = group + "/alpha";
+      const auto group = "/barrier/" + name;
       const auto boxes = pairs(name).boxes();
-      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_barrier_" + name, "1");
-      place(out, done, group + "/delta", store::Element::float64, {p, a}, {"pair", axis}, boxes, "delta",
-            "nat");
+      out.put(group + "/alpha", alpha_);
+      out.place(done, group + "/delta", boxes, "delta");
       for (const std::string what : {"curvature", "middle_curvature", "distance"})
-        place(out, done, group + "/" + what, store::Element::float64, {p}, {"pair"}, boxes, what);
-      place(out, done, group + "/loss", store::Element::float64, {p, 2}, {"pair", "side"}, boxes, "loss",
-            "nat");
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_),
-              {"task", "barrier_point"});
+        out.place(done, group + "/" + what, boxes, what);
+      out.place(done, group + "/loss", boxes, "loss");
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_));
     }
   }
 
  private:
-  PairUnits pairs(const std::string& name) const { return {study_, key::barrier(name)}; }
+  PairUnits pairs(const std::string& name) const { return {study_, barrier_key(name)}; }
 
   /// The tasks on whose points pair p is measured: one, where both are fine-tunings of one task.
   std::vector<std::size_t> data(std::size_t p) const {
@@ -94,7 +108,7 @@ class Barrier final : public Experiment {
     }
     const auto held = linear ? 0 : std::min(2 + a, study_.edits.at_once());
     tally.holds(4 * static_cast<double>(held * study_.model.layout().size()));
-    return tally.stores(a + 5).publishes(a + 5 + 2 * points_);
+    return tally.stores(a + 5);
   }
 
   /// Losses [2 + A] of θᵢ, θⱼ, θ_α: mean over task t's points; of a linear regime also vᵀHv at θ0 and in the
@@ -219,4 +233,4 @@ std::unique_ptr<Experiment> make_barrier(config::Config& config, const Study& st
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(barrier, 75, make_barrier)
+TAUGRID_EXPERIMENT(barrier, 75, make_barrier, barrier_outputs)

@@ -6,10 +6,6 @@
 // all its pairs. A linear regime's grid follows from features. In the same pass, the representation-level
 // error (paper 4): the distance is KL(softmax f(x; θ0 + αt τt) ‖ softmax f(x; θ0 + α1τ1 + α2τ2)) of the
 // encoder's outputs, in nats; and the mean of both directions' KL, which that paper's authors' code takes.
-//
-// /disentanglement/R/error [P,A,A], error_by_task [P,2,A,A], alpha [A], sample_index [T,N]; attribute split:
-// whose points they are
-// /representation/R: the same with the other distance; symmetric_error, symmetric_error_by_task
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -22,6 +18,36 @@
 
 namespace taugrid::experiments {
 namespace {
+
+std::string predictions_key(const std::string& regime, const std::string& task) {
+  return key::of("predictions", regime, task);
+}
+std::string disentanglement_key(const std::string& regime) { return key::of("disentanglement", regime); }
+
+std::vector<OutputGroup> disentanglement_outputs() {
+  const auto group = [](const std::string& name, const std::string& meaning, const std::string& unit,
+                        const std::string& when, std::vector<Output> more) {
+    return OutputGroup{
+        "/" + name + "/R", meaning,
+        together({{{"alpha", "alpha", "1", "α1 and α2 of the grid", With{.scale = "alpha_" + name + "_R"}},
+                   {"error", "pair alpha alpha", unit, "ξ(α1, α2), summed over the two tasks"},
+                   {"error_by_task", "pair side alpha alpha", unit, "its two terms"}},
+                  std::move(more),
+                  {{"@metric", "", "", "what is compared: disagreement of predictions, or kl of outputs"},
+                   {"@split", "", "", "whose points they are: test or validation"},
+                   sample_rows("test (or as `split` says)", "disentanglement_point_R")}}),
+        when};
+  };
+  return {
+      group("disentanglement", "the share of points on which the sum predicts something else", "1",
+            "[disentanglement]", {}),
+      group("representation", "the same of the encoder's outputs, KL(alone ‖ sum)", "nat",
+            "[disentanglement] representation",
+            {{"symmetric_error", "pair alpha alpha", "nat",
+              "the mean of both directions' KL, summed over the tasks", With{.since = 2}},
+             {"symmetric_error_by_task", "pair side alpha alpha", "nat", "its two terms", With{.since = 2}},
+             {"@space", "", "", "whose softmax is compared, where tasks agree: as /tasks/space"}})};
+}
 
 class Disentanglement final : public Experiment {
  public:
@@ -38,45 +64,50 @@ class Disentanglement final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : settings_.regimes) {
       for (const auto t : study_.tasks.all()) {
-        units.push_back(unit(key::predictions(name, study_.tasks.name(t)), single_tally(name, t),
+        units.push_back(unit(predictions_key(name, study_.tasks.name(t)), single_tally(name, t),
                              EditedOutputs::needs(study_, name, {t}, t),
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return single(name, t, folder, context);
                              }));
       }
-      PairUnits(study_, key::disentanglement(name))
+      PairUnits(study_, disentanglement_key(name))
           .add(
               units, [&](std::size_t p) { return pair_tally(name, p); },
-              PairUnits::needs(study_, name, key::predictions),
+              PairUnits::needs(study_, name, predictions_key),
               [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
                 return pair(name, p, folder, context);
               });
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto pairs = static_cast<std::int64_t>(study_.tasks.pairs().size());
-    const auto a = static_cast<std::int64_t>(alpha_.size());
+  std::vector<WrittenGroup> written() const override {
+    std::vector<WrittenGroup> groups;
+    for (const auto& name : settings_.regimes)
+      for (const auto* kind : {"disentanglement", "representation"})
+        if (settings_.representation || kind == std::string("disentanglement"))
+          groups.push_back({"/" + std::string(kind) + "/" + name,
+                            {{"alpha", length_of(alpha_)}, {"disentanglement_point_R", points(name)}}});
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
+    if (study_.tasks.pairs().empty()) return;
     for (const auto& name : settings_.regimes) {
-      if (pairs == 0) continue;
-      const auto boxes = PairUnits(study_, key::disentanglement(name)).boxes();
+      const auto boxes = PairUnits(study_, disentanglement_key(name)).boxes();
       for (const bool kl : {false, true}) {
         if (kl && !settings_.representation) continue;
-        const std::string experiment = kl ? "representation" : "disentanglement", unit = kl ? "nat" : "1";
-        const auto group = "/" + experiment + "/" + name, axis = group + "/alpha";
+        const std::string experiment = kl ? "representation" : "disentanglement";
+        const auto group = "/" + experiment + "/" + name;
         const std::string prefix = kl ? "kl_" : "";
-        out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_" + experiment + "_" + name, "1");
+        out.put(group + "/alpha", alpha_);
         for (const auto& error : kl ? kl_errors : std::vector<std::string>{"error"}) {
-          place(out, done, group + "/" + error, store::Element::float64, {pairs, a, a}, {"pair", axis, axis},
-                boxes, prefix + error, unit);
-          place(out, done, group + "/" + error + "_by_task", store::Element::float64, {pairs, 2, a, a},
-                {"pair", "side", axis, axis}, boxes, prefix + error + "_by_task", unit);
+          out.place(done, group + "/" + error, boxes, prefix + error);
+          out.place(done, group + "/" + error + "_by_task", boxes, prefix + error + "_by_task");
         }
         out.attribute(group, "metric", std::string(kl ? "kl" : "disagreement"));
         if (kl) out.attribute(group, "space", study_.tasks.space());
         out.attribute(group, "split", std::string(study::split_name(settings_.split)));
-        out.put(group + "/sample_index", study_.tasks.sample_index(settings_.split, points(name)),
-                {"task", "disentanglement_point_" + name});
+        out.put(group + "/sample_index", study_.tasks.sample_index(settings_.split, points(name)));
       }
     }
   }
@@ -99,7 +130,6 @@ class Disentanglement final : public Experiment {
   Tally single_tally(const std::string& name, std::size_t t) const {
     Tally tally(study_);
     tally.edited(name, {t}, t, settings_.split, points(name), static_cast<std::int64_t>(alpha_.size()));
-    tally.publishes(points(name) * (settings_.representation ? 2 : 1));
     return tally.stores(static_cast<std::int64_t>(single_bytes(name, t)), 1);
   }
 
@@ -115,7 +145,7 @@ class Disentanglement final : public Experiment {
       if (settings_.representation)
         tally.divergence(t, study_.tasks.sample_size(t, settings_.split, points(name)), cells);
     }
-    return tally.stores(3 * measures * a * a).publishes(3 * measures * a * a);
+    return tally.stores(3 * measures * a * a);
   }
 
   /// Predictions [A, n], and outputs [A, n, features], of θ0 + α τt on task t's own points.
@@ -142,7 +172,7 @@ class Disentanglement final : public Experiment {
     auto error = study_.sums({2, a, a}), kl = error.clone(), symmetric = error.clone();  // [side, α1, α2]
     for (int side = 0; side < 2; ++side) {
       const auto t = side == 0 ? i : j;
-      const auto single = folder.read_unit(key::predictions(name, study_.tasks.name(t)));
+      const auto single = folder.read_unit(predictions_key(name, study_.tasks.name(t)));
       const auto alone = single.tensors.at("predictions").to(study_.device);
       const auto outputs =
           settings_.representation ? single.tensors.at("outputs").to(study_.device) : at::Tensor();
@@ -239,4 +269,4 @@ std::unique_ptr<Experiment> make_disentanglement(config::Config& config, const S
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(disentanglement, 60, make_disentanglement)
+TAUGRID_EXPERIMENT(disentanglement, 60, make_disentanglement, disentanglement_outputs)

@@ -5,12 +5,6 @@
 // the clusters that follow from these; and how far the clusters are those of the end. The models on the way
 // of a given regime are trained here, as far as the last: they are those that its own run had, as its losses
 // say, bit by bit on a machine of the same kind.
-//
-// /early_similarity/R/mark [M] names, "end" last, also in the attribute `marks`; updates int64 [M,T]; cosine
-// [M,T,T]; norm [M,T]; eigenvalues, normalised_eigenvalues [M,T], ascending; chosen_clusters int64 [M], by
-// the largest gap; labels int64 [M,T], and every_labels [M,T,T], of 1 … T clusters; rand_index [M], adjusted
-// for chance, of the clusters and those of the end; attribute `loss_difference`, of a given regime: the
-// largest of the losses on the way, relative
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -26,6 +20,37 @@
 
 namespace taugrid::experiments {
 namespace {
+
+/// A given regime's models on the way of their training, trained again.
+std::string kept_key(const std::string& regime, const std::string& task) {
+  return key::of("kept", regime, task);
+}
+/// The unit of all vectors on the way of their training.
+std::string early_similarity_key(const std::string& regime) { return key::of("early_similarity", regime); }
+
+std::vector<OutputGroup> early_similarity_outputs() {
+  return {{"/early_similarity/R",
+           "task vectors on the way of their training",
+           {{"mark", "mark", "", "the models on the way, by name, and \"end\"",
+             With{.text = true, .scale = "mark_R"}},
+            {"updates", "mark task", "", "steps taken until then", With{.element = Element::int64}},
+            {"cosine", "mark task task", "1", "of vectors"},
+            {"norm", "mark task", "", "‖τ‖"},
+            {"labels", "mark task", "", "the cluster of each task, of chosen_clusters",
+             With{.element = Element::int64}},
+            {"eigenvalues", "mark eigenvalue", "1", "of the graph Laplacian of |cos|, ascending"},
+            {"normalised_eigenvalues", "mark eigenvalue", "1", "of the normalised one"},
+            {"every_labels", "mark clusters task", "1", "the cluster of each task, of 1 … T clusters",
+             With{.element = Element::int64}},
+            {"chosen_clusters", "mark", "1", "how many, by the largest gap", With{.element = Element::int64}},
+            {"rand_index", "mark", "1", "of the clusters and those of the end, adjusted for chance"},
+            {"@marks", "", "", "all of `mark`, with commas between"},
+            {"@loss_difference", "", "",
+             "the largest of the losses on the way, relative to those of the first training",
+             With{.when = "a given regime"}}},
+           "[finetune] keep or keep_epochs",
+           2}};
+}
 
 /// The file of the losses [steps] that a given model's training had, in the folder of the run that gives it.
 std::filesystem::path losses_file(const Study& study, const std::string& name, std::size_t t) {
@@ -57,7 +82,7 @@ class EarlySimilarity final : public Experiment {
       const auto tasks = static_cast<std::int64_t>(every.size()),
                  numbers = marks * (tasks * (2 * tasks + 5) + 2);
       const auto length = static_cast<double>(study_.model.layout().size());
-      auto tally = Tally(study_).visit(name, every).stores(numbers).publishes(numbers);
+      auto tally = Tally(study_).visit(name, every).stores(numbers);
       tally.reads(4 * length * static_cast<double>((marks - 1) * tasks));
       auto needs = study_.vectors.needs(name, every);
       if (!study_.settings.trains(name)) {
@@ -66,35 +91,44 @@ class EarlySimilarity final : public Experiment {
           needs.push_back(units.back().key);
         }
       }
-      units.push_back(unit(key::early_similarity(name), tally, needs,
+      units.push_back(unit(early_similarity_key(name), tally, needs,
                            [this, name](schedule::UnitContext& context) { return compute(name, context); }));
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    const auto tasks = length_of(study_.tasks.all());
+    std::vector<WrittenGroup> groups;
+    for (const auto& name : study_.settings.vector_regimes)
+      if (keeps(name))
+        groups.push_back(
+            {"/early_similarity/" + name,
+             {{"mark", length_of(training_.at(name).keep) + 1}, {"eigenvalue", tasks}, {"clusters", tasks}}});
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& name : study_.settings.vector_regimes) {
       if (!keeps(name)) continue;
-      const auto group = "/early_similarity/" + name, axis = group + "/mark";
+      const auto group = "/early_similarity/" + name;
       std::vector<std::string> marks;
       for (const auto& mark : training_.at(name).keep) marks.push_back(mark.name());
       marks.emplace_back("end");
       std::string together;
       for (const auto& mark : marks) together += (together.empty() ? "" : ", ") + mark;
-      out.scale(axis, marks, "mark_" + name);
-      const auto file = done.folder.read_unit(done.world, key::early_similarity(name)).tensors;
-      out.put(group + "/cosine", file.at("cosine"), {axis, "task", "task"}, "1");
-      for (const auto* what : {"updates", "norm", "labels"})
-        out.put(group + "/" + what, file.at(what), {axis, "task"});
+      out.put(group + "/mark", marks);
+      const auto file = done.folder.read_unit(done.world, early_similarity_key(name)).tensors;
+      out.put(group + "/cosine", file.at("cosine"));
+      for (const auto* what : {"updates", "norm", "labels"}) out.put(group + "/" + what, file.at(what));
       for (const auto* what : {"eigenvalues", "normalised_eigenvalues"})
-        out.put(group + "/" + what, file.at(what), {axis, "eigenvalue"}, "1");
-      out.put(group + "/every_labels", file.at("every_labels"), {axis, "clusters", "task"}, "1");
-      for (const auto* what : {"chosen_clusters", "rand_index"})
-        out.put(group + "/" + what, file.at(what), {axis}, "1");
+        out.put(group + "/" + what, file.at(what));
+      out.put(group + "/every_labels", file.at("every_labels"));
+      for (const auto* what : {"chosen_clusters", "rand_index"}) out.put(group + "/" + what, file.at(what));
       out.attribute(group, "marks", together);
       if (study_.settings.trains(name)) continue;
       double worst = 0;
       for (const auto t : study_.tasks.all()) {
-        const auto unit = done.folder.read_unit(done.world, key::kept(name, study_.tasks.name(t)));
+        const auto unit = done.folder.read_unit(done.world, kept_key(name, study_.tasks.name(t)));
         worst = std::max(worst, unit.tensors.at("loss_difference").item<double>());
       }
       out.attribute(group, "loss_difference", worst);
@@ -115,7 +149,7 @@ class EarlySimilarity final : public Experiment {
     tally.train(name, how_of(name, t), t, kept.last()).stores(1);
     for (std::size_t i = 0; i < training_.at(name).keep.size(); ++i) tally.checkpoint();
     units.push_back(
-        unit(key::kept(name, study_.tasks.name(t)), tally, study_.vectors.start_needs(name, t),
+        unit(kept_key(name, study_.tasks.name(t)), tally, study_.vectors.start_needs(name, t),
              [this, name, t](schedule::UnitContext& context) { return train(name, t, context); }));
     units.back().verify = [kept](const auto& header) { return kept.verify(header); };
   }
@@ -126,7 +160,7 @@ class EarlySimilarity final : public Experiment {
     training::Trainer trainer(study_, name, how, t, context.group);
     const auto losses = study_.sums({kept.last()});
     auto steps =
-        training::steps_with_losses(study_, trainer, how, key::kept(name, study_.tasks.name(t)), losses);
+        training::steps_with_losses(study_, trainer, how, kept_key(name, study_.tasks.name(t)), losses);
     steps.after = [&](std::int64_t done) {
       if (context.group.rank() == 0) kept.write(done, trainer.state());
     };
@@ -223,4 +257,4 @@ std::unique_ptr<Experiment> make_early_similarity(config::Config& config, const 
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(early_similarity, 45, make_early_similarity)
+TAUGRID_EXPERIMENT(early_similarity, 45, make_early_similarity, early_similarity_outputs)

@@ -9,11 +9,6 @@
 // itself as the control, in D draws that have no point in common.
 //
 // Besides, the eigenvalues of each K(t,t), descending.
-//
-// /ntk/R/gram [T,C,n,T,n], local_energy [T,T,C,2n] (NaN for s = t), rank [T,T,C]: the singular vectors that
-// the cut-off kept (0 where there are none; attribute cut_off of the group), eigenvalues [T,C,n],
-// sample_index [T,n] of the train split; null_gram [T,C,n,D,n], null_energy [T,C,D,2n], null_share [T,C,D]:
-// the trained points' part of it, null_sample_index [T,D,n]; R names θ0: "pretrained" or "random"
 #include "kernels/tangent/ntk.hpp"
 
 #include <ATen/ATen.h>
@@ -24,10 +19,39 @@
 #include "suite/experiments/experiment.hpp"
 #include "suite/machine/full_products.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string ntk_key(const std::string& start, const std::string& task) { return key::of("ntk", start, task); }
+
+std::vector<OutputGroup> ntk_outputs() {
+  const std::string draws = "null_draws";
+  return {
+      {"/ntk/START",
+       "the tangent kernel at θ0; NaN beyond a task's logits",
+       {{"gram", "task ntk_logit ntk_point task ntk_point", "",
+         "[t,c,i,s,j]: the kernel of logit c of task t's head between points i of task t and j of task s",
+         With{.element = Element::float32}},
+        {"local_energy", "task task ntk_logit ntk_points_of_both", "1",
+         "of trained task t and control s, Σρ φρ² over t's n points, then s's n; NaN for s = t"},
+        {"rank", "task task ntk_logit", "1", "singular vectors that the cut-off kept; 0 where there are none",
+         With{.element = Element::int64, .since = 2}},
+        {"@cut_off", "", "", "relative to the largest singular value"},
+        {"eigenvalues", "task ntk_logit ntk_point", "", "of K(t,t), descending"},
+        sample_rows("train", "ntk_point"),
+        {"null_gram", "task ntk_logit ntk_point ntk_draw ntk_point", "",
+         "the kernel with further points of the task itself, in draws",
+         With{.element = Element::float32, .when = draws, .since = 2}},
+        {"null_energy", "task ntk_logit ntk_draw ntk_points_of_both", "1",
+         "local_energy with a draw as the control", With{.when = draws, .since = 2}},
+        {"null_share", "task ntk_logit ntk_draw", "1", "the part of it that the trained points have",
+         With{.when = draws, .since = 2}},
+        {"null_sample_index", "task ntk_draw ntk_point", "", "rows of the draws' points",
+         With{.element = Element::int64, .when = draws, .since = 2}}},
+       "[ntk]"}};
+}
 
 class Ntk final : public Experiment {
  public:
@@ -57,56 +81,51 @@ class Ntk final : public Experiment {
                    [this, t](const comm::Communicator&, std::int64_t n, std::int64_t rows) {
                      return rehearse(t, n, std::min(rows, n));
                    });
-        tally.stores(numbers, sizeof(float))
-            .publishes(numbers, sizeof(float))
-            .publishes((1 + draws_) * points_);
+        tally.stores(numbers, sizeof(float));
         units.push_back(
-            unit(key::ntk(start, study_.tasks.name(t)), tally, {},
+            unit(ntk_key(start, study_.tasks.name(t)), tally, {},
                  [this, start, t](schedule::UnitContext& context) { return compute(start, t, context); }));
       }
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/ntk", starts_,
+                     {{"ntk_logit", classes_},
+                      {"ntk_point", points_},
+                      {"ntk_points_of_both", 2 * points_},
+                      {"ntk_draw", draws_}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     for (const auto& start : starts_) {
       std::vector<Box> boxes;
       for (std::int64_t t = 0; t < tasks; ++t)
-        boxes.push_back({key::ntk(start, study_.tasks.name(static_cast<std::size_t>(t))), {t}});
+        boxes.push_back({ntk_key(start, study_.tasks.name(static_cast<std::size_t>(t))), {t}});
       const auto group = "/ntk/" + start;
-      place(out, done, group + "/gram", store::Element::float32, {tasks, classes_, points_, tasks, points_},
-            {"task", "ntk_logit", "ntk_point", "task", "ntk_point"}, boxes, "gram");
-      place(out, done, group + "/local_energy", store::Element::float64,
-            {tasks, tasks, classes_, 2 * points_}, {"task", "task", "ntk_logit", "ntk_points_of_both"}, boxes,
-            "local_energy", "1");
-      place(out, done, group + "/rank", store::Element::int64, {tasks, tasks, classes_},
-            {"task", "task", "ntk_logit"}, boxes, "rank", "1");
+      out.place(done, group + "/gram", boxes, "gram");
+      out.place(done, group + "/local_energy", boxes, "local_energy");
+      out.place(done, group + "/rank", boxes, "rank");
       out.attribute(group, "cut_off", tangent::energy_cut_off);
-      place(out, done, group + "/eigenvalues", store::Element::float64, {tasks, classes_, points_},
-            {"task", "ntk_logit", "ntk_point"}, boxes, "eigenvalues");
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_),
-              {"task", "ntk_point"});
+      out.place(done, group + "/eigenvalues", boxes, "eigenvalues");
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_));
       if (draws_ > 0) write_null(out, done, group, boxes);
     }
   }
 
  private:
-  void write_null(store::ResultsWriter& out, const Finished& done, const std::string& group,
+  void write_null(Results& out, const Finished& done, const std::string& group,
                   const std::vector<Box>& boxes) const {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
-    place(out, done, group + "/null_gram", store::Element::float32,
-          {tasks, classes_, points_, draws_, points_},
-          {"task", "ntk_logit", "ntk_point", "ntk_draw", "ntk_point"}, boxes, "null_gram");
-    place(out, done, group + "/null_energy", store::Element::float64, {tasks, classes_, draws_, 2 * points_},
-          {"task", "ntk_logit", "ntk_draw", "ntk_points_of_both"}, boxes, "null_energy", "1");
-    place(out, done, group + "/null_share", store::Element::float64, {tasks, classes_, draws_},
-          {"task", "ntk_logit", "ntk_draw"}, boxes, "null_share", "1");
+    out.place(done, group + "/null_gram", boxes, "null_gram");
+    out.place(done, group + "/null_energy", boxes, "null_energy");
+    out.place(done, group + "/null_share", boxes, "null_share");
     std::vector<at::Tensor> rows;
     for (const auto t : study_.tasks.all()) {
       const auto all = study_.tasks.sample_rows(t, Split::train, (1 + draws_) * points_);
       rows.push_back(all.narrow(0, points_, draws_ * points_).view({draws_, points_}));
     }
-    out.put(group + "/null_sample_index", at::stack(rows), {"task", "ntk_draw", "ntk_point"});
+    out.put(group + "/null_sample_index", at::stack(rows));
   }
 
   std::int64_t logits_of(std::size_t t) const {
@@ -275,4 +294,4 @@ std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study)
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(ntk, 80, make_ntk)
+TAUGRID_EXPERIMENT(ntk, 80, make_ntk, ntk_outputs)

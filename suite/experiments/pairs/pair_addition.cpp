@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Task addition of every pair (paper 3, figure 2): θ0 + α (τi + τj), one α for both, chosen to maximise the
 // pair's normalised accuracy on validation points. What the predictors of interference are compared with.
-//
-// /pair_addition/R/alpha [A], validation_accuracy, test_accuracy [P,A,2]; chosen_alpha, absolute, normalized,
-// one_shot_absolute, one_shot_normalized [P]; /correct/… [P,A,2,⌈N/8⌉] beside both accuracies
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -18,6 +15,25 @@
 namespace taugrid::experiments {
 namespace {
 
+std::string pair_addition_key(const std::string& regime) { return key::of("pair_addition", regime); }
+
+std::vector<OutputGroup> pair_addition_outputs() {
+  return {{"/pair_addition/R", "task addition of pairs: θ0 + α(τᵢ + τⱼ)",
+           together({{{"alpha", "alpha", "1", "one α for both", With{.scale = "alpha_pair_addition_R"}},
+                      {"validation_accuracy", "pair alpha side", "1", "of both tasks, on validation points",
+                       With{.correct = true}},
+                      {"test_accuracy", "pair alpha side", "1", "of both tasks, on test points",
+                       With{.correct = true}},
+                      {"chosen_alpha", "pair", "1",
+                       "the α with the largest normalised accuracy on validation points"},
+                      {"absolute", "pair", "1", "mean accuracy on test points at chosen_alpha"},
+                      {"normalized", "pair", "1", "mean normalised accuracy on test points at chosen_alpha"},
+                      {"one_shot_absolute", "pair", "1", "mean accuracy at α = 1"},
+                      {"one_shot_normalized", "pair", "1", "mean normalised accuracy at α = 1"}},
+                     both_sample_rows()}),
+           "[pair_addition]"}};
+}
+
 class PairAddition final : public Experiment {
  public:
   PairAddition(const Study& study, std::vector<double> alpha) : Experiment(study), alpha_(std::move(alpha)) {}
@@ -27,16 +43,16 @@ class PairAddition final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       const auto tally = [&](std::size_t p) {
         const auto [i, j] = study_.tasks.pairs()[p];
-        auto one = Tally(study_).stores(4 * a + 5).publishes(4 * a + 5);
+        auto one = Tally(study_).stores(4 * a + 5);
         const auto bytes = 4 * a * study::bytes_of_bits(points());
-        one.stores(bytes, 1).publishes(bytes, 1);
+        one.stores(bytes, 1);
         for (const auto t : {i, j}) {
           for (const auto split : {Split::validation, Split::test})
             one.edited(name, {i, j}, t, split, points(), a);
         }
         return one;
       };
-      PairUnits(study_, key::pair_addition(name))
+      PairUnits(study_, pair_addition_key(name))
           .add(units, tally, PairUnits::needs(study_, name, key::single_task),
                [this, name, &folder](std::size_t p, schedule::UnitContext& context) {
                  return pair(name, p, folder, context);
@@ -44,36 +60,33 @@ class PairAddition final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/pair_addition", study_.settings.vector_regimes, {{"alpha", length_of(alpha_)}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto pairs = static_cast<std::int64_t>(study_.tasks.pairs().size());
-    const auto a = static_cast<std::int64_t>(alpha_.size());
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/pair_addition/" + name;
-      const auto axis = group + "/alpha";
-      out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_pair_addition_" + name, "1");
+      out.put(group + "/alpha", alpha_);
       if (pairs == 0) continue;
-      const auto boxes = PairUnits(study_, key::pair_addition(name)).boxes();
+      const auto boxes = PairUnits(study_, pair_addition_key(name)).boxes();
       for (const auto* what : {"validation_accuracy", "test_accuracy"}) {
-        place(out, done, group + "/" + what, store::Element::float64, {pairs, a, 2}, {"pair", axis, "side"},
-              boxes, what, "1");
+        out.place(done, group + "/" + what, boxes, what);
       }
       for (const auto split : {Split::validation, Split::test}) {
         const std::string what = study::split_name(split), path = group + "/" + what + "_accuracy";
         const auto counts = points_of_pairs(split);
         if (!fits_attribute(counts)) continue;
-        place(out, done, "/correct" + path, store::Element::uint8,
-              {pairs, a, 2, study::bytes_of_bits(points())}, {"pair", axis, "side", bits}, boxes,
-              what + "_correct");
-        put_points(out, path, counts);
+        out.place(done, "/correct" + path, boxes, what + "_correct");
+        out.put_points(path, counts);
       }
       for (const auto* what :
            {"chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"}) {
-        place(out, done, group + "/" + what, store::Element::float64, {pairs}, {"pair"}, boxes, what, "1");
+        out.place(done, group + "/" + what, boxes, what);
       }
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
-              {"task", "evaluation_point"});
-      out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()),
-              {"task", "evaluation_point"});
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()));
+      out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()));
     }
   }
 
@@ -145,4 +158,4 @@ std::unique_ptr<Experiment> make_pair_addition(config::Config& config, const Stu
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(pair_addition, 100, make_pair_addition)
+TAUGRID_EXPERIMENT(pair_addition, 100, make_pair_addition, pair_addition_outputs)

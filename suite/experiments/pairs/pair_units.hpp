@@ -10,7 +10,7 @@
 
 #include "kernels/range.hpp"
 #include "suite/experiments/experiment.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 #include "suite/work/tally.hpp"
 
 namespace taugrid::experiments {

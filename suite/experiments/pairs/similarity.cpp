@@ -4,22 +4,14 @@
 // L_i(θ0 + ½(τ_i + τ_j)) − L_i(θ_i); and of the sum of all vectors (table 3), L_i(θ0 + α Σ τ) − L_i(θ_i), for
 // which the paper's bound (theorem 4.4) holds at α = 1/T.
 //
-// /similarity/R/cosine [T,T], norm [T], norm_ratio [T] (to ‖θ0‖), loss_gap [P,2]; sum_alpha [A], sum_loss_gap
-// [T,A]
-//
 // Its two other bounds, of negation and of use on another task, are of single vectors on tasks that are not
 // theirs: L_j(θ0 + ατ_i), at α = −1 and 1.
-//
-// /similarity/R/cross_alpha [A]; cross_loss [T,T,A]: of task i's vector on the points of task j
 //
 // Beside the cosine, what element-wise merges see of two vectors. Each keeps the numbers that TIES keeps at
 // `density` d, zeros never; of places that two both keep, sign_conflict is the share where their signs differ
 // (Yadav et al. 2023, section 3; ½ for independent signs), and mask_overlap the share of the places that
 // either keeps (intersection over union; d/(2 − d) for masks that chance lays). sign_conflict_all is of all
 // places where neither is zero. NaN where there are none.
-//
-// /similarity/R/sign_conflict, sign_conflict_all, mask_overlap [T,T], mask_density [T]: the share of a
-// vector's numbers that is kept; attribute `density`
 #include <ATen/ATen.h>
 
 #include <functional>
@@ -36,6 +28,47 @@
 namespace taugrid::experiments {
 namespace {
 
+std::string similarity_key(const std::string& regime) { return key::of("similarity", regime); }
+std::string loss_gap_key(const std::string& regime) { return key::of("loss_gap", regime); }
+/// The unit of the sum of all vectors, on one task.
+std::string sum_loss_gap_key(const std::string& regime, const std::string& task) {
+  return key::of("sum_loss_gap", regime, task);
+}
+/// The unit of a task's vector, on every task.
+std::string cross_loss_key(const std::string& regime, const std::string& task) {
+  return key::of("cross_loss", regime, task);
+}
+
+std::vector<OutputGroup> similarity_outputs() {
+  return {{"/similarity/R",
+           "task vectors beside each other, and what the loss of their sums is",
+           {{"cosine", "task task", "1", "⟨τᵢ, τⱼ⟩ / ‖τᵢ‖‖τⱼ‖"},
+            {"norm", "task", "", "‖τ‖"},
+            {"norm_ratio", "task", "1", "‖τ‖ / ‖θ0‖"},
+            {"mask_density", "task", "1", "the share of a vector's numbers that is kept at `density`",
+             With{.since = 2}},
+            {"sign_conflict", "task task", "1",
+             "the share of places that both keep where their signs differ; NaN where there are none",
+             With{.since = 2}},
+            {"sign_conflict_all", "task task", "1", "the same of all places where neither is zero",
+             With{.since = 2}},
+            {"mask_overlap", "task task", "1", "the places that both keep, over those that either keeps",
+             With{.since = 2}},
+            {"loss_gap", "pair side", "nat",
+             "Lᵢ(θ0 + α(τᵢ + τⱼ)) − Lᵢ(θᵢ) at `alpha`, on test points of either task"},
+            {"sum_alpha", "sum_alpha", "1", "α of sum_loss_gap",
+             With{.scale = "alpha_sum_loss_gap_R", .when = "sum_alpha"}},
+            {"sum_loss_gap", "task sum_alpha", "nat", "Lᵢ(θ0 + α Σ τ) − Lᵢ(θᵢ)", With{.when = "sum_alpha"}},
+            {"cross_alpha", "cross_alpha", "1", "α of cross_loss",
+             With{.scale = "alpha_cross_loss_R", .when = "cross_alpha"}},
+            {"cross_loss", "task task cross_alpha", "nat",
+             "Lⱼ(θ0 + ατᵢ): of task i's vector on the points of task j", With{.when = "cross_alpha"}},
+            {"@alpha", "", "", "α of loss_gap"},
+            {"@density", "", "", "the share of its numbers that a vector keeps in masks"},
+            sample_rows()},
+           "[similarity]"}};
+}
+
 class Similarity final : public Experiment {
  public:
   Similarity(const Study& study, double alpha, std::vector<double> sum_alpha, std::vector<double> cross_alpha,
@@ -51,17 +84,16 @@ class Similarity final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       const auto every = study_.tasks.all();
       auto all = Tally(study_).visit(name, every).stores(tasks * (4 * tasks + 3));
-      all.publishes(tasks * (4 * tasks + 3 + points()));
       if (study_.tasks.size() > study_.vectors.kept()) {  // each cut reads its vector until it is found
         constexpr double passes = 2;
         all.reads(passes * 4 * static_cast<double>(study_.model.layout().size() * tasks));
       }
-      units.push_back(unit(key::similarity(name), all, study_.vectors.needs(name, every),
+      units.push_back(unit(similarity_key(name), all, study_.vectors.needs(name, every),
                            [this, name](schedule::UnitContext& context) { return cosines(name, context); }));
       units.back().ranks = ranks_wanted();
       const auto tally = [&](std::size_t p) {
         const auto [i, j] = study_.tasks.pairs()[p];
-        auto one = Tally(study_).stores(2).publishes(2);
+        auto one = Tally(study_).stores(2);
         for (const auto t : {i, j}) one.edited(name, {i, j}, t, Split::test, points(), 1);
         return one;
       };
@@ -76,8 +108,8 @@ class Similarity final : public Experiment {
         const auto& task = study_.tasks.name(t);
         auto needs = EditedOutputs::sum_needs(study_, name, every, t);
         needs.push_back(key::single_task(name, task));
-        const auto sum = Tally(study_).edited_sum(name, t, Split::test, points(), a).stores(a).publishes(a);
-        units.push_back(unit(key::sum_loss_gap(name, task), sum, needs,
+        const auto sum = Tally(study_).edited_sum(name, t, Split::test, points(), a).stores(a);
+        units.push_back(unit(sum_loss_gap_key(name, task), sum, needs,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return sum_loss_gap(name, t, folder, context);
                              }));
@@ -85,32 +117,33 @@ class Similarity final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/similarity", study_.settings.vector_regimes,
+                     {{"sum_alpha", length_of(sum_alpha_)}, {"cross_alpha", length_of(cross_alpha_)}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto pairs = static_cast<std::int64_t>(study_.tasks.pairs().size());
     for (const auto& name : study_.settings.vector_regimes) {
       const auto group = "/similarity/" + name;
-      const auto file = done.folder.read_unit(done.world, key::similarity(name));
-      out.put(group + "/cosine", file.tensors.at("cosine"), {"task", "task"}, "1");
-      out.put(group + "/norm", file.tensors.at("norm"), {"task"});
+      const auto file = done.folder.read_unit(done.world, similarity_key(name));
+      out.put(group + "/cosine", file.tensors.at("cosine"));
+      out.put(group + "/norm", file.tensors.at("norm"));
       for (const auto* what : {"norm_ratio", "mask_density"})
-        out.put(group + "/" + what, file.tensors.at(what), {"task"}, "1");
+        out.put(group + "/" + what, file.tensors.at(what));
       for (const auto* what : {"sign_conflict", "sign_conflict_all", "mask_overlap"})
-        out.put(group + "/" + what, file.tensors.at(what), {"task", "task"}, "1");
-      if (pairs > 0)
-        place(out, done, group + "/loss_gap", store::Element::float64, {pairs, 2}, {"pair", "side"},
-              gaps(name).boxes(), "loss_gap", "nat");
-      put_by_task(out, done, name, "sum_loss_gap", "sum_alpha", sum_alpha_, {"task"}, key::sum_loss_gap);
-      put_by_task(out, done, name, "cross_loss", "cross_alpha", cross_alpha_, {"task", "task"},
-                  key::cross_loss);
+        out.put(group + "/" + what, file.tensors.at(what));
+      if (pairs > 0) out.place(done, group + "/loss_gap", gaps(name).boxes(), "loss_gap");
+      put_by_task(out, done, name, "sum_loss_gap", "sum_alpha", sum_alpha_, sum_loss_gap_key);
+      put_by_task(out, done, name, "cross_loss", "cross_alpha", cross_alpha_, cross_loss_key);
       out.attribute(group, "alpha", alpha_);
       out.attribute(group, "density", density_);
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
-              {"task", "evaluation_point"});
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()));
     }
   }
 
  private:
-  PairUnits gaps(const std::string& name) const { return {study_, key::loss_gap(name)}; }
+  PairUnits gaps(const std::string& name) const { return {study_, loss_gap_key(name)}; }
 
   /// A rank for each few GiB of vectors: reading them is most of the work.
   int ranks_wanted() const {
@@ -225,10 +258,10 @@ class Similarity final : public Experiment {
       Tally tally(study_);
       std::vector<std::string> needs;
       for (const auto j : every) {
-        tally.edited(name, {i}, j, Split::test, points(), a).stores(a).publishes(a);
+        tally.edited(name, {i}, j, Split::test, points(), a).stores(a);
         add_missing(needs, EditedOutputs::needs(study_, name, {i}, j));
       }
-      units.push_back(unit(key::cross_loss(name, study_.tasks.name(i)), tally, needs,
+      units.push_back(unit(cross_loss_key(name, study_.tasks.name(i)), tally, needs,
                            [this, name, i, &folder](schedule::UnitContext& context) {
                              return cross_losses(name, i, folder, context);
                            }));
@@ -253,21 +286,17 @@ class Similarity final : public Experiment {
     return file;
   }
 
-  /// Of a unit a task, `what` [dimensions, α], where there are coefficients.
-  void put_by_task(store::ResultsWriter& out, const Finished& done, const std::string& name,
-                   const std::string& what, const std::string& axis, const std::vector<double>& alpha,
-                   std::vector<std::string> dimensions,
+  /// Of a unit a task, `what`, where there are coefficients.
+  void put_by_task(Results& out, const Finished& done, const std::string& name, const std::string& what,
+                   const std::string& axis, const std::vector<double>& alpha,
                    const std::function<std::string(const std::string&, const std::string&)>& key) const {
     if (alpha.empty()) return;
-    const auto group = "/similarity/" + name, path = group + "/" + axis;
-    out.scale(path, at::tensor(alpha, at::kDouble), "alpha_" + what + "_" + name, "1");
+    const auto group = "/similarity/" + name;
+    out.put(group + "/" + axis, alpha);
     std::vector<Box> boxes;
     for (const auto t : study_.tasks.all())
       boxes.push_back({key(name, study_.tasks.name(t)), {static_cast<std::int64_t>(t)}});
-    std::vector<std::int64_t> shape(dimensions.size(), static_cast<std::int64_t>(study_.tasks.size()));
-    shape.push_back(static_cast<std::int64_t>(alpha.size()));
-    dimensions.push_back(path);
-    place(out, done, group + "/" + what, store::Element::float64, shape, dimensions, boxes, what, "nat");
+    out.place(done, group + "/" + what, boxes, what);
   }
 
   double alpha_;
@@ -299,4 +328,4 @@ std::unique_ptr<Experiment> make_similarity(config::Config& config, const Study&
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(similarity, 40, make_similarity)
+TAUGRID_EXPERIMENT(similarity, 40, make_similarity, similarity_outputs)

@@ -7,18 +7,31 @@
 //
 // Units features/base/TASK: tensors "test/TASK", "validation/TASK" [n, width], also of the control; and
 // features/R/TASK: one task vector's tangents on all tasks' points, a tensor a task and split.
-// /tau_jp/R/value [T, T], control [T]: b the control task; sample_index; attribute space; validation_value,
-// validation_control, validation_sample_index: likewise on validation points, as a predictor of what is seen
-// on test points
 #include <ATen/ATen.h>
 
 #include <map>
 
 #include "suite/experiments/experiment.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::vector<OutputGroup> tau_jp_outputs() {
+  const std::string control = "a control task";
+  return {{"/tau_jp/R", "how far a task's vector moves the outputs on another task's points",
+           together({{{"value", "task task", "", "[a,b]: mean over test points x of task b of ‖J(x)τ_a‖²"},
+                      {"control", "task", "", "the same, b being the control", With{.when = control}},
+                      {"validation_value", "task task", "",
+                       "the same on validation points, as a predictor of what is "
+                       "seen on test points",
+                       With{.since = 2}},
+                      {"validation_control", "task", "", "the same, b being the control",
+                       With{.when = control, .since = 2}},
+                      {"@space", "", "", "what J is the derivative of, where tasks agree: as /tasks/space"}},
+                     both_sample_rows()}),
+           "a linear regime"}};
+}
 
 class TauJp final : public Experiment {
  public:
@@ -43,7 +56,7 @@ class TauJp final : public Experiment {
     for (const auto& name : linear) {
       for (const auto t : tasks.all()) {
         const auto values = 2 * static_cast<std::int64_t>(tasks.with_control());
-        auto tally = Tally(study_).vectors(name, {t}).stores(values).publishes(values + 2 * points());
+        auto tally = Tally(study_).vectors(name, {t}).stores(values);
         for (std::size_t b = 0; b < tasks.with_control(); ++b) count(tally, b, true);
         units.push_back(
             unit(key::features(name, tasks.name(t)), tally, study_.vectors.needs(name, {t}),
@@ -52,7 +65,12 @@ class TauJp final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/tau_jp", study_.settings.linear_regimes(), {},
+                     study_.tasks.has_control() ? Names{} : Names{"control", "validation_control"});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     for (const auto& name : study_.settings.linear_regimes()) {
       std::vector<Box> boxes;
@@ -62,14 +80,11 @@ class TauJp final : public Experiment {
       const auto group = "/tau_jp/" + name;
       for (const auto split : {Split::test, Split::validation}) {
         const auto prefix = prefix_of(split);
-        place(out, done, group + "/" + prefix + "value", store::Element::float64, {tasks, tasks},
-              {"task", "task"}, boxes, prefix + "tau_jp");
+        out.place(done, group + "/" + prefix + "value", boxes, prefix + "tau_jp");
         if (study_.tasks.has_control()) {
-          place(out, done, group + "/" + prefix + "control", store::Element::float64, {tasks}, {"task"},
-                boxes, prefix + "tau_jp_control");
+          out.place(done, group + "/" + prefix + "control", boxes, prefix + "tau_jp_control");
         }
-        out.put(group + "/" + prefix + "sample_index", study_.tasks.sample_index(split, points()),
-                {"task", "evaluation_point"});
+        out.put(group + "/" + prefix + "sample_index", study_.tasks.sample_index(split, points()));
       }
       out.attribute(group, "space", study_.tasks.space());
     }
@@ -129,4 +144,4 @@ std::unique_ptr<Experiment> make_tau_jp(config::Config&, const Study& study) {
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(tau_jp, 50, make_tau_jp)
+TAUGRID_EXPERIMENT(tau_jp, 50, make_tau_jp, tau_jp_outputs)

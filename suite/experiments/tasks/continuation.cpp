@@ -3,9 +3,6 @@
 // The trace of a regime that goes on from another's task vectors (paper 3, figure 3): τJp of all ordered
 // pairs and normalised accuracy at α = 1, of each pair's sum and of all tasks', after each few further steps.
 // From the tangent features that fine-tuning kept, by linearity, on up to 256 test points a task.
-//
-// /continuation/R/step [S], tau_jp [S,T,T], pair_normalized [S,P], normalized [S], accuracy [S,T] (own
-// model), sample_index [T,N]
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -13,10 +10,26 @@
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/training/training.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string continuation_key(const std::string& regime) { return key::of("continuation", regime); }
+
+std::vector<OutputGroup> continuation_outputs() {
+  return {
+      {"/continuation/R",
+       "the trace of a regime that goes on from another's task vectors (paper 3, figure 3)",
+       {{"step", "step", "", "steps taken", With{.element = Element::int64, .scale = "step_continuation_R"}},
+        {"tau_jp", "step task task", "", "as /tau_jp/R/value, on up to 256 test points a task"},
+        {"pair_normalized", "step pair", "1", "normalised accuracy of a pair's sum at α = 1"},
+        {"normalized", "step", "1", "normalised accuracy of the sum of all at α = 1"},
+        {"accuracy", "step task", "1", "of the task's own model"},
+        {"@start", "", "", "the regime whose vectors it goes on from"},
+        sample_rows("test", "continuation_point")},
+       "a regime that goes on from another"}};
+}
 
 class Continuation final : public Experiment {
  public:
@@ -28,25 +41,37 @@ class Continuation final : public Experiment {
       if (!traced(name)) continue;
       auto needs = study_.vectors.needs(name, study_.tasks.all());
       for (const auto b : study_.tasks.all()) needs.push_back(key::base_features(study_.tasks.name(b)));
-      units.push_back(unit(key::continuation(name), tally(name), needs,
+      units.push_back(unit(continuation_key(name), tally(name), needs,
                            [this, name, &folder](schedule::UnitContext&) { return compute(name, folder); }));
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    std::vector<WrittenGroup> groups;
     for (const auto& name : study_.settings.vector_regimes) {
       if (!traced(name)) continue;
-      const auto group = "/continuation/" + name, axis = group + "/step";
-      const auto file = done.folder.read_unit(done.world, key::continuation(name));
-      out.scale(axis, file.tensors.at("step"), "step_continuation_" + name);
-      out.put(group + "/tau_jp", file.tensors.at("tau_jp"), {axis, "task", "task"});
+      const auto& training = training_.at(name);
+      groups.push_back({"/continuation/" + name,
+                        {{"step", training.traced_until(training.steps)},
+                         {"continuation_point", training::trace_points(study_)}}});
+    }
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
+    for (const auto& name : study_.settings.vector_regimes) {
+      if (!traced(name)) continue;
+      const auto group = "/continuation/" + name;
+      const auto file = done.folder.read_unit(done.world, continuation_key(name));
+      out.put(group + "/step", file.tensors.at("step"));
+      out.put(group + "/tau_jp", file.tensors.at("tau_jp"));
       if (!study_.tasks.pairs().empty())
-        out.put(group + "/pair_normalized", file.tensors.at("pair_normalized"), {axis, "pair"}, "1");
-      out.put(group + "/normalized", file.tensors.at("normalized"), {axis}, "1");
-      out.put(group + "/accuracy", file.tensors.at("accuracy"), {axis, "task"}, "1");
+        out.put(group + "/pair_normalized", file.tensors.at("pair_normalized"));
+      out.put(group + "/normalized", file.tensors.at("normalized"));
+      out.put(group + "/accuracy", file.tensors.at("accuracy"));
       out.attribute(group, "start", regime(name).start);
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, training::trace_points(study_)),
-              {"task", "continuation_point"});
+      out.put(group + "/sample_index",
+              study_.tasks.sample_index(Split::test, training::trace_points(study_)));
     }
   }
 
@@ -72,7 +97,7 @@ class Continuation final : public Experiment {
     }
     tally.reads(4.0 * static_cast<double>(T * steps * numbers_a_step));
     const auto numbers = steps * (T * T + P + T + 2);
-    return tally.stores(numbers).publishes(numbers + T * training::trace_points(study_));
+    return tally.stores(numbers);
   }
 
   store::TensorFile compute(const std::string& name, const schedule::RunFolder& folder) const {
@@ -151,4 +176,4 @@ std::unique_ptr<Experiment> make_continuation(config::Config& config, const Stud
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(continuation, 120, make_continuation)
+TAUGRID_EXPERIMENT(continuation, 120, make_continuation, continuation_outputs)

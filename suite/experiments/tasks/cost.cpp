@@ -3,10 +3,6 @@
 // What training in each regime costs (paper 4, table 4; paper 3, table 4; paper 1, appendix on the cost of
 // linearisation): a few real steps on the last task, their time, and the most bytes of tensors alive at
 // once.
-//
-// /cost/R/parameters, trainable_parameters, optimiser_memory, peak_memory (B), seconds_per_step (s),
-// step_flops, forward_flops, jvp_flops (of one batch); attributes batch, steps, ranks: how many were at work
-// meanwhile
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -17,10 +13,30 @@
 #include "suite/experiments/experiment.hpp"
 #include "suite/machine/peak_memory.hpp"
 #include "suite/training/trainer.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string cost_key(const std::string& regime) { return key::of("cost", regime); }
+
+std::vector<OutputGroup> cost_outputs() {
+  return {
+      {"/cost/R",
+       "what training costs, in a few steps on the last task",
+       {{"parameters", "", "1", "of the model", With{.element = Element::int64}},
+        {"trainable_parameters", "", "1", "those that the regime changes", With{.element = Element::int64}},
+        {"optimiser_memory", "", "B", "what the optimiser keeps of them", With{.element = Element::int64}},
+        {"peak_memory", "", "B", "the most tensors alive at once", With{.element = Element::int64}},
+        {"seconds_per_step", "", "s", "the median"},
+        {"step_flops", "", "1", "of a step"},
+        {"forward_flops", "", "1", "of a forward pass over its batch"},
+        {"jvp_flops", "", "1", "of f and J(x)τ over its batch"},
+        {"@batch", "", "", "inputs a step"},
+        {"@steps", "", "", "how many were timed"},
+        {"@ranks", "", "", "how many were at work meanwhile"}},
+       "[cost]"}};
+}
 
 class Cost final : public Experiment {
  public:
@@ -29,17 +45,19 @@ class Cost final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder&) const override {
     for (const auto& name : trained()) {
-      auto tally = Tally(study_).train(name, training_.at(name), last(), steps_).stores(8).publishes(8);
+      auto tally = Tally(study_).train(name, training_.at(name), last(), steps_).stores(8);
       if (!regime(name).start.empty()) tally.vectors(regime(name).start, {last()});
-      units.push_back(unit(key::cost(name), tally, study_.vectors.start_needs(name, last()),
+      units.push_back(unit(cost_key(name), tally, study_.vectors.start_needs(name, last()),
                            [this, name](schedule::UnitContext& context) { return compute(name, context); }));
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override { return groups_of("/cost", trained()); }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& name : trained()) {
       const auto group = "/cost/" + name;
-      const auto file = done.folder.read_unit(done.world, key::cost(name));
+      const auto file = done.folder.read_unit(done.world, cost_key(name));
       for (const auto& [what, unit] :
            std::vector<std::pair<std::string, std::string>>{{"parameters", "1"},
                                                             {"trainable_parameters", "1"},
@@ -49,7 +67,7 @@ class Cost final : public Experiment {
                                                             {"step_flops", "1"},
                                                             {"forward_flops", "1"},
                                                             {"jvp_flops", "1"}}) {
-        out.put(group + "/" + what, file.tensors.at(what), {}, unit);
+        out.put(group + "/" + what, file.tensors.at(what));
       }
       out.attribute(group, "batch", training_.at(name).batch);
       out.attribute(group, "steps", steps_);
@@ -127,4 +145,4 @@ std::unique_ptr<Experiment> make_cost(config::Config& config, const Study& study
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(cost, 130, make_cost)
+TAUGRID_EXPERIMENT(cost, 130, make_cost, cost_outputs)

@@ -4,10 +4,6 @@
 // RUN/checkpoints/REGIME/TASK (or REGIME/joint) once its unit is finished. A regime that goes on from
 // another's task vectors also keeps its tangent features on the way, for its trace. With `keep`, models on
 // the way lie in RUN/checkpoints/REGIME/TASK/stepN and epochN (of given regimes: early_similarity.cpp).
-//
-// /training/R/loss [T, steps], NaN behind a shorter training's end, /training/R/penalty [T, steps],
-// /training/R/seconds [T]; joint: without [T]. Of several fine-tunings of one task also
-// /variants/R/learning_rate, steps, seed [T]
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -19,10 +15,45 @@
 #include "suite/training/loop.hpp"
 #include "suite/training/trained_model.hpp"
 #include "suite/training/trainer.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::vector<OutputGroup> fine_tune_outputs() {
+  const Output loss = {"loss", "task step_R", "nat", "before each step, NaN behind a shorter training's end",
+                       With{.element = Element::float32}},
+               seconds = {"seconds", "task", "s", "what the training took"},
+               crop = {"@random_crop", "", "", "whether pictures are cropped at random"};
+  auto joint_loss = loss, joint_seconds = seconds;
+  joint_loss.roles = "step_R";
+  joint_seconds.roles = "";
+  return {{"/training/R",
+           "fine-tuning of each task by itself",
+           {loss,
+            {"penalty", "task step_R", "", "the regime's penalty before each step, without its weight",
+             With{.element = Element::float32, .when = "a regime with a penalty"}},
+            seconds,
+            {"@penalty_weight", "", "", "what the penalty is multiplied by",
+             With{.when = "a regime with a penalty"}},
+            {"@penalty_form", "", "", "mean or sum over the other tasks",
+             With{.when = "a regime with a penalty"}},
+            {"@penalty_others", "", "", "which other tasks a step's penalty is of",
+             With{.when = "a regime with a penalty"}},
+            crop},
+           "[finetune]"},
+          {"/training/R",
+           "fine-tuning of one model on all tasks together, of a joint regime",
+           {joint_loss, joint_seconds, crop},
+           "[finetune]"},
+          {"/variants/R",
+           "what tells several fine-tunings of one task apart",
+           {{"learning_rate", "task", "", "the largest of the schedule"},
+            {"steps", "task", "", "how many", With{.element = Element::int64}},
+            {"seed", "task", "", "that of the batches", With{.element = Element::int64}}},
+           "[variants]",
+           2}};
+}
 
 class FineTune final : public Experiment {
  public:
@@ -54,7 +85,22 @@ class FineTune final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    std::vector<WrittenGroup> groups;
+    for (const auto& name : study_.settings.vector_regimes) {
+      if (!study_.settings.trains(name)) continue;
+      groups.push_back({"/training/" + name,
+                        {{"step_R", most_steps(name)}},
+                        regime(name).penalty == study::Penalty::none ? Names{"penalty"} : Names{}});
+      if (!study_.settings.variants.empty()) groups.push_back({"/variants/" + name});
+    }
+    for (const auto& name : study_.settings.joint_regimes)
+      groups.push_back(
+          {"/training/" + name, {{"step_R", training_.at(name).steps}, {"task", 1}}, {"penalty"}});
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     for (const auto& name : study_.settings.vector_regimes) {
       if (!study_.settings.trains(name)) continue;
@@ -62,24 +108,22 @@ class FineTune final : public Experiment {
       for (std::int64_t t = 0; t < tasks; ++t)
         boxes.push_back({key::fine_tune(name, study_.tasks.name(static_cast<std::size_t>(t))), {t}});
       const auto group = "/training/" + name;
-      const auto steps = most_steps(name);
-      const std::vector<std::string> axes = {"task", "step_" + name};
-      place(out, done, group + "/loss", store::Element::float32, {tasks, steps}, axes, boxes, "loss", "nat");
+      out.place(done, group + "/loss", boxes, "loss");
       if (regime(name).penalty != study::Penalty::none) {
-        place(out, done, group + "/penalty", store::Element::float32, {tasks, steps}, axes, boxes, "penalty");
+        out.place(done, group + "/penalty", boxes, "penalty");
         out.attribute(group, "penalty_weight", training_.at(name).penalty_weight);
         out.attribute(group, "penalty_form", training::word(training_.at(name).penalty_form));
         out.attribute(group, "penalty_others", training::others(training_.at(name)));
       }
       out.attribute(group, "random_crop", training_.at(name).random_crop);
-      place(out, done, group + "/seconds", store::Element::float64, {tasks}, {"task"}, boxes, "seconds", "s");
+      out.place(done, group + "/seconds", boxes, "seconds");
       write_variants(out, name);
     }
     for (const auto& name : study_.settings.joint_regimes) {
       const auto file = done.folder.read_unit(done.world, key::joint(name));
-      out.put("/training/" + name + "/loss", file.tensors.at("loss"), {"step_" + name}, "nat");
+      out.put("/training/" + name + "/loss", file.tensors.at("loss"));
       out.attribute("/training/" + name, "random_crop", training_.at(name).random_crop);
-      out.put("/training/" + name + "/seconds", file.tensors.at("seconds"), {}, "s");
+      out.put("/training/" + name + "/seconds", file.tensors.at("seconds"));
     }
   }
 
@@ -94,7 +138,7 @@ class FineTune final : public Experiment {
     return most;
   }
 
-  void write_variants(store::ResultsWriter& out, const std::string& name) const {
+  void write_variants(Results& out, const std::string& name) const {
     if (study_.settings.variants.empty()) return;
     std::vector<double> rates;
     std::vector<std::int64_t> steps, seeds;
@@ -105,9 +149,9 @@ class FineTune final : public Experiment {
       seeds.push_back(study_.settings.variants[t].seed);
     }
     const auto group = "/variants/" + name;
-    out.put(group + "/learning_rate", at::tensor(rates, at::kDouble), {"task"});
-    out.put(group + "/steps", at::tensor(steps, at::kLong), {"task"});
-    out.put(group + "/seed", at::tensor(seeds, at::kLong), {"task"});
+    out.put(group + "/learning_rate", at::tensor(rates, at::kDouble));
+    out.put(group + "/steps", at::tensor(steps, at::kLong));
+    out.put(group + "/seed", at::tensor(seeds, at::kLong));
   }
 
   Tally tally(const std::string& name, std::size_t t) const {
@@ -116,7 +160,7 @@ class FineTune final : public Experiment {
     tally.train(name, how, t, how.steps).checkpoint();
     if (!regime(name).joint)
       for (std::size_t i = 0; i < how.keep.size(); ++i) tally.checkpoint();
-    tally.stores(2 * most_steps(name), sizeof(float)).publishes(2 * most_steps(name), sizeof(float));
+    tally.stores(2 * most_steps(name), sizeof(float));
     if (regime(name).start.empty()) return tally;
     const auto traced = how.traced_until(how.steps);
     tally.vectors(regime(name).start, {t});
@@ -270,4 +314,4 @@ std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& 
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(fine_tune, 20, make_fine_tune)
+TAUGRID_EXPERIMENT(fine_tune, 20, make_fine_tune, fine_tune_outputs)

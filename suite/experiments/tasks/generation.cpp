@@ -5,10 +5,6 @@
 // Spearman's correlation of the numbers said with the right ones, what is no number counting as 0
 // (FusionBench's published models are measured so); SQuAD's exact match or F1, or the share of the text's
 // tokens that are ranked first behind the right ones before them.
-//
-// /generation/R/value, exact_match, f1, token_accuracy, pearson, spearman, no_number [T], NaN of other tasks;
-// R also the name of θ0; no_number: how many said no number, of tasks measured by Spearman; tokens int32
-// [T,N,M], −1 behind the end; sample_index. Of regimes besides alpha [A] and sum_… [A,T], of θ0 + α Σ τ
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -18,10 +14,44 @@
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/tasks/text_metrics.hpp"
 #include "suite/study/task_sets.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+/// `model`: a regime, or the name of θ0.
+std::string generation_key(const std::string& model, const std::string& task) {
+  return key::of("generation", model, task);
+}
+
+std::vector<OutputGroup> generation_outputs() {
+  const auto measures = [](const std::string& roles) {
+    const auto measure = [&](const std::string& name, const std::string& meaning) {
+      return Output{name, roles, "1", meaning + ", NaN of tasks that are not answered by texts"};
+    };
+    return std::vector<Output>{
+        measure("value", "the task's own metric, as /tasks/metric names it"),
+        measure("exact_match", "SQuAD's"),
+        measure("f1", "SQuAD's, of words"),
+        measure("token_accuracy",
+                "the share of the text's tokens that are ranked first behind the right ones before them"),
+        measure("pearson", "correlation of the numbers said with the right ones"),
+        measure("spearman", "rank correlation of these"),
+        measure("no_number", "how many said no number, of tasks measured by Spearman")};
+  };
+  const auto rows = sample_rows("test", "generation_point");
+  return {{"/generation/R", "what each task's own model says, decoded greedily; or θ0, R being its name",
+           together({measures("task"),
+                     {{"tokens", "task generation_point generated_token", "",
+                       "what is said, −1 behind the end", With{.element = Element::int32}},
+                      rows}}),
+           "[generation]", 2},
+          {"/generation_sum/R", "what θ0 + α Σ τ says",
+           together({{{"alpha", "alpha", "1", "α of the sum", With{.scale = "alpha_generation_R"}}},
+                     measures("alpha task"),
+                     {rows}}),
+           "[generation]", 2}};
+}
 
 const std::vector<std::string> text_measures = {"value",   "exact_match", "f1",       "token_accuracy",
                                                 "pearson", "spearman",    "no_number"};
@@ -33,7 +63,7 @@ class Generation final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto t : tasks()) {
-      units.push_back(unit(key::generation(study_.model.name(), study_.tasks.name(t)), tally(t, 1, false), {},
+      units.push_back(unit(generation_key(study_.model.name(), study_.tasks.name(t)), tally(t, 1, false), {},
                            [this, t](schedule::UnitContext& context) {
                              const auto sample = study_.tasks.sample(t, Split::test, points_);
                              return measured(
@@ -43,7 +73,7 @@ class Generation final : public Experiment {
       for (const auto& name : study_.settings.vector_regimes) {
         auto work = tally(t, 1 + static_cast<std::int64_t>(alpha_.size()), regime(name).linear);
         work.visit(name, study_.tasks.all());
-        units.push_back(unit(key::generation(name, study_.tasks.name(t)), work,
+        units.push_back(unit(generation_key(name, study_.tasks.name(t)), work,
                              study_.vectors.needs(name, study_.tasks.all()),
                              [this, t, name, &folder](schedule::UnitContext& context) {
                                return edited(name, t, folder, context);
@@ -52,7 +82,16 @@ class Generation final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    const std::map<std::string, std::int64_t> sizes = {
+        {"generation_point", points_}, {"generated_token", tokens_}, {"alpha", length_of(alpha_)}};
+    auto groups = groups_of("/generation", {study_.model.name()}, sizes);
+    for (const auto* parent : {"/generation", "/generation_sum"})
+      for (auto& group : groups_of(parent, study_.settings.vector_regimes, sizes)) groups.push_back(group);
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     put(out, done, study_.model.name(), false);
     for (const auto& name : study_.settings.vector_regimes) put(out, done, name, true);
   }
@@ -76,7 +115,7 @@ class Generation final : public Experiment {
       work.forward(t, n, 2 * models);
     }
     const auto numbers = static_cast<std::int64_t>(text_measures.size()) * models;
-    return work.stores(numbers).publishes(numbers).stores(n * tokens_, 4).publishes(n * tokens_, 4);
+    return work.stores(numbers).stores(n * tokens_, 4);
   }
 
   /// Of one model: `tokens`, and each measure.
@@ -133,10 +172,10 @@ class Generation final : public Experiment {
     return file;
   }
 
-  void put(store::ResultsWriter& out, const Finished& done, const std::string& name, bool sums) const {
+  void put(Results& out, const Finished& done, const std::string& name, bool sums) const {
     const auto count = static_cast<std::int64_t>(study_.tasks.size()),
                a = static_cast<std::int64_t>(alpha_.size());
-    const auto group = "/generation/" + name, of_sums = "/generation_sum/" + name, axis = of_sums + "/alpha";
+    const auto group = "/generation/" + name, of_sums = "/generation_sum/" + name;
     auto tokens = at::full({count, points_, tokens_}, -1, at::kInt);
     std::map<std::string, at::Tensor> found;
     for (const auto& what : text_measures) {
@@ -144,21 +183,20 @@ class Generation final : public Experiment {
       if (sums) found["sum_" + what] = at::full({a, count}, std::nan(""), at::kDouble);
     }
     for (const auto t : tasks()) {
-      const auto file = done.folder.read_unit(done.world, key::generation(name, study_.tasks.name(t)));
+      const auto file = done.folder.read_unit(done.world, generation_key(name, study_.tasks.name(t)));
       const auto k = static_cast<std::int64_t>(t);
       const auto& said = file.tensors.at("tokens");
       tokens[k].narrow(0, 0, said.size(0)).copy_(said);
       for (auto& [what, values] : found) values.select(-1, k).copy_(file.tensors.at(what));
     }
     const auto rows = study_.tasks.sample_index(Split::test, points_);
-    for (const auto& what : text_measures) out.put(group + "/" + what, found.at(what), {"task"}, "1");
-    out.put(group + "/tokens", tokens, {"task", "generation_point", "generated_token"});
-    out.put(group + "/sample_index", rows, {"task", "generation_point"});
+    for (const auto& what : text_measures) out.put(group + "/" + what, found.at(what));
+    out.put(group + "/tokens", tokens);
+    out.put(group + "/sample_index", rows);
     if (!sums) return;
-    out.scale(axis, at::tensor(alpha_, at::kDouble), "alpha_generation_" + name, "1");
-    for (const auto& what : text_measures)
-      out.put(of_sums + "/" + what, found.at("sum_" + what), {axis, "task"}, "1");
-    out.put(of_sums + "/sample_index", rows, {"task", "generation_point"});
+    out.put(of_sums + "/alpha", alpha_);
+    for (const auto& what : text_measures) out.put(of_sums + "/" + what, found.at("sum_" + what));
+    out.put(of_sums + "/sample_index", rows);
   }
 
   std::int64_t tokens_, points_;
@@ -189,4 +227,4 @@ std::unique_ptr<Experiment> make_generation(config::Config& config, const Study&
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(generation, 95, make_generation)
+TAUGRID_EXPERIMENT(generation, 95, make_generation, generation_outputs)

@@ -7,7 +7,6 @@
 // split are computed once and kept.
 //
 // RUN/checkpoints/heads/TASK.safetensors: weight [C, width], bias [C]
-// /heads/R/loss [T, steps], control_loss [steps]; R the name of θ0
 #include <ATen/ATen.h>
 
 #include "kernels/autodiff/products.hpp"
@@ -18,10 +17,23 @@
 #include "suite/training/adamw.hpp"
 #include "suite/training/batches.hpp"
 #include "suite/training/loop.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::vector<OutputGroup> heads_outputs() {
+  return {{"/heads/START",
+           "the classifiers that tasks are read by, trained on θ0's features before all else",
+           {{"loss", "task head_step", "nat", "cross-entropy before each step",
+             With{.element = Element::float32}},
+            {"control_loss", "head_step", "nat", "the same of the control's classifier",
+             With{.element = Element::float32, .when = "a control task"}},
+            {"@learning_rate", "", "", "that of all classifiers"},
+            {"@weight_decay", "", "", "that of all classifiers"}},
+           "[heads]",
+           2}};
+}
 
 struct HeadTraining {
   std::int64_t steps, batch, warmup;
@@ -43,20 +55,24 @@ class Heads final : public Experiment {
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    return groups_of("/heads", {study_.model.name()}, {{"head_step", how_.steps}},
+                     study_.tasks.has_control() ? Names{} : Names{"control_loss"});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto group = key::of("heads", study_.model.name());
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     std::vector<Box> boxes;
     for (std::int64_t t = 0; t < tasks; ++t)
       boxes.push_back({key::head(study_.model.name(), study_.tasks.name(static_cast<std::size_t>(t))), {t}});
-    place(out, done, "/" + group + "/loss", store::Element::float32, {tasks, how_.steps},
-          {"task", "head_step"}, boxes, "loss", "nat");
+    out.place(done, "/" + group + "/loss", boxes, "loss");
     out.attribute("/" + group, "learning_rate", how_.learning_rate);
     out.attribute("/" + group, "weight_decay", how_.weight_decay);
     if (!study_.tasks.has_control()) return;
     const auto file =
         done.folder.read_unit(done.world, key::head(study_.model.name(), study_.settings.control));
-    out.put("/" + group + "/control_loss", file.tensors.at("loss"), {"head_step"}, "nat");
+    out.put("/" + group + "/control_loss", file.tensors.at("loss"));
   }
 
  private:
@@ -84,7 +100,7 @@ class Heads final : public Experiment {
                    return schedule::Rehearsal{[this, t, z, labels, head] { gradient(t, head, z, labels); },
                                               4.0 * static_cast<double>(n * numbers)};
                  });
-    return tally.stores(numbers + how_.steps, 4).publishes(how_.steps, 4);
+    return tally.stores(numbers + how_.steps, 4);
   }
 
   /// Of the mean cross-entropy of a head, end to end.
@@ -195,4 +211,4 @@ std::unique_ptr<Experiment> make_heads(config::Config& config, const Study& stud
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(heads, 15, make_heads)
+TAUGRID_EXPERIMENT(heads, 15, make_heads, heads_outputs)

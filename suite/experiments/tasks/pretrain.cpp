@@ -3,9 +3,6 @@
 // Pre-training of CLIP's image tower against frozen text embeddings: the symmetric softmax loss over a
 // batch's image-caption cosines (Radford et al. 2021), rows with the same caption counting as positives
 // together. The result lies in RUN/checkpoints/pretrained.
-//
-// /pretraining/loss [steps]; attributes; /single_task/pretrained/accuracy [T] zero-shot on the test samples,
-// validation_accuracy [T]
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -20,10 +17,24 @@
 #include "suite/training/adamw.hpp"
 #include "suite/training/loop.hpp"
 #include "suite/training/training.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string pretrain_key() { return "pretrain"; }
+
+std::vector<OutputGroup> pretrain_outputs() {
+  return {{"/pretraining",
+           "contrastive training of the image tower",
+           {{"loss", "pretraining_step", "nat", "before each step", With{.element = Element::float32}},
+            {"logit_scale", "pretraining_step", "1", "the learnt factor of cosines",
+             With{.element = Element::float32}},
+            {"@class_pictures_a_task", "", "", "how many class pictures of each task were used"},
+            {"@steps", "", "", "how many"},
+            {"@batch", "", "", "pairs a step"}},
+           "[pretrain], of which a run has nothing else but /single_task/pretrained"}};
+}
 
 struct Pretraining {
   std::filesystem::path pairs;
@@ -56,23 +67,24 @@ class Pretrain final : public Experiment {
         tally.sample(t, split, n).forward(t, n).logits(t, n);
       }
     }
-    tally.stores(2 * settings_.steps, sizeof(float)).publishes(2 * settings_.steps, sizeof(float));
+    tally.stores(2 * settings_.steps, sizeof(float));
     std::error_code absent;
     const auto bytes = std::filesystem::file_size(settings_.pairs, absent);
     if (!absent) tally.reads(static_cast<double>(bytes));
-    units.push_back(unit(key::pretrain(), tally, {},
-                         [this](schedule::UnitContext& context) { return compute(context); }));
+    units.push_back(
+        unit(pretrain_key(), tally, {}, [this](schedule::UnitContext& context) { return compute(context); }));
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
-    place(out, done, "/pretraining/loss", store::Element::float32, {settings_.steps}, {"pretraining_step"},
-          {{key::pretrain(), {0}}}, "loss", "nat");
-    place(out, done, "/pretraining/logit_scale", store::Element::float32, {settings_.steps},
-          {"pretraining_step"}, {{key::pretrain(), {0}}}, "logit_scale", "1");
+  std::vector<WrittenGroup> written() const override {
+    return {{"/pretraining", {{"pretraining_step", settings_.steps}}},
+            {"/single_task/pretrained", {{"evaluation_point", 0}, {work::bits_role, 0}}}};
+  }
+
+  void write(Results& out, const Finished& done) const override {
+    out.place(done, "/pretraining/loss", {{pretrain_key(), {0}}}, "loss");
+    out.place(done, "/pretraining/logit_scale", {{pretrain_key(), {0}}}, "logit_scale");
     for (const auto* what : {"accuracy", "validation_accuracy"}) {
-      place(out, done, std::string("/single_task/pretrained/") + what, store::Element::float64, {tasks},
-            {"task"}, {{key::pretrain(), {0}}}, what, "1");
+      out.place(done, std::string("/single_task/pretrained/") + what, {{pretrain_key(), {0}}}, what);
     }
     out.attribute("/pretraining", "class_pictures_a_task", settings_.class_pictures);
     out.attribute("/pretraining", "steps", settings_.steps);
@@ -150,7 +162,7 @@ class Pretrain final : public Experiment {
       return loss.detach();
     };
     training::Steps steps;
-    steps.what = key::pretrain();
+    steps.what = pretrain_key();
     steps.steps = settings_.steps;
     steps.checkpoint_seconds = settings_.checkpoint_seconds;
     steps.device = device;
@@ -229,4 +241,4 @@ std::unique_ptr<Experiment> make_pretrain(config::Config& config, const Study& s
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(pretrain, 10, make_pretrain)
+TAUGRID_EXPERIMENT(pretrain, 10, make_pretrain, pretrain_outputs)

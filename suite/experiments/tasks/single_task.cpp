@@ -2,13 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracy and mean cross-entropy of each task's own model on its test and validation points; of θ0 besides,
 // and of θ0 on the control task.
-//
-// /single_task/R/accuracy, loss, validation_accuracy [T]; R also the name of θ0, "pretrained" or "random"; of
-// θ0: control_accuracy, control_validation_accuracy; beats_majority uint8 [T]: whether more validation points
-// are right than the most frequent class has
-// /tasks/majority, validation_majority [T]: its share of these points, the accuracy of the majority vote
-// /correct/… [T,⌈N/8⌉] beside the accuracies
-// /multitask/R/accuracy, loss, validation_accuracy [T]: the one model of a joint regime (paper 3, table 5)
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -16,10 +9,36 @@
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/store/input_file.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string multitask_key(const std::string& regime, const std::string& task) {
+  return key::of("multitask", regime, task);
+}
+
+std::vector<OutputGroup> single_task_outputs() {
+  const auto models =
+      together({{{"accuracy", "task", "1", "on test points", With{.correct = true}},
+                 {"validation_accuracy", "task", "1", "on validation points", With{.correct = true}},
+                 {"beats_majority", "task", "",
+                  "1 where more validation points are right than the most frequent class has",
+                  With{.element = Element::uint8}},
+                 {"loss", "task", "nat", "mean cross-entropy on test points"}},
+                both_sample_rows()});
+  const With of_control = {.correct = true, .when = "R the name of θ0, and a control task"};
+  return {{"/single_task/R", "each task's own model, θ0 + τ; or, R being its name, θ0 itself",
+           together({models,
+                     {{"control_accuracy", "", "1", "of θ0 on test points of the control", of_control},
+                      {"control_validation_accuracy", "", "1", "of θ0 on validation points of the control",
+                       of_control}}})},
+          {"/multitask/R", "the one model of a joint regime (paper 3, table 5)", models, "a joint regime"},
+          {"/tasks",
+           "the tasks, and what is known of them before any model",
+           {{"majority", "task", "1", "the share of the most frequent class among the test points"},
+            {"validation_majority", "task", "1", "the same among the validation points"}}}};
+}
 
 class SingleTask final : public Experiment {
  public:
@@ -53,14 +72,26 @@ class SingleTask final : public Experiment {
       for (const auto& name : study_.settings.joint_regimes) {
         const double theta = 4.0 * static_cast<double>(study_.model.layout().size());
         units.push_back(
-            unit(key::multitask(name, tasks.name(t)), whole_model(t, regime(name).linear).reads(theta),
+            unit(multitask_key(name, tasks.name(t)), whole_model(t, regime(name).linear).reads(theta),
                  {key::joint(name)},
                  [this, t, name](schedule::UnitContext& context) { return joint(name, t, context); }));
       }
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
+  std::vector<WrittenGroup> written() const override {
+    const Names control = {"control_accuracy", "control_validation_accuracy"};
+    auto groups =
+        groups_of("/single_task", {study_.model.name()}, {}, study_.tasks.has_control() ? Names{} : control);
+    const auto& settings = study_.settings;
+    for (auto& group : groups_of("/single_task", settings.vector_regimes, {}, control))
+      groups.push_back(group);
+    for (auto& group : groups_of("/multitask", settings.joint_regimes)) groups.push_back(group);
+    groups.push_back({"/tasks"});
+    return groups;
+  }
+
+  void write(Results& out, const Finished& done) const override {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     std::vector<std::string> prefixes = {key::of("single_task", study_.model.name())};
     for (const auto& name : study_.settings.vector_regimes) prefixes.push_back(key::of("single_task", name));
@@ -72,21 +103,17 @@ class SingleTask final : public Experiment {
       }
       const auto group = "/" + prefix;
       for (const auto* what : {"accuracy", "validation_accuracy"}) {
-        place(out, done, group + "/" + what, store::Element::float64, {tasks}, {"task"}, boxes, what, "1");
+        out.place(done, group + "/" + what, boxes, what);
       }
       for (const auto split : {Split::test, Split::validation}) {
         const auto path = group + "/" + prefix_of(split) + "accuracy";
-        place(out, done, "/correct" + path, store::Element::uint8, {tasks, study::bytes_of_bits(points())},
-              {"task", bits}, boxes, prefix_of(split) + "correct");
-        put_points(out, path, sample_sizes(study_, split, points()));
+        out.place(done, "/correct" + path, boxes, prefix_of(split) + "correct");
+        out.put_points(path, sample_sizes(study_, split, points()));
       }
-      place(out, done, group + "/beats_majority", store::Element::uint8, {tasks}, {"task"}, boxes,
-            "beats_majority");
-      place(out, done, group + "/loss", store::Element::float64, {tasks}, {"task"}, boxes, "loss", "nat");
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()),
-              {"task", "evaluation_point"});
-      out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()),
-              {"task", "evaluation_point"});
+      out.place(done, group + "/beats_majority", boxes, "beats_majority");
+      out.place(done, group + "/loss", boxes, "loss");
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()));
+      out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()));
     }
     put_majority(out, done);
     if (!study_.tasks.has_control()) return;
@@ -94,35 +121,31 @@ class SingleTask final : public Experiment {
     const auto file = done.folder.read_unit(done.world, group.substr(1) + "/" + study_.settings.control);
     for (const auto split : {Split::test, Split::validation}) {
       const auto path = group + "/control_" + prefix_of(split) + "accuracy";
-      out.put(path, file.tensors.at(prefix_of(split) + "accuracy"), {}, "1");
-      out.put("/correct" + path, file.tensors.at(prefix_of(split) + "correct"), {bits});
-      put_points(
-          out, path,
+      out.put(path, file.tensors.at(prefix_of(split) + "accuracy"));
+      out.put("/correct" + path, file.tensors.at(prefix_of(split) + "correct"));
+      out.put_points(
+          path,
           at::tensor(study_.tasks.sample_size(study_.tasks.control(), split, control_points()), at::kLong));
     }
   }
 
  private:
   /// Of the samples' labels: the same in each unit of the task.
-  void put_majority(store::ResultsWriter& out, const Finished& done) const {
+  void put_majority(Results& out, const Finished& done) const {
     for (const auto split : {Split::test, Split::validation}) {
       std::vector<at::Tensor> share;
       for (const auto t : study_.tasks.all()) {
         const auto unit = key::single_task(study_.model.name(), study_.tasks.name(t));
         share.push_back(done.folder.read_unit(done.world, unit).tensors.at(prefix_of(split) + "majority"));
       }
-      out.put("/tasks/" + prefix_of(split) + "majority", at::stack(share), {"task"}, "1");
+      out.put("/tasks/" + prefix_of(split) + "majority", at::stack(share));
     }
   }
 
   /// Five numbers, the rows of both samples, and bits.
   Tally measured(std::size_t t) const {
     const auto bytes = 2 * study::bytes_of_bits(study_.points(t));
-    return Tally(study_)
-        .stores(5)
-        .stores(bytes + 1, 1)
-        .publishes(3 + 2 * study_.points(t))
-        .publishes(bytes, 1);
+    return Tally(study_).stores(5).stores(bytes + 1, 1);
   }
   Tally whole_model(std::size_t t, bool linear) const {
     auto tally = measured(t);
@@ -182,4 +205,4 @@ std::unique_ptr<Experiment> make_single_task(config::Config&, const Study& study
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(single_task, 30, make_single_task)
+TAUGRID_EXPERIMENT(single_task, 30, make_single_task, single_task_outputs)

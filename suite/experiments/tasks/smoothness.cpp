@@ -3,9 +3,6 @@
 // Local smoothness: the eigenvalue of largest magnitude of the Hessian of the training loss at θt (L in
 // the task addition bound of paper 2), by Lanczos or power iteration. Stops on ‖Hv − λv‖/|λ|, not on the
 // change of λ, which can stop early.
-//
-// /smoothness/R/lambda_max, residual, hvp_count [T]; attribute method; sample_index [T,N] of the train split.
-// With `start` also of θ0, under its name: of f(x; θ) itself (theorem 5.1 of paper 5).
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -17,10 +14,26 @@
 #include "suite/study/refusals.hpp"
 #include "suite/training/curvature.hpp"
 #include "suite/training/rehearsal.hpp"
-#include "suite/work/placement.hpp"
+#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
+
+std::string smoothness_key(const std::string& regime, const std::string& task) {
+  return key::of("smoothness", regime, task);
+}
+
+std::vector<OutputGroup> smoothness_outputs() {
+  return {{"/smoothness/R",
+           "curvature of the training loss at θ*; or at θ0 of f(x; θ), R being its name (`start`)",
+           {{"lambda_max", "task", "", "the Hessian's eigenvalue of largest magnitude"},
+            {"residual", "task", "1", "‖Hv − λv‖/|λ|"},
+            {"hvp_count", "task", "1", "Hessian products taken", With{.element = Element::int64}},
+            {"@method", "", "", "lanczos or power"},
+            {"@tolerance", "", "", "the residual that ends the iteration"},
+            sample_rows("train", "smoothness_point")},
+           "[smoothness]"}};
+}
 
 using autodiff::Dual;
 
@@ -38,40 +51,41 @@ class Smoothness final : public Experiment {
       for (const auto t : study_.tasks.all()) {
         if (model.start && study_.tasks.first_alike(t) != t) continue;
         const auto n = study_.tasks.sample_size(t, Split::train, points_);
-        auto tally = Tally(study_).sample(t, Split::train, n, chunk_).stores(3).publishes(3 + points_);
+        auto tally = Tally(study_).sample(t, Split::train, n, chunk_).stores(3);
         if (!model.start) tally.vectors(model.name, {t});
         tally.hessian(model.linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
                       [this, &model, t](const comm::Communicator&, std::int64_t inputs, std::int64_t) {
                         return rehearse(model, t, inputs);
                       });
         units.push_back(
-            unit(key::smoothness(model.name, study_.tasks.name(t)), tally,
+            unit(smoothness_key(model.name, study_.tasks.name(t)), tally,
                  model.start ? std::vector<std::string>{} : study_.vectors.needs(model.name, {t}),
                  [this, &model, t](schedule::UnitContext& context) { return compute(model, t, context); }));
       }
     }
   }
 
-  void write(store::ResultsWriter& out, const Finished& done) const override {
-    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
+  std::vector<WrittenGroup> written() const override {
+    std::vector<std::string> names;
+    for (const auto& model : models_) names.push_back(model.name);
+    return groups_of("/smoothness", names, {{"smoothness_point", points_}});
+  }
+
+  void write(Results& out, const Finished& done) const override {
     for (const auto& model : models_) {
       const auto group = "/smoothness/" + model.name;
       std::vector<Box> boxes;
       for (const auto t : study_.tasks.all()) {
         const auto whose = model.start ? study_.tasks.first_alike(t) : t;
         boxes.push_back(
-            {key::smoothness(model.name, study_.tasks.name(whose)), {static_cast<std::int64_t>(t)}});
+            {smoothness_key(model.name, study_.tasks.name(whose)), {static_cast<std::int64_t>(t)}});
       }
-      place(out, done, group + "/lambda_max", store::Element::float64, {tasks}, {"task"}, boxes,
-            "lambda_max");
-      place(out, done, group + "/residual", store::Element::float64, {tasks}, {"task"}, boxes, "residual",
-            "1");
-      place(out, done, group + "/hvp_count", store::Element::int64, {tasks}, {"task"}, boxes, "hvp_count",
-            "1");
+      out.place(done, group + "/lambda_max", boxes, "lambda_max");
+      out.place(done, group + "/residual", boxes, "residual");
+      out.place(done, group + "/hvp_count", boxes, "hvp_count");
       out.attribute(group, "method", std::string(lanczos_ ? "lanczos" : "power"));
       out.attribute(group, "tolerance", options_.tolerance);
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_),
-              {"task", "smoothness_point"});
+      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_));
     }
   }
 
@@ -219,4 +233,4 @@ std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study&
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(smoothness, 70, make_smoothness)
+TAUGRID_EXPERIMENT(smoothness, 70, make_smoothness, smoothness_outputs)

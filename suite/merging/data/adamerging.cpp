@@ -11,9 +11,6 @@
 //
 // The authors take two batches of 16 a task and add their means; here the mean over one of 32, half of that,
 // to which Adam is blind. Batches are permutations of the whole split, laid end to end.
-//
-// /merging/adamerging/R: lambda [T,S] as the merged model has it (S 1: task-wise), parameter [S] names of
-// tensors, entropy [steps], summed over tasks, before each step; attributes inputs, granularity
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -28,6 +25,16 @@
 
 namespace taugrid::merging {
 namespace {
+
+std::vector<work::Output> adamerging_outputs() {
+  return {
+      {"parameter", "parameter", "", "the tensors that have a λ each; `all` where tasks have one",
+       With{.text = true, .scale = "merged_tensor_R", .when = "adamerging"}},
+      {"lambda", "task parameter", "1", "λ as the merged model has it", With{.when = "adamerging"}},
+      {"entropy", "merging_step", "nat", "summed over tasks, before each step", With{.when = "adamerging"}},
+      {"@inputs", "", "", "the split whose inputs the method takes"},
+      {"@granularity", "", "", "layer or task", With{.when = "adamerging"}}};
+}
 
 struct AdaMergingSettings {
   bool layer_wise, clamp;
@@ -132,8 +139,7 @@ class AdaMerging final : public DataMethod {
                   return rehearse(name, inputs);
                 })
         .holds(16 * theta)
-        .stores(rows * 512 + settings_.steps)
-        .publishes(rows * 512 + settings_.steps);
+        .stores(rows * 512 + settings_.steps);
     if (models > study_.vectors.kept())  // each pass reads again
       tally.reads(2 * static_cast<double>(settings_.steps) * 4 * theta * static_cast<double>(rows));
   }
@@ -189,17 +195,22 @@ class AdaMerging final : public DataMethod {
     return result;
   }
 
-  void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
-             const std::string& name, const std::string& key) const override {
+  std::vector<work::Output> outputs() const override { return adamerging_outputs(); }
+  Lengths lengths(const std::string&) const override {
+    return {{"parameter", settings_.layer_wise ? length_of(study_.model.layout().parameters()) : 1},
+            {"merging_step", settings_.steps}};
+  }
+  void write(Results& out, const Finished& done, const std::string& group, const std::string&,
+             const std::string& key) const override {
     const auto file = done.folder.read_unit(done.world, key).tensors;
     std::vector<std::string> names = {"all"};
     if (settings_.layer_wise) {
       names.clear();
       for (const auto& parameter : study_.model.layout().parameters()) names.push_back(parameter.name);
     }
-    out.scale(group + "/parameter", names, "merged_tensor_" + name);
-    out.put(group + "/lambda", file.at("lambda"), {"task", group + "/parameter"}, "1");
-    out.put(group + "/entropy", file.at("entropy"), {"merging_step"}, "nat");
+    out.put(group + "/parameter", names);
+    out.put(group + "/lambda", file.at("lambda"));
+    out.put(group + "/entropy", file.at("entropy"));
     out.attribute(group, "inputs", std::string(study::split_name(settings_.inputs)));
     out.attribute(group, "granularity", std::string(settings_.layer_wise ? "layer" : "task"));
   }
@@ -293,4 +304,4 @@ MakeInRun read_adamerging(config::Section parameters, Scope) {
 TAUGRID_MERGING_METHOD(adamerging, 230, nullptr, read_adamerging,
                        "AdaMerging (Yang et al. 2024): task arithmetic with coefficients that minimise the "
                        "entropy of the model's predictions on unlabelled inputs",
-                       false)
+                       false, adamerging_outputs)

@@ -4,12 +4,8 @@
 // of what is merged, τ, task t claims the numbers of
 //   m_t = [|τ_t| > λ_t|τ − τ_t|],
 // λ_t that of `tall_lambdas` whose model θ0 + m_t ⊙ τ is right on most of the task's own validation points
-// (of equal ones the earlier). Numbers stay that enough tasks claim. With one λ for all
-// nothing is chosen, and no data are taken.
-//
-// /merging/NAME/R: tall_lambda [T], as chosen; mask_accuracy [T,L], of θ0 + m_t ⊙ τ on validation points of
-// task t, for every λ of mask_lambda [L]; mask_density [T], of the masks chosen; of tasks that [data]
-// beat_majority leaves out NaN
+// (of equal ones the earlier). Numbers stay that enough tasks claim. With one λ for all nothing is chosen:
+// make_consensus.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -23,6 +19,21 @@
 
 namespace taugrid::merging {
 namespace {
+
+/// What is merged before the tasks' masks.
+std::string whole_merge_key(const std::string& method, const std::string& regime) {
+  return key::of("whole_merge", method, regime);
+}
+
+std::vector<work::Output> consensus_outputs() {
+  const std::string when = "several tall_lambdas";
+  return {{"mask_lambda", "mask_lambda", "1", "every λ tried",
+           With{.scale = "tall_lambda_METHOD_R", .when = when}},
+          mask_density(),
+          {"tall_lambda", "task", "1", "λ as chosen; NaN of tasks left out", With{.when = when}},
+          {"mask_accuracy", "task mask_lambda", "1",
+           "of θ0 + m ⊙ τ on validation points; NaN of tasks left out", With{.when = when}}};
+}
 
 std::shared_ptr<const Elementwise> claimed(Elementwise whole, std::vector<double> lambda) {
   whole.claim = std::move(lambda);
@@ -43,12 +54,12 @@ class ChosenConsensus final : public DataMethod {
     auto tally = Tally(study_).stores(size() + 2, 4).visit(name, all);
     count_merge(tally, whole_, name, study_.tasks.all());
     units.push_back(
-        unit(key::whole_merge(parts_, name), tally, needs,
+        unit(whole_merge_key(parts_, name), tally, needs,
              [this, name, &folder](schedule::UnitContext& context) { return whole(name, folder, context); }));
     for (const auto t : all) {
       auto of_task = EditedOutputs::sum_needs(study_, name, all, t);
       add_missing(of_task, study::merged_needs(study_, name));
-      of_task.push_back(key::whole_merge(parts_, name));
+      of_task.push_back(whole_merge_key(parts_, name));
       units.push_back(unit(key::merging_data(parts_, name, study_.tasks.name(t)), choice_work(name, t),
                            of_task, [this, name, t, &folder](schedule::UnitContext& context) {
                              return choice(name, t, folder, context);
@@ -56,7 +67,7 @@ class ChosenConsensus final : public DataMethod {
     }
   }
   std::vector<std::string> needs(const std::string& name) const override {
-    std::vector<std::string> keys = {key::whole_merge(parts_, name)};
+    std::vector<std::string> keys = {whole_merge_key(parts_, name)};
     for (const auto t : study_.tasks.all())
       keys.push_back(key::merging_data(parts_, name, study_.tasks.name(t)));
     return keys;
@@ -94,8 +105,10 @@ class ChosenConsensus final : public DataMethod {
             {{"tall_lambda", config::canonical(lambda)}}};
   }
 
-  void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
-             const std::string& name, const std::string&) const override {
+  std::vector<work::Output> outputs() const override { return consensus_outputs(); }
+  Lengths lengths(const std::string&) const override { return {{"mask_lambda", lambdas()}}; }
+  void write(Results& out, const Finished& done, const std::string& group, const std::string& name,
+             const std::string&) const override {
     std::vector<at::Tensor> lambda, accuracy, density;
     for (const auto t : study_.tasks.all()) {
       const auto file =
@@ -104,11 +117,10 @@ class ChosenConsensus final : public DataMethod {
       accuracy.push_back(file.tensors.at("accuracy"));
       density.push_back(file.tensors.at("density"));
     }
-    const auto axis = group + "/mask_lambda";
-    out.scale(axis, at::tensor(lambda_, at::kDouble), "tall_lambda_" + parts_ + "_" + name, "1");
-    out.put(group + "/tall_lambda", at::stack(lambda), {"task"}, "1");
-    out.put(group + "/mask_density", at::stack(density), {"task"}, "1");
-    out.put(group + "/mask_accuracy", at::stack(accuracy), {"task", axis}, "1");
+    out.put(group + "/mask_lambda", lambda_);
+    out.put(group + "/tall_lambda", at::stack(lambda));
+    out.put(group + "/mask_density", at::stack(density));
+    out.put(group + "/mask_accuracy", at::stack(accuracy));
   }
 
  private:
@@ -134,7 +146,7 @@ class ChosenConsensus final : public DataMethod {
     auto tally = Tally(study_).vectors(name, {t}).reads(4.0 * static_cast<double>(size()));
     for (std::int64_t l = 0; l < lambdas(); ++l)  // each another direction
       tally.edited_along(name, study_.tasks.all(), t, Split::validation, points(), 1);
-    return tally.holds(20.0 * static_cast<double>(size())).stores(lambdas() + 4).publishes(lambdas() + 2);
+    return tally.holds(20.0 * static_cast<double>(size())).stores(lambdas() + 4);
   }
 
   /// λ_t, the density of its mask, accuracy [L]; passes: of inputs, and over the vectors of the whole.
@@ -145,7 +157,7 @@ class ChosenConsensus final : public DataMethod {
     double lambda = std::nan(""), density = std::nan(""), best = -1, inputs = 0;
     if (std::find(kept.begin(), kept.end(), t) != kept.end()) {
       const EditedOutputs model(study_, folder, name, context.group);
-      const auto whole = folder.read_tensor(key::whole_merge(parts_, name), "tau");
+      const auto whole = folder.read_tensor(whole_merge_key(parts_, name), "tau");
       const auto own = study_.vectors.vector(name, t).cpu();
       const auto size_of_own = own.abs(), size_of_others = (whole - own).abs();
       for (std::int64_t l = 0; l < lambdas(); ++l) {
@@ -171,7 +183,7 @@ class ChosenConsensus final : public DataMethod {
     file.tensors["density"] = at::full({}, density, at::kDouble);
     file.tensors["accuracy"] = accuracy;
     file.tensors["passes"] = at::tensor(
-        {inputs, folder.read_tensor(key::whole_merge(parts_, name), "passes").item<double>()}, at::kDouble);
+        {inputs, folder.read_tensor(whole_merge_key(parts_, name), "passes").item<double>()}, at::kDouble);
     return file;
   }
 
@@ -237,6 +249,7 @@ MakeInRun read_consensus_ties(config::Section parameters, Scope) {
 TAUGRID_MERGING_METHOD(
     consensus_ta, 80, make_consensus_ta, read_consensus_ta,
     "TALL masks (Wang et al. 2024): task arithmetic where at least two tasks claim the number as "
-    "theirs")
+    "theirs",
+    true, consensus_outputs)
 TAUGRID_MERGING_METHOD(consensus_ties, 90, make_consensus_ties, read_consensus_ties,
-                       "TALL masks on what TIES merges")
+                       "TALL masks on what TIES merges", true, consensus_outputs)

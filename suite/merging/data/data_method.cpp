@@ -28,10 +28,21 @@ Split read_inputs(config::Section& parameters, const char* fallback,
   return found == "train" ? Split::train : found == "test" ? Split::test : Split::validation;
 }
 
-void put_inputs(store::ResultsWriter& out, const Study& study, const std::string& group, Split split,
+work::Output mask_density() {
+  return {"mask_density", "task", "1",
+          "the share of numbers that a task's mask keeps, of those that masks are of; NaN of tasks left out",
+          With{.when = "a method with masks"}};
+}
+
+std::vector<work::Output> input_outputs() {
+  return {{"@inputs", "", "", "the split whose inputs the method takes"},
+          sample_rows("method's (as `inputs` says)", "merging_point", "data_")};
+}
+
+void put_inputs(Results& out, const Study& study, const std::string& group, Split split,
                 std::int64_t points) {
   out.attribute(group, "inputs", std::string(study::split_name(split)));
-  out.put(group + "/data_sample_index", study.tasks.sample_index(split, points), {"task", "merging_point"});
+  out.put(group + "/data_sample_index", study.tasks.sample_index(split, points));
 }
 
 std::vector<Segment> trained_segments(const Study& study, const std::string& name) {

@@ -37,9 +37,12 @@ constexpr config::Meaning of_merging =
 /// The split whose inputs a method takes, of those it may.
 Split read_inputs(config::Section& parameters, const char* fallback, const std::vector<std::string>& allowed);
 
-/// Writes GROUP/data_sample_index [T,n] of the split and the attribute `inputs` that names it.
-void put_inputs(store::ResultsWriter& out, const Study& study, const std::string& group, Split split,
-                std::int64_t points);
+/// `mask_density`, of methods with masks.
+work::Output mask_density();
+/// `data_sample_index` [T, n] of a split, and the attribute `inputs` that names it.
+std::vector<work::Output> input_outputs();
+/// Writes them.
+void put_inputs(Results& out, const Study& study, const std::string& group, Split split, std::int64_t points);
 
 /// One tensor of the model that the regime trains.
 struct Segment {

@@ -12,9 +12,6 @@
 //
 // Of a linear regime, p is that of f(x; θ0) + J(x)τ, whose derivative in θ is J(x) everywhere. Of a basis the
 // mean is over all inputs of its tasks, each through its own task's head; a batch is of one task.
-//
-// /merging/fisher/R: floored [T], the share of F below the floor; norm [T], ‖F‖₂; data_sample_index [T,n] of
-// the split that the attribute `inputs` names
 #include "kernels/tangent/fisher.hpp"
 
 #include <ATen/ATen.h>
@@ -32,6 +29,12 @@
 
 namespace taugrid::merging {
 namespace {
+
+std::vector<work::Output> fisher_outputs() {
+  return together({{{"floored", "task", "1", "the share of F below the floor", With{.when = "fisher"}},
+                    {"norm", "task", "1", "‖F‖₂", With{.when = "fisher"}}},
+                   input_outputs()});
+}
 
 struct FisherSettings {
   bool all_classes, of_batches, normalise, floor_of_first;
@@ -124,10 +127,12 @@ class Fisher final : public DataMethod {
     return result;
   }
 
-  void write(store::ResultsWriter& out, const Finished& done, const std::string& group, const std::string&,
+  std::vector<work::Output> outputs() const override { return fisher_outputs(); }
+  Lengths lengths(const std::string&) const override { return {{"merging_point", settings_.points}}; }
+  void write(Results& out, const Finished& done, const std::string& group, const std::string&,
              const std::string& key) const override {
     const auto file = done.folder.read_unit(done.world, key).tensors;
-    for (const auto* what : {"floored", "norm"}) out.put(group + "/" + what, file.at(what), {"task"}, "1");
+    for (const auto* what : {"floored", "norm"}) out.put(group + "/" + what, file.at(what));
     put_inputs(out, study_, group, settings_.inputs, settings_.points);
   }
 
@@ -261,4 +266,4 @@ MakeInRun read_fisher(config::Section parameters, Scope) {
 TAUGRID_MERGING_METHOD(fisher, 210, nullptr, read_fisher,
                        "Fisher merging (Matena and Raffel 2022): at each number of θ the mean of the models, "
                        "weighted by the diagonal Fisher information of each on its own task's inputs",
-                       false)
+                       false, fisher_outputs)

@@ -9,9 +9,6 @@
 //
 // It is the model of [bases.partitions] joint, and of the regimes multitask and multitask_linear where the
 // run has them for as many steps: trained once.
-//
-// /merging/joint/standard, /merging/tangent/linear: loss [steps], before each; attribute `checkpoint`: where
-// the model lies in RUN/checkpoints
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -24,6 +21,13 @@
 
 namespace taugrid::merging {
 namespace {
+
+std::vector<work::Output> joint_outputs() {
+  return {
+      {"loss", "merging_step", "nat", "before each step",
+       With{.element = Element::float32, .when = "joint or tangent"}},
+      {"@checkpoint", "", "", "where the model lies in RUN/checkpoints", With{.when = "joint or tangent"}}};
+}
 
 class Joint final : public DataMethod {
  public:
@@ -60,11 +64,14 @@ class Joint final : public DataMethod {
     return result;
   }
 
-  void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
-             const std::string& name, const std::string&) const override {
+  std::vector<work::Output> outputs() const override { return joint_outputs(); }
+  Lengths lengths(const std::string& name) const override {
+    return {{"merging_step", models_.how(name, study_.tasks.all()).steps}};
+  }
+  void write(Results& out, const Finished& done, const std::string& group, const std::string& name,
+             const std::string&) const override {
     const auto all = study_.tasks.all();
-    out.put(group + "/loss", done.folder.read_tensor(models_.unit_key(name, all), "loss"), {"merging_step"},
-            "nat");
+    out.put(group + "/loss", done.folder.read_tensor(models_.unit_key(name, all), "loss"));
     out.attribute(group, "checkpoint",
                   JointModels::regime_of(name) + "/" + checkpoint(name).filename().string());
   }
@@ -148,8 +155,8 @@ TAUGRID_MERGING_METHOD(
     joint, 270, nullptr, read_joint,
     "Multi-task training: no merge, but one model trained on all tasks as [finetune.multitask] "
     "says, for as many steps as each task's own takes together; beside the vectors of standard",
-    false)
+    false, joint_outputs)
 TAUGRID_MERGING_METHOD(tangent, 280, nullptr, read_tangent,
                        "Multi-task training in the tangent space of θ0, as [finetune.multitask_linear] says; "
                        "otherwise as joint; beside the vectors of linear",
-                       false)
+                       false, joint_outputs)

@@ -16,6 +16,11 @@
 namespace taugrid::merging {
 namespace {
 
+/// A model trained on a cluster of tasks together.
+std::string cluster_model_key(const std::string& regime, const std::string& cluster) {
+  return key::of("finetune_cluster", regime, cluster);
+}
+
 constexpr auto* of_regime = "joint";  // the name of the model that fine_tune trains
 
 /// Of all tasks the order is the study's, so that whoever asks for it gets the same model.
@@ -65,7 +70,7 @@ std::string JointModels::name_of(const std::string& vectors, const std::vector<s
 
 std::string JointModels::unit_key(const std::string& vectors, const std::vector<std::size_t>& members) const {
   const auto name = name_of(vectors, members);
-  return name == of_regime ? key::joint(regime_of(vectors)) : key::cluster_model(vectors, name);
+  return name == of_regime ? key::joint(regime_of(vectors)) : cluster_model_key(vectors, name);
 }
 
 std::filesystem::path JointModels::folder(const std::string& vectors,

@@ -11,11 +11,6 @@
 // code shares with half_up (N = 2: the union) and stitches twice with half_even (numbers that two tasks of a
 // cluster claim are lost; half_up keeps them). Clusters are those of [bases]: spectral, by |cos|; of bases,
 // by that of bases.
-//
-// /merging/NAME/R: mask_density [T], of the masks that are stitched, among the numbers that masks are of;
-// mask_loss [T,steps], cross-entropy before each step; masks, how many there are, and mask_numbers, of all of
-// them together; labels int64 [T] where there are clusters; data_sample_index [T,n] of the split that the
-// attribute `inputs` names
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,6 +28,19 @@
 
 namespace taugrid::merging {
 namespace {
+
+std::vector<work::Output> localize_stitch_outputs() {
+  const std::string when = "localize_stitch, mask_sharing or stitch_twice";
+  return together(
+      {{mask_density(),
+        {"labels", "task", "1", "the cluster of each task",
+         With{.element = Element::int64, .when = "mask_sharing or stitch_twice"}},
+        {"masks", "", "1", "how many there are", With{.element = Element::int64, .when = when}},
+        {"mask_numbers", "", "1", "numbers that all of them keep",
+         With{.element = Element::int64, .when = when}},
+        {"mask_loss", "task merging_step", "nat", "cross-entropy before each step", With{.when = when}}},
+       input_outputs()});
+}
 
 enum class Stitching { own, shared, twice };
 
@@ -66,9 +74,6 @@ class LocalizeStitch final : public DataMethod {
   std::int64_t part_bytes(std::size_t t) const override {
     return study_.model.layout().size() / 8 + 8 * masks_.published(t);
   }
-  Tally part_work(const Study& study, const std::string& name, std::size_t t) const override {
-    return DataMethod::part_work(study, name, t).publishes(masks_.published(t) + 1);
-  }
   store::TensorFile part(const ModelToMerge& model, schedule::UnitContext& context) const override {
     return masks_.learnt(model, context);
   }
@@ -78,7 +83,7 @@ class LocalizeStitch final : public DataMethod {
     const auto bits = static_cast<double>(study_.model.layout().size() * count) / 8;
     const bool held = models < tasks;  // bases, whose cosines read nothing
     if (stitching_ != Stitching::own && !held) tally.visit(name, study_.tasks.all());
-    tally.reads(bits).holds(bits).stores(3 * count + 2).publishes(3 * count + 2);
+    tally.reads(bits).holds(bits).stores(3 * count + 2);
   }
 
   MergeResult merge(const ModelsToMerge& models, const Part& part,
@@ -154,14 +159,16 @@ class LocalizeStitch final : public DataMethod {
     return note;
   }
 
-  void write(store::ResultsWriter& out, const Finished& done, const std::string& group,
-             const std::string& name, const std::string& key) const override {
+  std::vector<work::Output> outputs() const override { return localize_stitch_outputs(); }
+  Lengths lengths(const std::string&) const override { return {{"merging_step", masks_.settings().steps}}; }
+  void write(Results& out, const Finished& done, const std::string& group, const std::string& name,
+             const std::string& key) const override {
     for (const auto* what : {"mask_density", "labels"}) {
       if (what == std::string("labels") && stitching_ == Stitching::own) continue;
-      out.put(group + "/" + what, done.folder.read_tensor(key, what), {"task"}, "1");
+      out.put(group + "/" + what, done.folder.read_tensor(key, what));
     }
     for (const auto* what : {"masks", "mask_numbers"})
-      out.put(group + "/" + what, done.folder.read_tensor(key, what), {}, "1");
+      out.put(group + "/" + what, done.folder.read_tensor(key, what));
     std::vector<at::Tensor> rows, losses;
     std::int64_t most = 0;
     for (const auto t : study_.tasks.all()) {
@@ -171,8 +178,8 @@ class LocalizeStitch final : public DataMethod {
       most = std::max(most, rows.back().size(0));
     }
     for (auto& each : rows) each = at::constant_pad_nd(each, {0, most - each.size(0)}, -1);
-    out.put(group + "/mask_loss", at::stack(losses), {"task", "merging_step"}, "nat");
-    out.put(group + "/data_sample_index", at::stack(rows), {"task", "merging_point"});
+    out.put(group + "/mask_loss", at::stack(losses));
+    out.put(group + "/data_sample_index", at::stack(rows));
     out.attribute(group, "inputs", std::string(study::split_name(masks_.settings().inputs)));
   }
 
@@ -257,14 +264,14 @@ TAUGRID_MERGING_METHOD(
     "Localize-and-Stitch (He et al. 2024): at each number of θ the mean of the vectors whose "
     "masks have it; masks are learnt on labelled points (without data: top_k with cut = "
     "\"above\", divide = \"overlap\")",
-    false)
+    false, localize_stitch_outputs)
 TAUGRID_MERGING_METHOD(
     mask_sharing, 250, nullptr, read_mask_sharing,
     "Task vector bases' mask sharing: Localize-and-Stitch with one mask a cluster of tasks, the "
     "rounded mean of theirs",
-    false)
+    false, localize_stitch_outputs)
 TAUGRID_MERGING_METHOD(
     stitch_twice, 260, nullptr, read_stitch_twice,
     "Task vector bases' stitching twice: Localize-and-Stitch with masks that were divided among "
     "the tasks of a cluster, and rounded, before",
-    false)
+    false, localize_stitch_outputs)

@@ -11,8 +11,6 @@
 //
 // It is solved for the difference to the mean, X (ΣĜ) = Σ (τ_t − τ̄) Ĝ_t, so that directions of which no input
 // tells keep the mean; ΣĜ is scaled to a unit diagonal first.
-//
-// /merging/regmean/R: data_sample_index [T,n] of the split that the attribute `inputs` names
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -151,7 +149,9 @@ class RegMean final : public DataMethod {
     return result;
   }
 
-  void write(store::ResultsWriter& out, const Finished&, const std::string& group, const std::string&,
+  std::vector<work::Output> outputs() const override { return input_outputs(); }
+  Lengths lengths(const std::string&) const override { return {{"merging_point", settings_.points}}; }
+  void write(Results& out, const Finished&, const std::string& group, const std::string&,
              const std::string&) const override {
     put_inputs(out, study_, group, settings_.inputs, settings_.points);
   }
@@ -292,4 +292,4 @@ TAUGRID_MERGING_METHOD(
     regmean, 220, nullptr, read_regmean,
     "RegMean (Jin et al. 2023): every linear layer is the one that fits best, in the least "
     "squares' sense, what the tasks' own layers give on their own inputs; all else is averaged",
-    false)
+    false, input_outputs)

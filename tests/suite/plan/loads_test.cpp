@@ -51,6 +51,10 @@ class Subject {
     for (const auto& each : experiments_) each->add_units(list, none_);
     return list;
   }
+  work::Contents contents() {
+    experiments_ = experiments::make_experiments(*config_, *study_);
+    return experiments::contents_of(experiments_, *study_);
+  }
 
  private:
   fs::path folder_;
@@ -117,6 +121,46 @@ TEST(Loads, EveryKindOfWorkOfEveryExperimentIsMeasured) {
                            "train/standard", "train/tau_jp_strict", "train/multitask", "head"}) {
     EXPECT_TRUE(kinds.contains(kind)) << kind;
   }
+}
+
+TEST(Results, DimensionsFollowFromWhatExperimentsDeclare) {
+  using Names = std::vector<std::string>;
+  using Shape = std::vector<std::int64_t>;
+  Subject subject(mini, 1, every_section());
+  const auto contents = subject.contents();
+  const auto error = contents.find("/disentanglement/linear/error");
+  const std::string alpha = "/disentanglement/linear/alpha";
+  EXPECT_EQ(contents.dimensions(error), (Names{"pair", alpha, alpha}));
+  EXPECT_EQ(contents.shape(error), (Shape{3, 2, 2}));
+  EXPECT_EQ(error.output->unit, "1");
+  EXPECT_EQ(contents.scale(contents.find(alpha)), "alpha_disentanglement_linear");
+  const auto rows = contents.find("/disentanglement/tau_jp/sample_index");
+  EXPECT_EQ(contents.dimensions(rows), (Names{"task", "disentanglement_point_tau_jp"}));
+  const auto bits = contents.find("/correct/merging/fisher/standard/test_accuracy");
+  EXPECT_EQ(contents.dimensions(bits), (Names{"/merging/fisher/standard/alpha", "task", "eight_points"}));
+  EXPECT_EQ(contents.dimensions(contents.find("/training/multitask/loss", 1)), (Names{"step_multitask"}));
+  EXPECT_EQ(contents.shape(contents.find("/training/standard/loss", 2)), (Shape{3, 20}));
+}
+
+TEST(Results, WhatIsNotDeclaredIsRefused) {
+  Subject subject(mini, 1, every_section());
+  const auto contents = subject.contents();
+  for (const auto* path :
+       {"/disentanglement/linear/nothing", "/nothing/linear/error", "/disentanglement@metric",
+        "/disentanglement/linear@nothing", "/correct/disentanglement/linear/error"})
+    EXPECT_THROW(contents.find(path), std::logic_error) << path;
+  EXPECT_THROW(contents.find("/disentanglement/linear/error", 2), std::logic_error);
+  EXPECT_NO_THROW(contents.find("/disentanglement/linear@metric"));
+}
+
+TEST(Results, BytesFollowFromShapes) {
+  const std::string regime = "[finetune]\nregimes = [\"linear\"]\n[disentanglement]\nalpha = ";
+  Subject two(mini, 1, regime + "[0.0, 1.0]\n"), three(mini, 1, regime + "[0.0, 0.5, 1.0]\n");
+  const auto few = two.contents().size(), more = three.contents().size();
+  constexpr double pairs = 3, cells = 9 - 4, measures = 3, sum_and_both_terms = 3;
+  EXPECT_EQ(more.bytes - few.bytes,
+            8 * (pairs * cells * measures * sum_and_both_terms + 2));  // and both axes
+  EXPECT_EQ(more.data_sets, few.data_sets);
 }
 
 TEST(Loads, RanksOfAGroupShareTheWorkAndExchangeIt) {
