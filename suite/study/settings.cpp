@@ -249,11 +249,11 @@ Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
                     "negation sees that the control is kept",
                     {.fallback = "evaluation_points"}},
                    settings.evaluation_points, {1, 1e9});
-  settings.beat_majority = data.flag(
-      "beat_majority",
-      "Whether merging, bases and subsets leave out tasks whose own model, of the regime, is not right on more "
-      "validation points than the most frequent class has (paper 2's filter)",
-      false);
+  settings.beat_majority = data.flag("beat_majority",
+                                     "Whether merging, bases and subsets leave out tasks whose own model, of "
+                                     "the regime, is not right on more "
+                                     "validation points than the most frequent class has (paper 2's filter)",
+                                     false);
   settings.pairs = read_pairs(data, settings);
 
   if (auto finetune = finetune_section(config)) read_regimes(*finetune, settings, inputs);

@@ -97,7 +97,7 @@ class Monitor {
   std::atomic<double> limit_{std::numeric_limits<double>::infinity()};
   std::atomic<double> stop_limit_{std::numeric_limits<double>::infinity()};
   double stop_seen_ = -1;  // on rank 0: when the stop was requested, in running_seconds(); < 0: not yet
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;    // last: it uses the others
 };
 
 }  // namespace taugrid::comm::detail
