@@ -6,7 +6,7 @@
 
 #include "suite/bench/case.hpp"
 #include "suite/bench/fixture.hpp"
-#include "suite/work/results.hpp"
+#include "suite/ledger/results.hpp"
 
 namespace taugrid::bench {
 namespace {
@@ -52,11 +52,11 @@ Work consolidate(const Fixture& x, std::int64_t units) {
   Work work;
   work.run = [folder, path, units, &x] {
     store::ResultsWriter out(path, x.runtime().world());
-    std::vector<work::Box> boxes;
+    std::vector<ledger::Box> boxes;
     std::vector<store::UnitRow> rows;
     for (std::int64_t i = 0; i < units; ++i) boxes.push_back({key_of(i), {i}});
-    work::place_boxes(out, {*folder, x.runtime().world()}, "/grid", store::Element::float64, {units, 20, 20},
-                      {"unit", "row", "column"}, boxes, "grid");
+    ledger::place_boxes(out, {*folder, x.runtime().world()}, "/grid", store::Element::float64,
+                        {units, 20, 20}, {"unit", "row", "column"}, boxes, "grid");
     for (std::int64_t i = 0; i < units; ++i) {
       const auto metadata = folder->read_metadata(key_of(i));
       rows.push_back({key_of(i), std::stoi(metadata.at("rank")), std::stod(metadata.at("seconds")),

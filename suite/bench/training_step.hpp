@@ -31,7 +31,6 @@ class TrainingStep {
   /// depends on how many steps were taken before.
   double error(const ExactLoss& exact_loss);
 
-  const at::Tensor& theta() const { return theta_; }
   const std::vector<double>& losses() const { return losses_; }
   /// Gives the gradient's memory back.
   void forget_gradient() { gradient_ = at::Tensor(); }

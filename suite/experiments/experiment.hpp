@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "suite/config/config.hpp"
+#include "suite/ledger/results.hpp"
+#include "suite/ledger/tally.hpp"
 #include "suite/schedule/run_folder.hpp"
 #include "suite/schedule/work_unit.hpp"
 #include "suite/study/edited_outputs.hpp"
 #include "suite/study/keys.hpp"
 #include "suite/study/regime.hpp"
 #include "suite/study/study.hpp"
-#include "suite/work/results.hpp"
-#include "suite/work/tally.hpp"
 
 namespace taugrid::experiments {
 
@@ -27,30 +27,30 @@ namespace key = study::key;
 using study::EditedOutputs;
 using study::regime;
 
+using ledger::add_missing;
+using ledger::both_sample_rows;
+using ledger::Box;
+using ledger::Contents;
+using ledger::Element;
+using ledger::Finished;
+using ledger::fits_attribute;
+using ledger::groups_of;
+using ledger::length_of;
+using ledger::Lengths;
+using ledger::Names;
+using ledger::Output;
+using ledger::OutputGroup;
+using ledger::prefix_of;
+using ledger::Results;
+using ledger::sample_rows;
+using ledger::sample_sizes;
+using ledger::Tally;
+using ledger::together;
+using ledger::unit;
+using ledger::With;
+using ledger::WrittenGroup;
 using study::Split;
 using study::Study;
-using work::add_missing;
-using work::both_sample_rows;
-using work::Box;
-using work::Contents;
-using work::Element;
-using work::Finished;
-using work::fits_attribute;
-using work::groups_of;
-using work::length_of;
-using work::Lengths;
-using work::Names;
-using work::Output;
-using work::OutputGroup;
-using work::prefix_of;
-using work::Results;
-using work::sample_rows;
-using work::sample_sizes;
-using work::Tally;
-using work::together;
-using work::unit;
-using work::With;
-using work::WrittenGroup;
 
 class Experiment {
  public:

@@ -17,31 +17,31 @@
 #include <string>
 #include <vector>
 
+#include "suite/ledger/results.hpp"
+#include "suite/ledger/tally.hpp"
 #include "suite/merging/models_to_merge.hpp"
 #include "suite/study/keys.hpp"
 #include "suite/study/regime.hpp"
-#include "suite/work/results.hpp"
-#include "suite/work/tally.hpp"
 
 namespace taugrid::merging {
 
 namespace key = study::key;
+using ledger::add_missing;
+using ledger::Box;
+using ledger::Element;
+using ledger::Finished;
+using ledger::length_of;
+using ledger::Lengths;
+using ledger::Results;
+using ledger::sample_rows;
+using ledger::Tally;
+using ledger::together;
+using ledger::unit;
+using ledger::With;
 using study::EditedOutputs;
 using study::regime;
 using study::Split;
 using study::Study;
-using work::add_missing;
-using work::Box;
-using work::Element;
-using work::Finished;
-using work::length_of;
-using work::Lengths;
-using work::Results;
-using work::sample_rows;
-using work::Tally;
-using work::together;
-using work::unit;
-using work::With;
 
 struct Merged {
   double density = 0;  ///< share of numbers of τ that are not zero
@@ -123,10 +123,9 @@ class Method {
   virtual MergeResult merge(const ModelsToMerge& models, const Part& part,
                             schedule::UnitContext& context) const = 0;
 
-  /// What the method writes of its own to a group of /merging, and how long its dimensions are.
-  virtual std::vector<work::Output> outputs() const { return {}; }
+  /// How long the dimensions of its own outputs are, which its entry in the table declares.
   virtual Lengths lengths(const std::string& regime) const;
-  /// Writes it; `unit_key` is that of the merge's unit. Collective.
+  /// Writes them to a group of /merging; `unit_key` is that of the merge's unit. Collective.
   virtual void write(Results& out, const Finished& done, const std::string& group, const std::string& regime,
                      const std::string& unit_key) const;
   /// What is to be said of a finished merge of these tasks' vectors.

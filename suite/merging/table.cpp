@@ -33,13 +33,12 @@ const std::vector<const Entry*>& methods() {
   return all;
 }
 
-std::vector<work::Output> method_outputs() {
-  std::vector<work::Output> all;
+std::vector<ledger::Output> method_outputs() {
+  std::vector<ledger::Output> all;
   for (const auto* method : methods()) {
-    if (method->outputs == nullptr) continue;
-    for (const auto& output : method->outputs())
+    for (const auto& output : method->own_outputs())
       if (std::none_of(all.begin(), all.end(),
-                       [&](const work::Output& each) { return each.name == output.name; }))
+                       [&](const ledger::Output& each) { return each.name == output.name; }))
         all.push_back(output);
   }
   return all;

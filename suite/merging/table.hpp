@@ -42,9 +42,12 @@ struct Entry {
   /// Whether the merged model is θ0 + ατ of an α that is searched for; else it is θ0 + τ.
   bool has_coefficient = true;
   /// What it writes of its own to /merging/METHOD/R; nullptr: nothing.
-  std::vector<work::Output> (*outputs)() = nullptr;
+  std::vector<ledger::Output> (*outputs)() = nullptr;
 
   bool takes_data() const { return of_vectors == nullptr; }
+  std::vector<ledger::Output> own_outputs() const {
+    return outputs == nullptr ? std::vector<ledger::Output>{} : outputs();
+  }
   /// Reads the parameters from an experiment file. Throws InputError.
   MakeInRun read(config::Section parameters, Scope scope) const;
 };
@@ -56,7 +59,7 @@ std::vector<const Entry*> registered_methods();
 const std::vector<const Entry*>& methods();
 
 /// What methods write of their own, each output once.
-std::vector<work::Output> method_outputs();
+std::vector<ledger::Output> method_outputs();
 
 /// The method of this name. Throws std::logic_error where there is none.
 const Entry& entry(const std::string& name);

@@ -147,9 +147,9 @@ std::vector<std::string> missing_rates(const std::vector<WorkUnit>& units, const
   return {missing.begin(), missing.end()};
 }
 
-Forecast forecast(const Study& study, const std::vector<WorkUnit>& units, const ResultsSize& results,
-                  const std::vector<double>& seconds, const Profile& profile, const std::vector<int>& ranks,
-                  int ranks_per_host) {
+Forecast forecast(const Study& study, const std::vector<WorkUnit>& units,
+                  const ledger::Contents::Size& results, const std::vector<double>& seconds,
+                  const Profile& profile, const std::vector<int>& ranks, int ranks_per_host) {
   const int wide = study.settings.ranks_per_unit, threads = study.settings.threads;
   const Host host{profile.cores, threads, profile.crowding};
   Launch launch{wide, wide, ranks_per_host > 0 ? ranks_per_host : std::max(1, profile.cores / threads)};

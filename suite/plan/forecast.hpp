@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "suite/ledger/outputs.hpp"
 #include "suite/plan/profile.hpp"
 #include "suite/plan/replay.hpp"
 #include "suite/study/study.hpp"
@@ -44,16 +45,11 @@ struct Forecast {
   std::vector<std::string> warnings;
 };
 
-/// What a run writes into results.h5 beside the table of its units.
-struct ResultsSize {
-  std::int64_t data_sets = 0;
-  double bytes = 0;
-};
-
-/// `ranks_per_host` 0: one for each `threads_per_rank` cores of the profile's host.
+/// `results`: what a run writes into results.h5 beside the table of its units. `ranks_per_host` 0: one for
+/// each `threads_per_rank` cores of the profile's host.
 Forecast forecast(const study::Study& study, const std::vector<schedule::WorkUnit>& units,
-                  const ResultsSize& results, const std::vector<double>& seconds, const Profile& profile,
-                  const std::vector<int>& ranks, int ranks_per_host);
+                  const ledger::Contents::Size& results, const std::vector<double>& seconds,
+                  const Profile& profile, const std::vector<int>& ranks, int ranks_per_host);
 
 /// "1 h 02 min", "3 min 05 s", "12 s".
 std::string duration(double seconds);

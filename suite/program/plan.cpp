@@ -142,9 +142,9 @@ void describe(comm::Runtime& runtime, const PlanOptions& options) {
 
   const auto seconds = plan::unit_seconds(listing.units, profile);
   listing.print_work(seconds);
-  const auto size = experiments::contents_of(listing.experiments, study).size();
-  const auto forecast = plan::forecast(study, listing.units, {size.data_sets, size.bytes}, seconds, profile,
-                                       options.ranks, options.ranks_per_host);
+  const auto results = experiments::contents_of(listing.experiments, study).size();
+  const auto forecast =
+      plan::forecast(study, listing.units, results, seconds, profile, options.ranks, options.ranks_per_host);
   print_forecast(forecast);
   if (!options.json.empty()) write_json(options.json, listing, seconds, profile, forecast);
   std::fflush(stdout);

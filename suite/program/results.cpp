@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "suite/experiments/experiment.hpp"
 #include "suite/program/commands.hpp"
@@ -18,8 +16,9 @@
 namespace taugrid::program {
 namespace {
 
-using work::Output;
-using work::OutputGroup;
+using ledger::Output;
+using ledger::OutputGroup;
+using ledger::roles_of;
 
 std::vector<OutputGroup> all_groups() {
   auto groups = run_outputs();
@@ -29,11 +28,6 @@ std::vector<OutputGroup> all_groups() {
 }
 
 bool is_attribute(const Output& output) { return output.name.starts_with('@'); }
-
-std::vector<std::string> roles_of(const Output& output) {
-  std::istringstream words(output.roles);
-  return {std::istream_iterator<std::string>(words), {}};
-}
 
 std::string type_of(const Output& output) {
   if (is_attribute(output)) return "attribute";
@@ -135,7 +129,7 @@ void print_json() {
       if (!output.details.correct) continue;
       entry["path"] = "/correct" + path_of(group, output);
       entry["type"] = "uint8";
-      entry["dimensions"].push_back(work::bits_role);
+      entry["dimensions"].push_back(ledger::bits_role);
       entry["unit"] = "";
       entry["meaning"] = "which points the model has right, a bit a point";
       entry["since"] = 2;

@@ -4,11 +4,11 @@
 
 #include <vector>
 
-#include "suite/work/outputs.hpp"
+#include "suite/ledger/outputs.hpp"
 
 namespace taugrid::program {
 
 /// What the program itself writes into results.h5.
-std::vector<work::OutputGroup> run_outputs();
+std::vector<ledger::OutputGroup> run_outputs();
 
 }  // namespace taugrid::program

@@ -68,7 +68,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
                    const std::string& command_line, const std::string& started) {
   const comm::Doing doing("writing results.h5");
   store::ResultsWriter file(folder.path() / "results.h5", runtime.world(), &runtime.stop());
-  work::Results out(file, experiments::contents_of(experiments, study, run_outputs()));
+  ledger::Results out(file, experiments::contents_of(experiments, study, run_outputs()));
   out.attribute("/", "schema_version", std::int64_t{2});
   out.attribute("/", "taugrid_version", std::string(version));
   out.attribute("/", "git_revision", std::string(git_revision));
@@ -219,8 +219,8 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
 
 }  // namespace
 
-std::vector<work::OutputGroup> run_outputs() {
-  using work::Element, work::With;
+std::vector<ledger::OutputGroup> run_outputs() {
+  using ledger::Element, ledger::With;
   return {
       {"/",
        "the run",

@@ -20,10 +20,10 @@
 #include "suite/experiments/edits/chosen_edit.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/study/clusters.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

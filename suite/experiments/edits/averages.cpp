@@ -18,10 +18,10 @@
 #include <set>
 
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/study/correctness.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/study/task_sets.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

@@ -101,7 +101,8 @@ class Merging final : public Experiment {
         WrittenGroup group = {"/merging/" + chosen.name + "/" + name, {{"alpha", length_of(chosen.alpha)}}};
         group.lengths.merge(chosen.method->lengths(name));
         for (const auto& each : merging::method_outputs()) group.without.push_back(each.name);
-        for (const auto& each : chosen.method->outputs()) std::erase(group.without, each.name);
+        for (const auto& each : merging::entry(chosen.method_name).own_outputs())
+          std::erase(group.without, each.name);
         groups.push_back(std::move(group));
       }
     }

@@ -21,10 +21,10 @@
 #include "suite/experiments/edits/second_start.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/models/checkpoint.hpp"
 #include "suite/study/merged_tasks.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

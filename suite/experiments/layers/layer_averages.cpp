@@ -19,9 +19,9 @@
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/layers/layer_statistics.hpp"
 #include "suite/experiments/layers/point_rows.hpp"
+#include "suite/ledger/tally.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/study/task_sets.hpp"
-#include "suite/work/tally.hpp"
 
 namespace taugrid::experiments {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/tally.hpp"
 #include "suite/study/layers.hpp"
-#include "suite/work/tally.hpp"
 
 namespace taugrid::experiments {
 

@@ -9,8 +9,8 @@
 
 #include "kernels/metrics/linearity.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/study/layers.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 

@@ -18,8 +18,8 @@
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

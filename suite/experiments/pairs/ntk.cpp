@@ -17,9 +17,9 @@
 #include <algorithm>
 
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/machine/full_products.hpp"
 #include "suite/study/refusals.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -151,7 +151,7 @@ class Ntk final : public Experiment {
               const machine::FullProducts full;
               gram(study_.model.start(), t, batch, {0, 1}, {0, rows});
             },
-            work::gram_flops(study_, n, rows, 2)};
+            ledger::gram_flops(study_, n, rows, 2)};
   }
 
   store::TensorFile compute(const std::string& start, std::size_t t, schedule::UnitContext& context) const {

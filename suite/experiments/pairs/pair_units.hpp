@@ -10,8 +10,8 @@
 
 #include "kernels/range.hpp"
 #include "suite/experiments/experiment.hpp"
-#include "suite/work/results.hpp"
-#include "suite/work/tally.hpp"
+#include "suite/ledger/results.hpp"
+#include "suite/ledger/tally.hpp"
 
 namespace taugrid::experiments {
 

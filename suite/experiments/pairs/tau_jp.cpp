@@ -12,7 +12,7 @@
 #include <map>
 
 #include "suite/experiments/experiment.hpp"
-#include "suite/work/results.hpp"
+#include "suite/ledger/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -98,7 +98,7 @@ class TauJp final : public Experiment {
       tally.sample(b, split, n);
       tangents ? tally.tangent(b, n) : tally.forward(b, n);
     }
-    const auto bytes = work::features_bytes(study_, b);
+    const auto bytes = ledger::features_bytes(study_, b);
     tally.stores(static_cast<std::int64_t>(bytes), 1).holds(bytes);
   }
 

@@ -9,8 +9,8 @@
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/training/training.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -93,7 +93,7 @@ class Continuation final : public Experiment {
       // Alone, of all, of each pair; and a norm of each vector, which takes about as long.
       tally.sample(b, Split::test, n).logits(b, n, steps * (2 * T + 1));
       numbers_a_step += n * width(b);
-      tally.reads(work::features_bytes(study_, b));
+      tally.reads(ledger::features_bytes(study_, b));
     }
     tally.reads(4.0 * static_cast<double>(T * steps * numbers_a_step));
     const auto numbers = steps * (T * T + P + T + 2);

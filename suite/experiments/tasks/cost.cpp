@@ -11,9 +11,9 @@
 #include "suite/comm/device.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/machine/peak_memory.hpp"
 #include "suite/training/trainer.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

@@ -11,11 +11,11 @@
 #include <cmath>
 
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/training/kept_models.hpp"
 #include "suite/training/loop.hpp"
 #include "suite/training/trained_model.hpp"
 #include "suite/training/trainer.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

@@ -13,8 +13,8 @@
 #include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/tasks/text_metrics.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/study/task_sets.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

@@ -12,12 +12,12 @@
 #include "kernels/autodiff/products.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/training/adamw.hpp"
 #include "suite/training/batches.hpp"
 #include "suite/training/loop.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

@@ -14,10 +14,10 @@
 #include "kernels/metrics/metrics.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/training/adamw.hpp"
 #include "suite/training/loop.hpp"
 #include "suite/training/training.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {
@@ -77,7 +77,7 @@ class Pretrain final : public Experiment {
 
   std::vector<WrittenGroup> written() const override {
     return {{"/pretraining", {{"pretraining_step", settings_.steps}}},
-            {"/single_task/pretrained", {{"evaluation_point", 0}, {work::bits_role, 0}}}};
+            {"/single_task/pretrained", {{"evaluation_point", 0}, {ledger::bits_role, 0}}}};
   }
 
   void write(Results& out, const Finished& done) const override {

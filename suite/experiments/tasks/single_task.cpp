@@ -8,8 +8,8 @@
 
 #include "kernels/metrics/metrics.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/store/input_file.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "kernels/spectral/spectral.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/ledger/results.hpp"
 #include "suite/machine/full_products.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/training/curvature.hpp"
 #include "suite/training/rehearsal.hpp"
-#include "suite/work/results.hpp"
 
 namespace taugrid::experiments {
 namespace {

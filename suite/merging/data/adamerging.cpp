@@ -26,7 +26,7 @@
 namespace taugrid::merging {
 namespace {
 
-std::vector<work::Output> adamerging_outputs() {
+std::vector<ledger::Output> adamerging_outputs() {
   return {
       {"parameter", "parameter", "", "the tensors that have a λ each; `all` where tasks have one",
        With{.text = true, .scale = "merged_tensor_R", .when = "adamerging"}},
@@ -195,7 +195,6 @@ class AdaMerging final : public DataMethod {
     return result;
   }
 
-  std::vector<work::Output> outputs() const override { return adamerging_outputs(); }
   Lengths lengths(const std::string&) const override {
     return {{"parameter", settings_.layer_wise ? length_of(study_.model.layout().parameters()) : 1},
             {"merging_step", settings_.steps}};

@@ -25,7 +25,7 @@ std::string whole_merge_key(const std::string& method, const std::string& regime
   return key::of("whole_merge", method, regime);
 }
 
-std::vector<work::Output> consensus_outputs() {
+std::vector<ledger::Output> consensus_outputs() {
   const std::string when = "several tall_lambdas";
   return {{"mask_lambda", "mask_lambda", "1", "every λ tried",
            With{.scale = "tall_lambda_METHOD_R", .when = when}},
@@ -105,7 +105,6 @@ class ChosenConsensus final : public DataMethod {
             {{"tall_lambda", config::canonical(lambda)}}};
   }
 
-  std::vector<work::Output> outputs() const override { return consensus_outputs(); }
   Lengths lengths(const std::string&) const override { return {{"mask_lambda", lambdas()}}; }
   void write(Results& out, const Finished& done, const std::string& group, const std::string& name,
              const std::string&) const override {

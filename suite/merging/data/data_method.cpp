@@ -28,13 +28,13 @@ Split read_inputs(config::Section& parameters, const char* fallback,
   return found == "train" ? Split::train : found == "test" ? Split::test : Split::validation;
 }
 
-work::Output mask_density() {
+ledger::Output mask_density() {
   return {"mask_density", "task", "1",
           "the share of numbers that a task's mask keeps, of those that masks are of; NaN of tasks left out",
           With{.when = "a method with masks"}};
 }
 
-std::vector<work::Output> input_outputs() {
+std::vector<ledger::Output> input_outputs() {
   return {{"@inputs", "", "", "the split whose inputs the method takes"},
           sample_rows("method's (as `inputs` says)", "merging_point", "data_")};
 }

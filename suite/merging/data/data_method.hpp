@@ -38,9 +38,9 @@ constexpr config::Meaning of_merging =
 Split read_inputs(config::Section& parameters, const char* fallback, const std::vector<std::string>& allowed);
 
 /// `mask_density`, of methods with masks.
-work::Output mask_density();
+ledger::Output mask_density();
 /// `data_sample_index` [T, n] of a split, and the attribute `inputs` that names it.
-std::vector<work::Output> input_outputs();
+std::vector<ledger::Output> input_outputs();
 /// Writes them.
 void put_inputs(Results& out, const Study& study, const std::string& group, Split split, std::int64_t points);
 

@@ -30,7 +30,7 @@
 namespace taugrid::merging {
 namespace {
 
-std::vector<work::Output> fisher_outputs() {
+std::vector<ledger::Output> fisher_outputs() {
   return together({{{"floored", "task", "1", "the share of F below the floor", With{.when = "fisher"}},
                     {"norm", "task", "1", "‖F‖₂", With{.when = "fisher"}}},
                    input_outputs()});
@@ -127,7 +127,6 @@ class Fisher final : public DataMethod {
     return result;
   }
 
-  std::vector<work::Output> outputs() const override { return fisher_outputs(); }
   Lengths lengths(const std::string&) const override { return {{"merging_point", settings_.points}}; }
   void write(Results& out, const Finished& done, const std::string& group, const std::string&,
              const std::string& key) const override {

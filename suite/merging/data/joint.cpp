@@ -22,7 +22,7 @@
 namespace taugrid::merging {
 namespace {
 
-std::vector<work::Output> joint_outputs() {
+std::vector<ledger::Output> joint_outputs() {
   return {
       {"loss", "merging_step", "nat", "before each step",
        With{.element = Element::float32, .when = "joint or tangent"}},
@@ -64,7 +64,6 @@ class Joint final : public DataMethod {
     return result;
   }
 
-  std::vector<work::Output> outputs() const override { return joint_outputs(); }
   Lengths lengths(const std::string& name) const override {
     return {{"merging_step", models_.how(name, study_.tasks.all()).steps}};
   }

@@ -29,7 +29,7 @@
 namespace taugrid::merging {
 namespace {
 
-std::vector<work::Output> localize_stitch_outputs() {
+std::vector<ledger::Output> localize_stitch_outputs() {
   const std::string when = "localize_stitch, mask_sharing or stitch_twice";
   return together(
       {{mask_density(),
@@ -159,7 +159,6 @@ class LocalizeStitch final : public DataMethod {
     return note;
   }
 
-  std::vector<work::Output> outputs() const override { return localize_stitch_outputs(); }
   Lengths lengths(const std::string&) const override { return {{"merging_step", masks_.settings().steps}}; }
   void write(Results& out, const Finished& done, const std::string& group, const std::string& name,
              const std::string& key) const override {

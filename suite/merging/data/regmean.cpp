@@ -149,7 +149,6 @@ class RegMean final : public DataMethod {
     return result;
   }
 
-  std::vector<work::Output> outputs() const override { return input_outputs(); }
   Lengths lengths(const std::string&) const override { return {{"merging_point", settings_.points}}; }
   void write(Results& out, const Finished&, const std::string& group, const std::string&,
              const std::string&) const override {

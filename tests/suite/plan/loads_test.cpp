@@ -17,8 +17,8 @@ namespace taugrid::plan {
 namespace {
 
 namespace fs = std::filesystem;
+using ledger::Tally;
 using study::Study;
-using work::Tally;
 
 /// A group of this process alone.
 const comm::Communicator& alone() {
@@ -51,7 +51,7 @@ class Subject {
     for (const auto& each : experiments_) each->add_units(list, none_);
     return list;
   }
-  work::Contents contents() {
+  ledger::Contents contents() {
     experiments_ = experiments::make_experiments(*config_, *study_);
     return experiments::contents_of(experiments_, *study_);
   }

@@ -12,7 +12,7 @@
 #include "suite/study/edited_outputs.hpp"
 #include "suite/training/training.hpp"
 
-namespace taugrid::work {
+namespace taugrid::ledger {
 
 using study::Split;
 using study::Study;
@@ -114,4 +114,4 @@ void add_missing(std::vector<std::string>& needs, const std::vector<std::string>
 schedule::WorkUnit unit(std::string key, const Tally& tally, std::vector<std::string> needs,
                         std::function<store::TensorFile(schedule::UnitContext&)> compute);
 
-}  // namespace taugrid::work
+}  // namespace taugrid::ledger

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-#include "suite/work/results.hpp"
+#include "suite/ledger/results.hpp"
 
 #include <ATen/ATen.h>
 
 #include <stdexcept>
 
-namespace taugrid::work {
+namespace taugrid::ledger {
 namespace {
 
 at::ScalarType scalar_of(store::Element element) {
@@ -116,4 +116,4 @@ at::Tensor sample_sizes(const study::Study& study, study::Split split, std::int6
   return sizes;
 }
 
-}  // namespace taugrid::work
+}  // namespace taugrid::ledger

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-#include "suite/work/outputs.hpp"
+#include "suite/ledger/outputs.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -10,7 +10,7 @@
 
 #include "suite/study/correctness.hpp"
 
-namespace taugrid::work {
+namespace taugrid::ledger {
 namespace {
 
 const std::string correct_group = "/correct";
@@ -39,6 +39,8 @@ std::string with_names(const std::string& text, const std::map<std::string, std:
 }
 
 }  // namespace
+
+std::vector<std::string> roles_of(const Output& output) { return split(output.roles, ' '); }
 
 Output sample_rows(const std::string& split, const std::string& role, const std::string& prefix) {
   return {prefix + "sample_index", "task " + role, "",
@@ -119,7 +121,7 @@ DeclaredOutput Contents::find(const std::string& path, std::optional<std::int64_
 
 std::vector<std::string> Contents::dimensions(const DeclaredOutput& declared) const {
   std::vector<std::string> all;
-  for (const auto& role : split(declared.output->roles, ' ')) {
+  for (const auto& role : roles_of(*declared.output)) {
     const auto& outputs = declared.group->outputs;
     const bool scaled = std::any_of(outputs.begin(), outputs.end(), [&](const Output& each) {
       return each.name == role && !each.details.scale.empty();
@@ -135,7 +137,7 @@ std::string Contents::scale(const DeclaredOutput& declared) const {
 }
 
 std::optional<std::vector<std::int64_t>> Contents::lengths_of(const DeclaredOutput& declared) const {
-  auto roles = split(declared.output->roles, ' ');
+  auto roles = roles_of(*declared.output);
   if (declared.bits) roles.emplace_back(bits_role);
   std::vector<std::int64_t> shape;
   for (const auto& role : roles) {
@@ -188,4 +190,4 @@ Contents::Size Contents::size() const {
   return size;
 }
 
-}  // namespace taugrid::work
+}  // namespace taugrid::ledger

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "suite/ledger/outputs.hpp"
 #include "suite/schedule/run_folder.hpp"
 #include "suite/store/results.hpp"
-#include "suite/work/outputs.hpp"
 
-namespace taugrid::work {
+namespace taugrid::ledger {
 
 /// Finished units, read where results.h5 is written.
 struct Finished {
@@ -65,4 +65,4 @@ at::Tensor sample_sizes(const study::Study& study, study::Split split, std::int6
 /// 4,000 pairs of tasks whose splits differ in size it does not; their bits are left out then.
 bool fits_attribute(const at::Tensor& counts);
 
-}  // namespace taugrid::work
+}  // namespace taugrid::ledger

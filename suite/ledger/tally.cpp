@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-#include "suite/work/tally.hpp"
+#include "suite/ledger/tally.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -13,7 +13,7 @@
 #include "suite/training/loss.hpp"
 #include "suite/training/rehearsal.hpp"
 
-namespace taugrid::work {
+namespace taugrid::ledger {
 namespace {
 
 using schedule::Rehearsal;
@@ -349,4 +349,4 @@ schedule::WorkUnit unit(std::string key, const Tally& tally, std::vector<std::st
   return {std::move(key), cost, std::move(needs), std::move(compute), {}, std::move(load)};
 }
 
-}  // namespace taugrid::work
+}  // namespace taugrid::ledger

@@ -14,7 +14,7 @@
 #include "suite/store/hdf5.hpp"
 #include "suite/study/study.hpp"
 
-namespace taugrid::work {
+namespace taugrid::ledger {
 
 using store::Element;
 using Names = std::vector<std::string>;
@@ -39,6 +39,9 @@ struct Output {
   std::string meaning;  ///< the end of a sentence that begins with the path
   With details = {};
 };
+
+/// Its roles, one a dimension.
+std::vector<std::string> roles_of(const Output& output);
 
 /// A group of results.h5. Words in capitals stand for names: of "/merging/METHOD/R" each method and regime
 /// has one. In names of roles and scales they are replaced by what they stand for ("step_R" becomes
@@ -123,4 +126,4 @@ class Contents {
 /// The role of the bytes that hold a bit a point.
 inline constexpr const char* bits_role = "eight_points";
 
-}  // namespace taugrid::work
+}  // namespace taugrid::ledger
