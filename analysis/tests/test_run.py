@@ -183,3 +183,8 @@ def test_the_examples_of_the_documentation(
         exec(compile(example, page, "exec"), names)
         if "worst" in names:
             assert names["worst"] == "animals + letters"
+
+
+def test_help_loads_no_numerics() -> None:
+    check = "import sys, taugrid_analysis.cli; sys.exit('scipy' in sys.modules or 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

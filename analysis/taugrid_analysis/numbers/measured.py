@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from taugrid_analysis.numbers import sampling
 from taugrid_analysis.numbers.arrays import Array
 
 
@@ -30,6 +29,8 @@ NOTHING = Measured(float("nan"), float("nan"))
 
 def measured_mean(values: Array, errors: Array) -> Measured:
     """The mean of what is finite, over different tasks: their evaluation points are independent."""
+    from taugrid_analysis.numbers import sampling  # loads SciPy, which --help does without
+
     finite = np.isfinite(values)
     if not finite.any():
         return NOTHING

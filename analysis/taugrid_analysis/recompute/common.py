@@ -10,8 +10,6 @@ from taugrid_analysis.files import text
 from taugrid_analysis.recompute.checks import Check, Place, Reading, places
 from taugrid_analysis.recompute.oracle import Oracle
 
-SLOW = 2  # eigenvalues of a Hessian, and entries of the null: a minute each on a small model
-
 
 def each_place(
     oracle: Oracle, group: str, variable: str, again: Callable[[Place], Reading], most: int = 10**9

@@ -79,10 +79,29 @@ def output_along(
     return oracle.through(regime, step, x, t, oracle.statistics(regime, edits, step))
 
 
+def rows_of(split: str, on_control: bool) -> str:
+    """The data set of a group that has the rows of its points."""
+    return f"{prefix_of(split)}{'control_' if on_control else ''}sample_index"
+
+
+def right_at(
+    oracle: Oracle,
+    regime: str,
+    tau: Parameters,
+    alpha: float,
+    of: Sequence[int],
+    index: str,
+    t: int,
+    split: str,
+) -> Array:
+    """Which points of the sample `index` of task t are right at θ0 + ατ, τ merged of these tasks' vectors."""
+    x, y = oracle.points(index, t, split)
+    return oracle.right(t, oracle.logits(t, output_along(oracle, regime, tau, alpha, of, x, t)), y).numpy()
+
+
 def right_along(
     oracle: Oracle, regime: str, tau: Parameters, alpha: float, t: int, group: str, split: str
 ) -> Array:
     """Which points of the group's sample are right at θ0 + ατ, τ merged of the vectors of merged_tasks()."""
-    x, y = oracle.points(f"{group}/{regime}/{SPLITS[split]}", t, split)
-    output = output_along(oracle, regime, tau, alpha, merged_tasks(oracle, regime), x, t)
-    return oracle.right(t, oracle.logits(t, output), y).numpy()
+    index = f"{group}/{regime}/{SPLITS[split]}"
+    return right_at(oracle, regime, tau, alpha, merged_tasks(oracle, regime), index, t, split)

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
-from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, places
+from taugrid_analysis.recompute.checks import Check, Place, Reading, exact
+from taugrid_analysis.recompute.common import each_place
 from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row
 from taugrid_analysis.recompute.oracle import Oracle
+from taugrid_analysis.run.group import SUMS
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
@@ -43,7 +45,5 @@ def checks(oracle: Oracle) -> Iterator[Check]:
 
         return measure
 
-    for name in ("chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"):
-        every = places(oracle, group, name)
-        if every:
-            yield Check(group, name, every, follows(name))
+    for name in SUMS:
+        yield from each_place(oracle, group, name, follows(name))

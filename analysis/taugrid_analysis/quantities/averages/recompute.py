@@ -25,7 +25,6 @@ from taugrid_analysis.recompute.checks import (
 )
 from taugrid_analysis.recompute.oracle import Oracle
 
-SLOW = 20  # stitched models of one quantity
 AVERAGES = ("weights", "logits", "features")
 
 

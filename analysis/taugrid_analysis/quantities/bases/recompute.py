@@ -31,6 +31,7 @@ from taugrid_analysis.recompute.checks import (
 )
 from taugrid_analysis.recompute.models import chosen_means, merged_tasks, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
+from taugrid_analysis.run.group import CHOSEN
 
 GROUP = "bases"
 SLOW = 20  # places of one quantity: each is a merge
@@ -124,7 +125,7 @@ def _follows(oracle: Oracle) -> Iterator[Check]:
 
         return measure
 
-    for name in ("coefficient", "absolute", "normalized"):
+    for name in CHOSEN:
         yield Check(GROUP, name, places(oracle, GROUP, name), measure_of(name))
 
 

@@ -24,7 +24,7 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
-from taugrid_analysis.recompute.models import SPLITS, accuracies, output_along, prefix_of
+from taugrid_analysis.recompute.models import SPLITS, accuracies, right_at, rows_of
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 
 NEGATION, TRANSFER = "basis_negation", "basis_transfer"
@@ -72,18 +72,16 @@ def _negation(oracle: Oracle, inside: Settings) -> Iterator[Check]:
             regime, t, a = place
             node = oracle.results[f"{NEGATION}/{regime}"]
             tau, where = basis(regime, int(node["nearest"][t])), len(oracle.tasks) if on_control else t
-            rows = f"{prefix_of(split)}{'control_' if on_control else ''}sample_index"
-            x, y = oracle.points(f"{node.name}/{rows}", where, split)
             members = [int(i) for i in np.flatnonzero(node["labels"][()] == node["nearest"][t])]
-            output = output_along(oracle, regime, tau, -float(node["alpha"][a]), members, x, where)
-            return oracle.right(where, oracle.logits(where, output), y).numpy()
+            index, alpha = f"{node.name}/{rows_of(split, on_control)}", -float(node["alpha"][a])
+            return right_at(oracle, regime, tau, alpha, members, index, where, split)
 
         return found
 
     for split in SPLITS:
         yield from accuracies(oracle, NEGATION, f"{split}_target", right(split, False), SLOW)
         yield from accuracies(oracle, NEGATION, f"{split}_control", right(split, True), SLOW)
-    yield from at_chosen_alpha(oracle, NEGATION, "", "")
+    yield from at_chosen_alpha(oracle, NEGATION)
 
 
 def _transfer(oracle: Oracle, inside: Settings) -> Iterator[Check]:
@@ -109,11 +107,10 @@ def _transfer(oracle: Oracle, inside: Settings) -> Iterator[Check]:
             value = stored(oracle, TRANSFER, f"{split}_accuracy", place)
             if np.isnan(value):
                 return exact(float(node["labels"][t].max() < c), 1.0)
-            x, y = oracle.points(f"{node.name}/{prefix_of(split)}sample_index", t, split)
             members = [int(i) for i in np.flatnonzero(node["labels"][t] == c)]
-            output = output_along(oracle, regime, basis(regime, t, c), float(node["alpha"][a]), members, x, t)
-            right = oracle.right(t, oracle.logits(t, output), y)
-            return share(value, float(right.double().mean()), len(right))
+            tau, alpha, index = basis(regime, t, c), float(node["alpha"][a]), f"{node.name}/{SPLITS[split]}"
+            right = right_at(oracle, regime, tau, alpha, members, index, t, split)
+            return share(value, float(right.mean()), len(right))
 
         return measure
 

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from taugrid_analysis.page.section import Part
 from taugrid_analysis.quantities.disentanglement import figures, xi
-from taugrid_analysis.quantities.disentanglement import figures as disentanglement_figures
 from taugrid_analysis.run.opened import Run
 
 MOST_CELLS = 130_000  # of all grids that are drawn
@@ -20,7 +19,7 @@ MOST_CELLS = 130_000  # of all grids that are drawn
 def drawn_grids(run: Run) -> dict[str, xr.Dataset]:
     """The grids that fit on a page of 2 MB: all, for 28 pairs, 11 regimes and 20×20 coefficients."""
     found, cells = {}, 0
-    for name, grid in disentanglement_figures.grids(run).items():
+    for name, grid in figures.grids(run).items():
         cells += grid["error"].size
         if cells <= MOST_CELLS:
             found[name] = grid
@@ -28,22 +27,20 @@ def drawn_grids(run: Run) -> dict[str, xr.Dataset]:
 
 
 def _grids(run: Run) -> list[Figure | None]:
-    found = disentanglement_figures.grids(run)
+    found = figures.grids(run)
     if not found:
         return []
-    top, above = disentanglement_figures.upper(found)
-    return [
-        disentanglement_figures.triangle(run, name, grid, top, above > 0)
-        for name, grid in drawn_grids(run).items()
-    ]
+    top, above = figures.upper(found)
+    return [figures.triangle(run, name, grid, top, above > 0) for name, grid in drawn_grids(run).items()]
 
 
 def _grid_caption(run: Run) -> str:
-    found = disentanglement_figures.grids(run)
+    found = figures.grids(run)
     if not found:
         return ""
-    top, above = disentanglement_figures.upper(found)
-    left = [name for name in found if name not in drawn_grids(run)]
+    top, above = figures.upper(found)
+    drawn = drawn_grids(run)
+    left = [name for name in found if name not in drawn]
     without = f" Not drawn, to keep the page small: {', '.join(left)}." if left else ""
     clipped = f" {100 * above:.2g} % of the cells lie above and take the darkest colour." if above > 0 else ""
     count, tasks_known = len(run.results.pairs), len(run.results.tasks)
@@ -57,7 +54,7 @@ def _grid_caption(run: Run) -> str:
 
 def matched(run: Run) -> pd.DataFrame:
     """ξ(α,α): mean and quartiles over pairs, against α and against the length of the step."""
-    found = disentanglement_figures.grids(run)
+    found = figures.grids(run)
     known = {name: data for name in found if (data := run.data("similarity", name)) is not None}
     common = xi.matched_norm(found, known, run.results.pairs)
     curves = [(name, "alpha", *xi.diagonal(grid)) for name, grid in found.items()]

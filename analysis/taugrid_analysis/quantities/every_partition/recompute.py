@@ -27,8 +27,16 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
-from taugrid_analysis.recompute.models import SPLITS, accuracies, chosen_means, output_along, prefix_of
+from taugrid_analysis.recompute.common import each_place
+from taugrid_analysis.recompute.models import (
+    SPLITS,
+    accuracies,
+    chosen_means,
+    right_at,
+    rows_of,
+)
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
+from taugrid_analysis.run.group import CHOSEN
 
 GROUP, NEGATION = "every_partition", "partition_negation"
 SLOW = 10  # places of one quantity: each is a merge
@@ -95,10 +103,8 @@ def _negation(oracle: Oracle, group: str, basis: Basis) -> Iterator[Check]:
             regime, _, a = place
             node, of = oracle.results[f"{group}/{regime}"], members(place)
             where = len(oracle.tasks) if on_control else task(regime)
-            rows = f"{prefix_of(split)}{'control_' if on_control else ''}sample_index"
-            x, y = oracle.points(f"{node.name}/{rows}", where, split)
-            output = output_along(oracle, regime, basis(regime, of), -float(node["alpha"][a]), of, x, where)
-            return np.asarray(oracle.right(where, oracle.logits(where, output), y).numpy())
+            index, alpha = f"{node.name}/{rows_of(split, on_control)}", -float(node["alpha"][a])
+            return right_at(oracle, regime, basis(regime, of), alpha, of, index, where, split)
 
         return found
 
@@ -106,7 +112,7 @@ def _negation(oracle: Oracle, group: str, basis: Basis) -> Iterator[Check]:
     for split in SPLITS:
         yield from accuracies(oracle, group, f"{split}_target", right(split, False), SLOW)
         yield from accuracies(oracle, group, f"{split}_control", right(split, True), SLOW)
-    yield from at_chosen_alpha(oracle, group, "", "")
+    yield from at_chosen_alpha(oracle, group)
 
 
 def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Iterator[Check]:
@@ -116,9 +122,7 @@ def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Itera
         return tuple(int(t) for t in oracle.results[f"{group}/{regime}/member"][()][kept])
 
     def right(regime: str, tau: Parameters, alpha: float, of: tuple[int, ...], t: int, split: str) -> Array:
-        x, y = oracle.points(f"{group}/{regime}/{prefix_of(split)}sample_index", t, split)
-        output = output_along(oracle, regime, tau, alpha, of, x, t)
-        return np.asarray(oracle.right(t, oracle.logits(t, output), y).numpy())
+        return right_at(oracle, regime, tau, alpha, of, f"{group}/{regime}/{SPLITS[split]}", t, split)
 
     @cache
     def direction(regime: str, p: int) -> Parameters:
@@ -166,9 +170,7 @@ def _models(oracle: Oracle, name: str, basis: Basis, outside: Settings) -> Itera
         "held_validation": held("validation"),
     }
     for name, measure in measures.items():
-        every = places(oracle, group, name)
-        if every:
-            yield Check(group, name, every, measure, SLOW)
+        yield from each_place(oracle, group, name, measure, SLOW)
 
 
 def _follows(oracle: Oracle, group: str) -> Iterator[Check]:
@@ -184,7 +186,7 @@ def _follows(oracle: Oracle, group: str) -> Iterator[Check]:
 
         return measure
 
-    for name in ("coefficient", "absolute", "normalized"):
+    for name in CHOSEN:
         yield Check(group, name, places(oracle, group, name), chosen(name))
 
     def nearest(name: str) -> Callable[[Place], Reading]:
@@ -207,6 +209,4 @@ def _follows(oracle: Oracle, group: str) -> Iterator[Check]:
         return measure
 
     for name in ("nearest", "found", "one_shot", "tuned", "chosen_alpha"):
-        every = places(oracle, group, name)
-        if every:
-            yield Check(group, name, every, nearest(name))
+        yield from each_place(oracle, group, name, nearest(name))

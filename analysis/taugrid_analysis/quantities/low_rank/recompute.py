@@ -30,9 +30,9 @@ from taugrid_analysis.recompute.models import (
     Right,
     accuracies,
     chosen_row,
-    output_along,
-    prefix_of,
     right_along,
+    right_at,
+    rows_of,
 )
 from taugrid_analysis.recompute.oracle import Oracle, flat
 
@@ -134,10 +134,8 @@ def checks(oracle: Oracle) -> Iterator[Check]:
                 for key, v in oracle.theta0.items()
             }
             node, where = oracle.results[f"{group}/{regime}"], len(tasks) if on_control else t
-            rows = f"{prefix_of(split)}{'control_' if on_control else ''}sample_index"
-            x, y = oracle.points(f"{node.name}/{rows}", where, split)
-            output = output_along(oracle, regime, step, -float(node["alpha"][a]), tasks, x, where)
-            return np.asarray(oracle.right(where, oracle.logits(where, output), y).numpy())
+            index, alpha = f"{node.name}/{rows_of(split, on_control)}", -float(node["alpha"][a])
+            return right_at(oracle, regime, step, alpha, tasks, index, where, split)
 
         return right
 
@@ -146,7 +144,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         for split in SPLITS:
             yield from accuracies(oracle, group, f"{split}_target", forgotten(method, split, False), SLOW)
             yield from accuracies(oracle, group, f"{split}_control", forgotten(method, split, True), SLOW)
-        yield from at_chosen_alpha(oracle, group, "", "")
+        yield from at_chosen_alpha(oracle, group)
 
     yield Check(GROUP, "error", places(oracle, GROUP, "error"), error)
     yield entry("encoder", 0)

@@ -24,6 +24,7 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
+from taugrid_analysis.recompute.common import each_place
 from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row, merged_tasks, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 
@@ -210,6 +211,4 @@ def _choice(oracle: Oracle, group: str) -> Iterator[Check]:
         return measure
 
     for name in ("coefficient", "accuracy", "absolute", "normalized"):
-        every = places(oracle, group, name)
-        if every:
-            yield Check(group, name, every, follows(name))
+        yield from each_place(oracle, group, name, follows(name))

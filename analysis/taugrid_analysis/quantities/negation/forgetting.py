@@ -11,7 +11,7 @@ import numpy as np
 from taugrid_analysis.numbers import means, sampling
 from taugrid_analysis.numbers.arrays import Array, Floats
 from taugrid_analysis.numbers.means import place_of
-from taugrid_analysis.numbers.measured import Measured, measured_mean
+from taugrid_analysis.numbers.measured import NOTHING, Measured, measured_mean
 from taugrid_analysis.run import accuracies
 from taugrid_analysis.run.accuracies import Accuracies
 from taugrid_analysis.run.results import Results
@@ -54,7 +54,7 @@ def control_accuracy(results: Results) -> Measured:
     """θ0's on the control task; NaN where none was named."""
     start = results.data("single_task", results.start)
     if start is None or "control_accuracy" not in start:
-        return Measured(float("nan"), float("nan"))
+        return NOTHING
     points = [len(rows) for rows in _control_rows(results)]
     value = float(start["control_accuracy"])
     return Measured(value, float(sampling.binomial(value, max(points, default=0))))
@@ -78,13 +78,14 @@ def _negated(results: Results, regime: str, alpha: Array, group: str = "negation
     shown = [(task, place) for task, place in enumerate(places) if place is not None]
     return Forgetting(
         means.mean(alpha),
-        measured_mean(*_chosen(target, shown)),
-        _on_same_points(*_chosen(control, shown)),
+        measured_mean(*chosen(target, shown)),
+        _on_same_points(*chosen(control, shown)),
         len(shown),
     )
 
 
-def _chosen(found: Accuracies, shown: list[tuple[int, int]]) -> tuple[Floats, Floats]:
+def chosen(found: Accuracies, shown: list[tuple[int, int]]) -> tuple[Floats, Floats]:
+    """The accuracies at these tasks and places, and their errors."""
     value = np.array([float(found.value.to_numpy()[place]) for place in shown])
     return value, np.array([float(found.error[place]) for place in shown])
 
@@ -92,5 +93,5 @@ def _chosen(found: Accuracies, shown: list[tuple[int, int]]) -> tuple[Floats, Fl
 def _on_same_points(values: Floats, errors: Floats) -> Measured:
     """A mean of accuracies on the same points: their errors are taken as fully correlated, at most."""
     if not len(values):
-        return Measured(float("nan"), float("nan"))
+        return NOTHING
     return Measured(float(values.mean()), float(errors.mean()))

@@ -57,8 +57,7 @@ def kept(results: Results, regime: str, prefix: str = "") -> Kept | None:
         after = np.stack([found.correct.of(*place) for place in shown]).astype(float)
         made = _paired(after, start.of().astype(float))
     else:
-        value = np.array([float(found.value.to_numpy()[place]) for place in shown])
-        made = _apart(value, np.array([float(found.error[place]) for place in shown]), before)
+        made = _apart(*forgetting.chosen(found, shown), before)
     accuracy, share, each, errors = made
     floor = float(data.attrs["control_threshold"])
     low, high = each - NORMAL * errors, each + NORMAL * errors

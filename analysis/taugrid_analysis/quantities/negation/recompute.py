@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
-from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, places
-from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, prefix_of
+from taugrid_analysis.recompute.checks import Check, Place, Reading, exact
+from taugrid_analysis.recompute.common import each_place
+from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, rows_of
 from taugrid_analysis.recompute.oracle import Oracle
 
 
@@ -21,7 +22,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         def found(place: Place) -> Array:
             regime, t, a = place
             alpha = float(oracle.results[f"{group}/{regime}/alpha"][a])
-            index = f"{group}/{regime}/{prefix_of(split)}{'control_' if on_control else ''}sample_index"
+            index = f"{group}/{regime}/{rows_of(split, on_control)}"
             where = control if on_control else t
             return oracle.outcome(regime, {t: -alpha}, where, index, split)[0].numpy()
 
@@ -32,11 +33,11 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         yield from accuracies(oracle, group, f"{split}_control", right(split, True))
 
     for wide in ("", "wide/"):
-        yield from at_chosen_alpha(oracle, group, "", wide)
+        yield from at_chosen_alpha(oracle, group, wide)
 
 
-def at_chosen_alpha(oracle: Oracle, group: str, curves: str, chosen: str) -> Iterator[Check]:
-    """Target and control in the subgroup `chosen` are the test curves in `curves` at the α that it chose."""
+def at_chosen_alpha(oracle: Oracle, group: str, chosen: str = "") -> Iterator[Check]:
+    """Target and control in the subgroup `chosen` are the group's test curves at the α that it chose."""
 
     def follows(name: str) -> Callable[[Place], Reading]:
         def measure(place: Place) -> Reading:
@@ -45,12 +46,10 @@ def at_chosen_alpha(oracle: Oracle, group: str, curves: str, chosen: str) -> Ite
             alpha, value = node[f"{chosen}chosen_alpha"][t], node[f"{chosen}{name}"][t]
             if np.isnan(alpha):
                 return exact(value, float("nan"))
-            at = int(np.argmin(np.abs(node[f"{curves}alpha"][()] - alpha)))
-            return exact(value, node[f"{curves}test_{name}"][t, at])
+            at = int(np.argmin(np.abs(node["alpha"][()] - alpha)))
+            return exact(value, node[f"test_{name}"][t, at])
 
         return measure
 
     for name in ("target", "control"):
-        every = places(oracle, group, f"{chosen}{name}")
-        if every:
-            yield Check(group, f"{chosen}{name}", every, follows(name))
+        yield from each_place(oracle, group, f"{chosen}{name}", follows(name))

@@ -9,7 +9,7 @@ import numpy as np
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.cells import SAMPLE, cell
 from taugrid_analysis.page.table import Column, Table
-from taugrid_analysis.quantities.addition.tables import SUMS
+from taugrid_analysis.quantities.addition.tables import MEANS
 from taugrid_analysis.run.opened import Run
 
 
@@ -20,7 +20,7 @@ def pair_addition(run: Run) -> Table:
         [
             Column("regime"),
             Column("mean alpha"),
-            *[Column(name, 1, percent=True) for name in SUMS],
+            *[Column(name, 1, percent=True) for name in MEANS],
             Column("worst normalized", 1, percent=True),
             Column("pair"),
         ],
@@ -33,7 +33,7 @@ def pair_addition(run: Run) -> Table:
             [
                 regime,
                 float(frame["chosen_alpha"].mean()),
-                *[Measured(float(frame[name].mean()), _at_most(run, regime, name)) for name in SUMS],
+                *[Measured(float(frame[name].mean()), _at_most(run, regime, name)) for name in MEANS],
                 cell(worst, "normalized") if worst is not None else None,
                 str(worst.name) if worst is not None else "",
             ]

@@ -17,16 +17,17 @@ from taugrid_analysis.recompute.checks import (
     Place,
     Reading,
     pairs,
-    places,
     relative,
     stored,
 )
 from taugrid_analysis.recompute.common import each_place
 from taugrid_analysis.recompute.oracle import Oracle, flat
 
+GROUP = "similarity"
 
-def of_vectors(oracle: Oracle) -> Iterator[Check]:
-    group, both = "similarity", pairs(oracle)
+
+def _vectors(oracle: Oracle) -> Iterator[Check]:
+    both = pairs(oracle)
 
     def norm(regime: str, t: int) -> float:
         return float(flat(oracle.tau(regime, t)).norm())
@@ -35,58 +36,55 @@ def of_vectors(oracle: Oracle) -> Iterator[Check]:
         regime, a, b = place
         product = float(flat(oracle.tau(regime, a)) @ flat(oracle.tau(regime, b)))
         again = product / (norm(regime, a) * norm(regime, b))
-        return Reading(stored(oracle, group, "cosine", place), again, 1e-5)
+        return Reading(stored(oracle, GROUP, "cosine", place), again, 1e-5)
 
     def gap(place: Place) -> Reading:
         regime, p, side = place
-        alpha, t = float(oracle.results[f"{group}/{regime}"].attrs["alpha"]), both[p][side]
-        index = f"{group}/{regime}/sample_index"
+        alpha, t = float(oracle.results[f"{GROUP}/{regime}"].attrs["alpha"]), both[p][side]
+        index = f"{GROUP}/{regime}/sample_index"
         _, merged = oracle.accuracy_and_loss(regime, dict.fromkeys(both[p], alpha), t, index)
         _, own = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
-        value = stored(oracle, group, "loss_gap", place)
+        value = stored(oracle, GROUP, "loss_gap", place)
         return Reading(value, merged - own, ROUNDING * (abs(merged) + abs(own)) + FLOOR)
 
     def sum_gap(place: Place) -> Reading:
         regime, t, k = place
-        alpha = float(oracle.results[f"{group}/{regime}/sum_alpha"][k])
-        index = f"{group}/{regime}/sample_index"
+        alpha = float(oracle.results[f"{GROUP}/{regime}/sum_alpha"][k])
+        index = f"{GROUP}/{regime}/sample_index"
         _, merged = oracle.accuracy_and_loss(regime, dict.fromkeys(range(len(oracle.tasks)), alpha), t, index)
         _, own = oracle.accuracy_and_loss(regime, {t: 1.0}, t, index)
-        value = stored(oracle, group, "sum_loss_gap", place)
+        value = stored(oracle, GROUP, "sum_loss_gap", place)
         return Reading(value, merged - own, ROUNDING * (abs(merged) + abs(own)) + FLOOR)
 
     def cross(place: Place) -> Reading:
         regime, i, j, k = place
-        alpha = float(oracle.results[f"{group}/{regime}/cross_alpha"][k])
-        _, loss = oracle.accuracy_and_loss(regime, {i: alpha}, j, f"{group}/{regime}/sample_index")
-        return Reading(stored(oracle, group, "cross_loss", place), loss, ROUNDING * abs(loss) + FLOOR)
+        alpha = float(oracle.results[f"{GROUP}/{regime}/cross_alpha"][k])
+        _, loss = oracle.accuracy_and_loss(regime, {i: alpha}, j, f"{GROUP}/{regime}/sample_index")
+        return Reading(stored(oracle, GROUP, "cross_loss", place), loss, ROUNDING * abs(loss) + FLOOR)
 
-    yield from each_place(oracle, group, "cosine", cosine)
+    yield from each_place(oracle, GROUP, "cosine", cosine)
     yield from each_place(
         oracle,
-        group,
+        GROUP,
         "norm",
-        lambda place: relative(stored(oracle, group, "norm", place), norm(*place), 1e-5),
+        lambda place: relative(stored(oracle, GROUP, "norm", place), norm(*place), 1e-5),
     )
     yield from each_place(
         oracle,
-        group,
+        GROUP,
         "norm_ratio",
         lambda place: relative(
-            stored(oracle, group, "norm_ratio", place),
+            stored(oracle, GROUP, "norm_ratio", place),
             norm(*place) / float(flat(oracle.theta0).norm()),
             1e-5,
         ),
     )
-    yield from each_place(oracle, group, "loss_gap", gap)
-    yield from each_place(oracle, group, "sum_loss_gap", sum_gap)
-    yield from each_place(oracle, group, "cross_loss", cross)
+    yield from each_place(oracle, GROUP, "loss_gap", gap)
+    yield from each_place(oracle, GROUP, "sum_loss_gap", sum_gap)
+    yield from each_place(oracle, GROUP, "cross_loss", cross)
 
 
-GROUP = "similarity"
-
-
-def of_signs(oracle: Oracle) -> Iterator[Check]:
+def _signs(oracle: Oracle) -> Iterator[Check]:
     @lru_cache(4)
     def kept(regime: str, t: int, trims: bool) -> Tensor:
         """Signs of the numbers that are kept, 0 elsewhere. Differences of float32, as they were taken."""
@@ -117,10 +115,9 @@ def of_signs(oracle: Oracle) -> Iterator[Check]:
         ("mask_overlap", overlap),
         ("mask_density", density),
     ):
-        if every := places(oracle, GROUP, name):
-            yield Check(GROUP, name, every, measure)
+        yield from each_place(oracle, GROUP, name, measure)
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
-    yield from of_vectors(oracle)
-    yield from of_signs(oracle)
+    yield from _vectors(oracle)
+    yield from _signs(oracle)

@@ -132,9 +132,9 @@ def signs(run: Run) -> Table:
         assert data is not None
         if "sign_conflict" not in data or len(results.tasks) < 2:
             continue
-        read = {name: _upper(data[name].to_numpy().astype(float)) for name in _MATRICES}
+        read = {name: means.off_diagonal(data[name].to_numpy()) for name in _MATRICES}
         conflict, overlap = read["sign_conflict"], read["mask_overlap"]
-        chance = _upper(chance_overlap(data["mask_density"].to_numpy().astype(float)))
+        chance = means.off_diagonal(chance_overlap(data["mask_density"].to_numpy().astype(float)))
         row: list[Value] = [regime, float(data.attrs["density"]), float(np.nanmean(conflict))]
         row += [float(np.nanmin(conflict)), float(np.nanmax(conflict)), _pair(results.tasks, conflict)]
         row += [float(np.nanmean(read["sign_conflict_all"])), float(overlap.mean()), float(chance.mean())]
@@ -153,10 +153,6 @@ def signs(run: Run) -> Table:
 
 
 _MATRICES = ("cosine", "sign_conflict", "sign_conflict_all", "mask_overlap")
-
-
-def _upper(matrix: Floats) -> Floats:
-    return np.asarray(matrix[np.triu_indices(len(matrix), 1)])
 
 
 def _pair(tasks: list[str], values: Floats) -> str:

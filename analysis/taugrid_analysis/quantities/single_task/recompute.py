@@ -18,13 +18,10 @@ from taugrid_analysis.recompute.checks import (
     share,
     stored,
 )
+from taugrid_analysis.recompute.common import each_place
 from taugrid_analysis.recompute.models import SPLITS, accuracies
 from taugrid_analysis.recompute.oracle import Oracle
 from taugrid_analysis.run.regimes import STARTS
-
-
-def _edits(regime: str, edits: dict[int, float]) -> dict[int, float]:
-    return {} if regime in STARTS else edits
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
@@ -33,7 +30,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     def outcome(place: Place, split: str) -> tuple[Array, float]:
         regime, t = place
         index = f"{group}/{regime}/{SPLITS[split]}"
-        right, loss = oracle.outcome(regime, _edits(regime, {t: 1.0}), t, index, split)
+        right, loss = oracle.outcome(regime, {} if regime in STARTS else {t: 1.0}, t, index, split)
         return right.numpy(), loss
 
     yield from accuracies(oracle, group, "accuracy", lambda place: outcome(place, "test")[0])
@@ -55,13 +52,9 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         accuracy = float(oracle.results[f"{group}/{regime}/validation_accuracy"][t])
         return exact(stored(oracle, group, "beats_majority", place), float(accuracy > vote))
 
-    every = places(oracle, group, "beats_majority")
-    if every:
-        yield Check(group, "beats_majority", every, beats)
+    yield from each_place(oracle, group, "beats_majority", beats)
     for split, variable in (("test", "control_accuracy"), ("validation", "control_validation_accuracy")):
-        every = places(oracle, group, variable)
-        if every:
-            yield Check(group, variable, every, _control(oracle, variable, split))
+        yield from each_place(oracle, group, variable, _control(oracle, variable, split))
 
 
 def _control(oracle: Oracle, variable: str, split: str) -> Callable[[Place], Reading]:

@@ -16,6 +16,12 @@ from taugrid_analysis.run.opened import Run
 ALPHA = 0.5  # the theorem's coefficients add up to 1, so ½ for each task of a pair
 
 
+def all_bounds(run: Run) -> dict[str, pd.DataFrame]:
+    """The bounds of each regime that has them."""
+    known = {name: bounds(run, name) for name in run.results.names("smoothness")}
+    return {name: frame for name, frame in known.items() if frame is not None}
+
+
 def bounds(run: Run, regime: str) -> pd.DataFrame | None:
     """One row a pair and task of it: task, partner, gap, bound, curvature, size, similarity, tightness.
 

@@ -10,15 +10,13 @@ from matplotlib.figure import Figure
 from taugrid_analysis.numbers.correlation import rank_correlation
 from taugrid_analysis.page import style
 from taugrid_analysis.page.matrices import WIDE
-from taugrid_analysis.quantities.smoothness.bounds import bounds
+from taugrid_analysis.quantities.smoothness.bounds import all_bounds
 from taugrid_analysis.run.opened import Run
 
 
 def smoothness(run: Run) -> Figure | None:
     """The bound L C (1+ε) of a task's loss gap against that gap, in each of the task's pairs."""
-    known = {
-        name: found for name in run.results.names("smoothness") if (found := bounds(run, name)) is not None
-    }
+    known = all_bounds(run)
     if not known:
         return None
     with style.settings():

@@ -8,15 +8,13 @@ import pandas as pd
 
 from taugrid_analysis.page.section import Part
 from taugrid_analysis.quantities.smoothness import figures
-from taugrid_analysis.quantities.smoothness.bounds import bounds
+from taugrid_analysis.quantities.smoothness.bounds import all_bounds
 from taugrid_analysis.run.opened import Run
 
 
 def bound(run: Run) -> pd.DataFrame:
-    found = {
-        name: frame for name in run.results.names("smoothness") if (frame := bounds(run, name)) is not None
-    }
-    return pd.concat(found, names=["regime"]).reset_index() if found else pd.DataFrame()
+    known = all_bounds(run)
+    return pd.concat(known, names=["regime"]).reset_index() if known else pd.DataFrame()
 
 
 def sections(run: Run) -> list[Part]:

@@ -12,8 +12,9 @@ import numpy as np
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.quantities.merging.recompute import is_taken, merged
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places
-from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_means, output_along
+from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_means, right_at
 from taugrid_analysis.recompute.oracle import Oracle, Parameters
+from taugrid_analysis.run.group import CHOSEN
 
 GROUP = "subsets"
 SLOW = 20  # places of one quantity: each is a merge
@@ -22,7 +23,7 @@ SLOW = 20  # places of one quantity: each is a merge
 def checks(oracle: Oracle) -> Iterator[Check]:
     if not names(oracle, GROUP):
         return
-    for name in ("coefficient", "absolute", "normalized"):
+    for name in CHOSEN:
         yield Check(GROUP, name, places(oracle, GROUP, name), _follows(oracle, name))
     told = dict(oracle.inputs.config.get(GROUP, {}).get("merge", {}))
     if not is_taken(told.get("method", ""), told):
@@ -38,9 +39,8 @@ def checks(oracle: Oracle) -> Iterator[Check]:
             node = oracle.results[f"{GROUP}/{regime}"]
             alpha = float(node["alpha"][row[0]] if row else node["coefficient"][s])
             of = tuple(_members(oracle, regime, s))
-            x, y = oracle.points(f"{GROUP}/{regime}/{SPLITS[split]}", t, split)
-            output = output_along(oracle, regime, direction(regime, of), alpha, of, x, t)
-            return oracle.right(t, oracle.logits(t, output), y).numpy()
+            index = f"{GROUP}/{regime}/{SPLITS[split]}"
+            return right_at(oracle, regime, direction(regime, of), alpha, of, index, t, split)
 
         return found
 
