@@ -78,10 +78,13 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
     def words(text: str) -> list[str]:
         return [word.replace("{run}", main_run) for word in shlex.split(text)]
 
+    def folder(how: dict[str, Any]) -> str:
+        return how.pop("run", "{run}").replace("{run}", main_run)
+
     for step in read(name)["steps"]:
         match step:
             case {"measure": experiment, **how}:
-                run = how.pop("run", "{run}").replace("{run}", main_run)
+                run = folder(how)
                 line = ["bash", "jobs/measure.sh", str(PAPERS / name / experiment), run]
                 if source := how.pop("models_of", None):
                     line += options_for_models(source, run, environment)
@@ -99,8 +102,7 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
                 command = Command([python, "jobs/prepare", *words(text)])
             case {"job": text, **how}:
                 script, *arguments = words(text)
-                folder = os.path.realpath(how.pop("run", "{run}").replace("{run}", main_run))
-                command = Command(["bash", f"jobs/{script}", *arguments], {"RUN": folder})
+                command = Command(["bash", f"jobs/{script}", *arguments], {"RUN": os.path.realpath(folder(how))})
             case _:
                 raise PaperError(f"{PAPERS / name}/paper.toml: the step {step} does nothing that jobs/paper.py knows")
         if how:

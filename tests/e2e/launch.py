@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 PROGRAM = os.environ["TAUGRID"]
@@ -44,6 +45,14 @@ def run(ranks: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
                           timeout=PATIENCE, check=False)
 
 
+@cache
+def printed(*arguments: str) -> str:
+    """What a command prints that starts no ranks and has nothing to complain of."""
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout
+
+
 def complaint(done: subprocess.CompletedProcess[str], *expected: str | Path) -> None:
     """Asserts that wrong input was refused as it must be: exit code 2 and one line that holds all that is expected."""
     lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
@@ -68,7 +77,7 @@ def given_by(run: Path, regimes: tuple[str, ...] = ("standard", "linear")) -> li
 
 
 def planned_costs(experiment: Path, results: Path, plan: Path) -> dict[str, float]:
-    """What `plan` counts of each unit, of this experiment's finished run: flops and bytes. `made`: a file for it."""
+    """What `taugrid plan` counts for each unit of this experiment's finished run: flops and bytes. `plan`: a file."""
     done = run(1, "plan", experiment, "--profile", results, "--ranks", "2", "--json", plan)
     assert done.returncode == 0, done.stderr
     return {unit["key"]: unit["cost"] for unit in json.loads(plan.read_text())["units"]}

@@ -20,8 +20,15 @@ def name(path: Path) -> str:
 def read(path: Path) -> dict[str, Any]:
     """What the file says, and what the files that it extends say beside it; paths are as each file has them."""
     table = tomllib.loads(path.read_text("utf-8"))
-    base = table.pop("extends", None)
-    return table if base is None else over(table, read((path.parent / base).resolve()))
+    table.pop("extends", None)
+    extended = base_of(path)
+    return over(table, read(extended)) if extended else table
+
+
+def base_of(path: Path) -> Path | None:
+    """The file that this one extends."""
+    said = tomllib.loads(path.read_text("utf-8")).get("extends")
+    return None if said is None else (path.parent / said).resolve()
 
 
 def over(table: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:

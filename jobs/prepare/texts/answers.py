@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from errors import InputError, shown
 
 SPACE = "\u2581"  # as sentencepiece writes it
-METRICS = ("spearman", "exact_match", "f1", "token_accuracy")
 CUT = ("token_accuracy",)  # metrics of texts of which a beginning will do
 SEVERAL = "\n"  # between the answers of one row
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import experiments
 import pytest
-from launch import PATIENCE, PROGRAM, environment
+from launch import run
 from world import TASKS, World
 
 # Largest test splits: qqp's, imdb's, CIFAR-10's, that of a split of CIFAR-100; of the eight sets of pictures svhn's.
@@ -26,8 +26,7 @@ def on_crops(experiment: Path) -> bool:
 
 
 def dry_run(experiment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([PROGRAM, "run", experiment, "--dry-run", *arguments], env=environment(), text=True,
-                          capture_output=True, timeout=PATIENCE, check=False)
+    return run(1, "run", experiment, "--dry-run", *arguments)
 
 
 def test_inputs_and_work(world: World, tmp_path: Path) -> None:

@@ -3,15 +3,14 @@
 """The reference of the experiment file: `taugrid keys` and docs/experiment.md hold every key that the code reads."""
 
 import re
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import experiments
-import launch
 import pytest
+from launch import printed
 from world import World
 
 PROJECT = Path(__file__).parents[3]
@@ -19,17 +18,10 @@ READERS = "(?:required_)?(?:integer|real|word|words|name|names|flag|reals|path)|
 
 
 @cache
-def keys(*arguments: str) -> str:
-    done = subprocess.run([launch.PROGRAM, "keys", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and not done.stderr, done.stderr
-    return done.stdout
-
-
-@cache
 def entries() -> dict[str, dict[str, tuple[str, str, str]]]:
     """Section, key: values, default, meaning."""
     found: dict[str, dict[str, tuple[str, str, str]]] = {}
-    for line in keys("--markdown").splitlines():
+    for line in printed("keys", "--markdown").splitlines():
         if line.startswith("## ["):
             section = found.setdefault(line[4:-1], {})
         elif line.startswith("| `"):
@@ -60,12 +52,12 @@ def known(section: str, key: str) -> bool:
 
 def test_the_document_is_what_the_program_prints() -> None:
     written = (PROJECT / "docs" / "experiment.md").read_text()
-    assert written == keys("--markdown"), "renew it with: taugrid keys --markdown > docs/experiment.md"
+    assert written == printed("keys", "--markdown"), "renew it with: taugrid keys --markdown > docs/experiment.md"
 
 
 def test_the_text_has_the_same_keys() -> None:
     sections: dict[str, list[str]] = {}
-    for line in keys().splitlines():
+    for line in printed("keys").splitlines():
         if line.startswith("["):
             section = sections.setdefault(line[1:-1], [])
         elif re.fullmatch(r"  \w+", line):
@@ -77,7 +69,7 @@ def test_the_text_has_the_same_keys() -> None:
 def test_every_reader_is_listed() -> None:
     """Readers that the description does not come by would be missing: each literal key in the sources is there."""
     listed = {key for section in entries().values() for key in section}
-    listed |= set(re.findall(r"^\| `(\w+)`", keys("--recipe", "--markdown"), re.MULTILINE))
+    listed |= set(re.findall(r"^\| `(\w+)`", printed("keys", "--recipe", "--markdown"), re.MULTILINE))
     others = ("config", "models", "nets", "plan")  # read no experiment files, or no key by its name
     sharing = "numbered|read_marks|read_wide_alpha"
     reading = re.compile(rf'(?:(?:\.|->)(?:{READERS})\(|(?:{sharing})\(\s*\*?section,)\s*"(\w+)"')

@@ -21,8 +21,7 @@ QUICKSTART = Path(__file__).parents[3] / "jobs" / "experiments" / "quickstart.to
 
 
 def plan(experiment: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([PROGRAM, "plan", experiment, *map(str, arguments)], env=environment(), text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
+    return run(1, "plan", experiment, *arguments)
 
 
 def planned(tmp_path: Path, experiment: Path, *arguments: str | Path, codes: tuple[int, ...] = (0,)) -> Any:

@@ -4,7 +4,6 @@
 
 import json
 import re
-import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -19,15 +18,8 @@ NOT_DECLARED = {"CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_
 
 
 @cache
-def printed(*arguments: str) -> str:
-    done = subprocess.run([launch.PROGRAM, "results", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and not done.stderr, done.stderr
-    return done.stdout
-
-
-@cache
 def declared() -> list[dict]:
-    return json.loads(printed("--json"))
+    return json.loads(launch.printed("results", "--json"))
 
 
 def declarations(path: str) -> list[tuple[dict, dict[str, str]]]:
@@ -75,7 +67,8 @@ def test_a_file_holds_what_is_declared_and_nothing_else(fixture: str, request: p
 
 def test_the_document_is_what_the_program_prints() -> None:
     written = (PROJECT / "docs" / "results.md").read_text()
-    assert written == printed("--markdown"), "renew it with: taugrid results --markdown > docs/results.md"
+    printed = launch.printed("results", "--markdown")
+    assert written == printed, "renew it with: taugrid results --markdown > docs/results.md"
 
 
 def test_every_path_is_declared_once() -> None:
@@ -90,12 +83,12 @@ def test_every_path_is_declared_once() -> None:
 
 def test_text_and_tables_have_the_same_paths() -> None:
     in_text, in_tables, groups = [], [], ["", ""]
-    for line in printed().splitlines():
+    for line in launch.printed("results").splitlines():
         if line.startswith("/"):
             groups[0] = line
         elif match := re.match(r"  @?([^\s,]+)( \[[\w, ]*\])?, (attribute|text|table|u?int|float)", line):
             in_text.append((groups[0], match[1]))
-    for line in printed("--markdown").splitlines():
+    for line in launch.printed("results", "--markdown").splitlines():
         if line.startswith("## "):
             groups[1] = line[3:]
         elif match := re.match(r"\| `(\S+)` \|", line):
@@ -105,7 +98,7 @@ def test_text_and_tables_have_the_same_paths() -> None:
 
 
 def test_conditions_name_sections_of_the_experiment_file() -> None:
-    listed = subprocess.run([launch.PROGRAM, "keys"], capture_output=True, text=True, check=True).stdout
+    listed = launch.printed("keys")
     sections = set(re.findall(r"^\[([\w.]+)\]$", listed, re.MULTILINE))
     named = {name for entry in declared() for name in re.findall(r"\[([a-z_.]+)\]", entry["when"])}
     assert len(named) > 20 and named <= sections, named - sections

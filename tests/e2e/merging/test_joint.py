@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """[merging] methods joint and tangent: one model trained on all tasks, beside the merges, trained once a run."""
 
-import subprocess
 from pathlib import Path
 
 import analysis_command
@@ -165,8 +164,7 @@ def test_the_table_has_one_line_of_the_model(run: Path, tmp_path: Path) -> None:
 
 def test_a_saved_model_is_no_recipe(run: Path) -> None:
     recipe = run / "merged/joint/standard/merge.toml"
-    done = subprocess.run([launch.PROGRAM, "merge", str(recipe)], capture_output=True, text=True, check=False,
-                          env=launch.environment(), timeout=launch.PATIENCE)
+    done = launch.run(1, "merge", recipe)
     assert done.returncode == 2 and '"joint", which needs data' in done.stderr, done.stderr
     saved, trained = (load_file(folder / "model.safetensors")
                       for folder in (recipe.parent, run / "checkpoints/multitask/joint"))
@@ -182,7 +180,4 @@ def test_a_saved_model_is_no_recipe(run: Path) -> None:
 ])
 def test_wrong_settings(experiment: Path, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
     arguments = [word for setting in settings for word in ("--set", setting)]
-    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", *arguments)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
-    assert done.returncode == 2 and len(lines) == 1, done.stderr
-    assert all(word in lines[0] for word in expected), lines[0]
+    launch.complaint(launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", *arguments), *expected)

@@ -27,8 +27,7 @@ SHAPES = {"layer.weight": (24, 20), "layer.bias": (24,), "conv": (3, 2, 3, 3), "
 
 
 def call(recipe: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([launch.PROGRAM, "merge", str(recipe)], capture_output=True, text=True, check=False,
-                          env=launch.environment(), timeout=launch.PATIENCE)
+    return launch.run(1, "merge", recipe)
 
 
 def write_model(folder: Path, tensors: formulas.Tensors) -> None:

@@ -4,7 +4,6 @@
 
 import csv
 import shutil
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -172,8 +171,7 @@ def test_the_chosen_model_is_saved_with_its_recipe(run: Path, file: h5py.File, m
     if method.startswith("consensus"):
         chosen = file[f"merging/{method}/{regime}/tall_lambda"][()].tolist() if method == "consensus_ta" else 0.4
         assert told["parameters"]["tall_lambda"] == chosen
-    done = subprocess.run([launch.PROGRAM, "merge", str(folder / "merge.toml")], capture_output=True, text=True,
-                          check=False, env=launch.environment(), timeout=launch.PATIENCE)
+    done = launch.run(1, "merge", folder / "merge.toml")
     assert done.returncode == 0, done.stderr
     ours, again = (load_file(path / "model.safetensors") for path in (folder, folder / "again"))
     shutil.rmtree(folder / "again")
@@ -194,8 +192,7 @@ def test_lambdas_of_other_models(run: Path, told: str, expected: list[str]) -> N
     lines = (folder / "merge.toml").read_text().splitlines()
     wrong = folder / "wrong.toml"
     wrong.write_text("\n".join(f"tall_lambda = {told}" if x.startswith("tall_lambda") else x for x in lines))
-    done = subprocess.run([launch.PROGRAM, "merge", str(wrong)], capture_output=True, text=True, check=False,
-                          env=launch.environment(), timeout=launch.PATIENCE)
+    done = launch.run(1, "merge", wrong)
     wrong.unlink()
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert all(text in done.stderr for text in expected), done.stderr
@@ -317,7 +314,4 @@ def test_recompute_takes_signs_and_masks_again(run: Path) -> None:
 ])
 def test_wrong_settings(experiment: Path, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
     arguments = [word for setting in settings for word in ("--set", setting)]
-    done = launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", *arguments)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("taugrid: error:")]
-    assert done.returncode == 2 and len(lines) == 1, done.stderr
-    assert all(text in lines[0] for text in expected), lines[0]
+    launch.complaint(launch.run(1, "run", experiment, "--run-dir", tmp_path / "run", *arguments), *expected)

@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear task vectors that train on under a penalty on their pair's partner alone, as figure 3 of the τJp paper."""
 
-import subprocess
 from pathlib import Path
 
 import h5py
 import pytest
 import torch
-from launch import PATIENCE, PROGRAM, environment, measure
+from launch import measure, run
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Oracle
 from world import ROWS, World
@@ -53,10 +52,9 @@ def test_fewer_inputs_are_counted(experiment: Path) -> None:
     """Strict regularisation on one task instead of three takes the work of 16 + 5 inputs, not of 16 + 15."""
     work = {}
     for tasks in ("regime", "partner"):
-        done = subprocess.run(
-            [PROGRAM, "run", experiment, "--dry-run", "--set", 'finetune.regimes=["tau_jp_strict"]', "--set",
-             f"finetune.penalty_tasks={tasks}", "--set", f"finetune.penalty_batch={POINTS}"],
-            env=environment(), text=True, capture_output=True, timeout=PATIENCE, check=True)
+        done = run(1, "run", experiment, "--dry-run", "--set", 'finetune.regimes=["tau_jp_strict"]', "--set",
+                   f"finetune.penalty_tasks={tasks}", "--set", f"finetune.penalty_batch={POINTS}")
+        assert done.returncode == 0, done.stderr
         row = next(line.split() for line in done.stdout.splitlines() if "finetune/tau_jp_strict" in line)
         work[tasks] = float(row[2])
     assert work["partner"] / work["regime"] == pytest.approx(21 / 31, rel=0.02)

@@ -7,11 +7,11 @@ import json
 import os
 import pickle
 import struct
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import experiments
 import h5py
 import numpy as np
 import pytest
@@ -364,8 +364,7 @@ def test_sets_of_tasks_are_the_fields():
     assert layouts.SETS["fourteen"][8:] == ["cifar100", "stl10", "flowers102", "oxfordiiitpet", "pcam", "fer2013"]
     last = ["emnist", "cifar10", "food101", "fashionmnist", "renderedsst2", "kmnist"]
     assert layouts.SETS["twenty"] == layouts.SETS["fourteen"] + last
-    original = Path(__file__).parents[3] / "jobs/papers/tall_masks/original"
-    experiment = tomllib.loads((original / "merging_20.toml").read_text())
+    experiment = experiments.read(experiments.JOBS / "papers/tall_masks/original/merging_20.toml")
     assert experiment["data"]["tasks"] == layouts.SETS["twenty"]
     assert originals.chosen("fourteen", Path("x"), None, print) == layouts.SETS["fourteen"]
     assert originals.chosen("mnist,eight,imagenet", Path("x"), None, print) == [

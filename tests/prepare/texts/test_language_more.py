@@ -5,12 +5,12 @@
 import gzip
 import os
 import struct
-import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import experiments
 import pytest
 
 from errors import InputError
@@ -24,8 +24,7 @@ TASKS = language.facts()["tasks"] | language.further_tasks()
 def test_twenty_four_tasks_all_of_which_the_experiment_runs() -> None:
     groups = Counter(task["group"] for task in TASKS.values())
     assert groups == {"sentiment": 8, "definitions": 4, "topics": 6, "books": 3, "pairs": 3}
-    experiment = Path(__file__).parents[3] / "jobs" / "papers" / "language" / "many.toml"
-    data = tomllib.loads(experiment.read_text())["data"]
+    data = experiments.read(experiments.JOBS / "papers" / "language" / "many.toml")["data"]
     assert sorted(data["tasks"]) == sorted(TASKS)
     pairs = [pair.split("+") for pair in data["pairs"]]
     assert {len({TASKS[name]["group"] for name in pair}) for pair in pairs} == {1, 2}  # within and across
