@@ -89,8 +89,15 @@ constexpr const char* about_recipes =
     "as other\n"
     "tensors are; variances are at least 0.\n";
 
-void print_markdown(const std::vector<SectionEntry>& sections, const char* about) {
-  fmt::print("{}", about);
+/// The methods whose parameters these sections have, and what each makes of the vectors.
+void print_methods(const std::vector<SectionEntry>& sections) {
+  fmt::print("\n## Methods\n\n| method | the merged model |\n| --- | --- |\n");
+  for (const auto& section : sections)
+    if (!section.owner.empty())
+      fmt::print("| [`{0}`](#parameters-of-{0}) | {1} |\n", section.owner, cell(section.meaning));
+}
+
+void print_markdown(const std::vector<SectionEntry>& sections) {
   for (const auto& section : sections) {
     fmt::print("\n## {}\n\n{}.{}{}\n\n", heading(section), section.meaning, section.optional ? " " : "",
                presence(section));
@@ -111,7 +118,13 @@ void print_markdown(const std::vector<SectionEntry>& sections, const char* about
 
 int keys(bool markdown, bool recipe) {
   const auto sections = recipe ? merging::recipe_reference() : reference();
-  markdown ? print_markdown(sections, recipe ? about_recipes : about_experiments) : print_text(sections);
+  if (!markdown) {
+    print_text(sections);
+    return 0;
+  }
+  fmt::print("{}", recipe ? about_recipes : about_experiments);
+  if (recipe) print_methods(sections);
+  print_markdown(sections);
   return 0;
 }
 

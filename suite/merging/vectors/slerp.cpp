@@ -11,16 +11,15 @@
 #include <array>
 #include <cmath>
 
-#include "kernels/weights/weights.hpp"
 #include "suite/error.hpp"
-#include "suite/merging/table.hpp"
+#include "suite/merging/vectors/combined_by_tensor.hpp"
 
 namespace taugrid::merging {
 namespace {
 
 constexpr double linear_above = 0.9995;
 
-class Slerp final : public VectorMethod {
+class Slerp final : public CombinedByTensor {
  public:
   Slerp(double t, bool of_models) : t_(t), of_models_(of_models) {}
 
@@ -30,54 +29,29 @@ class Slerp final : public VectorMethod {
     if (w[0] != 1 || w[1] != 1) throw InputError(what + ": slerp takes t in place of weights; expected none");
   }
   bool needs_start() const override { return !of_models_; }
-  MergeWork work(const std::vector<NamedTensor>&, std::size_t) const override { return {.passes = 2}; }
 
  protected:
-  std::int64_t run(const TaskVectors& vectors, const std::vector<double>&, const Sink& sink,
-                   const Team&) const override {
-    std::int64_t nonzero = 0;
-    for (const auto& tensor : vectors.tensors()) nonzero += of_tensor(vectors, tensor.range, sink);
-    return nonzero;
+  bool sees_start() const override { return of_models_; }
+  at::Tensor factors(const at::Tensor& gram) const override {
+    const auto g = [&](int i, int j) { return gram[i][j].item<double>(); };
+    if (!of_models_) {
+      const auto [a, b] = factors(g(0, 0), g(0, 1), g(1, 1));
+      return at::tensor({a, b}, at::kDouble);
+    }
+    // The models are θ0 + τ_a and θ0 + τ_b; and [f_a·a + f_b·b] − θ0 has f_a + f_b − 1 of θ0.
+    const auto [a, b] = factors(g(0, 0) + 2 * g(0, 2) + g(2, 2), g(0, 1) + g(0, 2) + g(1, 2) + g(2, 2),
+                                g(1, 1) + 2 * g(1, 2) + g(2, 2));
+    return at::tensor({a, b, a + b - 1}, at::kDouble);
   }
 
  private:
-  using Pair = std::array<double, 2>;
-
   /// Factors of a and b, from their inner products.
-  Pair factors(double aa, double ab, double bb) const {
+  std::array<double, 2> factors(double aa, double ab, double bb) const {
     const double cosine =
         aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;  // as mergekit and FusionBench have it
     if (std::fabs(cosine) > linear_above) return {1 - t_, t_};
     const double angle = std::acos(cosine);
     return {std::sin((1 - t_) * angle) / std::sin(angle), std::sin(t_ * angle) / std::sin(angle)};
-  }
-
-  std::int64_t of_tensor(const TaskVectors& vectors, Range range, const Sink& sink) const {
-    std::vector<std::size_t> which = {0, 1};
-    if (of_models_) which.push_back(TaskVectors::theta0);
-    weights::GramSum sum(static_cast<std::int64_t>(which.size()), range.count);
-    vectors.visit(which, range, sum.step(), [&](std::int64_t begin, std::span<const at::Tensor> x) {
-      sum.add(begin - range.begin, {x});
-    });
-    const auto gram = sum.gram();
-    const auto g = [&](int i, int j) { return gram[i][j].item<double>(); };
-    // Of θ0 + τ_a and θ0 + τ_b where models are asked for; and [f_a·a + f_b·b] − θ0 has f_a + f_b − 1 of θ0.
-    const auto f = of_models_
-                       ? factors(g(0, 0) + 2 * g(0, 2) + g(2, 2), g(0, 1) + g(0, 2) + g(1, 2) + g(2, 2),
-                                 g(1, 1) + 2 * g(1, 2) + g(2, 2))
-                       : factors(g(0, 0), g(0, 1), g(1, 1));
-    auto alpha = at::tensor({f[0], f[1]}, at::kDouble);
-    if (of_models_) alpha = at::cat({alpha, at::tensor({f[0] + f[1] - 1}, at::kDouble)});
-    std::int64_t nonzero = 0;
-    at::Tensor zeros;
-    vectors.visit(which, range, 1, [&](std::int64_t begin, std::span<const at::Tensor> x) {
-      const auto n = x.front().numel();
-      if (!zeros.defined()) zeros = at::zeros({n}, at::kFloat);
-      const auto merged = weights::combine(zeros.narrow(0, 0, n), x, alpha.view({1, -1}))[0];
-      nonzero += at::count_nonzero(merged).item<std::int64_t>();
-      sink.put(begin, merged);
-    });
-    return nonzero;
   }
 
   double t_;

@@ -15,9 +15,10 @@ import torch
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.quantities.bases import clustering
-from taugrid_analysis.quantities.merging import data_formulas
+from taugrid_analysis.quantities.merging import data_formulas, formulas
+from taugrid_analysis.quantities.merging.formulas import Settings
 from taugrid_analysis.quantities.merging.oracle_models import Model
-from taugrid_analysis.quantities.merging.recompute import Settings, is_of_vectors, merged
+from taugrid_analysis.quantities.merging.recompute import merged
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -44,7 +45,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
     yield from _follows(oracle)
     settings = oracle.inputs.config.get(GROUP, {})
     inside, outside = (dict(settings.get(name, {})) for name in ("merge_in", "merge_out"))
-    if is_of_vectors(inside.get("method", ""), inside) and merges_bases(outside):
+    if formulas.has(inside.get("method", ""), inside) and merges_bases(outside):
         yield from _models(oracle, inside, outside)
 
 
@@ -172,7 +173,7 @@ def merges_bases(outside: Settings) -> bool:
     method = outside.get("method", "")
     if outside.get("clusters", 1) != 1:  # of masks, by a partition that no file has
         return False
-    return method in data_formulas.FORMULAS or is_of_vectors(method, outside)
+    return method in data_formulas.FORMULAS or formulas.has(method, outside)
 
 
 def merged_bases(

@@ -11,7 +11,8 @@ import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.quantities.bases.recompute import SLOW, basis_of
-from taugrid_analysis.quantities.merging.recompute import Settings, is_of_vectors
+from taugrid_analysis.quantities.merging import formulas
+from taugrid_analysis.quantities.merging.formulas import Settings
 from taugrid_analysis.quantities.negation.recompute import at_chosen_alpha
 from taugrid_analysis.recompute.checks import (
     Check,
@@ -32,7 +33,7 @@ NEGATION, TRANSFER = "basis_negation", "basis_transfer"
 
 def checks(oracle: Oracle) -> Iterator[Check]:
     inside = dict(oracle.inputs.config.get("bases", {}).get("merge_in", {}))
-    if not is_of_vectors(inside.get("method", ""), inside):
+    if not formulas.has(inside.get("method", ""), inside):
         return
     if names(oracle, NEGATION):
         yield from _negation(oracle, inside)

@@ -14,7 +14,8 @@ import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.quantities.bases.recompute import basis_of, merged_bases, merges_bases
-from taugrid_analysis.quantities.merging.recompute import Settings, is_of_vectors
+from taugrid_analysis.quantities.merging import formulas
+from taugrid_analysis.quantities.merging.formulas import Settings
 from taugrid_analysis.quantities.negation.recompute import at_chosen_alpha
 from taugrid_analysis.recompute.checks import (
     Check,
@@ -51,7 +52,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         inside = dict(own.get(method, {}))
         outside = {"method": between} | own.get(between, {}) if between else dict(told.get("merge_out", {}))
         yield from _follows(oracle, f"{GROUP}/{name}")
-        if method != "joint" and not is_of_vectors(method, inside):
+        if method != "joint" and not formulas.has(method, inside):
             continue
         basis = _bases(oracle, method, inside)
         if merges_bases(outside):

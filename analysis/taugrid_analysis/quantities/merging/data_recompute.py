@@ -6,17 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from typing import Any
 
 from torch import Tensor
 
 from taugrid_analysis.files import text
 from taugrid_analysis.quantities.merging import data_formulas, masks
+from taugrid_analysis.quantities.merging.formulas import Settings
 from taugrid_analysis.quantities.merging.oracle_models import own
 from taugrid_analysis.recompute.checks import Check, Place, Reading, places, relative, stored
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
-
-Settings = dict[str, Any]
 
 
 def inputs(oracle: Oracle, group: str, t: int) -> Tensor:

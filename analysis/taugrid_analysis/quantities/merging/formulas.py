@@ -1,16 +1,24 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Merging methods from their formulas, in NumPy on whole vectors: selection by sorting, sums in double."""
+"""Merging methods from their formulas, in NumPy on whole vectors: selection by sorting, sums in double.
+
+WHOLE and BY_TENSOR name the methods that can be taken again. A method's formula and its line there are all
+that the analysis needs of it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
 
 Tensors = dict[str, Array]
+Settings = dict[str, Any]  # the keys of a method's section
 
 
 def flat(tensors: Tensors) -> Array:
@@ -121,3 +129,68 @@ def iso_cts(deltas: list[Array], common: float) -> Array:
     values = np.concatenate([*all_s, s[:k]])
     left, right = np.concatenate([*all_u, u[:, :k]], 1), np.concatenate([*all_vh, vh[:k]], 0)
     return np.asarray(values.mean() * polar(left) @ polar(right))
+
+
+def _ties(tau: Array, told: Settings) -> Array:
+    ones = np.ones(len(tau))
+    return ties(tau, ones, told["density"], told["cut"], told["merge"], told["zero_sign"])
+
+
+def _top_k(tau: Array, told: Settings) -> Array:
+    kept = np.stack([trimmed(vector, told["density"], told["cut"]) for vector in tau])
+    if told["divide"] == "overlap":
+        return np.asarray(kept.sum(0) / np.maximum((kept != 0).sum(0), 1))
+    return np.asarray(kept.sum(0) / len(tau))
+
+
+def _consensus(method: str, tau: Array, told: Settings) -> Array:
+    whole = BEFORE_MASKS[method](tau, told)
+    return consensus(tau, whole, told["tall_lambda"], told["least_tasks"])
+
+
+def _of_matrices(formula: Callable[[list[Array], Settings], Array]) -> ByTensor:
+    """The formula for matrices, and the mean for what is none or is excluded."""
+
+    def merged(name: str, deltas: list[Array], told: Settings) -> Array:
+        averaged = deltas[0].ndim != 2 or any(part in name for part in told["exclude"])
+        return np.asarray(np.mean(deltas, 0)) if averaged else formula(deltas, told)
+
+    return merged
+
+
+def _slerp(_: str, deltas: list[Array], told: Settings) -> Array:
+    a, b = (delta.ravel() for delta in deltas)
+    return slerp(a, b, told["t"])
+
+
+Whole = Callable[[Array, Settings], Array]  # of τ [T, n]
+ByTensor = Callable[[str, list[Array], Settings], Array]  # of a tensor's name and its part of each τ
+
+BEFORE_MASKS: dict[str, Whole] = {
+    "consensus_ta": lambda tau, _: np.asarray(tau.sum(0)),
+    "consensus_ties": _ties,
+}
+WHOLE: dict[str, Whole] = {
+    "linear": lambda tau, _: np.asarray(tau.mean(0)),
+    "task_arithmetic": lambda tau, told: np.asarray(tau.mean(0) if told["normalize"] else tau.sum(0)),
+    "ties": _ties,
+    "top_k": _top_k,
+    **{name: partial(_consensus, name) for name in BEFORE_MASKS},
+}
+BY_TENSOR: dict[str, ByTensor] = {
+    "slerp": _slerp,
+    "tsv_m": _of_matrices(lambda deltas, _: tsv_m(deltas)),
+    "iso_c": _of_matrices(lambda deltas, _: iso_c(deltas)),
+    "iso_cts": _of_matrices(lambda deltas, told: iso_cts(deltas, told["common_space"])),
+}
+
+
+def has(method: str, told: Settings) -> bool:
+    """Whether the formula is here.
+
+    DARE's is not, whose draws are the program's own. Nor are that of slerp of models, which needs θ0, and
+    those of shares of each tensor.
+    """
+    if method in WHOLE:
+        return bool(told.get("scope", "vector") == "vector")
+    return method in BY_TENSOR and told.get("of", "vectors") == "vectors"

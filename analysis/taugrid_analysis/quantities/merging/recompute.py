@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 import torch
 
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.quantities.merging import data_recompute, formulas
+from taugrid_analysis.quantities.merging.formulas import Settings
 from taugrid_analysis.recompute.checks import (
     Check,
     Place,
@@ -28,65 +28,18 @@ from taugrid_analysis.recompute.common import each_place
 from taugrid_analysis.recompute.models import SPLITS, Right, accuracies, chosen_row, merged_tasks, right_along
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
 
-Settings = dict[str, Any]
-
-
-def _ties(tau: Array, told: Settings) -> Array:
-    ones = np.ones(len(tau))
-    return formulas.ties(tau, ones, told["density"], told["cut"], told["merge"], told["zero_sign"])
-
-
-def _trimmed(tau: Array, told: Settings) -> Array:
-    kept = np.stack([formulas.trimmed(one, told["density"], told["cut"]) for one in tau])
-    if told["divide"] == "overlap":
-        return np.asarray(kept.sum(0) / np.maximum((kept != 0).sum(0), 1))
-    return np.asarray(kept.sum(0) / len(tau))
-
-
-BEFORE_MASKS: dict[str, Callable[[Array, Settings], Array]] = {
-    "consensus_ta": lambda tau, _: np.asarray(tau.sum(0)),
-    "consensus_ties": _ties,
-}
-
-
-def _consensus(method: str, tau: Array, told: Settings) -> Array:
-    whole = BEFORE_MASKS[method](tau, told)
-    return formulas.consensus(tau, whole, told["tall_lambda"], told["least_tasks"])
-
-
-ELEMENTWISE: dict[str, Callable[[Array, Settings], Array]] = {
-    "linear": lambda tau, _: np.asarray(tau.mean(0)),
-    "task_arithmetic": lambda tau, told: np.asarray(tau.mean(0) if told["normalize"] else tau.sum(0)),
-    "ties": _ties,
-    "top_k": _trimmed,
-    **{name: partial(_consensus, name) for name in BEFORE_MASKS},
-}
-MATRICES: dict[str, Callable[[list[Array], Settings], Array]] = {
-    "tsv_m": lambda deltas, _: formulas.tsv_m(deltas),
-    "iso_c": lambda deltas, _: formulas.iso_c(deltas),
-    "iso_cts": lambda deltas, told: formulas.iso_cts(deltas, told["common_space"]),
-}
-
 
 def merged(method: str, told: Settings, every: list[Parameters]) -> Parameters:
     """τ of a method that is_taken(), of these vectors."""
     first = every[0]
-    if method in ELEMENTWISE:
-        whole = ELEMENTWISE[method](np.stack([flat(tau).numpy() for tau in every]), told)
+    if method in formulas.WHOLE:
+        whole = formulas.WHOLE[method](np.stack([flat(tau).numpy() for tau in every]), told)
         return _cut(whole, first)
-    found = {}
-    for name, start in first.items():
-        deltas = [np.asarray(tau[name].numpy()) for tau in every]
-        found[name] = torch.tensor(_of_tensor(method, told, name, deltas)).view_as(start)
-    return found
-
-
-def _of_tensor(method: str, told: Settings, name: str, deltas: list[Array]) -> Array:
-    if method == "slerp":
-        a, b = (delta.ravel() for delta in deltas)
-        return formulas.slerp(a, b, told["t"])
-    averaged = deltas[0].ndim != 2 or any(part in name for part in told["exclude"])
-    return np.asarray(np.mean(deltas, 0)) if averaged else MATRICES[method](deltas, told)
+    by_tensor = formulas.BY_TENSOR[method]
+    return {
+        name: torch.tensor(by_tensor(name, [tau[name].numpy() for tau in every], told)).view_as(start)
+        for name, start in first.items()
+    }
 
 
 def _cut(whole: Array, like: Parameters) -> Parameters:
@@ -96,7 +49,7 @@ def _cut(whole: Array, like: Parameters) -> Parameters:
 
 def _with_lambda(oracle: Oracle, name: str, regime: str, told: Settings) -> Settings:
     """With the λ of the masks of those tasks that are merged, where the method has masks."""
-    if told.get("method", name) not in BEFORE_MASKS:
+    if told.get("method", name) not in formulas.BEFORE_MASKS:
         return told
     chosen = f"merging/{name}/{regime}/tall_lambda"
     if chosen in oracle.results:
@@ -107,13 +60,13 @@ def _with_lambda(oracle: Oracle, name: str, regime: str, told: Settings) -> Sett
 def _masks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[Check]:
     """Each task's λ: masks on its own validation points, and the best of them."""
     group = f"merging/{name}"
-    if method not in BEFORE_MASKS or told.get("scope", "vector") != "vector":
+    if method not in formulas.BEFORE_MASKS or told.get("scope", "vector") != "vector":
         return
 
     @lru_cache(2)
     def before(regime: str) -> tuple[Array, Array]:
         tau = np.stack([flat(oracle.tau(regime, t)).numpy() for t in merged_tasks(oracle, regime)])
-        return tau, BEFORE_MASKS[method](tau, told)
+        return tau, formulas.BEFORE_MASKS[method](tau, told)
 
     def mask(regime: str, t: int, tall_lambda: float) -> Array:
         tau, whole = before(regime)
@@ -168,18 +121,9 @@ def checks(oracle: Oracle) -> Iterator[Check]:
                 yield check
 
 
-def is_of_vectors(method: str, told: Settings) -> bool:
-    """is_taken(), and from the vectors alone."""
-    return is_taken(method, told) and method not in data_recompute.METHODS
-
-
 def is_taken(method: str, told: Settings) -> bool:
-    """Not DARE, whose draws are the program's own; slerp of models; and shares of each tensor."""
-    if method == "slerp":
-        return bool(told["of"] == "vectors")
-    if method in MATRICES or method in data_recompute.METHODS:
-        return True
-    return method in ELEMENTWISE and told.get("scope", "vector") == "vector"
+    """Whether τ can be made again, of the vectors alone or with the tasks' data."""
+    return method in data_recompute.METHODS or formulas.has(method, told)
 
 
 def _right(oracle: Oracle, name: str, split: str, vector: Callable[[str, str], Parameters]) -> Right:
