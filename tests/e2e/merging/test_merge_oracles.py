@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 import torch
 from mergekit import merge_methods as mergekit
+from taugrid_analysis.quantities.merging import formulas
 from taugrid_analysis.quantities.merging.formulas import flat
-from test_merge import Models, W, close
+from test_merge import Models, W, call, close, refused, write_model
 from torch import Tensor
 
 FUSION_BENCH = Path(importlib.util.find_spec("fusion_bench").submodule_search_locations[0])
@@ -125,6 +127,28 @@ def test_slerp(t: float, pair: Models) -> None:
     found = pair.merged("slerp", f"t = {t}")
     for i in range(2):
         close(found, flat({name: both[i] for name, both in by_tensor.items()}))
+
+
+def test_model_stock(four: Models, pair: Models) -> None:
+    for models in (four, pair):
+        by_tensor = {name: formulas.model_stock([tau[name] for tau in models.tau]) for name in models.base}
+        close(models.merged("model_stock"), flat(by_tensor))
+    close(four.merged("model_stock"), by_mergekit(four, "model_stock"))
+
+
+def test_model_stock_of_vectors_that_cancel(tmp_path: Path) -> None:
+    models = Models(tmp_path, 2)
+    shutil.rmtree(tmp_path / "m1")
+    write_model(tmp_path / "m1", {name: (models.base[name] - tau).astype(np.float32)
+                                        for name, tau in models.tau[0].items()})
+    assert not models.merged("model_stock").any()
+
+
+@pytest.mark.parametrize(("change", "expected"), [({"models": '[{ model = "m0" }]'}, "there is one; expected two"),
+                                                  ({"weights": W}, "expected no weights")])
+def test_model_stock_compares_models_that_count_alike(change: dict[str, Any], expected: str, four: Models) -> None:
+    shutil.rmtree(four.folder / "out", ignore_errors=True)
+    refused(call(four.recipe("model_stock", **change)), four.folder, "model_stock", expected)
 
 
 @pytest.mark.parametrize("method", ["tsv_m", "iso_c", "iso_cts"])

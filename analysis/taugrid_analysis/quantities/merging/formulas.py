@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,17 @@ def slerp(a: Array, b: Array, t: float) -> Array:
         return (1 - t) * a + t * b
     angle = np.arccos(cosine)
     return (np.sin((1 - t) * angle) * a + np.sin(t * angle) * b) / np.sin(angle)
+
+
+def model_stock(tau: list[Array]) -> Array:
+    """t · mean of τ, t = N c / (1 + (N − 1) c), c the mean cosine of the pairs; 0 where they cancel."""
+    cosines = []
+    for a, b in combinations(tau, 2):
+        norms = np.linalg.norm(a) * np.linalg.norm(b)
+        cosines.append(a.ravel() @ b.ravel() / norms if norms > 0 else 0.0)
+    cosine, count = np.mean(cosines), len(tau)
+    denominator = 1 + (count - 1) * cosine
+    return np.asarray((count * cosine / denominator if denominator >= 1e-6 else 0.0) * np.mean(tau, 0))
 
 
 def polar(matrix: Array) -> Array:
@@ -179,6 +190,7 @@ WHOLE: dict[str, Whole] = {
 }
 BY_TENSOR: dict[str, ByTensor] = {
     "slerp": _slerp,
+    "model_stock": lambda _, deltas, __: model_stock(deltas),
     "tsv_m": _of_matrices(lambda deltas, _: tsv_m(deltas)),
     "iso_c": _of_matrices(lambda deltas, _: iso_c(deltas)),
     "iso_cts": _of_matrices(lambda deltas, told: iso_cts(deltas, told["common_space"])),
