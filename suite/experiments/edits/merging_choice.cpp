@@ -19,8 +19,8 @@ namespace {
 
 constexpr config::Meaning of_alpha = {
     "Coefficients α of θ0 + ατ; the best on validation is chosen",
-    {.fallback = "0.1, 0.2, … 2; of [merging.METHOD]: as [merging]'s, and 1 alone for linear, slerp and "
-                 "methods with data, which have no coefficient"}};
+    {.fallback = "0.1, 0.2, … 2; of [merging.METHOD]: as [merging]'s, and 1 alone for methods that have no "
+                 "coefficient, such as linear and those with data"}};
 
 constexpr config::Meaning of_methods =
     "Which methods; each has a section of its own, and another name stands for one where its section says "
