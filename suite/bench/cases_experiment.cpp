@@ -31,7 +31,7 @@ struct Run {
     const auto add = [&](const char* experiment) {
       experiments.push_back(experiments::make_experiment(experiment, config, study));
     };
-    add("tau_jp");
+    add("linear_features");
     if (config.has("disentanglement")) {
       add("disentanglement");
     } else {

@@ -139,4 +139,4 @@ std::unique_ptr<Experiment> make_layer_similarity(config::Config& config, const 
 }  // namespace
 }  // namespace taugrid::experiments
 
-TAUGRID_EXPERIMENT(layer_similarity, 45, make_layer_similarity, layer_similarity_outputs)
+TAUGRID_EXPERIMENT(layer_similarity, 46, make_layer_similarity, layer_similarity_outputs)
