@@ -16,6 +16,7 @@
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
 #include "suite/store/atomic_file.hpp"
+#include "suite/store/digest.hpp"
 #include "suite/store/hdf5.hpp"
 #include "suite/store/input_file.hpp"
 #include "taugrid_version.hpp"
@@ -127,13 +128,33 @@ Finish read_finished(const schedule::RunFolder& folder, const std::vector<schedu
   return finish;
 }
 
+namespace {
+
+std::filesystem::path digest_file(const std::filesystem::path& results) {
+  return results.parent_path() / "results.digest";
+}
+
+std::string digest_line(const std::filesystem::path& results) {
+  return hexadecimal(store::digest_of(results)) + "\n";
+}
+
+}  // namespace
+
+void keep_digest(const std::filesystem::path& results) {
+  store::write_atomically(digest_file(results), digest_line(results));
+}
+
 bool made_of(const std::filesystem::path& results, const std::string& digest) {
   if (!store::is_there(results)) return false;
   try {
-    return store::Hdf5File(results).text_attribute("/", "units_digest") == digest;
+    if (store::Hdf5File(results).text_attribute("/", "units_digest") != digest) return false;
   } catch (const InputError&) {  // cut, or no HDF5 file: written anew
     return false;
   }
+  const auto kept = store::InputFile::text(digest_file(results));  // none in folders of early versions
+  if (!kept || *kept == digest_line(results)) return true;
+  fmt::print(stderr, "# warning: {} is not as it was written: it is written anew\n", results.string());
+  return false;
 }
 
 }  // namespace taugrid::program

@@ -37,7 +37,10 @@ struct Finish {
 };
 Finish read_finished(const schedule::RunFolder& folder, const std::vector<schedule::WorkUnit>& units);
 
-/// Whether results.h5 is there, whole, and made of these units.
+/// Keeps the digest of results.h5 beside it, in RUN/results.digest, by which damage is known. One rank, once
+/// the file is there.
+void keep_digest(const std::filesystem::path& results);
+/// Whether results.h5 is there, as it was written, and made of these units. Says so where it is damaged.
 bool made_of(const std::filesystem::path& results, const std::string& digest);
 
 }  // namespace taugrid::program

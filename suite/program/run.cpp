@@ -209,6 +209,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   if (runtime.world().patient_broadcast(up_to_date ? 1 : 0, 0, "whether results.h5 is up to date") == 0) {
     write_results(runtime, study, experiments, folder, units, finish, makers.size() > 1, options.command_line,
                   started);
+    schedule::on_first_rank(runtime.world(), "digest of results.h5", [&] { keep_digest(results); });
   }
   if (first) {
     fmt::print(stderr, "taugrid: {} units computed, {} found finished, {:.1f} s\n", report.computed,

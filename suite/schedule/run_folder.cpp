@@ -173,6 +173,18 @@ std::optional<RunFolder::Metadata> RunFolder::find_metadata(std::string_view key
   }
 }
 
+std::string RunFolder::damage(std::string_view key) const {
+  const comm::Doing doing(fmt::format("verify unit {}", key));
+  const auto path = unit_path(key);
+  store::wait_for(path, unseen_);
+  const store::InputFile readable(path);  // what cannot be opened is not damaged
+  try {
+    return detail::damage_of(store::read_safetensors(path), key);
+  } catch (const InputError& error) {
+    return fmt::format("is damaged ({})", error.what());
+  }
+}
+
 void RunFolder::set_aside(std::string_view key, const std::string& problem) const {
   const auto path = unit_path(key);
   auto aside = path;

@@ -71,6 +71,9 @@ class RunFolder {
   std::vector<bool> committed(const std::vector<std::string>& keys) const;
   /// The same, and the text entries of its header.
   std::optional<Metadata> find_metadata(std::string_view key) const;
+  /// Why the committed unit's file is not the one that was written, by its name and its digest; empty where it
+  /// is. Reads all of it. Throws store::ReadFailure where it cannot be read. Any rank.
+  std::string damage(std::string_view key) const;
   /// Renames the unit's file to *.broken, and says why.
   void set_aside(std::string_view key, const std::string& problem) const;
   /// Any rank. Throws std::runtime_error naming the unit where it is broken, or absent for as long as it may stay

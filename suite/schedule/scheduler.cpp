@@ -18,8 +18,8 @@
 
 #include "suite/comm/operation.hpp"
 #include "suite/error.hpp"
-#include "suite/hash.hpp"
 #include "suite/schedule/detail/dealer.hpp"
+#include "suite/schedule/detail/unit_file.hpp"
 #include "suite/schedule/rank_log.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/mapped_file.hpp"
@@ -48,20 +48,12 @@ void discard_scratch(const std::filesystem::path& scratch) {
   std::filesystem::remove_all(scratch, ignored);
 }
 
-std::string digest_of(const store::TensorFile& file) {
-  auto hash = fnv_start;
-  for (const auto& [name, tensor] : file.tensors) {
-    const auto plain = tensor.detach().cpu().contiguous();
-    hash = fnv1a(plain.const_data_ptr(), plain.nbytes(), fnv1a(name, hash));
-  }
-  return hexadecimal(hash);
-}
-
 // Of jobs that were killed just after a commit. One look at the folder: of 10,000 units few have any.
 void discard_leftover_scratch(const RunFolder& folder, const std::vector<WorkUnit>& units,
                               const std::string& flags) {
   std::set<std::filesystem::path> there;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "scratch")) there.insert(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "scratch"))
+    there.insert(entry.path());
   for (std::size_t i = 0; i < units.size() && !there.empty(); ++i) {
     const auto scratch = folder.scratch_path(units[i].key);
     if (flags[i] == '1' && there.contains(scratch)) discard_scratch(scratch);
@@ -84,6 +76,47 @@ std::string find_committed(const comm::Communicator& world, const RunFolder& fol
   return flags;
 }
 
+// The ranks share the looking: `problem(unit)` is what is wrong with a unit's file or its work, or empty. A
+// unit that has one is missing from now on.
+void look_at(const comm::Communicator& world, const RunFolder& folder, const std::vector<WorkUnit>& units,
+             const std::vector<std::size_t>& which, std::string& flags,
+             const std::function<std::string(const WorkUnit&)>& problem) {
+  auto wrong = at::zeros({static_cast<std::int64_t>(which.size())}, at::kLong);
+  std::string failure;
+  try {
+    for (auto i = static_cast<std::size_t>(world.rank()); i < which.size();
+         i += static_cast<std::size_t>(world.size())) {
+      const auto& unit = units[which[i]];
+      const auto text = problem(unit);
+      if (text.empty()) continue;
+      wrong[static_cast<std::int64_t>(i)] = 1;
+      folder.set_aside(unit.key, text);
+    }
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  world.patient_barrier("verify finished units");
+  failure = first_problem(world, failure, "verify finished units");
+  if (!failure.empty()) throw InputError(failure);
+  world.all_reduce_sum(wrong, "verify finished units");
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    if (wrong[static_cast<std::int64_t>(i)].item<std::int64_t>() != 0) flags[which[i]] = '0';
+  }
+}
+
+// Whether each unit's file is the one that was committed: a disk may have changed a bit of it, a person its
+// name.
+void verify_files(const comm::Communicator& world, const RunFolder& folder,
+                  const std::vector<WorkUnit>& units, std::string& flags) {
+  const comm::Doing doing("verify finished units' files");
+  std::vector<std::size_t> finished;
+  for (std::size_t i = 0; i < units.size(); ++i)
+    if (flags[i] == '1') finished.push_back(i);
+  if (finished.empty()) return;
+  look_at(world, folder, units, finished, flags,
+          [&](const WorkUnit& unit) { return folder.damage(unit.key); });
+}
+
 // Committed units that a missing one needs, and that were not looked at: their checkpoints will be read.
 std::vector<std::size_t> unverified(const std::vector<WorkUnit>& units, const std::string& flags,
                                     const std::set<std::size_t>& seen) {
@@ -93,38 +126,23 @@ std::vector<std::size_t> unverified(const std::vector<WorkUnit>& units, const st
   }
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    if (flags[i] == '1' && units[i].verify && needed.contains(units[i].key) && !seen.contains(i)) found.push_back(i);
+    if (flags[i] == '1' && units[i].verify && needed.contains(units[i].key) && !seen.contains(i))
+      found.push_back(i);
   }
   return found;
 }
 
-// The ranks share the reading. A unit whose checkpoint is gone or another is missing from now on; so may be those
-// that it needs, which the next round looks at.
-void verify_committed(const comm::Communicator& world, const RunFolder& folder, const std::vector<WorkUnit>& units,
-                      std::string& flags) {
+// A unit whose checkpoint is gone or another is missing from now on; so may be those that it needs, which the
+// next round looks at.
+void verify_work(const comm::Communicator& world, const RunFolder& folder, const std::vector<WorkUnit>& units,
+                 std::string& flags) {
   const comm::Doing doing("verify finished units");
   std::set<std::size_t> seen;
   for (auto round = unverified(units, flags, seen); !round.empty(); round = unverified(units, flags, seen)) {
-    auto wrong = at::zeros({static_cast<std::int64_t>(round.size())}, at::kLong);
-    std::string failure;
-    try {
-      for (auto i = static_cast<std::size_t>(world.rank()); i < round.size();
-           i += static_cast<std::size_t>(world.size())) {
-        const auto& unit = units[round[i]];
-        const auto problem = unit.verify(folder.read_metadata(unit.key));
-        if (problem.empty()) continue;
-        wrong[static_cast<std::int64_t>(i)] = 1;
-        folder.set_aside(unit.key, "is finished, but " + problem);
-      }
-    } catch (const std::exception& error) {
-      failure = error.what();
-    }
-    failure = first_problem(world, failure, "verify finished units");
-    if (!failure.empty()) throw InputError(failure);
-    world.all_reduce_sum(wrong, "verify finished units");
-    for (std::size_t i = 0; i < round.size(); ++i) {
-      if (wrong[static_cast<std::int64_t>(i)].item<std::int64_t>() != 0) flags[round[i]] = '0';
-    }
+    look_at(world, folder, units, round, flags, [&](const WorkUnit& unit) {
+      const auto problem = unit.verify(folder.read_metadata(unit.key));
+      return problem.empty() ? "" : "is finished, but " + problem;
+    });
     seen.insert(round.begin(), round.end());
   }
 }
@@ -150,8 +168,8 @@ class Worker {
         return;
       }
       const auto& unit = units[order.unit];
-      const auto groups = group_.patient_broadcast(static_cast<std::int64_t>(order.groups.size()), 0,
-                                                   "wait for a unit");
+      const auto groups =
+          group_.patient_broadcast(static_cast<std::int64_t>(order.groups.size()), 0, "wait for a unit");
       if (groups == 1) {
         take(unit, order.unit, group_);
       } else {
@@ -205,7 +223,7 @@ class Worker {
       file.metadata["rank"] = std::to_string(runtime_.world().rank());
       file.metadata["seconds"] = fmt::format("{:.6f}", seconds);
       file.metadata["device"] = runtime_.mine().device;
-      file.metadata["digest"] = digest_of(file);
+      file.metadata["digest"] = detail::digest_of(file);
       file.metadata.insert(options_.header.begin(), options_.header.end());
       folder_.commit(unit.key, file);
       discard_scratch(context.scratch);
@@ -261,7 +279,8 @@ RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector
   }
   require_same_units(world, units);
   auto flags = find_committed(world, folder, units);
-  verify_committed(world, folder, units, flags);
+  verify_files(world, folder, units, flags);
+  verify_work(world, folder, units, flags);
   std::vector<bool> done(units.size());
   std::transform(flags.begin(), flags.end(), done.begin(), [](char flag) { return flag == '1'; });
   if (options.time_limit) {
@@ -293,8 +312,7 @@ RunReport run_units(comm::Runtime& runtime, const RunFolder& folder, std::vector
         progress = std::make_unique<Progress>(stderr, static_cast<int>(units.size()), cost, report.skipped,
                                               cost_before);
       }
-      dealer = std::make_unique<detail::Dealer>(runtime, dealing, units, deal, progress.get(), groups,
-                                                width);
+      dealer = std::make_unique<detail::Dealer>(runtime, dealing, units, deal, progress.get(), groups, width);
     }
     if (world.rank() < groups * width) {
       const detail::Asker asker(dealing, groups);

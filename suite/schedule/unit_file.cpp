@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/schedule/detail/unit_file.hpp"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "suite/hash.hpp"
 #include "suite/store/input_file.hpp"
 
 namespace taugrid::schedule::detail {
@@ -38,6 +41,24 @@ std::optional<std::map<std::string, std::string>> read_header(const std::filesys
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
+}
+
+std::string digest_of(const store::TensorFile& file) {
+  auto hash = fnv_start;
+  for (const auto& [name, tensor] : file.tensors) {
+    const auto plain = tensor.detach().cpu().contiguous();
+    hash = fnv1a(plain.const_data_ptr(), plain.nbytes(), fnv1a(name, hash));
+  }
+  return hexadecimal(hash);
+}
+
+std::string damage_of(const store::TensorFile& file, std::string_view key) {
+  const auto& header = file.metadata;
+  if (const auto name = header.find("key"); name != header.end() && name->second != key)
+    return "is the unit " + name->second;
+  if (const auto digest = header.find("digest"); digest != header.end() && digest->second != digest_of(file))
+    return "does not hold the numbers that were written";
+  return "";
 }
 
 }  // namespace taugrid::schedule::detail

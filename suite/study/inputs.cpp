@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <fstream>
 #include <functional>
 
 #include "suite/comm/operation.hpp"
@@ -16,6 +14,7 @@
 #include "suite/hash.hpp"
 #include "suite/schedule/run_folder.hpp"
 #include "suite/store/atomic_file.hpp"
+#include "suite/store/digest.hpp"
 #include "suite/store/mapped_file.hpp"
 #include "suite/study/study.hpp"
 
@@ -24,32 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of bytes, in whole words: data sets have gigabytes. Tells changes, not attacks.
-class Digest {
- public:
-  void add(const void* data, std::size_t bytes) {
-    const auto* next = static_cast<const char*>(data);
-    for (; bytes > 0;) {
-      std::uint64_t word = 0;
-      const auto part = std::min(bytes, sizeof word);
-      std::memcpy(&word, next, part);
-      state_ = (state_ ^ word) * 0x9e3779b97f4a7c15ULL;
-      state_ ^= state_ >> 32;
-      next += part;
-      bytes -= part;
-    }
-  }
-  void add(const at::Tensor& tensor) {
-    if (!tensor.defined()) return;
-    add(tensor.sizes().data(), tensor.sizes().size() * sizeof(std::int64_t));
-    const auto plain = tensor.to(at::kCPU).contiguous();
-    add(plain.const_data_ptr(), plain.nbytes());
-  }
-  std::uint64_t value() const { return state_; }
-
- private:
-  std::uint64_t state_ = fnv_start;
-};
+using store::Digest;
 
 std::uint64_t digest_of(const data::Task& task) {
   Digest digest;
@@ -67,17 +41,6 @@ std::uint64_t digest_of(const data::Task& task) {
       digest.add(*tensor);
     for (const auto& answers : split->references) digest.add(answers.data(), answers.size());
   }
-  return digest.value();
-}
-
-std::uint64_t digest_of(const fs::path& path) {
-  Digest digest;
-  std::ifstream file(path, std::ios::binary);
-  for (std::vector<char> part(std::size_t{1} << 20); file;) {
-    file.read(part.data(), static_cast<std::streamsize>(part.size()));
-    digest.add(part.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  if (!file.eof()) throw InputError(path.string() + ": cannot be read");
   return digest.value();
 }
 
@@ -110,12 +73,12 @@ std::string inputs_of(const Study& study, const std::vector<fs::path>& more, con
   for (const auto& regime : study.settings.given) {
     for (const auto t : study.tasks.all()) {
       paths.push_back(study.vectors.checkpoint_folder(regime, t) / "model.safetensors");
-      contents.emplace_back([path = paths.back()] { return digest_of(path); });
+      contents.emplace_back([path = paths.back()] { return store::digest_of(path); });
     }
   }
   for (const auto& path : more) {
     paths.push_back(path);
-    contents.emplace_back([path] { return digest_of(path); });
+    contents.emplace_back([path] { return store::digest_of(path); });
   }
   for (const auto& path : paths) store::watch(path);
   // The ranks of a host share the reading, which takes minutes where data sets are large. Each host reads all: copies

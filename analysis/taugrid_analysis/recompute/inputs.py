@@ -184,6 +184,14 @@ def digest_file(path: Path) -> str:
     return digest_words(parts())
 
 
+def require_as_written(results: Path) -> None:
+    """Holds results.h5 against the digest that the program kept beside it; early versions kept none."""
+    kept = results.with_name("results.digest")
+    if kept.is_file() and kept.read_text(encoding="utf-8").strip() != digest_file(results):
+        expected = f"the digest in {kept.name}; the same `taugrid run` writes it anew from the units"
+        raise InputError("is damaged", results, expected)
+
+
 def fingerprint(content: bytes) -> str:
     """FNV-1a: of all parameters of a model as single-precision numbers."""
     state = BASIS

@@ -14,7 +14,7 @@ from taugrid_analysis import quantities
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.recompute import checks, facts
 from taugrid_analysis.recompute.checks import Check, Place, Reading
-from taugrid_analysis.recompute.inputs import changes
+from taugrid_analysis.recompute.inputs import changes, require_as_written
 from taugrid_analysis.recompute.oracle import Oracle
 
 RECORDS = {  # what cannot be taken again, and why
@@ -45,6 +45,7 @@ ORDER = (  # of the lines; quantities that are not named come last
 def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     """0 where every number holds, 1 where one does not."""
     oracle = Oracle(run)
+    require_as_written(Path(oracle.results.filename))
     _unchanged(oracle)
     if oracle.inputs.note():
         print(oracle.inputs.note())

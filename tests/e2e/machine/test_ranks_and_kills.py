@@ -10,6 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import rehearsal
@@ -184,3 +185,46 @@ def test_a_broken_unit_is_computed_again(world: World, run_folder: Path, tmp_pat
     done = run(2, "run", world.experiment, "--run-dir", folder)
     assert done.returncode == 0 and "is broken" in done.stderr and "1 units computed" in done.stderr
     same(run_folder / "results.h5", folder / "results.h5")
+
+
+def flip(path: Path, place: float) -> None:
+    """Changes one bit of the file's last part, in which the numbers are."""
+    content = bytearray(path.read_bytes())
+    begin = 8 + int.from_bytes(content[:8], "little")
+    content[begin + int(place * (len(content) - begin - 1))] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("unit", ["similarity__linear", "single_task__standard__blobs", "features__linear__stripes",
+                                  "finetune__standard__corners"])
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+def test_a_flipped_bit_is_found(world: World, run_folder: Path, tmp_path: Path, unit: str, place: float) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    flip(folder / "units" / f"{unit}.safetensors", place)
+    done = run(2, "run", world.experiment, "--run-dir", folder)
+    assert done.returncode == 0 and "does not hold the numbers that were written" in done.stderr, done.stderr
+    assert unit in done.stderr and "1 units computed" in done.stderr, done.stderr
+    same(run_folder / "results.h5", folder / "results.h5")
+
+
+def test_units_that_changed_places_are_found(world: World, run_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    paths = [folder / "units" / f"single_task__standard__{task}.safetensors" for task in ("blobs", "corners")]
+    contents = [path.read_bytes() for path in paths]
+    for path, content in zip(paths, reversed(contents), strict=True):
+        path.write_bytes(content)
+    done = run(2, "run", world.experiment, "--run-dir", folder)
+    assert done.returncode == 0 and "2 units computed" in done.stderr, done.stderr
+    assert "is the unit single_task/standard/corners" in done.stderr
+    same(run_folder / "results.h5", folder / "results.h5")
+
+
+def test_changed_results_are_written_anew(world: World, run_folder: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    with h5py.File(folder / "results.h5", "r+") as file:
+        file["single_task/standard/accuracy"][0] = 0.5
+    done = run(2, "run", world.experiment, "--run-dir", folder)
+    assert done.returncode == 0 and "is not as it was written: it is written anew" in done.stderr, done.stderr
+    assert "0 units computed" in done.stderr
+    same(run_folder / "results.h5", folder / "results.h5")
+    assert "warning" not in run(2, "run", world.experiment, "--run-dir", folder).stderr

@@ -235,7 +235,8 @@ def test_recompute_takes_merged_models_again(run: Path, tmp_path: Path) -> None:
         assert (f"\nmerging/{method}: test_accuracy " in done.stdout) == (not method.startswith("dare")), method
     for what in ("mask_accuracy", "mask_density", "tall_lambda"):
         assert f"\nmerging/consensus_ta: {what} " in done.stdout
-    copy = Path(shutil.copytree(run, tmp_path / "run", symlinks=True, ignore=shutil.ignore_patterns("units", "log")))
+    copy = Path(shutil.copytree(run, tmp_path / "run", symlinks=True,
+                                ignore=shutil.ignore_patterns("units", "log", "results.digest")))
     with h5py.File(copy / "results.h5", "r+") as file:
         file["merging/iso_c/linear/test_accuracy"][...] -= 0.25
     done = analysis_command.called("recompute", copy, "--points", "200", "--only", "merging")

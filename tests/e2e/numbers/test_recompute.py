@@ -21,7 +21,7 @@ def recompute(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 @pytest.fixture
 def copy(papers_folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(papers_folder, tmp_path / "run", symlinks=True,
-                                ignore=shutil.ignore_patterns("units", "scratch", "log")))
+                                ignore=shutil.ignore_patterns("units", "scratch", "log", "results.digest")))
 
 
 def test_every_group_of_a_run_holds(papers_folder: Path) -> None:
@@ -55,6 +55,20 @@ def test_a_number_that_is_wrong_is_found(copy: Path, path: str, change: float) -
     done = recompute(copy, "--points", "60", "--only", group)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAILS: stored" in done.stdout and group in done.stdout.splitlines()[-1]
+
+
+def test_a_changed_byte_is_said(papers_folder: Path, tmp_path: Path) -> None:
+    """As long as the program's digest of results.h5 lies beside it."""
+    for name in ("results.h5", "results.digest", "config.toml", "inputs.toml"):
+        shutil.copy(papers_folder / name, tmp_path)
+    for name in ("data", "checkpoints"):
+        (tmp_path / name).symlink_to(papers_folder / name)
+    content = bytearray((tmp_path / "results.h5").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "results.h5").write_bytes(content)
+    done = recompute(tmp_path, "--points", "1")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "results.h5" in done.stderr and "is damaged" in done.stderr and "taugrid run" in done.stderr
 
 
 def test_another_accuracy_is_found(copy: Path) -> None:
