@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "suite/error.hpp"
 #include "suite/store/hdf5.hpp"
@@ -22,6 +23,7 @@ using store::Hdf5File;
 
 constexpr double unit_tolerance = 1e-3;  // heads computed in half precision miss 1 by this much
 constexpr double largest_scale = 1e6;    // CLIP stops at 100; logits stay far from overflow
+constexpr double largest_pixel = 1e6;    // normalised; usual ones stay below 10
 
 at::ScalarType scalar_of(Element element) {
   switch (element) {
@@ -98,23 +100,36 @@ std::string text(const Hdf5File& file, const std::string& name) {
   return *value;
 }
 
-/// One finite number a channel.
+/// One number a channel, finite as float32.
 std::vector<float> channel_values(const Hdf5File& file, const std::string& name, std::int64_t channels,
                                   bool required) {
   const auto values = file.number_attribute("/", name);
   if (!values && !required) {
     return {};
   }
+  constexpr double largest = std::numeric_limits<float>::max();
   if (!values || static_cast<std::int64_t>(values->size()) != channels ||
-      !std::all_of(values->begin(), values->end(), [](double v) { return std::isfinite(v); })) {
+      !std::all_of(values->begin(), values->end(), [](double v) { return std::fabs(v) <= largest; })) {
     file.refuse("/", "attribute " + name + ": expected " + std::to_string(channels) +
-                         " finite numbers, one a channel");
+                         " finite numbers of single precision, one a channel");
   }
   std::vector<float> result(values->begin(), values->end());
   if (name == "std" && std::any_of(result.begin(), result.end(), [](float v) { return !(v > 0); })) {
     file.refuse("/", "attribute std: expected numbers above 0");
   }
   return result;
+}
+
+/// Pictures, once their mean is subtracted and they are divided by their deviation, are of a size that a
+/// network can take.
+void require_normalisable(const Hdf5File& file, const std::vector<float>& mean,
+                          const std::vector<float>& std) {
+  for (std::size_t c = 0; c < mean.size(); ++c) {
+    const double m = mean[c], largest = std::max(std::fabs(m), std::fabs(1 - m)) / std[c];
+    if (!(largest <= largest_pixel))
+      file.refuse("/", "attributes mean and std: a pixel of channel " + std::to_string(c) +
+                           " would become as large as " + std::to_string(largest) + "; expected at most 1e6");
+  }
 }
 
 /// Each prompt's mask lies in it, and is the same token everywhere.
@@ -182,12 +197,50 @@ Samples read_split(const Hdf5File& file, const std::string& group, const Task& t
     require_range(file, lengths, split.lengths, 1, split.inputs.size(1));
     if (const std::string types = group + "/types"; file.has(types)) {
       split.types = read(file, types, Element::int32, 2);
-      if (split.types.sizes() != split.inputs.sizes()) file.refuse(types, "is not of the shape of the inputs");
+      if (split.types.sizes() != split.inputs.sizes())
+        file.refuse(types, "is not of the shape of the inputs");
       require_range(file, types, split.types, 0, 1);
     }
     if (const std::string mask = group + "/mask"; file.has(mask)) split.mask = read_mask(file, mask, split);
   }
   return split;
+}
+
+/// The splits of a task have the same parts, and mean the same by them.
+void require_alike(const Hdf5File& file, const Task& task) {
+  for (const auto& [group, split] : {std::pair("/validation", &task.validation), {"/test", &task.test}}) {
+    const std::string name = group;
+    if (split->inputs.sizes().slice(1) != task.train.inputs.sizes().slice(1))
+      file.refuse(name + "/inputs", "samples differ in shape from those of /train/inputs");
+    for (const auto& [part, here, there] : {std::tuple("/types", &split->types, &task.train.types),
+                                            {"/mask", &split->mask, &task.train.mask}}) {
+      if (here->defined() != there->defined())
+        file.refuse(name + part, std::string("is ") + (here->defined() ? "there" : "missing") +
+                                     ", and /train" + part + " is " +
+                                     (there->defined() ? "there" : "missing") +
+                                     "; expected it in all splits or in none");
+    }
+    if (!split->mask.defined()) continue;
+    const auto token = [](const Samples& samples) {
+      return samples.inputs[0][samples.mask[0].item<std::int64_t>()].item<std::int64_t>();
+    };
+    if (token(*split) != token(task.train))
+      file.refuse(name + "/mask", "leads to token " + std::to_string(token(*split)) +
+                                      " and /train/mask to token " + std::to_string(token(task.train)) +
+                                      "; expected the same mask");
+  }
+}
+
+/// Each token of a text that answers has a piece.
+void require_pieces(const Hdf5File& file, const Task& task) {
+  for (const auto& [name, split] : {std::pair("/train/targets", &task.train),
+                                    {"/validation/targets", &task.validation},
+                                    {"/test/targets", &task.test}}) {
+    const auto last = split->labels.max().item<std::int64_t>();
+    if (last >= static_cast<std::int64_t>(task.head.pieces.size()))
+      file.refuse(name, "holds token " + std::to_string(last) + ", and /head/pieces has " +
+                            std::to_string(task.head.pieces.size()) + "; expected a piece of each token");
+  }
 }
 
 Head::Kind head_kind(const Hdf5File& file) {
@@ -309,15 +362,12 @@ Task read_task(const std::filesystem::path& path) {
   task.train = read_split(file, "/train", task);
   task.validation = read_split(file, "/validation", task);
   task.test = read_split(file, "/test", task);
-  for (const auto& [group, split] :
-       {std::pair("/validation/inputs", &task.validation), {"/test/inputs", &task.test}}) {
-    if (split->inputs.sizes().slice(1) != task.train.inputs.sizes().slice(1)) {
-      file.refuse(group, "samples differ in shape from those of /train/inputs");
-    }
-  }
+  require_alike(file, task);
+  if (task.head.kind == Head::Kind::text) require_pieces(file, task);
   if (task.modality == "image") {
     task.mean = channel_values(file, "mean", task.train.inputs.size(3), true);
     task.std = channel_values(file, "std", task.train.inputs.size(3), true);
+    require_normalisable(file, task.mean, task.std);
   }
   return task;
 }

@@ -280,7 +280,7 @@ def _spoilt(world: AnswersWorld, name: str, path: str, change: object) -> None:
 @pytest.mark.parametrize(("name", "path", "value", "expected"), [
     ("moods", "head/tokens", 9999, "/head/tokens holds token 9999"),
     ("moods", "head/lengths", 0, "/head/lengths: row 0 holds 0; expected 1"),
-    ("stsb", "train/targets", 9999, "/train/targets holds token 9999"),
+    ("stsb", "train/targets", 9999, "/train/targets: holds token 9999, and /head/pieces has "),
     ("stsb", "test/target_lengths", 7, "/test/target_lengths: row 0 holds 7; expected 1 … 6"),
 ])
 def test_wrong_answers_are_refused_in_one_line(

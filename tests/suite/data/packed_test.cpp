@@ -112,13 +112,13 @@ TEST(Packed, ReadsTextAndOtherLabelTypes) {
 TEST(Packed, ReadsTypesOfSecondTextsAndTheTokenizersHash) {
   const Scratch scratch("packed");
   PackedFile file = text_task();
-  file.tensors["/test/types"] = at::arange(24, at::kInt).view({4, 6}).remainder(2);
+  for (const std::string split : {"/train", "/validation", "/test"})
+    file.tensors[split + "/types"] = at::arange(24, at::kInt).view({4, 6}).remainder(2);
   file.texts["tokenizer"] = "0123456789abcdef";
   file.texts["group"] = "sentiment";
   file.write(scratch / "t.h5");
   const Task task = read_task(scratch / "t.h5");
   EXPECT_TRUE(at::equal(task.test.types, file.tensors["/test/types"]));
-  EXPECT_FALSE(task.train.types.defined());
   EXPECT_EQ(task.tokenizer, "0123456789abcdef");
   EXPECT_EQ(task.group, "sentiment");
 }
@@ -126,14 +126,15 @@ TEST(Packed, ReadsTypesOfSecondTextsAndTheTokenizersHash) {
 TEST(Packed, ReadsTheMasksOfPrompts) {
   const Scratch scratch("packed");
   PackedFile file = text_task();
-  file.tensors["/test/inputs"] = at::arange(24, at::kInt).view({4, 6}).remainder(7);  // 3 at 3, 4 …
-  file.tensors["/test/lengths"] = at::full({4}, 6, at::kInt);
-  file.tensors["/test/mask"] = at::tensor({3, 4, 5, 0}, at::kInt);
-  file.tensors["/test/inputs"][3][0] = 3;
+  for (const std::string split : {"/train", "/validation", "/test"}) {
+    file.tensors[split + "/inputs"] = at::arange(24, at::kInt).view({4, 6}).remainder(7);  // 3 at 3, 4 …
+    file.tensors[split + "/lengths"] = at::full({4}, 6, at::kInt);
+    file.tensors[split + "/mask"] = at::tensor({3, 4, 5, 0}, at::kInt);
+    file.tensors[split + "/inputs"][3][0] = 3;
+  }
   file.write(scratch / "t.h5");
   const Task task = read_task(scratch / "t.h5");
   EXPECT_TRUE(at::equal(task.test.mask, file.tensors["/test/mask"]));
-  EXPECT_FALSE(task.train.mask.defined());
 }
 
 TEST(Packed, RefusesWrongTasksByName) {
@@ -162,6 +163,23 @@ TEST(Packed, RefusesWrongTasksByName) {
          f.numbers[{"/", "std"}] = {1, 1, 0};
        },
        "attribute std: expected numbers above 0"},
+      {[](auto& f) {
+         f.numbers[{"/", "mean"}] = {0, 1e39, 0};
+       },
+       "attribute mean: expected 3 finite numbers of single precision"},
+      {[](auto& f) {
+         f.numbers[{"/", "std"}] = {1, 1, 1e39};
+       },
+       "attribute std: expected 3 finite numbers of single precision"},
+      {[](auto& f) {
+         f.numbers[{"/", "std"}] = {1, 1e-50, 1};
+       },
+       "attribute std: expected numbers above 0"},
+      {[](auto& f) {
+         f.numbers[{"/", "mean"}] = {0, 1e30, 0};
+         f.numbers[{"/", "std"}] = {1, 1e-30, 1};
+       },
+       "a pixel of channel 1 would become as large as"},
       {[](auto& f) {
          f.numbers[{"/head/weight", "logit_scale"}] = {-1};
        },
@@ -250,6 +268,27 @@ TEST(Packed, RefusesWrongTasksByName) {
          f.tensors["/test/mask"] = at::zeros({4}, at::kInt);
        },
        "/test/mask: row 1 leads to token 6 and row 0 to token 0; expected the mask in both"},
+      {[](auto& f) {
+         f.tensors["/train/types"] = at::zeros({4, 6}, at::kInt);
+       },
+       "/validation/types: is missing, and /train/types is there; expected it in all splits or in none"},
+      {[](auto& f) {
+         for (const std::string split : {"/train", "/validation"})
+           f.tensors[split + "/types"] = at::zeros({4, 6}, at::kInt);
+       },
+       "/test/types: is missing, and /train/types is there"},
+      {[](auto& f) {
+         f.tensors["/test/inputs"] = at::full({4, 6}, 7, at::kInt);
+         f.tensors["/test/mask"] = at::zeros({4}, at::kInt);
+       },
+       "/test/mask: is there, and /train/mask is missing"},
+      {[](auto& f) {
+         for (const std::string split : {"/train", "/validation", "/test"}) {
+           f.tensors[split + "/inputs"] = at::full({4, 6}, split == "/test" ? 7 : 5, at::kInt);
+           f.tensors[split + "/mask"] = at::zeros({4}, at::kInt);
+         }
+       },
+       "/test/mask: leads to token 7 and /train/mask to token 5; expected the same mask"},
   };
   for (const Case& one : texts) {
     PackedFile file = text_task();
