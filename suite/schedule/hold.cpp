@@ -64,6 +64,23 @@ bool make_exclusively(const fs::path& path, const std::string& text) {
   return true;
 }
 
+/// Opens a file of the run folder's own for writing. What has its name and leads elsewhere, or is no file,
+/// would be somebody's loss.
+int open_own(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  const int error = errno;
+  struct stat status {};
+  const bool opened = file >= 0 && ::fstat(file, &status) == 0;
+  if (opened && S_ISREG(status.st_mode)) return file;
+  if (file >= 0) ::close(file);
+  if (opened || error == ELOOP)
+    throw InputError(
+        fmt::format("{} is {}, and the run would write through it; expected a file of its own: remove it",
+                    path.string(), opened ? "no plain file" : "a link"));
+  throw InputError(fmt::format("cannot write {}: {}; choose a folder that you may write to", path.string(),
+                               reason(error)));
+}
+
 }  // namespace
 
 Hold::Hold(fs::path run, HoldTimes times, std::function<void(const std::string&)> lost)
@@ -108,11 +125,7 @@ Hold::~Hold() {
 // Held by an open file, so that the system lets go of it however the process ends.
 Hold::Lock Hold::lock() {
   const auto path = run_ / ".lock";
-  if (lock_ < 0) lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) {
-    throw InputError(fmt::format("cannot write {}: {}; choose a folder that you may write to", path.string(),
-                                 reason(errno)));
-  }
+  if (lock_ < 0) lock_ = open_own(path);
   struct flock whole {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
@@ -195,7 +208,7 @@ void Hold::beat(const std::stop_token& token) {
     std::unique_lock guard(mutex);
     if (wake.wait_for(guard, token, times_.heartbeat, [&] { return token.stop_requested(); })) return;
     std::optional<Owner> owner;
-    const int file = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
+    const int file = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     const int error = errno;
     if (file >= 0) {
       std::string text(text_of(mine_).size(), '\0');

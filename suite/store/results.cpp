@@ -109,7 +109,7 @@ void ResultsWriter::open() {
     check(H5Pset_obj_track_times(creation, false), where);
     file_ = own(H5Fcreate(temporary_.c_str(), H5F_ACC_EXCL, creation, access), where);
     if (rank_ == 0) {
-      descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
+      descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     }
     reserve(0);
   });
@@ -255,8 +255,8 @@ void ResultsWriter::write_slabs(const std::string& path, const std::vector<Slab>
       }
     }
   });
-  const auto counts =
-      comm_.all_gather(at::full({1}, static_cast<std::int64_t>(mine.size()), at::kLong), "results.h5: " + path);
+  const auto counts = comm_.all_gather(at::full({1}, static_cast<std::int64_t>(mine.size()), at::kLong),
+                                       "results.h5: " + path);
   const auto most = static_cast<std::size_t>(counts.max().item<std::int64_t>());
   agree("written " + path, [&] {
     for (std::size_t i = 0; i < most; ++i) {

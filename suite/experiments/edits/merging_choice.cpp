@@ -91,6 +91,7 @@ std::optional<MergingChoice> read_merging(config::Config& config, const Study& s
   MergingChoice choice;
   if (config.root().has("merging")) {
     const auto names = section->required_names("methods", of_methods);
+    if (names.empty()) section->refuse("methods", "is empty; expected one method at least");
     usual = section->alpha_grid("alpha", of_alpha, usual, coefficients);
     for (const auto& name : names)
       choice.methods.push_back(read_method(config, *section, name, usual, study));

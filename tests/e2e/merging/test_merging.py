@@ -306,6 +306,7 @@ def test_recompute_takes_signs_and_masks_again(run: Path) -> None:
 @pytest.mark.parametrize(("settings", "expected"), [
     (['merging.methods=["slerp"]'], ["slerp", "two models", "3"]),
     (['merging.methods=["tise"]'], ["merging.methods", "ties"]),
+    (["merging.methods=[]"], ["merging.methods", "is empty; expected one method"]),
     (["merging.ties.density=0"], ["merging.ties.density", "above 0"]),
     (["merging.ties.scope=layer"], ["scope", "vector, tensor"]),
     (['merging.methods=["linear"]'], ["merging.t"]),  # the file's sections of methods that were not asked for

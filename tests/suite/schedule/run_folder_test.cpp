@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -225,6 +226,29 @@ TEST_F(Folder, AfterANodesDeathTheFolderIsTakenOver) {
       EXPECT_EQ(entry.path().string().find(".owner."), std::string::npos) << entry.path();
     }
   }
+}
+
+TEST_F(Folder, ALockThatLeadsElsewhereIsNotWrittenThrough) {
+  const auto lock = base / "run" / ".lock", precious = base / "precious";
+  if (world.rank() == 0) {
+    fs::create_directories(base / "run");
+    std::ofstream(precious) << "somebody's";
+    fs::create_symlink(precious, lock);
+  }
+  world.barrier("test");
+  EXPECT_NE(problem("").find(".lock is a link"), std::string::npos);
+  if (world.rank() == 0) {
+    std::string text;
+    std::getline(std::ifstream(precious), text);
+    EXPECT_EQ(text, "somebody's");
+    fs::remove(lock);
+    ::mkfifo(lock.c_str(), 0600);
+  }
+  world.barrier("test");
+  EXPECT_NE(problem("").find(".lock is no plain file"), std::string::npos);
+  if (world.rank() == 0) fs::remove(lock);
+  world.barrier("test");
+  EXPECT_EQ(problem(""), "");
 }
 
 // A file server keeps the lock of a client that died until its lease ends.
