@@ -15,6 +15,14 @@ def shown(name: str) -> str:
     return name if name.isprintable() and len(name) <= NAME_LONGEST else ascii(name[:80])
 
 
+def checked_text(text: str, where: str) -> str:
+    """The text, unless an HDF5 file or a tokenizer cannot hold it: bytes that are no UTF-8, half a pair of UTF-16, a
+    NUL."""
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise InputError(f"{shown(where)}: {shown(text)} is no text in UTF-8, or has a NUL; expected other letters")
+    return text
+
+
 def need_package(path: Path, package: str, listed: str = "debian-data.txt") -> Path:
     """The path, which a system package of that list in jobs/packages brings."""
     if not path.exists():

@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 import packed
+import walk
 from checkpoints import pickles
 from checkpoints.vit import ACTIVATION, ASSUMED, HEADS, OPTIONS, Hints, Model, convert, is_linearised, linearised
 from errors import InputError
@@ -45,7 +46,7 @@ def task_of(name: str) -> str:
 
 def tasks_in(root: Path, only: str | None) -> list[Source]:
     sources: dict[str, Source] = {}
-    for folder in sorted(each for each in root.iterdir() if each.is_dir()):
+    for folder in (root / name for name in walk.held(root)[0]):
         if any((folder / f"{prefix}finetuned.pt").exists() for names in PREFIXES.values() for prefix in names):
             task = task_of(folder.name)
             if task in sources:

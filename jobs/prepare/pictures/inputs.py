@@ -4,7 +4,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+import walk
 from errors import InputError
 from formats import read_idx, read_npy, read_npz
 from pictures.picture import Picture, Unreadable, centre_crop, eight_bits, fit, in_blocks, pad_grey, read, upright
@@ -64,6 +65,7 @@ class Pictures:
     split: NDArray[np.int64]
     frame: Frame
     class_names: list[str] | None = None
+    left_out: walk.LeftOut = field(default_factory=walk.LeftOut)
 
     def blocks(self, rows: NDArray[np.int64]) -> Iterator[Picture]:
         return in_blocks([self.items[row] for row in rows], self.render)
@@ -75,40 +77,44 @@ class Pictures:
 # Folders
 
 
-def class_folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-
-
 def read_folder(root: Path, frame: Frame) -> Pictures:
     if not root.is_dir():
         raise InputError(f"{root}: not a folder; expected DIR/{{train,val,test}}/CLASS/* or DIR/CLASS/*")
-    inside = class_folders(root)
-    by_split = [(SPLIT_FOLDERS[path.name.lower()], path) for path in inside if path.name.lower() in SPLIT_FOLDERS]
+    inside, beside, left_out = walk.held(root)
+    left_out += walk.LeftOut({walk.OTHER: len(beside)})
+    by_split = [(SPLIT_FOLDERS[name.lower()], root / name) for name in inside if name.lower() in SPLIT_FOLDERS]
     if by_split and len(by_split) < len(inside):
-        other = next(path.name for path in inside if path.name.lower() not in SPLIT_FOLDERS)
+        other = next(name for name in inside if name.lower() not in SPLIT_FOLDERS)
         raise InputError(
             f"{root}: {other} stands beside {by_split[0][1].name}; expected only train, val, test, or only classes"
         )
     if by_split and TRAIN not in {split for split, _ in by_split}:
         raise InputError(f"{root}: no folder train beside {by_split[0][1].name}; expected DIR/train/CLASS/*")
+    if len({split for split, _ in by_split}) < len(by_split):
+        raise InputError(f"{root}: two folders of one split; expected one of train, val and test each")
     parts = by_split or [(-1, root)]
-    names = sorted({each.name for _, part in parts for each in class_folders(part)})
+    names_by_part = {part: walk.classes(part) for _, part in parts}
+    names = sorted({name for part_names in names_by_part.values() for name in part_names})
     if len(names) < 2:
         raise InputError(f"{root}: {len(names)} class folders; expected at least two, each with pictures")
     items: list[Path] = []
     labels, split = [], []
     for which, part in parts:
-        for folder in class_folders(part):
-            before = len(items)
-            for path in sorted(folder.rglob("*")):
-                if path.suffix.lower() in SUFFIXES and path.is_file():
-                    items.append(path)
-                    labels.append(names.index(folder.name))
-                    split.append(which)
-            if len(items) == before and which in (-1, TRAIN):
-                raise InputError(f"{folder}: no pictures; expected {', '.join(sorted(SUFFIXES))}")
+        if by_split:
+            _, beside, hidden = walk.held(part)
+            left_out += hidden + walk.LeftOut({walk.OTHER: len(beside)})
+        for name in names_by_part[part]:
+            found, left_out_inside = walk.files(part / name, SUFFIXES)
+            left_out += left_out_inside
+            if not found and which in (-1, TRAIN):
+                raise InputError(f"{part / name}: no pictures; expected {', '.join(sorted(SUFFIXES))}")
+            items += sorted(map(Path, found))
+            labels += [names.index(name)] * len(found)
+            split += [which] * len(found)
+        if which not in split:
+            raise InputError(f"{part}: no pictures; expected {', '.join(sorted(SUFFIXES))} in its classes' folders")
     spaced = [name.replace("_", " ") for name in names]
-    return Pictures(items, np.array(labels, np.int64), np.array(split, np.int64), frame, spaced)
+    return Pictures(items, np.array(labels, np.int64), np.array(split, np.int64), frame, spaced, left_out)
 
 
 # Arrays
@@ -135,25 +141,27 @@ def to_labels(array: NDArray[Any], where: str, count: int) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def join(parts: Sequence[tuple[int, str, NDArray[Any], str, NDArray[Any]]], frame: Frame) -> Pictures:
+def join(
+    parts: Sequence[tuple[int, str, NDArray[Any], str, NDArray[Any]]], frame: Frame, left_out: walk.LeftOut
+) -> Pictures:
     items: list[NDArray[np.uint8]] = []
     labels, split = [], []
     for which, image_name, image_array, label_name, label_array in parts:
         items += list(to_pictures(image_array, image_name))
         labels.append(to_labels(label_array, label_name, len(image_array)))
         split.append(np.full(len(image_array), which, np.int64))
-    return Pictures(items, np.concatenate(labels), np.concatenate(split), frame)
+    return Pictures(items, np.concatenate(labels), np.concatenate(split), frame, left_out=left_out)
 
 
 def read_idx_folder(root: Path, frame: Frame) -> Pictures:
     if not root.is_dir():
         raise InputError(f"{root}: not a folder; expected one with train-images-idx3-ubyte[.gz] and its labels")
 
+    _, entries, left_out = walk.held(root)
+
     def find(prefix: str, kind: str) -> Path | None:
-        for path in sorted(root.iterdir()):
-            if re.fullmatch(rf"{prefix}[-_]{kind}[-.]idx\d[-_]ubyte(\.gz)?", path.name):
-                return path
-        return None
+        name = re.compile(rf"{prefix}[-_]{kind}[-.]idx\d[-_]ubyte(\.gz)?")
+        return next((Path(entry.path) for entry in entries if name.fullmatch(entry.name)), None)
 
     parts = []
     for prefix, which in (
@@ -173,14 +181,17 @@ def read_idx_folder(root: Path, frame: Frame) -> Pictures:
         parts.append((which, str(images), read_idx(images), str(labels), read_idx(labels)))
     if not parts or parts[0][0] != TRAIN:
         raise InputError(f"{root}: no train-images-idx3-ubyte[.gz]; expected MNIST-style names")
-    return join(parts, frame)
+    return join(parts, frame, left_out + walk.LeftOut({walk.OTHER_NAMES: len(entries) - 2 * len(parts)}))
 
 
 def read_arrays(path: Path, frame: Frame) -> Pictures:
     if path.is_dir():
-        arrays = {each.stem: read_npy(each) for each in sorted(path.glob("*.npy"))}
+        _, entries, left_out = walk.held(path)
+        chosen = [Path(entry.path) for entry in entries if entry.name.endswith(".npy")]
+        left_out += walk.LeftOut({walk.OTHER: len(entries) - len(chosen)})
+        arrays = {each.stem: read_npy(each) for each in chosen}
     elif path.suffix == ".npz":
-        arrays = read_npz(path)
+        arrays, left_out = read_npz(path), walk.LeftOut()
     else:
         raise InputError(f"{path}: neither a .npz file nor a folder with .npy files; expected one of these")
     held = ", ".join(arrays) or "nothing"
@@ -199,4 +210,4 @@ def read_arrays(path: Path, frame: Frame) -> Pictures:
                 parts.append((which, f"{path}:{pair[0]}", arrays[pair[0]], f"{path}:{pair[1]}", arrays[pair[1]]))
         if not parts or parts[0][0] != TRAIN:
             raise InputError(f"{path}: holds {held}; expected images and labels, or train_images and train_labels")
-    return join(parts, frame)
+    return join(parts, frame, left_out)

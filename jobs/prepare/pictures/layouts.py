@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+import walk
 from errors import InputError
 from pictures.facts import FACTS, expect_classes
 from pictures.further import FURTHER, FURTHER_PLACES
@@ -21,7 +22,6 @@ from pictures.rows import (
     Layout,
     Rows,
     checked,
-    class_folders,
     folder_rows,
     idx_splits,
     need,
@@ -85,7 +85,7 @@ def gtsrb(root: Path) -> Layout:
         return int(text)
 
     training, final = base / "GTSRB/Training", base / "GTSRB/Final_Test/Images"
-    folders = class_folders(training)
+    folders = walk.classes(training)
     train = folder_rows(training, folders, {".ppm"})
     train.labels = np.array([number(name, training / name) for name in folders], np.int64)[train.labels]
     expect_classes("gtsrb", len(np.unique(train.labels)), training)
@@ -129,7 +129,7 @@ def svhn(root: Path) -> Layout:
 def resisc45(root: Path) -> Layout:
     base = root / "resisc45"
     folder = base / "NWPU-RESISC45"
-    classes = class_folders(folder)
+    classes = walk.classes(folder)
     expect_classes("resisc45", len(classes), folder)
     everything = folder_rows(folder, classes)
     row_of = {os.path.basename(path): row for row, path in enumerate(everything.items)}
@@ -161,7 +161,7 @@ def imagenet(root: Path, names_file: Path | None) -> Layout:
     """
     base = root / CONTROL
     test = "val_in_folder" if (base / "val_in_folder").exists() else "val"
-    classes = class_folders(base / test)
+    classes = walk.classes(base / test)
     expect_classes(CONTROL, len(classes), base / test)
     expect_folders(base / test, classes)
     if names_file is None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import packed
+import walk
 from errors import InputError
 from formats import read_npz
 from packed import Say, already_built
@@ -94,7 +95,7 @@ def stream(rows: Rows, size: int) -> packed.Stream:
 
 
 # What decides which bytes are written; packages' versions apart
-CODE = ("packed.py", "splits.py", "formats.py", "texts/minilm.py", "checkpoints/opcodes.py")
+CODE = ("packed.py", "splits.py", "walk.py", "formats.py", "texts/minilm.py", "checkpoints/opcodes.py")
 CODE += ("pictures/originals.py", "pictures/originals.toml", "pictures/layouts.py", "pictures/imagenet_names.py")
 CODE += ("pictures/picture.py", "pictures/clip_text.py", "pictures/facts.py", "pictures/rows.py", "pictures/further.py")
 CODE += ("pictures/further.toml", "pictures/cifar.py")
@@ -217,7 +218,8 @@ def pack(task: str, root: Path, heads: Heads, options: argparse.Namespace) -> st
     splits = deal(layout)
     path = options.out / f"{task}.h5"
     counts = ", ".join(f"{len(splits[split].labels)} {split}" for split in SPLIT_NAMES)
-    summary = f"{path}: {len(layout.class_names)} classes; {counts}"
+    left_out = sum((rows.left_out for rows in layout.splits.values()), walk.LeftOut())
+    summary = f"{path}: {len(layout.class_names)} classes; {counts}{walk.closing(left_out)}"
     made_from = origin(layout, splits, root, heads.stamps(task), options.image_size)
     if already_built(path, made_from):
         return f"{summary} (unchanged)"

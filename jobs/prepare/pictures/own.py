@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import packed
+import walk
 from errors import InputError
 from formats import read_npy
 from packed import Packed, check_task, name_of
@@ -134,4 +135,4 @@ def prepare(options: argparse.Namespace) -> str:
         path,
     )
     counts = ", ".join(f"{len(some)} {each}" for each, some in rows.items())
-    return f"{path}: {len(names)} classes; {counts}"
+    return f"{path}: {len(names)} classes; {counts}{walk.closing(pictures.left_out)}"

@@ -3,9 +3,8 @@
 """What the field's data sets have in common: rows that are not read yet, class folders, arrays of digits."""
 
 import math
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+import walk
 from errors import InputError
 from formats import read_idx, unpacked_most
 
@@ -48,6 +48,7 @@ class Rows:
 
     items: "Sequence[str] | NDArray[np.uint8] | Stored"
     labels: NDArray[np.int64]
+    left_out: walk.LeftOut = field(default_factory=walk.LeftOut)  # of the folders that the files come from
 
     def take(self, rows: NDArray[np.int64]) -> "Rows":
         if isinstance(self.items, Stored):
@@ -72,41 +73,27 @@ def need(path: Path, what: str) -> Path:
     return path
 
 
-def class_folders(root: Path) -> list[str]:
-    need(root, "a folder with a subfolder a class")
-    with os.scandir(root) as entries:
-        names = sorted(each.name for each in entries if each.is_dir() and not each.name.startswith("."))
-    if not names:
-        raise InputError(f"{root}: no subfolders; expected one a class")
-    return names
-
-
-def pictures(folder: Path, suffixes: set[str]) -> list[str]:
-    """Lists a folder's pictures in the order of torchvision's ImageFolder: the papers' seeded split depends on it."""
-    paths = []
-    for parent, _, files in sorted(os.walk(folder, followlinks=True)):
-        paths += [f"{parent}/{name}" for name in sorted(files) if os.path.splitext(name)[1].lower() in suffixes]
-    return paths
-
-
 def folder_rows(root: Path, classes: Sequence[str], suffixes: set[str] = SUFFIXES) -> Rows:
     paths: list[str] = []
     labels: list[int] = []
+    _, beside, left_out = walk.held(root)
+    left_out += walk.LeftOut({walk.OTHER: len(beside)})
     for label, name in enumerate(classes):
-        inside = pictures(root / name, suffixes)
+        inside, left_out_inside = walk.files(root / name, suffixes)
         if not inside:
             raise InputError(f"{root / name}: no pictures; expected {', '.join(sorted(suffixes))}")
         paths += inside
         labels += [label] * len(inside)
-    return Rows(paths, np.array(labels, np.int64))
+        left_out += left_out_inside
+    return Rows(paths, np.array(labels, np.int64), left_out)
 
 
 def split_folders(root: Path, folders: dict[str, str]) -> tuple[list[str], dict[str, Rows]]:
     """The same classes in each split's folder, or the labels would not mean the same."""
-    classes = class_folders(root / folders["train"])
+    classes = walk.classes(root / folders["train"])
     rows = {}
     for split, folder in folders.items():
-        here = class_folders(root / folder)
+        here = walk.classes(root / folder)
         if here != classes:
             odd = sorted(set(here) ^ set(classes))[0]
             raise InputError(

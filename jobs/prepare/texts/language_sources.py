@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from errors import InputError, need_package
 from splits import TEST, TRAIN, stable_hash
+from walk import LeftOut
 
 LISTED = "debian-language.txt"
 WORDNET = Path("/usr/share/wordnet")
@@ -47,6 +48,7 @@ class Texts:
     keys: list[str] = field(default_factory=list)
     fixed: NDArray[np.int64] | None = None  # a split that the source itself gives, −1 where open
     parts: list[tuple[str, ...]] = field(default_factory=list)
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def add(self, first: str, label: str, key: str, second: str | None = None) -> None:
         self.first.append(first)

@@ -14,6 +14,7 @@ from texts.new_tokens import unknown_words, with_new_tokens
 from texts.pack import Choice, Class, pack, write
 from texts.prompts import Prompt, parse
 from texts.read import Columns, lines_of, read_texts
+from walk import closing
 
 TEMPLATE = "This text is about {}."
 
@@ -148,4 +149,4 @@ def prepare(options: argparse.Namespace) -> str:
     write(packed, path)
     counts = ", ".join(f"{len(packed.labels[each])} {each}" for each in SPLIT_NAMES)
     cut = f"{packed.truncated} texts cut to {options.tokens} tokens"
-    return f"{path}: {len(packed.classes)} classes; {counts}; {cut}{added}"
+    return f"{path}: {len(packed.classes)} classes; {counts}; {cut}{added}{closing(texts.left_out)}"

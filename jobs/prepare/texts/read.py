@@ -20,6 +20,7 @@ from errors import InputError, shown
 from splits import TEST, TRAIN, VALIDATION
 from texts.columnar import is_saved, parquet_rows, saved_rows, saved_splits
 from texts.language_sources import Texts
+from walk import OTHER_NAMES, LeftOut, held
 
 SPLIT_FILES = {
     "train": TRAIN,
@@ -111,22 +112,24 @@ def rows_of(path: Path, numbered: bool) -> Iterator[tuple[int, Mapping[str, Any]
         raise InputError(f"{path}:{reader.line_num}: {error}; expected {kind[1:].upper()}") from None
 
 
-def parts_of(path: Path, splits: Mapping[str, int] = SPLIT_FILES) -> list[tuple[int, Path]]:
-    """What to read, with its split, −1 where the source has none. `splits` says what a split's name stands for; others
-    are left alone."""
-    if path.is_file() and kind_of(path):
-        return [(-1, path)]
+def parts_of(path: Path, splits: Mapping[str, int] = SPLIT_FILES) -> tuple[list[tuple[int, Path]], LeftOut]:
+    """What to read, with its split, −1 where the source has none, and what is left out. `splits` says what a split's
+    name stands for; others are left alone."""
+    if kind_of(path) and path.exists() and not path.is_dir():
+        return [(-1, path)], LeftOut()
     if not path.is_dir():
         known = ", ".join([*SUFFIXES, PARQUET])
         raise InputError(f"{path}: neither a folder nor a file {known}; expected one of these, or .gz of the former")
     if is_saved(path):
         named = saved_splits(path)
         if "" in named:
-            return [(-1, named[""])]
+            return [(-1, named[""])], LeftOut()
         parts = [(splits[name.lower()], each) for name, each in named.items() if name.lower() in splits]
+        left_out = LeftOut({OTHER_NAMES: len(named) - len(parts)})
     else:
         paths: dict[str, list[Path]] = {}
-        for each in sorted(path.iterdir()):
+        _, entries, left_out = held(path)
+        for each in (Path(entry.path) for entry in entries):
             stem = each.name.split(".")[0].lower()
             shard = SHARD.fullmatch(stem)
             if kind_of(each) and (name := shard["split"] if shard else stem) in splits:
@@ -134,13 +137,14 @@ def parts_of(path: Path, splits: Mapping[str, int] = SPLIT_FILES) -> list[tuple[
         for name, files in paths.items():
             require_whole(path, name, files)
         parts = [(splits[name], each) for name, files in paths.items() for each in files]
+        left_out += LeftOut({OTHER_NAMES: len(entries) - len(parts)})
         if len({splits[name] for name in paths}) < len(paths):
             raise InputError(f"{path}: two files of one split; expected one of train, dev and test each")
     if TRAIN not in {split for split, _ in parts}:
         names = ", ".join(name for name, split in splits.items() if split == TRAIN)
         kinds = "tsv, .csv, .jsonl or .parquet"
         raise InputError(f"{path}: no file {names}.{kinds}; expected it, and perhaps dev and test")
-    return parts
+    return parts, left_out
 
 
 def require_whole(folder: Path, name: str, files: list[Path]) -> None:
@@ -225,8 +229,10 @@ def words_in(row: Mapping[str, Any], name: str, where: str, empty: tuple[Any, ..
 def read_texts(path: Path, columns: Columns, splits: Mapping[str, int] = SPLIT_FILES) -> Texts:
     """`splits` as of parts_of(). Without a column of groups each text is its own. Raises InputError with file and
     line."""
-    out, fixed = Texts(), []
-    for split, part in parts_of(path, splits):
+    fixed: list[int] = []
+    parts_to_read, left_out = parts_of(path, splits)
+    out = Texts(left_out=left_out)
+    for split, part in parts_to_read:
         for number, row in rows_of(part, columns.numbered):
             where = f"{part}:{number}"
             if columns.parts:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import walk
 from errors import InputError, shown
 from packed import COUNTS_TITLE, Say, already_built, code
 from splits import TEST, TRAIN, VALIDATION
@@ -24,7 +25,7 @@ from texts.read import SPLIT_FILES, SUFFIXES, Columns, kind_of, parts_of, read_t
 
 TABLE = Path(__file__).parent / "tasks.toml"
 CODE = ("texts/answers.py", "texts/columnar.py", "texts/pack.py", "packed.py", "texts/prompts.py", "splits.py")
-CODE += ("texts/model.py", "texts/tasks.py", "texts/read.py")
+CODE += ("texts/model.py", "texts/tasks.py", "texts/read.py", "walk.py")
 ENDINGS = (".parquet", *(suffix + packed for suffix in SUFFIXES for packed in ("", ".gz")))
 NO_LABEL = {"", "-1", "-"}  # as the hub's sources, and SNLI's own files, have it
 SPLITS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
@@ -136,7 +137,7 @@ def place_of(task: Task, location: Path) -> Path | None:
 def is_plain(place: Path) -> bool:
     """Whether it holds TSV, which has no line of names here."""
     if place.is_dir():
-        return not is_saved(place) and any(kind_of(each) == ".tsv" for each in place.iterdir())
+        return not is_saved(place) and any(kind_of(Path(entry.path)) == ".tsv" for entry in walk.held(place)[1])
     return kind_of(place) == ".tsv"
 
 
@@ -151,7 +152,7 @@ def built_from(task: Task, place: Path, model: TextModel, options: argparse.Name
     made_of: list[Any] = [task, model.fingerprint, str(model.folder), options.tokens, options.per_class]
     made_of += [options.validation, options.test, options.seed, options.answers, options.answer_tokens]
     plain = is_plain(place)
-    for split, part in parts_of(place, splits_of(task, place, plain)):
+    for split, part in parts_of(place, splits_of(task, place, plain))[0]:
         for path in sorted(part.iterdir()) if part.is_dir() else [part]:
             about = path.stat()
             made_of.append((split, str(path), about.st_size, about.st_mtime_ns))
@@ -237,10 +238,15 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
         packed = pack_answers(task.name, texts, model, choice, seed=seed, prompt=prompt, metric=task.metric, **about)
         write(packed, path)
         cut = packed.attributes["answers_cut"]
-        return packed.summary() + (f", {cut} answers cut to {options.answer_tokens}" if cut else "") + doubt
+        return (
+            packed.summary()
+            + (f", {cut} answers cut to {options.answer_tokens}" if cut else "")
+            + walk.closing(texts.left_out)
+            + doubt
+        )
     classes = task.matched(plain, model)
     known = {match for each in classes for match in each.matches}
-    left_out = sum(label not in known for label in texts.labels)
+    texts.left_out["without a label"] += sum(label not in known for label in texts.labels)
     if strange := sorted(set(texts.labels) - known - NO_LABEL):
         expected = ", ".join(sorted(known))
         raise InputError(f"{place}: the label {shown(strange[0])} is none of {task.name}'s; expected {expected}")
@@ -255,4 +261,4 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
         **about,
     )
     write(packed, path)
-    return packed.summary() + (f", {left_out} without a label left out" if left_out else "") + doubt
+    return packed.summary() + walk.closing(texts.left_out) + doubt
