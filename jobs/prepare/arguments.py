@@ -128,7 +128,10 @@ def add_own(commands, name: str, summary: str, where: str, details: str) -> argp
         "--image-size", type=number_of_pixels, metavar="N", help="side of the square (32; 224 with --crop clip)"
     )
     command.add_argument(
-        "--class-names", metavar="A,B,…", help="names in the order of the labels, or a file, one a line"
+        "--class-names",
+        metavar="A,B,…",
+        help="names in the order of the labels, or of folders called 0, 1, …; FOLDER=NAME of other folders; or a file, "
+        "one a line",
     )
     command.add_argument(
         "--template",
@@ -143,7 +146,12 @@ def add_own(commands, name: str, summary: str, where: str, details: str) -> argp
         help="the head from this CLIP's text tower, not from MiniLM's 384 features: a folder or hub name with a whole "
         "CLIPModel and tokenizer, or open_clip:ARCHITECTURE/WEIGHTS",
     )
-    command.add_argument("--head", type=Path, metavar="FILE.npy", help="your own head [classes, features] instead")
+    command.add_argument(
+        "--head",
+        type=Path,
+        metavar="FILE.npy",
+        help="your own head [classes, features] instead, rows in the order of --class-names or of the folders",
+    )
     command.add_argument(
         "--logit-scale", type=float, metavar="S", help="logits = S · cosine (100; with --text-model the model's own)"
     )

@@ -64,7 +64,7 @@ class Pictures:
     labels: NDArray[np.int64]
     split: NDArray[np.int64]
     frame: Frame
-    class_names: list[str] | None = None
+    folders: list[str] | None = None  # of the classes, in the order of their labels
     left_out: walk.LeftOut = field(default_factory=walk.LeftOut)
 
     def blocks(self, rows: NDArray[np.int64]) -> Iterator[Picture]:
@@ -97,6 +97,10 @@ def read_folder(root: Path, frame: Frame) -> Pictures:
     names = sorted({name for part_names in names_by_part.values() for name in part_names})
     if len(names) < 2:
         raise InputError(f"{root}: {len(names)} class folders; expected at least two, each with pictures")
+    learnt = next(names_by_part[part] for which, part in parts if which in (-1, TRAIN))
+    for part, part_names in names_by_part.items():
+        if strange := sorted(set(part_names) - set(learnt)):
+            raise InputError(f"{part / strange[0]}: train has no such class; expected some of its {len(learnt)}")
     items: list[Path] = []
     labels, split = [], []
     for which, part in parts:
@@ -113,8 +117,7 @@ def read_folder(root: Path, frame: Frame) -> Pictures:
             split += [which] * len(found)
         if which not in split:
             raise InputError(f"{part}: no pictures; expected {', '.join(sorted(SUFFIXES))} in its classes' folders")
-    spaced = [name.replace("_", " ") for name in names]
-    return Pictures(items, np.array(labels, np.int64), np.array(split, np.int64), frame, spaced, left_out)
+    return Pictures(items, np.array(labels, np.int64), np.array(split, np.int64), frame, names, left_out)
 
 
 # Arrays

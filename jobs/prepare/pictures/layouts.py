@@ -7,7 +7,7 @@ Nothing is decoded here: a layout gives labels, and for each row a file or a sma
 
 import csv
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +132,12 @@ def resisc45(root: Path) -> Layout:
     classes = walk.classes(folder)
     expect_classes("resisc45", len(classes), folder)
     everything = folder_rows(folder, classes)
-    row_of = {os.path.basename(path): row for row, path in enumerate(everything.items)}
+    row_of: dict[str, int] = {}
+    for row, path in enumerate(everything.items):
+        if (first := row_of.setdefault(os.path.basename(path), row)) != row:
+            raise InputError(
+                f"{path}: {everything.items[first]} has the same name; expected each once, as lists have names"
+            )
 
     def part(name: str) -> Rows:
         path = need(base / name, "the split's file names, one a line")
@@ -149,7 +154,19 @@ def resisc45(root: Path) -> Layout:
 def sun397(root: Path) -> Layout:
     classes, rows = split_folders(root / "sun397", {"train": "train", "test": "val"})
     expect_classes("sun397", len(classes), root / "sun397/train")
-    return Layout(spaced([name[2:] for name in classes]), rows)  # "a_abbey": a letter's folder, then the name
+    return Layout(spaced(without_letters(root / "sun397/train", classes)), rows)
+
+
+def without_letters(where: Path, classes: Sequence[str]) -> list[str]:
+    """Names of folders such as "a_abbey" without the letter in front, by which SUN397 sorts its folders; some copies
+    have none."""
+    lettered = [name for name in classes if name[1:2] == "_" and name[2:3] and name[0] == name[2]]
+    if lettered and len(lettered) < len(classes):
+        other = next(name for name in classes if name not in lettered)
+        raise InputError(
+            f"{where / other}: stands beside {lettered[0]}; expected names all with a letter in front, or none"
+        )
+    return [name[2:] for name in lettered] or list(classes)
 
 
 def imagenet(root: Path, names_file: Path | None) -> Layout:

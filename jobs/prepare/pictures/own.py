@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,12 +11,12 @@ from numpy.typing import NDArray
 
 import packed
 import walk
-from errors import InputError
+from errors import InputError, checked_text, shown
 from formats import read_npy
 from packed import Packed, check_task, name_of
 from pictures import clip_text
 from pictures.inputs import Frame, Pictures, read_arrays, read_folder, read_idx_folder
-from splits import SPLIT_NAMES, shuffled_rows, split_by_key, stable_hash
+from splits import SPLIT_NAMES, TRAIN, shuffled_rows, split_by_key, stable_hash
 from texts import minilm
 
 TEMPLATES = ["a picture of {}", "{}"]
@@ -23,21 +24,55 @@ CLIP_TEMPLATES = ["a photo of a {}."]
 SIZE, CLIP_SIZE = 32, 224
 
 
-def names_of_classes(given: str | None, folders: list[str] | None, labels: NDArray[np.int64]) -> list[str]:
-    classes = int(labels.max()) + 1
-    if given is None:
-        return folders or [str(number) for number in range(classes)]
-    where = f"--class-names {given if len(given) <= 80 else given[:79] + '…'}"
+def entries_of(given: str) -> list[str]:
+    """Reads the list of --class-names, or the file that it names."""
     try:
         # Path.is_file() raises where the names are too many to be a path; this is False then.
         text = Path(given).read_text("utf-8-sig").split("\n") if os.path.isfile(given) else given.split(",")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{where}: {error}; expected names, one a line, in UTF-8") from None
-    names = [name.strip() for name in text if name.strip()]
-    expected = len(folders) if folders else classes
-    if len(names) < expected or (folders and len(names) != expected):
-        raise InputError(f"{where}: {len(names)} names; expected {expected}, in the order of the labels")
-    return names
+        raise InputError(f"{option(given)}: {error}; expected names, one a line, in UTF-8") from None
+    return [checked_text(name.strip(), option(given)) for name in text if name.strip()]
+
+
+def option(given: str) -> str:
+    return f"--class-names {given if len(given) <= 80 else given[:79] + '…'}"
+
+
+def names_of_classes(given: str | None, folders: list[str] | None, classes: int) -> tuple[list[str], list[int]]:
+    """Names in the order of the labels, and which entry of --class-names, or row of --head, each label has.
+
+    An entry FOLDER=NAME names its folder. Names alone that are the folders' own may stand in any order. Other names
+    alone go by number, as labels and folders called 0, 1, … or 1, 2, … have one; over folders with names of their own
+    they are refused, for only their places would tell which is which.
+    """
+    keys = folders or [str(number) for number in range(classes)]
+    by_number = sorted(keys, key=int) if all(key.isascii() and key.isdigit() for key in keys) else None
+    if given is None:
+        return ([key.replace("_", " ") for key in keys]), list(range(len(keys)))
+    entries = entries_of(given)
+    paired = [re.split("[=\t]", entry, maxsplit=1) for entry in entries]
+    spaced = {key.replace("_", " "): key for key in keys}
+    if all(len(pair) == 2 for pair in paired):
+        entry_keys, names = [pair[0].strip() for pair in paired], [pair[1].strip() for pair in paired]
+    elif folders and {name.replace("_", " ") for name in entries} == set(spaced):
+        entry_keys, names = [spaced[name.replace("_", " ")] for name in entries], entries
+    elif by_number and [int(key) for key in by_number] in (list(range(len(keys))), list(range(1, len(keys) + 1))):
+        entry_keys, names = by_number, entries
+    else:
+        raise InputError(
+            f"{option(given)}: {len(entries)} names, and which folder each is for is not said; expected FOLDER=NAME "
+            f"for each of {len(keys)} folders, such as {shown(keys[0])}=NAME"
+        )
+    if len(names) != len(keys) or set(entry_keys) != set(keys) or not all(names):
+        lacking = next((f"; {shown(key)} has none" for key in keys if key not in entry_keys), "")
+        raise InputError(f"{option(given)}: {len(names)} names; expected one for each of {len(keys)} classes{lacking}")
+    places = [entry_keys.index(key) for key in keys]
+    return [names[place] for place in places], places
+
+
+def in_two_orders(folders: list[str]) -> bool:
+    """Whether numbers as names are in another order than as numbers: 10 stands before 2 then."""
+    return all(name.isascii() and name.isdigit() for name in folders) and folders != sorted(folders, key=int)
 
 
 def channels(given: Sequence[float] | None, default: Sequence[float], name: str) -> Sequence[float]:
@@ -63,9 +98,9 @@ def templates_of(options: argparse.Namespace, default: list[str]) -> list[str]:
 
 
 def make_head(
-    options: argparse.Namespace, names: list[str], tower: clip_text.TextTower | None
+    options: argparse.Namespace, names: list[str], places: list[int], tower: clip_text.TextTower | None
 ) -> tuple[NDArray[np.float32], float]:
-    """Unit rows, one a class, and the scale of their logits."""
+    """Unit rows, one a class, and the scale of their logits. A file's rows are in the order of --class-names."""
     if options.head is not None:
         weights = read_npy(options.head)
         if weights.ndim != 2 or weights.dtype.kind != "f" or len(weights) != len(names):
@@ -73,7 +108,7 @@ def make_head(
                 f"{options.head}: {weights.dtype} {list(weights.shape)}; "
                 f"expected floats [{len(names)}, features], a row a class"
             )
-        return minilm.unit_rows(weights), packed.LOGIT_SCALE
+        return minilm.unit_rows(weights[places]), packed.LOGIT_SCALE
     if tower is not None:
         return clip_text.head(tower, names, templates_of(options, CLIP_TEMPLATES)), tower.logit_scale
     return minilm.head(names, templates_of(options, TEMPLATES)), packed.LOGIT_SCALE
@@ -104,8 +139,14 @@ def prepare(options: argparse.Namespace) -> str:
     pictures = read(options.input, Frame(options.image_size or (CLIP_SIZE if clip else SIZE), clip, options.white))
     if len(pictures.labels) == 0:
         raise InputError(f"{options.input}: no pictures; expected at least one a class")
-    names = names_of_classes(options.class_names, pictures.class_names, pictures.labels)
-    head, logit_scale = make_head(options, names, tower)
+    folders = pictures.folders
+    if options.head and options.class_names is None and folders and in_two_orders(folders):
+        raise InputError(
+            f"{options.head}: its rows go by the folders' order, which is {', '.join(folders[:3])} … by "
+            "name, another by number; expected --class-names in the order of the rows"
+        )
+    names, places = names_of_classes(options.class_names, folders, int(pictures.labels.max()) + 1)
+    head, logit_scale = make_head(options, names, places, tower)
     # Equal pictures are one key, so that a drawn split never has a picture on both sides.
     every = pictures.blocks(np.arange(len(pictures.labels)))
     keys = [f"{stable_hash(image.tobytes().hex()):016x}" for block in every for image in block]
@@ -116,6 +157,11 @@ def prepare(options: argparse.Namespace) -> str:
     for each, some in rows.items():
         if not len(some):
             raise InputError(f"{options.input}: {len(keys)} pictures leave none for {each}; expected more pictures")
+    if lacking := set(range(len(names))) - set(pictures.labels[rows[SPLIT_NAMES[TRAIN]]].tolist()):
+        raise InputError(
+            f"{options.input}: {len(keys)} pictures leave none of class {shown(names[min(lacking)])} for train; "
+            "expected at least one of each class"
+        )
     path = options.out / f"{task}.h5"
     packed.write(
         Packed(
