@@ -104,6 +104,15 @@ that it names is called or even looked up, and open_clip is not needed.
 """
 
 
+def add_drop_unlabelled(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--drop-unlabelled",
+        action="store_true",
+        help='leave out rows whose label means none (-1, nothing, "-", nan, no_label, unlabelled), which are refused '
+        "otherwise",
+    )
+
+
 def number_of_pixels(text: str) -> int:
     value = int(text)
     if not 8 <= value <= 1024:
@@ -160,7 +169,14 @@ def add_own(commands, name: str, summary: str, where: str, details: str) -> argp
     command.add_argument("--source", default="", help="where the data came from, kept in the file")
     command.add_argument("--license", default="not stated", help="licence of the data, kept in the file")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of the splits that the input lacks (0)")
-    command.set_defaults(white=None)
+    command.add_argument(
+        "--white",
+        type=float,
+        metavar="V",
+        help="value that is white, in grey files of more than 8 bits (65535 of 16 bits, 1 of floats) and in arrays of "
+        "other numbers than uint8 (no default); 0 is black",
+    )
+    add_drop_unlabelled(command)
     return command
 
 
@@ -219,6 +235,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
     text.add_argument(
         "--classes", type=Path, metavar="FILE.tsv", help="a line a class: label, tab, name, and perhaps tab, sentence"
     )
+    add_drop_unlabelled(text)
     text.add_argument(
         "--template",
         action="append",
@@ -440,7 +457,7 @@ def parser() -> argparse.ArgumentParser:
     add_text(commands)
     add_originals(commands)
     add_checkpoints(commands)
-    folder = add_own(
+    add_own(
         commands,
         "folder",
         "a folder of pictures, a subfolder a class",
@@ -449,18 +466,13 @@ def parser() -> argparse.ArgumentParser:
         "the missing splits are drawn: a fifth for test, then min(10 %, 5000) for validation.\n"
         "Class names are the folders' names, '_' read as a space. Pictures stand upright, by their EXIF note.",
     )
-    folder.add_argument(
-        "--white",
-        type=float,
-        metavar="V",
-        help="value that is white, in grey files of more than 8 bits (65535 of 16 bits, 1 of floats); 0 is black",
-    )
     add_own(
         commands,
         "idx",
         "MNIST-style IDX files, plain or .gz",
         "DIR",
-        "DIR holds {train,t10k|test}-images-idx3-ubyte and -labels-idx1-ubyte, with or without .gz.",
+        "DIR holds {train,t10k|test}-images-idx3-ubyte and -labels-idx1-ubyte, with or without .gz.\n"
+        "Labels are from 0 or from 1 on.",
     )
     add_own(
         commands,
@@ -468,6 +480,7 @@ def parser() -> argparse.ArgumentParser:
         "numpy arrays",
         "FILE.npz, or DIR with .npy files",
         "Names: images and labels, or train_images, train_labels, test_images, test_labels and, if there,\n"
-        "validation_images, validation_labels. Images are uint8 [n,h,w] or [n,h,w,c] with c 1, 3 or 4.",
+        "validation_images, validation_labels; or Keras' x_train, y_train and so on. Images are uint8 [n,h,w],\n"
+        "[n,h,w,c] or [n,c,h,w] with c 1, 3 or 4, or other numbers with --white. Labels are from 0 or from 1 on.",
     )
     return top

@@ -15,11 +15,12 @@ def shown(name: str) -> str:
     return name if name.isprintable() and len(name) <= NAME_LONGEST else ascii(name[:80])
 
 
-def checked_text(text: str, where: str) -> str:
-    """The text, unless an HDF5 file or a tokenizer cannot hold it: bytes that are no UTF-8, half a pair of UTF-16, a
-    NUL."""
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise InputError(f"{shown(where)}: {shown(text)} is no text in UTF-8, or has a NUL; expected other letters")
+def checked_text(text: str, where: str, nul: bool = False) -> str:
+    """The text, unless it holds bytes that are no UTF-8 or half a pair of UTF-16, which no tokenizer and no HDF5 file
+    takes, or a NUL, which HDF5's texts cannot hold; `nul` allows that."""
+    if ("\0" in text and not nul) or any("\ud800" <= letter <= "\udfff" for letter in text):
+        held = "a NUL" if "\0" in text and not nul else "letters that are no UTF-8"
+        raise InputError(f"{shown(where)}: {shown(text)} has {held}; expected other letters")
     return text
 
 

@@ -28,6 +28,7 @@ SPLIT_FOLDERS = {
     "test": TEST,
 }
 ARRAY_SPLITS = {"train": TRAIN, "validation": VALIDATION, "val": VALIDATION, "test": TEST}
+KERAS = {"x": "images", "y": "labels"}  # Keras' names of arrays, alone or as in x_train
 CLASSES_MOST = 100_000
 
 
@@ -37,7 +38,7 @@ class Frame:
 
     size: int
     clip: bool = False
-    white: float | None = None  # of files with more than 8 bits: see eight_bits()
+    white: float | None = None  # of files with more than 8 bits, see eight_bits(), and of arrays, see to_pictures()
 
     def file(self, path: Path) -> Picture:
         try:
@@ -123,23 +124,41 @@ def read_folder(root: Path, frame: Frame) -> Pictures:
 # Arrays
 
 
-def to_pictures(array: NDArray[Any], where: str) -> NDArray[np.uint8]:
-    """uint8 [n,h,w] or [n,h,w,c] with c 3 or 4."""
-    if array.dtype != np.uint8:
-        raise InputError(f"{where}: {array.dtype} numbers; expected uint8, 0 to 255")
-    if array.ndim not in (3, 4) or (array.ndim == 4 and array.shape[3] not in (1, 3, 4)) or 0 in array.shape[1:]:
-        raise InputError(f"{where}: shape {list(array.shape)}; expected [n,h,w] or [n,h,w,c] with c 1, 3 or 4")
+CHANNELS = (1, 3, 4)
+
+
+def to_pictures(array: NDArray[Any], where: str, white: float | None) -> NDArray[np.uint8]:
+    """uint8 [n,h,w] or [n,h,w,c] with c 3 or 4, of arrays that may have their channels first. Other numbers than uint8
+    need `white`, the value of white; 0 is black."""
+    if array.ndim == 4 and array.shape[1] in CHANNELS and array.shape[3] not in CHANNELS:
+        array = array.transpose(0, 2, 3, 1)
+    if array.ndim not in (3, 4) or (array.ndim == 4 and array.shape[3] not in CHANNELS) or 0 in array.shape[1:]:
+        raise InputError(
+            f"{where}: shape {list(array.shape)}; expected [n,h,w], or [n,h,w,c] or [n,c,h,w] with c 1, 3 or 4"
+        )
+    if array.dtype != np.uint8 or white is not None:
+        if array.dtype.kind not in "iuf":
+            raise InputError(f"{where}: {array.dtype}; expected uint8 numbers, 0 to 255")
+        low, high = (array.min(), array.max()) if array.size else (0, 0)
+        if white is None or not 0 <= low <= high <= white:
+            scale = "whose white is not said" if white is None else f"where white is {white:g}"
+            raise InputError(
+                f"{where}: {array.dtype} numbers from {low:g} to {high:g}, {scale}; expected uint8, 0 to 255, or "
+                "--white with the value that is white"
+            )
+        array = np.stack([np.rint(each.astype(np.float64) * (255 / white)).astype(np.uint8) for each in array])
     return array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array
 
 
 def to_labels(array: NDArray[Any], where: str, count: int) -> NDArray[np.int64]:
+    """Whole numbers, −1 where a picture has no label."""
     if array.ndim == 2 and 1 in array.shape:
         array = array.reshape(-1)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InputError(f"{where}: {array.dtype} {list(array.shape)}; expected whole numbers [n]")
     if len(array) != count:
         raise InputError(f"{where}: {len(array)} labels for {count} pictures; expected as many")
-    if count and (int(array.min()) < 0 or int(array.max()) >= CLASSES_MOST):
+    if count and (int(array.min()) < -1 or int(array.max()) >= CLASSES_MOST):
         raise InputError(f"{where}: labels {array.min()} to {array.max()}; expected 0 to {CLASSES_MOST - 1}")
     return array.astype(np.int64)
 
@@ -150,7 +169,7 @@ def join(
     items: list[NDArray[np.uint8]] = []
     labels, split = [], []
     for which, image_name, image_array, label_name, label_array in parts:
-        items += list(to_pictures(image_array, image_name))
+        items += list(to_pictures(image_array, image_name, frame.white))
         labels.append(to_labels(label_array, label_name, len(image_array)))
         split.append(np.full(len(image_array), which, np.int64))
     return Pictures(items, np.concatenate(labels), np.concatenate(split), frame, left_out=left_out)
@@ -198,6 +217,11 @@ def read_arrays(path: Path, frame: Frame) -> Pictures:
     else:
         raise InputError(f"{path}: neither a .npz file nor a folder with .npy files; expected one of these")
     held = ", ".join(arrays) or "nothing"
+    for name in [name for name in arrays if name.lower().partition("_")[0] in KERAS]:
+        which, _, split = name.lower().partition("_")
+        if arrays.setdefault(f"{split}_{KERAS[which]}".lstrip("_"), arrays[name]) is not arrays[name]:
+            raise InputError(f"{path}: holds {held}; expected {name} or its other name, not both")
+        del arrays[name]
     parts = []
     if "images" in arrays or "labels" in arrays:
         if not {"images", "labels"} <= set(arrays):

@@ -48,12 +48,14 @@ def cars(root: Path) -> Layout:
         outside = labels[(labels < 0) | (labels >= len(names))]
         if outside.size:
             raise InputError(f"{path}: class {outside[0] + 1}; expected 1 to {len(names)}, as in cars_meta.mat")
+        folder = inner if (inner := folder / folder.name).is_dir() else folder  # Kaggle's copy has it twice
         need(folder, "a folder of pictures")
         return Rows([str(folder / str(name)) for name in table["fname"]], labels)
 
+    labelled = base / "devkit/cars_test_annos_withlabels.mat"  # or beside the devkit, where torchvision has it
     splits = {
         "train": annotated(base / "devkit/cars_train_annos.mat", base / "cars_train"),
-        "test": annotated(base / "cars_test_annos_withlabels.mat", base / "cars_test"),
+        "test": annotated(labelled if labelled.exists() else base / labelled.name, base / "cars_test"),
     }
     return Layout(spaced([str(name) for name in names]), splits)
 

@@ -13,6 +13,7 @@ import packed
 import walk
 from errors import InputError, checked_text, shown
 from formats import read_npy
+from labels import DROP, WITHOUT_LABEL, means_none
 from packed import Packed, check_task, name_of
 from pictures import clip_text
 from pictures.inputs import Frame, Pictures, read_arrays, read_folder, read_idx_folder
@@ -38,14 +39,13 @@ def option(given: str) -> str:
     return f"--class-names {given if len(given) <= 80 else given[:79] + '…'}"
 
 
-def names_of_classes(given: str | None, folders: list[str] | None, classes: int) -> tuple[list[str], list[int]]:
+def names_of_classes(given: str | None, keys: list[str]) -> tuple[list[str], list[int]]:
     """Names in the order of the labels, and which entry of --class-names, or row of --head, each label has.
 
     An entry FOLDER=NAME names its folder. Names alone that are the folders' own may stand in any order. Other names
     alone go by number, as labels and folders called 0, 1, … or 1, 2, … have one; over folders with names of their own
     they are refused, for only their places would tell which is which.
     """
-    keys = folders or [str(number) for number in range(classes)]
     by_number = sorted(keys, key=int) if all(key.isascii() and key.isdigit() for key in keys) else None
     if given is None:
         return ([key.replace("_", " ") for key in keys]), list(range(len(keys)))
@@ -54,20 +54,51 @@ def names_of_classes(given: str | None, folders: list[str] | None, classes: int)
     spaced = {key.replace("_", " "): key for key in keys}
     if all(len(pair) == 2 for pair in paired):
         entry_keys, names = [pair[0].strip() for pair in paired], [pair[1].strip() for pair in paired]
-    elif folders and {name.replace("_", " ") for name in entries} == set(spaced):
+    elif {name.replace("_", " ") for name in entries} == set(spaced):
         entry_keys, names = [spaced[name.replace("_", " ")] for name in entries], entries
     elif by_number and [int(key) for key in by_number] in (list(range(len(keys))), list(range(1, len(keys) + 1))):
         entry_keys, names = by_number, entries
     else:
         raise InputError(
-            f"{option(given)}: {len(entries)} names, and which folder each is for is not said; expected FOLDER=NAME "
-            f"for each of {len(keys)} folders, such as {shown(keys[0])}=NAME"
+            f"{option(given)}: {len(entries)} names, and which class each is for is not said; expected FOLDER=NAME "
+            f"for each of {len(keys)} classes, such as {shown(keys[0])}=NAME"
         )
     if len(names) != len(keys) or set(entry_keys) != set(keys) or not all(names):
         lacking = next((f"; {shown(key)} has none" for key in keys if key not in entry_keys), "")
         raise InputError(f"{option(given)}: {len(names)} names; expected one for each of {len(keys)} classes{lacking}")
     places = [entry_keys.index(key) for key in keys]
     return [names[place] for place in places], places
+
+
+def classes_of(pictures: Pictures, options: argparse.Namespace) -> list[str]:
+    """What the input calls the classes: folders' names or numbers. Pictures without a label are left out, if that is
+    asked for, and the first class has the label 0 then."""
+    listed = entries_of(options.class_names) if options.class_names else []
+    named = {re.split("[=\t]", entry)[0].strip() for entry in listed}
+    none = [label for label, name in enumerate(pictures.folders or []) if means_none(name, named)]
+    without = np.isin(pictures.labels, [-1, *none])
+    if without.any():
+        if not options.drop_unlabelled:
+            what = shown(pictures.folders[pictures.labels[without][0]]) if pictures.folders else "-1"
+            raise InputError(
+                f"{options.input}: {without.sum()} pictures have the label {what}, which means none in many sets; "
+                f"expected {DROP}, or --class-names, which may name a folder"
+            )
+        kept = np.flatnonzero(~without)
+        pictures.items = [pictures.items[row] for row in kept]
+        pictures.labels, pictures.split = pictures.labels[kept], pictures.split[kept]
+        pictures.left_out[WITHOUT_LABEL] += int(without.sum())
+        if pictures.folders:
+            labels, pictures.labels = np.unique(pictures.labels, return_inverse=True)
+            pictures.folders = [pictures.folders[label] for label in labels]
+    if not len(pictures.labels):
+        raise InputError(f"{options.input}: no pictures with labels; expected at least one a class")
+    if pictures.folders:
+        return pictures.folders
+    first, last = int(pictures.labels.min()), int(pictures.labels.max())
+    if first == 1:  # a class 0 without pictures would be refused: the numbers are from 1 on
+        pictures.labels = pictures.labels - 1
+    return [str(number) for number in range(int(first == 1), last + 1)]
 
 
 def in_two_orders(folders: list[str]) -> bool:
@@ -137,15 +168,13 @@ def prepare(options: argparse.Namespace) -> str:
     tower = clip_text.load(options.text_model) if options.text_model is not None else None
     read = {"folder": read_folder, "idx": read_idx_folder, "arrays": read_arrays}[options.command]
     pictures = read(options.input, Frame(options.image_size or (CLIP_SIZE if clip else SIZE), clip, options.white))
-    if len(pictures.labels) == 0:
-        raise InputError(f"{options.input}: no pictures; expected at least one a class")
-    folders = pictures.folders
-    if options.head and options.class_names is None and folders and in_two_orders(folders):
+    classes = classes_of(pictures, options)
+    if options.head and options.class_names is None and pictures.folders and in_two_orders(classes):
         raise InputError(
-            f"{options.head}: its rows go by the folders' order, which is {', '.join(folders[:3])} … by "
+            f"{options.head}: its rows go by the folders' order, which is {', '.join(classes[:3])} … by "
             "name, another by number; expected --class-names in the order of the rows"
         )
-    names, places = names_of_classes(options.class_names, folders, int(pictures.labels.max()) + 1)
+    names, places = names_of_classes(options.class_names, classes)
     head, logit_scale = make_head(options, names, places, tower)
     # Equal pictures are one key, so that a drawn split never has a picture on both sides.
     every = pictures.blocks(np.arange(len(pictures.labels)))

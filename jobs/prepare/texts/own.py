@@ -19,19 +19,10 @@ from walk import closing
 TEMPLATE = "This text is about {}."
 
 
-def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
+def listed_classes(options: argparse.Namespace) -> dict[str, Class]:
     """Reads --classes, which has a line a class: the label, a tab, the class's name, and perhaps another tab and its
-    sentence. Without it every label is a class and its own name."""
-    templates = options.template or [TEMPLATE]
-    for template in templates:
-        if "{}" not in template:
-            raise InputError(f'--template "{template}": no {{}}; expected a place for the class')
-    if options.classes is None:
-        if len(labels) < 2:
-            raise InputError(f"{options.input}: {len(labels)} labels; expected at least two")
-        return [Class(each, each, [t.replace("{}", each.replace("_", " ")) for t in templates]) for each in labels]
-    path = options.classes
-    classes: dict[str, Class] = {}
+    sentence. Gives the classes by their labels."""
+    path, classes = options.classes, {}
     for number, line in enumerate(lines_of(path).read().splitlines(), 1):
         if not line:
             continue
@@ -44,14 +35,34 @@ def classes_of(options: argparse.Namespace, labels: list[str]) -> list[Class]:
         if label in classes and name != classes[label].name:
             raise InputError(f"{path}:{number}: {shown(label)} has two names; expected one")
         entry = classes.setdefault(label, Class(name, label, []))
-        entry.sentences += sentence or [t.replace("{}", name) for t in templates]
+        entry.sentences += sentence or [template.replace("{}", name) for template in templates_of(options)]
     if len(classes) < 2:
         raise InputError(f"{path}: {len(classes)} classes; expected at least two")
-    if lacking := set(classes) - set(labels):
-        raise InputError(f"{path}: no text has the label {shown(min(lacking))}; expected one at least")
-    if lacking := set(labels) - set(classes):
-        raise InputError(f"{path}: the label {shown(min(lacking))} is not there; expected every label of the texts")
-    return list(classes.values())
+    return classes
+
+
+def templates_of(options: argparse.Namespace) -> list[str]:
+    templates: list[str] = options.template or [TEMPLATE]
+    for template in templates:
+        if "{}" not in template:
+            raise InputError(f'--template "{template}": no {{}}; expected a place for the class')
+    return templates
+
+
+def classes_of(options: argparse.Namespace, listed: dict[str, Class], labels: list[str]) -> list[Class]:
+    """Gives the classes that --classes lists, or without it a class for each label, which is its own name."""
+    if not listed:
+        if len(labels) < 2:
+            raise InputError(f"{options.input}: {len(labels)} labels; expected at least two")
+        templates = templates_of(options)
+        return [Class(each, each, [t.replace("{}", each.replace("_", " ")) for t in templates]) for each in labels]
+    if lacking := set(listed) - set(labels):
+        raise InputError(f"{options.classes}: no text has the label {shown(min(lacking))}; expected one at least")
+    if lacking := set(labels) - set(listed):
+        raise InputError(
+            f"{options.classes}: the label {shown(min(lacking))} is not there; expected every label of the texts"
+        )
+    return list(listed.values())
 
 
 def give_words(classes: list[Class], given: list[str]) -> None:
@@ -123,8 +134,11 @@ def prepare(options: argparse.Namespace) -> str:
             raise InputError(f"--{name.replace('_', '-')} {value}: expected 1 or more")
     model = TextModel(options.model) if options.model is not None else minilm.text_model()
     prompt = prompt_of(options, model)
-    texts = read_texts(options.input, columns_of(options, prompt))
-    classes = classes_of(options, sorted(set(texts.labels)))
+    listed = listed_classes(options) if options.classes is not None else {}
+    columns = columns_of(options, prompt)
+    columns.classes, columns.drop_unlabelled = frozenset(listed), options.drop_unlabelled
+    texts = read_texts(options.input, columns)
+    classes = classes_of(options, listed, sorted(set(texts.labels)))
     added = ""
     if prompt is not None:
         give_words(classes, options.words or [])

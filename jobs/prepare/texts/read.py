@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from errors import InputError, shown
+from errors import InputError, checked_text, shown
+from labels import DROP, WITHOUT_LABEL, means_none
 from splits import TEST, TRAIN, VALIDATION
 from texts.columnar import is_saved, parquet_rows, saved_rows, saved_splits
 from texts.language_sources import Texts
@@ -32,6 +33,8 @@ SPLIT_FILES = {
 }
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 PARQUET = ".parquet"
+TEXT_MOST = 1_000_000  # letters; more take a tokenizer minutes and gigabytes
+csv.field_size_limit(2**31 - 1)  # files are in memory already: the limit of Python's csv, 131,072, spares nothing
 SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d+)-of-(?P<count>\d+)")  # of a split in several files
 
 
@@ -44,7 +47,8 @@ class Columns:
     second: str = ""
     group: str = ""
     parts: tuple[tuple[str, bool], ...] = ()  # those of a prompt, and whether a row may lack them
-    unlabelled: bool = False  # a row may lack its label, which is "" then
+    drop_unlabelled: bool = False  # rows without a label are left out and counted, not refused
+    classes: frozenset[str] = frozenset()  # labels that are classes, whatever else they may mean
     answer: str = ""  # labels are answers, written so ("{}", "{:.1f}"), a line each of several
 
     @property
@@ -185,7 +189,7 @@ OPTIONAL = (None, ABSENT)
 def text_in(row: Mapping[str, Any], name: str, where: str, empty: tuple[Any, ...] = ()) -> str:
     """What a column holds, or "" for what `empty` names. Raises InputError where it is missing or without words."""
     held = column_of(row, name)
-    if any(held is value for value in empty):
+    if any(held is value or (value == "" and held == "") for value in empty):
         return ""
     if held is ABSENT:
         raise InputError(f'{where}: no column "{name}"; expected one of {shown(", ".join(row))}')
@@ -194,7 +198,9 @@ def text_in(row: Mapping[str, Any], name: str, where: str, empty: tuple[Any, ...
     cell = "" if held is None else str(held).strip()
     if not cell and not empty:
         raise InputError(f'{where}: column "{name}" is empty; expected words')
-    return cell
+    if len(cell) > TEXT_MOST:
+        raise InputError(f'{where}: column "{name}" has {len(cell)} letters; expected at most {TEXT_MOST}')
+    return checked_text(cell, f'{where}: column "{name}"', nul=True)
 
 
 def answers_in(row: Mapping[str, Any], name: str, written: str, where: str) -> str:
@@ -235,11 +241,11 @@ def read_texts(path: Path, columns: Columns, splits: Mapping[str, int] = SPLIT_F
     for split, part in parts_to_read:
         for number, row in rows_of(part, columns.numbered):
             where = f"{part}:{number}"
+            parts: tuple[str, ...] = ()
             if columns.parts:
                 reader = words_in if columns.answer else text_in
                 parts = tuple(reader(row, name, where, OPTIONAL * optional) for name, optional in columns.parts)
                 first, second = parts[0], "\n".join(parts[1:]) if len(parts) > 1 else None
-                out.parts.append(parts)
             else:
                 first = text_in(row, columns.text, where)
                 second = text_in(row, columns.second, where) if columns.second else None
@@ -247,8 +253,19 @@ def read_texts(path: Path, columns: Columns, splits: Mapping[str, int] = SPLIT_F
             if columns.answer:
                 label = answers_in(row, columns.label, columns.answer, where)
             else:
-                label = text_in(row, columns.label, where, (None,) * columns.unlabelled)
+                label = text_in(row, columns.label, where, (None, ""))
+                if means_none(label, columns.classes):
+                    if not columns.drop_unlabelled:
+                        raise InputError(
+                            f'{where}: the label "{shown(label)}" means none in many sets; expected {DROP}, or '
+                            "--classes, which may name it"
+                        )
+                    out.left_out[WITHOUT_LABEL] += 1
+                    continue
+                checked_text(label, where)
             out.add(first, label, key, second)
+            if parts:
+                out.parts.append(parts)
             fixed.append(split)
     if not out.first:
         raise InputError(f"{path}: no texts; expected at least one a class")

@@ -5,7 +5,7 @@
 import argparse
 import hashlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,8 @@ from texts.read import SPLIT_FILES, SUFFIXES, Columns, kind_of, parts_of, read_t
 
 TABLE = Path(__file__).parent / "tasks.toml"
 CODE = ("texts/answers.py", "texts/columnar.py", "texts/pack.py", "packed.py", "texts/prompts.py", "splits.py")
-CODE += ("texts/model.py", "texts/tasks.py", "texts/read.py", "walk.py")
+CODE += ("texts/model.py", "texts/tasks.py", "texts/read.py", "walk.py", "labels.py")
 ENDINGS = (".parquet", *(suffix + packed for suffix in SUFFIXES for packed in ("", ".gz")))
-NO_LABEL = {"", "-1", "-"}  # as the hub's sources, and SNLI's own files, have it
 SPLITS = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
 
 
@@ -63,7 +62,7 @@ class Task:
         """None where the model reads none, or the table has none for it."""
         return self.answers if model.is_t5 else self.prompt if model.masked_lm else None
 
-    def columns(self, plain: bool, prompt: Prompt | None) -> Columns:
+    def columns(self, plain: bool, prompt: Prompt | None, classes: Collection[str] = ()) -> Columns:
         """Finds columns by name or, in a plain TSV, by place: the label, then the prompt's columns. An encoder reads
         the columns of whichever prompt the table has."""
         wanted = prompt or self.prompt or self.answers
@@ -75,7 +74,8 @@ class Task:
             names[0],
             "1" if plain else self.label,
             parts=tuple(zip(names, optional, strict=True)),
-            unlabelled=True,
+            drop_unlabelled=True,
+            classes=frozenset(classes),
             answer=self.answer,
         )
 
@@ -220,7 +220,9 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
     if already_built(path, made_of):
         return f"{summary(path)} (unchanged)"
     prompt = task.prompt_for(model)
-    texts = read_texts(place, task.columns(plain, prompt), splits_of(task, place, plain))
+    classes = task.matched(plain, model)
+    known = {match for each in classes for match in each.matches}
+    texts = read_texts(place, task.columns(plain, prompt, known), splits_of(task, place, plain))
     choice = Choice(
         options.tokens, options.per_class, options.validation, options.test, options.answers, options.answer_tokens
     )
@@ -244,10 +246,7 @@ def pack_one(task: Task, place: Path, model: TextModel, options: argparse.Namesp
             + walk.closing(texts.left_out)
             + doubt
         )
-    classes = task.matched(plain, model)
-    known = {match for each in classes for match in each.matches}
-    texts.left_out["without a label"] += sum(label not in known for label in texts.labels)
-    if strange := sorted(set(texts.labels) - known - NO_LABEL):
+    if strange := sorted(set(texts.labels) - known):
         expected = ", ".join(sorted(known))
         raise InputError(f"{place}: the label {shown(strange[0])} is none of {task.name}'s; expected {expected}")
     packed = pack(

@@ -66,9 +66,9 @@ def test_names_go_to_their_folders(tmp_path, folders, given, expected):
 
 
 BAD = [
-    (["n02", "n01"], ["cod", "eel"], "which folder each is for is not said; expected FOLDER=NAME"),
-    (["3", "7"], ["cod", "eel"], "which folder each is for is not said"),
-    (["n02", "n01"], ["n02=cod", "eel"], "which folder each is for is not said"),
+    (["n02", "n01"], ["cod", "eel"], "which class each is for is not said; expected FOLDER=NAME"),
+    (["3", "7"], ["cod", "eel"], "which class each is for is not said"),
+    (["n02", "n01"], ["n02=cod", "eel"], "which class each is for is not said"),
     (["n02", "n01"], ["n02=cod", "n03=eel"], "n01 has none"),
     (["n02", "n01"], ["n02=cod", "n02=eel"], "n01 has none"),
     (["n02", "n01"], ["n02=cod", "n01="], "2 names; expected one for each of 2 classes"),

@@ -618,3 +618,20 @@ def test_missing_layouts_get_one_clear_line(tmp_path, tiny_clip, capsys):
     assert "--text-model" in refused(capsys, out, neither)
     no_head = main(["originals", "--data-location", str(tmp_path), "--out", str(out), "--heads", str(tmp_path)])
     assert "dtd.npz" in refused(capsys, out, no_head)
+
+
+def test_cars_as_kaggle_has_them(tmp_path):
+    """Its copy has each folder of pictures inside another of the same name, and the test's labels in the devkit."""
+    make_cars(tmp_path)
+    as_published = layouts.cars(tmp_path)
+    base = tmp_path / "stanford_cars"
+    for name in ("cars_train", "cars_test"):
+        (base / name).rename(base / "moved")
+        (base / name).mkdir()
+        (base / "moved").rename(base / name / name)
+    (base / "cars_test_annos_withlabels.mat").rename(base / "devkit/cars_test_annos_withlabels.mat")
+    as_kaggle = layouts.cars(tmp_path)
+    for split in ("train", "test"):
+        assert (as_kaggle.splits[split].labels == as_published.splits[split].labels).all()
+        for ours, theirs in zip(as_kaggle.splits[split].items, as_published.splits[split].items, strict=True):
+            assert Path(ours).is_file() and Path(ours).name == Path(theirs).name

@@ -157,6 +157,106 @@ def test_pickled_arrays_are_refused(tmp_path, head, capsys):
     assert "Python objects" in line
 
 
+def shaped(images: np.ndarray, **changes: object) -> dict[str, np.ndarray]:
+    return {"images": images, "labels": np.arange(60) % 2, **changes}
+
+
+GREY, COLOUR, SIXTEEN = pictures(60)[..., 0], pictures(60), pictures(60).astype(np.uint16) * 257
+KERAS = {
+    "x_train": COLOUR[:40],
+    "y_train": np.arange(40)[:, None] % 2,
+    "x_test": COLOUR[40:],
+    "y_test": np.arange(20) % 2,
+}
+UNLABELLED = np.where(np.arange(60) < 6, -1, np.arange(60) % 2)
+# arrays, options, what the file holds: the same as of the plain arrays, names, the closing line's end
+ARRAYS = {
+    "channels first": (shaped(COLOUR.transpose(0, 3, 1, 2)), [], COLOUR, ["0", "1"], "test"),
+    "grey, channels first": (shaped(GREY[:, None]), [], GREY, ["0", "1"], "test"),
+    "grey, channels last": (shaped(GREY[..., None]), [], GREY, ["0", "1"], "test"),
+    "floats": (shaped((COLOUR / 255).astype(np.float32)), ["--white", "1"], COLOUR, ["0", "1"], "test"),
+    "whole numbers": (shaped(COLOUR.astype(np.int64)), ["--white", "255"], COLOUR, ["0", "1"], "test"),
+    "sixteen bits": (shaped(SIXTEEN), ["--white", "65535"], COLOUR, ["0", "1"], "test"),
+    "labels from 1": (shaped(COLOUR, labels=np.arange(60) % 2 + 1), [], COLOUR, ["1", "2"], "test"),
+    "labels a column": (shaped(COLOUR, labels=np.arange(60)[:, None] % 2), [], COLOUR, ["0", "1"], "test"),
+    "Keras": (KERAS, [], COLOUR, ["0", "1"], "20 test"),
+    "Keras, one array": ({"x": COLOUR, "y": np.arange(60) % 2}, [], COLOUR, ["0", "1"], "test"),
+    "dropped": (
+        shaped(COLOUR, labels=UNLABELLED),
+        ["--drop-unlabelled"],
+        COLOUR[6:],
+        ["0", "1"],
+        "; left out: 6 without a label",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_as_people_have_them(tmp_path, head, capsys, name):
+    arrays, options, images, names, ending = ARRAYS[name]
+    np.savez(tmp_path / "set.npz", **arrays)
+    out = ["--out", str(tmp_path), "--head", str(head), "--image-size", "12"]
+    assert main(["arrays", str(tmp_path / "set.npz"), *out, *options]) == 0
+    assert capsys.readouterr().out.strip().endswith(ending)
+    with h5py.File(tmp_path / "set.h5") as file:
+        held = np.concatenate([file[f"{part}/inputs"][:] for part in ("train", "validation", "test")])
+        labels = np.concatenate([file[f"{part}/labels"][:] for part in ("train", "validation", "test")])
+        assert [each.decode() for each in file["class_names"]] == names
+    first = 60 - len(images)
+    rgb = images if images.ndim == 4 else np.repeat(images[..., None], 3, 3)
+    label_of = {image.tobytes(): (row + first) % 2 for row, image in enumerate(rgb)}
+    assert len(held) == len(images) and [label_of[image.tobytes()] for image in held] == labels.tolist()
+
+
+def test_numbers_from_1_take_names_in_their_order(tmp_path, head):
+    np.savez(tmp_path / "set.npz", **shaped(COLOUR, labels=np.arange(60) % 2 + 1))
+    arguments = ["arrays", str(tmp_path / "set.npz"), "--out", str(tmp_path), "--head", str(head)]
+    assert main([*arguments, "--class-names", "one,two"]) == 0
+    with h5py.File(tmp_path / "set.h5") as file:
+        assert [name.decode() for name in file["class_names"]] == ["one", "two"]
+
+
+NOT_CERTAIN = {
+    "floats": (shaped(COLOUR / 255), "float64 numbers from 0 to 1, whose white is not said; expected uint8"),
+    "sixteen bits": (shaped(SIXTEEN), "--white with the value that is white"),
+    "channels nowhere": (
+        shaped(pictures(60, side=16).reshape(60, 8, 12, 8)),
+        "or [n,h,w,c] or [n,c,h,w] with c 1, 3 or 4",
+    ),
+    "unlabelled": (shaped(COLOUR, labels=UNLABELLED), "6 pictures have the label -1, which means none in many sets"),
+    "below": (shaped(COLOUR, labels=np.arange(60) % 2 - 2), "labels -2 to -1; expected 0"),
+    "all unlabelled": (shaped(COLOUR, labels=np.full(60, -1)), "60 pictures have the label -1"),
+    "two names": (KERAS | {"train_images": COLOUR}, "expected x_train or its other name, not both"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_CERTAIN)
+def test_what_is_not_certain_gets_the_option_s_name(tmp_path, head, capsys, name):
+    arrays, reason = NOT_CERTAIN[name]
+    np.savez(tmp_path / "set.npz", **arrays)
+    out = tmp_path / "out"
+    assert reason in refused(["arrays", str(tmp_path / "set.npz"), "--out", str(out), "--head", str(head)], out, capsys)
+
+
+def test_folders_without_a_label(tmp_path, head, capsys):
+    """A folder called unlabelled is no class, unless it is named as one."""
+    write_folder(tmp_path / "in")
+    (tmp_path / "in/red_fox").rename(tmp_path / "in/zebra")
+    for row, image in enumerate(pictures(5, 7)):
+        (tmp_path / "in/unlabelled").mkdir(exist_ok=True)
+        Image.fromarray(image).save(tmp_path / f"in/unlabelled/{row}.png")
+    out = tmp_path / "out"
+    arguments = ["folder", str(tmp_path / "in"), "--task", "t", "--out", str(out), "--head", str(head)]
+    assert "5 pictures have the label unlabelled" in refused(arguments, out, capsys)
+    assert main([*arguments, "--drop-unlabelled"]) == 0
+    assert capsys.readouterr().out.strip().endswith("; left out: 5 without a label")
+    with h5py.File(out / "t.h5") as file:
+        assert [name.decode() for name in file["class_names"]] == ["blue whale", "zebra"]
+        assert sorted(np.unique(file["train/labels"]).tolist()) == [0, 1]
+    np.save(head, np.eye(3, 16))
+    assert main([*arguments, "--class-names", "blue_whale=whale,unlabelled=unknown animal,zebra=zebra"]) == 0
+
+
 def bad_cases(tmp_path: Path, head: Path) -> dict[str, list[str]]:
     good = str(write_folder(tmp_path / "good"))
     (tmp_path / "one/only").mkdir(parents=True)

@@ -132,7 +132,7 @@ def test_bad_columnar_input_gets_one_clear_line(
         "a path outside": (outside, "expected Arrow files beside it"),
         "chosen rows": (old, "rows are chosen by _indices_data_files"),
         "splits outside": (splits, "splits is ['../train']; expected a list of names"),
-        "no label": (write_parquet(tmp_path / "none.parquet", [{**rows[0], "mood": ""}]), 'column "mood" is empty'),
+        "no label": (write_parquet(tmp_path / "none.parquet", [{**rows[0], "mood": ""}]), 'the label "" means none'),
     }
     for name, (source, expected) in cases.items():
         arguments = ["--label", "mood", "--tokens", "12", "--model", str(tiny_bert), "--out", str(tmp_path / "out")]

@@ -237,3 +237,53 @@ def test_bad_input_gets_one_clear_line(
         captured = capsys.readouterr()
         assert captured.err.count("\n") == 1 and expected in captured.err, (name, captured.err)
         assert not (tmp_path / "out").exists(), name
+
+
+@pytest.mark.parametrize("none", ["-1", "-", "", "NaN", "no label", "unlabelled"])
+def test_rows_without_a_label(tmp_path, tiny_bert, capsys, none):
+    """Such rows are no class: refused with the option's name, left out and counted with it."""
+    rows = table()
+    source = write_tsv(tmp_path / "set.tsv", change(change(rows, 3, mood=none), 9, mood=none))
+    arguments = ["text", str(source), "--label", "mood", "--model", str(tiny_bert), "--tokens", "12", "--out"]
+    assert main([*arguments, str(tmp_path / "out")]) == 2
+    assert f'set.tsv:5: the label "{none}" means none in many sets; expected --drop-unl' in capsys.readouterr().err
+    assert main([*arguments, str(tmp_path / "out"), "--drop-unlabelled"]) == 0
+    assert capsys.readouterr().out.strip().endswith("; left out: 2 without a label")
+    write_tsv(tmp_path / "set.tsv", [row for place, row in enumerate(rows) if place not in (3, 9)])
+    assert main([*arguments, str(tmp_path / "without")]) == 0
+    assert (tmp_path / "out/set.h5").read_bytes() == (tmp_path / "without/set.h5").read_bytes()
+
+
+def test_minus_one_is_a_class_where_it_is_named(tmp_path, tiny_bert):
+    moods = {"neg": "-1", "pos": "1"}
+    source = write_tsv(tmp_path / "set.tsv", [{**row, "mood": moods[row["mood"]]} for row in table()])
+    (tmp_path / "classes.tsv").write_text("-1\tbad\n1\tgood\n")
+    with prepared(source, tiny_bert, tmp_path / "out", "--classes", str(tmp_path / "classes.tsv")) as file:
+        assert [name.decode() for name in file["class_names"]] == ["bad", "good"]
+
+
+@pytest.mark.parametrize("write", [write_csv, write_tsv, write_jsonl])
+def test_long_texts_are_read_by_all_readers(tmp_path, tiny_bert, write):
+    """Python's csv takes fields of 131,072 letters; texts are cut to --tokens anyway."""
+    rows = change(table(), 3, text="good " + "day " * 50_000)
+    name = {"write_csv": "a.csv", "write_tsv": "a.tsv", "write_jsonl": "a.jsonl"}[write.__name__]
+    with prepared(write(tmp_path / name, rows), tiny_bert, tmp_path / "out") as file:
+        assert sum(len(file[f"{split}/labels"]) for split in SPLIT_NAMES) == 200
+
+
+BAD_CELLS = {
+    "too long": ({"text": "day " * 250_001}, 'a.jsonl:4: column "text" has 1000003 letters; expected at most 1000000'),
+    "half a pair": ({"text": "good \ud800"}, 'a.jsonl:4: column "text"'),
+    "half a pair in a label": ({"mood": "\ud800"}, 'a.jsonl:4: column "mood"'),
+    "a NUL in a label": ({"mood": "po\0s"}, "a.jsonl:4: 'po\\x00s' has a NUL"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CELLS)
+def test_cells_that_no_file_holds(tmp_path, tiny_bert, capsys, name):
+    changes, reason = BAD_CELLS[name]
+    source = write_jsonl(tmp_path / "a.jsonl", change(table(), 3, **changes))
+    arguments = ["text", str(source), "--label", "mood", "--model", str(tiny_bert), "--tokens", "12"]
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert reason in line and "expected" in line and not (tmp_path / "out").exists()
