@@ -319,7 +319,7 @@ def test_what_is_said(default: Path) -> None:
     # λ 20 + 60, the longest vector 2.6, neighbours' cosine 0.3/e
     near = 0.3 / np.e
     assert str(told["section 6.2.2"]).startswith(f"{80 * 2.6**2 * (1 + near):.4g} with L = 80")
-    assert "rank correlation of λ_max and mean gap +1.00" in str(told["figure 6"])
+    assert "rank correlation of |λ_max| and mean gap +1.00" in str(told["figure 6"])
 
 
 def test_every_number_of_the_paper_can_be_measured(default: Path, capsys: pytest.CaptureFixture[str]) -> None:

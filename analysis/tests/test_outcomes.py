@@ -69,7 +69,8 @@ def test_bound_by_hand() -> None:
     vectors = xr.Dataset(
         {"cosine": (("task", "other"), [[1, -0.5], [-0.5, 1]]), "norm": ("task", [2.0, 3.0])}
     )
-    found = columns.bounds(np.array([-10.0, 4.0]), vectors, np.array([[0, 1]]))
+    curvature = xr.Dataset({"lambda_max": ("task", [-10.0, 4.0])})
+    found = columns.bounds(curvature, vectors, np.array([[0, 1]]))
     np.testing.assert_allclose(found, [[10 * 9 * 1.5, 4 * 9 * 1.5]])
 
 

@@ -53,9 +53,10 @@ COLUMNS = (
     Column("τJp", 3, significant=True),
     Column("norm"),
     Column("|cos|", 3),
-    Column("λ_max", 1),
+    Column("|λ_max|", 1),
 )
-WANTED = ("added", "single", "ξ(1,1)", "τJp", "pairs", "alpha", "negated", "norm", "ξ box", "|cos|", "λ_max")
+WANTED = ("added", "single", "ξ(1,1)", "τJp", "pairs", "alpha", "negated", "norm", "ξ box")
+WANTED += ("|cos|", "|λ_max|")
 
 
 def _summary(run: Run) -> Table:
@@ -105,7 +106,7 @@ SHOWN = {  # columns of the frame `summary`
     "τJp": "tau_jp",
     "norm": "norm",
     "|cos|": "cosine",
-    "λ_max": "lambda_max",
+    "|λ_max|": "lambda_max",
 }
 
 

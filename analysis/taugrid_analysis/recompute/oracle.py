@@ -68,7 +68,7 @@ def flat(p: Parameters) -> Tensor:
 
 
 def largest_eigenvalue(theta: Parameters, product: Callable[[Parameters], Tensor]) -> float:
-    """The one largest in absolute value, of a symmetric `product` of directions like θ; by ARPACK."""
+    """The eigenvalue of largest magnitude of a symmetric `product` of directions like θ, by ARPACK."""
     size = flat(theta).numel()
 
     def operate(v: Array) -> Array:
@@ -440,7 +440,7 @@ class Oracle:
         return self.loss(t, self.logits(t, f + jv), y)
 
     def largest_eigenvalue(self, regime: str, t: int) -> float:
-        """The largest of the Hessian of the training loss at θ*, or at θ0, in absolute value, by ARPACK."""
+        """λ_max of the training loss at θ*, or at θ0, with its sign, by ARPACK."""
         x, y = self.points(f"smoothness/{regime}/sample_index", t, "train")
         theta = self.theta0 if regime in STARTS else self.tuned(regime, t)
 

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Local smoothness: the eigenvalue of largest magnitude of the Hessian of the training loss at θt (L in
-// the task addition bound of paper 2), by Lanczos or power iteration. Stops on ‖Hv − λv‖/|λ|, not on the
-// change of λ, which can stop early.
+// Local smoothness: λ_max, the eigenvalue of largest magnitude of the Hessian of the training loss at θt, by
+// Lanczos or power iteration. It is stored with its sign, and is negative where negative curvature is the
+// stronger one; L in the task addition bound of paper 2 is |λ_max|. Iterations stop on ‖Hv − λv‖/|λ|, not on
+// the change of λ, which can stop early.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ std::string smoothness_key(const std::string& regime, const std::string& task) {
 std::vector<OutputGroup> smoothness_outputs() {
   return {{"/smoothness/R",
            "curvature of the training loss at θ*; or at θ0 of f(x; θ), R being its name (`start`)",
-           {{"lambda_max", "task", "", "the Hessian's eigenvalue of largest magnitude"},
+           {{"lambda_max", "task", "", "the Hessian's eigenvalue of largest magnitude, with its sign"},
             {"residual", "task", "1", "‖Hv − λv‖/|λ|"},
             {"hvp_count", "task", "1", "Hessian products taken", With{.element = Element::int64}},
             {"@method", "", "", "lanczos or power"},
@@ -204,7 +205,7 @@ class Smoothness final : public Experiment {
 
 std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study& study) {
   auto section = config.optional_section(
-      "smoothness", "The largest eigenvalue of the Hessian of each task's training loss at θ*");
+      "smoothness", "The eigenvalue of largest magnitude of the Hessian of each task's training loss at θ*");
   if (!section) return nullptr;
   study::require_vectors(study, "smoothness");
   const auto regimes = section->words("regimes",

@@ -16,6 +16,7 @@ from taugrid_analysis.papers import BASES, published
 from taugrid_analysis.quantities.bases import partitions
 from taugrid_analysis.quantities.bases.tables import members
 from taugrid_analysis.quantities.every_partition import forgetting
+from taugrid_analysis.quantities.smoothness import magnitude
 from taugrid_analysis.run.opened import Run
 
 
@@ -78,7 +79,7 @@ def _bound(run: Run) -> str | None:
     vectors, curvature = run.data("similarity", "standard"), run.data("smoothness", "standard")
     if vectors is None or curvature is None or len(run.results.tasks) < 2:
         return None
-    top = float(curvature["lambda_max"].max())
+    top = float(magnitude(curvature).max())
     long = float((vectors["norm"] ** 2).max())
     near = float(np.abs(off_diagonal(vectors["cosine"].to_numpy())).max())
     found = f"{top * long * (1 + near):.4g} with L = {top:.3g}, C = {long:.3g}, ε = {near:.2f}"
@@ -129,9 +130,9 @@ def _gap_by_curvature(run: Run) -> str | None:
     if found is None or curvature is None:
         return None
     gap = np.array([numbers_means.mean(row) for row in found[1]])
-    rank = rank_correlation(curvature["lambda_max"].to_numpy(), gap)
+    rank = rank_correlation(magnitude(curvature), gap)
     return (
-        f"over tasks of one θ0: rank correlation of λ_max and mean gap {rank:+.2f}"
+        f"over tasks of one θ0: rank correlation of |λ_max| and mean gap {rank:+.2f}"
         if np.isfinite(rank)
         else None
     )

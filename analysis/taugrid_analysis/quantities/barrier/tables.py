@@ -9,6 +9,7 @@ import numpy as np
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.papers import published
+from taugrid_analysis.quantities.smoothness import magnitude
 from taugrid_analysis.run.opened import Run
 
 
@@ -44,7 +45,7 @@ def barrier(run: Run) -> Table:
         distance, top = data["distance"].to_numpy(), run.data("smoothness", regime)
         causes = {"‖v‖²": distance**2}
         if top is not None:
-            largest = top["lambda_max"].to_numpy()[run.results.pairs].mean(axis=1)
+            largest = magnitude(top)[run.results.pairs].mean(axis=1)
             causes |= {"λ_max": largest, "½α(1−α) λ_max ‖v‖²": factor * largest * distance**2}
         for name, values in causes.items():
             told = _explained(values, np.abs(delta), run.results.pairs)
@@ -52,8 +53,8 @@ def barrier(run: Run) -> Table:
     if table.rows:
         table.notes.append(
             "δ = αL(θ₁) + (1−α)L(θ₂) − L(αθ₁ + (1−α)θ₂), L: mean of the tasks' training losses; v = θ₁ − θ₂."
-            " λ_max: mean of the two tasks' at their θ*. Least and most: leaving out any one task. Published"
-            " values are of one task's models from several θ0, ours of pairs of tasks from one θ0."
+            " λ_max: mean of the two tasks' |λ_max| at their θ*. Least and most: leaving out any one task."
+            " Published values are of one task's models from several θ0, ours of pairs of tasks from one θ0."
         )
     else:
         table.rows = [

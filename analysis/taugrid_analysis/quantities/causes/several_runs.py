@@ -18,6 +18,7 @@ import pandas as pd
 import xarray as xr
 
 from taugrid_analysis.numbers.arrays import Array, Floats
+from taugrid_analysis.quantities.smoothness import magnitude
 from taugrid_analysis.run.opened import Run
 
 REGIME = "standard"
@@ -130,7 +131,7 @@ def _cloud(run: Run, data: xr.Dataset) -> Cloud:
     causes = {name: factor * values for name, values in zip(SIGNED, curved, strict=True)}
     top = run.data("smoothness", run.results.start)
     if top is not None:
-        largest = np.abs(top["lambda_max"].to_numpy())[run.results.pairs].mean(axis=1)
+        largest = magnitude(top)[run.results.pairs].mean(axis=1)
         causes |= {"½α(1−α) λ_max ‖v‖²": factor * largest * square, "λ_max": largest}
     causes["‖v‖²"] = square
     return Cloud(run.name, data["delta"].to_numpy()[:, half].astype(float), causes, run.results.pairs)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from taugrid_analysis.numbers.arrays import Floats
 from taugrid_analysis.numbers.means import of_pairs, off_diagonal
+from taugrid_analysis.quantities.smoothness import magnitude
 from taugrid_analysis.run.opened import Run
 
 ALPHA = 0.5  # the theorem's coefficients add up to 1, so ½ for each task of a pair
@@ -136,7 +137,7 @@ def _constants(run: Run, regime: str) -> tuple[Floats, Floats, Floats, Floats] |
     norm = vectors["norm"].to_numpy().astype(float)
     cosine = vectors["cosine"].to_numpy().astype(float)
     return (
-        np.abs(curvature["lambda_max"].to_numpy().astype(float)),
+        magnitude(curvature),
         np.maximum.outer(norm, norm) ** 2,
         cosine,
         cosine * np.outer(norm, norm),

@@ -18,7 +18,7 @@ from taugrid_analysis.run.opened import Run
 def smoothness(run: Run) -> Table:
     table = Table(
         "smoothness",
-        "Largest Hessian eigenvalue in absolute value, training loss at θ0 + τ",
+        "The Hessian's eigenvalue of largest magnitude, which may be negative, training loss at θ0 + τ",
         [
             Column("regime"),
             Column("task"),

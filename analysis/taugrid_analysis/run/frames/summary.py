@@ -26,7 +26,7 @@ def summary(results: Results) -> pd.DataFrame:
     normalized of the sum of all task vectors, one_shot_… at α = 1; pairs, one_shot_pairs: normalised accuracy
     of pairs' sums; negated_alpha, negated, negated_control, kept (tasks whose control an α in [0,1] keeps),
     wide_… in [0,3], one_shot_… at α = 1; xi_near, xi_one, xi_box, xi_grid over the pairs; tau_jp of other
-    tasks; norm, cosine (mean absolute), lambda_max.
+    tasks; norm, cosine, lambda_max (mean absolute values).
     """
     rows = [_row(gathered("of_regime", results, name, ORDER)) for name in results.models]
     return pd.DataFrame(rows, index=pd.Index(results.models, name="regime"))
