@@ -262,3 +262,36 @@ def test_the_digest_of_a_run_that_exists() -> None:
     assert digest_words(iter(parts)) == digest(*[np.frombuffer(part, dtype=np.uint8) for part in parts])
     assert fingerprint(b"a") == "af63dc4c8601ec8c"  # FNV-1a's published test vector
     assert json.dumps(digest()) == '"cbf29ce484222325"'
+
+
+SMALL = {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+PICTURE = {**SMALL, "image_size": 16, "patch_size": 8}
+TEXT = {**SMALL, "vocab_size": 20, "max_position_embeddings": 16}
+NARROW = {"d_model": 8, "d_kv": 4, "d_ff": 16, "num_layers": 1}
+KINDS = {
+    "clip": ("CLIPVisionModelWithProjection", "CLIPVisionConfig", PICTURE),
+    "bert": ("BertModel", "BertConfig", TEXT),
+    "masked bert": ("BertForMaskedLM", "BertConfig", TEXT),
+    "masked roberta": ("RobertaForMaskedLM", "RobertaConfig", TEXT),
+    "t5": ("T5ForConditionalGeneration", "T5Config", NARROW),
+    "vit": ("ViTForImageClassification", "ViTConfig", PICTURE),
+    "convnext": ("ConvNextForImageClassification", "ConvNextConfig", {"hidden_sizes": [4] * 4}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_drawn_model_needs_config_json_alone(tmp_path: Path, kind: str) -> None:
+    """It has the same parameters, shapes and statistics as with weights in its folder, which are not read."""
+    from taugrid_analysis.recompute import nets, oracle
+
+    model, config, sizes = KINDS[kind]
+    getattr(transformers, model)(getattr(transformers, config)(**sizes)).save_pretrained(tmp_path)
+    of_texts = kind.split()[-1] in ("bert", "roberta", "t5")
+    shapes = []
+    for weights in (True, False):
+        loaded = oracle.load(tmp_path, of_texts, weights)
+        shapes.append({name: list(p.shape) for name, p in oracle.parameters(loaded).items()})
+        shapes[-1] |= {name: list(p.shape) for name, p in nets.statistics(loaded).items()}
+        (tmp_path / "model.safetensors").unlink(missing_ok=True)
+        assert not loaded.training and all(p.dtype == torch.float64 for p in loaded.parameters())
+    assert shapes[0] == shapes[1] and len(shapes[0]) > 5

@@ -133,10 +133,12 @@ def is_net(folder: Path) -> bool:
     return (folder / "config.json").is_file() and config_of(folder).get("model_type") in KINDS
 
 
-def load(folder: Path) -> Net:
-    """The folder's model; its counters of batches may be missing."""
+def load(folder: Path, weights: bool = True) -> Net:
+    """The folder's model, or without `weights` one of its config.json; counters of batches may be missing."""
     config = config_of(folder)
     made = KINDS[config["model_type"]](config)
+    if not weights:
+        return made
     lacking = made.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
     wrong = [name for name in lacking.missing_keys if not name.endswith("num_batches_tracked")]
     wrong += [name for name in lacking.unexpected_keys if not made.passes_over(name)]

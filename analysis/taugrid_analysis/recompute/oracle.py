@@ -23,7 +23,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 from torch.func import functional_call, grad, jacrev, jvp, vjp, vmap
 from torch.nn.functional import cross_entropy, interpolate, normalize
-from transformers import CLIPVisionModelWithProjection
+from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
 from transformers.utils import logging
 
 from taugrid_analysis.errors import InputError
@@ -40,14 +40,19 @@ PART = 128  # points at a time
 KEPT = 256  # outputs that are kept
 
 
-def load(folder: Path, of_texts: bool) -> Any:
-    """In double precision; the eager attention can be differentiated forward."""
+def load(folder: Path, of_texts: bool, weights: bool = True) -> Any:
+    """In double precision; the eager attention can be differentiated forward. Without `weights` config.json
+    alone is read: whoever asks for that draws the parameters."""
     try:
         if nets.is_net(folder):
-            return nets.load(folder).double().eval()
+            return nets.load(folder, weights).double().eval()
         if of_texts:
-            return texts.load(folder).double().eval()
-        made = CLIPVisionModelWithProjection.from_pretrained(folder, attn_implementation="eager")
+            return texts.load(folder, weights).double().eval()
+        kind = CLIPVisionModelWithProjection
+        if weights:
+            made = kind.from_pretrained(folder, attn_implementation="eager")
+        else:
+            made = kind._from_config(CLIPVisionConfig.from_pretrained(folder), attn_implementation="eager")
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         expected = (
@@ -151,10 +156,10 @@ class Oracle:
             [*longest, *(file["train/inputs"].shape[1] for file in self.files)]
         )  # tokens of a text
         self.mean_pooled = texts.mean_pooled(self.inputs.model())
-        self.model = load(self.inputs.model(), self.of_texts)
+        self.pretrained = self.inputs.config.get("model", {}).get("init", "pretrained") != "random"
+        self.model = load(self.inputs.model(), self.of_texts, self.pretrained)
         self.is_net = isinstance(self.model, Net)
         self.stored_statistics = nets.statistics(self.model) if self.is_net else {}
-        self.pretrained = self.inputs.config.get("model", {}).get("init", "pretrained") != "random"
         self.theta0 = parameters(self.model) if self.pretrained else self.random_theta()
         if not self.pretrained:
             for name, value in self.stored_statistics.items():

@@ -20,7 +20,13 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 from torch.nn.functional import gelu, layer_norm, linear, relu
-from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedConfig, T5ForConditionalGeneration
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    PreTrainedConfig,
+)
 
 from taugrid_analysis.recompute import t5
 from taugrid_analysis.recompute.answers import targets
@@ -56,16 +62,23 @@ def masked(folder: Path) -> bool:
     return str((told.get("architectures") or [""])[0]).endswith(("ForMaskedLM", "ForPreTraining"))
 
 
-def load(folder: Path) -> torch.nn.Module:
-    made: Any
+def load(folder: Path, weights: bool = True) -> torch.nn.Module:
+    """The folder's model, or without `weights` one of its config.json."""
+
+    def make(kind: Any, **options: Any) -> Any:
+        options["attn_implementation"] = "eager"
+        if weights:
+            return kind.from_pretrained(folder, **options)
+        return kind.from_config(AutoConfig.from_pretrained(folder), **options)
+
     if is_t5(folder):
-        made = T5ForConditionalGeneration.from_pretrained(folder, attn_implementation="eager")
+        made = make(AutoModelForSeq2SeqLM)
     elif masked(folder):
-        made = AutoModelForMaskedLM.from_pretrained(folder, attn_implementation="eager")
+        made = make(AutoModelForMaskedLM)
         if not made.config.tie_word_embeddings:  # its decoder has biases of its own
             made.get_submodule(HEADS[made.config.model_type].rstrip(".")).bias = None
     else:
-        made = AutoModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager")
+        made = make(AutoModel, add_pooling_layer=False)
     model: torch.nn.Module = made
     return model
 
