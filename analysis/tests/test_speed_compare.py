@@ -50,7 +50,7 @@ def test_planted_slow_down_is_caught(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_unchanged_calls_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = recorded_bench.folder(tmp_path / "before", BEFORE)
     rows, said = compared(capsys, 0, before, recorded_bench.folder(tmp_path / "after", AFTER))
-    assert {row["verdict"] for row in rows.values()} == {"same"} and "verdict: nothing is slower" in said
+    assert {row["verdict"] for row in rows.values()} == {"same"} and "verdict: nothing is lost" in said
     rows, _ = compared(capsys, 0, before, before)
     assert all(float(row["ratio"]) == float(row["p"]) == 1 for row in rows.values())
 
@@ -146,11 +146,29 @@ def test_wrong_results_fail_before_any_time(tmp_path: Path, capsys: pytest.Captu
 def test_cases_of_one_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = recorded_bench.write(tmp_path / "both.json")
     one = recorded_bench.write(tmp_path / "one.json", cases=["forward"])
-    rows, _ = compared(capsys, 0, both, one)
-    assert rows["step/standard"]["verdict"] == "only in one" and "both.json" in rows["step/standard"]["note"]
+    rows, said = compared(capsys, 1, both, one)
+    assert list(rows) == ["step/standard", "forward"] and "FAILED: step/standard lost" in said
+    assert (
+        rows["step/standard"]["verdict"] == "lost" and "one.json; --common" in rows["step/standard"]["note"]
+    )
+    rows, _ = compared(capsys, 0, one, both)
+    assert rows["step/standard"]["verdict"] == "new" and "one.json" in rows["step/standard"]["note"]
+    for sides in ((both, one), (one, both)):
+        assert list(compared(capsys, 0, *sides, "--common")[0]) == ["forward"]
     other = recorded_bench.write(tmp_path / "other.json", cases=["step/standard"])
     assert main(["compare", str(one), str(other)]) == 2
     assert "no case in common" in capsys.readouterr().err
+
+
+def test_a_case_that_one_call_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The bench may have died in it: two of three calls are no sample of what the program does."""
+    before = recorded_bench.folder(tmp_path / "before", BEFORE)
+    after = recorded_bench.folder(tmp_path / "after", AFTER)
+    recorded_bench.write(after / "1.json", picked=AFTER[1], cases=["forward"])
+    for sides in ((before, after), (after, before)):
+        rows, _ = compared(capsys, 1, *sides)
+        assert rows["step/standard"]["verdict"] == "lost" and rows["forward"]["verdict"] == "same"
+        assert rows["step/standard"]["note"] == f"in 2 of 3 calls of {after}"
 
 
 def test_other_machines_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEASURED = "a file of `taugrid bench --json`, a folder of several calls' files, or a run folder"
-EXITS = "Exit codes: 0 nothing is slower beyond noise; 1 slower, wrong or implausibly fast; 2 wrong input."
+EXITS = (
+    "Exit codes: 0 nothing is slower beyond noise; 1 slower, lost, wrong or implausibly fast; 2 wrong input."
+)
 PRINTED = "Exit codes: 0 printed, whatever it says; 2 wrong input."
 
 
@@ -58,7 +60,8 @@ def add(commands: Any) -> None:
     compare = command(
         "compare",
         "two measurements case by case: faster, slower, or the same within noise",
-        "A case that the bench marked INVALID fails before any time is looked at.",
+        "A case that the bench marked INVALID, or that CURRENT or a call of either side lacks, fails before"
+        " any time is looked at.",
     )
     compare.add_argument("baseline", type=Path, metavar="BASELINE", help=MEASURED)
     compare.add_argument(
@@ -67,6 +70,9 @@ def add(commands: Any) -> None:
     tolerance(compare)
     compare.add_argument(
         "--alpha", type=_part, default=0.05, metavar="P", help="of any false alarm, default 0.05"
+    )
+    compare.add_argument(
+        "--common", action="store_true", help="the cases of both sides alone, where one was filtered"
     )
     clock(compare)
 
@@ -126,7 +132,7 @@ def _print(options: argparse.Namespace, tables: list[Table]) -> None:
 def _compare(options: argparse.Namespace) -> int:
     from taugrid_analysis.speed import compare, samples
 
-    rule = compare.Rule(options.tolerance, options.alpha, options.time)
+    rule = compare.Rule(options.tolerance, options.alpha, options.time, options.common)
     baseline = samples.read(options.baseline)
     found = [compare.table(baseline, samples.read(path), rule) for path in options.current]
     _print(options, [table for table, _ in found])

@@ -11,7 +11,7 @@ from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.speed import machine, noise
 from taugrid_analysis.speed.samples import Side
 
-FIRST = {"invalid": 0, "slower": 1}  # the rest in the order of the file
+FIRST = {"invalid": 0, "lost": 1, "slower": 2}  # the rest in the order of the file
 FAILS = tuple(FIRST)
 
 
@@ -20,6 +20,7 @@ class Rule:
     tolerance: float = 0.05  # of the ratio
     alpha: float = 0.05  # of any false alarm among all cases
     clock: str = "wall"
+    common: bool = False  # cases that one side has alone are left out, not lost
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Line:
 
 def lines(baseline: Side, current: Side, rule: Rule) -> list[Line]:
     names = list(dict.fromkeys(baseline.cases() + current.cases()))
+    if rule.common:
+        names = [name for name in names if name in baseline.cases() and name in current.cases()]
     if not set(baseline.cases()) & set(current.cases()):
         raise InputError(f"has no case in common with {baseline.path}", current.path, "the same cases")
     found = {name: _unmeasured(name, baseline, current) for name in names}
@@ -56,14 +59,20 @@ def lines(baseline: Side, current: Side, rule: Rule) -> list[Line]:
 
 
 def _unmeasured(case: str, baseline: Side, current: Side) -> Line | None:
-    """What is wrong on a side, or there on one alone; None where both have times."""
+    """What is wrong or missing on a side; None where all calls of both have times.
+
+    A case that the baseline has and the current side lacks is lost, as is one that some call of a side lacks:
+    the bench may have died in it. One that the current side has alone is new.
+    """
     for side in (current, baseline):  # a wrong result has no time
         if failure := side.failure(case):
             return Line(case, "invalid", f"in {side.path}: {failure}")
-    for side, other in ((baseline, current), (current, baseline)):
-        if not side.of(case):
-            return Line(case, "only in one", f"in {other.path}")
-    return None
+    for side in (current, baseline):
+        if 0 < len(side.of(case)) < len(side.calls):
+            return Line(case, "lost", f"in {len(side.of(case))} of {len(side.calls)} calls of {side.path}")
+    if not current.of(case):
+        return Line(case, "lost", f"not in {current.path}; --common compares the cases of both alone")
+    return None if baseline.of(case) else Line(case, "new", f"not in {baseline.path}")
 
 
 def _line(
@@ -173,7 +182,7 @@ def table(baseline: Side, current: Side, rule: Rule) -> tuple[Table, bool]:
     few = min(len(baseline.calls), len(current.calls)) < noise.CALLS
     said = ", ".join(f"{line.case} {line.verdict}" for line in bad)
     result.notes.append(
-        (f"verdict: FAILED: {said}" if bad else "verdict: nothing is slower beyond noise")
+        (f"verdict: FAILED: {said}" if bad else "verdict: nothing is lost, and nothing slower beyond noise")
         + (f"; {unclear} unclear, measure again" if unclear else "")
         + (f": {noise.CALLS} calls a side, in turn, or nothing can fail" if few else "")
     )
