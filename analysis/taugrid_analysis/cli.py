@@ -7,11 +7,12 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import ExitStack
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import picture_format, write
+from taugrid_analysis.files import picture_format, visible, write
 from taugrid_analysis.page.renderings import RENDERERS
 from taugrid_analysis.papers import PAPERS
 from taugrid_analysis.speed import commands as speed
@@ -82,12 +83,15 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # terminals that lack a letter show its number
     try:
         if options.command in speed.COMMANDS:
             return speed.run(options)
         return run(options)
     except InputError as error:
-        print(f"taugrid_analysis: {error}", file=sys.stderr)
+        print(f"taugrid_analysis: {visible(str(error))}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of a pipe has had enough
         sys.stderr.close()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,28 @@ import numpy as np
 from taugrid_analysis.errors import InputError
 
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
+
+
+HIDDEN = {
+    "Cc",
+    "Cf",
+    "Cs",
+    "Zl",
+    "Zp",
+}  # controls, marks of direction, line breaks, …
+
+
+def visible(words: str) -> str:
+    """One line without control characters, which stand as their escapes: names and texts from files that
+    somebody else may have made go to terminals, pages, figures and tables by this."""
+    if words.isprintable():
+        return words
+    return "".join(ascii(one)[1:-1] if unicodedata.category(one) in HIDDEN else one for one in words)
+
+
+def label(value: Any) -> str:
+    """What text() gives, as it may be shown."""
+    return visible(text(value))
 
 
 def text(value: Any) -> str:

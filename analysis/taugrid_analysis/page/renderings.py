@@ -8,11 +8,15 @@ import csv
 import io
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import tabulate
 
 from taugrid_analysis.numbers.measured import Measured
-from taugrid_analysis.page.table import Table, Value
+from taugrid_analysis.page.table import NUMERAL, Table, Value
+
+if TYPE_CHECKING:  # pandas takes a second to load
+    import pandas as pd
 
 ERROR = " error"  # what the name of a CSV column of standard errors ends with
 
@@ -49,12 +53,35 @@ def as_text(table: Table) -> str:
     return "\n".join([table.title, *body, *[f"  {note}" for note in table.notes]])
 
 
+def markdown_text(cell: str) -> str:
+    """Text that neither ends a column nor begins a tag of HTML."""
+    return cell.replace("|", "\\|").replace("<", "\\<")
+
+
 def as_markdown(table: Table) -> str:
-    body = _tabulated(table, "pipe", lambda cell: cell.replace("|", "\\|"))
-    lines = [f"### {table.title}", "", *body]
+    body = _tabulated(table, "pipe", markdown_text)
+    lines = [f"### {markdown_text(table.title)}", "", *body]
     if table.notes:
-        lines += ["", *[f"{note}  " for note in table.notes]]
+        lines += ["", *[f"{markdown_text(note)}  " for note in table.notes]]
     return "\n".join(lines)
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins a cell that a spreadsheet computes
+
+
+def csv_text(cell: str) -> str:
+    """A cell of text that no spreadsheet computes: an apostrophe stands before what looks like a formula.
+
+    Numbers, which may begin with a sign, stay as they are.
+    """
+    return f"'{cell}" if cell.startswith(FORMULA) and not NUMERAL.fullmatch(cell) else cell
+
+
+def frame_csv(frame: pd.DataFrame) -> str:
+    """A frame of the report as CSV."""
+    texts = frame.select_dtypes(exclude="number")
+    safe = texts.map(lambda one: csv_text(one) if isinstance(one, str) else one)
+    return str(frame.assign(**safe).rename(columns=csv_text).to_csv(index=False, float_format="%.10g"))
 
 
 def as_csv(table: Table) -> str:
@@ -72,11 +99,11 @@ def as_csv(table: Table) -> str:
     names: list[str] = []
     for column, errors in zip(table.columns, measured, strict=True):
         names += [column.name, column.name + ERROR] if errors else [column.name]
-    writer.writerow(names)
+    writer.writerow(map(csv_text, names))
     for row in table.rows:
         cells: list[Value] = []
         for value, errors in zip(row, measured, strict=True):
-            cells.append("" if value is None else value)
+            cells.append("" if value is None else csv_text(value) if isinstance(value, str) else value)
             if errors:
                 known = isinstance(value, Measured) and math.isfinite(value.error)
                 cells.append(value.error if isinstance(value, Measured) and known else "")

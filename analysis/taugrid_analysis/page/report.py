@@ -14,7 +14,7 @@ from taugrid_analysis.page.heading import heading
 from taugrid_analysis.page.headline import headline
 from taugrid_analysis.page.heat_maps import heat_maps, packed_bytes
 from taugrid_analysis.page.inline import to_svg
-from taugrid_analysis.page.renderings import as_csv
+from taugrid_analysis.page.renderings import as_csv, frame_csv
 from taugrid_analysis.page.section import Part
 from taugrid_analysis.page.sentences import sentences
 from taugrid_analysis.page.tables import all_tables
@@ -92,7 +92,7 @@ def _section(part: Part, sheets_of: dict[str, str]) -> Section:
     for name, sheet in part.files.items():
         links[name] = f"map:{sheet}" if isinstance(sheet, str) else name
         if not isinstance(sheet, str):
-            sheets_of[name] = sheet().to_csv(index=False, float_format="%.10g")
+            sheets_of[name] = frame_csv(sheet())
     return Section(part.anchor, part.title, part.caption, svg, links)
 
 

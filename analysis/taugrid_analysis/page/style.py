@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
@@ -15,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, LogLocator, NullFormatter
 
 if TYPE_CHECKING:
     from taugrid_analysis.run.opened import Run  # the drawings of speed do without runs
@@ -45,6 +47,7 @@ REGIME_COLOURS = {
 MORE_COLOURS = ("#5a6b8c", "#b5651d", "#1d4e89", "#8f9a27")
 KIND_COLOURS = ("#2a7fba", "#d9632a", "#2f9e78", "#8a63b8", "#c2457f", "#a38a1e", "#5a6b8c", "#77a8a0")
 RED = "#e0312f"
+SUPERSCRIPTS = str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 MAP = "map:"  # begins the gid of axes with a heat map whose cells the report names
 UNKNOWN = "#9aa0a8"
 
@@ -83,6 +86,7 @@ _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "taugrid",
     "text.color": INK,
+    "text.parse_math": False,  # names are from files: a $ in one is no formula
     "xtick.color": INK,
     "ytick.color": INK,
     "xtick.major.width": 0.7,
@@ -169,8 +173,19 @@ def beside(pictures: Sequence[tuple[str, Figure]], dots_per_inch: int = 150) -> 
     return whole
 
 
+def _without_math(format_ticks: Callable[[Sequence[float]], list[str]], values: Sequence[float]) -> list[str]:
+    """Labels of a logarithmic axis, such as 10⁻³, as plain text; matplotlib writes them as formulas."""
+    labels = [one.removeprefix("$\\mathdefault{").removesuffix("}$") for one in format_ticks(values)]
+    plain = [one.replace("\\times", "×").replace("-", "−") for one in labels]
+    return [re.sub(r"\^\{([^}]*)\}", lambda power: power[1].translate(SUPERSCRIPTS), one) for one in plain]
+
+
 def lay_out(figure: Figure) -> None:
     """Once, within settings(). What is left to savefig() is laid out by drawing all of it one time more."""
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        for formatter in (axis.get_major_formatter(), axis.get_minor_formatter()):
+            if isinstance(formatter, LogFormatterMathtext):
+                formatter.format_ticks = partial(_without_math, formatter.format_ticks)  # type: ignore[method-assign]
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from taugrid_analysis import quantities
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import visible
 from taugrid_analysis.recompute import checks, facts
 from taugrid_analysis.recompute.checks import Check, Place, Reading
 from taugrid_analysis.recompute.inputs import changes, require_as_written
@@ -48,7 +49,7 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     require_as_written(Path(oracle.results.filename))
     _unchanged(oracle)
     if oracle.inputs.note():
-        print(oracle.inputs.note())
+        print(visible(oracle.inputs.note()))
     parts = {name: module.checks for name, module in quantities.modules("recompute")} | {
         "facts": facts.checks
     }

@@ -10,7 +10,7 @@ from typing import Any
 import xarray as xr
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import text
+from taugrid_analysis.files import label
 from taugrid_analysis.quantities import groups
 from taugrid_analysis.run.group import Group, Variable
 from taugrid_analysis.run.regimes import JOINT
@@ -62,7 +62,7 @@ class Reader:
         """As they are stored; those that the group needs are there, and numbers are numbers."""
         found = self._store.attributes(path)
         for name, meaning in {**group.words, **group.numbers}.items():
-            found[name] = text(self._store.attribute(path, name, meaning))
+            found[name] = label(self._store.attribute(path, name, meaning))
         for name in group.numbers:
             try:
                 found[name] = float(found[name])

@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import locate, text
+from taugrid_analysis.files import label, locate
 from taugrid_analysis.numbers.arrays import Array, Floats
 from taugrid_analysis.quantities import groups
 from taugrid_analysis.run import correctness
@@ -51,16 +51,21 @@ class Results:
         self.path = locate(run)
         self._store = Store(self.path)
         self.schema = self._check_root()
-        self.tasks = [text(name) for name in self._store.table("/tasks/name")]
+        self.tasks = [label(name) for name in self._store.table("/tasks/name")]
         of_data = "/tasks/data" if self._store.has("/tasks/data") else "/tasks/name"
-        self.sources = [text(name) for name in self._store.table(of_data)]  # the names of their data
+        self.sources = [label(name) for name in self._store.table(of_data)]  # the names of their data
         self.classes = self._store.array("/tasks/classes", (len(self.tasks),)).astype(int)
         told = self._store.has("/tasks/metric")  # of tasks that are answered by texts
         metrics = self._store.table("/tasks/metric") if told else ["accuracy"] * len(self.tasks)
-        self.metrics = [text(name) for name in metrics]
+        self.metrics = [label(name) for name in metrics]
         told = self._store.has("/tasks/group")
         named = self._store.table("/tasks/group") if told else [""] * len(self.tasks)
-        self.groups = [text(name) for name in named]  # as the data sets name them, "" where they do not
+        self.groups = [label(name) for name in named]  # as the data sets name them, "" where they do not
+        for name in self.tasks:
+            if self.tasks.count(name) > 1:
+                raise InputError(
+                    f"two tasks are called {name}", self._store.where("/tasks/name"), "each once"
+                )
         self.pairs = self._pairs()
         self._reader = Reader(self._store, self.tasks, [self.pair_name(p) for p in range(len(self.pairs))])
         self._read: dict[tuple[str, ...], xr.Dataset] = {}
@@ -175,10 +180,10 @@ class Results:
         return f"{self.tasks[first]} + {self.tasks[second]}"
 
     def root(self, name: str) -> str:
-        return text(self._store.attributes("/")[name])
+        return label(self._store.attributes("/")[name])
 
     def provenance(self) -> dict[str, str]:
-        return {key: text(value) for key, value in sorted(self._store.attributes("provenance").items())}
+        return {key: label(value) for key, value in sorted(self._store.attributes("provenance").items())}
 
     def hosts(self) -> list[str]:
         """One a rank."""
@@ -194,7 +199,7 @@ class Results:
             return None
 
         def need(name: str) -> str:
-            return text(self._store.attribute("/model", name, "the model's identity"))
+            return label(self._store.attribute("/model", name, "the model's identity"))
 
         parameters = need("parameters")
         if not parameters.isdecimal():
@@ -215,7 +220,7 @@ class Results:
         if missing:
             raise InputError(f"lacks {sorted(missing)}", f"{self.path}:/units", "key, rank, seconds, device")
         return [
-            Unit(text(row["key"]), int(row["rank"]), float(row["seconds"]), text(row["device"]))
+            Unit(label(row["key"]), int(row["rank"]), float(row["seconds"]), label(row["device"]))
             for row in rows
         ]
 
@@ -224,7 +229,7 @@ class Results:
         readable = f"1 to {NEWEST}, which this program reads"
         if "schema_version" not in attributes:
             raise InputError("attribute schema_version is missing", self.path, readable)
-        found = text(attributes["schema_version"])
+        found = label(attributes["schema_version"])
         if found not in {str(version) for version in range(1, NEWEST + 1)}:
             raise InputError(f"schema_version is {found}", self.path, readable)
         for name in ROOT_ATTRIBUTES:

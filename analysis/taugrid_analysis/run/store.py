@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import text
+from taugrid_analysis.files import label, visible
 from taugrid_analysis.numbers.arrays import Array
 
 Shape = tuple[int | None, ...]  # None stands for any length
@@ -45,7 +45,11 @@ class Store:
     def names(self, group: str) -> list[str]:
         """What stands below a group, or nothing."""
         node = self._at(group)
-        return [str(name) for name in node] if isinstance(node, h5py.Group) else []
+        found = [str(name) for name in node] if isinstance(node, h5py.Group) else []
+        for name in found:
+            if visible(name) != name:
+                raise InputError(f"has the name {visible(name)}", self.where(group), "names without controls")
+        return found
 
     def is_array(self, path: str) -> bool:
         return isinstance(self._at(path), h5py.Dataset)
@@ -61,7 +65,7 @@ class Store:
             for name, value in node.attrs.items() if node is not None else ():
                 kind = getattr(value, "dtype", np.dtype(float)).kind
                 textual = isinstance(value, bytes | str) or kind in "OSU"
-                found[str(name)] = text(value) if textual else value
+                found[str(name)] = label(value) if textual else value
             self._attributes[path] = found
         return dict(self._attributes[path])
 

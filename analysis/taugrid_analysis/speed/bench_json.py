@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import visible
 from taugrid_analysis.numbers.arrays import Floats
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -71,7 +72,7 @@ def read_json(path: Path) -> Call:
         raise InputError("lacks context or benchmarks", path, WRITER)
     if "date" not in context:
         raise InputError("lacks date", f"{path}: context", WRITER)
-    words = {"ranks": "1"} | {str(key): str(value) for key, value in context.items()}
+    words = {"ranks": "1"} | {visible(str(key)): visible(str(value)) for key, value in context.items()}
     if not words["ranks"].isdecimal():
         raise InputError(f"ranks is {words['ranks']}", f"{path}: context", "a whole number")
     return Call(path, words, _cases(path, rows))
@@ -84,7 +85,7 @@ def _cases(path: Path, rows: list[Any]) -> dict[str, Times]:
         where = f"{path}: benchmarks[{index}]"
         if not isinstance(row, dict) or not isinstance(row.get("run_name"), str):
             raise InputError("has no run_name", where, WRITER)
-        name = row["run_name"]
+        name = visible(row["run_name"])
         where = f"{where} ({name})"
         if row.get("run_type") == "iteration":
             scale = SECONDS.get(str(row.get("time_unit")))
@@ -110,7 +111,7 @@ def _times(path: Path, name: str, row: dict[str, Any], pairs: list[tuple[float, 
     failure = ""
     if not row["valid"]:
         error, limit = row.get("relative_error"), row.get("tolerance")
-        failure = str(row.get("error_message") or f"error {error} above {limit}")
+        failure = visible(str(row.get("error_message") or f"error {error} above {limit}"))
     elif not pairs:
         raise InputError(f"{name} is valid and has no repetition", path, WRITER)
     values = np.array(pairs, dtype=np.float64).reshape(-1, 2)
@@ -121,7 +122,7 @@ def _times(path: Path, name: str, row: dict[str, Any], pairs: list[tuple[float, 
         cpu=values[:, 1],
         failure=failure,
         items=float(rate) * float(np.median(values[:, 0])) if known and rate is not None else math.nan,
-        unit=str(row.get("unit", "")),
+        unit=visible(str(row.get("unit", ""))),
         share=float(share) if isinstance(share, int | float) else math.nan,
     )
 

@@ -114,8 +114,10 @@ function point(event) {
   tip.style.top = `${above > 8 ? above : event.clientY + 18}px`;
 }
 
+// A cell of CSV; no text is one that a spreadsheet computes.
 function quoted(value) {
-  const text = String(value);
+  const formula = typeof value === "string" && /^[=+\-@\t\r]/.test(value) && Number.isNaN(Number(value));
+  const text = (formula ? "'" : "") + String(value);
   return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
