@@ -104,6 +104,12 @@ that it names is called or even looked up, and open_clip is not needed.
 """
 
 
+def add_replace(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--replace", action="store_true", help="replace a file of the same name that has other data, or is an input"
+    )
+
+
 def add_drop_unlabelled(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--drop-unlabelled",
@@ -177,6 +183,7 @@ def add_own(commands, name: str, summary: str, where: str, details: str) -> argp
         "other numbers than uint8 (no default); 0 is black",
     )
     add_drop_unlabelled(command)
+    add_replace(command)
     return command
 
 
@@ -236,6 +243,7 @@ def add_text(commands) -> None:  # type: ignore[no-untyped-def]
         "--classes", type=Path, metavar="FILE.tsv", help="a line a class: label, tab, name, and perhaps tab, sentence"
     )
     add_drop_unlabelled(text)
+    add_replace(text)
     text.add_argument(
         "--template",
         action="append",
@@ -358,6 +366,7 @@ def add_parts(commands) -> None:  # type: ignore[no-untyped-def]
     parts.add_argument(
         "--replaced", type=int, nargs="*", default=[], metavar="PERCENT", help="of training pictures, a task each"
     )
+    add_replace(parts)
     parts.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
 
 
@@ -372,6 +381,7 @@ def add_rotated(commands) -> None:  # type: ignore[no-untyped-def]
     rotated.add_argument(
         "--angles", type=float, nargs="+", required=True, metavar="DEGREES", help="from 0 to below 360"
     )
+    add_replace(rotated)
     rotated.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
 
 
@@ -388,6 +398,7 @@ def add_joined(commands) -> None:  # type: ignore[no-untyped-def]
         "--pictures", type=int, default=250, metavar="N", help="pictures a class and split, at most (250)"
     )
     joined.add_argument("--classifier", action="store_true", help="read by the model's own classifier, not by texts")
+    add_replace(joined)
     joined.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the file")
 
 

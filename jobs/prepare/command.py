@@ -4,17 +4,21 @@ import argparse
 import sys
 
 from arguments import parser
-from errors import InputError
+from errors import InputError, checked_text
 from stopping import RESUMABLE, Stopped, stoppable
 
 
 def say(line: str) -> None:
-    print(line, flush=True)
+    print(line.encode(errors="backslashreplace").decode(), flush=True)  # of a path that is no UTF-8
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
+        for name, value in vars(options).items():
+            for text in value if isinstance(value, list) else [value]:
+                if isinstance(text, str):
+                    checked_text(text, f"--{name.replace('_', '-')}")
         with stoppable():
             run(options)
     except Stopped as signal:
@@ -22,6 +26,9 @@ def main(arguments: list[str]) -> int:
         return RESUMABLE
     except InputError as error:
         print(f"prepare: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("prepare: needs more memory than there is; expected a smaller input", file=sys.stderr)
         return 2
     except OSError as error:
         print(

@@ -15,6 +15,10 @@ def shown(name: str) -> str:
     return name if name.isprintable() and len(name) <= NAME_LONGEST else ascii(name[:80])
 
 
+def one_line(error: Exception) -> str:
+    return shown(" ".join(str(error).split()) or type(error).__name__)
+
+
 def checked_text(text: str, where: str, nul: bool = False) -> str:
     """The text, unless it holds bytes that are no UTF-8 or half a pair of UTF-16, which no tokenizer and no HDF5 file
     takes, or a NUL, which HDF5's texts cannot hold; `nul` allows that."""

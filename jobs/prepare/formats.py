@@ -1,6 +1,7 @@
 """Array files from anywhere: IDX, NPY and NPZ. No length in a file is believed before it is checked."""
 
 import gzip
+import io
 import math
 import tokenize
 import zipfile
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errors import InputError, shown
+from errors import InputError, one_line, shown
+from walk import regular
 
 BYTES_MOST = 8 << 30  # of one array, or of all arrays of a file once unpacked
 UNPACKED_ALWAYS = 256 << 20
@@ -25,22 +27,32 @@ def unpacked_most(path: Path) -> int:
     return min(BYTES_MOST, max(UNPACKED_ALWAYS, RATIO_MOST * path.stat().st_size))
 
 
-def read_idx(path: Path) -> NDArray[Any]:
-    """An MNIST-style IDX file, plain or gzip."""
+def read_whole(path: Path, what: str) -> bytes:
+    """A file's bytes, those of a gzip unpacked. Refuses what is no ordinary file or takes too much memory."""
+    regular(path, what)
+    size = path.stat().st_size
+    if size > BYTES_MOST:
+        raise InputError(f"{path}: {size} bytes; expected {what} of at most {BYTES_MOST}")
     try:
         packed = path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; expected an IDX file") from None
-    data: bytes = packed
-    if packed[:2] == b"\x1f\x8b":
-        most = unpacked_most(path)
-        try:
-            with gzip.open(path) as stream:
-                data = stream.read(most + 1)
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise InputError(f"{path}: damaged gzip ({error}); expected a whole IDX file") from None
-        if len(data) > most:
-            raise InputError(f"{path}: {len(packed)} bytes become more than {most}; expected less, or no compression")
+        raise InputError(f"{path}: {error.strerror or error}; expected {what}") from None
+    if packed[:2] != b"\x1f\x8b":
+        return packed
+    most = unpacked_most(path)
+    try:
+        with gzip.open(io.BytesIO(packed)) as stream:
+            data = stream.read(most + 1)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise InputError(f"{path}: damaged gzip ({one_line(error)}); expected {what}, whole") from None
+    if len(data) > most:
+        raise InputError(f"{path}: {size} bytes become more than {most}; expected less, or no compression")
+    return data
+
+
+def read_idx(path: Path) -> NDArray[Any]:
+    """An MNIST-style IDX file, plain or gzip."""
+    data = read_whole(path, "an IDX file")
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in IDX_TYPES or not 1 <= data[3] <= 4:
         raise InputError(f"{path}: starts with bytes {data[:4].hex() or 'none'}; expected an IDX header 0000TTDD")
     kind, dimensions = np.dtype(IDX_TYPES[data[2]]), data[3]
@@ -78,11 +90,8 @@ def _read_npy_stream(stream: Any, name: str, available: int) -> NDArray[Any]:
     return np.frombuffer(bytearray(data), kind).reshape(shape, order="F" if fortran else "C")
 
 
-def one_line(error: Exception) -> str:
-    return shown(" ".join(str(error).split()) or type(error).__name__)
-
-
 def read_npy(path: Path) -> NDArray[Any]:
+    regular(path, "a .npy array")
     try:
         with path.open("rb") as stream:
             return _read_npy_stream(stream, str(path), path.stat().st_size)
@@ -91,6 +100,7 @@ def read_npy(path: Path) -> NDArray[Any]:
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    regular(path, "a .npz file")
     try:
         with zipfile.ZipFile(path) as archive:
             members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
@@ -104,6 +114,8 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
             for member in members:
                 with archive.open(member) as stream:
                     name = shown(member.filename[:-4])
+                    if name in out:
+                        raise InputError(f"{path}: two arrays {name}; expected each name once")
                     out[name] = _read_npy_stream(stream, f"{path}:{name}", member.file_size)
             return out
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:  # damaged; compressed oddly; encrypted

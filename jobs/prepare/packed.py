@@ -1,5 +1,6 @@
 """The packed HDF5 file of one task: the contract between data preparation and the program."""
 
+import filecmp
 import os
 import re
 import shutil
@@ -14,8 +15,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from errors import InputError
+from errors import InputError, one_line
 from splits import SPLIT_NAMES, stable_hash
+from walk import regular
 
 # The default model is pre-trained with these constants; they are the same for all tasks, for one model sees all.
 MEAN = (0.5, 0.5, 0.5)
@@ -85,7 +87,7 @@ class Packed:
 
 def name_of(path: Path) -> str:
     """A task's name, made of the name of its file or folder."""
-    return re.sub(r"[^A-Za-z0-9-]+", "_", path.resolve().stem).strip("_")
+    return re.sub(r"[^A-Za-z0-9-]+", "_", Path(os.path.realpath(path)).stem).strip("_")
 
 
 def check_task(task: str) -> None:
@@ -128,8 +130,11 @@ def sweep(folder: Path) -> None:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A temporary path to write to, renamed at the end: the path holds a whole file or none."""
+def whole(path: Path, replace: bool = True) -> Iterator[Path]:
+    """A temporary path to write to, renamed at the end: the path holds a whole file or none. Without `replace` a file
+    with other bytes that is there already stays, and is named in an InputError."""
+    if path.exists():
+        regular(path, "a file, or none")
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent)
     part = path.with_name(part_name(path))
@@ -137,14 +142,20 @@ def whole(path: Path) -> Iterator[Path]:
         yield part
         with part.open("rb") as written:
             os.fsync(written.fileno())
+        if not replace and path.exists() and not filecmp.cmp(part, path, shallow=False):
+            raise InputError(f"{path}: is there already, with other data; expected another --out or name, or --replace")
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, fill: Callable[[h5py.File], None]) -> None:
-    with whole(path) as part, h5py.File(part, "w") as file:
-        fill(file)
+def write_whole(path: Path, fill: Callable[[h5py.File], None], replace: bool = True) -> None:
+    with whole(path, replace) as part:
+        try:
+            with h5py.File(part, "w") as file:
+                fill(file)
+        except (OSError, RuntimeError) as error:  # how HDF5 says that a disk is full, or a file too long
+            raise InputError(f"{path}: {one_line(error)}; expected room for the file") from None
 
 
 def code(names: Iterable[str]) -> bytes:
@@ -153,12 +164,19 @@ def code(names: Iterable[str]) -> bytes:
 
 
 def already_built(path: Path, wanted: str) -> bool:
-    """Whether the packed file is there and was built from what this digest stands for."""
+    """Whether the packed file is there and was built from what this digest stands for; a damaged file was not. Raises
+    InputError where another command wrote the file, which so is not to be replaced."""
+    if not path.exists():
+        return False
+    regular(path, "a file, or none")
     try:
         with h5py.File(path) as file:
-            return bool(file.attrs.get("built_from", "") == wanted)
-    except OSError:
+            built_from = file.attrs.get("built_from")
+    except (OSError, RuntimeError):
         return False
+    if built_from is None:
+        raise InputError(f"{path}: is there already, and not of this command; expected another --out, or no such file")
+    return bool(built_from == wanted)
 
 
 def write_inputs(group: h5py.Group, images: NDArray[np.uint8] | Stream) -> None:
@@ -194,7 +212,7 @@ def write_words(file: h5py.File, words: Sequence[str], tokens: NDArray[np.int64]
     file.create_dataset("class_names", data=class_names, dtype=h5py.string_dtype())
 
 
-def write(packed: Packed, path: Path) -> None:
+def write(packed: Packed, path: Path, replace: bool = True) -> None:
     packed.check()
 
     def fill(file: h5py.File) -> None:
@@ -217,7 +235,7 @@ def write(packed: Packed, path: Path) -> None:
         else:
             write_head(file, packed.head, packed.logit_scale, packed.class_names)
 
-    write_whole(path, fill)
+    write_whole(path, fill, replace)
 
 
 COUNTS_TITLE = "task                train  valid   test"

@@ -25,7 +25,7 @@ def regular(path: str | os.PathLike[str], what: str) -> None:
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = "not found" if isinstance(error, FileNotFoundError) else getattr(error, "strerror", None) or error
         raise InputError(f"{shown(str(path))}: {reason}; expected {what}") from None
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"

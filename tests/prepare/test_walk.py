@@ -130,10 +130,10 @@ def strange_class(photos: Path) -> None:
 BAD = [
     (loop, "cat/again/cat: a link that leads back"),
     (link_to_itself, "self.png: Too many levels of symbolic links"),
-    (link_to_nothing, "lost.png: No such file"),
+    (link_to_nothing, "lost.png: not found"),
     (pipe, "pipe.png: is a pipe, a socket or a device; expected a file"),
     (empty_class, "mouse: no pictures"),
-    (strange_class, "is no text in UTF-8"),
+    (strange_class, "letters that are no UTF-8"),
 ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from errors import InputError, shown
+from formats import read_whole
 from pictures.facts import FACTS
 
 WORDNET = re.compile(r"n\d{8}")  # how ImageNet's folders are named
@@ -43,10 +44,8 @@ def names_of(path: Path, folders: Sequence[str]) -> list[str]:
     """
     wanted = f"{len(folders)} names: one a line, a JSON list, or a JSON object from folder or number to name"
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_whole(path, wanted).decode("utf-8-sig")
         table = json.loads(text) if path.suffix.lower() == ".json" else text.splitlines()
-    except FileNotFoundError:
-        raise InputError(f"{path}: not found; expected {wanted}") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path}: {error}; expected {wanted}") from None
     if not isinstance(table, dict | list):

@@ -23,6 +23,7 @@ from texts import minilm
 TEMPLATES = ["a picture of {}", "{}"]
 CLIP_TEMPLATES = ["a photo of a {}."]
 SIZE, CLIP_SIZE = 32, 224
+LOGIT_SCALE_MOST = 1e6  # that the program takes
 
 
 def entries_of(given: str) -> list[str]:
@@ -109,11 +110,14 @@ def in_two_orders(folders: list[str]) -> bool:
 def channels(given: Sequence[float] | None, default: Sequence[float], name: str) -> Sequence[float]:
     if given is None:
         return default
+    with np.errstate(over="ignore"):
+        stored = np.array(given, np.float32)  # as the file has them
     values = list(given) * 3 if len(given) == 1 else list(given)
-    if len(values) != 3 or not np.isfinite(values).all() or (name == "--std" and min(values) <= 0):
+    if len(values) != 3 or not np.isfinite(stored).all() or (name == "--std" and stored.min() <= 0):
         raise InputError(
             f"{name} {' '.join(map(str, given))}: expected one or three numbers"
             + (" above 0" if name == "--std" else "")
+            + ", as float32 has them"
         )
     return values
 
@@ -158,6 +162,9 @@ def prepare(options: argparse.Namespace) -> str:
     for name, value in (("--logit-scale", options.logit_scale), ("--white", options.white)):
         if value is not None and not (np.isfinite(value) and value > 0):
             raise InputError(f"{name} {value}: expected a number above 0")
+    if options.logit_scale is not None and options.logit_scale > LOGIT_SCALE_MOST:
+        raise InputError(f"--logit-scale {options.logit_scale:g}: expected at most {LOGIT_SCALE_MOST:g}")
+    templates_of(options, TEMPLATES)
     if options.head is not None and options.text_model is not None:
         raise InputError("--head, --text-model: expected one of them, for both give the head")
     clip = options.crop == "clip" or (options.crop is None and options.text_model is not None)
@@ -195,7 +202,7 @@ def prepare(options: argparse.Namespace) -> str:
     packed.write(
         Packed(
             task=task,
-            source=options.source or options.input.name,
+            source=options.source or shown(options.input.name),
             license=options.license,
             class_names=names,
             inputs={each: stream(pictures, some) for each, some in rows.items()},
@@ -208,6 +215,7 @@ def prepare(options: argparse.Namespace) -> str:
             attributes={"head_source": Path(options.text_model).name} if options.text_model else None,
         ),
         path,
+        options.replace,
     )
     counts = ", ".join(f"{len(some)} {each}" for each, some in rows.items())
     return f"{path}: {len(names)} classes; {counts}{walk.closing(pictures.left_out)}"

@@ -128,6 +128,10 @@ def read(source: Path | bytes, form: Callable[[Image.Image], Picture]) -> Pictur
         OSError,
         SyntaxError,
         ValueError,
+        TypeError,  # of a damaged TIFF
+        ArithmeticError,
+        LookupError,
+        MemoryError,
         UnidentifiedImageError,
         Image.DecompressionBombError,
         Image.DecompressionBombWarning,

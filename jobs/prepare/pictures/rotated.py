@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from PIL import Image
 
 from errors import InputError
 from packed import COUNTS_TITLE, Say
-from pictures.parts import Pictures, Source, opened
+from pictures.parts import Pictures, keep_inputs, opened
 from splits import SPLIT_NAMES
 
 CUT_MOST = 1e-3  # of the brightness, that a rotation may turn out of the picture
@@ -51,11 +52,12 @@ def check(path: Path, pictures: Pictures, angles: list[float]) -> None:
 
 
 def prepare(options: argparse.Namespace, say: Say) -> None:
-    with opened(options.input) as file:
-        check(options.input, file["train/inputs"][()], options.angles)
-        source = Source(file)
-        rows = {split: np.arange(len(file[f"{split}/labels"])) for split in SPLIT_NAMES}
+    with opened(options.input) as source:
+        check(options.input, source.read("train/inputs"), options.angles)
+        rows = {split: np.arange(len(source.file[f"{split}/labels"])) for split in SPLIT_NAMES}
+        paths = {angle: options.out / f"{options.input.stem}-{angle:g}.h5" for angle in options.angles}
+        keep_inputs([options.input], list(paths.values()), options.replace)
         say(COUNTS_TITLE)
-        for angle in options.angles:
-            path = options.out / f"{options.input.stem}-{angle:g}.h5"
-            say(source.write(path, rows, lambda pictures, angle=angle: rotated(pictures, angle)))
+        for angle, path in paths.items():
+            turn = partial(rotated, angle=angle)
+            say(source.write(path, rows, options.replace, turn))

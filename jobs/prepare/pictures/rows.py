@@ -110,7 +110,7 @@ def spaced(names: Sequence[str]) -> list[str]:
 def read_mat(path: Path, names: Sequence[str], squeeze: bool) -> list[NDArray[Any]]:
     from scipy.io import loadmat, whosmat
 
-    need(path, "a MATLAB file")
+    walk.regular(path, "a MATLAB file")
     try:
         most = unpacked_most(path)
         for name, shape, kind in whosmat(path):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errors import InputError
+from errors import InputError, one_line
 from texts.prompts import Prompt, fit, of_parts
 
 TYPES = ("bert", "roberta", "t5")
@@ -48,8 +48,8 @@ def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -
         content = json.loads(path.read_text("utf-8"))
     except OSError:
         raise InputError(f"{path}: not found; expected the folder of a text encoder") from None
-    except ValueError as error:
-        raise InputError(f"{path}: {error}; expected JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: {one_line(error)}; expected JSON") from None
     if not isinstance(content, kind):
         raise InputError(f"{path}: holds {type(content).__name__}; expected a JSON {kind.__name__}")
     return content

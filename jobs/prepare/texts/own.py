@@ -156,11 +156,11 @@ def prepare(options: argparse.Namespace) -> str:
         choice,
         seed=f"{task}/{options.seed}",
         prompt=prompt,
-        source=options.source or options.input.name,
+        source=options.source or shown(options.input.name),
         license=options.license,
     )
     path: Path = options.out / f"{task}.h5"
-    write(packed, path)
+    write(packed, path, options.replace)
     counts = ", ".join(f"{len(packed.labels[each])} {each}" for each in SPLIT_NAMES)
     cut = f"{packed.truncated} texts cut to {options.tokens} tokens"
     return f"{path}: {len(packed.classes)} classes; {counts}; {cut}{added}{closing(texts.left_out)}"

@@ -254,7 +254,7 @@ def head_of(model: TextModel, classes: Sequence[Class], where: str) -> NDArray[n
     return head
 
 
-def write(packed: PackedText, path: Path) -> None:
+def write(packed: PackedText, path: Path, replace: bool = True) -> None:
     def fill(file: h5py.File) -> None:
         file.attrs["task"] = packed.task
         file.attrs["modality"] = "text"
@@ -286,4 +286,4 @@ def write(packed: PackedText, path: Path) -> None:
             write_head(file, packed.head, packed.logit_scale, names)
             file["head"].attrs["sentences"] = [" / ".join(each.sentences) for each in packed.classes]
 
-    write_whole(path, fill)
+    write_whole(path, fill, replace)

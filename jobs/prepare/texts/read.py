@@ -4,11 +4,9 @@
 split; or a folder that `datasets.save_to_disk` wrote."""
 
 import csv
-import gzip
 import io
 import json
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from errors import InputError, checked_text, shown
+from errors import InputError, checked_text, one_line, shown
+from formats import read_whole
 from labels import DROP, WITHOUT_LABEL, means_none
 from splits import TEST, TRAIN, VALIDATION
 from texts.columnar import is_saved, parquet_rows, saved_rows, saved_splits
@@ -35,7 +34,7 @@ SUFFIXES = (".tsv", ".csv", ".jsonl")
 PARQUET = ".parquet"
 TEXT_MOST = 1_000_000  # letters; more take a tokenizer minutes and gigabytes
 csv.field_size_limit(2**31 - 1)  # files are in memory already: the limit of Python's csv, 131,072, spares nothing
-SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d+)-of-(?P<count>\d+)")  # of a split in several files
+SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{1,6})-of-(?P<count>\d{1,6})")  # of a split in several files
 
 
 @dataclass
@@ -69,9 +68,8 @@ def kind_of(path: Path) -> str:
 
 def lines_of(path: Path) -> io.StringIO:
     try:
-        held = path.read_bytes()
-        text = (gzip.decompress(held) if path.name.endswith(".gz") else held).decode("utf-8-sig")
-    except (gzip.BadGzipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
+        text = read_whole(path, "text in UTF-8").decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise InputError(f"{path}: {error}; expected text in UTF-8") from None
     return io.StringIO(text, newline="")
 
@@ -92,8 +90,8 @@ def rows_of(path: Path, numbered: bool) -> Iterator[tuple[int, Mapping[str, Any]
                 continue
             try:
                 row = json.loads(line)
-            except ValueError as error:
-                raise InputError(f"{path}:{number}: {error}; expected a JSON object a line") from None
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{path}:{number}: {one_line(error)}; expected a JSON object a line") from None
             if not isinstance(row, dict):
                 raise InputError(f"{path}:{number}: no JSON object; expected one a line")
             yield number, row
@@ -160,7 +158,7 @@ def require_whole(folder: Path, name: str, files: list[Path]) -> None:
         raise InputError(f"{folder}: two files of one split; expected one of train, dev and test each")
     numbers = sorted(int(each["number"]) for each in shards if each)
     counts = {int(each["count"]) for each in shards if each}
-    if len(counts) > 1 or numbers != list(range(max(counts))):
+    if len(counts) > 1 or len(files) != max(counts) or numbers != list(range(max(counts))):
         raise InputError(f"{folder}: {len(files)} files {name}-…-of-…; expected each of {max(counts)} once")
 
 

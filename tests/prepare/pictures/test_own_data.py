@@ -254,7 +254,8 @@ def test_folders_without_a_label(tmp_path, head, capsys):
         assert [name.decode() for name in file["class_names"]] == ["blue whale", "zebra"]
         assert sorted(np.unique(file["train/labels"]).tolist()) == [0, 1]
     np.save(head, np.eye(3, 16))
-    assert main([*arguments, "--class-names", "blue_whale=whale,unlabelled=unknown animal,zebra=zebra"]) == 0
+    named = "blue_whale=whale,unlabelled=unknown animal,zebra=zebra"
+    assert main([*arguments, "--replace", "--class-names", named]) == 0
 
 
 def bad_cases(tmp_path: Path, head: Path) -> dict[str, list[str]]:

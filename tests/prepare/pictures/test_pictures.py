@@ -209,7 +209,7 @@ def test_own_pictures_for_a_clip(tmp_path, tiny_clip):
 
     sentences = ["a photo of a {}."]
     assert np.allclose(head, clip_text.head(clip_text.load(str(tiny_clip)), names, sentences), atol=1e-6)
-    assert main([*arguments, "--crop", "fit", "--mean", "0.1", "--logit-scale", "7"]) == 0
+    assert main([*arguments, "--replace", "--crop", "fit", "--mean", "0.1", "--logit-scale", "7"]) == 0
     with h5py.File(tmp_path / "m.h5") as file:
         assert file["train/inputs"].shape[1:] == (32, 32, 3) and file["train/inputs"][0, 0, 0].tolist() == [255] * 3
         assert np.allclose(file.attrs["mean"], 0.1) and np.allclose(file.attrs["std"], 0.5)

@@ -31,7 +31,7 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepared(source: Path, model: Path, out: Path, *arguments: str) -> h5py.File:
     common = ["--label", "mood", "--model", str(model), "--task", "mood", "--out", str(out)]
-    assert main(["text", str(source), *common, *arguments]) == 0
+    assert main(["text", str(source), "--replace", *common, *arguments]) == 0
     return h5py.File(out / "mood.h5")
 
 

@@ -59,7 +59,7 @@ def write_jsonl(path: Path, rows: list[dict[str, str]]) -> Path:
 
 def prepared(source: Path, model: Path, out: Path, *arguments: str) -> h5py.File:
     common = ["--label", "mood", "--model", str(model), "--tokens", "12", "--task", "mood", "--out", str(out)]
-    assert main(["text", str(source), *common, *arguments]) == 0
+    assert main(["text", str(source), "--replace", *common, *arguments]) == 0
     return h5py.File(out / "mood.h5")
 
 
@@ -220,7 +220,7 @@ def test_bad_input_gets_one_clear_line(
         "too few for pairs": ([str(good), "--second", "other", "--tokens", "4"], "expected 5 to 20"),
         "one name twice": ([str(tmp_path / "same.tsv")], 'same.tsv:1: two columns "mood"'),
         "one label": ([str(tmp_path / "alone.tsv")], "1 labels; expected at least two"),
-        "damaged": ([str(tmp_path / "broken.tsv.gz")], "broken.tsv.gz: Error"),
+        "damaged": ([str(tmp_path / "broken.tsv.gz")], "broken.tsv.gz: damaged gzip (Error"),
         "a long field": ([str(good), "--classes", str(tmp_path / "long.tsv")], "long.tsv:1: expected label"),
         "a list": ([str(good), "--model", str(listed)], "config.json: holds list"),
         "no list": ([str(good), "--model", str(unlisted)], "modules.json: holds dict"),
