@@ -12,7 +12,7 @@ read -ra epochs <<<"${EPOCHS:-1 2 5 10 20}"
 model="$PWD/models/${MODEL:-mlp}" run="${RUN:-$PWD/runs/causes}" usual="${USUAL:-10}"
 epoch=16 # steps of pre-training, of a thousand pictures; of fine-tuning 12, of 750
 shares=(25 50 75 100)
-"$venv/bin/python" jobs/prepare parts data/fashion.h5 --classes 4 3 3 --pictures 250 --replaced "${shares[@]}" --out data/causes
+"$venv/bin/python" jobs/prepare parts data/fashion.h5 --classes 4 3 3 --pictures 250 --replaced "${shares[@]}" --replace --out data/causes
 
 # list WORD…: ["WORD", …] in TOML; steps N: [N times each number of epochs].
 list() { printf '[%s]' "$(printf '"%s", ' "$@" | sed 's/, $//')"; }
