@@ -51,7 +51,7 @@ def text(value: Any) -> str:
 def locate(run: Path) -> Path:
     """RUN may be a run folder or the path of its results.h5."""
     if run.is_dir():
-        path = run / "results.h5"
+        path = regular(run / "results.h5", "a complete results.h5")
         if path.is_file():
             return path
         units = run / "units"
@@ -60,7 +60,14 @@ def locate(run: Path) -> Path:
         raise InputError(state, run, "a finished run; run the same `taugrid run` again to continue it")
     if not run.exists():
         raise InputError("does not exist", run, "a run folder or a results.h5")
-    return run
+    return regular(run, "a run folder or a results.h5")
+
+
+def regular(path: Path, expected: str) -> Path:
+    """The path, unless it is there and no ordinary file: to read a pipe or a device may take for ever."""
+    if path.exists() and not path.is_file():
+        raise InputError("is no ordinary file", path, expected)
+    return path
 
 
 def picture_format(out: Path) -> str:

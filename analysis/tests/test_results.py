@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -11,9 +12,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import recorded_bench
 import synthetic
 
 from taugrid_analysis import cli
+from taugrid_analysis.errors import InputError
 from taugrid_analysis.page.heading import heading
 from taugrid_analysis.run.opened import Run
 from taugrid_analysis.run.results import Results
@@ -235,3 +238,59 @@ def test_provenance(file: Path) -> None:
         del handle["provenance"]
     with Results(file) as results:
         assert results.hosts() == [] and results.seeds() == []
+
+
+@pytest.mark.parametrize("command", ["show", "compare", "check", "recompute"])
+def test_pipes_are_refused_before_they_are_opened(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reads one waits for ever."""
+    pipe = tmp_path / "results.h5"
+    os.mkfifo(pipe)
+    bench = recorded_bench.write(tmp_path / "bench.json")
+    for arguments in {
+        "show": [[tmp_path], [pipe]],
+        "recompute": [[tmp_path], [pipe]],
+        "compare": [[pipe, bench], [bench, pipe]],
+        "check": [[pipe, "--references", bench], [bench, "--references", pipe]],
+    }[command]:
+        assert "results.h5: is no ordinary file" in refusal(capsys, command, *map(str, arguments))
+
+
+@pytest.mark.parametrize("place", ["tasks/name", "pairs/tasks", "similarity/standard/norm"])
+def test_a_data_set_that_becomes_gigabytes(
+    place: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with h5py.File(file, "r+") as handle:
+        kind = handle[place].dtype if place == "pairs/tasks" else "S8" if place == "tasks/name" else "f8"
+        shape = (1 << 29, 2) if place == "pairs/tasks" else (1 << 29,)
+        del handle[place]
+        handle.create_dataset(place, shape, kind, chunks=True, compression="gzip")
+    line = refusal(capsys, "tables", str(file))
+    assert f"/{place}: becomes" in line or "has shape [536870912]" in line
+
+
+@pytest.mark.parametrize("kind", ["link", "outside"])
+def test_what_lies_in_other_files(kind: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with h5py.File(file, "r+") as handle:
+        del handle["similarity/standard/norm"]
+        other = {"link": h5py.ExternalLink("nowhere.h5", "x"), "outside": h5py.SoftLink("/nowhere")}[kind]
+        handle["similarity/standard/norm"] = other
+    assert "/similarity/standard/norm" in refusal(capsys, "tables", str(file))
+
+
+def test_damaged_bytes(file: Path) -> None:
+    """Whichever bytes are changed, the file is read or refused by one line."""
+    whole, rng, refused = file.read_bytes(), np.random.default_rng(0), 0
+    for _ in range(40):
+        changed = bytearray(whole)
+        for place in rng.integers(0, 40_000, 4):
+            changed[place] = rng.integers(256)
+        file.write_bytes(changed)
+        try:
+            with Run(file) as run:
+                assert len(run.tasks) and len(run.summary)
+        except InputError as error:
+            refused += 1
+            assert "\n" not in str(error) and str(file) in str(error)
+    assert refused > 3

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import text
+from taugrid_analysis.files import regular, text
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute.answers import targets
 
@@ -93,7 +93,7 @@ def inputs(run: Path) -> Inputs:
     """Reads config.toml; files are looked for when they are asked for."""
     path = run / "config.toml"
     try:
-        config = tomllib.loads(path.read_text(encoding="utf-8"))
+        config = tomllib.loads(regular(path, "a run's configuration").read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError("is missing", path, "a run folder, with what was configured") from None
     except (OSError, ValueError) as error:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from taugrid_analysis.files import label, visible
 from taugrid_analysis.numbers.arrays import Array
 
 Shape = tuple[int | None, ...]  # None stands for any length
+UNPACKED_ALWAYS = 256 << 20  # bytes that a data set of any file may have
+RATIO_MOST = 64  # that a larger one may have for each byte of its file: more is made to fill the memory
 
 
 class Store:
@@ -34,10 +38,33 @@ class Store:
     def close(self) -> None:
         self._file.close()
 
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        """Says which part of a damaged file cannot be read."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:  # a damaged file makes h5py raise nearly anything
+            problem = f"cannot be read ({visible(' '.join(str(error).split()))})"
+            raise InputError(problem, self.where(path), "a whole results.h5") from error
+
     def _at(self, path: str) -> h5py.Group | h5py.Dataset | None:
         if path not in self._nodes:
-            self._nodes[path] = self._file.get(path)
+            with self._reading(path):
+                self._nodes[path] = self._file.get(path)
         return self._nodes[path]
+
+    def _values(self, path: str) -> Any:
+        """What a data set holds, unless that is far more than the file has bytes for."""
+        node = self._node(path)
+        with self._reading(path):
+            unpacked = node.size * node.dtype.itemsize
+            most = max(UNPACKED_ALWAYS, RATIO_MOST * self.path.stat().st_size)
+            if unpacked > most:
+                expected = f"at most {most} of such a file"
+                raise InputError(f"becomes {unpacked} bytes", self.where(path), expected)
+            return node[()]
 
     def has(self, path: str) -> bool:
         return self._at(path) is not None
@@ -45,7 +72,8 @@ class Store:
     def names(self, group: str) -> list[str]:
         """What stands below a group, or nothing."""
         node = self._at(group)
-        found = [str(name) for name in node] if isinstance(node, h5py.Group) else []
+        with self._reading(group):
+            found = [str(name) for name in node] if isinstance(node, h5py.Group) else []
         for name in found:
             if visible(name) != name:
                 raise InputError(f"has the name {visible(name)}", self.where(group), "names without controls")
@@ -62,7 +90,9 @@ class Store:
         node = self._at(path)
         if path not in self._attributes:
             found = {}
-            for name, value in node.attrs.items() if node is not None else ():
+            with self._reading(path):
+                stored = dict(node.attrs) if node is not None else {}
+            for name, value in stored.items():
                 kind = getattr(value, "dtype", np.dtype(float)).kind
                 textual = isinstance(value, bytes | str) or kind in "OSU"
                 found[str(name)] = label(value) if textual else value
@@ -88,11 +118,12 @@ class Store:
 
     def labels(self, path: str) -> list[str]:
         """The names of the dimensions, empty where the file gives none."""
-        return [str(dimension.label) for dimension in self._node(path).dims]
+        with self._reading(path):
+            return [str(dimension.label) for dimension in self._node(path).dims]
 
     def table(self, path: str) -> Any:
         """A data set of text or of compounds."""
-        return self._node(path)[()]
+        return self._values(path)
 
     def array(self, path: str, shape: Shape) -> Array:
         """The numbers as they are stored, once their shape is right."""
@@ -105,7 +136,7 @@ class Store:
             raise InputError(f"has shape {list(node.shape)}", self.where(path), f"shape {wanted}")
         if node.dtype.kind not in "biuf":
             raise InputError(f"holds {node.dtype}", self.where(path), "numbers")
-        return np.asarray(node[()])
+        return np.asarray(self._values(path))
 
     def increasing(self, path: str, least: int) -> Array:
         values = self.array(path, (None,))

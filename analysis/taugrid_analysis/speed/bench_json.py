@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import visible
+from taugrid_analysis.files import regular, visible
 from taugrid_analysis.numbers.arrays import Floats
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -58,7 +58,7 @@ class Call:
 
 def read_json(path: Path) -> Call:
     try:
-        parsed = json.loads(path.read_text(encoding="utf-8"))
+        parsed = json.loads(regular(path, WRITER).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", path, WRITER) from error
     except json.JSONDecodeError as error:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import regular
 from taugrid_analysis.speed.samples import CLOCKS, Side
 
 PATTERNS = {
@@ -87,7 +88,7 @@ class System:
 
 def read(path: Path) -> list[System]:
     try:
-        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
+        parsed = tomllib.loads(regular(path, "a file of references").read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", path, "a file of references") from error
     except ValueError as error:  # of TOML, of UTF-8

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import tomllib
 
+from taugrid_analysis.files import regular
 from taugrid_analysis.run.opened import Run
 from taugrid_analysis.run.regimes import crops
 
@@ -13,7 +14,8 @@ from taugrid_analysis.run.regimes import crops
 def without_crops(run: Run) -> list[str]:
     """The regimes that were trained without random crops, as far as the run folder says."""
     try:
-        told = tomllib.loads(run.path.with_name("config.toml").read_text(encoding="utf-8"))
+        path = regular(run.path.with_name("config.toml"), "a run's configuration")
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
     return [name for name in run.results.names("training") if not crops(told, name)]
