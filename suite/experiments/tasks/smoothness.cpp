@@ -207,7 +207,6 @@ std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study&
   auto section = config.optional_section(
       "smoothness", "The eigenvalue of largest magnitude of the Hessian of each task's training loss at θ*");
   if (!section) return nullptr;
-  study::require_vectors(study, "smoothness");
   const auto regimes = section->words("regimes",
                                       {"Regimes at whose θ* it is taken; [] for none, with start",
                                        {.fallback = "all of finetune.regimes that have task vectors",
@@ -227,6 +226,7 @@ std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study&
       section->integer("chunk", "Points that a product takes at once: fewer take less memory", 256, {1, 1e6});
   const bool start =
       section->flag("start", "Whether that of θ0 is taken as well, for each task's loss", false);
+  if (!regimes.empty() || !start) study::require_vectors(study, "smoothness");
   if (regimes.empty() && !start) section->refuse("regimes", "is empty; expected one, or start = true");
   return std::make_unique<Smoothness>(study, regimes, points, chunk, lanczos, start, options);
 }

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from launch import measure
-from world import TASKS, World
+from world import EXPERIMENT, TASKS, World
 
 
 def recompute(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -108,3 +108,15 @@ def test_a_random_start_is_drawn_again(world: World, tmp_path: Path) -> None:
     measure(world.experiment, tmp_path / "run", *settings)
     done = recompute(tmp_path / "run", "--points", "12")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_curvature_at_a_drawn_start_alone(world: World, tmp_path: Path) -> None:
+    """It needs neither [finetune] nor weights: θ0 is drawn from config.json, by the run and again."""
+    (tmp_path / "model").mkdir()
+    shutil.copy(world.model / "config.json", tmp_path / "model")
+    section = "[smoothness]\nregimes = []\nstart = true\npoints = 12\n"
+    experiment = world.elsewhere(tmp_path / "start.toml", EXPERIMENT.split("[finetune]")[0] + section)
+    drawn = ("--set", "model.init=random", "--set", f"model.path={tmp_path / 'model'}")
+    measure(experiment, tmp_path / "run", *drawn)
+    done = recompute(tmp_path / "run", "--points", "12")
+    assert done.returncode == 0 and "\nsmoothness: lambda_max " in done.stdout, done.stdout + done.stderr
