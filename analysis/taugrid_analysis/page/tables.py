@@ -15,8 +15,8 @@ ORDER = (  # in which one reads them; tables that are not named come last
     *("bases", "partition_ranks", "every_partition", "partition_negation", "low_rank", "basis_negation"),
     *("basis_transfer", "mixed_starts", "subsets", "pair_addition", "multitask"),
     *("negation", "negation_intervals", "generation", "single_task", "variants", "advantage"),
-    *("kernel_behaviour", "similarity", "groups", "sign_conflict", "early_similarity", "gaps"),
-    *("tau_jp", "disentanglement", "representation", "linearity", "layer_edits", "layer_averages"),
+    *("kernel_behaviour", "similarity", "layer_similarity", "groups", "sign_conflict", "early_similarity"),
+    *("gaps", "tau_jp", "disentanglement", "representation", "linearity", "layer_edits", "layer_averages"),
     *("transitivity", "averages", "stitching", "barrier", "predictors", "bound", "other_bounds"),
     *("smoothness", "ntk", "ntk_spectrum", "continuation", "cost"),
 )
