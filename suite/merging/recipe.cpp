@@ -4,14 +4,17 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <list>
+#include <nlohmann/json.hpp>
 
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/checkpoints.hpp"
+#include "suite/merging/side_files.hpp"
 #include "suite/merging/table.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/mapped_file.hpp"
@@ -80,45 +83,6 @@ bool same(const fs::path& a, const fs::path& b) {
   return fs::equivalent(a, b, error) || fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error);
 }
 
-/// Weights, in whatever form, and what is said of them, are not those of the merged model.
-bool is_copied(const fs::path& file) {
-  static const std::vector<std::string> weights = {".safetensors", ".bin", ".pt",   ".pth",     ".ckpt",
-                                                   ".h5",          ".ot",  ".onnx", ".msgpack", ".gguf"};
-  const auto name = file.filename().string();
-  return std::find(weights.begin(), weights.end(), file.extension().string()) == weights.end() &&
-         !name.ends_with(".index.json") && name != "README.md" && name != "merge.toml";
-}
-
-/// Flushed to the disk, as all of a folder that appears whole.
-void carry_over(const fs::path& from, const fs::path& to) {
-  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
-  try {
-    const store::InputFile file(from);
-    store::write_atomically(to, [&](store::AtomicFile& out) {
-      for (std::uint64_t at = 0; at < file.size(); at += piece) out.write(file.read(at, piece));
-    });
-  } catch (const store::ReadFailure& failure) {
-    throw InputError(failure.what());
-  }
-}
-
-/// Configuration, tokenizer, and what sub-folders hold of them, such as a sentence model's pooling.
-void copy_others(const Weights& base, const fs::path& to) {
-  std::error_code error;
-  const auto hidden = [](const fs::path& path) { return path.filename().string().starts_with("."); };
-  for (fs::recursive_directory_iterator at(base.folder(), error), end; !error && at != end;
-       at.increment(error)) {
-    if (at->is_directory() && hidden(at->path())) at.disable_recursion_pending();
-    if (!at->is_regular_file() || hidden(at->path()) || !is_copied(at->path())) continue;
-    const auto place = to / fs::relative(at->path(), base.folder());
-    store::create_folders(place.parent_path());
-    carry_over(at->path(), place);
-  }
-  if (error) throw InputError(base.folder().string() + ": cannot be listed: " + error.message());
-  const auto index = "model.safetensors.index.json";
-  if (base.in_parts()) carry_over(base.folder() / index, to / index);
-}
-
 void require_free(const Recipe& recipe) {
   const auto refuse = [&](const std::string& problem) {
     throw InputError("out = " + config::canonical(recipe.out.string()) + ": " + problem);
@@ -133,6 +97,20 @@ void require_free(const Recipe& recipe) {
       (fs::exists(recipe.out, error) &&
        !(fs::is_directory(recipe.out, error) && fs::is_empty(recipe.out, error))))
     refuse("is there already; expected a folder that is not, or is empty");
+}
+
+/// Where the merged tensors are: in the base's own parts.
+void write_index(const Weights& base, const fs::path& folder) {
+  nlohmann::json places;
+  std::uint64_t bytes = 0;
+  for (const auto& part : base.parts()) {
+    for (const auto& [name, info] : part.tensors.tensors()) {
+      places[name] = part.file;
+      bytes += static_cast<std::uint64_t>(c10::multiply_integers(info.shape)) * c10::elementSize(info.scalar);
+    }
+  }
+  const nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", places}};
+  store::write_atomically(folder / "model.safetensors.index.json", index.dump(2) + "\n");
 }
 
 /// The merged files, tensor by tensor.
@@ -217,7 +195,8 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
   for (const auto& model : models) report.bytes += model.bytes();
 
   store::AtomicFolder folder(recipe.out);
-  copy_others(base, folder.path());
+  copy_side_files(base.folder(), recipe.models, folder.path(), [] {});
+  if (base.in_parts()) write_index(base, folder.path());
   Output output(base, folder.path());
   report.merged =
       recipe.method->merge(vectors, recipe.weights, [&](std::int64_t begin, const at::Tensor& tau) {

@@ -37,9 +37,9 @@ struct Report {
   double bytes = 0;  ///< of all inputs
 };
 
-/// Writes recipe.out: the merged weights in the base model's types and files, the base model's other files,
-/// and merge.toml, `made_by` in its first line. The folder appears whole or not at all. `look` is called at
-/// the end, while the inputs are still mapped. Throws InputError.
+/// Writes recipe.out: the merged weights in the base model's types and files, the files beside them that say
+/// what the model is (side_files.hpp), and merge.toml, `made_by` in its first line. The folder appears whole
+/// or not at all. `look` is called at the end, while the inputs are still mapped. Throws InputError.
 Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look);
 
 }  // namespace taugrid::merging

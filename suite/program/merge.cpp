@@ -7,8 +7,10 @@
 #include <fstream>
 #include <string>
 
+#include "suite/error.hpp"
 #include "suite/merging/recipe.hpp"
 #include "suite/program/commands.hpp"
+#include "suite/store/input_file.hpp"
 #include "taugrid_version.hpp"
 
 namespace taugrid::program {
@@ -28,7 +30,7 @@ double mebibytes(const std::string& field) {
 
 }  // namespace
 
-int merge(const std::filesystem::path& path) {
+int merge(const std::filesystem::path& path) try {
   const auto began = std::chrono::steady_clock::now();
   const auto idle = mebibytes("RssAnon");
   const auto recipe = merging::Recipe::read(path);
@@ -44,6 +46,8 @@ int merge(const std::filesystem::path& path) {
       recipe.out.string(), recipe.method_name, recipe.models.size(), report.numbers, report.merged.density,
       report.merged.passes, seconds, report.bytes / 1e9 / seconds, mebibytes("RssAnon"), idle, mapped);
   return 0;
+} catch (const store::ReadFailure& failure) {  // every file that is read here is one that the user named
+  throw InputError(failure.what());
 }
 
 }  // namespace taugrid::program

@@ -34,6 +34,7 @@ def write_model(folder: Path, tensors: formulas.Tensors) -> None:
     folder.mkdir(parents=True)
     arrays = {name: np.asarray(x) for name, x in tensors.items()}  # of a sum of scalars, too
     save_file(arrays | {"position_ids": np.arange(7)}, folder / "model.safetensors", {"format": "pt"})
+    (folder / "config.json").write_text('{"model_type": "none of ours"}')
 
 
 class Models:
@@ -55,7 +56,6 @@ class Models:
             tau["embedding"][:10] = 0  # frozen
             self.tau.append(tau)
         write_model(folder / "base", self.base)
-        (folder / "base" / "config.json").write_text('{"model_type": "none of ours"}')
         (folder / "base" / "vocab.txt").write_text("a\nb\n")
         (folder / "base" / "README.md").write_text("the base's card")
         (folder / "base" / "pytorch_model.bin").write_bytes(b"old")
@@ -346,10 +346,12 @@ def test_the_folder(four: Models) -> None:
     assert np.array_equal(first, four.merged("ties", "lambda = 0.4", W))
 
 
-def test_what_stands_in_sub_folders_comes_along(tmp_path: Path) -> None:
+def test_the_modules_of_a_sentence_model_come_along(tmp_path: Path) -> None:
     models = Models(tmp_path / "models", 2)
-    pooling, hidden = models.folder / "base" / "1_Pooling", models.folder / "base" / ".cache"
-    for folder in (pooling, hidden):
+    pooling, others = models.folder / "base" / "1_Pooling", ["base/.cache", "base/runs", "base/checkpoint-10"]
+    modules = [{"path": ""}, {"path": "1_Pooling"}]
+    (models.folder / "base" / "modules.json").write_text(json.dumps(modules))
+    for folder in (pooling, *(models.folder / name for name in others)):
         folder.mkdir()
         (folder / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
     (pooling / "pytorch_model.bin").write_bytes(b"old")
@@ -357,7 +359,8 @@ def test_what_stands_in_sub_folders_comes_along(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     out = models.folder / "deep" / "out"
     found = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
-    assert found == ["1_Pooling/config.json", "config.json", "merge.toml", "model.safetensors", "vocab.txt"]
+    assert found == ["1_Pooling/config.json", "config.json", "merge.toml", "model.safetensors", "modules.json",
+                     "vocab.txt"]
     assert (out / "1_Pooling" / "config.json").read_bytes() == (pooling / "config.json").read_bytes()
 
 
@@ -375,6 +378,7 @@ def test_half_precision_and_parts(dtype: torch.dtype, tmp_path: Path) -> None:
                for name, x in base.items()} for _ in range(3)]
     for folder, tensors in (("base", base), *((f"m{t}", model) for t, model in enumerate(models))):
         (tmp_path / folder).mkdir()
+        (tmp_path / folder / "config.json").write_text("{}")
         if folder == "m1":  # parts of one are another's whole
             save_torch(tensors, tmp_path / folder / "model.safetensors")
             continue
@@ -391,7 +395,7 @@ def test_half_precision_and_parts(dtype: torch.dtype, tmp_path: Path) -> None:
     # The base is the first model; its parts are the result's.
     out = tmp_path / "deep" / "out"
     assert sorted(path.name for path in out.iterdir()) == [
-        "merge.toml", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+        "config.json", "merge.toml", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
         "model.safetensors.index.json"]
     found = load_torch(out / "model-00001-of-00002.safetensors") | load_torch(out / "model-00002-of-00002.safetensors")
     for name in ("a", "b"):
@@ -569,6 +573,7 @@ def large_models(folder: Path, count: int, shapes: dict[str, tuple[int, ...]]) -
         (folder / name).mkdir(parents=True)
         save_file({key: random.standard_normal(shape, np.float32) for key, shape in shapes.items()},
                   folder / name / "model.safetensors")
+        (folder / name / "config.json").write_text("{}")
     models = object.__new__(Models)
     models.folder, models.count = folder, count
     return models

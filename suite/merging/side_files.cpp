@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/side_files.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "suite/error.hpp"
+#include "suite/store/atomic_file.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/store/input_json.hpp"
+#include "suite/store/quoted.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::uint64_t piece = std::uint64_t{1} << 20;
+
+/// Whether a file of this name, in the folder itself, says what a model is and how it is used.
+bool is_known(const std::string& name) {
+  static const std::set<std::string> names = {
+      // configurations
+      "config.json", "generation_config.json", "open_clip_config.json", "modules.json",
+      "sentence_bert_config.json", "config_sentence_transformers.json",
+      // what comes before the model
+      "preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json",
+      // tokenizers
+      "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+      "vocab.txt", "merges.txt", "vocab.bpe", "bpe.codes", "dict.txt", "normalizer.json", "tekken.json",
+      "tokenizer.model", "sentencepiece.bpe.model", "sentencepiece.model", "spiece.model", "source.spm",
+      "target.spm", "chat_template.json", "chat_template.jinja"};
+  if (names.contains(name) || name.ends_with(".tiktoken")) return true;
+  std::string upper = name;
+  std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  const auto begins = [&](const char* word) { return upper.starts_with(word); };
+  return begins("LICENSE") || begins("LICENCE") || begins("COPYING") || begins("NOTICE") ||
+         begins("USE_POLICY");
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && !name.starts_with(".") && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+/// Whether anything has this name, be it a link that leads nowhere: whoever reads it says what it is.
+bool is_listed(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+/// Adds the modules of custom code that an auto_map names ("modeling_x.Model", or a list of such), but for
+/// those of other repositories ("someone/else--modeling_x.Model").
+void add_modules(const Json& named, std::vector<std::string>& modules) {
+  if (named.is_string()) {
+    const auto text = named.get<std::string>();
+    if (const auto dot = text.find('.'); dot != std::string::npos && text.find("--") == std::string::npos)
+      modules.push_back(text.substr(0, dot));
+  } else if (named.is_object() || named.is_array()) {
+    for (const auto& each : named) add_modules(each, modules);
+  }
+}
+
+/// The modules of its own folder that a Python file imports: "from .name import …", "import .name".
+std::vector<std::string> imported(const std::string& code) {
+  std::vector<std::string> modules;
+  std::istringstream lines(code);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string first, second;
+    if (words >> first >> second && (first == "from" || first == "import") && second.starts_with("."))
+      modules.push_back(second.substr(1, second.find_first_of(".,;", 1) - 1));
+  }
+  return modules;
+}
+
+/// The custom code that the folder's configurations name, and what this imports.
+std::set<std::string> custom_code(const fs::path& base) {
+  std::vector<std::string> modules;
+  for (const auto* name : {"config.json", "tokenizer_config.json", "preprocessor_config.json",
+                           "processor_config.json", "video_preprocessor_config.json"}) {
+    if (!is_listed(base / name)) continue;
+    const auto json = store::input_json(base / name, "a Hugging Face configuration");
+    if (const auto map = json.find("auto_map"); map != json.end()) add_modules(*map, modules);
+  }
+  std::set<std::string> files;
+  while (!modules.empty()) {
+    const auto name = modules.back() + ".py";
+    modules.pop_back();
+    if (!is_plain_name(name) || !is_listed(base / name) || !files.insert(name).second) continue;
+    for (auto& module : imported(store::input_text(base / name, "the Python code that config.json names")))
+      modules.push_back(std::move(module));
+  }
+  return files;
+}
+
+/// Flushed to the disk, as all of a folder that appears whole.
+void carry_over(const fs::path& from, const fs::path& to, const std::function<void()>& go_on) {
+  const store::InputFile file(from);
+  store::create_folders(to.parent_path());
+  store::write_atomically(to, [&](store::AtomicFile& out) {
+    for (std::uint64_t at = 0; at < file.size(); at += piece) {
+      go_on();
+      out.write(file.read(at, piece));
+    }
+  });
+}
+
+bool are_equal(const fs::path& a, const fs::path& b, const std::function<void()>& go_on) {
+  if (!store::is_there(b)) return false;
+  const store::InputFile ours(a), theirs(b);
+  if (ours.size() != theirs.size()) return false;
+  for (std::uint64_t at = 0; at < ours.size(); at += piece) {
+    go_on();
+    if (ours.read(at, piece) != theirs.read(at, piece)) return false;
+  }
+  return true;
+}
+
+/// The folders in which a sentence model has its further modules, such as pooling.
+std::vector<std::string> module_folders(const fs::path& base) {
+  const auto path = base / "modules.json";
+  std::vector<std::string> folders;
+  if (!is_listed(path)) return folders;
+  const auto modules =
+      Json::parse(store::input_text(path, "a sentence model's list of modules"), nullptr, false);
+  if (!modules.is_array())
+    throw InputError(path.string() + ": is not a JSON list; expected a sentence model's modules");
+  for (const auto& module : modules) {
+    const auto place = module.is_object() ? module.value("path", Json("")) : Json();
+    if (place == "") continue;  // the model itself
+    if (!place.is_string() || !is_plain_name(place.get<std::string>()))
+      throw InputError(path.string() + ": a module's path is " + store::quoted(place.dump()) +
+                       "; expected the plain name of a folder in this one");
+    folders.push_back(place.get<std::string>());
+  }
+  return folders;
+}
+
+}  // namespace
+
+void copy_side_files(const fs::path& base, const std::vector<fs::path>& models, const fs::path& to,
+                     const std::function<void()>& go_on) {
+  if (!is_listed(base / "config.json"))
+    throw InputError(base.string() +
+                     ": has no config.json, without which the merged model could not be loaded; "
+                     "expected a Hugging Face folder");
+  auto names = custom_code(base);
+  std::error_code error;
+  for (fs::directory_iterator entry(base, error), end; !error && entry != end; entry.increment(error)) {
+    const auto name = entry->path().filename().string();
+    if (is_known(name)) names.insert(name);
+  }
+  if (error) throw InputError(base.string() + ": cannot be listed: " + error.message());
+  for (const auto& name : names) carry_over(base / name, to / name, go_on);
+
+  const fs::path templates = "additional_chat_templates";
+  if (is_listed(base / templates)) {
+    for (fs::directory_iterator entry(base / templates, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const auto name = entry->path().filename().string();
+      if (is_plain_name(name) && name.ends_with(".jinja"))
+        carry_over(entry->path(), to / templates / name, go_on);
+    }
+  }
+  for (const fs::path folder : module_folders(base)) {
+    if (is_listed(base / folder / "config.json"))
+      carry_over(base / folder / "config.json", to / folder / "config.json", go_on);
+    const auto weights = folder / "model.safetensors";
+    if (!is_listed(base / weights)) continue;
+    for (const auto& model : models) {
+      if (!are_equal(base / weights, model / weights, go_on))
+        throw InputError(
+            (model / weights).string() + ": is not as in " + base.string() +
+            "; expected the same file, since the weights of a sentence model's modules are not merged");
+    }
+    carry_over(base / weights, to / weights, go_on);
+  }
+}
+
+}  // namespace taugrid::merging
