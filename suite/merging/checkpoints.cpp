@@ -3,138 +3,41 @@
 #include "suite/merging/checkpoints.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "kernels/weights/subtract.hpp"
 #include "suite/error.hpp"
 #include "suite/models/checkpoint.hpp"
-#include "suite/store/input_file.hpp"
 #include "suite/store/quoted.hpp"
 
 namespace taugrid::merging {
-namespace {
 
-using Info = store::MappedTensors::Info;
 using store::quoted;
 
-/// The files that the index names.
-std::set<std::string> parts_in(const std::filesystem::path& index) {
-  const auto refuse = [&](const std::string& problem) { throw InputError(index.string() + ": " + problem); };
-  const auto json =
-      nlohmann::json::parse(store::input_text(index, "an index of safetensors"), nullptr, false);
-  std::set<std::string> files;
-  if (json.is_object() && json.contains("weight_map") && json["weight_map"].is_object()) {
-    for (const auto& entry : json["weight_map"].items()) {
-      const auto file = entry.value().is_string() ? entry.value().get<std::string>() : "";
-      if (file.empty() || std::filesystem::path(file).filename() != file || !file.ends_with(".safetensors"))
-        refuse("names a part that is not the name of a safetensors file in this folder");
-      files.insert(file);
-    }
-  }
-  if (files.empty()) refuse("has no weight_map; expected the parts' names by tensor");
-  return files;
-}
-
-std::string shown(const Info& info) {
-  return fmt::format("{} [{}]", at::toString(info.scalar), fmt::join(info.shape, ","));
-}
-
-void require_same(const Weights& start, const Weights& model) {
-  const auto refuse = [&](const std::string& problem) {
-    throw InputError(model.folder().string() + ": " + problem +
-                     "; models that are merged have the same tensors");
-  };
-  for (const auto& [name, info] : start.tensors()) {
-    const auto found = model.tensors().find(name);
-    if (found == model.tensors().end())
-      refuse("has no tensor " + quoted(name) + ", which " + start.folder().string() + " has");
-    if (found->second.scalar != info.scalar || found->second.shape != info.shape)
-      refuse(fmt::format("{} is {}, and in {} it is {}", quoted(name), shown(found->second),
-                         start.folder().string(), shown(info)));
-  }
-  for (const auto& entry : model.tensors()) {
-    if (!start.tensors().contains(entry.first))
-      refuse("has a tensor " + quoted(entry.first) + ", which " + start.folder().string() + " lacks");
-  }
-}
-
-}  // namespace
-
-Weights::Weights(std::filesystem::path folder) : folder_(std::move(folder)) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder_, ignored))
-    throw InputError(folder_.string() + ": is no folder; expected one with model.safetensors");
-  const auto index = folder_ / "model.safetensors.index.json";
-  if (store::is_there(folder_ / "model.safetensors")) {
-    add("model.safetensors");
-  } else if (store::is_there(index)) {
-    in_parts_ = true;
-    for (const auto& file : parts_in(index)) add(file);
-  } else {
-    throw InputError(folder_.string() + ": has neither model.safetensors nor model.safetensors.index.json");
-  }
-}
-
-void Weights::add(const std::string& file) {
-  parts_.push_back({file, store::MappedTensors(folder_ / file)});
-  for (const auto& [name, info] : parts_.back().tensors.tensors()) {
-    if (!tensors_.emplace(name, info).second)
-      throw InputError((folder_ / file).string() + ": has a tensor " + quoted(name) +
-                       ", as another part has");
-    part_of_[name] = parts_.size() - 1;
-  }
-}
-
-at::Tensor Weights::numbers(const std::string& name, std::int64_t begin, std::int64_t count,
-                            at::Tensor& own) const {
-  return parts_[part_of_.at(name)].tensors.numbers(name, begin, count, own);
-}
-
-double Weights::bytes() const {
-  double all = 0;
-  for (const auto& part : parts_) all += static_cast<double>(std::filesystem::file_size(folder_ / part.file));
-  return all;
-}
-
-std::string Weights::start() const {
-  for (const auto& part : parts_) {
-    if (auto start = models::start_of(part.tensors); !start.empty()) return start;
-  }
-  return "";
-}
-
 CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::vector<Weights>& models)
-    : start_(theta0_weights), models_(models) {
-  for (const auto& model : models) require_same(start_, model);
+    : start_(theta0_weights), models_(models), matched_(match_tensors(start_, models)) {
   std::int64_t length = 0;
-  for (const auto& [name, info] : start_.tensors()) {
-    if (!at::isFloatingType(info.scalar)) continue;
-    if (info.scalar != at::kFloat && info.scalar != at::kHalf && info.scalar != at::kBFloat16)
-      throw InputError(fmt::format("{}: {} is {}; expected float32, float16 or bfloat16",
-                                   start_.folder().string(), quoted(name), shown(info)));
-    std::int64_t count = 1;
-    for (const auto size : info.shape) count *= size;
-    tensors_.push_back({name, info.shape, {length, count}});
+  for (const auto& name : matched_.merged) {
+    const auto& shape = start_.tensors().at(name).shape;
+    const auto count = c10::multiply_integers(shape);
+    tensors_.push_back({name, shape, {length, count}});
     length += count;
   }
-  if (length == 0) throw InputError(start_.folder().string() + ": has no floating-point numbers to merge");
 }
 
 void CheckpointVectors::require_one_start() const {
   const Weights* first = nullptr;
   for (const auto& model : models_) {
-    const auto start = model.start();
+    const auto start = models::start_of(model);
     if (start.empty()) continue;
     if (first == nullptr) first = &model;
-    if (start != first->start())
+    if (start != models::start_of(*first))
       throw InputError(
           fmt::format("{}: was fine-tuned from another θ0 ({}) than {} ({}); expected models of one",
-                      model.folder().string(), start, first->folder().string(), first->start()));
+                      model.folder().string(), start, first->folder().string(), models::start_of(*first)));
   }
 }
 
@@ -196,8 +99,12 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
         return weights.numbers(tensor.name, part.begin - tensor.range.begin, part.count, copy);
       };
       const auto start = piece(start_, own.back());
-      if (start.scalar_type() != at::kFloat) return TaskVectors::do_visit_stretches(which, part, visitor);
-      for (std::size_t i = 0; i < which.size(); ++i) theta[i] = piece(models_[which[i]], own[i]);
+      bool as_they_are = start.scalar_type() == at::kFloat;
+      for (std::size_t i = 0; i < which.size(); ++i) {
+        theta[i] = piece(models_[which[i]], own[i]);
+        as_they_are = as_they_are && theta[i].scalar_type() == at::kFloat;
+      }
+      if (!as_they_are) return TaskVectors::do_visit_stretches(which, part, visitor);
       if (visitor(part.begin, {theta, start})) return;
       for (std::size_t i = 0; i < which.size(); ++i) {
         if (!at::isfinite(theta[i] - start).all().item<bool>())
@@ -224,12 +131,7 @@ void CheckpointVectors::add_to_theta0(
     auto sum = at::add(start.to(at::kFloat), tau.narrow(0, part.begin - begin, part.count), lambda);
     if (tensor.name.ends_with("running_var"))
       sum.clamp_min_(0);  // a sum of batch norm's statistics: still variances
-    const auto merged = sum.to(start.scalar_type());
-    if (!std::isfinite(merged.sum(at::kDouble).item<double>()))
-      throw InputError(fmt::format("{}: the merged {} has numbers that {} cannot hold",
-                                   start_.folder().string(), quoted(tensor.name),
-                                   at::toString(start.scalar_type())));
-    see(tensor.name, from, merged);
+    see(tensor.name, from, sum);
   });
 }
 

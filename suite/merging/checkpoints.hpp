@@ -9,49 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "suite/merging/matched_tensors.hpp"
 #include "suite/merging/task_vectors.hpp"
-#include "suite/store/mapped_tensors.hpp"
+#include "suite/store/tensor_folder.hpp"
 
 namespace taugrid::merging {
 
-/// The tensors of FOLDER/model.safetensors, or of the parts that FOLDER/model.safetensors.index.json lists.
-class Weights {
- public:
-  /// Throws InputError where there is neither, or a part is missing or wrong.
-  explicit Weights(std::filesystem::path folder);
+using Weights = store::TensorFolder;
 
-  const std::filesystem::path& folder() const { return folder_; }
-  const std::map<std::string, store::MappedTensors::Info>& tensors() const { return tensors_; }
-  /// MappedTensors::numbers() of the tensor of this name.
-  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count, at::Tensor& own) const;
-  /// A file of the model, and its tensors.
-  struct Part {
-    std::string file;
-    store::MappedTensors tensors;
-  };
-  const std::vector<Part>& parts() const { return parts_; }
-  bool in_parts() const { return in_parts_; }  ///< whether there is an index
-  double bytes() const;
-  /// Of the θ0 that it was fine-tuned from, as our own checkpoints say in their headers; empty: it is not
-  /// said.
-  std::string start() const;
-
- private:
-  void add(const std::string& file);
-
-  std::filesystem::path folder_;
-  bool in_parts_ = false;
-  std::vector<Part> parts_;
-  std::map<std::string, store::MappedTensors::Info> tensors_;
-  std::map<std::string, std::size_t> part_of_;
-};
-
-/// The tensors of floating-point numbers, by name, are the vector; others (counters, tables of indices) are
-/// θ0's.
+/// The floating-point tensors that θ0 and all models have, by name, are the vector.
 class CheckpointVectors final : public TaskVectors {
  public:
-  /// Throws InputError, naming both folders, where a model's tensors are not those of θ0; and where there is
-  /// nothing to merge, or in numbers of 64 or of 8 bits.
+  /// Throws InputError as match_tensors() does.
   CheckpointVectors(const Weights& theta0, const std::vector<Weights>& models);
   /// Throws InputError, naming both folders, where two models say that they were fine-tuned from another θ0.
   void require_one_start() const;
@@ -59,10 +28,13 @@ class CheckpointVectors final : public TaskVectors {
   std::size_t count() const override { return models_.size(); }
   const std::vector<NamedTensor>& tensors() const override { return tensors_; }
 
+  /// What becomes of the tensors that are not in the vector.
+  const MatchedTensors& matched() const { return matched_; }
+
   std::size_t side_by_side() const override { return side_by_side_on_files; }
 
-  /// θ0 + λτ of the numbers begin … of τ: `see(tensor's name, its first number, numbers in the tensor's own
-  /// type)` of each tensor that they are in. Throws InputError where the type cannot hold one.
+  /// θ0 + λτ of the numbers begin … of τ, in float32: `see(tensor's name, its first number, numbers)` of each
+  /// tensor that they are in.
   void add_to_theta0(
       std::int64_t begin, const at::Tensor& tau, double lambda,
       const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const;
@@ -80,6 +52,7 @@ class CheckpointVectors final : public TaskVectors {
 
   const Weights& start_;
   const std::vector<Weights>& models_;
+  MatchedTensors matched_;
   std::vector<NamedTensor> tensors_;
 };
 

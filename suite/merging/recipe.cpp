@@ -10,14 +10,18 @@
 #include <algorithm>
 #include <list>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/checkpoints.hpp"
 #include "suite/merging/side_files.hpp"
 #include "suite/merging/table.hpp"
+#include "suite/models/tensor_names.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/mapped_file.hpp"
+#include "suite/store/quoted.hpp"
 #include "suite/store/safetensors_writer.hpp"
 
 namespace taugrid::merging {
@@ -67,6 +71,11 @@ Recipe read(config::Config& config) {
                 "configuration; linear and slerp do without",
                 {});
   recipe.out = root.required_path("out", "The folder to be written; there must be none as yet");
+  recipe.dtype =
+      root.word("dtype",
+                "The type that floating-point tensors are written in; base: each in the base's. They are "
+                "merged in float32, whatever the models' types",
+                "base", {"base", "float32", "float16", "bfloat16"});
   if (!recipe.out.has_filename()) recipe.out = recipe.out.parent_path();  // it ended in a slash
   for (auto& model : tables(root, "models", of_models)) {
     recipe.models.push_back(
@@ -76,6 +85,13 @@ Recipe read(config::Config& config) {
     recipe.weights.push_back(model.real("weight", "w: its vector counts w times", 1, weight_range));
   }
   return recipe;
+}
+
+std::optional<at::ScalarType> type_of(const std::string& dtype) {
+  if (dtype == "float32") return at::kFloat;
+  if (dtype == "float16") return at::kHalf;
+  if (dtype == "bfloat16") return at::kBFloat16;
+  return std::nullopt;
 }
 
 bool same(const fs::path& a, const fs::path& b) {
@@ -99,44 +115,93 @@ void require_free(const Recipe& recipe) {
     refuse("is there already; expected a folder that is not, or is empty");
 }
 
-/// Where the merged tensors are: in the base's own parts.
-void write_index(const Weights& base, const fs::path& folder) {
-  nlohmann::json places;
-  std::uint64_t bytes = 0;
-  for (const auto& part : base.parts()) {
-    for (const auto& [name, info] : part.tensors.tensors()) {
-      places[name] = part.file;
-      bytes += static_cast<std::uint64_t>(c10::multiply_integers(info.shape)) * c10::elementSize(info.scalar);
-    }
-  }
-  const nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", places}};
-  store::write_atomically(folder / "model.safetensors.index.json", index.dump(2) + "\n");
-}
-
-/// The merged files, tensor by tensor.
+/// The merged files: the base's own parts and tensors, in the types that were asked for.
 class Output {
  public:
-  Output(const Weights& base, const fs::path& folder) {
-    for (const auto& part : base.parts()) {
-      auto& writer = writers_.emplace_back(folder / part.file, part.tensors.tensors(),
-                                           std::map<std::string, std::string>{{"format", "pt"}});
-      for (const auto& [name, info] : part.tensors.tensors()) {
-        writer_of_[name] = &writer;
-        if (!at::isFloatingType(info.scalar)) writer.write(name, 0, part.tensors.tensor(name).view({-1}));
-      }
+  Output(const Weights& base, const MatchedTensors& matched, std::optional<at::ScalarType> dtype,
+         const fs::path& folder)
+      : base_(base), matched_(matched), dtype_(dtype) {
+    nlohmann::json places;
+    std::uint64_t bytes = 0;
+    std::map<fs::path, store::SafetensorsWriter::Contents> files;
+    for (const auto& [name, info] : base.tensors()) {
+      const auto file = base.file_of(name).filename();
+      const auto type = written_as(info.scalar);
+      files[file][base.stored_name(name)] = {type, info.shape};
+      bytes += static_cast<std::uint64_t>(c10::multiply_integers(info.shape)) * c10::elementSize(type);
+      places[base.stored_name(name)] = file.string();
     }
+    std::map<fs::path, store::SafetensorsWriter*> writers;
+    for (const auto& [file, contents] : files)
+      writers[file] = &writers_.emplace_back(folder / file, contents,
+                                             std::map<std::string, std::string>{{"format", "pt"}});
+    for (const auto& [name, info] : base.tensors())
+      writer_of_[name] = writers.at(base.file_of(name).filename());
+    if (base.in_parts())
+      store::write_atomically(
+          folder / "model.safetensors.index.json",
+          nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", places}}.dump(2) + "\n");
+    carry_over();
   }
+
+  /// Merged numbers of a tensor, from `begin` on.
   void write(const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
-    writer_of_.at(name)->write(name, begin, numbers);
+    put(name, begin, numbers, /*merged=*/true);
+    const auto [first, last] = matched_.doubles.equal_range(name);
+    for (auto twin = first; twin != last; ++twin) put(twin->second, begin, numbers, /*merged=*/true);
   }
   void commit() {
     for (auto& writer : writers_) writer.commit();
   }
 
  private:
+  at::ScalarType written_as(at::ScalarType scalar) const {
+    const bool is_merged_type = scalar == at::kFloat || scalar == at::kHalf || scalar == at::kBFloat16;
+    return dtype_ && is_merged_type ? *dtype_ : scalar;
+  }
+
+  /// All that is not merged, by stretches: a tensor may be larger than memory.
+  void carry_over() {
+    constexpr std::int64_t stretch = std::int64_t{1} << 20;
+    std::set<std::string> merged(matched_.merged.begin(), matched_.merged.end());
+    for (const auto& [other, name] : matched_.doubles) merged.insert(name);
+    at::Tensor own;
+    for (const auto& [name, info] : base_.tensors()) {
+      const auto count = c10::multiply_integers(info.shape);
+      for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += stretch)
+        put(name, begin, base_.numbers(name, begin, std::min(stretch, count - begin), own), /*merged=*/false);
+    }
+  }
+
+  /// Throws InputError where the type cannot hold a merged number, or one of the base's that another type
+  /// holds.
+  void put(const std::string& name, std::int64_t begin, const at::Tensor& numbers, bool merged) {
+    const auto type = written_as(base_.tensors().at(name).scalar);
+    const auto written = numbers.to(type);
+    if ((merged || type != numbers.scalar_type()) &&
+        !std::isfinite(written.sum(at::kDouble).item<double>()) &&
+        (merged || !at::isfinite(written).eq(at::isfinite(numbers)).all().item<bool>()))
+      throw InputError(fmt::format("{}: {} {} has numbers that {} cannot hold", base_.folder().string(),
+                                   merged ? "the merged" : "the base's", store::quoted(name),
+                                   at::toString(type)));
+    writer_of_.at(name)->write(base_.stored_name(name), begin, written);
+  }
+
+  const Weights& base_;
+  const MatchedTensors& matched_;
+  std::optional<at::ScalarType> dtype_;
   std::list<store::SafetensorsWriter> writers_;
   std::map<std::string, store::SafetensorsWriter*> writer_of_;
 };
+
+/// The configuration says in which type the weights are loaded.
+void say_dtype(const fs::path& config, const std::string& dtype) {
+  auto json = nlohmann::ordered_json::parse(store::input_text(config, "a configuration"), nullptr, false);
+  for (const auto* key : {"torch_dtype", "dtype"}) {
+    if (json.contains(key)) json[key] = dtype;
+  }
+  store::write_atomically(config, json.dump(2) + "\n");
+}
 
 }  // namespace
 
@@ -185,19 +250,22 @@ std::vector<config::SectionEntry> recipe_reference() {
 Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look) {
   const at::NoGradGuard no_grad;
   require_free(recipe);
-  const Weights base(recipe.base);
-  const std::vector<Weights> models(recipe.models.begin(), recipe.models.end());
+  Weights base(recipe.base);
+  std::vector<Weights> models(recipe.models.begin(), recipe.models.end());
+  for (auto& model : models) model.rename(models::current_name);
+  base.rename(models::current_name);
   const CheckpointVectors vectors(base, models);
   if (recipe.method->needs_start()) vectors.require_one_start();
   Report report;
   report.numbers = vectors.length();
-  report.bytes = base.bytes();
-  for (const auto& model : models) report.bytes += model.bytes();
+  report.notes = vectors.matched().notes;
+  report.bytes = static_cast<double>(base.bytes());
+  for (const auto& model : models) report.bytes += static_cast<double>(model.bytes());
 
   store::AtomicFolder folder(recipe.out);
   copy_side_files(base.folder(), recipe.models, folder.path(), [] {});
-  if (base.in_parts()) write_index(base, folder.path());
-  Output output(base, folder.path());
+  if (recipe.dtype != "base") say_dtype(folder.path() / "config.json", recipe.dtype);
+  Output output(base, vectors.matched(), type_of(recipe.dtype), folder.path());
   report.merged =
       recipe.method->merge(vectors, recipe.weights, [&](std::int64_t begin, const at::Tensor& tau) {
         vectors.add_to_theta0(begin, tau, recipe.lambda,
@@ -207,9 +275,10 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
       });
   output.commit();
   store::require_unchanged();
-  store::write_atomically(folder.path() / "merge.toml",
-                          fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n{}", made_by,
-                                      report.numbers, report.merged.density, recipe.resolved));
+  auto comment = fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n", made_by,
+                             report.numbers, report.merged.density);
+  for (const auto& note : report.notes) comment += "# " + note + "\n";
+  store::write_atomically(folder.path() / "merge.toml", comment + recipe.resolved);
   folder.commit();
   look();
   return report;

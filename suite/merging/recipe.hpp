@@ -20,6 +20,7 @@ struct Recipe {
   std::shared_ptr<const VectorMethod> method;
   double lambda = 1;
   std::filesystem::path base, out;
+  std::string dtype;  ///< "base", or a floating-point type
   std::vector<std::filesystem::path> models;
   std::vector<double> weights;
   std::string resolved;  ///< every key with the value in force, as a recipe
@@ -34,12 +35,14 @@ std::vector<config::SectionEntry> recipe_reference();
 struct Report {
   std::int64_t numbers = 0;  ///< of a model
   Merged merged;
-  double bytes = 0;  ///< of all inputs
+  double bytes = 0;                ///< of all inputs
+  std::vector<std::string> notes;  ///< what was not merged, or not as it stood
 };
 
-/// Writes recipe.out: the merged weights in the base model's types and files, the files beside them that say
-/// what the model is (side_files.hpp), and merge.toml, `made_by` in its first line. The folder appears whole
-/// or not at all. `look` is called at the end, while the inputs are still mapped. Throws InputError.
+/// Writes recipe.out: the merged weights in recipe.dtype and the base model's files, the files beside them
+/// that say what the model is (side_files.hpp), and merge.toml, `made_by` in its first line. The folder
+/// appears whole or not at all. `look` is called at the end, while the inputs are still mapped. Throws
+/// InputError.
 Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look);
 
 }  // namespace taugrid::merging

@@ -4,12 +4,14 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 
 #include "suite/error.hpp"
 #include "suite/hash.hpp"
 #include "suite/models/registry.hpp"
+#include "suite/models/tensor_names.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/safetensors.hpp"
@@ -29,16 +31,15 @@ std::string shape_text(at::IntArrayRef shape) {
 std::string as_in(const std::filesystem::path& of) { return of.empty() ? "" : ", as in " + of.string(); }
 
 /// Every parameter of the layout is there, in its shape.
-void require(const Layout& layout, const store::MappedTensors& file, const std::filesystem::path& folder,
-             const std::filesystem::path& of, std::set<std::string>& known) {
-  const auto path = folder / "model.safetensors";
+void require(const Layout& layout, const store::TensorFolder& weights, const std::filesystem::path& of,
+             std::set<std::string>& known) {
   for (const auto& parameter : layout.parameters()) {
-    const auto where = path.string() + ": " + parameter.name;
-    const auto found = file.tensors().find(parameter.name);
-    if (found == file.tensors().end())
-      throw InputError(where + " is missing; " + ((of.empty() ? folder : of) / "config.json").string() +
-                       " asks for it");
-    const auto& [scalar, shape] = found->second;
+    const auto there = weights.tensors().find(parameter.name);
+    if (there == weights.tensors().end())
+      throw InputError(weights.files() + ": " + parameter.name + " is missing; " +
+                       ((of.empty() ? weights.folder() : of) / "config.json").string() + " asks for it");
+    const auto where = weights.file_of(parameter.name).string() + ": " + parameter.name;
+    const auto& [scalar, shape] = there->second;
     if (!at::isFloatingType(scalar))
       throw InputError(where + " has type " + at::toString(scalar) + "; expected a floating type");
     if (shape != parameter.shape)
@@ -48,30 +49,54 @@ void require(const Layout& layout, const store::MappedTensors& file, const std::
   }
 }
 
-void require_known(const Encoder& encoder, const store::MappedTensors& file,
-                   const std::set<std::string>& known, const std::string& path,
-                   const std::filesystem::path& of) {
+/// A tensor that is passed over says nothing of its own: constants count up, and a double of a tied tensor is
+/// equal to it. Parts of other towers and heads are not the model's, and counters change no output.
+void require_redundant(const Layout& layout, const store::TensorFolder& weights, const std::string& name) {
+  const auto where = [&] { return weights.file_of(name).string() + ": " + name; };
+  const auto& info = weights.tensors().at(name);
+  if (name.ends_with("position_ids") && !counts_up(weights.tensor(name)))
+    throw InputError(where() +
+                     " is not 0, 1, 2, …; the model's positions are, and it would be another model");
+  const std::string other(doubled_name(name));
+  const auto is_parameter = [&](const auto& parameter) { return parameter.name == other; };
+  if (other.empty() || !weights.has(other) || !at::isFloatingType(info.scalar) ||
+      std::none_of(layout.parameters().begin(), layout.parameters().end(), is_parameter))
+    return;
+  if (weights.tensors().at(other).shape != info.shape ||
+      !at::equal(weights.tensor(name).to(at::kFloat), weights.tensor(other).to(at::kFloat)))
+    throw InputError(where() + " differs from " + other +
+                     ", to which config.json ties it; expected equal numbers, or "
+                     "tie_word_embeddings = false");
+}
+
+void require_known(const Encoder& encoder, const store::TensorFolder& weights,
+                   const std::set<std::string>& known, const std::filesystem::path& of) {
   std::string first;
   int others = -1;
-  for (const auto& [name, info] : file.tensors()) {
-    if (known.contains(name) || encoder.passes_over(name)) continue;
+  for (const auto& [name, info] : weights.tensors()) {
+    if (known.contains(name)) continue;
+    if (encoder.passes_over(name)) {
+      if (encoder.vocabulary_block() >= 0 || !at::isFloatingType(info.scalar))
+        require_redundant(encoder.layout(), weights, name);
+      continue;
+    }
     if (++others == 0) first = name;
   }
   if (others < 0) return;
-  throw InputError(path + ": " + first + (others > 0 ? " and " + std::to_string(others) + " more" : "") +
-                   ": no " + encoder.architecture() +
-                   " has such a tensor; expected its own parameters alone" + as_in(of) +
-                   " (adapters are to be merged first)");
+  throw InputError(weights.file_of(first).string() + ": " + first +
+                   (others > 0 ? " and " + std::to_string(others) + " more" : "") + ": no " +
+                   encoder.architecture() + " has such a tensor; expected its own parameters alone" +
+                   as_in(of) + " (adapters are to be merged first)");
 }
 
-at::Tensor read_flat(const Layout& layout, const store::MappedTensors& file, const std::string& path) {
+at::Tensor read_flat(const Layout& layout, const store::TensorFolder& weights) {
   auto flat = at::empty({layout.size()}, at::kFloat);
   const auto views = layout.parameter_views(flat);
   for (std::size_t i = 0; i < views.size(); ++i) {
     const auto& name = layout.parameters()[i].name;
-    views[i].copy_(file.tensor(name));
+    views[i].copy_(weights.tensor(name));
     if (!at::isfinite(views[i]).all().item<bool>())
-      throw InputError(path + ": " + name + " holds NaN or infinity");
+      throw InputError(weights.file_of(name).string() + ": " + name + " holds NaN or infinity");
   }
   return flat;
 }
@@ -92,30 +117,26 @@ Checkpoint read_architecture(const std::filesystem::path& folder) {
   return checkpoint;
 }
 
-store::MappedTensors open_weights(const std::filesystem::path& folder, const Encoder& encoder,
-                                  const std::filesystem::path& of) {
-  const auto path = folder / "model.safetensors";
-  store::MappedTensors file(path);
+store::TensorFolder open_weights(const std::filesystem::path& folder, const Encoder& encoder,
+                                 const std::filesystem::path& of) {
+  store::TensorFolder weights(folder);
+  rename_as_in(weights, encoder.layout());
   std::set<std::string> known;
-  require(encoder.layout(), file, folder, of, known);
-  require(encoder.buffers(), file, folder, of, known);
-  require_known(encoder, file, known, path.string(), of);
-  return file;
+  require(encoder.layout(), weights, of, known);
+  require(encoder.buffers(), weights, of, known);
+  require_known(encoder, weights, known, of);
+  return weights;
 }
 
-std::string start_of(const store::MappedTensors& weights) {
-  const auto found = weights.metadata().find("theta0");
-  return found == weights.metadata().end() ? "" : found->second;
-}
+std::string start_of(const store::TensorFolder& weights) { return weights.metadata("theta0"); }
 
 Checkpoint read_checkpoint(const std::filesystem::path& folder) {
   auto checkpoint = read_architecture(folder);
   const auto& encoder = *checkpoint.encoder;
-  const auto file = open_weights(folder, encoder);
-  const auto path = (folder / "model.safetensors").string();
-  checkpoint.start = start_of(file);
-  checkpoint.state.theta = read_flat(encoder.layout(), file, path);
-  if (encoder.buffers().size() > 0) checkpoint.state.buffers = read_flat(encoder.buffers(), file, path);
+  const auto weights = open_weights(folder, encoder);
+  checkpoint.start = start_of(weights);
+  checkpoint.state.theta = read_flat(encoder.layout(), weights);
+  if (encoder.buffers().size() > 0) checkpoint.state.buffers = read_flat(encoder.buffers(), weights);
   return checkpoint;
 }
 

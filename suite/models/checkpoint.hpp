@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints are Hugging Face folders: config.json and model.safetensors.
+// Checkpoints are Hugging Face folders: config.json and model.safetensors, or its parts and their index.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 
 #include "suite/models/encoder.hpp"
-#include "suite/store/mapped_tensors.hpp"
+#include "suite/store/tensor_folder.hpp"
 
 namespace taugrid::models {
 
@@ -25,13 +25,13 @@ Checkpoint read_checkpoint(const std::filesystem::path& folder);
 /// The architecture alone, from FOLDER/config.json; the state is undefined.
 Checkpoint read_architecture(const std::filesystem::path& folder);
 
-/// The tensors of FOLDER/model.safetensors, checked as by read_checkpoint() for this encoder, values aside.
+/// The tensors of FOLDER, checked as by read_checkpoint() for this encoder, values aside.
 /// `of`: the folder that the encoder was read from, where it is another; for messages.
-store::MappedTensors open_weights(const std::filesystem::path& folder, const Encoder& encoder,
-                                  const std::filesystem::path& of = {});
+store::TensorFolder open_weights(const std::filesystem::path& folder, const Encoder& encoder,
+                                 const std::filesystem::path& of = {});
 
 /// The fingerprint of the θ0 that these weights were trained from; empty where their file does not say.
-std::string start_of(const store::MappedTensors& weights);
+std::string start_of(const store::TensorFolder& weights);
 
 /// Writes FOLDER, model.safetensors last and by rename, so that a folder with it is complete. `start`: the
 /// fingerprint of θ0, kept in the file's header.

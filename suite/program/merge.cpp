@@ -45,6 +45,7 @@ int merge(const std::filesystem::path& path) try {
       "anonymous memory {:.0f} MiB, {:.0f} before the first block; mapped pages {:.0f} MiB\n",
       recipe.out.string(), recipe.method_name, recipe.models.size(), report.numbers, report.merged.density,
       report.merged.passes, seconds, report.bytes / 1e9 / seconds, mebibytes("RssAnon"), idle, mapped);
+  for (const auto& note : report.notes) fmt::print("{}\n", note);
   return 0;
 } catch (const store::ReadFailure& failure) {  // every file that is read here is one that the user named
   throw InputError(failure.what());

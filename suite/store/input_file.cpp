@@ -40,15 +40,33 @@ auto insist(const Call& call) {
   }
 }
 
+/// Empty: it is a file.
+std::string named_kind(mode_t mode) {
+  if (S_ISREG(mode)) return "";
+  return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
 }  // namespace
 
 ReadFailure::ReadFailure(const std::filesystem::path& path, int error)
     : std::runtime_error(path.string() + ": cannot be read: " + std::generic_category().message(error)),
       error_(error) {}
 
+ReadFailure::ReadFailure(const std::filesystem::path& path, const std::string& problem)
+    : std::runtime_error(path.string() + ": " + problem), error_(0) {}
+
+std::string other_than_file(const std::filesystem::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? named_kind(status.st_mode) : "";
+}
+
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = insist([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC); });
+  descriptor_ = insist([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (descriptor_ < 0) throw ReadFailure(path_, -descriptor_);
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0 || S_ISREG(status.st_mode)) return;
+  ::close(descriptor_);
+  throw ReadFailure(path_, "is " + named_kind(status.st_mode) + "; expected a file");
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }

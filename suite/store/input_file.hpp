@@ -18,6 +18,7 @@ namespace taugrid::store {
 class ReadFailure : public std::runtime_error {
  public:
   ReadFailure(const std::filesystem::path& path, int error);
+  ReadFailure(const std::filesystem::path& path, const std::string& problem);
   int error() const { return error_; }
 
  private:
@@ -30,7 +31,12 @@ inline constexpr std::chrono::duration<double> attributes_cached = std::chrono::
 /// How long an error that may pass (ESTALE, EIO, EMFILE, …) is tried again.
 inline constexpr std::chrono::duration<double> errors_pass = std::chrono::seconds(10);
 
-/// An open file. Each member throws ReadFailure, after `errors_pass` where the error may pass.
+/// What stands there, where it is no file that can be read from begin to end: "a folder", "a FIFO", "a
+/// device" or "a socket"; else empty.
+std::string other_than_file(const std::filesystem::path& path);
+
+/// An open file. Each member throws ReadFailure, after `errors_pass` where the error may pass; of what is no
+/// file at once.
 class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);

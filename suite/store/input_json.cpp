@@ -6,6 +6,7 @@
 
 #include "suite/error.hpp"
 #include "suite/store/input_file.hpp"
+#include "suite/store/other_format.hpp"
 
 namespace taugrid::store {
 
@@ -22,7 +23,11 @@ nlohmann::json input_json(const std::filesystem::path& path, const std::string& 
     if (++values > 2 * most_values) refuse("holds more than " + std::to_string(most_values) + " values");
     return true;
   };
-  auto json = Json::parse(input_text(path, expected), watch, /*allow_exceptions=*/false);
+  const auto text = input_text(path, expected);
+  auto json = Json::parse(text, watch, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    if (const auto format = other_format(text); !format.empty()) refuse("is " + format);
+  }
   if (!json.is_object()) refuse("is not a JSON object");
   return json;
 }

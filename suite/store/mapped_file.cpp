@@ -111,7 +111,7 @@ void require_as_watched(const fs::path& path, const struct stat& status) {
 
 std::shared_ptr<const std::byte> map_file(const fs::path& path, std::uint64_t offset, std::size_t bytes) {
   catch_bus_errors();
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
   void* address = file < 0 || ::fstat(file, &status) != 0
                       ? MAP_FAILED

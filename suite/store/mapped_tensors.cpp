@@ -6,7 +6,6 @@
 #include <c10/util/accumulate.h>
 
 #include <cstring>
-#include <fstream>
 
 #include "suite/error.hpp"
 #include "suite/store/mapped_file.hpp"
@@ -16,7 +15,7 @@
 namespace taugrid::store {
 
 MappedTensors::MappedTensors(const std::filesystem::path& path) : path_(path) {
-  std::ifstream stream(path, std::ios::binary);
+  auto stream = detail::open_safetensors(path);
   auto header = detail::read_safetensors_header(path, stream);
   metadata_ = std::move(header.metadata);
   for (auto& entry : header.entries) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <vector>
 
 #include "suite/error.hpp"
@@ -26,7 +25,7 @@ void check_bool(const std::filesystem::path& path, const TensorEntry& entry, con
 
 /// All tensors, or the one of that name.
 TensorFile read(const std::filesystem::path& path, const std::string& only) {
-  std::ifstream stream(path, std::ios::binary);
+  auto stream = detail::open_safetensors(path);
   auto header = detail::read_safetensors_header(path, stream);
   TensorFile result;
   result.metadata = std::move(header.metadata);

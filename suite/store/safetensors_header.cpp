@@ -10,6 +10,8 @@
 #include <tuple>
 
 #include "suite/error.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/store/other_format.hpp"
 #include "suite/store/quoted.hpp"
 
 namespace taugrid::store::detail {
@@ -78,6 +80,7 @@ class Reader {
 
   Json read_header() {
     std::array<unsigned char, 8> raw{};
+    if (size_ == 0) refuse("is empty; expected a safetensors file");
     if (size_ < raw.size()) {
       refuse("has " + std::to_string(size_) + " bytes; a safetensors file has at least 8");
     }
@@ -86,13 +89,14 @@ class Reader {
     for (std::size_t i = raw.size(); i-- > 0;) {
       length = length << 8 | raw[i];
     }
+    if (length > header_limit || length > size_ - raw.size()) refuse_other_formats();
     if (length > header_limit) {
       refuse("header length " + std::to_string(length) + "; at most " + std::to_string(header_limit) +
              " is allowed");
     }
     if (length > size_ - raw.size()) {
       refuse("header length " + std::to_string(length) + " exceeds the file's " + std::to_string(size_) +
-             " bytes; the file is truncated or no safetensors file");
+             " bytes; the file is cut short or no safetensors file");
     }
     data_start_ = raw.size() + length;
     std::string text(length, '\0');
@@ -100,7 +104,15 @@ class Reader {
     return parse(text);
   }
 
-  Json parse(const std::string& text) const {
+  /// Names what others leave in a safetensors file's place, if it is that.
+  void refuse_other_formats() {
+    std::string begin(std::min<std::uint64_t>(size_, 64), '\0');
+    read_bytes(begin.data(), 0, begin.size());
+    if (const auto format = other_format(begin); !format.empty())
+      refuse("is " + format + "; expected a safetensors file");
+  }
+
+  Json parse(const std::string& text) {
     // The parser keeps the last of several equal keys, so they are caught as they pass.
     std::vector<std::set<std::string>> seen;
     const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
@@ -123,6 +135,7 @@ class Reader {
     try {
       header = Json::parse(text, watch);
     } catch (const Json::exception& error) {
+      refuse_other_formats();
       refuse("header is not JSON: " + quoted(error.what()));
     }
     if (!header.is_object()) {
@@ -169,7 +182,8 @@ class Reader {
     const std::uint64_t available = size_ - data_start_;
     if (entry.begin > entry.end || entry.end > available) {
       refuse(name, "data_offsets " + std::to_string(entry.begin) + " … " + std::to_string(entry.end) +
-                       " lie outside the file's " + std::to_string(available) + " bytes of data");
+                       " lie outside the file's " + std::to_string(available) +
+                       " bytes of data; the file is cut short or its header is wrong");
     }
     if (entry.end - entry.begin != bytes) {
       refuse(name, "shape and dtype take " + std::to_string(bytes) + " bytes, data_offsets span " +
@@ -226,6 +240,13 @@ class Reader {
 };
 
 }  // namespace
+
+std::ifstream open_safetensors(const std::filesystem::path& path) {
+  // Opening a FIFO would wait for somebody who writes to it.
+  if (const auto kind = other_than_file(path); !kind.empty())
+    throw InputError(path.string() + ": is " + kind + "; expected a safetensors file");
+  return std::ifstream(path, std::ios::binary);
+}
 
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path, std::istream& stream) {
   return Reader(path, stream).read();

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <istream>
 #include <map>
 #include <optional>
@@ -28,6 +29,9 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
   std::vector<TensorEntry> entries;  ///< in the order of their bytes
 };
+
+/// Throws InputError where there is no such file, or what is there is none.
+std::ifstream open_safetensors(const std::filesystem::path& path);
 
 /// Throws InputError, one line: file, tensor, what was expected.
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path, std::istream& stream);

@@ -18,7 +18,8 @@ namespace {
 
 /// Its unit is finished, perhaps on another host a moment ago.
 const std::filesystem::path& seen(const std::filesystem::path& folder) {
-  store::wait_for(folder / "model.safetensors");
+  if (!store::is_there(folder / "model.safetensors.index.json"))
+    store::wait_for(folder / "model.safetensors");
   return folder;
 }
 
@@ -29,7 +30,7 @@ int digits_read(at::ScalarType type) {
   return std::numeric_limits<float>::digits;
 }
 
-bool lie_in_place(const store::MappedTensors& file, const autodiff::Layout& layout) {
+bool lie_in_place(const store::TensorFolder& file, const autodiff::Layout& layout) {
   return std::all_of(layout.parameters().begin(), layout.parameters().end(), [&](const auto& each) {
     return file.tensors().at(each.name).scalar == at::kFloat && file.is_on_pages(each.name);
   });
@@ -58,8 +59,7 @@ void each_piece(const autodiff::Layout& layout, Range range, const See& see) {
 
 ThetaFile::ThetaFile(const std::filesystem::path& folder, const models::Encoder& encoder,
                      const std::filesystem::path& of)
-    : path_((folder / "model.safetensors").string()),
-      file_(models::open_weights(seen(folder), encoder, of)),
+    : file_(models::open_weights(seen(folder), encoder, of)),
       read_in_place_(lie_in_place(file_, encoder.layout())) {}
 
 void ThetaFile::require_start(const Begun& model) const {
@@ -74,16 +74,16 @@ void ThetaFile::require_as_exact(const ThetaFile& start, const autodiff::Layout&
     const auto ours = file_.tensors().at(each.name).scalar,
                begun = start.file_.tensors().at(each.name).scalar;
     if (digits_read(ours) >= digits_read(begun)) continue;
-    throw InputError(path_ + ": " + each.name + " has type " + at::toString(ours) + "; expected " +
-                     at::toString(begun) + ", as in " + start.path_ +
-                     ", or another as exact: of θ* − θ0 rounding would be left");
+    throw InputError(file_.file_of(each.name).string() + ": " + each.name + " has type " +
+                     at::toString(ours) + "; expected " + at::toString(begun) + ", as in " +
+                     start.file_.files() + ", or another as exact: of θ* − θ0 rounding would be left");
   }
 }
 
 /// A finite sum has finite terms; the dear look at each is for the other case.
 void ThetaFile::require_finite(const at::Tensor& tau, const autodiff::Parameter& parameter) const {
   if (std::isfinite(tau.sum().item<double>()) || at::isfinite(tau).all().item<bool>()) return;
-  throw InputError(path_ + ": " + parameter.name + " holds NaN or infinity");
+  throw InputError(file_.file_of(parameter.name).string() + ": " + parameter.name + " holds NaN or infinity");
 }
 
 at::Tensor ThetaFile::whole(const autodiff::Layout& layout, const at::Tensor& start) const {

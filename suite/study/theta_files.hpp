@@ -64,8 +64,7 @@ class ThetaFile {
  private:
   void require_finite(const at::Tensor& tau, const autodiff::Parameter& parameter) const;
 
-  std::string path_;
-  store::MappedTensors file_;
+  store::TensorFolder file_;
   bool read_in_place_;
 };
 

@@ -20,7 +20,7 @@
 #include "suite/models/nets/nets.hpp"
 #include "suite/models/packing.hpp"
 #include "suite/store/input_file.hpp"
-#include "suite/store/mapped_tensors.hpp"
+#include "suite/store/tensor_folder.hpp"
 
 namespace taugrid::models {
 namespace {
@@ -291,10 +291,9 @@ void read_head(const nlohmann::json& json, const Keys& keys, const std::filesyst
   const bool tied = keys.flag("tie_word_embeddings", true);
   config.scaled = keys.flag("scale_decoder_outputs", tied);
   config.tied = config.scaled;
-  const auto weights = folder / "model.safetensors";
-  if (config.scaled || folder.empty() || !store::is_there(weights)) return;
-  config.tied = tied && json.contains("scale_decoder_outputs") &&
-                !store::MappedTensors(weights).tensors().contains("lm_head.weight");
+  if (config.scaled || folder.empty() || !store::TensorFolder::is_in(folder)) return;
+  config.tied =
+      tied && json.contains("scale_decoder_outputs") && !store::TensorFolder(folder).has("lm_head.weight");
 }
 
 void read_feed_forward(const nlohmann::json& json, const Keys& keys, Config& config) {

@@ -11,6 +11,7 @@ from pathlib import Path
 import launch
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 Tensors = dict[str, torch.Tensor]
@@ -18,7 +19,7 @@ Tensors = dict[str, torch.Tensor]
 
 def write(folder: Path, tensors: Tensors, config: dict | None = None) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save_file({name: x.clone() for name, x in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config or {"model_type": "none of ours"}))
     return folder
 
@@ -162,3 +163,237 @@ def test_a_configuration_that_is_none(tmp_path: Path, text: str, expected: str) 
     (write(tmp_path / "base", {"w": torch.ones(4)}) / "config.json").write_text(text)
     write(tmp_path / "m0", {"w": torch.ones(4)})
     refused(tmp_path, merge(tmp_path, ["m0"]), "base", "config.json", expected)
+
+
+def clip_layout(folder: Path) -> tuple[Path, Tensors]:
+    """A small CLIP in the layout of openai/clip-vit-base-patch32, both towers and position ids, and its tensors."""
+    torch.manual_seed(0)
+    small = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    vision = {**small, "image_size": 8, "patch_size": 4, "projection_dim": 12}
+    text = {**small, "vocab_size": 40, "max_position_embeddings": 9, "projection_dim": 12}
+    model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=12))
+    model.save_pretrained(folder)
+    tensors = load_file(folder / "model.safetensors")
+    tensors |= {"vision_model.embeddings.position_ids": torch.arange(5)[None],
+                "text_model.embeddings.position_ids": torch.arange(9)[None]}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    return folder, tensors
+
+
+def test_towers_are_merged_into_a_whole_clip(tmp_path: Path) -> None:
+    """The example of the documentation: a whole CLIP is the base, the models are its fine-tuned image towers."""
+    base, tensors = clip_layout(tmp_path / "base")
+    names = [name for name in tensors if name.startswith(("vision_model.", "visual_projection."))
+             and not name.endswith("position_ids")]
+    tower = transformers.CLIPVisionModelWithProjection.from_pretrained(base)
+    for number in range(2):
+        with torch.no_grad():
+            for parameter in tower.parameters():
+                parameter.add_(torch.randn_like(parameter), alpha=0.1)
+        tower.save_pretrained(tmp_path / f"m{number}")
+    models = [load_file(tmp_path / f"m{number}/model.safetensors") for number in range(2)]
+    assert all(set(model) == set(names) for model in models)
+    (tmp_path / "recipe.toml").write_text(
+        'merge_method = "task_arithmetic"\nbase_model = "base"\nout = "out"\nparameters = { lambda = 0.4 }\n'
+        'models = [ { model = "m0", weight = 1.0 }, { model = "m1", weight = 0.5 } ]\n')
+    done = launch.run(1, "merge", tmp_path / "recipe.toml")
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("no model has"))
+    assert '"text_model"' in line and '"logit_scale"' in line and '"vision_model"' in line, line
+    found = load_file(tmp_path / "out/model.safetensors")
+    assert set(found) == set(tensors)
+    for name, start in tensors.items():
+        if name not in names:
+            assert torch.equal(found[name], start), name
+            continue
+        tau = [model[name].double() - start.double() for model in models]
+        assert (found[name] - (start + 0.4 * (tau[0] + 0.5 * tau[1]))).abs().max() < 1e-6, name
+    again = transformers.CLIPModel.from_pretrained(tmp_path / "out")
+    assert torch.equal(again.vision_model.post_layernorm.weight, found["vision_model.post_layernorm.weight"])
+
+
+def test_position_ids_that_only_models_have(tmp_path: Path) -> None:
+    """Old versions of transformers stored them, new ones leave them out."""
+    write(tmp_path / "base", {"w": torch.ones(4)})
+    write(tmp_path / "m0", {"w": torch.ones(4), "embeddings.position_ids": torch.arange(5)[None]})
+    assert set(merged(tmp_path, ["m0"])) == {"w"}
+    shutil.rmtree(tmp_path / "out")
+    write(tmp_path / "m0", {"w": torch.ones(4), "embeddings.position_ids": torch.arange(5)[None] + 2})
+    refused(tmp_path, merge(tmp_path, ["m0"]), "m0", "embeddings.position_ids", "lacks")
+
+
+def test_a_tensor_that_one_model_has_and_another_lacks(tmp_path: Path) -> None:
+    for name, tensors in (("base", "ab"), ("m0", "ab"), ("m1", "a")):
+        write(tmp_path / name, {tensor: torch.ones(4) for tensor in tensors})
+    refused(tmp_path, merge(tmp_path, ["m0", "m1"]), "m1", 'no tensor "b"', "m0")
+
+
+def quantised() -> Tensors:
+    return {"l.weight": torch.randint(-127, 127, (8, 8), dtype=torch.int8), "l.scale": torch.rand(8) + 1}
+
+
+@pytest.mark.parametrize("method", ["task_arithmetic", "linear"])
+def test_numbers_that_are_not_merged_must_be_equal(tmp_path: Path, method: str) -> None:
+    torch.manual_seed(0)
+    base = quantised()
+    write(tmp_path / "base", base)
+    write(tmp_path / "m0", base | {"l.scale": base["l.scale"] + 1})
+    write(tmp_path / "m1", quantised())
+    assert torch.equal(merged(tmp_path, ["m0"])["l.weight"], base["l.weight"])
+    shutil.rmtree(tmp_path / "out")
+    refused(tmp_path, merge(tmp_path, ["m0", "m1"], method=method), "m1", '"l.weight" is Char [8,8]', "base")
+    write(tmp_path / "m1", base | {"l.weight": base["l.weight"].float()})
+    refused(tmp_path, merge(tmp_path, ["m0", "m1"], method=method), "m1", "Float [8,8]", "Char [8,8]")
+
+
+def test_counters_of_batches_may_differ(tmp_path: Path) -> None:
+    for name, count in (("base", 5), ("m0", 7)):
+        write(tmp_path / name, {"bn.weight": torch.ones(4), "bn.num_batches_tracked": torch.tensor(count)})
+    done = merge(tmp_path, ["m0"])
+    assert done.returncode == 0 and "1 counters of batches differ" in done.stdout, done.stderr
+    assert load_file(tmp_path / "out/model.safetensors")["bn.num_batches_tracked"] == 5
+
+
+def test_a_tied_matrix_that_the_base_stores_twice(tmp_path: Path) -> None:
+    """Its double has the merged numbers, too, and not those of the base."""
+    torch.manual_seed(0)
+    words, tuned = torch.randn(6, 4), torch.randn(6, 4)
+    write(tmp_path / "base", {"embed.weight": words, "lm_head.weight": words.clone(), "norm": torch.ones(4)})
+    write(tmp_path / "m0", {"embed.weight": tuned, "norm": torch.ones(4)})
+    done = merge(tmp_path, ["m0"])
+    assert done.returncode == 0 and '"lm_head.weight" doubles "embed.weight"' in done.stdout, done.stderr
+    found = load_file(tmp_path / "out/model.safetensors")
+    assert torch.equal(found["embed.weight"], found["lm_head.weight"])
+    assert torch.allclose(found["embed.weight"], tuned, atol=1e-6)
+
+
+def test_a_tied_matrix_that_a_model_stores_twice(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    words = torch.randn(6, 4)
+    write(tmp_path / "base", {"embed.weight": words})
+    write(tmp_path / "m0", {"embed.weight": words + 1, "lm_head.weight": words + 1})
+    assert set(merged(tmp_path, ["m0"])) == {"embed.weight"}
+    shutil.rmtree(tmp_path / "out")
+    write(tmp_path / "m0", {"embed.weight": words + 1, "lm_head.weight": words + 2})
+    refused(tmp_path, merge(tmp_path, ["m0"]), "m0", "lm_head.weight", "lacks")
+
+
+def test_old_names_of_layer_norms(tmp_path: Path) -> None:
+    """The base has bert-base-uncased's names, which the result keeps; the models have today's."""
+    names = ("bert.embeddings.LayerNorm.gamma", "bert.embeddings.LayerNorm.beta")
+    write(tmp_path / "base", dict.fromkeys(names, torch.ones(4)))
+    write(tmp_path / "m0", {"bert.embeddings.LayerNorm.weight": torch.full((4,), 2.0),
+                            "bert.embeddings.LayerNorm.bias": torch.full((4,), 3.0)})
+    found = merged(tmp_path, ["m0"])
+    assert {name: float(x[0]) for name, x in found.items()} == dict(zip(names, (2.0, 3.0), strict=True))
+    shutil.rmtree(tmp_path / "out")
+    write(tmp_path / "m0", load_file(tmp_path / "m0/model.safetensors") | dict.fromkeys(names, torch.ones(4)))
+    refused(tmp_path, merge(tmp_path, ["m0"]), "m0", "under two names")
+
+
+@pytest.mark.parametrize("method", ["task_arithmetic", "linear", "ties", "iso_c"])
+@pytest.mark.parametrize("dtype", ["base", "float32", "float16"])
+def test_types_that_differ_are_merged_in_float32(tmp_path: Path, method: str, dtype: str) -> None:
+    """A base in bfloat16, one model in float32 and one in float16, beside the same numbers all in float32."""
+    torch.manual_seed(0)
+    base = {"a": torch.randn(30, 20).bfloat16(), "b": torch.randn(50).bfloat16(), "c": torch.randn(9)}
+    models = [{name: (x + torch.randn(x.shape)).to(kind) for name, x in base.items()}
+              for kind in (torch.float32, torch.float16)]
+    for folder, change in ((tmp_path / "mixed", False), (tmp_path / "same", True)):
+        for name, tensors in (("base", base), ("m0", models[0]), ("m1", models[1])):
+            write(folder / name, {key: x.float() if change else x for key, x in tensors.items()},
+                  {"model_type": "none of ours", "torch_dtype": "bfloat16"})
+    done = merge(tmp_path / "mixed", ["m0", "m1"], method=method, dtype=dtype)
+    assert done.returncode == 0 and "3 tensors of several types, merged in float32" in done.stdout, done.stderr
+    found = load_file(tmp_path / "mixed/out/model.safetensors")
+    exact = merged(tmp_path / "same", ["m0", "m1"], method=method)
+    for name, x in found.items():
+        assert x.dtype == (base[name].dtype if dtype == "base" else getattr(torch, dtype))
+        assert torch.equal(x, exact[name].to(x.dtype)), name
+    config = json.loads((tmp_path / "mixed/out/config.json").read_text())
+    assert config["torch_dtype"] == ("bfloat16" if dtype == "base" else dtype)
+
+
+def test_a_type_that_cannot_hold_the_numbers(tmp_path: Path) -> None:
+    write(tmp_path / "base", {"w": torch.full((4,), 1e5), "only_here": torch.full((4,), 2.0)})
+    write(tmp_path / "m0", {"w": torch.full((4,), 1e5)})
+    refused(tmp_path, merge(tmp_path, ["m0"], dtype="float16"), '"w"', "Half cannot hold")
+    write(tmp_path / "base", {"w": torch.ones(4), "only_here": torch.full((4,), 1e5)})
+    write(tmp_path / "m0", {"w": torch.ones(4)})
+    refused(tmp_path, merge(tmp_path, ["m0"], dtype="float16"), "the base's", '"only_here"', "Half cannot hold")
+    refused(tmp_path, merge(tmp_path, ["m0"], dtype="int8"), "dtype", "bfloat16")
+
+
+def in_parts(folder: Path, tensors: Tensors, total: int = 0) -> None:
+    """Two parts and their index, whose size is wrong, as some published ones are."""
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    files = {name: f"model-0000{1 + number % 2}-of-00002.safetensors" for number, name in enumerate(sorted(tensors))}
+    for file in set(files.values()):
+        save_file({name: x for name, x in tensors.items() if files[name] == file}, folder / file)
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": total}, "weight_map": files}))
+
+
+def test_the_index_of_the_result_is_its_own(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    tensors = {name: torch.randn(6) for name in "abcd"}
+    for name in ("base", "m0"):
+        in_parts(tmp_path / name, tensors, total=1)
+    done = merge(tmp_path, ["m0"], dtype="bfloat16")
+    assert done.returncode == 0, done.stderr
+    index = json.loads((tmp_path / "out/model.safetensors.index.json").read_text())
+    assert index["metadata"]["total_size"] == 4 * 6 * 2
+    for name, file in index["weight_map"].items():
+        assert torch.equal(load_file(tmp_path / "out" / file)[name], tensors[name].bfloat16())
+
+
+@pytest.mark.parametrize(("place", "expected"), [("model-00002-of-00002.safetensors", "and lies in model-00001"),
+                                                 ("model-00003-of-00002.safetensors", "model-00003-of-00002")])
+def test_an_index_that_its_parts_contradict(tmp_path: Path, place: str, expected: str) -> None:
+    write(tmp_path / "base", {name: torch.ones(4) for name in "abcd"})
+    in_parts(tmp_path / "m0", {name: torch.ones(4) for name in "abcd"})
+    path = tmp_path / "m0/model.safetensors.index.json"
+    index = json.loads(path.read_text())
+    index["weight_map"]["a"] = place
+    path.write_text(json.dumps(index))
+    refused(tmp_path, merge(tmp_path, ["m0"]), "m0", expected)
+    index["weight_map"] |= {"a": "model-00001-of-00002.safetensors", "lost": "model-00001-of-00002.safetensors"}
+    path.write_text(json.dumps(index))
+    refused(tmp_path, merge(tmp_path, ["m0"]), "m0", '"lost"', "no part has it")
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:4665\nsize 12345\n", "git lfs pull"),
+    (b"<!DOCTYPE html><html>Access denied</html>", "HTML"), (b"PK\3\4" + b"x" * 100, "zip archive"), (b"", "is empty")])
+def test_what_is_no_safetensors_file(tmp_path: Path, text: bytes, expected: str) -> None:
+    write(tmp_path / "base", {"w": torch.ones(4)})
+    write(tmp_path / "m0", {"w": torch.ones(4)})
+    (tmp_path / "m0/model.safetensors").write_bytes(text)
+    refused(tmp_path, merge(tmp_path, ["m0"]), "m0/model.safetensors", expected, "expected a safetensors file")
+
+
+@pytest.mark.parametrize(("file", "expected"), [
+    ("pytorch_model.bin", "save_pretrained"), ("adapter_model.safetensors", "merge_and_unload"),
+    ("open_clip_model.safetensors", "rename")])
+def test_a_folder_with_other_weights_says_what_to_do(tmp_path: Path, file: str, expected: str) -> None:
+    write(tmp_path / "base", {"w": torch.ones(4)})
+    (write(tmp_path / "m0", {"w": torch.ones(4)}) / "model.safetensors").rename(tmp_path / "m0" / file)
+    refused(tmp_path, merge(tmp_path, ["m0"]), "m0", "neither model.safetensors", expected)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.safetensors.index.json", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("kind", ["fifo", "folder", "loop", "device"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, name: str, kind: str) -> None:
+    write(tmp_path / "m0", {"w": torch.ones(4)})
+    base = write(tmp_path / "base", {"w": torch.ones(4)})
+    if name == "model.safetensors.index.json":
+        (base / "model.safetensors").unlink()
+    (base / name).unlink(missing_ok=True)
+    if kind == "fifo":
+        os.mkfifo(base / name)
+    elif kind == "folder":
+        (base / name).mkdir()
+    else:
+        (base / name).symlink_to(name if kind == "loop" else "/dev/zero")
+    refused(tmp_path, merge(tmp_path, ["m0"]), base / name)

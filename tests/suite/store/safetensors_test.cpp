@@ -3,9 +3,12 @@
 #include "suite/store/safetensors.hpp"
 
 #include <ATen/ATen.h>
+#include <sys/stat.h>
 
 #include <limits>
 
+#include "suite/store/input_file.hpp"
+#include "suite/store/tensor_folder.hpp"
 #include "tests/suite/store/scratch.hpp"
 
 namespace {
@@ -103,6 +106,81 @@ TEST(Safetensors, RefusesImpossibleHeaderLengths) {
   }
   expect_contains(message_of([&] { read_safetensors(scratch / "none"); }), "cannot be read");
   message_of([&] { read_safetensors(scratch / ""); });
+}
+
+TEST(Safetensors, SaysWhatOthersLeaveInItsPlace) {
+  const Scratch scratch("safetensors");
+  struct Case {
+    std::string bytes, expected;
+  };
+  const std::vector<Case> cases = {
+      {"", "is empty"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:4665\nsize 12345\n", "git lfs pull"},
+      {"<!DOCTYPE html><html>Access denied</html>", "HTML"},
+      {"\n <html>", "HTML"},
+      {std::string("PK\3\4\0\0\0\0", 8) + std::string(100, 'x'), "zip archive"},
+      {std::string("\x1f\x8b\x08\0\0\0\0\0", 8) + std::string(100, 'x'), "gzip"},
+      {"\x80\x02}q\x01X\x05..", "pickle"},
+      {"\x89HDF\r\n\x1a\n", "HDF5"},
+      {"GGUF\x03\x01\x01\x01", "GGUF"},
+      // A right header whose length begins as a pickle does, in a file that was cut.
+      {with_header("{}", "", 0x0280), "cut short"},
+      {with_header("{}", "", '<'), "cut short"},
+  };
+  for (const Case& one : cases) {
+    write_bytes(scratch / "f", one.bytes);
+    expect_contains(message_of([&] { read_safetensors(scratch / "f"); }), one.expected);
+    expect_contains(message_of([&] { const MappedTensors mapped(scratch / "f"); }), one.expected);
+  }
+}
+
+TEST(Safetensors, RefusesAtOnceWhatIsNoFile) {
+  const Scratch scratch("safetensors");
+  ASSERT_EQ(::mkfifo((scratch / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_directory(scratch / "folder");
+  std::filesystem::create_symlink("fifo", scratch / "link");
+  for (const auto& [name, expected] : std::map<std::string, std::string>{{"fifo", "is a FIFO"},
+                                                                         {"link", "is a FIFO"},
+                                                                         {"folder", "is a folder"},
+                                                                         {"/dev/zero", "is a device"}}) {
+    expect_contains(message_of([&] { read_safetensors(scratch / name); }), expected);
+    expect_contains(message_of([&] { const MappedTensors mapped(scratch / name); }), expected);
+    EXPECT_THROW(InputFile(scratch / name), ReadFailure);
+  }
+}
+
+TEST(TensorFolder, HoldsTheIndexAgainstItsParts) {
+  const Scratch scratch("parts");
+  const auto part = [&](const std::string& name, std::vector<std::string> tensors) {
+    TensorFile file;
+    for (const auto& tensor : tensors) file.tensors[tensor] = at::full({2}, static_cast<double>(tensor[0]));
+    write_safetensors(scratch / name, file);
+  };
+  const auto index = [&](const std::string& text) {
+    write_bytes(scratch / "model.safetensors.index.json", text);
+    return message_of([&] { const TensorFolder folder(scratch / ""); });
+  };
+  part("1.safetensors", {"a", "b"});
+  part("2.safetensors", {"c"});
+  const std::string start = R"({"metadata": {"total_size": 24}, "weight_map": {"a": "1.safetensors", "b": )";
+  write_bytes(scratch / "model.safetensors.index.json", start + R"("1.safetensors", "c": "2.safetensors"}})");
+  const TensorFolder whole(scratch / "");
+  EXPECT_EQ(whole.tensors().size(), 3);
+  EXPECT_EQ(whole.tensor("c")[1].item<float>(), 'c');
+  EXPECT_EQ(whole.file_of("c").filename(), "2.safetensors");
+  EXPECT_TRUE(whole.current());
+  expect_contains(index(start + R"("2.safetensors", "c": "2.safetensors"}})"),
+                  "\"b\" is listed in 2.safetensors, and lies in 1.safetensors");
+  expect_contains(index(start + R"("1.safetensors", "c": "2.safetensors", "d": "2.safetensors"}})"),
+                  "\"d\" is listed in 2.safetensors, and no part has it");
+  expect_contains(index(R"({"weight_map": {"a": "1.safetensors", "c": "2.safetensors"}})"),
+                  "\"b\" lies in 1.safetensors, and is not listed");
+  expect_contains(index(start + R"("3.safetensors", "c": "2.safetensors"}})"), "3.safetensors");
+  expect_contains(index(R"({"weight_map": {"a": "../1.safetensors"}})"), "names a part");
+  expect_contains(index(R"({"weight_map": {}})"), "no weight_map");
+  expect_contains(index(std::string(100'000, '[')), "nested");
+  part("2.safetensors", {"a", "c"});
+  expect_contains(index(start + R"("1.safetensors", "c": "2.safetensors"}})"), "as another part has");
 }
 
 TEST(Safetensors, SurvivesTruncationAndDamage) {

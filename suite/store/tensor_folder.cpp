@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/store/tensor_folder.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "suite/error.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/store/input_json.hpp"
+#include "suite/store/quoted.hpp"
+
+namespace taugrid::store {
+namespace {
+
+/// The index's file of each tensor.
+std::map<std::string, std::string> places_in(const std::filesystem::path& index) {
+  const auto refuse = [&](const std::string& problem) { throw InputError(index.string() + ": " + problem); };
+  const auto json = input_json(index, "an index of safetensors");
+  const auto listed = json.find("weight_map");
+  if (listed == json.end() || !listed->is_object() || listed->empty())
+    refuse("has no weight_map; expected the parts' names by tensor");
+  std::map<std::string, std::string> places;
+  for (const auto& [name, place] : listed->items()) {
+    const auto file = place.is_string() ? place.get<std::string>() : "";
+    if (file.empty() || std::filesystem::path(file).filename() != file || !file.ends_with(".safetensors"))
+      refuse("names a part that is not the name of a safetensors file in this folder");
+    places[name] = file;
+  }
+  return places;
+}
+
+/// What a folder without our weights has instead, and what to do about it.
+std::string advice(const std::filesystem::path& folder) {
+  const auto has = [&](const char* name) { return is_there(folder / name); };
+  if (has("pytorch_model.bin") || has("pytorch_model.bin.index.json"))
+    return "; pytorch_model.bin is a pickle, which is not read: transformers' from_pretrained(FOLDER) and "
+           "save_pretrained(FOLDER) make safetensors of it";
+  if (has("adapter_model.safetensors") || has("adapter_model.bin"))
+    return "; it holds an adapter, which is to be merged into its base first (peft's merge_and_unload)";
+  if (has("open_clip_model.safetensors")) return "; rename open_clip_model.safetensors to model.safetensors";
+  if (has("tf_model.h5") || has("flax_model.msgpack"))
+    return "; weights of TensorFlow and Flax are not read: transformers converts them (from_tf, from_flax)";
+  return "";
+}
+
+}  // namespace
+
+bool TensorFolder::is_in(const std::filesystem::path& folder) {
+  return is_there(folder / "model.safetensors") || is_there(folder / "model.safetensors.index.json");
+}
+
+TensorFolder::TensorFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder_, ignored))
+    throw InputError(folder_.string() + ": is no folder; expected one with model.safetensors");
+  const auto index = folder_ / "model.safetensors.index.json";
+  if (is_there(folder_ / "model.safetensors")) {
+    add("model.safetensors");
+  } else if (is_there(index)) {
+    in_parts_ = true;
+    const auto places = places_in(index);
+    std::set<std::string> files;
+    for (const auto& [name, file] : places) files.insert(file);
+    for (const auto& file : files) add(file);
+    require_as_listed(index, places);
+  } else {
+    throw InputError(folder_.string() + ": has neither model.safetensors nor model.safetensors.index.json" +
+                     advice(folder_));
+  }
+}
+
+void TensorFolder::add(const std::string& file) {
+  parts_.push_back({file, MappedTensors(folder_ / file)});
+  for (const auto& [name, info] : parts_.back().tensors.tensors()) {
+    if (!tensors_.emplace(name, info).second)
+      throw InputError((folder_ / file).string() + ": has a tensor " + quoted(name) +
+                       ", as another part has");
+    places_[name] = {parts_.size() - 1, name};
+  }
+}
+
+void TensorFolder::require_as_listed(const std::filesystem::path& index,
+                                     const std::map<std::string, std::string>& places) const {
+  const auto refuse = [&](const std::string& name, const std::string& problem) {
+    throw InputError(index.string() + ": " + quoted(name) + " " + problem +
+                     "; expected the index of these parts");
+  };
+  for (const auto& [name, file] : places) {
+    if (!has(name)) refuse(name, "is listed in " + file + ", and no part has it");
+    if (part_of(name) != file) refuse(name, "is listed in " + file + ", and lies in " + part_of(name));
+  }
+  for (const auto& entry : tensors_) {
+    if (!places.contains(entry.first))
+      refuse(entry.first, "lies in " + part_of(entry.first) + ", and is not listed");
+  }
+}
+
+void TensorFolder::rename(const std::function<std::string(const std::string&)>& renamed) {
+  std::map<std::string, MappedTensors::Info> tensors;
+  std::map<std::string, Place> places;
+  for (auto& [name, info] : tensors_) {
+    const auto current = renamed(name);
+    if (!tensors.emplace(current, std::move(info)).second)
+      throw InputError(file_of(name).string() + ": has " + quoted(current) +
+                       " under two names; expected one of them");
+    places.emplace(current, std::move(places_.at(name)));
+  }
+  tensors_ = std::move(tensors);
+  places_ = std::move(places);
+}
+
+std::string TensorFolder::metadata(const std::string& key) const {
+  for (const auto& part : parts_) {
+    if (const auto entry = part.tensors.metadata().find(key); entry != part.tensors.metadata().end())
+      return entry->second;
+  }
+  return "";
+}
+
+std::uint64_t TensorFolder::bytes() const {
+  std::uint64_t all = 0;
+  for (const auto& part : parts_) all += std::filesystem::file_size(folder_ / part.file);
+  return all;
+}
+
+bool TensorFolder::current() const {
+  return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.tensors.current(); });
+}
+
+}  // namespace taugrid::store

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of a Hugging Face folder: of one file, or of parts and their index.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "suite/store/mapped_tensors.hpp"
+
+namespace taugrid::store {
+
+class TensorFolder {
+ public:
+  /// Maps FOLDER/model.safetensors, or the parts that FOLDER/model.safetensors.index.json lists. Throws
+  /// InputError where there is neither, a file is wrong, or the index and its parts disagree about a tensor.
+  explicit TensorFolder(std::filesystem::path folder);
+
+  /// Whether the folder has a model.safetensors, or an index of parts.
+  static bool is_in(const std::filesystem::path& folder);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  bool in_parts() const { return in_parts_; }  ///< whether there is an index
+  const std::map<std::string, MappedTensors::Info>& tensors() const { return tensors_; }
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+  /// The path of the file, or of the parts' index, for messages.
+  std::string files() const {
+    return (folder_ / (in_parts_ ? "model.safetensors.index.json" : "model.safetensors")).string();
+  }
+  /// The path of the file that holds the tensor of this name, which must be there.
+  std::filesystem::path file_of(const std::string& name) const { return folder_ / part_of(name); }
+  /// The name that a tensor has in its file.
+  const std::string& stored_name(const std::string& name) const { return places_.at(name).stored; }
+  /// Gives tensors other names than their files do. Throws InputError where two get the same.
+  void rename(const std::function<std::string(const std::string&)>& renamed);
+  /// An entry of the files' metadata; empty where none has it.
+  std::string metadata(const std::string& key) const;
+  std::uint64_t bytes() const;  ///< of the files
+
+  // As those of MappedTensors, of whichever part has the tensor, which must be there.
+  at::Tensor tensor(const std::string& name) const { return mapped(name).tensor(stored_name(name)); }
+  at::Tensor numbers(const std::string& name, std::int64_t begin, std::int64_t count, at::Tensor& own) const {
+    return mapped(name).numbers(stored_name(name), begin, count, own);
+  }
+  bool is_on_pages(const std::string& name) const { return mapped(name).is_on_pages(stored_name(name)); }
+  void announce(const std::string& name, std::int64_t begin, std::int64_t count) const {
+    mapped(name).announce(stored_name(name), begin, count);
+  }
+  bool current() const;
+
+ private:
+  /// A file of the model, and its tensors.
+  struct Part {
+    std::string file;
+    MappedTensors tensors;
+  };
+  struct Place {
+    std::size_t part;
+    std::string stored;  ///< its name there
+  };
+  const std::string& part_of(const std::string& name) const { return parts_[places_.at(name).part].file; }
+  const MappedTensors& mapped(const std::string& name) const { return parts_[places_.at(name).part].tensors; }
+  void add(const std::string& file);
+  /// Throws InputError where the index names other tensors than its parts have, or other places.
+  void require_as_listed(const std::filesystem::path& index,
+                         const std::map<std::string, std::string>& places) const;
+
+  std::filesystem::path folder_;
+  bool in_parts_ = false;
+  std::vector<Part> parts_;
+  std::map<std::string, MappedTensors::Info> tensors_;
+  std::map<std::string, Place> places_;
+};
+
+}  // namespace taugrid::store
