@@ -63,6 +63,8 @@ T function_of(const std::string& name, const Data& data, const std::vector<T>& p
     return autodiff::linear(weighted_tokens(lookup(p[0], data("places")), data("weights")), p[0]);
   }
   if (name == "convolve") return mean_places(activate(convolve(x(), p[0], 3, 2, 1), Activation::gelu));
+  if (name == "convolve_few_channels")
+    return mean_places(activate(convolve(x(), p[0], 1, 2, 0), Activation::gelu));
   if (name == "convolve_with_bias") {
     const auto h = activate(convolve(x(), p[0], p[1], 2, 2, 0), Activation::gelu);
     return mean_places(activate(convolve(h, p[2], p[3], 1, 1, 0), Activation::gelu));

@@ -178,6 +178,9 @@ CASES = {
                             {"places": PLACES, "weights": WEIGHTS}, ("places", "weights"), 2 * N * 6 * 3),
     "convolve": Case(lambda p, d: mean_places(F.gelu(conv(d["x"], p[0], 3, 2, 1))), [(3, 18)], {"x": PICTURES},
                      flops=2 * N * 9 * 3 * 18),
+    # LibTorch's own gradient of such a filter writes beyond its memory.
+    "convolve_few_channels": Case(lambda p, d: mean_places(F.gelu(conv(d["x"], p[0], 1, 2, 0))), [(8, 4)],
+                                  {"x": rows(N, 4, 16, 16)}, flops=2 * N * 64 * 8 * 4),
     "convolve_with_bias": Case(
         lambda p, d: mean_places(F.gelu(
             conv(F.gelu(conv(d["x"], p[0], 2, 2, 0) + p[1][:, None, None]), p[2], 1, 1, 0) + p[3][:, None, None])),
