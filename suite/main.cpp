@@ -3,6 +3,7 @@
 // taugrid: how task vectors compose.
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,9 +13,11 @@
 #include "kernels/weights/backend.hpp"
 #include "suite/bench/bench.hpp"
 #include "suite/comm/device.hpp"
+#include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
 #include "suite/machine/memory.hpp"
 #include "suite/program/commands.hpp"
+#include "suite/store/quoted.hpp"
 #include "taugrid_version.hpp"
 
 namespace {
@@ -152,6 +155,16 @@ int start(int argc, char** argv) {
   results->add_flag("--json", results_json, "For programs");
   auto* info = app.add_subcommand("info", "Print versions, devices and features");
 
+  // CLI11 would say that the argument was not expected.
+  std::vector<std::string> known;
+  for (const auto* command : app.get_subcommands([](CLI::App*) { return true; }))
+    known.push_back(command->get_name());
+  if (argc > 1 && argv[1][0] != '-' && std::find(known.begin(), known.end(), argv[1]) == known.end()) {
+    const auto close = taugrid::config::nearest(argv[1], known);
+    throw taugrid::InputError("there is no command " + taugrid::store::quoted(argv[1]) +
+                              (close.empty() ? "" : "; did you mean " + close + "?") +
+                              "; see taugrid --help");
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -34,6 +34,10 @@ std::string StopRequest::reason() const {
       return "SIGTERM";
     case SIGUSR1:
       return "SIGUSR1";
+    case SIGINT:
+      return "SIGINT";
+    case SIGHUP:
+      return "SIGHUP";
     case time_limit:
       return "the time limit";
     case wanted:

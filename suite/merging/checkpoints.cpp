@@ -17,8 +17,12 @@ namespace taugrid::merging {
 
 using store::quoted;
 
-CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::vector<Weights>& models)
-    : start_(theta0_weights), models_(models), matched_(match_tensors(start_, models)) {
+CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::vector<Weights>& models,
+                                     std::function<void()> go_on)
+    : start_(theta0_weights),
+      models_(models),
+      go_on_(std::move(go_on)),
+      matched_(match_tensors(start_, models)) {
   std::int64_t length = 0;
   for (const auto& name : matched_.merged) {
     const auto& shape = start_.tensors().at(name).shape;
@@ -58,6 +62,7 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
   const auto memory = at::empty({static_cast<std::int64_t>(which.size()) + 1, size}, at::kFloat);
   std::vector<at::Tensor> stretches(which.size());
   for (auto begin = range.begin; begin < range.end(); begin += size) {
+    go_on_();
     const auto n = std::min(size, range.end() - begin);
     each_tensor({begin, n}, [&](const NamedTensor& tensor, Range part) {
       // One copy of θ0 and one of a model at a time, gone before the visitor begins: a stretch may be a whole
@@ -94,6 +99,7 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
   constexpr auto most = weights::stretch_on_files;
   std::vector<at::Tensor> theta(which.size()), own(which.size() + 1);
   for (auto begin = range.begin; begin < range.end(); begin += most) {
+    go_on_();
     each_tensor({begin, std::min(most, range.end() - begin)}, [&](const NamedTensor& tensor, Range part) {
       const auto piece = [&](const Weights& weights, at::Tensor& copy) {
         return weights.numbers(tensor.name, part.begin - tensor.range.begin, part.count, copy);

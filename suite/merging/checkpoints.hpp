@@ -20,8 +20,8 @@ using Weights = store::TensorFolder;
 /// The floating-point tensors that θ0 and all models have, by name, are the vector.
 class CheckpointVectors final : public TaskVectors {
  public:
-  /// Throws InputError as match_tensors() does.
-  CheckpointVectors(const Weights& theta0, const std::vector<Weights>& models);
+  /// `go_on` is called before each stretch, and may throw. Throws InputError as match_tensors() does.
+  CheckpointVectors(const Weights& theta0, const std::vector<Weights>& models, std::function<void()> go_on);
   /// Throws InputError, naming both folders, where two models say that they were fine-tuned from another θ0.
   void require_one_start() const;
 
@@ -52,6 +52,7 @@ class CheckpointVectors final : public TaskVectors {
 
   const Weights& start_;
   const std::vector<Weights>& models_;
+  std::function<void()> go_on_;
   MatchedTensors matched_;
   std::vector<NamedTensor> tensors_;
 };

@@ -119,8 +119,8 @@ void require_free(const Recipe& recipe) {
 class Output {
  public:
   Output(const Weights& base, const MatchedTensors& matched, std::optional<at::ScalarType> dtype,
-         const fs::path& folder)
-      : base_(base), matched_(matched), dtype_(dtype) {
+         const fs::path& folder, const std::function<void()>& go_on)
+      : base_(base), matched_(matched), dtype_(dtype), go_on_(go_on) {
     nlohmann::json places;
     std::uint64_t bytes = 0;
     std::map<fs::path, store::SafetensorsWriter::Contents> files;
@@ -176,6 +176,7 @@ class Output {
   /// Throws InputError where the type cannot hold a merged number, or one of the base's that another type
   /// holds.
   void put(const std::string& name, std::int64_t begin, const at::Tensor& numbers, bool merged) {
+    go_on_();
     const auto type = written_as(base_.tensors().at(name).scalar);
     const auto written = numbers.to(type);
     if ((merged || type != numbers.scalar_type()) &&
@@ -190,6 +191,7 @@ class Output {
   const Weights& base_;
   const MatchedTensors& matched_;
   std::optional<at::ScalarType> dtype_;
+  const std::function<void()>& go_on_;
   std::list<store::SafetensorsWriter> writers_;
   std::map<std::string, store::SafetensorsWriter*> writer_of_;
 };
@@ -247,14 +249,15 @@ std::vector<config::SectionEntry> recipe_reference() {
   return sections;
 }
 
-Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look) {
+Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look,
+             const std::function<void()>& go_on) {
   const at::NoGradGuard no_grad;
   require_free(recipe);
   Weights base(recipe.base);
   std::vector<Weights> models(recipe.models.begin(), recipe.models.end());
   for (auto& model : models) model.rename(models::current_name);
   base.rename(models::current_name);
-  const CheckpointVectors vectors(base, models);
+  const CheckpointVectors vectors(base, models, go_on);
   if (recipe.method->needs_start()) vectors.require_one_start();
   Report report;
   report.numbers = vectors.length();
@@ -263,9 +266,9 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
   for (const auto& model : models) report.bytes += static_cast<double>(model.bytes());
 
   store::AtomicFolder folder(recipe.out);
-  copy_side_files(base.folder(), recipe.models, folder.path(), [] {});
+  copy_side_files(base.folder(), recipe.models, folder.path(), go_on);
   if (recipe.dtype != "base") say_dtype(folder.path() / "config.json", recipe.dtype);
-  Output output(base, vectors.matched(), type_of(recipe.dtype), folder.path());
+  Output output(base, vectors.matched(), type_of(recipe.dtype), folder.path(), go_on);
   report.merged =
       recipe.method->merge(vectors, recipe.weights, [&](std::int64_t begin, const at::Tensor& tau) {
         vectors.add_to_theta0(begin, tau, recipe.lambda,

@@ -41,8 +41,9 @@ struct Report {
 
 /// Writes recipe.out: the merged weights in recipe.dtype and the base model's files, the files beside them
 /// that say what the model is (side_files.hpp), and merge.toml, `made_by` in its first line. The folder
-/// appears whole or not at all. `look` is called at the end, while the inputs are still mapped. Throws
-/// InputError.
-Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look);
+/// appears whole or not at all. `look` is called at the end, while the inputs are still mapped, and `go_on`
+/// all the while: what it throws leaves nothing behind. Throws InputError.
+Report merge(const Recipe& recipe, const std::string& made_by, const std::function<void()>& look,
+             const std::function<void()>& go_on);
 
 }  // namespace taugrid::merging

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // taugrid merge: recipe → folder, without MPI; what it took is printed.
 #include <fmt/core.h>
+#include <signal.h>
 
 #include <chrono>
 #include <fstream>
 #include <string>
 
+#include "suite/comm/stop.hpp"
 #include "suite/error.hpp"
 #include "suite/merging/recipe.hpp"
 #include "suite/program/commands.hpp"
@@ -28,6 +30,22 @@ double mebibytes(const std::string& field) {
   return 0;
 }
 
+comm::StopRequest stop;
+
+extern "C" void stop_merge(int signal) { stop.request(signal); }
+
+/// From now on these signals are looked for between two stretches; a second one ends the process at once.
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = stop_merge;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+}
+
+void throw_if_stopped() {
+  if (stop.requested()) throw Interrupted("merge: stopped by " + stop.reason() + "; nothing was written");
+}
+
 }  // namespace
 
 int merge(const std::filesystem::path& path) try {
@@ -35,9 +53,10 @@ int merge(const std::filesystem::path& path) try {
   const auto idle = mebibytes("RssAnon");
   const auto recipe = merging::Recipe::read(path);
   double mapped = 0;
-  const auto report =
-      merging::merge(recipe, fmt::format("made by taugrid {} ({}): taugrid merge", version, git_revision),
-                     [&] { mapped = mebibytes("RssFile"); });
+  catch_signals();
+  const auto report = merging::merge(
+      recipe, fmt::format("made by taugrid {} ({}): taugrid merge", version, git_revision),
+      [&] { mapped = mebibytes("RssFile"); }, throw_if_stopped);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   fmt::print(
       "{}: {} of {} models of {} numbers\n"
@@ -49,6 +68,9 @@ int merge(const std::filesystem::path& path) try {
   return 0;
 } catch (const store::ReadFailure& failure) {  // every file that is read here is one that the user named
   throw InputError(failure.what());
+} catch (const Interrupted& stopped) {
+  fmt::print(stderr, "taugrid: {}\n", stopped.what());
+  return static_cast<int>(ExitCode::resumable);
 }
 
 }  // namespace taugrid::program

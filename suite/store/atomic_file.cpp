@@ -36,7 +36,7 @@ namespace {
 
 /// Flushes a file or a folder; a file system that cannot flush folders is no error.
 void flush(const std::filesystem::path& path, bool folder) {
-  const int descriptor = ::open(path.c_str(), (folder ? O_RDONLY | O_DIRECTORY : O_RDWR) | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), (folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_NOFOLLOW) | O_CLOEXEC);
   if (descriptor < 0) {
     refuse(path, errno);
   }
@@ -88,7 +88,7 @@ void publish(const std::filesystem::path& temporary, const std::filesystem::path
 
 AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(std::move(path)), temporary_(temporary_name(path_)) {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) {
     refuse(path_, errno);
   }

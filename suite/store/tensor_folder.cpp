@@ -14,6 +14,15 @@
 namespace taugrid::store {
 namespace {
 
+/// As is_there(): what cannot be looked at, such as a loop of links, is the user's to mend.
+bool is_listed(const std::filesystem::path& path) {
+  try {
+    return is_there(path);
+  } catch (const ReadFailure& failure) {
+    throw InputError(failure.what());
+  }
+}
+
 /// The index's file of each tensor.
 std::map<std::string, std::string> places_in(const std::filesystem::path& index) {
   const auto refuse = [&](const std::string& problem) { throw InputError(index.string() + ": " + problem); };
@@ -33,7 +42,7 @@ std::map<std::string, std::string> places_in(const std::filesystem::path& index)
 
 /// What a folder without our weights has instead, and what to do about it.
 std::string advice(const std::filesystem::path& folder) {
-  const auto has = [&](const char* name) { return is_there(folder / name); };
+  const auto has = [&](const char* name) { return is_listed(folder / name); };
   if (has("pytorch_model.bin") || has("pytorch_model.bin.index.json"))
     return "; pytorch_model.bin is a pickle, which is not read: transformers' from_pretrained(FOLDER) and "
            "save_pretrained(FOLDER) make safetensors of it";
@@ -48,7 +57,7 @@ std::string advice(const std::filesystem::path& folder) {
 }  // namespace
 
 bool TensorFolder::is_in(const std::filesystem::path& folder) {
-  return is_there(folder / "model.safetensors") || is_there(folder / "model.safetensors.index.json");
+  return is_listed(folder / "model.safetensors") || is_listed(folder / "model.safetensors.index.json");
 }
 
 TensorFolder::TensorFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
@@ -56,9 +65,9 @@ TensorFolder::TensorFolder(std::filesystem::path folder) : folder_(std::move(fol
   if (!std::filesystem::is_directory(folder_, ignored))
     throw InputError(folder_.string() + ": is no folder; expected one with model.safetensors");
   const auto index = folder_ / "model.safetensors.index.json";
-  if (is_there(folder_ / "model.safetensors")) {
+  if (is_listed(folder_ / "model.safetensors")) {
     add("model.safetensors");
-  } else if (is_there(index)) {
+  } else if (is_listed(index)) {
     in_parts_ = true;
     const auto places = places_in(index);
     std::set<std::string> files;

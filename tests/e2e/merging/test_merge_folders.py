@@ -5,7 +5,9 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import launch
@@ -174,8 +176,10 @@ def clip_layout(folder: Path) -> tuple[Path, Tensors]:
     model = transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=12))
     model.save_pretrained(folder)
     tensors = load_file(folder / "model.safetensors")
-    tensors |= {"vision_model.embeddings.position_ids": torch.arange(5)[None],
-                "text_model.embeddings.position_ids": torch.arange(9)[None]}
+    tensors |= {
+        "vision_model.embeddings.position_ids": torch.arange(5)[None],
+        "text_model.embeddings.position_ids": torch.arange(9)[None],
+    }
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     return folder, tensors
 
@@ -183,8 +187,11 @@ def clip_layout(folder: Path) -> tuple[Path, Tensors]:
 def test_towers_are_merged_into_a_whole_clip(tmp_path: Path) -> None:
     """The example of the documentation: a whole CLIP is the base, the models are its fine-tuned image towers."""
     base, tensors = clip_layout(tmp_path / "base")
-    names = [name for name in tensors if name.startswith(("vision_model.", "visual_projection."))
-             and not name.endswith("position_ids")]
+    names = [
+        name
+        for name in tensors
+        if name.startswith(("vision_model.", "visual_projection.")) and not name.endswith("position_ids")
+    ]
     tower = transformers.CLIPVisionModelWithProjection.from_pretrained(base)
     for number in range(2):
         with torch.no_grad():
@@ -195,7 +202,8 @@ def test_towers_are_merged_into_a_whole_clip(tmp_path: Path) -> None:
     assert all(set(model) == set(names) for model in models)
     (tmp_path / "recipe.toml").write_text(
         'merge_method = "task_arithmetic"\nbase_model = "base"\nout = "out"\nparameters = { lambda = 0.4 }\n'
-        'models = [ { model = "m0", weight = 1.0 }, { model = "m1", weight = 0.5 } ]\n')
+        'models = [ { model = "m0", weight = 1.0 }, { model = "m1", weight = 0.5 } ]\n'
+    )
     done = launch.run(1, "merge", tmp_path / "recipe.toml")
     assert done.returncode == 0 and not done.stderr, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("no model has"))
@@ -282,8 +290,13 @@ def test_old_names_of_layer_norms(tmp_path: Path) -> None:
     """The base has bert-base-uncased's names, which the result keeps; the models have today's."""
     names = ("bert.embeddings.LayerNorm.gamma", "bert.embeddings.LayerNorm.beta")
     write(tmp_path / "base", dict.fromkeys(names, torch.ones(4)))
-    write(tmp_path / "m0", {"bert.embeddings.LayerNorm.weight": torch.full((4,), 2.0),
-                            "bert.embeddings.LayerNorm.bias": torch.full((4,), 3.0)})
+    write(
+        tmp_path / "m0",
+        {
+            "bert.embeddings.LayerNorm.weight": torch.full((4,), 2.0),
+            "bert.embeddings.LayerNorm.bias": torch.full((4,), 3.0),
+        },
+    )
     found = merged(tmp_path, ["m0"])
     assert {name: float(x[0]) for name, x in found.items()} == dict(zip(names, (2.0, 3.0), strict=True))
     shutil.rmtree(tmp_path / "out")
@@ -297,12 +310,17 @@ def test_types_that_differ_are_merged_in_float32(tmp_path: Path, method: str, dt
     """A base in bfloat16, one model in float32 and one in float16, beside the same numbers all in float32."""
     torch.manual_seed(0)
     base = {"a": torch.randn(30, 20).bfloat16(), "b": torch.randn(50).bfloat16(), "c": torch.randn(9)}
-    models = [{name: (x + torch.randn(x.shape)).to(kind) for name, x in base.items()}
-              for kind in (torch.float32, torch.float16)]
+    models = [
+        {name: (x + torch.randn(x.shape)).to(kind) for name, x in base.items()}
+        for kind in (torch.float32, torch.float16)
+    ]
     for folder, change in ((tmp_path / "mixed", False), (tmp_path / "same", True)):
         for name, tensors in (("base", base), ("m0", models[0]), ("m1", models[1])):
-            write(folder / name, {key: x.float() if change else x for key, x in tensors.items()},
-                  {"model_type": "none of ours", "torch_dtype": "bfloat16"})
+            write(
+                folder / name,
+                {key: x.float() if change else x for key, x in tensors.items()},
+                {"model_type": "none of ours", "torch_dtype": "bfloat16"},
+            )
     done = merge(tmp_path / "mixed", ["m0", "m1"], method=method, dtype=dtype)
     assert done.returncode == 0 and "3 tensors of several types, merged in float32" in done.stdout, done.stderr
     found = load_file(tmp_path / "mixed/out/model.safetensors")
@@ -332,7 +350,8 @@ def in_parts(folder: Path, tensors: Tensors, total: int = 0) -> None:
     for file in set(files.values()):
         save_file({name: x for name, x in tensors.items() if files[name] == file}, folder / file)
     (folder / "model.safetensors.index.json").write_text(
-        json.dumps({"metadata": {"total_size": total}, "weight_map": files}))
+        json.dumps({"metadata": {"total_size": total}, "weight_map": files})
+    )
 
 
 def test_the_index_of_the_result_is_its_own(tmp_path: Path) -> None:
@@ -348,8 +367,13 @@ def test_the_index_of_the_result_is_its_own(tmp_path: Path) -> None:
         assert torch.equal(load_file(tmp_path / "out" / file)[name], tensors[name].bfloat16())
 
 
-@pytest.mark.parametrize(("place", "expected"), [("model-00002-of-00002.safetensors", "and lies in model-00001"),
-                                                 ("model-00003-of-00002.safetensors", "model-00003-of-00002")])
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("model-00002-of-00002.safetensors", "and lies in model-00001"),
+        ("model-00003-of-00002.safetensors", "model-00003-of-00002"),
+    ],
+)
 def test_an_index_that_its_parts_contradict(tmp_path: Path, place: str, expected: str) -> None:
     write(tmp_path / "base", {name: torch.ones(4) for name in "abcd"})
     in_parts(tmp_path / "m0", {name: torch.ones(4) for name in "abcd"})
@@ -363,9 +387,15 @@ def test_an_index_that_its_parts_contradict(tmp_path: Path, place: str, expected
     refused(tmp_path, merge(tmp_path, ["m0"]), "m0", '"lost"', "no part has it")
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    (b"version https://git-lfs.github.com/spec/v1\noid sha256:4665\nsize 12345\n", "git lfs pull"),
-    (b"<!DOCTYPE html><html>Access denied</html>", "HTML"), (b"PK\3\4" + b"x" * 100, "zip archive"), (b"", "is empty")])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4665\nsize 12345\n", "git lfs pull"),
+        (b"<!DOCTYPE html><html>Access denied</html>", "HTML"),
+        (b"PK\3\4" + b"x" * 100, "zip archive"),
+        (b"", "is empty"),
+    ],
+)
 def test_what_is_no_safetensors_file(tmp_path: Path, text: bytes, expected: str) -> None:
     write(tmp_path / "base", {"w": torch.ones(4)})
     write(tmp_path / "m0", {"w": torch.ones(4)})
@@ -373,9 +403,14 @@ def test_what_is_no_safetensors_file(tmp_path: Path, text: bytes, expected: str)
     refused(tmp_path, merge(tmp_path, ["m0"]), "m0/model.safetensors", expected, "expected a safetensors file")
 
 
-@pytest.mark.parametrize(("file", "expected"), [
-    ("pytorch_model.bin", "save_pretrained"), ("adapter_model.safetensors", "merge_and_unload"),
-    ("open_clip_model.safetensors", "rename")])
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("pytorch_model.bin", "save_pretrained"),
+        ("adapter_model.safetensors", "merge_and_unload"),
+        ("open_clip_model.safetensors", "rename"),
+    ],
+)
 def test_a_folder_with_other_weights_says_what_to_do(tmp_path: Path, file: str, expected: str) -> None:
     write(tmp_path / "base", {"w": torch.ones(4)})
     (write(tmp_path / "m0", {"w": torch.ones(4)}) / "model.safetensors").rename(tmp_path / "m0" / file)
@@ -397,3 +432,43 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, name: str, kind: str
     else:
         (base / name).symlink_to(name if kind == "loop" else "/dev/zero")
     refused(tmp_path, merge(tmp_path, ["m0"]), base / name)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_it_writes_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    for name in ("base", "m0", "m1"):
+        write(tmp_path / name, {f"w{i}": torch.ones(4_000_000) for i in range(8)})
+    (tmp_path / "recipe.toml").write_text(
+        'merge_method = "ties"\nbase_model = "base"\nout = "new/out"\nmodels = [ { model = "m0" }, { model = "m1" } ]\n'
+    )
+    job = subprocess.Popen(
+        [launch.PROGRAM, "merge", str(tmp_path / "recipe.toml")],
+        env=launch.environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert launch.wait_until(lambda: any(tmp_path.rglob("*.partial*")), job)
+    job.send_signal(number)
+    began = time.monotonic()
+    _, errors = job.communicate(timeout=60)
+    assert time.monotonic() - began < 5
+    assert job.returncode == 75 and errors == f"taugrid: merge: stopped by {number.name}; nothing was written\n"
+    assert not (tmp_path / "new").exists() and not list(tmp_path.rglob("*.partial*"))
+
+
+def test_out_is_neither_a_link_nor_an_input(tmp_path: Path) -> None:
+    base = write(tmp_path / "base", {"w": torch.ones(4)})
+    write(tmp_path / "m0", {"w": torch.ones(4)})
+    (tmp_path / "theirs").mkdir()
+    for target, expected in (("theirs", "there already"), ("base", "input"), ("nowhere", "there already")):
+        (tmp_path / "link").symlink_to(target)
+        refused(tmp_path, merge(tmp_path, ["m0"], out="link"), "link", expected)
+        (tmp_path / "link").unlink()
+    refused(tmp_path, merge(tmp_path, ["m0"], out="recipe.toml"), "there already")
+    assert files_in(base) == ["config.json", "model.safetensors"] and not list((tmp_path / "theirs").iterdir())
+
+
+def test_the_nearest_command_is_named() -> None:
+    launch.complaint(launch.run(1, "mrege", "recipe.toml"), '"mrege"', "did you mean merge?")
+    launch.complaint(launch.run(1, "x" * 10_000), "there is no command", "--help")
