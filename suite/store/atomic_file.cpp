@@ -36,7 +36,8 @@ namespace {
 
 /// Flushes a file or a folder; a file system that cannot flush folders is no error.
 void flush(const std::filesystem::path& path, bool folder) {
-  const int descriptor = ::open(path.c_str(), (folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_NOFOLLOW) | O_CLOEXEC);
+  const int descriptor =
+      ::open(path.c_str(), (folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_NOFOLLOW) | O_CLOEXEC);
   if (descriptor < 0) {
     refuse(path, errno);
   }
