@@ -451,8 +451,9 @@ def test_wrong_recipes(four: Models, change: dict, expected: list[str]) -> None:
     shutil.rmtree(four.folder / "out", ignore_errors=True)
     (four.folder / "empty").mkdir(exist_ok=True)
     (four.folder / "full" / "something").mkdir(parents=True, exist_ok=True)
+    recipe = four.recipe(**change)
     before = sorted(path for path in four.folder.rglob("*"))
-    refused(call(four.recipe(**change)), four.folder, *expected)
+    refused(call(recipe), four.folder, *expected)
     assert sorted(path for path in four.folder.rglob("*")) == before
 
 
