@@ -154,8 +154,9 @@ Forecast forecast(const Study& study, const std::vector<WorkUnit>& units,
   const Host host{profile.cores, threads, profile.crowding};
   Launch launch{wide, wide, ranks_per_host > 0 ? ranks_per_host : std::max(1, profile.cores / threads)};
   Forecast f;
-  // config.toml, inputs.toml, started_utc, computed_by, the lock, results.h5; and a link to each data set.
-  f.files = 6 + static_cast<std::int64_t>(study.tasks.with_control());
+  // config.toml, inputs.toml, started_utc, computed_by, the lock, results.h5, its digest; and a link to each
+  // data set.
+  f.files = 7 + static_cast<std::int64_t>(study.tasks.with_control());
   for (const auto& unit : units) {
     f.stored += unit.load.bytes_stored + log_bytes_a_unit;
     f.files += unit.load.files_stored;

@@ -286,7 +286,7 @@ def test_weights_that_are_no_numbers(own: World, tmp_path: Path, value: float) -
 
 def test_no_model(own: World, tmp_path: Path) -> None:
     own.weights.unlink()
-    refused(own, tmp_path / "run", own.weights)
+    refused(own, tmp_path / "run", own.model, "has neither model.safetensors nor model.safetensors.index.json")
 
 
 def test_a_missing_data_set(own: World, tmp_path: Path) -> None:
