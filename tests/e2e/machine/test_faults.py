@@ -144,14 +144,14 @@ def test_inputs_that_are_gone_or_changed_at_the_restart(own: World, run_folder: 
     for path in (own.task("blobs"), own.weights):
         before = path.read_bytes()
         path.rename(tmp_path / "aside")
-        complaint(run(2, "run", own.experiment, "--run-dir", folder), path)
+        named = own.model if path == own.weights else path
+        complaint(run(2, "run", own.experiment, "--run-dir", folder), named)
         (tmp_path / "aside").rename(path)
         if path == own.weights:
             path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
         else:
             with h5py.File(path, "a") as file:
                 file["train/labels"][3] = (file["train/labels"][3] + 1) % 4
-        named = own.model if path == own.weights else path
         complaint(run(2, "run", own.experiment, "--run-dir", folder), folder, named, "other contents", "--run-dir")
         path.write_bytes(before)
     goes_on(own, folder, run_folder)
