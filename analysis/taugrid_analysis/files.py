@@ -13,23 +13,20 @@ import numpy as np
 from taugrid_analysis.errors import InputError
 
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
-
-
-HIDDEN = {
-    "Cc",
-    "Cf",
-    "Cs",
-    "Zl",
-    "Zp",
-}  # controls, marks of direction, line breaks, …
+# Unicode's categories of what may not reach a reader: controls, marks of direction, surrogates, line breaks.
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def visible(words: str) -> str:
-    """One line without control characters, which stand as their escapes: names and texts from files that
-    somebody else may have made go to terminals, pages, figures and tables by this."""
+    """Writes the words on one line, with escapes in the place of control characters.
+
+    Names and texts of files that somebody else may have made go through it to terminals, pages and figures.
+    """
     if words.isprintable():
         return words
-    return "".join(ascii(one)[1:-1] if unicodedata.category(one) in HIDDEN else one for one in words)
+    return "".join(
+        ascii(letter)[1:-1] if unicodedata.category(letter) in HIDDEN else letter for letter in words
+    )
 
 
 def label(value: Any) -> str:

@@ -3,6 +3,7 @@
 """The user's own texts to the packed file: columns, label sentences, a model."""
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 
 from errors import InputError, shown
@@ -110,9 +111,17 @@ def prompt_of(options: argparse.Namespace, model: TextModel) -> Prompt | None:
     return parse(options.prompt, "--prompt", mask=not model.is_t5)
 
 
-def columns_of(options: argparse.Namespace, prompt: Prompt | None) -> Columns:
-    """A prompt names its columns; {text} and {second} are those of --text and --second."""
-    columns = Columns(options.text, options.label, options.second or "", options.group or "")
+def columns_of(options: argparse.Namespace, prompt: Prompt | None, classes: Collection[str]) -> Columns:
+    """A prompt names its columns; {text} and {second} are those of --text and --second. `classes` are the labels that
+    --classes lists."""
+    columns = Columns(
+        options.text,
+        options.label,
+        options.second or "",
+        options.group or "",
+        drop_unlabelled=options.drop_unlabelled,
+        classes=frozenset(classes),
+    )
     if prompt is None:
         return columns
     if "second" in prompt.columns and not options.second:
@@ -135,9 +144,7 @@ def prepare(options: argparse.Namespace) -> str:
     model = TextModel(options.model) if options.model is not None else minilm.text_model()
     prompt = prompt_of(options, model)
     listed = listed_classes(options) if options.classes is not None else {}
-    columns = columns_of(options, prompt)
-    columns.classes, columns.drop_unlabelled = frozenset(listed), options.drop_unlabelled
-    texts = read_texts(options.input, columns)
+    texts = read_texts(options.input, columns_of(options, prompt, listed))
     classes = classes_of(options, listed, sorted(set(texts.labels)))
     added = ""
     if prompt is not None:
