@@ -24,6 +24,7 @@
 namespace taugrid::experiments {
 
 namespace key = study::key;
+using study::Edit;
 using study::EditedOutputs;
 using study::regime;
 

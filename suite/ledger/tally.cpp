@@ -189,31 +189,36 @@ Tally& Tally::gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, s
   return *this;
 }
 
-Tally& Tally::edited(const std::string& name, const std::vector<std::size_t>& tasks, std::size_t b,
-                     Split split, std::int64_t n, std::int64_t models) {
+Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::int64_t n,
+                     std::int64_t times) {
+  using Kind = study::Edit::Kind;
   n = study_->tasks.sample_size(b, split, n);
+  const auto models = times * edit.models();
+  const auto tasks = static_cast<std::int64_t>(edit.tasks.size());
+  const bool linear = edit.is_linear();
   logits(b, n, models).sample(b, split, n);
-  if (regime(name).linear)
-    return reads(static_cast<double>(1 + static_cast<std::int64_t>(tasks.size())) *
-                 features_bytes(*study_, b));
-  const auto held = std::min(models, study_->edits.at_once());
-  // A single task's vector is added once as it is: its own model.
-  vectors(name, tasks).forward(b, n, models).statistics(name, tasks, models - (tasks.size() == 1 ? 1 : 0));
-  return holds(static_cast<double>(held) * theta_bytes());
-}
-
-Tally& Tally::edited_sum(const std::string& name, std::size_t b, Split split, std::int64_t n,
-                         std::int64_t models) {
-  const auto all = study_->tasks.all();
-  return visit(name, all).edited_along(name, all, b, split, n, models);
-}
-
-Tally& Tally::edited_along(const std::string& name, const std::vector<std::size_t>& tasks, std::size_t b,
-                           Split split, std::int64_t n, std::int64_t models) {
-  n = study_->tasks.sample_size(b, split, n);
-  sample(b, split, n).logits(b, n, models).holds(2 * theta_bytes());
-  if (regime(name).linear) return reads(features_bytes(*study_, b)).tangent(b, n);
-  return forward(b, n, models).statistics(name, tasks, models);
+  switch (edit.kind) {
+    case Kind::start:
+      return linear ? reads(features_bytes(*study_, b)) : forward(b, n, models);
+    case Kind::joint:
+      if (linear) tangent(b, n, models);
+      return forward(b, n, models).reads(theta_bytes());
+    case Kind::terms:
+      if (linear) return reads(static_cast<double>(1 + tasks) * features_bytes(*study_, b));
+      // A single task's vector is added once as it is: its own model.
+      vectors(edit.regime, edit.tasks)
+          .forward(b, n, models)
+          .statistics(edit.regime, edit.tasks, models - (tasks == 1 ? 1 : 0));
+      return holds(static_cast<double>(std::min(models, study_->edits.at_once())) * theta_bytes());
+    case Kind::sum:
+      visit(edit.regime, edit.tasks);
+      break;
+    case Kind::direction:
+      break;
+  }
+  holds(2 * theta_bytes());
+  if (linear) return reads(features_bytes(*study_, b)).tangent(b, n, times);
+  return forward(b, n, models).statistics(edit.regime, edit.tasks, models);
 }
 
 Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>& tasks,

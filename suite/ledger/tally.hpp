@@ -47,19 +47,13 @@ class Tally {
   /// these at a time.
   Tally& gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, std::int64_t logits,
               Rehearse rehearse);
-  /// Outputs of `models` models edited by these tasks' vectors, on n points of task b's split, and their
-  /// logits.
-  Tally& edited(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b, Split split,
-                std::int64_t n, std::int64_t models);
-  /// Outputs as edited(), of the models θ0 + α Σ τ over all tasks.
-  Tally& edited_sum(const std::string& regime, std::size_t b, Split split, std::int64_t n,
-                    std::int64_t models);
-  /// Likewise of θ0 + ατ, τ merged of these tasks' vectors and held already: none is visited.
-  Tally& edited_along(const std::string& regime, const std::vector<std::size_t>& tasks, std::size_t b,
-                      Split split, std::int64_t n, std::int64_t models);
+  /// Outputs of the edit's models on n points of task b's split, and their logits; `times` as many models,
+  /// where the same is done with as many directions or coefficients. A sum visits its vectors; a direction is
+  /// held already.
+  Tally& edited(const study::Edit& edit, std::size_t b, Split split, std::int64_t n, std::int64_t times = 1);
 
   /// Batch norm's statistics of `models` models edited by these tasks' vectors, where the regime's are
-  /// computed again, by each rank of the group. edited(), edited_sum() and edited_along() count them.
+  /// computed again, by each rank of the group. edited() counts them.
   Tally& statistics(const std::string& regime, const std::vector<std::size_t>& tasks, std::int64_t models);
   /// Task vectors: read once and kept, or, where memory does not hold all of the run, read each time.
   Tally& vectors(const std::string& regime, const std::vector<std::size_t>& tasks);

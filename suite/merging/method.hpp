@@ -38,6 +38,7 @@ using ledger::Tally;
 using ledger::together;
 using ledger::unit;
 using ledger::With;
+using study::Edit;
 using study::EditedOutputs;
 using study::regime;
 using study::Split;

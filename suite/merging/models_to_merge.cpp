@@ -24,8 +24,9 @@ at::Tensor ModelToMerge::vector() const {
 
 models::State ModelToMerge::state() const {
   if (study::regime(regime_).linear) return study_.model.start();
-  if (tasks_.size() == 1) return study_.edits.own(regime_, tasks_.front());
-  return study_.edits.along(regime_, tasks_, basis_, 1);
+  using study::Edit;
+  return study_.edits.state(tasks_.size() == 1 ? Edit::own(regime_, tasks_.front())
+                                               : Edit::along(regime_, tasks_, {1}, basis_));
 }
 
 ModelsToMerge::ModelsToMerge(const study::Study& study, const std::string& regime,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// The output of edited models of any regime: a standard one is evaluated at the edited weights, a linear one is
-// f(x; θ0) + Σ αₜ J(x)τₜ, from outputs and tangents that were computed once (paper 1, eq. 3).
+// The output of edited models of any regime: a standard one is evaluated at the edited weights, a linear one
+// is f(x; θ0) + Σ αₜ J(x)τₜ, from outputs and tangents that were computed once (paper 1, eq. 3).
 #pragma once
 
 #include <functional>
@@ -17,63 +17,34 @@ namespace taugrid::study {
 
 class EditedOutputs {
  public:
-  EditedOutputs(const Study& study, const schedule::RunFolder& folder, std::string regime,
-                const comm::Communicator& group);
-
-  /// Keys of the units that must be finished for models edited by `tasks`, seen on points of task b.
-  static std::vector<std::string> needs(const Study& study, const std::string& regime,
-                                        const std::vector<std::size_t>& tasks, std::size_t b);
-  /// The keys that sum_accuracies() needs, as needs() for each().
-  static std::vector<std::string> sum_needs(const Study& study, const std::string& regime,
-                                            const std::vector<std::size_t>& tasks, std::size_t b);
-
-  /// Outcomes [A] of θ0 + α Σ τ, one α for all tasks, on the host. A linear regime takes one tangent pass in the
-  /// direction Σ τ for all α.
-  Outcome sum_outcomes(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
-                       std::size_t b, Split split, std::int64_t n,
-                       const std::function<void(double)>& done) const;
-
-  /// Outcomes [A] of θ0 + ατ, on the host, τ [P] merged of these tasks' vectors. A linear regime takes one
-  /// tangent pass in the direction for all α.
-  Outcome merged_outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& tau,
-                          const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
-                          const std::function<void(double)>& done) const;
-
-  /// Outcomes [K], on the host, on the first n points of task b's sample, for K rows of coefficients as in each().
-  /// `done(share)` is called on the way.
-  Outcome outcomes(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b, Split split,
-                   std::int64_t n, const std::function<void(double)>& done) const;
-
-  /// What θ0 + α Σ τ over these tasks says on the first n points of task b's sample, which is answered by
-  /// texts.
-  Said said(const std::vector<std::size_t>& tasks, double alpha, std::size_t b, Split split, std::int64_t n,
-            std::int64_t most) const;
+  EditedOutputs(const Study& study, const schedule::RunFolder& folder, const comm::Communicator& group)
+      : study_(study), folder_(folder), group_(group) {}
 
   /// Called with the number of a model and its output z [n, width].
   using Visit = std::function<void(std::int64_t, const at::Tensor&)>;
-  /// `visit(k, z)` for K rows of coefficients `alpha` [K, |tasks|] of the task vectors `tasks`: z [n, width] is
-  /// the output on the first n points of task b's sample. Outputs are never held together.
-  void each(const std::vector<std::size_t>& tasks, const at::Tensor& alpha, std::size_t b, Split split,
-            std::int64_t n, const Visit& visit) const;
-  /// The same of θ0 + α Σ τ, as sum_outcomes().
-  void each_sum(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha, std::size_t b,
-                Split split, std::int64_t n, const Visit& visit) const;
+  /// `visit(k, z)` for each model of the edit: z is its output on the first n points of task b's sample.
+  /// Outputs are never held together. A linear regime takes one tangent pass for all α of a sum or a
+  /// direction, and none for terms.
+  void each(const Edit& edit, std::size_t b, Split split, std::int64_t n, const Visit& visit) const;
+  /// The output of an edit that has one model.
+  at::Tensor output(const Edit& edit, std::size_t b, Split split, std::int64_t n) const;
+
+  /// Outcomes [K] of the edit's models, on the host. `done(share)` is called on the way.
+  Outcome outcomes(const Edit& edit, std::size_t b, Split split, std::int64_t n,
+                   const std::function<void(double)>& done) const;
+
+  /// What the edit's one model, θ0 or a sum, says on the first n points of task b's sample, which is answered
+  /// by texts.
+  Said said(const Edit& edit, std::size_t b, Split split, std::int64_t n, std::int64_t most) const;
 
  private:
-  /// Outcomes of `count` models, which `go` visits.
-  Outcome outcomes_of(std::size_t count, std::size_t b, Split split, std::int64_t n,
-                      const std::function<void(double)>& done,
-                      const std::function<void(const Visit&)>& go) const;
-  /// Visits θ0 + ατ for any direction τ [P]: `state(α)` is that model.
-  void along(const at::Tensor& tau, const std::function<models::State(double)>& state,
-             const std::vector<double>& alpha, std::size_t b, Split split, std::int64_t n,
-             const Visit& visit) const;
+  Sample sample(const Edit& edit, std::size_t b, Split split, std::int64_t n) const;
+  void each_of_linear(const Edit& edit, std::size_t b, Split split, std::int64_t n, const Visit& visit) const;
   /// f(x; θ0), or J(x)τ of one task, on the first n points of task b's sample.
   at::Tensor features(const std::string& key, std::size_t b, Split split, std::int64_t n) const;
 
   const Study& study_;
   const schedule::RunFolder& folder_;
-  std::string regime_;
   const comm::Communicator& group_;
   mutable std::map<std::string, at::Tensor> features_;  // by unit and tensor
 };

@@ -9,6 +9,8 @@
 #include <algorithm>
 
 #include "kernels/weights/weights.hpp"
+#include "suite/models/checkpoint.hpp"
+#include "suite/store/input_file.hpp"
 #include "suite/study/regime.hpp"
 
 namespace taugrid::study {
@@ -51,11 +53,12 @@ at::Tensor Edits::recomputed(const at::Tensor& theta, const std::vector<std::siz
       const auto n = sample.labels.size(0), begin = k * n / batches, end = (k + 1) * n / batches;
       if (end > begin) parts.push_back(sample.points.part(begin, end - begin).to(at::kFloat));
     }
-    const auto found = statistics_of(theta, models::joined(parts));
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      auto& view = views[views.size() - found.size() + i];  // frozen stages, which are the first, found none
+    const auto statistics = statistics_of(theta, models::joined(parts));
+    for (std::size_t i = 0; i < statistics.size(); ++i) {
+      auto& view =
+          views[views.size() - statistics.size() + i];  // frozen stages, which are the first, have none
       if (k == 0) view.zero_();
-      view.add_(found[i].to(at::kFloat), 1 / static_cast<double>(batches));
+      view.add_(statistics[i].to(at::kFloat), 1 / static_cast<double>(batches));
     }
   }
   return sum;
@@ -72,68 +75,71 @@ at::Tensor Edits::averaged(const std::string& regime, const std::vector<std::siz
   return sum;
 }
 
-at::Tensor Edits::buffers(const std::string& name, const std::string& regime,
-                          const std::vector<std::size_t>& tasks, const at::Tensor& alpha,
-                          const at::Tensor& theta) const {
+at::Tensor Edits::buffers(const Edit& edit, const at::Tensor& alpha, const at::Tensor& theta) const {
   const auto& start = model_.start().buffers;
   if (!start.defined()) return start;
   std::vector<std::size_t> edited;
   std::string key;
   double last = 0;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const auto one = alpha[static_cast<std::int64_t>(i)].item<double>();
-    if (one == 0) continue;
-    edited.push_back(tasks[i]);
-    key += fmt::format("{} {:a} ", tasks[i], last = one);
+  for (std::size_t i = 0; i < edit.tasks.size(); ++i) {
+    const auto coefficient = alpha[static_cast<std::int64_t>(i)].item<double>();
+    if (coefficient == 0) continue;
+    edited.push_back(edit.tasks[i]);
+    key += fmt::format("{} {:a} ", edit.tasks[i], last = coefficient);
   }
   if (edited.empty()) return start;
-  if (edited.size() == 1 && last == 1 && !name.empty())
-    return start + vectors_.buffers(regime, edited.front());
-  if (settings_.buffers == "average") return averaged(regime, tasks, alpha);
-  if (!recomputes(regime)) return start;
-  if (name.empty()) return recomputed(theta, edited);
+  const bool merged = edit.kind == Edit::Kind::direction;  // its coefficients do not say what θ is
+  if (edited.size() == 1 && last == 1 && !merged)
+    return start + vectors_.buffers(edit.regime, edited.front());
+  if (settings_.buffers == "average") return averaged(edit.regime, edit.tasks, alpha);
+  if (!recomputes(edit.regime)) return start;
+  if (merged) return recomputed(theta, edited);
   constexpr std::size_t most = 1024;
-  if (found_.size() >= most) found_.clear();
-  auto& found = found_[name + " " + regime + " " + key];
-  if (!found.defined()) found = recomputed(theta, edited);
-  return found;
+  if (recomputed_.size() >= most) recomputed_.clear();
+  const auto* kind = edit.kind == Edit::Kind::terms ? "terms " : "sum ";  // which round otherwise
+  auto& buffers = recomputed_[kind + edit.regime + " " + key];
+  if (!buffers.defined()) buffers = recomputed(theta, edited);
+  return buffers;
 }
 
-void Edits::each(const std::string& regime, const std::vector<std::size_t>& tasks, const at::Tensor& alpha,
-                 const std::function<void(std::int64_t, const models::State&)>& see) const {
-  const auto rows = alpha.size(0);
+void Edits::each_of_terms(const Edit& edit,
+                          const std::function<void(std::int64_t, const models::State&)>& see) const {
+  const auto rows = edit.models();
   std::vector<at::Tensor> vectors;
-  for (const auto t : tasks) vectors.push_back(vectors_.vector(regime, t));
+  for (const auto t : edit.tasks) vectors.push_back(vectors_.vector(edit.regime, t));
   const auto step = std::clamp<std::int64_t>(at_once(), 1, std::max<std::int64_t>(rows, 1));
   auto models = at::empty({step, model_.layout().size()}, model_.theta0().options());
   for (std::int64_t k = 0; k < rows; k += step) {
     const auto m = std::min(step, rows - k);
     auto some = models.narrow(0, 0, m);
-    weights::combine(model_.theta0(), vectors, alpha.narrow(0, k, m), some);
-    for (std::int64_t i = 0; i < m; ++i)
-      see(k + i, {some[i], buffers("each", regime, tasks, alpha[k + i], some[i])});
+    weights::combine(model_.theta0(), vectors, edit.alpha.narrow(0, k, m), some);
+    for (std::int64_t i = 0; i < m; ++i) see(k + i, {some[i], buffers(edit, edit.alpha[k + i], some[i])});
   }
 }
 
-models::State Edits::sum(const std::string& regime, const std::vector<std::size_t>& tasks,
-                         double alpha) const {
-  const auto all = at::full({static_cast<std::int64_t>(tasks.size())}, alpha, at::kDouble);
-  const auto theta = at::add(model_.theta0(), vectors_.sum(regime, tasks), alpha);
-  return {theta, buffers("sum", regime, tasks, all, theta)};
+void Edits::each(const Edit& edit, const std::function<void(std::int64_t, const models::State&)>& see) const {
+  if (edit.kind == Edit::Kind::terms) return each_of_terms(edit, see);
+  if (edit.kind == Edit::Kind::start) return see(0, model_.start());
+  if (edit.kind == Edit::Kind::joint) {
+    const auto folder = vectors_.joint_folder(edit.regime);
+    for (const auto* part : {"config.json", "model.safetensors"}) store::wait_for(folder / part);
+    return see(0, models::read_checkpoint(folder).state.to(model_.device()));
+  }
+  const bool is_sum = edit.kind == Edit::Kind::sum;
+  const auto direction = is_sum ? vectors_.sum(edit.regime, edit.tasks) : edit.direction;
+  const auto count = static_cast<std::int64_t>(edit.tasks.size());
+  for (std::int64_t k = 0; k < edit.models(); ++k) {
+    const auto alpha = edit.alpha[k].item<double>();
+    const auto of_each = at::full({count}, is_sum ? alpha : alpha / static_cast<double>(count), at::kDouble);
+    const auto theta = at::add(model_.theta0(), direction, alpha);
+    see(k, {theta, buffers(edit, of_each, theta)});
+  }
 }
 
-models::State Edits::along(const std::string& regime, const std::vector<std::size_t>& tasks,
-                           const at::Tensor& tau, double alpha) const {
-  const auto count = static_cast<std::int64_t>(tasks.size());
-  const auto all = at::full({count}, alpha / static_cast<double>(count), at::kDouble);
-  const auto theta = at::add(model_.theta0(), tau, alpha);
-  return {theta, buffers({}, regime, tasks, all, theta)};
-}
-
-models::State Edits::own(const std::string& regime, std::size_t t) const {
-  models::State state{model_.theta0() + vectors_.vector(regime, t), model_.start().buffers};
-  if (state.buffers.defined()) state.buffers = state.buffers + vectors_.buffers(regime, t);
-  return state;
+models::State Edits::state(const Edit& edit) const {
+  models::State only;
+  each(edit, [&](std::int64_t, const models::State& state) { only = state; });
+  return only;
 }
 
 }  // namespace taugrid::study

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// An edit makes a model of θ0 and task vectors: θ0 + Σ αₜτₜ (paper 1, section 2). Buffers, the statistics of
-// batch norm, follow by the rule of `model.buffers`; what is no edit, θ0 itself or one task's own model, has
-// its own.
+// The weights and buffers of edited models. Buffers, the statistics of batch norm, follow by the rule of
+// `model.buffers`; θ0 itself, one task's own model and a joint model have their own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "suite/study/edit.hpp"
 #include "suite/study/vectors.hpp"
 
 namespace taugrid::study {
@@ -23,22 +23,14 @@ class Edits {
   Edits(const Settings& settings, const Model& model, const Tasks& tasks, const Vectors& vectors)
       : settings_(settings), model_(model), tasks_(tasks), vectors_(vectors) {}
 
-  /// K models at once, for K rows of coefficients `alpha` [K, |tasks|] of the regime's vectors: `see(k, state)`
-  /// in order. As many are held together as at_once() says, so that each vector is read once for them.
-  void each(const std::string& regime, const std::vector<std::size_t>& tasks, const at::Tensor& alpha,
-            const std::function<void(std::int64_t, const models::State&)>& see) const;
+  /// The edit's models in order, `see(k, state)`. Of terms as many are held together as at_once() says, so
+  /// that each vector is read once for them. A linear regime's model is the state θ0 + Σ αₜτₜ too: what it
+  /// says is EditedOutputs' to know.
+  void each(const Edit& edit, const std::function<void(std::int64_t, const models::State&)>& see) const;
   std::int64_t at_once() const;
 
-  /// θ0 + α Σ τ over these tasks.
-  models::State sum(const std::string& regime, const std::vector<std::size_t>& tasks, double alpha) const;
-
-  /// θ0 + ατ, τ [P] merged of these tasks' vectors. Where buffers are averaged, of which methods say nothing,
-  /// it has α times the mean.
-  models::State along(const std::string& regime, const std::vector<std::size_t>& tasks, const at::Tensor& tau,
-                      double alpha) const;
-
-  /// θ0 + τ with the buffers that τ was trained with: a task's own model.
-  models::State own(const std::string& regime, std::size_t t) const;
+  /// The model of an edit that has one.
+  models::State state(const Edit& edit) const;
 
   /// Whether the regime's edits compute statistics again, of so many points of each of `tasks` tasks.
   bool recomputes(const std::string& regime) const;
@@ -51,11 +43,11 @@ class Edits {
   std::vector<at::Tensor> statistics_of(const at::Tensor& theta, const models::Batch& batch) const;
 
  private:
-  /// Of the edit with these coefficients, whose weights are θ; `name` tells ways apart that round otherwise,
-  /// empty where coefficients do not say what θ is.
-  at::Tensor buffers(const std::string& name, const std::string& regime,
-                     const std::vector<std::size_t>& tasks, const at::Tensor& alpha,
-                     const at::Tensor& theta) const;
+  void each_of_terms(const Edit& edit,
+                     const std::function<void(std::int64_t, const models::State&)>& see) const;
+  /// A model whose vectors have the coefficients `alpha` [|tasks|] and whose weights are θ. Along a direction
+  /// the mean of the vectors' buffers counts, of which methods that merge weights say nothing.
+  at::Tensor buffers(const Edit& edit, const at::Tensor& alpha, const at::Tensor& theta) const;
   at::Tensor averaged(const std::string& regime, const std::vector<std::size_t>& tasks,
                       const at::Tensor& alpha) const;
 
@@ -63,8 +55,7 @@ class Edits {
   const Model& model_;
   const Tasks& tasks_;
   const Vectors& vectors_;
-  mutable std::map<std::string, at::Tensor>
-      found_;  // recomputed ones, asked for again with each batch of points
+  mutable std::map<std::string, at::Tensor> recomputed_;  // asked for again with each batch of points
 };
 
 }  // namespace taugrid::study

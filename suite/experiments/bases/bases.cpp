@@ -97,15 +97,11 @@ class Bases final : public Experiment {
       needs.push_back(key::partitions(name));
       for (const auto t : every) {
         needs.push_back(key::single_task(name, study_.tasks.name(t)));
-        if (adds) {
-          tally.edited(name, every, t, Split::validation, points(), a)
-              .edited(name, every, t, Split::test, points(), 1);
-          add_missing(needs, EditedOutputs::needs(study_, name, every, t));
-          continue;
-        }
-        tally.edited_sum(name, t, Split::validation, points(), a)
-            .edited_sum(name, t, Split::test, points(), 1);
-        add_missing(needs, EditedOutputs::sum_needs(study_, name, every, t));
+        const auto edit = [&](const std::vector<double>& alpha) {
+          return adds ? Edit::together(name, every, alpha) : Edit::along(name, every, alpha);
+        };
+        count_chosen(tally, edit, settings_.alpha, t);
+        add_missing(needs, edit({1}).needs(study_, t));
       }
       each_partition([&](std::int64_t row, std::int64_t p) {
         auto whole = tally;  // and the bases, twice as many where each is split, and what they become
@@ -271,16 +267,14 @@ class Bases final : public Experiment {
                          bases_of(study_, name, clusters, settings_.in, folder, context), settings_.out,
                          context);
     }
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
+    const auto edit = [&](const std::vector<double>& alpha) {
+      return factors.defined() ? Edit::weighted(name, kept, factors, alpha)
+                               : Edit::along(name, kept, alpha, tau);
+    };
     auto file = at_chosen_alpha_among_all(
         study_, kept, settings_.alpha, own_accuracies(study_, folder, name, kept),
-        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
-          const auto go_on = [&](double) { context.stop_if_requested(); };
-          if (!factors.defined()) return model.merged_outcomes(kept, tau, alpha, t, split, points(), go_on);
-          const auto each = at::tensor(alpha, at::kDouble).outer(factors);
-          return model.outcomes(kept, each, t, split, points(), go_on);
-        },
-        [&](double share) { context.progress(share, "tasks"); });
+        outcomes_of(study_, models, edit, context), [&](double share) { context.progress(share, "tasks"); });
     file.tensors.erase("correct");
     return file;
   }

@@ -51,8 +51,7 @@ class BasisNegation final : public Experiment {
         split_below_(split_below) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const auto a = static_cast<std::int64_t>(alpha_.size()),
-               tasks = static_cast<std::int64_t>(study_.tasks.size());
+    const auto tasks = static_cast<std::int64_t>(study_.tasks.size());
     const auto length = study_.model.layout().size(),
                most = clusters_ > 0 ? std::min(tasks, clusters_ * (split_below_ > -1 ? 2 : 1)) : tasks;
     const auto all = study_.tasks.all();
@@ -67,13 +66,11 @@ class BasisNegation final : public Experiment {
           basis_vectors_key(name), made, needs,
           [this, name, &folder](schedule::UnitContext& context) { return bases(name, folder, context); }));
       for (const auto t : all) {
-        auto tally = target_and_control_tally(study_, a).reads(4.0 * static_cast<double>(length));
+        const auto edit = basis_edit(in_, name, all, minus(alpha_));
+        auto tally = target_and_control_tally(study_, edit, t).reads(4.0 * static_cast<double>(length));
         std::vector<std::string> of_task = {basis_vectors_key(name)};
-        for (const auto b : {t, study_.tasks.control()}) {
+        for (const auto b : {t, study_.tasks.control()})
           add_missing(of_task, basis_needs(study_, in_, name, all, b));
-          for (const auto split : {Split::validation, Split::test})
-            count_basis(tally, in_, name, all, b, split, study_.points(b), a);
-        }
         units.push_back(unit(basis_negation_key(name, study_.tasks.name(t)), tally, of_task,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return curves(name, t, folder, context);
@@ -130,11 +127,8 @@ class BasisNegation final : public Experiment {
         folder.read_tensor(made, "nearest")[static_cast<std::int64_t>(t)].item<std::int64_t>();
     const auto basis = folder.read_tensor(made, basis_name(nearest)).to(study_.device);
     const auto members = study::members_of(study_.tasks.all(), study::labels_of(labels), nearest);
-    const auto less = minus(alpha_);
-    const EditedOutputs model(study_, folder, name, context.group);
-    return target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
-      return basis_outcomes(model, in_, name, members, basis, less, b, split, study_.points(b), done);
-    });
+    return target_and_control(study_, folder, context, basis_edit(in_, name, members, minus(alpha_), basis),
+                              t);
   }
 
   ChosenMethod in_;

@@ -73,7 +73,7 @@ class BasisTransfer final : public Experiment {
         auto tally = Tally(study_).visit(name, others).vectors(name, {t}).stores(numbers);
         tally.holds(4.0 * static_cast<double>(study_.model.layout().size() * (most() + 1)));
         for (const auto split : {Split::validation, Split::test})
-          count_basis(tally, in_, name, others, t, split, points(), a * most());
+          tally.edited(basis_edit(in_, name, others, alpha_), t, split, points(), most());
         auto needs = basis_needs(study_, in_, name, others, t);
         add_missing(needs, study_.vectors.needs(name, {t}));
         needs.push_back(key::partitions(name));
@@ -154,7 +154,6 @@ class BasisTransfer final : public Experiment {
                        : spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
     const auto labels = study::spectral_labels(study_, cosine, k, split_below_);
     const auto clusters = study::clusters_by(others, labels);
-    const auto stop = [&] { context.stop_if_requested(); };
     const auto bases = bases_of(study_, name, clusters, in_, folder, context);
     const auto a = static_cast<std::int64_t>(alpha_.size()), found = static_cast<std::int64_t>(bases.size());
     store::TensorFile file;
@@ -166,18 +165,17 @@ class BasisTransfer final : public Experiment {
     tensors["labels"].index_copy_(0, places, at::tensor(labels, at::kLong));
     tensors["cosine"] = unknown({most()});
     tensors["cosine"].narrow(0, 0, found).copy_(cosines_with(study_.vectors.vector(name, t).cpu(), bases));
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     int part = 0;
     for (const auto split : {Split::validation, Split::test}) {
       auto curves = unknown({most(), a});
       for (std::int64_t c = 0; c < found; ++c, ++part) {
         const auto basis = bases[static_cast<std::size_t>(c)].to(study_.device);
-        const auto& members = clusters[static_cast<std::size_t>(c)];
-        const auto curve =
-            basis_outcomes(model, in_, name, members, basis, alpha_, t, split, points(), [&](double share) {
-              stop();
-              context.progress((share + part) / static_cast<double>(2 * found), "bases");
-            });
+        const auto edit = basis_edit(in_, name, clusters[static_cast<std::size_t>(c)], alpha_, basis);
+        const auto curve = models.outcomes(edit, t, split, points(), [&](double share) {
+          context.stop_if_requested();
+          context.progress((share + part) / static_cast<double>(2 * found), "bases");
+        });
         curves[c].copy_(curve.accuracy);
       }
       tensors[std::string(study::split_name(split)) + "_accuracy"] = curves;

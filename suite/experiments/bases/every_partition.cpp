@@ -148,13 +148,13 @@ class EveryPartition final : public Experiment {
       count_bases(tally, merges.out, name, bases_.tasks(), bases_.clusters_of(p).size());
       tally.visit(name, bases_.tasks());
     }
-    const auto count = adds ? &Tally::edited : &Tally::edited_along;
+    const auto edit = [&](const std::vector<double>& alpha) {
+      return adds ? Edit::together(name, bases_.tasks(), alpha) : Edit::along(name, bases_.tasks(), alpha);
+    };
     for (const auto t : bases_.tasks()) {
-      (tally.*count)(name, bases_.tasks(), t, Split::validation, points(), a);
-      (tally.*count)(name, bases_.tasks(), t, Split::test, points(), 1);
+      count_chosen(tally, edit, merges.alpha, t);
       needs.push_back(key::single_task(name, study_.tasks.name(t)));
-      add_missing(needs, adds ? EditedOutputs::needs(study_, name, bases_.tasks(), t)
-                              : EditedOutputs::sum_needs(study_, name, bases_.tasks(), t));
+      add_missing(needs, edit({1}).needs(study_, t));
     }
     units.push_back(unit(unit_key(merges, name, p), tally, needs,
                          [this, name, &merges, p, &folder](schedule::UnitContext& context) {
@@ -175,15 +175,14 @@ class EveryPartition final : public Experiment {
       }
       tau = merged_bases(study_, name, clusters, bases, merges.out, context);
     }
-    const EditedOutputs model(study_, folder, name, context.group);
-    const auto go_on = [&](double) { context.stop_if_requested(); };
-    auto file = at_chosen_alpha(
-        bases_.tasks(), merges.alpha, own_accuracies(study_, folder, name, bases_.tasks()),
-        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
-          return sum ? combined_outcomes(model, name, bases_.tasks(), *sum, tau, alpha, t, split, points(),
-                                         go_on)
-                     : model.merged_outcomes(bases_.tasks(), tau, alpha, t, split, points(), go_on);
-        });
+    const EditedOutputs models(study_, folder, context.group);
+    const auto edit = [&](const std::vector<double>& alpha) {
+      return sum ? Edit::weighted(name, bases_.tasks(), *sum, alpha)
+                 : Edit::along(name, bases_.tasks(), alpha, tau);
+    };
+    auto file =
+        at_chosen_alpha(bases_.tasks(), merges.alpha, own_accuracies(study_, folder, name, bases_.tasks()),
+                        outcomes_of(study_, models, edit, context));
     file.tensors.erase("correct");
     return file;
   }

@@ -73,10 +73,12 @@ class LowRank final : public Experiment {
       for (int i = 0; i < (linear ? 1 : 3); ++i) tally.visit(name, every);
       if (!linear) tally.holds(8.0 * static_cast<double>(study_.model.layout().size()));
       for (const auto t : every) {
-        count_combined(tally, name, every, t, Split::validation, points(), 2 * a);
-        count_combined(tally, name, every, t, Split::test, points(), 2);
+        const auto edit = [&](const std::vector<double>& alpha) {
+          return Edit::weighted(name, every, at::ones({tasks}, at::kDouble), alpha);
+        };
+        count_chosen(tally, edit, settings_.alpha, t, 2);
         add_missing(needs, {key::single_task(name, study_.tasks.name(t))});
-        add_missing(needs, EditedOutputs::needs(study_, name, every, t));
+        add_missing(needs, edit({1}).needs(study_, t));
       }
       each([&](std::size_t q, std::size_t row) {
         const auto m = static_cast<std::int64_t>(settings_.bases[row]), numbers = 2 * tasks * (m + a + 1) + 7;
@@ -155,19 +157,20 @@ class LowRank final : public Experiment {
                                        : spectral::autoencoder(gram, m, settings_.autoencoder, seed);
     const auto recovered = found.encoder.mm(found.decoder) + found.rest;
     const auto own = own_accuracies(study_, folder, name, all);
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     std::map<std::string, std::vector<at::Tensor>> rows;
     double done = 0;  // of two kinds of sums
     for (const auto& coefficients : {found.encoder.sum(1), recovered.sum(1)}) {
       const auto factors = coefficients.contiguous();
       const auto tau = regime(name).linear ? at::Tensor() : combined(study_, name, all, factors);
-      const auto sum = at_chosen_alpha(
-          all, settings_.alpha, own,
-          [&](std::size_t t, Split split, const std::vector<double>& alpha) {
-            return combined_outcomes(model, name, all, factors, tau, alpha, t, split, points(),
-                                     [&](double) { context.stop_if_requested(); });
-          },
-          [&](double share) { context.progress((done + share) / 2, "tasks"); });
+      const auto sum = at_chosen_alpha(all, settings_.alpha, own,
+                                       outcomes_of(
+                                           study_, models,
+                                           [&](const std::vector<double>& alpha) {
+                                             return Edit::weighted(name, all, factors, alpha, tau);
+                                           },
+                                           context),
+                                       [&](double share) { context.progress((done + share) / 2, "tasks"); });
       for (const auto* what : {"validation_accuracy", "accuracy", "coefficient", "absolute", "normalized"})
         rows[what].push_back(sum.tensors.at(what));
       ++done;

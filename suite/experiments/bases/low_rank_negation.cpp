@@ -36,19 +36,15 @@ class LowRankNegation final : public Experiment {
       : Experiment(study), bases_(std::move(bases)), alpha_(std::move(alpha)), threshold_(threshold) {}
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const auto a = static_cast<std::int64_t>(alpha_.size());
     const auto all = study_.tasks.all();
     for (const auto& name : study_.settings.vector_regimes) {
       each([&](const std::string& method, std::size_t m) {
         for (const auto t : all) {
-          auto tally = target_and_control_tally(study_, a);
+          const auto edit = negated(name, at::ones({length_of(all)}, at::kDouble));
+          auto tally = target_and_control_tally(study_, edit, t);
           tally.visit(name, all).stores(1);
-          for (const auto split : {Split::validation, Split::test})
-            for (const auto b : {t, study_.tasks.control()})
-              count_combined(tally, name, all, b, split, study_.points(b), a);
-          auto needs = EditedOutputs::sum_needs(study_, name, all, t);  // the vectors, of which the cosine is
-          for (const auto b : {t, study_.tasks.control()})
-            add_missing(needs, EditedOutputs::needs(study_, name, all, b));
+          auto needs = study_.vectors.needs(name, all);  // of which the cosine is
+          add_missing(needs, target_and_control_needs(study_, edit, t));
           needs.push_back(key::low_rank(name, method, m));
           units.push_back(unit(low_rank_negation_key(name, of(method, m), study_.tasks.name(t)), tally, needs,
                                [this, name, method, m, t, &folder](schedule::UnitContext& context) {
@@ -89,6 +85,11 @@ class LowRankNegation final : public Experiment {
       for (const auto m : bases_.bases) see(method, static_cast<std::size_t>(m));
   }
 
+  /// θ0 − α Σ c_t τ_t of factors c [T]; the sum is `direction`.
+  Edit negated(const std::string& name, const at::Tensor& factors, const at::Tensor& direction = {}) const {
+    return Edit::weighted(name, study_.tasks.all(), factors, minus(alpha_), direction);
+  }
+
   store::TensorFile curves(const std::string& name, const std::string& method, std::size_t m, std::size_t t,
                            const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto all = study_.tasks.all();
@@ -97,11 +98,7 @@ class LowRankNegation final : public Experiment {
                              .contiguous();
     const auto tau = combined(study_, name, all, factors);
     const auto cosine = cosines_with(study_.vectors.vector(name, t).cpu(), {tau.cpu()})[0];
-    const auto less = minus(alpha_);
-    const EditedOutputs model(study_, folder, name, context.group);
-    auto file = target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
-      return combined_outcomes(model, name, all, factors, tau, less, b, split, study_.points(b), done);
-    });
+    auto file = target_and_control(study_, folder, context, negated(name, factors, tau), t);
     file.tensors["cosine"] = cosine;
     return file;
   }

@@ -51,22 +51,19 @@ class PartitionNegation final : public Experiment {
   }
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const auto a = static_cast<std::int64_t>(alpha_.size());
     std::set<std::string> added;  // the task alone is every method's
     each([&](const std::string& name, const ChosenMethod& method) {
       for (const auto c : clusters_) {
         const auto members = bases_.cluster(c);
         const auto own = unit_key(method, name, c);
         if (!added.insert(own).second) continue;
-        auto tally = target_and_control_tally(study_, a).stores(1);
+        const auto edit = basis_edit(method, name, members, minus(alpha_));
+        auto tally = target_and_control_tally(study_, edit, task_).stores(1);
         tally.visit(name, members).vectors(name, {task_});
         bases_.count(tally, method, name, members.size());
         auto needs = bases_.needs(method, name);
-        for (const auto b : {task_, study_.tasks.control()}) {
+        for (const auto b : {task_, study_.tasks.control()})
           add_missing(needs, basis_needs(study_, method, name, members, b));
-          for (const auto split : {Split::validation, Split::test})
-            count_basis(tally, method, name, members, b, split, study_.points(b), a);
-        }
         units.push_back(unit(own, tally, needs, [this, name, &method, c, &folder](auto& context) {
           return curves(name, method, c, folder, context);
         }));
@@ -119,12 +116,8 @@ class PartitionNegation final : public Experiment {
                            const schedule::RunFolder& folder, schedule::UnitContext& context) const {
     const auto members = bases_.cluster(c);
     const auto basis = bases_.basis(method, name, members, folder, context);
-    const auto less = minus(alpha_);
-    const EditedOutputs model(study_, folder, name, context.group);
-    const auto tau = basis.to(study_.device);
-    auto file = target_and_control(study_, context, task_, [&](std::size_t b, Split split, const auto& done) {
-      return basis_outcomes(model, method, name, members, tau, less, b, split, study_.points(b), done);
-    });
+    const auto edit = basis_edit(method, name, members, minus(alpha_), basis.to(study_.device));
+    auto file = target_and_control(study_, folder, context, edit, task_);
     file.tensors["cosine"] = cosines_with(study_.vectors.vector(name, task_).cpu(), {basis})[0];
     return file;
   }

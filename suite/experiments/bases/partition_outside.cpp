@@ -56,6 +56,12 @@ void PartitionOutside::add_units(std::vector<schedule::WorkUnit>& units,
   }
 }
 
+Edit PartitionOutside::edit(const ChosenMethod& method, bool alone, const std::string& name,
+                            const std::vector<std::size_t>& members, const at::Tensor& basis) const {
+  return alone ? Edit::weighted(name, members, at::ones({1}, at::kDouble), alpha_, basis)
+               : basis_edit(method, name, members, alpha_, basis);
+}
+
 void PartitionOutside::add_unit(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
                                 const std::string& name, const ChosenMethod& method, bool alone,
                                 std::size_t t) const {
@@ -65,7 +71,7 @@ void PartitionOutside::add_unit(std::vector<schedule::WorkUnit>& units, const sc
   Tally tally(study_);
   auto needs = study_.vectors.needs(name, {t});
   if (alone) {
-    add_missing(needs, EditedOutputs::needs(study_, name, tasks, t));
+    add_missing(needs, Edit::together(name, tasks, {1}).needs(study_, t));
     add_missing(needs, study_.vectors.needs(name, tasks));
   } else {
     for (const auto i : some) bases_.count(tally, method, name, bases_.cluster(i).size());
@@ -73,16 +79,9 @@ void PartitionOutside::add_unit(std::vector<schedule::WorkUnit>& units, const sc
     add_missing(needs, basis_needs(study_, method, name, tasks, t));
   }
   tally.visit(name, tasks).vectors(name, {t}).stores(c * (2 * a + 1));
-  for (const auto split : {Split::validation, Split::test}) {
-    for (const auto i : some) {
-      if (!alone)
-        count_basis(tally, method, name, bases_.cluster(i), t, split, study_.settings.evaluation_points, a);
-      else if (regime(name).linear)
-        tally.edited(name, bases_.cluster(i), t, split, study_.settings.evaluation_points, a);
-      else
-        tally.edited_along(name, bases_.cluster(i), t, split, study_.settings.evaluation_points, a);
-    }
-  }
+  for (const auto split : {Split::validation, Split::test})
+    for (const auto i : some)
+      tally.edited(edit(method, alone, name, bases_.cluster(i)), t, split, study_.settings.evaluation_points);
   units.push_back(unit(unit_key(method, alone, name, t), tally, needs,
                        [this, name, &method, alone, t, &folder](schedule::UnitContext& context) {
                          return added(name, method, alone, t, folder, context);
@@ -92,7 +91,7 @@ void PartitionOutside::add_unit(std::vector<schedule::WorkUnit>& units, const sc
 store::TensorFile PartitionOutside::added(const std::string& name, const ChosenMethod& method, bool alone,
                                           std::size_t t, const schedule::RunFolder& folder,
                                           schedule::UnitContext& context) const {
-  const EditedOutputs model(study_, folder, name, context.group);
+  const EditedOutputs models(study_, folder, context.group);
   const auto n = study_.settings.evaluation_points;
   const auto go_on = [&](double) { context.stop_if_requested(); };
   const auto some = clusters(alone);
@@ -101,11 +100,9 @@ store::TensorFile PartitionOutside::added(const std::string& name, const ChosenM
     const auto members = bases_.cluster(some[i]);
     const auto found = bases_.basis(method, name, members, folder, context);
     cosines.push_back(cosines_with(study_.vectors.vector(name, t).cpu(), {found})[0]);
-    const auto tau = found.to(study_.device);
+    const auto added = edit(method, alone, name, members, found.to(study_.device));
     for (const auto split : {Split::validation, Split::test}) {
-      auto curve = alone ? combined_outcomes(model, name, members, at::ones({1}, at::kDouble), tau, alpha_, t,
-                                             split, n, go_on)
-                         : basis_outcomes(model, method, name, members, tau, alpha_, t, split, n, go_on);
+      auto curve = models.outcomes(added, t, split, n, go_on);
       (split == Split::test ? test : validation).push_back(std::move(curve.accuracy));
     }
     context.progress(static_cast<double>(i + 1) / static_cast<double>(some.size()), "bases");

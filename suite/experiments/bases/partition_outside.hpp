@@ -37,6 +37,9 @@ class PartitionOutside {
   /// cosine [C], held_validation, held_test [C,A] of all clusters, from both units.
   std::map<std::string, at::Tensor> together(const Finished& done, const ChosenMethod& method,
                                              const std::string& regime, std::size_t t) const;
+  /// The models with a cluster's basis: of clusters of one task its vector, whatever the method.
+  Edit edit(const ChosenMethod& method, bool alone, const std::string& regime,
+            const std::vector<std::size_t>& members, const at::Tensor& basis = {}) const;
   std::string unit_key(const ChosenMethod& method, bool alone, const std::string& regime,
                        std::size_t t) const;
 

@@ -99,47 +99,22 @@ std::optional<double> basis_factor(const ChosenMethod& merge_in, std::size_t siz
 
 }  // namespace
 
-bool adds_tangents(const ChosenMethod& merge_in, const std::string& name) {
-  return regime(name).linear && basis_factor(merge_in, 2).has_value();
+Edit basis_edit(const ChosenMethod& merge_in, const std::string& name, const std::vector<std::size_t>& tasks,
+                const std::vector<double>& alpha, at::Tensor basis) {
+  // A linear regime's outputs are sums of tangents that were computed once, where bases are sums of vectors.
+  const auto factor = basis_factor(merge_in, std::max<std::size_t>(tasks.size(), 1));
+  if (!regime(name).linear || !basis_factor(merge_in, 2))
+    return Edit::along(name, tasks, alpha, std::move(basis));
+  const auto factors = at::full({static_cast<std::int64_t>(tasks.size())}, *factor, at::kDouble);
+  return Edit::weighted(name, tasks, factors, alpha);
 }
 
 std::vector<std::string> basis_needs(const Study& study, const ChosenMethod& merge_in,
                                      const std::string& name, const std::vector<std::size_t>& tasks,
                                      std::size_t b) {
-  auto needs = EditedOutputs::sum_needs(study, name, tasks, b);
-  if (adds_tangents(merge_in, name)) add_missing(needs, EditedOutputs::needs(study, name, tasks, b));
+  auto needs = study.vectors.needs(name, tasks);
+  add_missing(needs, basis_edit(merge_in, name, tasks, {1}).needs(study, b));
   return needs;
-}
-
-void count_basis(Tally& tally, const ChosenMethod& merge_in, const std::string& name,
-                 const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
-                 std::int64_t models) {
-  if (adds_tangents(merge_in, name)) return count_combined(tally, name, tasks, b, split, n, models);
-  tally.edited_along(name, tasks, b, split, n, models);
-}
-
-study::Outcome basis_outcomes(const EditedOutputs& model, const ChosenMethod& merge_in,
-                              const std::string& name, const std::vector<std::size_t>& members,
-                              const at::Tensor& basis, const std::vector<double>& alpha, std::size_t b,
-                              Split split, std::int64_t n, const std::function<void(double)>& done) {
-  if (!adds_tangents(merge_in, name)) return model.merged_outcomes(members, basis, alpha, b, split, n, done);
-  const auto each = at::full({static_cast<std::int64_t>(members.size())},
-                             *basis_factor(merge_in, members.size()), at::kDouble);
-  return combined_outcomes(model, name, members, each, {}, alpha, b, split, n, done);
-}
-
-study::Outcome combined_outcomes(const EditedOutputs& model, const std::string& name,
-                                 const std::vector<std::size_t>& tasks, const at::Tensor& factors,
-                                 const at::Tensor& sum, const std::vector<double>& alpha, std::size_t b,
-                                 Split split, std::int64_t n, const std::function<void(double)>& done) {
-  if (!regime(name).linear) return model.merged_outcomes(tasks, sum, alpha, b, split, n, done);
-  return model.outcomes(tasks, at::tensor(alpha, at::kDouble).outer(factors), b, split, n, done);
-}
-
-void count_combined(Tally& tally, const std::string& name, const std::vector<std::size_t>& tasks,
-                    std::size_t b, Split split, std::int64_t n, std::int64_t models) {
-  const auto add = regime(name).linear ? &Tally::edited : &Tally::edited_along;
-  (tally.*add)(name, tasks, b, split, n, models);
 }
 
 std::optional<at::Tensor> factors_of(const std::vector<std::int64_t>& labels, const ChosenMethod& merge_in,

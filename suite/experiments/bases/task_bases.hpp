@@ -35,36 +35,16 @@ at::Tensor merged_bases(const study::Study& study, const std::string& regime, co
                         const std::vector<at::Tensor>& bases, const ChosenMethod& merge_out,
                         const schedule::UnitContext& context);
 
-/// Whether bases are sums of a cluster's vectors, each times one number, and the outputs of a linear regime's
-/// model with one therefore sums of tangents that were computed once.
-bool adds_tangents(const ChosenMethod& merge_in, const std::string& regime);
+/// θ0 + αB, B [P] the basis of these tasks' vectors, as merge_in makes it: one that is only counted has none.
+Edit basis_edit(const ChosenMethod& merge_in, const std::string& regime,
+                const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
+                at::Tensor basis = {});
 
-/// Keys of the units for models with bases of some of these tasks, seen on points of task b.
+/// Keys of the units for models with bases of some of these tasks, seen on points of task b: also of those
+/// that make the vectors.
 std::vector<std::string> basis_needs(const Study& study, const ChosenMethod& merge_in,
                                      const std::string& regime, const std::vector<std::size_t>& tasks,
                                      std::size_t b);
-
-/// Adds outputs of `models` models with a basis of some of these tasks on n points of task b's split.
-void count_basis(Tally& tally, const ChosenMethod& merge_in, const std::string& regime,
-                 const std::vector<std::size_t>& tasks, std::size_t b, Split split, std::int64_t n,
-                 std::int64_t models);
-
-/// Outcomes [A] of θ0 + αB on the first n points of task b's sample, B [P] the basis of these tasks' vectors.
-study::Outcome basis_outcomes(const EditedOutputs& model, const ChosenMethod& merge_in,
-                              const std::string& regime, const std::vector<std::size_t>& members,
-                              const at::Tensor& basis, const std::vector<double>& alpha, std::size_t b,
-                              Split split, std::int64_t n, const std::function<void(double)>& done);
-
-/// Outcomes [A] of θ0 + α Σ c_t τ_t, likewise, of float64 factors c [T]; `sum` [P] is that sum, where the
-/// regime is not linear.
-study::Outcome combined_outcomes(const EditedOutputs& model, const std::string& regime,
-                                 const std::vector<std::size_t>& tasks, const at::Tensor& factors,
-                                 const at::Tensor& sum, const std::vector<double>& alpha, std::size_t b,
-                                 Split split, std::int64_t n, const std::function<void(double)>& done);
-
-/// Adds outputs of `models` such models, likewise.
-void count_combined(Tally& tally, const std::string& regime, const std::vector<std::size_t>& tasks,
-                    std::size_t b, Split split, std::int64_t n, std::int64_t models);
 
 /// c [T], float64, of Σ c_t τ_t, which is what merge_in and merge_out make of these labels, where neither
 /// does more than add and divide.

@@ -36,16 +36,13 @@ class Addition final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto& name : study_.settings.vector_regimes) {
-      for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
-        auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
+      const auto edit = Edit::sum(name, study_.tasks.all(), alpha_);
+      for (const auto t : study_.tasks.all()) {
+        auto needs = edit.needs(study_, t);
         needs.push_back(key::single_task(name, study_.tasks.name(t)));
-        const auto a = static_cast<std::int64_t>(alpha_.size());
-        auto tally = task_curve_tally(study_, a);
-        for (const auto split : {Split::validation, Split::test})
-          tally.edited_sum(name, t, split, points(), a);
-        units.push_back(unit(addition_key(name, study_.tasks.name(t)), tally, needs,
-                             [this, name, t, &folder](schedule::UnitContext& context) {
-                               return curve(name, t, folder, context);
+        units.push_back(unit(addition_key(name, study_.tasks.name(t)), task_curve_tally(study_, edit, t),
+                             needs, [this, edit, t, &folder](schedule::UnitContext& context) {
+                               return curve(edit, t, folder, context);
                              }));
       }
     }
@@ -70,11 +67,11 @@ class Addition final : public Experiment {
 
  private:
   /// Outcomes [A] of task t under every α.
-  store::TensorFile curve(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+  store::TensorFile curve(const Edit& edit, std::size_t t, const schedule::RunFolder& folder,
                           schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     return task_curve(context, [&](Split split, const auto& done) {
-      return model.sum_outcomes(study_.tasks.all(), alpha_, t, split, points(), done);
+      return models.outcomes(edit, t, split, points(), done);
     });
   }
 

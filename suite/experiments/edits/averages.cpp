@@ -57,7 +57,7 @@ class Averages final : public Experiment {
     for (const auto& name : study_.settings.vector_regimes) {
       for (const auto t : study_.tasks.all()) {
         units.push_back(unit(averages_key(name, study_.tasks.name(t)), tally(name, t),
-                             EditedOutputs::needs(study_, name, study_.tasks.all(), t),
+                             Edit::together(name, study_.tasks.all(), {1}).needs(study_, t),
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return compute(name, t, folder, context);
                              }));
@@ -92,27 +92,28 @@ class Averages final : public Experiment {
  private:
   Tally tally(const std::string& name, std::size_t t) const {
     Tally tally(study_);
-    for (const auto k : members(t)) tally.edited(name, {k}, t, Split::test, points(), 1);
+    for (const auto k : members(t)) tally.edited(Edit::own(name, k), t, Split::test, points());
     const auto n = study_.tasks.sample_size(t, Split::test, points());
     for (const auto& set : sets_) {
       if (!holds(set, t)) continue;
-      // Without θ0 and with it; a linear model's parts are there already.
-      for (int model = 0; model < (regime(name).linear ? 1 : 2); ++model) {
-        if (set.size() == study_.tasks.size()) {
-          tally.edited_sum(name, t, Split::test, points(), 1);
-        } else {
-          tally.edited(name, set, t, Split::test, points(), 1);
-        }
-      }
+      for (const auto count : {set.size(), set.size() + 1})  // without θ0 and with it
+        tally.edited(mean(name, set, count), t, Split::test, points());
       tally.logits(t, n, 2);
     }
-    if (!regime(name).linear) tally.forward(t, n);  // of θ0
+    tally.edited(Edit::start(name), t, Split::test, points());
     const auto outputs = n * study_.tasks.readout(t).width(study_.model.encoder());
     const auto numbers = static_cast<std::int64_t>(kinds.size() * sets_.size()),
                gaps = static_cast<std::int64_t>(sets_.size());
     tally.holds(4.0 * static_cast<double>(outputs * static_cast<std::int64_t>(study_.tasks.size())));
     tally.stores(numbers + gaps);
     return tally.stores(numbers * study::bytes_of_bits(points()), 1);
+  }
+
+  /// θ0 + 1/count Σ τ over the set. The vectors of all tasks need not fit into memory: they are summed block
+  /// by block, but for those of a linear regime, whose tangents are there already.
+  static Edit mean(const std::string& name, const study::TaskSet& set, std::size_t count) {
+    const std::vector<double> alpha = {1 / static_cast<double>(count)};
+    return regime(name).linear ? Edit::together(name, set, alpha) : Edit::sum(name, set, alpha);
   }
 
   /// Whether the set is looked at on task t's points: as one of its tasks, the first that has these points.
@@ -136,27 +137,18 @@ class Averages final : public Experiment {
   store::TensorFile compute(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                             schedule::UnitContext& context) const {
     const at::NoGradGuard no_grad;
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     const auto sample = study_.sample(name, t, Split::test, points());
     const auto& labels = sample.labels;
     const auto& readout = study_.tasks.readout(t);
-    const auto at_weights = [&](const study::TaskSet& set, double weight) {
-      if (!regime(name).linear)  // block by block: the vectors of all tasks need not fit into memory
-        return study_.evaluation.output(
-            context.group, set.empty() ? study_.model.start() : study_.edits.sum(name, set, weight), t,
-            sample.points);
-      at::Tensor output;
-      model.each(set, at::full({1, static_cast<std::int64_t>(set.size())}, weight, at::kDouble), t,
-                 Split::test, points(), [&](std::int64_t, const at::Tensor& z) { output = z; });
-      return output;
-    };
+    const auto output = [&](const Edit& edit) { return models.output(edit, t, Split::test, points()); };
     std::vector<at::Tensor> outputs(study_.tasks.size()), logits(study_.tasks.size());  // of single models
     for (const auto k : members(t)) {
       context.stop_if_requested();
-      outputs[k] = at_weights({k}, 1);
+      outputs[k] = output(mean(name, {k}, 1));
       logits[k] = readout.logits(outputs[k]);
     }
-    const auto base = at_weights({}, 0).to(at::kDouble);  // f(θ0)
+    const auto base = output(Edit::start(name)).to(at::kDouble);  // f(θ0)
     const auto mean_of = [](const std::vector<at::Tensor>& all, const study::TaskSet& set) {
       auto sum = all[set.front()].to(at::kDouble);
       for (std::size_t k = 1; k < set.size(); ++k) sum.add_(all[set[k]]);
@@ -164,7 +156,7 @@ class Averages final : public Experiment {
     };
     const auto gap = [&](const study::TaskSet& set) {
       const auto parts = static_cast<double>(set.size() + 1);
-      const auto u = at_weights(set, 1 / parts).to(at::kDouble);
+      const auto u = output(mean(name, set, set.size() + 1)).to(at::kDouble);
       auto v = base.clone();
       for (const auto k : set) v.add_(outputs[k]);
       v.div_(parts);
@@ -181,9 +173,8 @@ class Averages final : public Experiment {
       const auto& set = sets_[static_cast<std::size_t>(k)];
       if (!holds(set, t)) continue;
       context.stop_if_requested();
-      const std::vector<at::Tensor> found = {
-          readout.logits(at_weights(set, 1.0 / static_cast<double>(set.size()))), mean_of(logits, set),
-          readout.logits(mean_of(outputs, set))};
+      const std::vector<at::Tensor> found = {readout.logits(output(mean(name, set, set.size()))),
+                                             mean_of(logits, set), readout.logits(mean_of(outputs, set))};
       for (std::size_t i = 0; i < kinds.size(); ++i) {
         const auto one = study::outcome(readout, found[i], labels, points());
         file.tensors[kinds[i]][k][0].copy_(one.accuracy);

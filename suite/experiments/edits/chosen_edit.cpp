@@ -24,6 +24,22 @@ OwnAccuracies own_accuracies(const Study& study, const schedule::RunFolder& fold
   return tasks.empty() ? OwnAccuracies{} : OwnAccuracies{at::stack(validation), at::stack(test)};
 }
 
+OutcomesOf outcomes_of(const Study& study, const EditedOutputs& models, EditAt edit,
+                       const schedule::UnitContext& context) {
+  return [&study, &models, edit = std::move(edit), &context](std::size_t t, Split split,
+                                                             const std::vector<double>& alpha) {
+    return models.outcomes(edit(alpha), t, split, study.settings.evaluation_points,
+                           [&context](double) { context.stop_if_requested(); });
+  };
+}
+
+void count_chosen(Tally& tally, const EditAt& edit, const std::vector<double>& alpha, std::size_t t,
+                  std::int64_t times) {
+  const auto points = tally.study().settings.evaluation_points;
+  tally.edited(edit(alpha), t, Split::validation, points, times)
+      .edited(edit({1}), t, Split::test, points, times);
+}
+
 store::TensorFile at_chosen_alpha(const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
                                   const OwnAccuracies& own, const OutcomesOf& of,
                                   const std::function<void(double)>& progress) {
@@ -31,9 +47,9 @@ store::TensorFile at_chosen_alpha(const std::vector<std::size_t>& tasks, const s
   const auto outcomes = [&](Split split, const std::vector<double>& grid) {
     std::vector<at::Tensor> accuracy, correct;
     for (const auto t : tasks) {
-      auto found = of(t, split, grid);
-      accuracy.push_back(std::move(found.accuracy));
-      correct.push_back(std::move(found.correct));
+      auto outcome = of(t, split, grid);
+      accuracy.push_back(std::move(outcome.accuracy));
+      correct.push_back(std::move(outcome.correct));
       progress(++seen / static_cast<double>(2 * tasks.size()));
     }
     return study::Outcome{at::stack(accuracy, 1), at::stack(correct, 1)};

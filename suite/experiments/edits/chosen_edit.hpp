@@ -25,6 +25,18 @@ OwnAccuracies own_accuracies(const Study& study, const schedule::RunFolder& fold
 using OutcomesOf =
     std::function<study::Outcome(std::size_t t, study::Split, const std::vector<double>& alpha)>;
 
+/// The edit at these coefficients.
+using EditAt = std::function<Edit(const std::vector<double>& alpha)>;
+
+/// The outcomes of an edit's models on the evaluation points.
+OutcomesOf outcomes_of(const Study& study, const EditedOutputs& models, EditAt edit,
+                       const schedule::UnitContext& context);
+
+/// Adds what at_chosen_alpha() computes on task t's points: all coefficients on validation points, the chosen
+/// one on test points; `times` as much, where it is done as often.
+void count_chosen(Tally& tally, const EditAt& edit, const std::vector<double>& alpha, std::size_t t,
+                  std::int64_t times = 1);
+
 /// Of n > 0 tasks: validation_accuracy [A,n]; coefficient, the α with the largest mean normalised accuracy on
 /// these points; at it on test points accuracy [n], correct [n,⌈N/8⌉], absolute and normalized, their means.
 /// `progress` is called with the share done.

@@ -65,15 +65,13 @@ class Merging final : public Experiment {
       for (const auto& chosen : methods_) {
         if (!chosen.method->takes(name)) continue;
         add_merge(units, chosen, name, folder);
-        for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
-          auto needs = EditedOutputs::sum_needs(study_, name, study_.tasks.all(), t);
+        const auto edit = Edit::along(name, study_.tasks.all(), chosen.alpha);
+        for (const auto t : study_.tasks.all()) {
+          auto needs = edit.needs(study_, t);
           needs.push_back(key::single_task(name, study_.tasks.name(t)));
           needs.push_back(key::merging(chosen.name, name));
-          const auto a = static_cast<std::int64_t>(chosen.alpha.size());
-          auto tally = task_curve_tally(study_, a);
+          auto tally = task_curve_tally(study_, edit, t);
           tally.reads(4.0 * static_cast<double>(study_.model.layout().size()));
-          for (const auto split : {Split::validation, Split::test})
-            tally.edited_sum(name, t, split, points(), a);
           units.push_back(unit(merged_key(chosen.name, name, study_.tasks.name(t)), tally, needs,
                                [this, &chosen, name, t, &folder](schedule::UnitContext& context) {
                                  return curve(chosen, name, t, folder, context);
@@ -189,13 +187,14 @@ class Merging final : public Experiment {
   /// Outcomes [A] of task t under every α.
   store::TensorFile curve(const ChosenMerge& chosen, const std::string& name, std::size_t t,
                           const schedule::RunFolder& folder, schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     const auto kept = study::merged_tasks(study_, folder, name);
     if (std::find(kept.begin(), kept.end(), t) == kept.end())
       return task_curve(context, [&](Split, const auto&) { return unmeasured(chosen); });
     const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
+    const auto edit = Edit::along(name, kept, chosen.alpha, tau);
     return task_curve(context, [&](Split split, const auto& done) {
-      return model.merged_outcomes(kept, tau, chosen.alpha, t, split, points(), done);
+      return models.outcomes(edit, t, split, points(), done);
     });
   }
 
@@ -223,7 +222,8 @@ class Merging final : public Experiment {
       const auto tau = folder.read_tensor(key::merging(chosen.name, name), "tau").to(study_.device);
       store::create_folders(to);
       store::write_atomically(to / "merge.toml", merge_recipe(study_, chosen, name, kept, alpha, to));
-      models::write_checkpoint(to, study_.model.encoder(), study_.edits.along(name, kept, tau, alpha),
+      models::write_checkpoint(to, study_.model.encoder(),
+                               study_.edits.state(Edit::along(name, kept, {alpha}, tau)),
                                study_.model.fingerprint());
     }
     store::TensorFile file;

@@ -43,19 +43,14 @@ class Negation final : public Experiment {
   }
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
-    const auto a = static_cast<std::int64_t>(alpha_.size());
     for (const auto& name : study_.settings.vector_regimes) {
-      for (std::size_t t = 0; t < study_.tasks.size(); ++t) {
-        auto tally = target_and_control_tally(study_, a);
-        for (const auto split : {Split::validation, Split::test}) {
-          for (const auto b : {t, study_.tasks.control()})
-            tally.edited(name, {t}, b, split, study_.points(b), a);
-        }
-        auto needs = EditedOutputs::needs(study_, name, {t}, t);
-        add_missing(needs, EditedOutputs::needs(study_, name, {t}, study_.tasks.control()));
-        units.push_back(unit(negation_key(name, study_.tasks.name(t)), tally, needs,
-                             [this, name, t, &folder](schedule::UnitContext& context) {
-                               return curves(name, t, folder, context);
+      for (const auto t : study_.tasks.all()) {
+        const auto edit = Edit::one(name, t, minus(alpha_));
+        units.push_back(unit(negation_key(name, study_.tasks.name(t)),
+                             target_and_control_tally(study_, edit, t),
+                             target_and_control_needs(study_, edit, t),
+                             [this, edit, t, &folder](schedule::UnitContext& context) {
+                               return target_and_control(study_, folder, context, edit, t);
                              }));
       }
     }
@@ -74,15 +69,6 @@ class Negation final : public Experiment {
   }
 
  private:
-  store::TensorFile curves(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
-                           schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
-    const auto grid = -at::tensor(alpha_, at::kDouble).view({-1, 1});
-    return target_and_control(study_, context, t, [&](std::size_t b, Split split, const auto& done) {
-      return model.outcomes({t}, grid, b, split, study_.points(b), done);
-    });
-  }
-
   std::vector<ControlledRange> ranges_;
   double threshold_;
   std::vector<double> alpha_;  // of all ranges

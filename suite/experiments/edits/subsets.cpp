@@ -63,7 +63,7 @@ class Subsets final : public Experiment {
         auto needs = study::merged_needs(study_, name);
         for (const auto t : sets_[s]) {
           add_missing(needs, {key::single_task(name, study_.tasks.name(t))});
-          add_missing(needs, EditedOutputs::sum_needs(study_, name, sets_[s], t));
+          add_missing(needs, Edit::along(name, sets_[s], alpha_).needs(study_, t));
         }
         units.push_back(unit(unit_key(name, s), tally(name, sets_[s]), needs,
                              [=, this, &folder](schedule::UnitContext& context) {
@@ -119,9 +119,8 @@ class Subsets final : public Experiment {
     const auto a = static_cast<std::int64_t>(alpha_.size()),
                tasks = static_cast<std::int64_t>(study_.tasks.size());
     merging::count_merge(tally.visit(name, set), *merge_.method, name, set);
-    for (const auto t : set)
-      tally.edited_along(name, set, t, Split::validation, points(), a)
-          .edited_along(name, set, t, Split::test, points(), 1);
+    const auto along = [&](const std::vector<double>& alpha) { return Edit::along(name, set, alpha); };
+    for (const auto t : set) count_chosen(tally, along, alpha_, t);
     const auto numbers = tasks * (a + 1) + 3, bytes = tasks * study::bytes_of_bits(points());
     return tally.stores(numbers).stores(bytes, 1);
   }
@@ -129,7 +128,6 @@ class Subsets final : public Experiment {
   /// Accuracies and bits of all tasks, NaN and 0 for those that are none of the set's.
   store::TensorFile compute(const std::string& name, const study::TaskSet& set,
                             const schedule::RunFolder& folder, schedule::UnitContext& context) const {
-    const auto stop = [&](double) { context.stop_if_requested(); };
     at::Tensor tau;
     if (!set.empty()) {
       schedule::UnitContext quiet{context.group, context.stop, context.scratch,
@@ -137,13 +135,11 @@ class Subsets final : public Experiment {
       tau = merge_.method->merge(merging::ModelsToMerge(study_, name, set), {}, quiet)
                 .merged.tau.to(study_.device);
     }
-    const EditedOutputs model(study_, folder, name, context.group);
-    return at_chosen_alpha_among_all(
-        study_, set, alpha_, own_accuracies(study_, folder, name, set),
-        [&](std::size_t t, Split split, const std::vector<double>& alpha) {
-          return model.merged_outcomes(set, tau, alpha, t, split, points(), stop);
-        },
-        [&](double share) { context.progress(share, "tasks"); });
+    const EditedOutputs models(study_, folder, context.group);
+    const auto along = [&](const std::vector<double>& alpha) { return Edit::along(name, set, alpha, tau); };
+    return at_chosen_alpha_among_all(study_, set, alpha_, own_accuracies(study_, folder, name, set),
+                                     outcomes_of(study_, models, along, context),
+                                     [&](double share) { context.progress(share, "tasks"); });
   }
 
   std::vector<study::TaskSet> sets_;  // by ascending size

@@ -45,27 +45,37 @@ void put_chosen(Results& out, const std::string& group, const std::vector<store:
 
 }  // namespace
 
-Tally target_and_control_tally(const Study& study, std::int64_t a) {
+Tally target_and_control_tally(const Study& study, const Edit& edit, std::size_t t) {
   const auto points = study.settings.evaluation_points, control = study.settings.control_points;
+  const auto a = edit.models();
   const auto bytes = 2 * a * (study::bytes_of_bits(points) + study::bytes_of_bits(control));
-  auto tally = Tally(study).stores(4 * a);
-  return tally.stores(bytes, 1);
+  auto tally = Tally(study).stores(4 * a).stores(bytes, 1);
+  for (const auto split : {Split::validation, Split::test})
+    for (const auto b : {t, study.tasks.control()}) tally.edited(edit, b, split, study.points(b));
+  return tally;
 }
 
-store::TensorFile target_and_control(
-    const Study& study, schedule::UnitContext& context, std::size_t t,
-    const std::function<study::Outcome(std::size_t, Split, const std::function<void(double)>&)>& of) {
+std::vector<std::string> target_and_control_needs(const Study& study, const Edit& edit, std::size_t t) {
+  auto needs = edit.needs(study, t);
+  add_missing(needs, edit.needs(study, study.tasks.control()));
+  return needs;
+}
+
+store::TensorFile target_and_control(const Study& study, const schedule::RunFolder& folder,
+                                     schedule::UnitContext& context, const Edit& edit, std::size_t t) {
+  const EditedOutputs models(study, folder, context.group);
   store::TensorFile file;
   int part = 0;
   for (const auto split : {Split::validation, Split::test}) {
     for (const bool target : {true, false}) {
       const auto curve = curve_of(split, target);
-      const auto found = of(target ? t : study.tasks.control(), split, [&](double share) {
+      const auto b = target ? t : study.tasks.control();
+      const auto outcomes = models.outcomes(edit, b, split, study.points(b), [&](double share) {
         context.stop_if_requested();
         context.progress((share + part) / 4, curve);
       });
-      file.tensors[curve] = found.accuracy;
-      file.tensors[curve + "_correct"] = found.correct;
+      file.tensors[curve] = outcomes.accuracy;
+      file.tensors[curve + "_correct"] = outcomes.correct;
       ++part;
     }
   }

@@ -15,14 +15,16 @@
 
 namespace taugrid::experiments {
 
-/// What of a unit's tally is the same for all directions v: its numbers and bits.
-Tally target_and_control_tally(const Study& study, std::int64_t a);
+/// The tally of a unit target_and_control(): the edit's outputs on the points of task t and of the control,
+/// numbers and bits.
+Tally target_and_control_tally(const Study& study, const Edit& edit, std::size_t t);
 
-/// Outcomes [A] of task t and of the control on both splits, as `of(b, split, done)` finds them on task b's
-/// points; done(share) is called on the way.
-store::TensorFile target_and_control(
-    const Study& study, schedule::UnitContext& context, std::size_t t,
-    const std::function<study::Outcome(std::size_t b, Split, const std::function<void(double)>&)>& of);
+/// Keys of the units that such a unit needs.
+std::vector<std::string> target_and_control_needs(const Study& study, const Edit& edit, std::size_t t);
+
+/// Outcomes [A] of the edit's models on the points of task t and of the control, on both splits.
+store::TensorFile target_and_control(const Study& study, const schedule::RunFolder& folder,
+                                     schedule::UnitContext& context, const Edit& edit, std::size_t t);
 
 /// The α of one choice, and the subgroup that it is written to; none: the group itself.
 struct ControlledRange {

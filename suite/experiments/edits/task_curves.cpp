@@ -10,9 +10,11 @@ namespace taugrid::experiments {
 
 using study::Split;
 
-Tally task_curve_tally(const Study& study, std::int64_t a) {
-  const auto points = study.settings.evaluation_points, bytes = 2 * a * study::bytes_of_bits(points);
-  return Tally(study).stores(2 * a).stores(bytes, 1);
+Tally task_curve_tally(const Study& study, const Edit& edit, std::size_t t) {
+  const auto points = study.settings.evaluation_points, a = edit.models();
+  auto tally = Tally(study).stores(2 * a).stores(2 * a * study::bytes_of_bits(points), 1);
+  for (const auto split : {Split::validation, Split::test}) tally.edited(edit, t, split, points);
+  return tally;
 }
 
 store::TensorFile task_curve(

@@ -14,8 +14,8 @@
 
 namespace taugrid::experiments {
 
-/// What of a unit's tally is the same for every curve of A coefficients: its numbers and bits.
-Tally task_curve_tally(const Study& study, std::int64_t a);
+/// The tally of a unit task_curve(): the edit's outputs on task t's points of both splits, numbers and bits.
+Tally task_curve_tally(const Study& study, const Edit& edit, std::size_t t);
 
 /// One task's outcomes [A] on both splits, as `of(split, done)` finds them; done(share) is called on the way.
 store::TensorFile task_curve(

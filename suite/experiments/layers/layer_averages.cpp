@@ -158,7 +158,7 @@ class LayerAverages final : public Experiment {
         : study_(study), layers_(layers), name_(name), linear_(regime(name).linear) {
       const auto part = 1 / static_cast<double>(models.size());
       if (!linear_) {
-        mean_ = study_.edits.sum(name, models, part);
+        mean_ = study_.edits.state(Edit::sum(name, models, {part}));
         return;
       }
       for (const auto k : models) {
@@ -172,7 +172,7 @@ class LayerAverages final : public Experiment {
     }
     Features one(std::size_t k, const models::Batch& batch, const Features& start) const {
       return linear_ ? tangents(study_.vectors.vector(name_, k), batch)
-                     : outputs(study_.edits.own(name_, k), batch, start);
+                     : outputs(study_.edits.state(Edit::own(name_, k)), batch, start);
     }
     Features mean(const models::Batch& batch, const Features& start) const {
       return linear_ ? tangents(step_, batch) : outputs(mean_, batch, start);

@@ -64,11 +64,8 @@ LayerProducts::Features LayerProducts::single(std::size_t k, double c, const mod
   if (linear_) {
     const auto tau = study_.vectors.vector(regime_, k);
     pass({}, c == 1 ? tau : c * tau, batch, seen, see);
-  } else if (c == 1) {
-    pass(study_.edits.own(regime_, k), {}, batch, seen, see);
   } else {
-    study_.edits.each(regime_, {k}, at::full({1, 1}, c, at::kDouble),
-                      [&](std::int64_t, const models::State& state) { pass(state, {}, batch, seen, see); });
+    pass(study_.edits.state(Edit::one(regime_, k, {c})), {}, batch, seen, see);
   }
   return features;
 }
@@ -97,7 +94,7 @@ void LayerProducts::mix(std::size_t p, const at::Tensor& mixing, const models::B
     }
     return;
   }
-  study_.edits.each(regime_, {i, j}, mixing, [&](std::int64_t k, const models::State& state) {
+  study_.edits.each(Edit::terms(regime_, {i, j}, mixing), [&](std::int64_t k, const models::State& state) {
     pass(state, {}, batch, seen, see(k));
   });
 }

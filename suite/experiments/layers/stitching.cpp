@@ -230,10 +230,9 @@ class Stitching final : public Experiment {
     const auto edited = [&](std::size_t k, double lambda) {
       if (linear) return mixed(1, base, lambda, tangents.at(k));
       States found;
-      study_.edits.each(name, {k}, at::full({1, 1}, lambda, at::kDouble),
-                        [&](std::int64_t, const models::State& state) {
-                          found = states(state, {}, {x.batch, study_.model.buffers(state, type)});
-                        });
+      study_.edits.each(Edit::one(name, k, {lambda}), [&](std::int64_t, const models::State& state) {
+        found = states(state, {}, {x.batch, study_.model.buffers(state, type)});
+      });
       return found;
     };
     for (std::int64_t l = 0; l < a(); ++l) {

@@ -129,7 +129,7 @@ class Barrier final : public Experiment {
       found.loss[k] = study::mean_loss(readout, readout.logits(z), sample.labels);
     };
     if (!regime(name).linear) {
-      study_.edits.each(name, {i, j}, grid, [&](std::int64_t k, const models::State& state) {
+      study_.edits.each(Edit::terms(name, {i, j}, grid), [&](std::int64_t k, const models::State& state) {
         put(k, study_.evaluation.output(group, state, t, sample.points));
       });
       return found;
@@ -183,10 +183,9 @@ class Barrier final : public Experiment {
       const auto share = context.group.share_of(study_.tasks.sample_size(t, Split::train, points_));
       auto mine = study_.sums({2});
       mine[0] = curvature(study_.model.start(), v, t, share, context);
-      study_.edits.each(name, {i, j}, at::full({1, 2}, 0.5, at::kDouble),
-                        [&](std::int64_t, const models::State& middle) {
-                          mine[1] = curvature(middle, v, t, share, context);
-                        });
+      study_.edits.each(Edit::together(name, {i, j}, {0.5}), [&](std::int64_t, const models::State& middle) {
+        mine[1] = curvature(middle, v, t, share, context);
+      });
       if (context.group.size() > 1) context.group.all_reduce_sum(mine, "curvature of a pair");
       curved.add_(mine, part);
     }

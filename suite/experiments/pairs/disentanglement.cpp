@@ -65,7 +65,7 @@ class Disentanglement final : public Experiment {
     for (const auto& name : settings_.regimes) {
       for (const auto t : study_.tasks.all()) {
         units.push_back(unit(predictions_key(name, study_.tasks.name(t)), single_tally(name, t),
-                             EditedOutputs::needs(study_, name, {t}, t),
+                             Edit::one(name, t, alpha_).needs(study_, t),
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return single(name, t, folder, context);
                              }));
@@ -129,7 +129,7 @@ class Disentanglement final : public Experiment {
 
   Tally single_tally(const std::string& name, std::size_t t) const {
     Tally tally(study_);
-    tally.edited(name, {t}, t, settings_.split, points(name), static_cast<std::int64_t>(alpha_.size()));
+    tally.edited(Edit::one(name, t, alpha_), t, settings_.split, points(name));
     return tally.stores(static_cast<std::int64_t>(single_bytes(name, t)), 1);
   }
 
@@ -137,13 +137,15 @@ class Disentanglement final : public Experiment {
     Tally tally(study_);
     const auto [i, j] = study_.tasks.pairs()[p];
     const auto a = static_cast<std::int64_t>(alpha_.size());
-    const auto cells = a * (a - std::count(alpha_.begin(), alpha_.end(), 0.0));
     const auto measures = settings_.representation ? 1 + static_cast<std::int64_t>(kl_errors.size()) : 1;
-    for (const auto t : {i, j}) {
-      tally.edited(name, {i, j}, t, settings_.split, points(name), cells);
+    for (int side = 0; side < 2; ++side) {
+      const auto t = side == 0 ? i : j;
+      const auto grid = grid_of(name, p, side);
+      tally.edited(grid.edit, t, settings_.split, points(name));
       tally.reads(single_bytes(name, t));
       if (settings_.representation)
-        tally.divergence(t, study_.tasks.sample_size(t, settings_.split, points(name)), cells);
+        tally.divergence(t, study_.tasks.sample_size(t, settings_.split, points(name)),
+                         length_of(grid.cells));
     }
     return tally.stores(3 * measures * a * a);
   }
@@ -151,22 +153,46 @@ class Disentanglement final : public Experiment {
   /// Predictions [A, n], and outputs [A, n, features], of θ0 + α τt on task t's own points.
   store::TensorFile single(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     std::vector<at::Tensor> rows(alpha_.size()), outputs;
-    model.each({t}, at::tensor(alpha_, at::kDouble).view({-1, 1}), t, settings_.split, points(name),
-               [&](std::int64_t k, const at::Tensor& z) {
-                 rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.tasks.readout(t).logits(z));
-                 if (settings_.representation) outputs.push_back(z);
-               });
+    models.each(Edit::one(name, t, alpha_), t, settings_.split, points(name),
+                [&](std::int64_t k, const at::Tensor& z) {
+                  rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.tasks.readout(t).logits(z));
+                  if (settings_.representation) outputs.push_back(z);
+                });
     store::TensorFile file;
     if (settings_.representation) file.tensors["outputs"] = at::stack(outputs);
     file.tensors["predictions"] = at::stack(rows);
     return file;
   }
 
+  /// The models of a pair that are seen on one side's points, and the place (α₁, α₂) of each in the grid.
+  struct Grid {
+    Edit edit;
+    std::vector<std::pair<std::int64_t, std::int64_t>> cells;
+  };
+  /// Where the other coefficient is 0, the merged model is the single one: no error, no pass.
+  Grid grid_of(const std::string& name, std::size_t p, int side) const {
+    const auto [i, j] = study_.tasks.pairs()[p];
+    const auto a = static_cast<std::int64_t>(alpha_.size());
+    Grid grid;
+    std::vector<double> coefficients;
+    for (std::int64_t r = 0; r < a; ++r) {
+      for (std::int64_t c = 0; c < a; ++c) {
+        const double other = alpha_[static_cast<std::size_t>(side == 0 ? c : r)];
+        if (other == 0.0) continue;
+        grid.cells.emplace_back(r, c);
+        coefficients.push_back(alpha_[static_cast<std::size_t>(r)]);
+        coefficients.push_back(alpha_[static_cast<std::size_t>(c)]);
+      }
+    }
+    grid.edit = Edit::terms(name, {i, j}, at::tensor(coefficients, at::kDouble).view({-1, 2}));
+    return grid;
+  }
+
   store::TensorFile pair(const std::string& name, std::size_t p, const schedule::RunFolder& folder,
                          schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     const auto [i, j] = study_.tasks.pairs()[p];
     const auto a = static_cast<std::int64_t>(alpha_.size());
     auto error = study_.sums({2, a, a}), kl = error.clone(), symmetric = error.clone();  // [side, α1, α2]
@@ -176,21 +202,10 @@ class Disentanglement final : public Experiment {
       const auto alone = single.tensors.at("predictions").to(study_.device);
       const auto outputs =
           settings_.representation ? single.tensors.at("outputs").to(study_.device) : at::Tensor();
-      // Where the other coefficient is 0, the merged model is the single one: no error, no pass.
-      std::vector<double> coefficients;
-      std::vector<std::pair<std::int64_t, std::int64_t>> cells;
-      for (std::int64_t r = 0; r < a; ++r) {
-        for (std::int64_t c = 0; c < a; ++c) {
-          const double other = alpha_[static_cast<std::size_t>(side == 0 ? c : r)];
-          if (other == 0.0) continue;
-          cells.emplace_back(r, c);
-          coefficients.push_back(alpha_[static_cast<std::size_t>(r)]);
-          coefficients.push_back(alpha_[static_cast<std::size_t>(c)]);
-        }
-      }
-      const auto grid = at::tensor(coefficients, at::kDouble).view({-1, 2});
-      model.each(
-          {i, j}, grid, t, settings_.split, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
+      const auto grid = grid_of(name, p, side);
+      const auto& cells = grid.cells;
+      models.each(
+          grid.edit, t, settings_.split, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
             const auto [r, c] = cells[static_cast<std::size_t>(k)];
             const auto merged = metrics::predictions(study_.tasks.readout(t).logits(z));
             error[side][r][c] =

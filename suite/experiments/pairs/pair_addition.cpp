@@ -48,7 +48,7 @@ class PairAddition final : public Experiment {
         one.stores(bytes, 1);
         for (const auto t : {i, j}) {
           for (const auto split : {Split::validation, Split::test})
-            one.edited(name, {i, j}, t, split, points(), a);
+            one.edited(Edit::together(name, {i, j}, alpha_), t, split, points());
         }
         return one;
       };
@@ -104,19 +104,19 @@ class PairAddition final : public Experiment {
 
   store::TensorFile pair(const std::string& name, std::size_t p, const schedule::RunFolder& folder,
                          schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     const auto [i, j] = study_.tasks.pairs()[p];
-    const auto grid = at::tensor(alpha_, at::kDouble).view({-1, 1}).repeat({1, 2});
+    const auto edit = Edit::together(name, {i, j}, alpha_);
     const auto curves = [&, i = i, j = j](Split split) {
       std::vector<at::Tensor> sides, correct;
       for (const auto t : {i, j}) {
-        auto one = model.outcomes({i, j}, grid, t, split, points(), [&](double share) {
+        auto outcome = models.outcomes(edit, t, split, points(), [&](double share) {
           context.stop_if_requested();
           const auto before = static_cast<double>(sides.size()) + (split == Split::test ? 2 : 0);
           context.progress((share + before) / 4, "curve");
         });
-        sides.push_back(std::move(one.accuracy));
-        correct.push_back(std::move(one.correct));
+        sides.push_back(std::move(outcome.accuracy));
+        correct.push_back(std::move(outcome.correct));
       }
       return study::Outcome{at::stack(sides, 1), at::stack(correct, 1)};
     };

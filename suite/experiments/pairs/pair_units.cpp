@@ -15,8 +15,6 @@
 namespace taugrid::experiments {
 namespace {
 
-using study::EditedOutputs;
-
 constexpr double save_every = 10;  // seconds
 
 /// The pairs of a tile that are finished, each tensor stacked along a new first dimension.
@@ -68,7 +66,7 @@ PairUnits::NeedsOf PairUnits::needs(const Study& study, const std::string& regim
     const auto [i, j] = study.tasks.pairs()[p];
     std::vector<std::string> keys;
     for (const auto t : {i, j}) {
-      for (auto& each : EditedOutputs::needs(study, regime, {i, j}, t)) keys.push_back(std::move(each));
+      for (auto& each : Edit::together(regime, {i, j}, {1}).needs(study, t)) keys.push_back(std::move(each));
       keys.push_back(own(regime, study.tasks.name(t)));
     }
     return keys;

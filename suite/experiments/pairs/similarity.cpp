@@ -94,7 +94,8 @@ class Similarity final : public Experiment {
       const auto tally = [&](std::size_t p) {
         const auto [i, j] = study_.tasks.pairs()[p];
         auto one = Tally(study_).stores(2);
-        for (const auto t : {i, j}) one.edited(name, {i, j}, t, Split::test, points(), 1);
+        for (const auto t : {i, j})
+          one.edited(Edit::together(name, {i, j}, {alpha_}), t, Split::test, points());
         return one;
       };
       gaps(name).add(units, tally, PairUnits::needs(study_, name, key::single_task),
@@ -103,15 +104,15 @@ class Similarity final : public Experiment {
                      });
       add_cross_losses(units, name, folder);
       if (sum_alpha_.empty()) continue;
-      const auto a = static_cast<std::int64_t>(sum_alpha_.size());
+      const auto sum = Edit::sum(name, every, sum_alpha_);
       for (const auto t : every) {
         const auto& task = study_.tasks.name(t);
-        auto needs = EditedOutputs::sum_needs(study_, name, every, t);
+        auto needs = sum.needs(study_, t);
         needs.push_back(key::single_task(name, task));
-        const auto sum = Tally(study_).edited_sum(name, t, Split::test, points(), a).stores(a);
-        units.push_back(unit(sum_loss_gap_key(name, task), sum, needs,
-                             [this, name, t, &folder](schedule::UnitContext& context) {
-                               return sum_loss_gap(name, t, folder, context);
+        const auto work = Tally(study_).edited(sum, t, Split::test, points()).stores(sum.models());
+        units.push_back(unit(sum_loss_gap_key(name, task), work, needs,
+                             [this, sum, t, &folder](schedule::UnitContext& context) {
+                               return sum_loss_gap(sum, t, folder, context);
                              }));
       }
     }
@@ -211,18 +212,16 @@ class Similarity final : public Experiment {
 
   store::TensorFile loss_gap(const std::string& name, std::size_t p, const schedule::RunFolder& folder,
                              schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     const auto [i, j] = study_.tasks.pairs()[p];
     auto gaps = study_.sums({2});
     for (int side = 0; side < 2; ++side) {
       context.stop_if_requested();
       const auto t = side == 0 ? i : j;
       const auto labels = study_.tasks.sample(t, Split::test, points()).labels;
-      model.each({i, j}, at::full({1, 2}, alpha_, at::kDouble), t, Split::test, points(),
-                 [&, t = t](std::int64_t, const at::Tensor& z) {
-                   const auto& readout = study_.tasks.readout(t);
-                   gaps[side] = study::mean_loss(readout, readout.logits(z), labels);
-                 });
+      const auto z = models.output(Edit::together(name, {i, j}, {alpha_}), t, Split::test, points());
+      const auto& readout = study_.tasks.readout(t);
+      gaps[side] = study::mean_loss(readout, readout.logits(z), labels);
       const auto alone = folder.read_tensor(key::single_task(name, study_.tasks.name(t)), "loss");
       gaps[side] -= alone.to(study_.device);
     }
@@ -231,18 +230,17 @@ class Similarity final : public Experiment {
     return file;
   }
 
-  store::TensorFile sum_loss_gap(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
+  store::TensorFile sum_loss_gap(const Edit& sum, std::size_t t, const schedule::RunFolder& folder,
                                  const schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
+    const EditedOutputs models(study_, folder, context.group);
     const auto labels = study_.tasks.sample(t, Split::test, points()).labels;
     const auto& readout = study_.tasks.readout(t);
-    auto gaps = study_.sums({static_cast<std::int64_t>(sum_alpha_.size())});
-    model.each_sum(study_.tasks.all(), sum_alpha_, t, Split::test, points(),
-                   [&](std::int64_t k, const at::Tensor& z) {
-                     context.stop_if_requested();
-                     gaps[k] = study::mean_loss(readout, readout.logits(z), labels);
-                   });
-    const auto alone = folder.read_tensor(key::single_task(name, study_.tasks.name(t)), "loss");
+    auto gaps = study_.sums({sum.models()});
+    models.each(sum, t, Split::test, points(), [&](std::int64_t k, const at::Tensor& z) {
+      context.stop_if_requested();
+      gaps[k] = study::mean_loss(readout, readout.logits(z), labels);
+    });
+    const auto alone = folder.read_tensor(key::single_task(sum.regime, study_.tasks.name(t)), "loss");
     store::TensorFile file;
     file.tensors["sum_loss_gap"] = gaps - alone.to(study_.device);
     return file;
@@ -252,31 +250,30 @@ class Similarity final : public Experiment {
   void add_cross_losses(std::vector<schedule::WorkUnit>& units, const std::string& name,
                         const schedule::RunFolder& folder) const {
     if (cross_alpha_.empty()) return;
-    const auto a = static_cast<std::int64_t>(cross_alpha_.size());
     const auto every = study_.tasks.all();
     for (const auto i : every) {
+      const auto edit = Edit::one(name, i, cross_alpha_);
       Tally tally(study_);
       std::vector<std::string> needs;
       for (const auto j : every) {
-        tally.edited(name, {i}, j, Split::test, points(), a).stores(a);
-        add_missing(needs, EditedOutputs::needs(study_, name, {i}, j));
+        tally.edited(edit, j, Split::test, points()).stores(edit.models());
+        add_missing(needs, edit.needs(study_, j));
       }
       units.push_back(unit(cross_loss_key(name, study_.tasks.name(i)), tally, needs,
-                           [this, name, i, &folder](schedule::UnitContext& context) {
-                             return cross_losses(name, i, folder, context);
+                           [this, edit, &folder](schedule::UnitContext& context) {
+                             return cross_losses(edit, folder, context);
                            }));
     }
   }
 
-  store::TensorFile cross_losses(const std::string& name, std::size_t i, const schedule::RunFolder& folder,
+  store::TensorFile cross_losses(const Edit& edit, const schedule::RunFolder& folder,
                                  const schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
-    const auto grid = at::tensor(cross_alpha_, at::kDouble).view({-1, 1});
-    auto losses = study_.sums({static_cast<std::int64_t>(study_.tasks.size()), grid.size(0)});
+    const EditedOutputs models(study_, folder, context.group);
+    auto losses = study_.sums({static_cast<std::int64_t>(study_.tasks.size()), edit.models()});
     for (const auto j : study_.tasks.all()) {
       const auto labels = study_.tasks.sample(j, Split::test, points()).labels;
       const auto& readout = study_.tasks.readout(j);
-      model.each({i}, grid, j, Split::test, points(), [&](std::int64_t k, const at::Tensor& z) {
+      models.each(edit, j, Split::test, points(), [&](std::int64_t k, const at::Tensor& z) {
         context.stop_if_requested();
         losses[static_cast<std::int64_t>(j)][k] = study::mean_loss(readout, readout.logits(z), labels);
       });

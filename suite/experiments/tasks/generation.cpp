@@ -64,11 +64,9 @@ class Generation final : public Experiment {
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     for (const auto t : tasks()) {
       units.push_back(unit(generation_key(study_.model.name(), study_.tasks.name(t)), tally(t, 1, false), {},
-                           [this, t](schedule::UnitContext& context) {
-                             const auto sample = study_.tasks.sample(t, Split::test, points_);
-                             return measured(
-                                 t, study_.evaluation.said(context.group, study_.model.start(), {}, t,
-                                                           sample.points, sample.labels, tokens_));
+                           [this, t, &folder](schedule::UnitContext& context) {
+                             const EditedOutputs models(study_, folder, context.group);
+                             return measured(t, models.said(Edit::start(), t, Split::test, points_, tokens_));
                            }));
       for (const auto& name : study_.settings.vector_regimes) {
         auto work = tally(t, 1 + static_cast<std::int64_t>(alpha_.size()), regime(name).linear);
@@ -158,14 +156,16 @@ class Generation final : public Experiment {
 
   store::TensorFile edited(const std::string& name, std::size_t t, const schedule::RunFolder& folder,
                            schedule::UnitContext& context) const {
-    const EditedOutputs model(study_, folder, name, context.group);
-    auto file = measured(t, model.said({t}, 1, t, Split::test, points_, tokens_));
+    const EditedOutputs models(study_, folder, context.group);
+    const auto sum = [&](const std::vector<std::size_t>& tasks, double alpha) {
+      return measured(t, models.said(Edit::sum(name, tasks, {alpha}), t, Split::test, points_, tokens_));
+    };
+    auto file = sum({t}, 1);
     std::map<std::string, std::vector<at::Tensor>> sums;
     for (std::size_t a = 0; a < alpha_.size(); ++a) {
       context.stop_if_requested();
-      const auto one =
-          measured(t, model.said(study_.tasks.all(), alpha_[a], t, Split::test, points_, tokens_));
-      for (const auto& what : text_measures) sums[what].push_back(one.tensors.at(what));
+      const auto of_sum = sum(study_.tasks.all(), alpha_[a]);
+      for (const auto& what : text_measures) sums[what].push_back(of_sum.tensors.at(what));
       context.progress(static_cast<double>(a + 1) / static_cast<double>(alpha_.size()), "coefficient");
     }
     for (const auto& what : text_measures) file.tensors["sum_" + what] = at::stack(sums.at(what));

@@ -46,36 +46,19 @@ class SingleTask final : public Experiment {
 
   void add_units(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder) const override {
     const auto& tasks = study_.tasks;
-    for (std::size_t t = 0; t < tasks.with_control(); ++t) {
-      units.push_back(unit(key::single_task(study_.model.name(), tasks.name(t)), whole_model(t, false), {},
-                           [this, t](schedule::UnitContext& context) {
-                             return measure(t, context, [&](Split split) {
-                               const auto x = study_.tasks.sample(t, split, study_.points(t)).points;
-                               return study_.evaluation.output(context.group, study_.model.start(), t, x);
-                             });
+    const auto add = [&](const std::string& key, const Edit& edit, std::size_t t) {
+      units.push_back(unit(key, tally(edit, t), edit.needs(study_, t),
+                           [this, edit, t, &folder](schedule::UnitContext& context) {
+                             return measure(edit, t, folder, context);
                            }));
-    }
+    };
+    for (std::size_t t = 0; t < tasks.with_control(); ++t)
+      add(key::single_task(study_.model.name(), tasks.name(t)), Edit::start(), t);
     for (const auto t : tasks.all()) {
-      for (const auto& name : study_.settings.vector_regimes) {
-        units.push_back(unit(key::single_task(name, tasks.name(t)), edited_model(name, t),
-                             EditedOutputs::needs(study_, name, {t}, t),
-                             [this, t, name, &folder](schedule::UnitContext& context) {
-                               const EditedOutputs model(study_, folder, name, context.group);
-                               return measure(t, context, [&](Split split) {
-                                 at::Tensor output;
-                                 model.each({t}, at::ones({1, 1}, at::kDouble), t, split, points(),
-                                            [&](std::int64_t, const at::Tensor& z) { output = z; });
-                                 return output;
-                               });
-                             }));
-      }
-      for (const auto& name : study_.settings.joint_regimes) {
-        const double theta = 4.0 * static_cast<double>(study_.model.layout().size());
-        units.push_back(
-            unit(multitask_key(name, tasks.name(t)), whole_model(t, regime(name).linear).reads(theta),
-                 {key::joint(name)},
-                 [this, t, name](schedule::UnitContext& context) { return joint(name, t, context); }));
-      }
+      for (const auto& name : study_.settings.vector_regimes)
+        add(key::single_task(name, tasks.name(t)), Edit::own(name, t), t);
+      for (const auto& name : study_.settings.joint_regimes)
+        add(multitask_key(name, tasks.name(t)), Edit::joint(name), t);
     }
   }
 
@@ -142,49 +125,26 @@ class SingleTask final : public Experiment {
     }
   }
 
-  /// Five numbers, the rows of both samples, and bits.
-  Tally measured(std::size_t t) const {
+  /// The edit's outputs on both splits, five numbers, and bits.
+  Tally tally(const Edit& edit, std::size_t t) const {
     const auto bytes = 2 * study::bytes_of_bits(study_.points(t));
-    return Tally(study_).stores(5).stores(bytes + 1, 1);
-  }
-  Tally whole_model(std::size_t t, bool linear) const {
-    auto tally = measured(t);
-    for (const auto split : {Split::test, Split::validation}) {
-      const auto n = study_.tasks.sample_size(t, split, study_.points(t));
-      tally.sample(t, split, n).forward(t, n).logits(t, n);
-      if (linear) tally.tangent(t, n);
-    }
-    return tally;
-  }
-  Tally edited_model(const std::string& name, std::size_t t) const {
-    auto tally = measured(t);
-    for (const auto split : {Split::test, Split::validation}) tally.edited(name, {t}, t, split, points(), 1);
+    auto tally = Tally(study_).stores(5).stores(bytes + 1, 1);
+    for (const auto split : {Split::test, Split::validation}) tally.edited(edit, t, split, study_.points(t));
     return tally;
   }
 
-  store::TensorFile joint(const std::string& name, std::size_t t, schedule::UnitContext& context) const {
-    const auto folder = study_.vectors.joint_folder(name);
-    for (const auto* part : {"config.json", "model.safetensors"}) store::wait_for(folder / part);
-    const auto state = models::read_checkpoint(folder).state.to(study_.device);
-    return measure(t, context, [&](Split split) {
-      const auto x = study_.sample(name, t, split, points()).points;
-      if (!regime(name).linear) return study_.evaluation.output(context.group, state, t, x);
-      return study_.evaluation.output(context.group, study_.model.start(), t, x) +
-             study_.evaluation.tangent(context.group, state.theta - study_.model.theta0(), t, x);
-    });
-  }
-
-  template <class F>
-  store::TensorFile measure(std::size_t t, schedule::UnitContext& context, F&& encoded) const {
+  store::TensorFile measure(const Edit& edit, std::size_t t, const schedule::RunFolder& folder,
+                            schedule::UnitContext& context) const {
+    const EditedOutputs models(study_, folder, context.group);
     store::TensorFile file;
     for (const auto split : {Split::test, Split::validation}) {
       context.stop_if_requested();
       const auto& readout = study_.tasks.readout(t);
-      const auto logits = readout.logits(encoded(split));
+      const auto logits = readout.logits(models.output(edit, t, split, study_.points(t)));
       const auto labels = study_.tasks.sample(t, split, study_.points(t)).labels;
-      auto found = study::outcome(readout, logits, labels, study_.points(t));
-      file.tensors[prefix_of(split) + "accuracy"] = std::move(found.accuracy);
-      file.tensors[prefix_of(split) + "correct"] = std::move(found.correct);
+      auto outcome = study::outcome(readout, logits, labels, study_.points(t));
+      file.tensors[prefix_of(split) + "accuracy"] = std::move(outcome.accuracy);
+      file.tensors[prefix_of(split) + "correct"] = std::move(outcome.correct);
       const bool classes = readout.kind != models::Readout::Kind::text;  // texts have no majority
       file.tensors[prefix_of(split) + "majority"] =
           classes ? metrics::largest_share(labels) : at::full({}, std::nan(""), at::kDouble);

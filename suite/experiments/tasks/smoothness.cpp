@@ -108,7 +108,7 @@ class Smoothness final : public Experiment {
     const auto& group = context.group;
     const auto sample = study_.tasks.sample(t, Split::train, points_);
     const auto n = sample.labels.size(0);
-    const auto own = model.start ? study_.model.start() : study_.edits.own(model.name, t);
+    const auto own = study_.edits.state(model.start ? Edit::start() : Edit::own(model.name, t));
     const auto tau = model.start ? at::Tensor() : study_.vectors.vector(model.name, t);
     const auto& theta = own.theta;
 

@@ -152,8 +152,10 @@ class AdaMerging final : public DataMethod {
     const auto start =
         regime(name).linear
             ? study_.model.start()
-            : models::State{study_.model.theta0(),
-                            study_.edits.along(name, all, at::zeros_like(study_.model.theta0()), 1).buffers};
+            : models::State{
+                  study_.model.theta0(),
+                  study_.edits.state(Edit::along(name, all, {1}, at::zeros_like(study_.model.theta0())))
+                      .buffers};
     const training::TrainingLoss loss(study_.model.encoder(), regime(name), start,
                                       study_.trained_blocks(name), study_.evaluation.compute_type());
     std::vector<training::Batches> batches;

@@ -57,7 +57,7 @@ class ChosenConsensus final : public DataMethod {
         unit(whole_merge_key(parts_, name), tally, needs,
              [this, name, &folder](schedule::UnitContext& context) { return whole(name, folder, context); }));
     for (const auto t : all) {
-      auto of_task = EditedOutputs::sum_needs(study_, name, all, t);
+      auto of_task = Edit::along(name, all, {1}).needs(study_, t);
       add_missing(of_task, study::merged_needs(study_, name));
       of_task.push_back(whole_merge_key(parts_, name));
       units.push_back(unit(key::merging_data(parts_, name, study_.tasks.name(t)), choice_work(name, t),
@@ -143,8 +143,8 @@ class ChosenConsensus final : public DataMethod {
 
   Tally choice_work(const std::string& name, std::size_t t) const {
     auto tally = Tally(study_).vectors(name, {t}).reads(4.0 * static_cast<double>(size()));
-    for (std::int64_t l = 0; l < lambdas(); ++l)  // each another direction
-      tally.edited_along(name, study_.tasks.all(), t, Split::validation, points(), 1);
+    const auto edit = Edit::along(name, study_.tasks.all(), {1});
+    tally.edited(edit, t, Split::validation, points(), lambdas());  // each another direction
     return tally.holds(20.0 * static_cast<double>(size())).stores(lambdas() + 4);
   }
 
@@ -155,22 +155,21 @@ class ChosenConsensus final : public DataMethod {
     auto accuracy = at::full({lambdas()}, std::nan(""), at::kDouble);
     double lambda = std::nan(""), density = std::nan(""), best = -1, inputs = 0;
     if (std::find(kept.begin(), kept.end(), t) != kept.end()) {
-      const EditedOutputs model(study_, folder, name, context.group);
+      const EditedOutputs models(study_, folder, context.group);
       const auto whole = folder.read_tensor(whole_merge_key(parts_, name), "tau");
       const auto own = study_.vectors.vector(name, t).cpu();
       const auto size_of_own = own.abs(), size_of_others = (whole - own).abs();
       for (std::int64_t l = 0; l < lambdas(); ++l) {
         const auto each = lambda_[static_cast<std::size_t>(l)];
         const auto mask = size_of_own > each * size_of_others;
-        const auto found = model.merged_outcomes(
-            kept, at::where(mask, whole, 0.0).to(study_.device), {1.0}, t, Split::validation, points(),
-            [&](double) {
-              context.stop_if_requested();
-              context.progress(static_cast<double>(l) / static_cast<double>(lambdas()), "masks");
-            });
-        accuracy[l] = found.accuracy[0];
-        if (found.accuracy[0].item<double>() <= best) continue;
-        best = found.accuracy[0].item<double>();
+        const auto edit = Edit::along(name, kept, {1}, at::where(mask, whole, 0.0).to(study_.device));
+        const auto outcome = models.outcomes(edit, t, Split::validation, points(), [&](double) {
+          context.stop_if_requested();
+          context.progress(static_cast<double>(l) / static_cast<double>(lambdas()), "masks");
+        });
+        accuracy[l] = outcome.accuracy[0];
+        if (outcome.accuracy[0].item<double>() <= best) continue;
+        best = outcome.accuracy[0].item<double>();
         lambda = each;
         density =
             static_cast<double>(at::count_nonzero(mask).item<std::int64_t>()) / static_cast<double>(size());
