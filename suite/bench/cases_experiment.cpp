@@ -24,7 +24,7 @@ struct Run {
   /// `name`: of its folder; `section`: the experiment's, in TOML.
   Run(const Fixture& x, const std::string& name, const std::string& regime, const std::string& section)
       : config(write_config(x, name, regime, section)),
-        study(config, nullptr, x.runtime().device()),
+        study(config, x.runtime().device()),
         folder(x.runtime().world(), x.folder() / name, "regime = \"" + regime + "\"\n") {
     study.vectors.set_folder(folder.path());
     x.write_task_vectors(name, regime);
@@ -83,7 +83,7 @@ double grid_error(const Run& run, std::int64_t steps,
                   const std::function<at::Tensor(double, double)>& outputs) {
   double worst = 0;
   const auto alpha = at::linspace(-3, 3, steps, at::kDouble);
-  const auto head = run.study.tasks.readout(0);
+  const auto head = run.study.readouts.of(0);
   for (const auto& [r, c] : {std::pair<std::int64_t, std::int64_t>{0, 1}, {2, steps - 1}, {steps - 2, 3}}) {
     const double a1 = alpha[r].item<double>(), a2 = alpha[c].item<double>();
     const auto alone = metrics::predictions(head.logits(outputs(a1, 0)));
@@ -119,7 +119,7 @@ Work grid(const Fixture& x, const std::string& regime, std::int64_t steps) {
   work.tolerance = 1.5 / n;  // one prediction of n may flip where two logits are equal up to rounding
   work.error = [&x, run, steps, linear] {
     const at::NoGradGuard no_grad;
-    const auto batch = run->study.tasks.sample(0, study::Split::test, grid_points).points.whole();
+    const auto batch = run->study.samples.of(0, study::Split::test, grid_points).points.whole();
     return grid_error(*run, steps, [&](double a1, double a2) {
       const auto tau = a1 * x.tau(0) + a2 * x.tau(1);
       const auto& layout = x.encoder().layout();
@@ -154,7 +154,7 @@ Work sweep(const Fixture& x) {
   work.tolerance = 1.5 / n;
   work.error = [&x, run] {
     const at::NoGradGuard no_grad;
-    const auto sample = run->study.tasks.sample(1, study::Split::test, grid_points);
+    const auto sample = run->study.samples.of(1, study::Split::test, grid_points);
     const auto batch = sample.points.whole();
     const auto& layout = x.encoder().layout();
     double worst = 0;
@@ -163,7 +163,7 @@ Work sweep(const Fixture& x) {
           layout, [&](const std::vector<autodiff::Dual>& p) { return x.encoder().encode(p, batch); },
           x.theta0(), (0.05 * static_cast<double>(k)) * (x.tau(0) + x.tau(1)));
       const double expected =
-          metrics::accuracy(run->study.tasks.readout(1).logits(z.value + z.tangent), sample.labels)
+          metrics::accuracy(run->study.readouts.of(1).logits(z.value + z.tangent), sample.labels)
               .item<double>();
       worst = std::max(worst, std::abs(run->last.tensors.at("test")[k].item<double>() - expected));
     }

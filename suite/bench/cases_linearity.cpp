@@ -60,7 +60,7 @@ struct LinearityRun : Vit {
   LinearityRun(const Fixture& x, std::int64_t n)
       : Vit(x, n),
         config(config::Config::load(path / "bench.toml")),
-        study(config, nullptr, x.runtime().device()),
+        study(config, x.runtime().device()),
         folder(x.runtime().world(), path / "run", "\n"),
         experiment(experiments::make_experiment("linearity", config, study)) {
     study.vectors.set_folder(folder.path());
@@ -95,7 +95,7 @@ double mean_cosine(const LinearityRun& run) {
   const auto& layout = run.encoder->layout();
   std::vector<at::Tensor> cosines;
   for (std::size_t t = 0; t < 2; ++t) {
-    const auto batch = run.study.tasks.sample(t, study::Split::test, run.points).points.whole();
+    const auto batch = run.study.samples.of(t, study::Split::test, run.points).points.whole();
     const auto output = [&](double a, double b) {
       const auto theta = run.study.model.theta0() + a * run.study.vectors.vector("standard", 0) +
                          b * run.study.vectors.vector("standard", 1);

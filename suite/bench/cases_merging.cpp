@@ -40,7 +40,7 @@ struct MergingRun {
              const std::string& section)
       : path(x.folder() / ("merging_" + name)),
         config(written(x, path, count, points, section)),
-        study(config, nullptr, x.runtime().device()),
+        study(config, x.runtime().device()),
         method(merging::entry(name).read(
             config.section("merging." + name, merging::entry(name).meaning),
             {.tasks = study.tasks.size()})({config, study, "merging." + name, name})) {
@@ -80,7 +80,7 @@ struct MergingRun {
   /// The first task's model.
   at::Tensor theta() const { return study.model.theta0() + vectors[0]; }
   models::Batch pictures() const {
-    return study.tasks.sample(0, study::Split::test, study.settings.evaluation_points).points.whole();
+    return study.samples.of(0, study::Split::test, study.settings.evaluation_points).points.whole();
   }
 
   std::filesystem::path path;

@@ -122,7 +122,7 @@ struct OutOfCore {
   OutOfCore(const Fixture& fixture, const Size& size)
       : many(fixture, size),
         config(config::Config::load(many.experiment)),
-        study(config, nullptr, fixture.runtime().device()),
+        study(config, fixture.runtime().device()),
         all(many.files.size()) {
     study.vectors.set_folder(many.run);
     std::iota(all.begin(), all.end(), 0);

@@ -67,7 +67,7 @@ std::vector<schedule::WorkUnit> units_of(const Experiments& experiments, const S
     if (std::find(heads.begin(), heads.end(), unit.key) != heads.end()) continue;
     add_missing(unit.needs, heads);
     unit.compute = [&study, compute = std::move(unit.compute)](schedule::UnitContext& context) {
-      study.tasks.take_heads(study.vectors.folder());
+      study.readouts.take_heads(study.vectors.folder());
       return compute(context);
     };
   }

@@ -112,7 +112,7 @@ std::string prefix_of(study::Split split) {
 at::Tensor sample_sizes(const study::Study& study, study::Split split, std::int64_t n) {
   auto sizes = at::empty({static_cast<std::int64_t>(study.tasks.size())}, at::kLong);
   for (const auto t : study.tasks.all())
-    sizes[static_cast<std::int64_t>(t)] = study.tasks.sample_size(t, split, n);
+    sizes[static_cast<std::int64_t>(t)] = study.samples.size(t, split, n);
   return sizes;
 }
 

@@ -28,16 +28,16 @@ constexpr double header_bytes = 300;  // of a unit's file
 double number(std::int64_t n) { return static_cast<double>(n); }
 
 double logits_flops(const Study& study, std::size_t t, std::int64_t n) {
-  const auto& readout = study.tasks.readout(t);
+  const auto& readout = study.readouts.of(t);
   return number(n * readout.width(study.model.encoder())) * (4 + 2 * number(readout.classes()));
 }
 
 double divergence_flops(const Study& study, std::size_t t, std::int64_t n) {
-  return 14 * number(n * study.tasks.readout(t).width(study.model.encoder()));
+  return 14 * number(n * study.readouts.of(t).width(study.model.encoder()));
 }
 
 at::Tensor random_outputs(const Study& study, std::size_t t, std::int64_t n) {
-  return at::randn({n, study.tasks.readout(t).width(study.model.encoder())}).to(study.device);
+  return at::randn({n, study.readouts.of(t).width(study.model.encoder())}).to(study.device);
 }
 
 Rehearsal add_numbers(std::int64_t n) {
@@ -77,7 +77,7 @@ Tally& Tally::passes(const std::string& kind, std::int64_t inputs, std::int64_t 
 void Tally::output(const char* kind, std::size_t t, std::int64_t inputs, std::int64_t times, double flops,
                    double passing, Rehearse rehearse) {
   passes(kind, inputs, study_->settings.evaluation_batch, times, flops, passing, std::move(rehearse));
-  exchange(inputs * study_->tasks.readout(t).width(study_->model.encoder()), times);
+  exchange(inputs * study_->readouts.of(t).width(study_->model.encoder()), times);
 }
 
 Tally& Tally::forward(std::size_t t, std::int64_t inputs, std::int64_t times) {
@@ -107,13 +107,13 @@ Tally& Tally::tangent(std::size_t t, std::int64_t inputs, std::int64_t times) {
 
 Tally& Tally::logits(std::size_t t, std::int64_t inputs, std::int64_t times) {
   const double f = logits_flops(*study_, t, inputs);
-  add({"logits", number(times), inputs, study_->tasks.readout(t).classes(), f,
+  add({"logits", number(times), inputs, study_->readouts.of(t).classes(), f,
        [study = study_, t](const comm::Communicator&, std::int64_t n, std::int64_t) {
          const auto z = random_outputs(*study, t, n), other = random_outputs(*study, t, n);
          return Rehearsal{[study, t, z, other] {
                             const at::NoGradGuard no_grad;
                             metrics::predictions(
-                                study->tasks.readout(t).logits(z.clone().add_(other, 0.5).add_(other, 0.25)));
+                                study->readouts.of(t).logits(z.clone().add_(other, 0.5).add_(other, 0.25)));
                           },
                           logits_flops(*study, t, n)};
        }},
@@ -192,7 +192,7 @@ Tally& Tally::gram(std::int64_t rows, std::int64_t beside, std::int64_t chunk, s
 Tally& Tally::edited(const study::Edit& edit, std::size_t b, Split split, std::int64_t n,
                      std::int64_t times) {
   using Kind = study::Edit::Kind;
-  n = study_->tasks.sample_size(b, split, n);
+  n = study_->samples.size(b, split, n);
   const auto models = times * edit.models();
   const auto tasks = static_cast<std::int64_t>(edit.tasks.size());
   const bool linear = edit.is_linear();
@@ -227,7 +227,7 @@ Tally& Tally::statistics(const std::string& name, const std::vector<std::size_t>
   if (!edits.recomputes(name)) return *this;
   std::int64_t inputs = 0;
   for (const auto t : tasks) {
-    const auto n = study_->tasks.sample_size(t, Split::train, edits.points_a_task(tasks.size()));
+    const auto n = study_->samples.size(t, Split::train, edits.points_a_task(tasks.size()));
     sample(t, Split::train, n);
     inputs += n;
   }
@@ -261,11 +261,11 @@ Tally& Tally::visit(const std::string& name, const std::vector<std::size_t>& tas
 
 Tally& Tally::sample(std::size_t t, Split split, std::int64_t n, std::int64_t at_once) {
   const auto& settings = study_->settings;
-  n = study_->tasks.sample_size(t, split, n);
+  n = study_->samples.size(t, split, n);
   if (at_once == 0) at_once = settings.first_stage > 0 ? n : settings.evaluation_batch;
-  if (study_->tasks.bytes(n) > study_->bound.samples) n = std::min(n, at_once);
+  if (study_->samples.bytes(n) > study_->bound.samples) n = std::min(n, at_once);
   auto& bytes = load_.keeps["sample/" + study_->tasks.name(t) + "/" + study::split_name(split)];
-  bytes = std::max(bytes, static_cast<double>(study_->tasks.bytes(n)));
+  bytes = std::max(bytes, static_cast<double>(study_->samples.bytes(n)));
   return *this;
 }
 
@@ -338,8 +338,8 @@ double gram_flops(const Study& study, std::int64_t recorded, std::int64_t rows, 
 double features_bytes(const Study& study, std::size_t b) {
   std::int64_t rows = 0;
   for (const auto split : {Split::test, Split::validation})
-    rows += study.tasks.sample_size(b, split, study.points(b));
-  return 4.0 * static_cast<double>(rows * study.tasks.readout(b).width(study.model.encoder()));
+    rows += study.samples.size(b, split, study.points(b));
+  return 4.0 * static_cast<double>(rows * study.readouts.of(b).width(study.model.encoder()));
 }
 
 void add_missing(std::vector<std::string>& needs, const std::vector<std::string>& more) {

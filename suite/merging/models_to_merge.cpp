@@ -74,7 +74,7 @@ at::Tensor RegimeModel::output(std::size_t t, const at::Tensor& recorded, const 
   const auto value = recorded.detach();
   if (!tau_.defined()) return value;
   const auto& encoder = study_.model.encoder();
-  const auto& readout = study_.tasks.readout(t);
+  const auto& readout = study_.readouts.of(t);
   const auto along = autodiff::jvp(
       study_.model.layout(),
       [&](const models::Blocks<autodiff::Dual>& p) {

@@ -21,8 +21,8 @@ std::vector<SectionEntry> reference() {
   // What some readers ask for others beside.
   auto config = config::Config::describing({"data.control=control", "finetune.checkpoints=checkpoints",
                                             "finetune.given=[\"standard\", \"linear\"]"});
-  std::vector<study::InputFile> inputs;  // missing, all of them: stand-ins take their places
-  const study::Study study(config, &inputs);
+  study::InputFiles files(study::InputFiles::Mode::dry_run);  // all are missing
+  const study::Study study(config, files);
   experiments::make_experiments(config, study);
   return config.reference();
 }

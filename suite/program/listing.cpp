@@ -14,7 +14,7 @@ namespace taugrid::program {
 Listing::Listing(const std::filesystem::path& experiment, const std::vector<std::string>& overrides,
                  at::Device device)
     : config(config::Config::load(experiment, overrides)),
-      study(config, &inputs, device),
+      study(config, files, device),
       experiments(experiments::make_experiments(config, study)),
       folder(schedule::RunFolder::none()) {
   config.finish();
@@ -23,7 +23,7 @@ Listing::Listing(const std::filesystem::path& experiment, const std::vector<std:
 
 void Listing::print_inputs() const {
   fmt::print("inputs\n");
-  for (const auto& input : inputs) {
+  for (const auto& input : files.files()) {
     fmt::print("  {:<14} {}\n", input.name, input.path.string());
     if (!input.missing) {
       fmt::print("  {:<14}   {}\n", "", input.state);
@@ -69,13 +69,13 @@ void Listing::print_work(const std::vector<double>& seconds) const {
 }
 
 void Listing::require_inputs() const {
-  const auto missing =
-      std::count_if(inputs.begin(), inputs.end(), [](const auto& input) { return input.missing; });
+  const auto missing = std::count_if(files.files().begin(), files.files().end(),
+                                     [](const auto& file) { return file.missing; });
   if (missing > 0) {
     throw InputError(
         fmt::format("{} of {} inputs are missing or wrong, see above; packed tasks are made by "
                     "python jobs/prepare --help",
-                    missing, inputs.size()));
+                    missing, files.files().size()));
   }
 }
 

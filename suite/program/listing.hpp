@@ -17,7 +17,7 @@ struct Listing {
           at::Device device = at::kCPU);
 
   config::Config config;
-  std::vector<study::InputFile> inputs;
+  study::InputFiles files{study::InputFiles::Mode::dry_run};
   study::Study study;
   experiments::Experiments experiments;
   schedule::RunFolder folder;

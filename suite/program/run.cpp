@@ -82,7 +82,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   for (std::size_t t = 0; t < study.tasks.size(); ++t) {
     names.push_back(study.tasks.name(t));
     classes.push_back(study.tasks.data(t).classes());
-    spaces.emplace_back(study.tasks.readout(t).space(study.model.encoder()));
+    spaces.emplace_back(study.readouts.of(t).space(study.model.encoder()));
     groups.push_back(study.tasks.data(t).group);
     const auto& metric = study.tasks.data(t).head.metric;
     metrics.push_back(metric.empty() ? "accuracy" : metric);
@@ -117,7 +117,7 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
     out.attribute("/model", "buffers_points", study.settings.buffers_points);
     if (study.settings.buffers == "recompute")
       out.put("/model/buffers_sample_index",
-              study.tasks.sample_index(study::Split::train, study.settings.buffers_points));
+              study.samples.index(study::Split::train, study.settings.buffers_points));
   }
 
   const experiments::Finished finished{folder, runtime.world()};
@@ -155,7 +155,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
   runtime.limit_stops(std::chrono::duration<double>(options.stop_within));
   auto config = config::Config::load(options.experiment, options.overrides);
-  study::Study study(config, nullptr, runtime.device(), runtime.ranks_on_host());
+  study::Study study(config, runtime.device(), runtime.ranks_on_host());
   const auto experiments = experiments::make_experiments(config, study);
   config.finish();
   if (study.settings.ranks_per_unit > runtime.world().size()) {

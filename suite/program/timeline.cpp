@@ -13,10 +13,10 @@
 #include "suite/config/config.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/experiment.hpp"
-#include "suite/study/regime.hpp"
-#include "suite/training/trainer.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/store/atomic_file.hpp"
+#include "suite/study/regime.hpp"
+#include "suite/training/trainer.hpp"
 
 namespace taugrid::program {
 namespace {
@@ -108,7 +108,7 @@ void run_timeline(comm::Runtime& runtime, const RunOptions& options) {
   runtime.check_launcher();
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
   auto config = config::Config::load(options.experiment, options.overrides);
-  study::Study study(config, nullptr, runtime.device());
+  study::Study study(config, runtime.device());
   const auto experiments = experiments::make_experiments(config, study);
   const auto trainings = training::read_trainings(config);
   config.finish();
@@ -122,8 +122,9 @@ void run_timeline(comm::Runtime& runtime, const RunOptions& options) {
   const auto line = measure(runtime, trainer);
   if (runtime.world().rank() != 0) return;
   fmt::print("step {} of finetune/{}/{}, batch {}, {} parameters, {} rank{} as one group: {:.2f} ms\n",
-             warm_up, *trained, study.tasks.name(0), trainings.at(*trained).batch, study.model.layout().size(),
-             runtime.world().size(), runtime.world().size() == 1 ? "" : "s", 1e3 * line.end());
+             warm_up, *trained, study.tasks.name(0), trainings.at(*trained).batch,
+             study.model.layout().size(), runtime.world().size(), runtime.world().size() == 1 ? "" : "s",
+             1e3 * line.end());
   print(line);
   if (!options.json.empty()) write_trace(options.json, line);
 }

@@ -22,7 +22,7 @@ at::Tensor EditedOutputs::features(const std::string& key, std::size_t b, Split 
 }
 
 Sample EditedOutputs::sample(const Edit& edit, std::size_t b, Split split, std::int64_t n) const {
-  return edit.regime.empty() ? study_.tasks.sample(b, split, n) : study_.sample(edit.regime, b, split, n);
+  return edit.regime.empty() ? study_.samples.of(b, split, n) : study_.sample(edit.regime, b, split, n);
 }
 
 void EditedOutputs::each_of_linear(const Edit& edit, std::size_t b, Split split, std::int64_t n,
@@ -75,7 +75,7 @@ Outcome EditedOutputs::outcomes(const Edit& edit, std::size_t b, Split split, st
                                 const std::function<void(double)>& done) const {
   std::vector<at::Tensor> accuracy, correct;
   const auto labels = sample(edit, b, split, n).labels;
-  const auto& readout = study_.tasks.readout(b);
+  const auto& readout = study_.readouts.of(b);
   each(edit, b, split, n, [&](std::int64_t k, const at::Tensor& z) {
     auto of_model = outcome(readout, readout.logits(z), labels, n);
     accuracy.push_back(std::move(of_model.accuracy));
@@ -87,7 +87,7 @@ Outcome EditedOutputs::outcomes(const Edit& edit, std::size_t b, Split split, st
 
 Said EditedOutputs::said(const Edit& edit, std::size_t b, Split split, std::int64_t n,
                          std::int64_t most) const {
-  const auto inputs = study_.tasks.sample(b, split, n);
+  const auto inputs = study_.samples.of(b, split, n);
   const bool tangent = edit.is_linear() && edit.kind == Edit::Kind::sum;
   const auto state = edit.is_linear() ? study_.model.start() : study_.edits.state(edit);
   const auto tau =

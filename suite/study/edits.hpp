@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "suite/study/edit.hpp"
+#include "suite/study/samples.hpp"
 #include "suite/study/vectors.hpp"
 
 namespace taugrid::study {
@@ -20,8 +21,8 @@ namespace taugrid::study {
 class Edits {
  public:
   /// All arguments outlive this object.
-  Edits(const Settings& settings, const Model& model, const Tasks& tasks, const Vectors& vectors)
-      : settings_(settings), model_(model), tasks_(tasks), vectors_(vectors) {}
+  Edits(const Settings& settings, const Model& model, const Samples& samples, const Vectors& vectors)
+      : settings_(settings), model_(model), samples_(samples), vectors_(vectors) {}
 
   /// The edit's models in order, `see(k, state)`. Of terms as many are held together as at_once() says, so
   /// that each vector is read once for them. A linear regime's model is the state θ0 + Σ αₜτₜ too: what it
@@ -53,7 +54,7 @@ class Edits {
 
   const Settings& settings_;
   const Model& model_;
-  const Tasks& tasks_;
+  const Samples& samples_;
   const Vectors& vectors_;
   mutable std::map<std::string, at::Tensor> recomputed_;  // asked for again with each batch of points
 };

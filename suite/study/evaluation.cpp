@@ -16,13 +16,14 @@ at::Tensor Evaluation::by_shards(const comm::Communicator& group, std::int64_t w
   const auto n = points.size();
   const auto share = group.share_of(n);
   // As many rows on each rank.
-  auto mine = at::zeros({comm::rows_a_rank(n, group.size()), width}, at::TensorOptions(at::kFloat).device(model_.device()));
+  auto mine = at::zeros({comm::rows_a_rank(n, group.size()), width},
+                        at::TensorOptions(at::kFloat).device(model_.device()));
   const auto order = points.by_length(share.begin, share.count);
   for (std::int64_t i = 0; i < share.count; i += settings_.evaluation_batch) {
     const auto m = std::min(settings_.evaluation_batch, share.count - i);
     if (!order.defined()) {
       mine.narrow(0, i, m).copy_(f(points.part(share.begin + i, m).to(compute_type()),
-                                    at::arange(share.begin + i, share.begin + i + m, at::kLong)));
+                                   at::arange(share.begin + i, share.begin + i + m, at::kLong)));
       continue;
     }
     const auto which = order.narrow(0, i, m);
@@ -36,7 +37,7 @@ at::Tensor Evaluation::by_shards(const comm::Communicator& group, std::int64_t w
 at::Tensor Evaluation::output(const comm::Communicator& group, const models::State& state, std::size_t t,
                               const Points& points) const {
   const auto& encoder = model_.encoder();
-  const auto& readout = tasks_.readout(t);
+  const auto& readout = readouts_.of(t);
   const auto blocks = model_.layout().views(state.theta.to(compute_type()));
   const auto buffers = model_.buffers(state, compute_type());
   return by_shards(group, readout.width(encoder), points, "gathering outputs",
@@ -48,7 +49,7 @@ at::Tensor Evaluation::output(const comm::Communicator& group, const models::Sta
 at::Tensor Evaluation::tangent(const comm::Communicator& group, const at::Tensor& tau, std::size_t t,
                                const Points& points) const {
   const auto& encoder = model_.encoder();
-  const auto& readout = tasks_.readout(t);
+  const auto& readout = readouts_.of(t);
   const auto start = model_.theta0().to(compute_type()), direction = tau.to(compute_type());
   const auto buffers = model_.buffers(model_.start(), compute_type());
   return by_shards(group, readout.width(encoder), points, "gathering tangents",
@@ -78,7 +79,7 @@ template <class T>
 at::Tensor Evaluation::say(const models::Blocks<T>& p, const models::Given& x, std::size_t t,
                            const at::Tensor& labels, std::int64_t most) const {
   const auto& encoder = model_.encoder();
-  const auto& readout = tasks_.readout(t);
+  const auto& readout = readouts_.of(t);
   auto last = readout;  // of one place
   last.paths.nodes = 1;
   const auto n = x.batch.size();

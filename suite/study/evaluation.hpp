@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: 2026 taugrid contributors
 // SPDX-License-Identifier: Apache-2.0
-// Outputs of a model on a task's points. Where θ came from is not asked: it may be θ0, a fine-tuned model, a sum
-// of task vectors, a merge.
+// Outputs of a model on a task's points. Where θ came from is not asked: it may be θ0, a fine-tuned model, a
+// sum of task vectors, a merge.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include "suite/comm/communicator.hpp"
-#include "suite/study/tasks.hpp"
+#include "suite/study/points.hpp"
+#include "suite/study/readouts.hpp"
 
 namespace taugrid::study {
 
@@ -21,8 +22,8 @@ struct Said {
 class Evaluation {
  public:
   /// All arguments outlive this object.
-  Evaluation(const Settings& settings, const Model& model, const Tasks& tasks)
-      : settings_(settings), model_(model), tasks_(tasks) {}
+  Evaluation(const Settings& settings, const Model& model, const Readouts& readouts)
+      : settings_(settings), model_(model), readouts_(readouts) {}
 
   /// The numbers that evaluation and training compute in: float32 or bfloat16.
   at::ScalarType compute_type() const { return settings_.precision == "bf16" ? at::kBFloat16 : at::kFloat; }
@@ -50,7 +51,7 @@ class Evaluation {
 
   const Settings& settings_;
   const Model& model_;
-  const Tasks& tasks_;
+  const Readouts& readouts_;
 };
 
 }  // namespace taugrid::study

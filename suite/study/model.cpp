@@ -41,29 +41,24 @@ std::int64_t decoded_of(const Settings& settings, const models::Encoder& encoder
 
 }  // namespace
 
-models::Checkpoint Model::read(const Settings& settings, std::vector<InputFile>* inputs, bool& stand_in) {
-  InputFile input{"model", settings.model, settings.random_init ? "architecture found" : "found"};
+models::Checkpoint Model::read(const Settings& settings, InputFiles& files, bool& stand_in) {
   models::Checkpoint checkpoint;
-  try {
+  const auto read = [&] {
     checkpoint = settings.random_init ? models::read_architecture(settings.model)
                                       : models::read_checkpoint(settings.model);
-  } catch (const InputError& error) {
-    if (inputs == nullptr) throw;
-    input.missing = true;
-    input.state = error.what();
-    // Hugging Face's own defaults: the shape of CLIP ViT-B/32.
+    return settings.random_init ? "architecture found" : "found";
+  };
+  stand_in = !files.read("model", settings.model, read, "; work is counted as for CLIP ViT-B/32");
+  // Hugging Face's own defaults: the shape of CLIP ViT-B/32.
+  if (stand_in)
     checkpoint.encoder = models::make_encoder(R"({"model_type": "clip_vision_model"})", "stand-in");
-    stand_in = true;
-    input.state += "; work is counted as for CLIP ViT-B/32";
-  }
-  if (inputs != nullptr) inputs->push_back(std::move(input));
   return checkpoint;
 }
 
-Model::Model(const Settings& settings, std::vector<InputFile>* inputs, at::Device device)
+Model::Model(const Settings& settings, InputFiles& files, at::Device device)
     : seed_(settings.seed),
       device_(device),
-      checkpoint_(read(settings, inputs, stand_in_)),
+      checkpoint_(read(settings, files, stand_in_)),
       name_(settings.random_init ? "random" : "pretrained"),
       decoded_(decoded_of(settings, encoder())),
       tokens_(tokens_of(settings, encoder())),
@@ -74,12 +69,12 @@ Model::Model(const Settings& settings, std::vector<InputFile>* inputs, at::Devic
   auto& state = checkpoint_.state;
   const auto bytes = 4.0 * static_cast<double>(layout().size());
   // Of a model that is read, the file is as large as its shapes say.
-  if (inputs == nullptr && settings.random_init && bytes > host_memory())
+  if (!files.is_dry_run() && settings.random_init && bytes > host_memory())
     throw InputError((settings.model / "config.json").string() + ": the model would take " +
                      std::to_string(static_cast<std::int64_t>(bytes / (1 << 30))) + " GiB; this host has " +
                      std::to_string(static_cast<std::int64_t>(host_memory() / (1 << 30))));
-  if (inputs == nullptr && settings.random_init) state = encoder().random_state(seed_for(seed_, "theta0"));
-  if (inputs == nullptr) fingerprint_ = models::fingerprint(state);
+  if (!files.is_dry_run() && settings.random_init) state = encoder().random_state(seed_for(seed_, "theta0"));
+  if (!files.is_dry_run()) fingerprint_ = models::fingerprint(state);
   state = state.to(device_);
 }
 

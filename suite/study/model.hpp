@@ -15,9 +15,8 @@ namespace taugrid::study {
 
 class Model {
  public:
-  /// Reads the model; θ0 lies on `device`. With `inputs`, it is listed there, and where it is missing or wrong, a
-  /// stand-in takes its place: enough to count work, not to compute. Throws InputError.
-  Model(const Settings& settings, std::vector<InputFile>* inputs, at::Device device);
+  /// Reads the model; θ0 lies on `device`. Throws InputError.
+  Model(const Settings& settings, InputFiles& files, at::Device device);
 
   const models::Encoder& encoder() const { return *checkpoint_.encoder; }
   const autodiff::Layout& layout() const { return encoder().layout(); }
@@ -51,7 +50,7 @@ class Model {
   std::int64_t tokens_;  ///< of the tasks' longest text, at most what the model takes; 0 without texts
   models::Cost cost_;
 
-  static models::Checkpoint read(const Settings& settings, std::vector<InputFile>* inputs, bool& stand_in);
+  static models::Checkpoint read(const Settings& settings, InputFiles& files, bool& stand_in);
 };
 
 }  // namespace taugrid::study

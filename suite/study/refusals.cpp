@@ -15,7 +15,7 @@ void require_vectors(const Study& study, const std::string& section) {
 
 void require_classes(const Study& study, const std::string& section) {
   for (std::size_t t = 0; t < study.tasks.with_control(); ++t)
-    if (study.tasks.readout(t).kind == models::Readout::Kind::text)
+    if (study.readouts.of(t).kind == models::Readout::Kind::text)
       throw InputError("section [" + section + "] compares classes; the task " + study.tasks.name(t) +
                        " is answered by texts, of which it has no meaning");
 }

@@ -80,7 +80,7 @@ constexpr config::Meaning given_means = {
 /// What is trained and what is given is said by the configuration alone, never by what lies in a folder
 /// today.
 void read_given(config::Section section, std::vector<std::string> needed, Settings& settings,
-                std::vector<InputFile>* inputs) {
+                InputFiles& files) {
   settings.checkpoints = section.path(
       "checkpoints", "The folder RUN/checkpoints of another run, from which the given regimes are read", {});
   if (settings.checkpoints.empty()) {
@@ -97,12 +97,12 @@ void read_given(config::Section section, std::vector<std::string> needed, Settin
     for (const auto& task : settings.tasks) {
       const auto file = input.path / task / "model.safetensors";
       if (std::filesystem::exists(file)) continue;
-      if (inputs == nullptr) section.refuse("checkpoints", file.string() + " is not there");
+      if (!files.is_dry_run()) section.refuse("checkpoints", file.string() + " is not there");
       input.missing = true;
       input.state = file.string() + " is not there";
       break;
     }
-    if (inputs != nullptr) inputs->push_back(std::move(input));
+    files.list(std::move(input));
   }
 }
 
@@ -117,7 +117,7 @@ void require_variants(config::Section& section, const Settings& settings) {
   }
 }
 
-void read_regimes(config::Section section, Settings& settings, std::vector<InputFile>* inputs) {
+void read_regimes(config::Section section, Settings& settings, InputFiles& files) {
   settings.regimes =
       section.words("regimes", "The ways in which every task is trained, each explained in docs/regimes.md",
                     {"standard", "linear"}, regime_names());
@@ -153,7 +153,7 @@ void read_regimes(config::Section section, Settings& settings, std::vector<Input
     }
     needed.push_back(other);
   }
-  read_given(section, needed, settings, inputs);
+  read_given(section, needed, settings, files);
 }
 
 }  // namespace
@@ -179,7 +179,7 @@ std::optional<config::Section> finetune_section(config::Config& config) {
   return config.optional_section("finetune", "Fine-tunes the model on each task, by one or several regimes");
 }
 
-Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
+Settings read_settings(config::Config& config, InputFiles& files) {
   Settings settings;
   auto run = config.section("run", "The run as a whole: its name, its seed, what a rank may use");
   settings.name =
@@ -256,7 +256,7 @@ Settings read_settings(config::Config& config, std::vector<InputFile>* inputs) {
                                      false);
   settings.pairs = read_pairs(data, settings);
 
-  if (auto finetune = finetune_section(config)) read_regimes(*finetune, settings, inputs);
+  if (auto finetune = finetune_section(config)) read_regimes(*finetune, settings, files);
   return settings;
 }
 

@@ -11,17 +11,10 @@
 #include <vector>
 
 #include "suite/config/config.hpp"
+#include "suite/study/input_files.hpp"
 #include "suite/study/variants.hpp"
 
 namespace taugrid::study {
-
-/// A file that a study reads, for lists of what is there and what is missing.
-struct InputFile {
-  std::string name;  ///< "model", the task, or the regime
-  std::filesystem::path path;
-  std::string state;     ///< what was found there
-  bool missing = false;  ///< or wrong; `state` is the error, then
-};
 
 struct Settings {
   std::string name;
@@ -50,7 +43,7 @@ struct Settings {
   std::filesystem::path data;
   std::vector<std::string> tasks;
   std::vector<Variant> variants;  ///< one a task, where a task is one of several fine-tunings; else empty
-  std::string control;                                      ///< empty: none
+  std::string control;            ///< empty: none
   std::vector<std::pair<std::size_t, std::size_t>> pairs;  ///< those measured, ascending
   std::int64_t evaluation_points = 0;
   std::int64_t control_points = 0;  ///< likewise of the control
@@ -75,9 +68,9 @@ struct Settings {
 /// [finetune], which a run that trains and measures no task vectors lacks.
 std::optional<config::Section> finetune_section(config::Config& config);
 
-/// Reads the sections [run], [model], [data] and [finetune] as far as they concern all experiments. With
-/// `inputs`, each given checkpoint is listed there, and one that is missing is no error. Throws InputError.
-Settings read_settings(config::Config& config, std::vector<InputFile>* inputs);
+/// Reads the sections [run], [model], [data] and [finetune] as far as they concern all experiments, and looks
+/// whether given checkpoints are there. Throws InputError.
+Settings read_settings(config::Config& config, InputFiles& files);
 
 /// A seed for one purpose, from the run's seed: numbers never depend on which rank draws them.
 std::uint64_t seed_for(std::uint64_t seed, const std::string& purpose);

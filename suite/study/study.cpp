@@ -10,15 +10,17 @@
 
 namespace taugrid::study {
 
-Study::Study(config::Config& config, std::vector<InputFile>* inputs, at::Device on, int ranks_on_host)
+Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks_on_host)
     : device(on),
-      settings(read_settings(config, inputs)),
+      settings(read_settings(config, files)),
       bound(MemoryBound::of(settings.memory, on, ranks_on_host)),
-      model(settings, inputs, on),
-      tasks(settings, model, bound, inputs),
-      vectors(settings, model, tasks, bound, inputs != nullptr),
-      edits(settings, model, tasks, vectors),
-      evaluation(settings, model, tasks) {
+      model(settings, files, on),
+      tasks(settings, model, files),
+      readouts(settings, model, tasks, files.is_dry_run()),
+      samples(settings, model, tasks, readouts, bound),
+      vectors(settings, model, tasks, bound, files.is_dry_run()),
+      edits(settings, model, samples, vectors),
+      evaluation(settings, model, readouts) {
   // The host's own reduced precisions are left alone: its numbers are the same everywhere.
   if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(settings.precision == "tf32");
   if (model.is_stand_in()) return;
@@ -37,7 +39,7 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
   auto trained =
       study::trained_blocks(regime(name), model.layout(), settings.first_stage, settings.words_frozen);
   const auto& encoder = model.encoder();
-  if (encoder.takes().text() || encoder.vocabulary_bias() < 0 || tasks.read_words()) return trained;
+  if (encoder.takes().text() || encoder.vocabulary_bias() < 0 || readouts.read_words()) return trained;
   // No task reads the model's own classifier: it stays as it is, where weight decay alone would move it.
   if (trained.empty()) trained.assign(model.layout().blocks().size(), true);
   trained[static_cast<std::size_t>(encoder.vocabulary_block())] = false;
@@ -47,12 +49,13 @@ std::vector<bool> Study::trained_blocks(const std::string& name) const {
 
 int Study::first_changed_stage(const std::string& name) const {
   if (settings.first_stage == 0) return 0;
-  // A regime that goes on from another's vectors changes what that one changed, too; both begin at first_stage.
+  // A regime that goes on from another's vectors changes what that one changed, too; both begin at
+  // first_stage.
   return std::min(models::first_trained_stage(model.layout(), trained_blocks(name)), settings.first_stage);
 }
 
 Sample Study::sample(const std::string& name, std::size_t t, Split split, std::int64_t n) const {
-  return tasks.sample(t, split, n, first_changed_stage(name));
+  return samples.of(t, split, n, first_changed_stage(name));
 }
 
 at::Tensor Study::sums(at::IntArrayRef shape) const {

@@ -11,19 +11,22 @@
 #include "suite/study/edits.hpp"
 #include "suite/study/evaluation.hpp"
 #include "suite/study/model.hpp"
+#include "suite/study/samples.hpp"
 #include "suite/study/settings.hpp"
-#include "suite/study/tasks.hpp"
 #include "suite/study/vectors.hpp"
 
 namespace taugrid::study {
 
 struct Study {
-  /// Reads the experiment file's common sections, the model and the tasks. Throws InputError. With `inputs`, each
-  /// file is listed there, and where one is missing or wrong, a stand-in takes its place: enough to check a
-  /// configuration and to count its work, not to compute it. θ0, readouts, samples and task vectors lie on
-  /// `device`; `ranks_on_host` share the host's memory.
-  explicit Study(config::Config& config, std::vector<InputFile>* inputs = nullptr,
-                 at::Device device = at::kCPU, int ranks_on_host = 1);
+  /// Reads the experiment file's common sections, the model and the tasks. Throws InputError. θ0, readouts,
+  /// samples and task vectors lie on `device`; `ranks_on_host` share the host's memory.
+  explicit Study(config::Config& config, at::Device on = at::kCPU, int ranks_on_host = 1)
+      : Study(config, InputFiles(InputFiles::Mode::run), on, ranks_on_host) {}
+  /// As `files` says. A dry run's study is enough to check a configuration and to count its work, not to
+  /// compute it.
+  Study(config::Config& config, InputFiles& files, at::Device on = at::kCPU, int ranks_on_host = 1);
+  Study(config::Config& config, InputFiles&& files, at::Device on, int ranks_on_host)
+      : Study(config, files, on, ranks_on_host) {}
   Study(const Study&) = delete;
   Study& operator=(const Study&) = delete;
 
@@ -32,6 +35,8 @@ struct Study {
   const MemoryBound bound;
   const Model model;
   const Tasks tasks;
+  const Readouts readouts;
+  const Samples samples;
   Vectors vectors;
   const Edits edits;
   const Evaluation evaluation;
@@ -44,7 +49,7 @@ struct Study {
   std::int64_t points(std::size_t t) const {
     return t == tasks.control() ? settings.control_points : settings.evaluation_points;
   }
-  /// tasks.sample() for models that are edited by the regime's vectors: frozen stages have run already.
+  /// samples.of() for models that are edited by the regime's vectors: frozen stages have run already.
   Sample sample(const std::string& regime, std::size_t t, Split split, std::int64_t n) const;
   /// The blocks that the regime trains, as study::trained_blocks() of this model.
   std::vector<bool> trained_blocks(const std::string& regime) const;
@@ -53,13 +58,15 @@ struct Study {
   at::Tensor sums(at::IntArrayRef shape) const;
 };
 
-/// A TOML text with the digest of every file that the numbers depend on, the study's and `more`. Collective: the ranks
-/// of each host share the reading. Throws InputError where a file cannot be read, or is another one on some host. The
-/// files are watched from then on: store::watch().
-std::string inputs_of(const Study& study, const std::vector<std::filesystem::path>& more, const comm::Runtime& runtime);
+/// A TOML text with the digest of every file that the numbers depend on, the study's and `more`. Collective:
+/// the ranks of each host share the reading. Throws InputError where a file cannot be read, or is another one
+/// on some host. The files are watched from then on: store::watch().
+std::string inputs_of(const Study& study, const std::vector<std::filesystem::path>& more,
+                      const comm::Runtime& runtime);
 
-/// Makes RUN/data and RUN/checkpoints lead to what the study uses, so that every number can be computed again from
-/// the run folder alone. A run that `makes_model` has its own in checkpoints/pretrained. One rank. Throws InputError.
+/// Makes RUN/data and RUN/checkpoints lead to what the study uses, so that every number can be computed again
+/// from the run folder alone. A run that `makes_model` has its own in checkpoints/pretrained. One rank.
+/// Throws InputError.
 void link_inputs(const Study& study, const std::filesystem::path& run, bool makes_model);
 
 }  // namespace taugrid::study

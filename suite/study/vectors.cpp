@@ -17,22 +17,22 @@
 namespace taugrid::study {
 
 Vectors::Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
-                 bool stand_ins)
+                 bool dry_run)
     : settings_(settings), model_(model), tasks_(tasks), bytes_(bound.vectors) {
-  if (!settings_.given.empty() && !model_.is_stand_in()) check_given(stand_ins);
+  if (!settings_.given.empty() && !model_.is_stand_in()) check_given(dry_run);
 }
 
 // Their headers are read before the run has a folder: units would find out hours later. Which of the files
 // are missing the settings have said.
-void Vectors::check_given(bool stand_ins) const {
-  if (!stand_ins) check_given_start();
+void Vectors::check_given(bool dry_run) const {
+  if (!dry_run) check_given_start();
   const auto& of = settings_.model;
   std::optional<ThetaFile> start;  // one that is drawn has no file
   if (!settings_.random_init) start.emplace(of, model_.encoder(), of);
   for (const auto& name : settings_.given) {
     for (const auto t : tasks_.all()) {
       const auto folder = checkpoint_folder(name, t);
-      if (stand_ins && !std::filesystem::exists(folder / "model.safetensors")) continue;
+      if (dry_run && !std::filesystem::exists(folder / "model.safetensors")) continue;
       const ThetaFile file(folder, model_.encoder(), of);
       file.require_start({folder, {}, model_.fingerprint(), of.string()});
       if (start) file.require_as_exact(*start, model_.layout());

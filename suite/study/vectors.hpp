@@ -30,10 +30,10 @@ namespace taugrid::study {
 class Vectors {
  public:
   /// All arguments outlive this object. Throws InputError where given checkpoints started from another model,
-  /// are of another architecture, or of a type less exact than θ0's file; with `stand_ins`, those alone are
+  /// are of another architecture, or of a type less exact than θ0's file; in a dry run, those alone are
   /// looked at that are there.
   Vectors(const Settings& settings, const Model& model, const Tasks& tasks, const MemoryBound& bound,
-          bool stand_ins);
+          bool dry_run);
 
   /// Says where the run's own checkpoints are; to be called before any vector is asked for.
   void set_folder(std::filesystem::path run_folder) { folder_ = std::move(run_folder); }
@@ -94,7 +94,7 @@ class Vectors {
   std::int64_t block_of(std::size_t count, std::int64_t align) const;
 
  private:
-  void check_given(bool stand_ins) const;
+  void check_given(bool dry_run) const;
   void check_given_start() const;
   void require_frozen(const at::Tensor& vector, const std::filesystem::path& folder) const;
   bool are_kept(const std::string& regime, const std::vector<std::size_t>& tasks) const;

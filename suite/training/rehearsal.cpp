@@ -9,7 +9,7 @@
 namespace taugrid::training {
 
 Term random_term(const study::Study& study, std::int64_t inputs) {
-  const auto& readout = study.tasks.readout(0);
+  const auto& readout = study.readouts.of(0);
   const auto labels = readout.kind == models::Readout::Kind::text
                           ? at::randint(readout.vocabulary, {inputs, readout.paths.nodes}, at::kLong)
                           : at::randint(readout.classes(), {inputs}, at::kLong);
@@ -35,7 +35,8 @@ schedule::Rehearsal rehearse_update(const study::Study& study, const std::string
 schedule::Rehearsal rehearse_gradient(const study::Study& study, std::int64_t inputs) {
   struct Step {
     Step(const study::Study& of, std::int64_t n)
-        : loss(of.model.encoder(), study::regime("standard"), of.model.start(), {}), terms{random_term(of, n)} {}
+        : loss(of.model.encoder(), study::regime("standard"), of.model.start(), {}),
+          terms{random_term(of, n)} {}
     TrainingLoss loss;
     std::vector<Term> terms;
     at::Tensor gradient;

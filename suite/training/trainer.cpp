@@ -54,19 +54,19 @@ Term Trainer::term(Source& source, std::int64_t turn, bool penalty) const {
   const auto share = group_.share_of(n);
   const auto mine = rows.narrow(0, share.begin, share.count);
   const auto batch = [&] {
-    if (training_.random_crop == 1) return study_.tasks.batch(task, study::Split::train, mine, from_);
+    if (training_.random_crop == 1) return study_.samples.batch(task, study::Split::train, mine, from_);
     // Boxes of the whole batch, whoever takes which part of it, and of this step alone.
     const auto& pictures = study_.tasks.data(task).train.inputs;
     const auto boxes = data::random_boxes(n, pictures.size(1), pictures.size(2), training_.random_crop,
                                           study::seed_for(source.seed, "crops" + std::to_string(turn)));
-    return study_.tasks.cropped_batch(task, study::Split::train, mine,
-                                      boxes.narrow(0, share.begin, share.count));
+    return study_.samples.cropped_batch(task, study::Split::train, mine,
+                                        boxes.narrow(0, share.begin, share.count));
   };
-  const auto& readout = study_.tasks.readout(task);
+  const auto& readout = study_.readouts.of(task);
   if (penalty) return {batch(), {}, &readout, 1 / static_cast<double>(n)};
   // Of the whole batch, whoever takes which part of it.
   const auto items = readout.loss_items(study_.tasks.data(task).train.labels.index_select(0, rows));
-  return {batch(), study_.tasks.labels(task, study::Split::train, mine), &readout, 1 / items};
+  return {batch(), study_.samples.labels(task, study::Split::train, mine), &readout, 1 / items};
 }
 
 std::vector<Term> Trainer::terms(std::int64_t step) {

@@ -162,7 +162,7 @@ class Bases final : public Experiment {
       out.attribute(group, "merge_in", settings_.in.method_name);
       out.attribute(group, "merge_out", settings_.out.method_name);
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.samples.index(split, points()));
     }
   }
 

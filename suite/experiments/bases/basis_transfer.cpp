@@ -127,7 +127,7 @@ class BasisTransfer final : public Experiment {
       out.attribute(group, "merge_in", in_.method_name);
       out.attribute(group, "threshold", threshold_);
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.samples.index(split, points()));
     }
   }
 

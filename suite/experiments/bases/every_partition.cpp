@@ -207,7 +207,7 @@ class EveryPartition final : public Experiment {
     }
     for (const auto& [what, values] : rows) out.put(group + "/" + what, at::stack(values));
     for (const auto split : {Split::test, Split::validation})
-      out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
+      out.put(group + "/" + prefix_of(split) + "sample_index", study_.samples.index(split, points()));
     out.attribute(group, "merge_out", merges.out.method_name);
     out.attribute(group, "threshold", settings_.threshold);
     if (merges.name == in(merges).method_name) outside_.write(out, done, in(merges), name, group);

@@ -138,7 +138,7 @@ class LowRank final : public Experiment {
       for (const auto& [what, values] : all) out.put(group + "/" + what, values);
       out.attribute(group, "methods", fmt::format("{}", fmt::join(settings_.methods, ", ")));
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.samples.index(split, points()));
     }
   }
 

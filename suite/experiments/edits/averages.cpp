@@ -85,7 +85,7 @@ class Averages final : public Experiment {
         out.put_points(path, sample_sizes(study_, Split::test, points()));
       }
       out.place(done, group + "/gap", boxes, "gap");
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()));
+      out.put(group + "/sample_index", study_.samples.index(Split::test, points()));
     }
   }
 
@@ -93,7 +93,7 @@ class Averages final : public Experiment {
   Tally tally(const std::string& name, std::size_t t) const {
     Tally tally(study_);
     for (const auto k : members(t)) tally.edited(Edit::own(name, k), t, Split::test, points());
-    const auto n = study_.tasks.sample_size(t, Split::test, points());
+    const auto n = study_.samples.size(t, Split::test, points());
     for (const auto& set : sets_) {
       if (!holds(set, t)) continue;
       for (const auto count : {set.size(), set.size() + 1})  // without θ0 and with it
@@ -101,7 +101,7 @@ class Averages final : public Experiment {
       tally.logits(t, n, 2);
     }
     tally.edited(Edit::start(name), t, Split::test, points());
-    const auto outputs = n * study_.tasks.readout(t).width(study_.model.encoder());
+    const auto outputs = n * study_.readouts.of(t).width(study_.model.encoder());
     const auto numbers = static_cast<std::int64_t>(kinds.size() * sets_.size()),
                gaps = static_cast<std::int64_t>(sets_.size());
     tally.holds(4.0 * static_cast<double>(outputs * static_cast<std::int64_t>(study_.tasks.size())));
@@ -140,7 +140,7 @@ class Averages final : public Experiment {
     const EditedOutputs models(study_, folder, context.group);
     const auto sample = study_.sample(name, t, Split::test, points());
     const auto& labels = sample.labels;
-    const auto& readout = study_.tasks.readout(t);
+    const auto& readout = study_.readouts.of(t);
     const auto output = [&](const Edit& edit) { return models.output(edit, t, Split::test, points()); };
     std::vector<at::Tensor> outputs(study_.tasks.size()), logits(study_.tasks.size());  // of single models
     for (const auto k : members(t)) {

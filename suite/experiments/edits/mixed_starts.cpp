@@ -154,7 +154,7 @@ class MixedStarts final : public Experiment {
       }
       out.attribute(group, "other", second_.path().string());
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.samples.index(split, points()));
     }
   }
 
@@ -162,7 +162,7 @@ class MixedStarts final : public Experiment {
   Tally single_tally(std::size_t t) const {
     Tally tally(study_);
     for (const auto split : {Split::validation, Split::test}) {
-      const auto n = study_.tasks.sample_size(t, split, points());
+      const auto n = study_.samples.size(t, split, points());
       tally.sample(t, split, n).forward(t, n, both_starts).logits(t, n, both_starts);
     }
     const auto length = static_cast<double>(study_.model.layout().size());
@@ -178,7 +178,7 @@ class MixedStarts final : public Experiment {
     for (const auto t : study_.tasks.all()) {
       for (const auto& [split, models] :
            {std::pair{Split::validation, a}, std::pair{Split::test, std::int64_t{1}}}) {
-        const auto n = study_.tasks.sample_size(t, split, points());
+        const auto n = study_.samples.size(t, split, points());
         tally.sample(t, split, n).forward(t, n, models).logits(t, n, models);
       }
     }
@@ -189,9 +189,9 @@ class MixedStarts final : public Experiment {
   study::Outcome outcome(const at::Tensor& theta, std::size_t t, Split split,
                          const schedule::UnitContext& context) const {
     context.stop_if_requested();
-    const auto sample = study_.tasks.sample(t, split, points());
+    const auto sample = study_.samples.of(t, split, points());
     const auto z = study_.evaluation.output(context.group, {theta, {}}, t, sample.points);
-    const auto& readout = study_.tasks.readout(t);
+    const auto& readout = study_.readouts.of(t);
     return study::outcome(readout, readout.logits(z), sample.labels, points());
   }
 

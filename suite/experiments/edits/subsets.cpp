@@ -95,7 +95,7 @@ class Subsets final : public Experiment {
       out.put_points(accuracy, sample_sizes(study_, Split::test, points()));
       out.attribute(group, "merge", merge_.method_name);
       for (const auto split : {Split::test, Split::validation})
-        out.put(group + "/" + prefix_of(split) + "sample_index", study_.tasks.sample_index(split, points()));
+        out.put(group + "/" + prefix_of(split) + "sample_index", study_.samples.index(split, points()));
     }
   }
 

@@ -133,9 +133,9 @@ void put_target_and_control(Results& out, const Finished& done, const Study& stu
       out.put(path, at::stack(curves));
       out.put("/correct" + path, at::stack(correct));
       out.put_points(
-          path, target ? sample_sizes(study, split, points).index_select(0, of).unsqueeze(1)
-                       : at::tensor(study.tasks.sample_size(study.tasks.control(), split, control_points),
-                                    at::kLong));
+          path,
+          target ? sample_sizes(study, split, points).index_select(0, of).unsqueeze(1)
+                 : at::tensor(study.samples.size(study.tasks.control(), split, control_points), at::kLong));
     }
   }
   const auto start = done.folder.read_unit(done.world, control_at_start(study));
@@ -147,9 +147,9 @@ void put_target_and_control(Results& out, const Finished& done, const Study& stu
   out.attribute(group, "control_threshold", threshold);
   for (const auto split : {Split::test, Split::validation}) {
     const auto prefix = prefix_of(split);
-    out.put(group + "/" + prefix + "sample_index", study.tasks.sample_index(split, points));
+    out.put(group + "/" + prefix + "sample_index", study.samples.index(split, points));
     out.put(group + "/" + prefix + "control_sample_index",
-            study.tasks.sample_rows(study.tasks.control(), split, control_points));
+            study.samples.rows(study.tasks.control(), split, control_points));
   }
 }
 

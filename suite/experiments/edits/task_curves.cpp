@@ -66,7 +66,7 @@ TaskCurves put_task_curves(Results& out, const Finished& done, const Study& stud
     out.put(path, of(name));
     out.put("/correct" + path, of(name + "_correct"));
     out.put_points(path, sample_sizes(study, split, points));
-    out.put(group + "/" + prefix_of(split) + "sample_index", study.tasks.sample_index(split, points));
+    out.put(group + "/" + prefix_of(split) + "sample_index", study.samples.index(split, points));
   }
   TaskCurves found{of("test"), at::stack(own_test), 0};
   found.chosen = metrics::chosen_row(of("validation"), at::stack(own_validation));

@@ -101,7 +101,7 @@ class LayerAverages final : public Experiment {
       place_statistics(out, done, study_, layers_, places, boxes);
       out.put(places.path + "/data", at::tensor(data, at::kLong));
       out.put(places.path + "/sets", study::memberships(sets, study_.tasks.size()));
-      out.put(places.path + "/sample_index", study_.tasks.sample_index(Split::test, points_));
+      out.put(places.path + "/sample_index", study_.samples.index(Split::test, points_));
     }
   }
 
@@ -122,8 +122,7 @@ class LayerAverages final : public Experiment {
   }
 
   Tally tally(const std::string& name, const AveragedModels& average) const {
-    const auto n = study_.tasks.sample_size(average.data, Split::test, points_),
-               at_once = std::min(n, batch_);
+    const auto n = study_.samples.size(average.data, Split::test, points_), at_once = std::min(n, batch_);
     const auto& cost = study_.model.cost();
     const bool linear = regime(name).linear;
     const auto models = static_cast<std::int64_t>(average.models.size());
@@ -227,7 +226,7 @@ class LayerAverages final : public Experiment {
   store::TensorFile compute(const std::string& name, const AveragedModels& average,
                             schedule::UnitContext& context) const {
     const at::NoGradGuard no_grad;
-    const auto sample = study_.tasks.sample(average.data, Split::test, points_);
+    const auto sample = study_.samples.of(average.data, Split::test, points_);
     const auto n = sample.labels.size(0), most = comm::rows_a_rank(n, context.group.size());
     const auto share = context.group.share_of(n);
     const auto l = static_cast<std::int64_t>(layers_.chosen().size()),

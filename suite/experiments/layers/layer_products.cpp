@@ -101,7 +101,7 @@ void LayerProducts::mix(std::size_t p, const at::Tensor& mixing, const models::B
 
 store::TensorFile LayerProducts::compute(std::size_t t, schedule::UnitContext& context) const {
   const at::NoGradGuard no_grad;
-  const auto sample = study_.tasks.sample(t, Split::test, points_);
+  const auto sample = study_.samples.of(t, Split::test, points_);
   const auto n = sample.labels.size(0), most = comm::rows_a_rank(n, context.group.size());
   const auto share = context.group.share_of(n);
   const auto v = variants(), l = static_cast<std::int64_t>(layers_.chosen().size()),
@@ -197,14 +197,14 @@ double LayerProducts::negation_bytes(std::size_t t) const {
 }
 
 double LayerProducts::row_bytes(std::size_t t) const {
-  const auto n = study_.tasks.sample_size(t, Split::test, points_);
+  const auto n = study_.samples.size(t, Split::test, points_);
   return 8.0 * static_cast<double>(n * variants() * static_cast<std::int64_t>(layers_.chosen().size()));
 }
 
 Tally LayerProducts::tally(std::size_t t) const {
   const auto& cost = study_.model.cost();
   const auto pairs = study_.tasks.pairs_of(t);
-  const auto n = study_.tasks.sample_size(t, Split::test, points_);
+  const auto n = study_.samples.size(t, Split::test, points_);
   const auto at_once = std::min(n, batch_);
   const auto models = models_of(t);
   const auto single = static_cast<std::int64_t>(models.size()), a = static_cast<std::int64_t>(alpha_.size()),

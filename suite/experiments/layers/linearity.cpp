@@ -161,7 +161,7 @@ class CrossTaskLinearity final : public Experiment {
              const std::vector<double>& along, const std::vector<Box>& boxes) const {
     const auto places = group(mixture, name, along);
     place_statistics(out, done, study_, layers_, places, boxes);
-    out.put(places.path + "/sample_index", study_.tasks.sample_index(Split::test, settings_.points));
+    out.put(places.path + "/sample_index", study_.samples.index(Split::test, settings_.points));
   }
 
   void write_passes(Results& out, const Finished& done, const Mixture& mixture, const std::string& name,

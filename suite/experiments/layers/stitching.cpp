@@ -118,10 +118,10 @@ class Stitching final : public Experiment {
         }
       }
       for (const auto& [what, values] : all) out.put(group + "/" + what, values);
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points_));
+      out.put(group + "/sample_index", study_.samples.index(Split::test, points_));
       if (study_.tasks.has_control())
         out.put(group + "/control_sample_index",
-                study_.tasks.sample_rows(study_.tasks.control(), Split::test, points_));
+                study_.samples.rows(study_.tasks.control(), Split::test, points_));
     }
   }
 
@@ -154,8 +154,7 @@ class Stitching final : public Experiment {
   Tally tally(const std::string& name, std::size_t data) const {
     const auto seen = seen_on(data);
     const auto& cost = study_.model.cost();
-    const auto n = study_.tasks.sample_size(data, Split::test, points_),
-               batch = study_.settings.evaluation_batch;
+    const auto n = study_.samples.size(data, Split::test, points_), batch = study_.settings.evaluation_batch;
     const bool linear = regime(name).linear;
     const auto models = static_cast<std::int64_t>(seen.models.size()),
                pairs = static_cast<std::int64_t>(seen.pairs.size()),
@@ -203,7 +202,7 @@ class Stitching final : public Experiment {
   void count(const std::string& name, std::size_t data, const Seen& seen, const models::Batch& batch,
              const at::Tensor& labels, Counts& counts, const std::function<void()>& stop) const {
     const auto& encoder = study_.model.encoder();
-    const auto& readout = study_.tasks.readout(data);
+    const auto& readout = study_.readouts.of(data);
     const auto type = study_.evaluation.compute_type();
     const auto& start = study_.model.start();
     const models::Given x{batch.to(type), study_.model.buffers(start, type)};
@@ -256,7 +255,7 @@ class Stitching final : public Experiment {
 
   store::TensorFile compute(const std::string& name, std::size_t data, schedule::UnitContext& context) const {
     const at::NoGradGuard no_grad;
-    const auto sample = study_.tasks.sample(data, Split::test, points_);
+    const auto sample = study_.samples.of(data, Split::test, points_);
     const auto n = sample.labels.size(0), size = study_.settings.evaluation_batch;
     const auto share = context.group.share_of(n);
     const auto rounds = (comm::rows_a_rank(n, context.group.size()) + size - 1) / size;

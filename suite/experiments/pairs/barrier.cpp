@@ -71,7 +71,7 @@ class Barrier final : public Experiment {
       for (const std::string what : {"curvature", "middle_curvature", "distance"})
         out.place(done, group + "/" + what, boxes, what);
       out.place(done, group + "/loss", boxes, "loss");
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_));
+      out.put(group + "/sample_index", study_.samples.index(Split::train, points_));
     }
   }
 
@@ -92,7 +92,7 @@ class Barrier final : public Experiment {
     Tally tally(study_);
     tally.vectors(name, {i, j});
     for (const auto t : data(p)) {
-      const auto n = study_.tasks.sample_size(t, Split::train, points_);
+      const auto n = study_.samples.size(t, Split::train, points_);
       tally.sample(t, Split::train, n, std::max(chunk_, study_.settings.evaluation_batch))
           .logits(t, n, 2 + a);
       if (linear) {
@@ -119,8 +119,8 @@ class Barrier final : public Experiment {
 
   Side side(const std::string& name, std::size_t p, std::size_t t, const comm::Communicator& group) const {
     const auto i = study_.tasks.pairs()[p].first, j = study_.tasks.pairs()[p].second;
-    const auto sample = study_.tasks.sample(t, Split::train, points_);
-    const auto& readout = study_.tasks.readout(t);
+    const auto sample = study_.samples.of(t, Split::train, points_);
+    const auto& readout = study_.readouts.of(t);
     std::vector<double> rows = {1, 0, 0, 1};
     for (const auto a : alpha_) rows.insert(rows.end(), {a, 1 - a});
     const auto grid = at::tensor(rows, at::kDouble).view({-1, 2});
@@ -154,9 +154,9 @@ class Barrier final : public Experiment {
   at::Tensor curvature(const models::State& state, const at::Tensor& v, std::size_t t, const Range& share,
                        schedule::UnitContext& context) const {
     const machine::FullProducts full;
-    const auto sample = study_.tasks.sample(t, Split::train, points_);
+    const auto sample = study_.samples.of(t, Split::train, points_);
     auto sum = study_.sums({});
-    const auto& readout = study_.tasks.readout(t);
+    const auto& readout = study_.readouts.of(t);
     const auto items = readout.loss_items(sample.labels);
     for (auto k = share.begin; k < share.end(); k += chunk_) {
       if (context.group.size() == 1) context.stop_if_requested();
@@ -180,7 +180,7 @@ class Barrier final : public Experiment {
       loss.add_(found.loss, part);
       curved.add_(found.curvature, part);
       if (regime(name).linear) continue;
-      const auto share = context.group.share_of(study_.tasks.sample_size(t, Split::train, points_));
+      const auto share = context.group.share_of(study_.samples.size(t, Split::train, points_));
       auto mine = study_.sums({2});
       mine[0] = curvature(study_.model.start(), v, t, share, context);
       study_.edits.each(Edit::together(name, {i, j}, {0.5}), [&](std::int64_t, const models::State& middle) {
@@ -206,7 +206,7 @@ class Barrier final : public Experiment {
               const machine::FullProducts full;
               training::hessian(
                   study_, study_.model.start(), term.batch,
-                  {study_.tasks.readout(t), term.labels, static_cast<double>(n)})(study_.model.theta0());
+                  {study_.readouts.of(t), term.labels, static_cast<double>(n)})(study_.model.theta0());
             },
             9 * static_cast<double>(n) * study_.model.cost().forward()};
   }

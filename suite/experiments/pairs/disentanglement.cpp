@@ -105,9 +105,9 @@ class Disentanglement final : public Experiment {
           out.place(done, group + "/" + error + "_by_task", boxes, prefix + error + "_by_task");
         }
         out.attribute(group, "metric", std::string(kl ? "kl" : "disagreement"));
-        if (kl) out.attribute(group, "space", study_.tasks.space());
+        if (kl) out.attribute(group, "space", study_.readouts.space());
         out.attribute(group, "split", std::string(study::split_name(settings_.split)));
-        out.put(group + "/sample_index", study_.tasks.sample_index(settings_.split, points(name)));
+        out.put(group + "/sample_index", study_.samples.index(settings_.split, points(name)));
       }
     }
   }
@@ -120,10 +120,10 @@ class Disentanglement final : public Experiment {
   }
   /// Bytes of the unit of single().
   double single_bytes(const std::string& name, std::size_t t) const {
-    const auto n = study_.tasks.sample_size(t, settings_.split, points(name));
+    const auto n = study_.samples.size(t, settings_.split, points(name));
     const auto a = static_cast<std::int64_t>(alpha_.size());
     const auto outputs =
-        settings_.representation ? 4 * study_.tasks.readout(t).width(study_.model.encoder()) : 0;
+        settings_.representation ? 4 * study_.readouts.of(t).width(study_.model.encoder()) : 0;
     return static_cast<double>(a * n * (8 + outputs));
   }
 
@@ -144,8 +144,7 @@ class Disentanglement final : public Experiment {
       tally.edited(grid.edit, t, settings_.split, points(name));
       tally.reads(single_bytes(name, t));
       if (settings_.representation)
-        tally.divergence(t, study_.tasks.sample_size(t, settings_.split, points(name)),
-                         length_of(grid.cells));
+        tally.divergence(t, study_.samples.size(t, settings_.split, points(name)), length_of(grid.cells));
     }
     return tally.stores(3 * measures * a * a);
   }
@@ -157,7 +156,7 @@ class Disentanglement final : public Experiment {
     std::vector<at::Tensor> rows(alpha_.size()), outputs;
     models.each(Edit::one(name, t, alpha_), t, settings_.split, points(name),
                 [&](std::int64_t k, const at::Tensor& z) {
-                  rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.tasks.readout(t).logits(z));
+                  rows[static_cast<std::size_t>(k)] = metrics::predictions(study_.readouts.of(t).logits(z));
                   if (settings_.representation) outputs.push_back(z);
                 });
     store::TensorFile file;
@@ -207,7 +206,7 @@ class Disentanglement final : public Experiment {
       models.each(
           grid.edit, t, settings_.split, points(name), [&, t = t](std::int64_t k, const at::Tensor& z) {
             const auto [r, c] = cells[static_cast<std::size_t>(k)];
-            const auto merged = metrics::predictions(study_.tasks.readout(t).logits(z));
+            const auto merged = metrics::predictions(study_.readouts.of(t).logits(z));
             error[side][r][c] =
                 metrics::disagreements(alone[side == 0 ? r : c], merged).to(at::kDouble).div_(merged.size(0));
             if (settings_.representation) {

@@ -109,7 +109,7 @@ class Ntk final : public Experiment {
       out.place(done, group + "/rank", boxes, "rank");
       out.attribute(group, "cut_off", tangent::energy_cut_off);
       out.place(done, group + "/eigenvalues", boxes, "eigenvalues");
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_));
+      out.put(group + "/sample_index", study_.samples.index(Split::train, points_));
       if (draws_ > 0) write_null(out, done, group, boxes);
     }
   }
@@ -122,21 +122,19 @@ class Ntk final : public Experiment {
     out.place(done, group + "/null_share", boxes, "null_share");
     std::vector<at::Tensor> rows;
     for (const auto t : study_.tasks.all()) {
-      const auto all = study_.tasks.sample_rows(t, Split::train, (1 + draws_) * points_);
+      const auto all = study_.samples.rows(t, Split::train, (1 + draws_) * points_);
       rows.push_back(all.narrow(0, points_, draws_ * points_).view({draws_, points_}));
     }
     out.put(group + "/null_sample_index", at::stack(rows));
   }
 
-  std::int64_t logits_of(std::size_t t) const {
-    return std::min(classes_, study_.tasks.readout(t).classes());
-  }
+  std::int64_t logits_of(std::size_t t) const { return std::min(classes_, study_.readouts.of(t).classes()); }
 
   /// Gram matrices at a state of these logits of task t, of the batch's rows with all of it.
   at::Tensor gram(const models::State& state, std::size_t t, const models::Batch& batch,
                   const std::vector<std::int64_t>& which, Range rows) const {
     const auto& encoder = study_.model.encoder();
-    const auto& readout = study_.tasks.readout(t);
+    const auto& readout = study_.readouts.of(t);
     const models::Given x{batch, study_.model.buffers(state, at::kFloat)};
     const auto logits = [&](const models::Blocks<autodiff::Recorded>& p) {
       return readout.logits(readout.output(encoder, p, encoder.encode(p, x)));
@@ -160,12 +158,12 @@ class Ntk final : public Experiment {
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size()), logits = logits_of(t);
     const auto own = static_cast<std::int64_t>(t);
     // Columns: the task's own points, those of the other tasks, and further ones of its own for the null.
-    const auto mine = study_.tasks.sample(t, Split::train, (1 + draws_) * points_).points.whole();
+    const auto mine = study_.samples.of(t, Split::train, (1 + draws_) * points_).points.whole();
     std::vector<models::Batch> others;
     for (const auto s : study_.tasks.all())
       if (s != t)
         others.push_back(
-            study_.tasks.read_by(t, study_.tasks.sample(s, Split::train, points_).points.whole()));
+            study_.readouts.read_by(t, study_.samples.of(s, Split::train, points_).points.whole()));
     if (draws_ > 0) others.push_back(mine.narrow(points_, draws_ * points_));
     const auto all = columns(state, t, mine.narrow(0, points_), others, context);
 
@@ -241,7 +239,7 @@ std::unique_ptr<Experiment> make_ntk(config::Config& config, const Study& study)
   study::require_classes(study, "ntk");
   std::int64_t most = 0, least = 1000000000;
   for (std::size_t t = 0; t < study.tasks.size(); ++t) {
-    most = std::max(most, study.tasks.readout(t).classes());
+    most = std::max(most, study.readouts.of(t).classes());
     least = std::min(least, study.tasks.data(t).train.labels.size(0));
   }
   const auto points = section->integer(

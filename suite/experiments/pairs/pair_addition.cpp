@@ -85,8 +85,8 @@ class PairAddition final : public Experiment {
            {"chosen_alpha", "absolute", "normalized", "one_shot_absolute", "one_shot_normalized"}) {
         out.place(done, group + "/" + what, boxes, what);
       }
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()));
-      out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()));
+      out.put(group + "/sample_index", study_.samples.index(Split::test, points()));
+      out.put(group + "/validation_sample_index", study_.samples.index(Split::validation, points()));
     }
   }
 

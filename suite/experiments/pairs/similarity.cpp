@@ -139,7 +139,7 @@ class Similarity final : public Experiment {
       put_by_task(out, done, name, "cross_loss", "cross_alpha", cross_alpha_, cross_loss_key);
       out.attribute(group, "alpha", alpha_);
       out.attribute(group, "density", density_);
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()));
+      out.put(group + "/sample_index", study_.samples.index(Split::test, points()));
     }
   }
 
@@ -218,9 +218,9 @@ class Similarity final : public Experiment {
     for (int side = 0; side < 2; ++side) {
       context.stop_if_requested();
       const auto t = side == 0 ? i : j;
-      const auto labels = study_.tasks.sample(t, Split::test, points()).labels;
+      const auto labels = study_.samples.of(t, Split::test, points()).labels;
       const auto z = models.output(Edit::together(name, {i, j}, {alpha_}), t, Split::test, points());
-      const auto& readout = study_.tasks.readout(t);
+      const auto& readout = study_.readouts.of(t);
       gaps[side] = study::mean_loss(readout, readout.logits(z), labels);
       const auto alone = folder.read_tensor(key::single_task(name, study_.tasks.name(t)), "loss");
       gaps[side] -= alone.to(study_.device);
@@ -233,8 +233,8 @@ class Similarity final : public Experiment {
   store::TensorFile sum_loss_gap(const Edit& sum, std::size_t t, const schedule::RunFolder& folder,
                                  const schedule::UnitContext& context) const {
     const EditedOutputs models(study_, folder, context.group);
-    const auto labels = study_.tasks.sample(t, Split::test, points()).labels;
-    const auto& readout = study_.tasks.readout(t);
+    const auto labels = study_.samples.of(t, Split::test, points()).labels;
+    const auto& readout = study_.readouts.of(t);
     auto gaps = study_.sums({sum.models()});
     models.each(sum, t, Split::test, points(), [&](std::int64_t k, const at::Tensor& z) {
       context.stop_if_requested();
@@ -271,8 +271,8 @@ class Similarity final : public Experiment {
     const EditedOutputs models(study_, folder, context.group);
     auto losses = study_.sums({static_cast<std::int64_t>(study_.tasks.size()), edit.models()});
     for (const auto j : study_.tasks.all()) {
-      const auto labels = study_.tasks.sample(j, Split::test, points()).labels;
-      const auto& readout = study_.tasks.readout(j);
+      const auto labels = study_.samples.of(j, Split::test, points()).labels;
+      const auto& readout = study_.readouts.of(j);
       models.each(edit, j, Split::test, points(), [&](std::int64_t k, const at::Tensor& z) {
         context.stop_if_requested();
         losses[static_cast<std::int64_t>(j)][k] = study::mean_loss(readout, readout.logits(z), labels);

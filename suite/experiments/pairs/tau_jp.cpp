@@ -50,9 +50,9 @@ class TauJp final : public Experiment {
         if (study_.tasks.has_control()) {
           out.place(done, group + "/" + prefix + "control", boxes, prefix + "tau_jp_control");
         }
-        out.put(group + "/" + prefix + "sample_index", study_.tasks.sample_index(split, points()));
+        out.put(group + "/" + prefix + "sample_index", study_.samples.index(split, points()));
       }
-      out.attribute(group, "space", study_.tasks.space());
+      out.attribute(group, "space", study_.readouts.space());
     }
   }
 };

@@ -70,8 +70,7 @@ class Continuation final : public Experiment {
       out.put(group + "/normalized", file.tensors.at("normalized"));
       out.put(group + "/accuracy", file.tensors.at("accuracy"));
       out.attribute(group, "start", regime(name).start);
-      out.put(group + "/sample_index",
-              study_.tasks.sample_index(Split::test, training::trace_points(study_)));
+      out.put(group + "/sample_index", study_.samples.index(Split::test, training::trace_points(study_)));
     }
   }
 
@@ -79,7 +78,7 @@ class Continuation final : public Experiment {
   bool traced(const std::string& name) const {
     return !regime(name).start.empty() && study_.settings.trains(name);
   }
-  std::int64_t width(std::size_t b) const { return study_.tasks.readout(b).width(study_.model.encoder()); }
+  std::int64_t width(std::size_t b) const { return study_.readouts.of(b).width(study_.model.encoder()); }
 
   Tally tally(const std::string& name) const {
     const auto& training = training_.at(name);
@@ -89,7 +88,7 @@ class Continuation final : public Experiment {
     Tally tally(study_);
     std::int64_t numbers_a_step = 0;
     for (std::size_t b = 0; b < study_.tasks.size(); ++b) {
-      const auto n = study_.tasks.sample_size(b, Split::test, training::trace_points(study_));
+      const auto n = study_.samples.size(b, Split::test, training::trace_points(study_));
       // Alone, of all, of each pair; and a norm of each vector, which takes about as long.
       tally.sample(b, Split::test, n).logits(b, n, steps * (2 * T + 1));
       numbers_a_step += n * width(b);
@@ -130,9 +129,9 @@ class Continuation final : public Experiment {
     for (std::int64_t s = 0; s < steps; ++s) {
       for (std::size_t b = 0; b < tasks; ++b) {
         const auto column = static_cast<std::int64_t>(b);
-        const auto labels = study_.tasks.sample(b, Split::test, points).labels;
+        const auto labels = study_.samples.of(b, Split::test, points).labels;
         const auto accuracy = [&, b = b](const at::Tensor& z) {
-          const auto& readout = study_.tasks.readout(b);
+          const auto& readout = study_.readouts.of(b);
           return readout.correct(readout.logits(z), labels).sum().to(at::kDouble).div_(labels.size(0));
         };
         auto sum = f0[b].clone();

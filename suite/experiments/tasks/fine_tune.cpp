@@ -165,9 +165,9 @@ class FineTune final : public Experiment {
     const auto traced = how.traced_until(how.steps);
     tally.vectors(regime(name).start, {t});
     for (const auto b : study_.tasks.all()) {
-      const auto n = study_.tasks.sample_size(b, Split::test, training::trace_points(study_));
+      const auto n = study_.samples.size(b, Split::test, training::trace_points(study_));
       tally.sample(b, Split::test, n).tangent(b, n, traced);
-      tally.stores(traced * n * study_.tasks.readout(b).width(study_.model.encoder()), sizeof(float));
+      tally.stores(traced * n * study_.readouts.of(b).width(study_.model.encoder()), sizeof(float));
     }
     return tally;
   }
@@ -175,8 +175,8 @@ class FineTune final : public Experiment {
   std::int64_t traced_numbers() const {
     std::int64_t sum = 0;
     for (const auto b : study_.tasks.all())
-      sum += study_.tasks.sample_size(b, Split::test, training::trace_points(study_)) *
-             study_.tasks.readout(b).width(study_.model.encoder());
+      sum += study_.samples.size(b, Split::test, training::trace_points(study_)) *
+             study_.readouts.of(b).width(study_.model.encoder());
     return sum;
   }
 

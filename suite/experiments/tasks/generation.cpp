@@ -98,14 +98,14 @@ class Generation final : public Experiment {
   study::TaskSet tasks() const {
     study::TaskSet found;
     for (const auto t : study_.tasks.all())
-      if (study_.tasks.readout(t).kind == models::Readout::Kind::text) found.push_back(t);
+      if (study_.readouts.of(t).kind == models::Readout::Kind::text) found.push_back(t);
     return found;
   }
 
   /// An encoder's pass a point and, for each token, the decoder's over those before: two passes in all.
   Tally tally(std::size_t t, std::int64_t models, bool linear) const {
     Tally work(study_);
-    const auto n = study_.tasks.sample_size(t, Split::test, points_);
+    const auto n = study_.samples.size(t, Split::test, points_);
     work.sample(t, Split::test, n);
     if (linear) {
       work.tangent(t, n, 2 * models);
@@ -120,7 +120,7 @@ class Generation final : public Experiment {
   store::TensorFile measured(std::size_t t, const study::Said& said) const {
     const auto& task = study_.tasks.data(t);
     const auto end = study_.model.encoder().decoder_end();
-    const auto rows = study_.tasks.sample_rows(t, Split::test, points_);
+    const auto rows = study_.samples.rows(t, Split::test, points_);
     const auto n = rows.size(0);
     double matches = 0, f1 = 0;
     std::int64_t failures = 0, wanted = 0, right = 0;
@@ -189,7 +189,7 @@ class Generation final : public Experiment {
       tokens[k].narrow(0, 0, said.size(0)).copy_(said);
       for (auto& [what, values] : found) values.select(-1, k).copy_(file.tensors.at(what));
     }
-    const auto rows = study_.tasks.sample_index(Split::test, points_);
+    const auto rows = study_.samples.index(Split::test, points_);
     for (const auto& what : text_measures) out.put(group + "/" + what, found.at(what));
     out.put(group + "/tokens", tokens);
     out.put(group + "/sample_index", rows);
@@ -216,8 +216,8 @@ std::unique_ptr<Experiment> make_generation(config::Config& config, const Study&
       section->alpha_grid("alpha", {"Coefficients α at which θ0 + α Σ τ is decoded"}, {1}, coefficients);
   bool any = study.model.is_stand_in();
   for (const auto t : study.tasks.all())
-    any = any || study.tasks.readout(t).kind == models::Readout::Kind::text ||
-          study.tasks.data(t).source.empty();
+    any =
+        any || study.readouts.of(t).kind == models::Readout::Kind::text || study.tasks.data(t).source.empty();
   if (!any)
     throw InputError(
         "section [generation] has no task that is answered by texts; expected one, such as stsb");

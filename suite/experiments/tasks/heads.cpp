@@ -78,7 +78,7 @@ class Heads final : public Experiment {
  private:
   std::int64_t points(std::size_t t) const { return study_.tasks.data(t).train.labels.size(0); }
   autodiff::Layout layout(std::size_t t) const {
-    const auto classes = study_.tasks.readout(t).classes();
+    const auto classes = study_.readouts.of(t).classes();
     autodiff::Layout made;
     made.add(autodiff::Kind::projection, {"weight"}, {classes, study_.model.encoder().width()});
     made.add(autodiff::Kind::projection, {"bias"}, {classes});
@@ -117,7 +117,7 @@ class Heads final : public Experiment {
   /// θ0's features of task t's training split, in its order.
   at::Tensor features(std::size_t t, const comm::Communicator& group) const {
     const study::Points all(
-        points(t), [&](const at::Tensor& which) { return study_.tasks.batch(t, Split::train, which); },
+        points(t), [&](const at::Tensor& which) { return study_.samples.batch(t, Split::train, which); },
         study_.tasks.data(t).split(Split::train).lengths);
     return study_.evaluation.output(group, study_.model.start(), t, all);
   }
@@ -142,7 +142,7 @@ class Heads final : public Experiment {
     steps.step = [&](std::int64_t number) {
       const auto rows = batches.rows(number);
       const auto x = z.index_select(0, rows.to(z.device()));
-      const auto labels = study_.tasks.labels(t, Split::train, rows);
+      const auto labels = study_.samples.labels(t, Split::train, rows);
       const auto found = gradient(t, head, x, labels);
       losses[number] = found.value;
       optimiser.step(found.gradient,
@@ -162,7 +162,7 @@ class Heads final : public Experiment {
     const auto views = parts.parameter_views(head.to(at::kCPU));
     made.tensors["weight"] = views[0];
     made.tensors["bias"] = views[1];
-    const auto path = study_.tasks.head_file(study_.vectors.folder(), t);
+    const auto path = study_.readouts.head_file(study_.vectors.folder(), t);
     if (context.group.rank() == 0) {
       store::create_folders(path.parent_path());
       store::write_safetensors(path, made);
@@ -176,7 +176,7 @@ class Heads final : public Experiment {
   std::string verify(std::size_t t, const std::map<std::string, std::string>& header) const {
     const auto expected = header.find("fingerprint");
     if (expected == header.end()) return "";
-    const auto path = study_.tasks.head_file(study_.vectors.folder(), t);
+    const auto path = study_.readouts.head_file(study_.vectors.folder(), t);
     if (!store::wait_if_listed(path)) return "its head " + path.string() + " is gone";
     const auto file = store::read_safetensors(path);
     const auto all = at::cat({file.tensors.at("weight").flatten(), file.tensors.at("bias")});

@@ -57,7 +57,7 @@ class LinearFeatures final : public Experiment {
   /// Outputs, or tangents, on task b's samples.
   void count(Tally& tally, std::size_t b, bool tangents) const {
     for (const auto split : {Split::test, Split::validation}) {
-      const auto n = study_.tasks.sample_size(b, split, study_.points(b));
+      const auto n = study_.samples.size(b, split, study_.points(b));
       tally.sample(b, split, n);
       tangents ? tally.tangent(b, n) : tally.forward(b, n);
     }
@@ -71,7 +71,7 @@ class LinearFeatures final : public Experiment {
     for (const auto split : {Split::test, Split::validation}) {
       context.stop_if_requested();
       file.tensors[study::features_of(split, study_.tasks.name(b))] =
-          f(study_.tasks.sample(b, split, study_.points(b), from).points);
+          f(study_.samples.of(b, split, study_.points(b), from).points);
     }
   }
 

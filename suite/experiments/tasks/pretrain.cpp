@@ -63,7 +63,7 @@ class Pretrain final : public Experiment {
     auto tally = Tally(study_).train("standard", how, 0, settings_.steps).checkpoint();
     for (const auto t : study_.tasks.all()) {
       for (const auto split : {Split::validation, Split::test}) {
-        const auto n = study_.tasks.sample_size(t, split, points());
+        const auto n = study_.samples.size(t, split, points());
         tally.sample(t, split, n).forward(t, n).logits(t, n);
       }
     }
@@ -184,11 +184,11 @@ class Pretrain final : public Experiment {
     for (const auto split : {Split::validation, Split::test}) {
       auto accuracy = study_.sums({static_cast<std::int64_t>(study_.tasks.size())});
       for (const auto t : study_.tasks.all()) {
-        const auto sample = study_.tasks.sample(t, split, points());
+        const auto sample = study_.samples.of(t, split, points());
         const auto z =
             study_.evaluation.output(context.group, {theta, study_.model.start().buffers}, t, sample.points);
         accuracy[static_cast<std::int64_t>(t)] =
-            metrics::accuracy(study_.tasks.readout(t).logits(z), sample.labels);
+            metrics::accuracy(study_.readouts.of(t).logits(z), sample.labels);
       }
       result.tensors[split == Split::test ? "accuracy" : "validation_accuracy"] = accuracy;
     }

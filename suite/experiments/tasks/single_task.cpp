@@ -95,8 +95,8 @@ class SingleTask final : public Experiment {
       }
       out.place(done, group + "/beats_majority", boxes, "beats_majority");
       out.place(done, group + "/loss", boxes, "loss");
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::test, points()));
-      out.put(group + "/validation_sample_index", study_.tasks.sample_index(Split::validation, points()));
+      out.put(group + "/sample_index", study_.samples.index(Split::test, points()));
+      out.put(group + "/validation_sample_index", study_.samples.index(Split::validation, points()));
     }
     put_majority(out, done);
     if (!study_.tasks.has_control()) return;
@@ -107,8 +107,7 @@ class SingleTask final : public Experiment {
       out.put(path, file.tensors.at(prefix_of(split) + "accuracy"));
       out.put("/correct" + path, file.tensors.at(prefix_of(split) + "correct"));
       out.put_points(
-          path,
-          at::tensor(study_.tasks.sample_size(study_.tasks.control(), split, control_points()), at::kLong));
+          path, at::tensor(study_.samples.size(study_.tasks.control(), split, control_points()), at::kLong));
     }
   }
 
@@ -139,9 +138,9 @@ class SingleTask final : public Experiment {
     store::TensorFile file;
     for (const auto split : {Split::test, Split::validation}) {
       context.stop_if_requested();
-      const auto& readout = study_.tasks.readout(t);
+      const auto& readout = study_.readouts.of(t);
       const auto logits = readout.logits(models.output(edit, t, split, study_.points(t)));
-      const auto labels = study_.tasks.sample(t, split, study_.points(t)).labels;
+      const auto labels = study_.samples.of(t, split, study_.points(t)).labels;
       auto outcome = study::outcome(readout, logits, labels, study_.points(t));
       file.tensors[prefix_of(split) + "accuracy"] = std::move(outcome.accuracy);
       file.tensors[prefix_of(split) + "correct"] = std::move(outcome.correct);

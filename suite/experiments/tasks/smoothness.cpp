@@ -51,7 +51,7 @@ class Smoothness final : public Experiment {
     for (const auto& model : models_) {
       for (const auto t : study_.tasks.all()) {
         if (model.start && study_.tasks.first_alike(t) != t) continue;
-        const auto n = study_.tasks.sample_size(t, Split::train, points_);
+        const auto n = study_.samples.size(t, Split::train, points_);
         auto tally = Tally(study_).sample(t, Split::train, n, chunk_).stores(3);
         if (!model.start) tally.vectors(model.name, {t});
         tally.hessian(model.linear, n, chunk_, products(), lanczos_ ? options_.max_basis : 3,
@@ -86,7 +86,7 @@ class Smoothness final : public Experiment {
       out.place(done, group + "/hvp_count", boxes, "hvp_count");
       out.attribute(group, "method", std::string(lanczos_ ? "lanczos" : "power"));
       out.attribute(group, "tolerance", options_.tolerance);
-      out.put(group + "/sample_index", study_.tasks.sample_index(Split::train, points_));
+      out.put(group + "/sample_index", study_.samples.index(Split::train, points_));
     }
   }
 
@@ -106,7 +106,7 @@ class Smoothness final : public Experiment {
   store::TensorFile compute(const Model& model, std::size_t t, schedule::UnitContext& context) const {
     const machine::FullProducts full;
     const auto& group = context.group;
-    const auto sample = study_.tasks.sample(t, Split::train, points_);
+    const auto sample = study_.samples.of(t, Split::train, points_);
     const auto n = sample.labels.size(0);
     const auto own = study_.edits.state(model.start ? Edit::start() : Edit::own(model.name, t));
     const auto tau = model.start ? at::Tensor() : study_.vectors.vector(model.name, t);
@@ -115,7 +115,7 @@ class Smoothness final : public Experiment {
     // This rank's points in chunks. The graph of ∇L is kept where one chunk holds all, and made anew for each
     // product otherwise: half as dear again, and never more than one in memory.
     const auto share = group.share_of(n);
-    const auto items = study_.tasks.readout(t).loss_items(sample.labels);
+    const auto items = study_.readouts.of(t).loss_items(sample.labels);
     std::vector<spectral::LinearOperator> parts;
     for (auto i = share.begin; i < share.end(); i += chunk_) {
       const auto m = std::min(chunk_, share.end() - i);
@@ -155,7 +155,7 @@ class Smoothness final : public Experiment {
   spectral::LinearOperator product(bool linear, const models::State& at, const at::Tensor& tau, std::size_t t,
                                    const models::Batch& batch, const at::Tensor& labels, double whole) const {
     const auto& layout = study_.model.layout();
-    const training::PointsLoss loss{study_.tasks.readout(t), labels, whole};
+    const training::PointsLoss loss{study_.readouts.of(t), labels, whole};
     if (!linear) {
       const auto product =
           std::make_shared<autodiff::HessianVectorProduct>(training::hessian(study_, at, batch, loss));

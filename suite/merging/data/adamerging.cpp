@@ -237,9 +237,9 @@ class AdaMerging final : public DataMethod {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const auto t = all[i];
       const auto rows = batches[i].rows(number).narrow(0, share.begin, share.count);
-      terms.push_back({study_.tasks.batch(t, settings_.inputs, rows, from),
+      terms.push_back({study_.samples.batch(t, settings_.inputs, rows, from),
                        {},
-                       &study_.tasks.readout(t),
+                       &study_.readouts.of(t),
                        1 / static_cast<double>(settings_.batch)});
       terms.back().entropy = true;
       terms.back().epsilon = settings_.epsilon;
@@ -260,8 +260,7 @@ class AdaMerging final : public DataMethod {
     const auto loss = std::make_shared<training::TrainingLoss>(
         study_.model.encoder(), regime(name), study_.model.start(), study_.trained_blocks(name),
         study_.evaluation.compute_type());
-    training::Term term{
-        study_.model.random_batch(n), {}, &study_.tasks.readout(0), 1 / static_cast<double>(n)};
+    training::Term term{study_.model.random_batch(n), {}, &study_.readouts.of(0), 1 / static_cast<double>(n)};
     term.entropy = true;
     term.epsilon = settings_.epsilon;
     return {[loss, term, theta = 1.001 * study_.model.theta0()] {

@@ -174,7 +174,7 @@ class ChosenConsensus final : public DataMethod {
         density =
             static_cast<double>(at::count_nonzero(mask).item<std::int64_t>()) / static_cast<double>(size());
       }
-      inputs = static_cast<double>(lambdas() * study_.tasks.sample_size(t, Split::validation, points()));
+      inputs = static_cast<double>(lambdas() * study_.samples.size(t, Split::validation, points()));
     }
     store::TensorFile file;
     file.tensors["lambda"] = at::full({}, lambda, at::kDouble);

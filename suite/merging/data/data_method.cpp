@@ -42,7 +42,7 @@ std::vector<ledger::Output> input_outputs() {
 void put_inputs(Results& out, const Study& study, const std::string& group, Split split,
                 std::int64_t points) {
   out.attribute(group, "inputs", std::string(study::split_name(split)));
-  out.put(group + "/data_sample_index", study.tasks.sample_index(split, points));
+  out.put(group + "/data_sample_index", study.samples.index(split, points));
 }
 
 std::vector<Segment> trained_segments(const Study& study, const std::string& name) {

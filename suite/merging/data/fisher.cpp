@@ -53,7 +53,7 @@ class Fisher final : public DataMethod {
                    const std::vector<std::size_t>& tasks) const override {
     tally.holds(8.0 * static_cast<double>(study_.model.layout().size()));
     for (const auto t : tasks) {
-      const auto n = study_.tasks.sample_size(t, settings_.inputs, settings_.points);
+      const auto n = study_.samples.size(t, settings_.inputs, settings_.points);
       tally.sample(t, settings_.inputs, n, at_once())
           .passes("fisher", n, at_once(), 1, flops(name, backward_passes(t)),
                   study_.model.cost().alive_on_tape(),
@@ -137,7 +137,7 @@ class Fisher final : public DataMethod {
 
  private:
   std::int64_t backward_passes(std::size_t t) const {
-    return settings_.all_classes && !settings_.of_batches ? study_.tasks.readout(t).classes() : 1;
+    return settings_.all_classes && !settings_.of_batches ? study_.readouts.of(t).classes() : 1;
   }
   std::int64_t at_once() const { return settings_.of_batches ? settings_.batch : settings_.chunk; }
 
@@ -172,7 +172,7 @@ class Fisher final : public DataMethod {
   void add(const RegimeModel& model, std::size_t t, const models::Batch& batch, std::int64_t backward,
            at::Tensor& sum) const {
     const auto& encoder = study_.model.encoder();
-    const auto& readout = study_.tasks.readout(t);
+    const auto& readout = study_.readouts.of(t);
     const models::Given x{batch, study_.model.buffers(model.state(), at::kFloat)};
     autodiff::Recording recording;
     autodiff::record(
@@ -196,7 +196,7 @@ class Fisher final : public DataMethod {
   void add_square_of_sum(const RegimeModel& model, std::size_t t, const models::Batch& batch,
                          at::Tensor& sum) const {
     const auto& encoder = study_.model.encoder();
-    const auto& readout = study_.tasks.readout(t);
+    const auto& readout = study_.readouts.of(t);
     const models::Given x{batch, study_.model.buffers(model.state(), at::kFloat)};
     const auto blocks = autodiff::leaves(study_.model.layout(), model.state().theta);
     const auto f = readout.output(encoder, blocks, encoder.encode(blocks, x));

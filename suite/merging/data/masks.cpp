@@ -28,7 +28,7 @@ struct TaskPoints {
 
 std::int64_t Masks::points(std::size_t t) const {
   const auto rows = study_.tasks.data(t).split(settings_.inputs).labels.size(0);
-  return std::min({rows, settings_.points, settings_.points_a_class * study_.tasks.readout(t).classes()});
+  return std::min({rows, settings_.points, settings_.points_a_class * study_.readouts.of(t).classes()});
 }
 
 at::Tensor Masks::rows(std::size_t t) const {
@@ -40,7 +40,7 @@ at::Tensor Masks::rows(std::size_t t) const {
   // The first of each class, then the second of each, and so on.
   std::vector<std::vector<std::int64_t>> turns(
       static_cast<std::size_t>(std::min(settings_.points_a_class, labels.size(0))));
-  std::vector<std::size_t> seen(static_cast<std::size_t>(study_.tasks.readout(t).classes()), 0);
+  std::vector<std::size_t> seen(static_cast<std::size_t>(study_.readouts.of(t).classes()), 0);
   const auto* label = labels.const_data_ptr<std::int64_t>();
   const auto* place = order.const_data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < order.size(0); ++i) {
@@ -126,7 +126,7 @@ store::TensorFile Masks::learnt(const ModelToMerge& model, schedule::UnitContext
   for (const auto t : model.tasks()) {
     chosen.push_back(rows(t));
     const auto labels = study_.tasks.data(t).split(settings_.inputs).labels.index_select(0, chosen.back());
-    const auto items = study_.tasks.readout(t).loss_items(labels);
+    const auto items = study_.readouts.of(t).loss_items(labels);
     of_tasks.push_back({t, chosen.back(), 1 / items / static_cast<double>(model.tasks().size())});
   }
   const int from = study_.first_changed_stage(name);
@@ -157,8 +157,8 @@ store::TensorFile Masks::learnt(const ModelToMerge& model, schedule::UnitContext
         const auto mine = its_rows.narrow(0, share.begin + at, count);
         std::vector<training::Term> terms;
         if (count > 0)
-          terms.push_back({study_.tasks.batch(t, settings_.inputs, mine, from),
-                           study_.tasks.labels(t, settings_.inputs, mine), &study_.tasks.readout(t), weight});
+          terms.push_back({study_.samples.batch(t, settings_.inputs, mine, from),
+                           study_.samples.labels(t, settings_.inputs, mine), &study_.readouts.of(t), weight});
         at::Tensor part;
         sum.add_(loss(theta, terms, part).loss);
         gradient = gradient.defined() ? gradient.add_(part) : part;
@@ -203,7 +203,7 @@ schedule::Rehearsal Masks::rehearse(const std::string& name, std::int64_t n) con
                                                study_.trained_blocks(name), study_.evaluation.compute_type());
   const training::Term term{study_.model.random_batch(n),
                             at::zeros({n}, study_.model.theta0().options().dtype(at::kLong)),
-                            &study_.tasks.readout(0), 1 / static_cast<double>(n)};
+                            &study_.readouts.of(0), 1 / static_cast<double>(n)};
   return {[loss, term, theta = 1.001 * study_.model.theta0()] {
             at::Tensor gradient;
             (*loss)(theta, {term}, gradient);

@@ -69,7 +69,7 @@ class RegMean final : public DataMethod {
   void count_parts(Tally& tally, const std::string&, const std::vector<std::size_t>& tasks) const override {
     tally.holds(4.0 * static_cast<double>(gram_numbers()));
     for (const auto t : tasks) {
-      const auto n = study_.tasks.sample_size(t, settings_.inputs, settings_.points);
+      const auto n = study_.samples.size(t, settings_.inputs, settings_.points);
       tally.sample(t, settings_.inputs, n, settings_.chunk)
           .passes("regmean", n, settings_.chunk, 1, flops(), stage_kept() + study_.model.cost().passing(),
                   [this](const comm::Communicator&, std::int64_t inputs, std::int64_t) {

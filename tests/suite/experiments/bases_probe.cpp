@@ -26,7 +26,7 @@ std::vector<std::int64_t> labels_in(const std::string& text) {
 
 void probe(const comm::Runtime& runtime, const std::vector<std::string>& words) {
   auto config = config::Config::load(words[0], {words.begin() + 5, words.end()});
-  study::Study study(config, nullptr, runtime.device(), runtime.ranks_on_host());
+  study::Study study(config, runtime.device(), runtime.ranks_on_host());
   study.vectors.set_folder(words[1]);
   const auto in = experiments::read_merge_in(config, study), out = experiments::read_merge_out(config, study);
   const auto clusters = study::clusters_by(study.tasks.all(), labels_in(words[3]));

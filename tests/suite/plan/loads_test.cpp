@@ -40,7 +40,7 @@ class Subject {
         << "control = \"d\"\nevaluation_points = 32\nevaluation_batch = 16\n"
         << sections;
     config_ = std::make_unique<config::Config>(config::Config::load(folder_ / "experiment.toml"));
-    study_ = std::make_unique<Study>(*config_, &inputs_);
+    study_ = std::make_unique<Study>(*config_, files_);
   }
   ~Subject() { fs::remove_all(folder_); }
 
@@ -58,7 +58,7 @@ class Subject {
 
  private:
   fs::path folder_;
-  std::vector<study::InputFile> inputs_;
+  study::InputFiles files_{study::InputFiles::Mode::dry_run};
   std::unique_ptr<config::Config> config_;
   std::unique_ptr<Study> study_;
   experiments::Experiments experiments_;

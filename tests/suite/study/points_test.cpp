@@ -86,7 +86,7 @@ TEST(Points, OfALargeSampleOneBatchIsHeld) {
   const World made;
   const auto small = made.study("memory = 1e-6");  // GiB: 179 bytes for samples
   const machine::PeakMemory memory;
-  const auto sample = small->tasks.sample(0, Split::test, rows);
+  const auto sample = small->samples.of(0, Split::test, rows);
   for (std::int64_t i = 0; i < rows; i += batch) {
     const auto part = sample.points.part(i, std::min(batch, rows - i));
     EXPECT_EQ(part.size(), std::min(batch, rows - i));
@@ -101,7 +101,7 @@ TEST(Points, PartsAreTheWhole) {
   const World made;
   const auto small = made.study("memory = 1e-6"), large = made.study("");
   for (const auto split : {Split::train, Split::test}) {
-    const auto ours = small->tasks.sample(1, split, 123), held = large->tasks.sample(1, split, 123);
+    const auto ours = small->samples.of(1, split, 123), held = large->samples.of(1, split, 123);
     EXPECT_GT(held.points.bytes(), 0U);
     EXPECT_EQ(ours.points.bytes(), 0U);
     EXPECT_TRUE(ours.points.whole().inputs.equal(held.points.whole().inputs));
@@ -118,7 +118,7 @@ TEST(Points, OutputsAndTangentsAreTheSameBits) {
   at::Tensor outputs[2], tangents[2];
   int k = 0;
   for (const auto* study : {small.get(), large.get()}) {
-    const auto points = study->tasks.sample(0, Split::test, 61).points;
+    const auto points = study->samples.of(0, Split::test, 61).points;
     outputs[k] = study->evaluation.output(world(), study->model.start(), 0, points);
     tangents[k++] = study->evaluation.tangent(world(), tau, 0, points);
   }
@@ -135,7 +135,7 @@ TEST(Points, ShorterTextsComeFirst) {
   at::Tensor outputs[2];
   int k = 0;
   for (const auto* study : {small.get(), large.get()}) {
-    const auto points = study->tasks.sample(0, Split::test, 61).points;
+    const auto points = study->samples.of(0, Split::test, 61).points;
     const auto order = points.by_length(10, 40);
     EXPECT_TRUE(std::get<0>(order.sort()).equal(at::arange(10, 50, at::kLong)));
     std::int64_t before = 0;
