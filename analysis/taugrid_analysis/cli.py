@@ -67,6 +67,17 @@ def parser() -> argparse.ArgumentParser:
         "causes", "cross-task linearity over runs from several θ0: what makes it, and the loss barrier"
     )
     causes.add_argument("--format", choices=sorted(RENDERERS), default="text")
+    papers = commands.add_parser(
+        "papers",
+        help="every table and figure of the papers, what measures it and what is missing",
+        description="Every table and figure of the papers: what measures it, and what of it nothing does.",
+    )
+    papers.add_argument(
+        "--format",
+        choices=sorted(RENDERERS),
+        default="text",
+        help="markdown: what docs/papers.md ends with",
+    )
     again = command("recompute", "a sample of every number again, in plain PyTorch; exit 1: one deviates")
     again.add_argument("--points", type=int, default=50, help="numbers of each group (default: 50)")
     again.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
@@ -103,6 +114,9 @@ def run(options: argparse.Namespace) -> int:
         from taugrid_analysis.recompute import command
 
         return command.recompute(options.run, options.points, options.seed, options.only)
+    if options.command == "papers":
+        print_papers(options.format)
+        return 0
     from taugrid_analysis.run.opened import Run
 
     with ExitStack() as stack:
@@ -127,6 +141,15 @@ def run(options: argparse.Namespace) -> int:
         else:
             draw(options.out, found[0])
     return 0
+
+
+def print_papers(form: str) -> None:
+    from taugrid_analysis.papers import coverage
+
+    if form == "markdown":
+        print(coverage.markdown(), end="")
+    else:
+        print("\n\n".join(RENDERERS[form](table) for table in coverage.tables()))
 
 
 def print_tables(options: argparse.Namespace, run: Run) -> None:

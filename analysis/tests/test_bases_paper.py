@@ -128,6 +128,19 @@ def test_labels_of_every_partition_and_their_modularity() -> None:
     assert (partitions.modularity(np.eye(5), labels) == 0).all()
 
 
+def test_the_number_of_clusters_as_the_papers_code_has_it() -> None:
+    """One where all resemble each other alike, two blocks as two; signs count."""
+    alike = np.full((4, 4), 0.5) + 0.5 * np.eye(4)
+    assert partitions.chosen_by_code(alike) == 1
+    blocks = np.kron(np.eye(2), np.full((2, 2), 0.9))
+    np.fill_diagonal(blocks, 1)
+    assert partitions.chosen_by_code(blocks) == 2
+    signed = blocks.copy()
+    signed[0, 1] = signed[1, 0] = -0.9  # D − M has the eigenvalue −1.8 alone below the others
+    assert partitions.chosen_by_code(signed) != partitions.chosen_by_code(blocks)
+    assert partitions.chosen_by_code(np.eye(1)) == 1
+
+
 def test_ranks_of_planted_and_of_bad_partitions(tmp_path: Path) -> None:
     """Eight tasks in three blocks, with random signs; ranks by counting sets, by Newman's sum over pairs."""
     planted, bad, moved = [0, 0, 0, 1, 1, 2, 2, 2], [0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 1, 2, 2, 2]
@@ -239,7 +252,7 @@ def test_the_papers_own_partitions(tmp_path: Path) -> None:
     assert ours["mean, all k"] == pytest.approx(100 * np.mean(list(told.values())))
     three = [value for row, value in told.items() if sorted(np.bincount(row)) == [1, 3]]
     assert column(found["table5"], "save one, ours")["TIES"] == pytest.approx(100 * np.mean(three))
-    assert any("does not name its checkpoint" in note for note in found["table12"].notes)
+    assert any("of one not named: no difference" in note for note in found["table12"].notes)
     with h5py.File(path, "r+") as file:  # one partition of two clusters is missing: no mean of them
         place = by_size[2].index([0, 1, 1, 1])
         file["bases/standard/labels"][1, place] = -1

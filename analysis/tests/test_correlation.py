@@ -19,7 +19,7 @@ def pairs_of(count: int) -> np.ndarray:
 
 
 def one(x: np.ndarray, y: np.ndarray, entries: np.ndarray) -> Estimate:
-    return estimates({"x": x}, y, entries)["x"]
+    return estimates({"x": x}, {"y": y}, entries)["y"]["x"]
 
 
 def test_rank_correlation() -> None:
@@ -57,7 +57,7 @@ def test_permutations_of_tasks_one_by_one() -> None:
     entries = pairs_of(5)
     x, other, y = rng.normal(size=(3, 10))
     y += 1.5 * x
-    found = estimates({"x": x, "other": other}, y, entries)
+    found = estimates({"x": x, "other": other}, {"y": y}, entries)["y"]
     p, best = counted(x, [other], y, 5)
     assert found["x"].value == pytest.approx(stats.spearmanr(x, y).statistic)
     assert (found["x"].p, found["x"].best) == pytest.approx((p, best))
@@ -95,10 +95,22 @@ def test_the_best_of_several_is_found_by_chance_no_more_often() -> None:
     rng = np.random.default_rng(1)
     for _ in range(draws):
         y, *many = rng.normal(size=(6, 7))[:, entries].sum(axis=2)
-        found = estimates({str(index): x for index, x in enumerate(many)}, y, entries).values()
+        found = estimates({str(index): x for index, x in enumerate(many)}, {"y": y}, entries)["y"].values()
         alone += min(one.p for one in found) < 0.05
         corrected += min(one.best for one in found) < 0.05
     assert alone / draws > 0.12 and corrected / draws <= 0.1
+
+
+def test_the_best_of_several_outcomes_is_found_by_chance_no_more_often() -> None:
+    entries, alone, corrected, draws = pairs_of(7), 0, 0, 150
+    rng = np.random.default_rng(3)
+    for _ in range(draws):
+        x, *many = rng.normal(size=(5, 7))[:, entries].sum(axis=2)
+        outcomes = {str(index): y for index, y in enumerate(many)}
+        found = [one["x"] for one in estimates({"x": x}, outcomes, entries).values()]
+        alone += min(one.p for one in found) < 0.05
+        corrected += min(one.best for one in found) < 0.05
+    assert alone / draws > 0.1 and corrected / draws <= 0.1
 
 
 def test_ordered_pairs_and_missing_ones() -> None:

@@ -19,7 +19,14 @@ from taugrid_analysis.papers.figure import missing, of_paper
 from taugrid_analysis.quantities.barrier.tables import barrier
 from taugrid_analysis.quantities.linearity import edit_figures
 from taugrid_analysis.quantities.linearity import figures as linearity_figures
-from taugrid_analysis.quantities.linearity.tables import edits, of_averages, transitivity, triples
+from taugrid_analysis.quantities.linearity.tables import (
+    beyond_tasks,
+    chance,
+    edits,
+    of_averages,
+    transitivity,
+    triples,
+)
 from taugrid_analysis.run.opened import Run
 
 
@@ -208,6 +215,30 @@ def test_all_pairs_and_coefficients_of_a_small_run(tmp_path: Path) -> None:
     assert counts.axes[0].get_title() == f"{pairs[0]}, α = 0.25"
 
 
+@pytest.mark.parametrize("scatter", ["log-normal", "normal", "uniform"])
+def test_errors_without_transitivity_are_seldom_called_transitive(scatter: str) -> None:
+    """p < 0.05 in about 5 % of trials where errors are √(a_i a_j) times noise, whatever noise it is."""
+    rng = np.random.default_rng(20)
+    pairs = np.array(synthetic.PAIRS)
+    chosen, trials = triples(pairs), 400
+    small = 0
+    for _ in range(trials):
+        of_task = np.exp(0.4 * rng.normal(size=8))
+        noise = {
+            "log-normal": np.exp(0.1 * rng.normal(size=len(pairs))),
+            "normal": np.clip(1 + 0.3 * rng.normal(size=len(pairs)), 0.05, None),
+            "uniform": rng.uniform(0.1, 1, len(pairs)),
+        }[scatter]
+        residuals = beyond_tasks(np.sqrt(of_task[pairs].prod(axis=1)) * noise, pairs)
+        assert residuals is not None
+        small += chance(residuals, chosen, 399)[1] < 0.05
+    assert 0.02 < small / trials < 0.08  # three standard errors around 5 %
+
+
+def test_task_effects_of_three_pairs_explain_all() -> None:
+    assert beyond_tasks(np.array([0.1, 0.2, 0.5]), np.array([(0, 1), (0, 2), (1, 2)])) is None
+
+
 def test_transitivity_of_a_tree_of_errors(tmp_path: Path) -> None:
     """Errors that grow with the branch where tasks part are transitive; others by chance alone."""
     path = synthetic.write(tmp_path / "results.h5")
@@ -218,12 +249,19 @@ def test_transitivity_of_a_tree_of_errors(tmp_path: Path) -> None:
     with Run(path) as run:
         table = transitivity(run)
     assert len(table.rows) == 1  # a linearised model has no error but rounding
-    regime, count, mean, most, chance, p = table.rows[0]
-    assert (regime, count, mean, most) == ("standard", 56, 1.0, 1.0) and float(str(chance)) > 1.2
-    assert float(str(p)) == pytest.approx(1e-4)
+    regime, count, mean, most, share, by_chance, p = table.rows[0]
+    assert (regime, count, mean, most, share) == ("standard", 56, 1.0, 1.0, 1.0)
+    assert 0.3 < float(str(by_chance)) < 0.7 and float(str(p)) == pytest.approx(1e-4)
     with h5py.File(path, "r+") as file:
         file["linearity/standard/error"][:, -1, 1, 0] = rng.uniform(0.1, 1, 28)
     with Run(path) as run:
-        *_, p = transitivity(run).rows[0]
+        *_, share, by_chance, p = transitivity(run).rows[0]
     assert float(str(p)) > 0.02
+    with h5py.File(path, "r+") as file:  # what one task does to all of its errors changes nothing
+        errors = file["linearity/standard/error"][:, -1, 1, 0]
+        file["linearity/standard/error"][:, -1, 1, 0] = errors * [
+            4.0 if 3 in pair else 1.0 for pair in synthetic.PAIRS
+        ]
+    with Run(path) as run:
+        assert transitivity(run).rows[0][-3:] == pytest.approx([share, by_chance, p])
     assert triples(np.array([(0, 1), (2, 1), (0, 2), (0, 3)])).tolist() == [[0, 2, 1]]

@@ -435,6 +435,39 @@ def test_a_t5_on_glue_stands_beside_the_printed_numbers(tmp_path: Path) -> None:
     assert rows["linear", "mrpc"]["remark"] == NOT_MEASURED
 
 
+def test_sts_b_is_scored_by_its_correlation_at_the_alpha_of_the_others(tmp_path: Path) -> None:
+    """Beside the attention paper's table 3, in the average too; without decoded answers there is neither."""
+    tasks = ("cola", "stsb", "rte", "sst2")
+    model = ("google/flan-t5-base", 247577856, "pretrained")
+    path = synthetic.write(tmp_path / "results.h5", model=model, tasks=tasks, regimes=("attention",))
+    with h5py.File(path, "r+") as file:
+        file["model"].attrs["architecture"] = "T5ForConditionalGeneration"
+        alpha, chosen = file["addition/attention/alpha"][()], file["addition/attention/chosen_alpha"][()]
+        place = int(np.abs(alpha - chosen).argmin())
+        file["addition/attention/test_accuracy"][place] = [0.5, 0.01, 0.6, 0.7]  # exact answers are few
+    rows = {
+        row["quantity"]: row
+        for row in records(tables_of(path, "attention_only"), "table3")
+        if row["regime"] == "attention"
+    }
+    assert rows["stsb"]["ours"] is None and rows["average"]["ours"] is None
+    assert rows["cola"]["ours"] == pytest.approx(50)
+    with h5py.File(path, "r+") as file:
+        group = file.create_group("generation_sum/attention")
+        group["alpha"] = alpha
+        for name in ("value", "exact_match", "f1", "token_accuracy", "pearson", "spearman", "no_number"):
+            group[name] = np.full((len(alpha), 4), np.nan)
+        group["spearman"][place, 1] = 0.8
+        group["sample_index"] = np.tile(np.arange(100), (4, 1))
+    found = tables_of(path, "attention_only")
+    rows = {row["quantity"]: row for row in records(found, "table3") if row["regime"] == "attention"}
+    assert rows["stsb"]["ours"] == pytest.approx(80)
+    assert rows["average"]["ours"] == pytest.approx((50 + 80 + 60 + 70) / 4)
+    (table,) = [one for one in found if one.name == "table3"]
+    assert any("of stsb 100 times Spearman's correlation" in note for note in table.notes)
+    assert not any("first generated step" in note for note in table.notes)
+
+
 def test_a_t5_on_its_pair_of_texts_is_the_other_architecture(tmp_path: Path) -> None:
     """Figure 12 of the tangent-space paper: IMDB and QASC, in whatever order the run has them."""
     model = ("t5-base", 222903552, "pretrained")

@@ -32,6 +32,33 @@ def test_binomial_by_hand() -> None:
     assert sampling.of_mean(np.array([0.03, 0.04])) == pytest.approx(0.025)
 
 
+@pytest.mark.parametrize(
+    ("first_only", "second_only", "points"), [(40, 20, 1000), (9, 3, 200), (130, 110, 800)]
+)
+def test_so_many_points_show_the_difference_in_four_of_five_samples(
+    first_only: int, second_only: int, points: int
+) -> None:
+    """Samples of that size, from a world where the two models differ as they were seen to."""
+    count = int(sampling.points_needed(first_only, second_only, points))
+    rng = np.random.default_rng(7)
+    shares = [first_only / points, second_only / points, 1 - (first_only + second_only) / points]
+    for size, low, high in ((count, 0.74, 0.86), (count // 2, 0.3, 0.65), (2 * count, 0.94, 1.0)):
+        drawn = rng.multinomial(size, shares, 1500)
+        seen = np.mean([sampling.mcnemar(int(b), int(c)) < 0.05 for b, c, _ in drawn])
+        assert low < seen <= high, (size, seen)
+    # What was seen is significant where there are about half as many points, or more.
+    assert (sampling.mcnemar(first_only, second_only) < 0.05) == (points > 0.55 * count)
+
+
+def test_no_number_of_points_shows_what_is_no_difference() -> None:
+    assert sampling.points_needed(5, 5, 100) == np.inf and np.isnan(sampling.points_needed(0, 0, 0))
+    told = differences.Difference(np.zeros(1), np.zeros(1), True, 1.0, 100, np.inf)
+    assert told.needs == "no number"
+    assert differences.Difference(np.ones(1), np.ones(1), True, 0.2, 100, 1234.0).needs == "1,234 of 100"
+    assert differences.Difference(np.ones(1), np.ones(1), True, 0.01, 100, 90.0).needs is None
+    assert differences.Difference(np.ones(1), np.ones(1), False, np.nan).needs is None
+
+
 def test_mcnemar_by_hand_and_by_bootstrap() -> None:
     """b = 30 and c = 12 of 400: √(42 − 18²/400)/400."""
     rng = np.random.default_rng(0)

@@ -352,3 +352,10 @@ def test_the_adjusted_rand_index() -> None:
     rng = np.random.default_rng(1)
     drawn = [means.rand_index(*rng.integers(0, 4, (2, 40))) for _ in range(200)]
     assert abs(np.mean(drawn)) < 0.02
+
+
+def test_a_small_p_is_never_shown_as_nothing() -> None:
+    column = Column("p", 4, least=True)
+    assert [column.show(value) for value in (0.0, 3e-7, 1e-4, 0.05, 1.0)] == [
+        *("< 0.0001", "< 0.0001", "0.0001", "0.0500", "1.0000"),
+    ]

@@ -102,11 +102,22 @@ double constant_schedule(std::int64_t step, std::int64_t warmup) {
   return step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup) : 1;
 }
 
+namespace {
+
+/// The share of the steps behind warm-up that is done.
+double done_behind(std::int64_t step, std::int64_t warmup, std::int64_t steps) {
+  return static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, steps - warmup));
+}
+
+}  // namespace
+
 double cosine_schedule(std::int64_t step, std::int64_t warmup, std::int64_t steps) {
   if (step < warmup) return constant_schedule(step, warmup);
-  const double done =
-      static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, steps - warmup));
-  return 0.5 * (1 + std::cos(std::numbers::pi * done));
+  return 0.5 * (1 + std::cos(std::numbers::pi * done_behind(step, warmup, steps)));
+}
+
+double linear_schedule(std::int64_t step, std::int64_t warmup, std::int64_t steps) {
+  return step < warmup ? constant_schedule(step, warmup) : 1 - done_behind(step, warmup, steps);
 }
 
 void clip_norm(at::Tensor& gradient, double limit) {

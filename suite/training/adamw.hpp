@@ -58,6 +58,8 @@ class GradientDescent {
 double constant_schedule(std::int64_t step, std::int64_t warmup);
 /// Linear warm-up from 0, then half a cosine to 0, as a factor of the base learning rate.
 double cosine_schedule(std::int64_t step, std::int64_t warmup, std::int64_t steps);
+/// Linear warm-up from 0, then a straight line to 0, as a factor of the base learning rate.
+double linear_schedule(std::int64_t step, std::int64_t warmup, std::int64_t steps);
 
 /// Scales the gradient to at most this norm, on its device: the host does not wait.
 void clip_norm(at::Tensor& gradient, double limit);

@@ -3,6 +3,7 @@
 #include "suite/training/training.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "suite/error.hpp"
@@ -15,6 +16,10 @@ using study::Penalty;
 using study::PenaltyForm;
 using study::Regime;
 using study::Study;
+
+const char* word(Schedule schedule) {
+  return schedule == Schedule::cosine ? "cosine" : schedule == Schedule::linear ? "linear" : "constant";
+}
 
 const char* word(PenaltyForm form) { return form == PenaltyForm::norm ? "norm" : "squared"; }
 
@@ -44,13 +49,21 @@ Training read(config::Section section, const Training& d) {
       section.word("optimiser",
                    "AdamW, or gradient descent without momentum, as some papers train networks from scratch",
                    d.sgd ? "sgd" : "adamw", {"adamw", "sgd"}) == "sgd";
-  t.constant =
-      section.word("schedule", "How the learning rate goes on behind warm-up: by a cosine to 0, or it stays",
-                   d.constant ? "constant" : "cosine", {"cosine", "constant"}) == "constant";
+  const auto schedule = section.word(
+      "schedule",
+      "How the learning rate goes on behind warm-up: by a cosine to 0, by a straight line to 0, or it stays",
+      word(d.schedule), {"cosine", "linear", "constant"});
+  for (const auto each : {Schedule::cosine, Schedule::linear, Schedule::constant})
+    if (schedule == word(each)) t.schedule = each;
   t.steps = section.integer("steps", "Steps of training for each model", d.steps, {1, 1e9});
+  t.epochs = section.integer("epochs",
+                             "In place of steps: as many as see each of the task's training points so often; "
+                             "joint training takes the sum of the tasks' steps. 0: steps",
+                             d.epochs, {0, 1e6});
   t.batch = section.integer("batch", "Training points a step; joint training draws equally many of each task",
                             d.batch, {1, 1e6});
-  t.warmup = warmup_steps(section, d.warmup, t.steps);
+  t.warmup = t.epochs == 0 ? warmup_steps(section, d.warmup, t.steps)
+                           : warmup_steps(section, d.warmup, std::numeric_limits<std::int64_t>::max());
   t.learning_rate =
       section.real("learning_rate", "The highest rate, reached after warm-up", d.learning_rate, {0, 1e3});
   t.weight_decay = section.real("weight_decay", "Decay of weights, decoupled from AdamW's moments",
@@ -106,7 +119,15 @@ Training read(config::Section section, const Training& d) {
 }  // namespace
 
 double Training::rate(std::int64_t step) const {
-  return learning_rate * (constant ? constant_schedule(step, warmup) : cosine_schedule(step, warmup, steps));
+  switch (schedule) {
+    case Schedule::constant:
+      return learning_rate * constant_schedule(step, warmup);
+    case Schedule::linear:
+      return learning_rate * linear_schedule(step, warmup, steps);
+    case Schedule::cosine:
+      break;
+  }
+  return learning_rate * cosine_schedule(step, warmup, steps);
 }
 
 std::int64_t warmup_steps(config::Section& section, std::int64_t fallback, std::int64_t steps) {
@@ -143,10 +164,22 @@ std::int64_t updates_at(const Study& study, const Training& training, const Mark
 }
 
 Training of_task(Training training, const Study& study, std::size_t t) {
+  if (training.epochs > 0) {
+    const auto points = study.tasks.data(t).train.labels.size(0);
+    training.steps = Mark{true, training.epochs}.updates(points, training.batch);
+  }
   if (study.settings.variants.empty()) return training;
   const auto& variant = study.settings.variants.at(t);
   training.learning_rate = variant.learning_rate.value_or(training.learning_rate);
   training.steps = variant.steps.value_or(training.steps);
+  return training;
+}
+
+Training of_joint(Training training, const Study& study) {
+  if (training.epochs == 0) return training;
+  std::int64_t sum = 0;
+  for (const auto t : study.tasks.all()) sum += of_task(training, study, t).steps;
+  training.steps = sum;
   return training;
 }
 

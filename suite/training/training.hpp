@@ -26,6 +26,9 @@ struct Mark {
   }
 };
 
+/// How the learning rate goes on behind warm-up: along half a cosine or a line to 0, or it stays.
+enum class Schedule { cosine, linear, constant };
+
 struct Training {
   std::int64_t steps = 0, batch = 0, warmup = 0;
   double learning_rate = 0, weight_decay = 0, clip = 0, checkpoint_seconds = 0;
@@ -39,7 +42,8 @@ struct Training {
   std::int64_t trace_every = 10;  ///< steps between the points of a continuation's trace
   std::vector<Mark> keep = {};    ///< models on the way that are kept, ascending; steps first
   bool sgd = false;               ///< gradient descent without momentum, in place of AdamW
-  bool constant = false;          ///< the rate stays where warm-up ends, in place of a cosine's fall
+  Schedule schedule = Schedule::cosine;
+  std::int64_t epochs = 0;  ///< of each task's own training points, in place of `steps`; 0: `steps`
 
   /// The learning rate of a step.
   double rate(std::int64_t step) const;
@@ -50,15 +54,19 @@ struct Training {
   }
 };
 
-/// The words of penalty_form and penalty_others.
+/// The words of schedule, penalty_form and penalty_others.
+const char* word(Schedule schedule);
 const char* word(study::PenaltyForm form);
 const char* others(const Training& training);
 
 /// [finetune], with single values overridden by [finetune.REGIME], of every regime. Throws InputError.
 std::map<std::string, Training> read_trainings(config::Config& config);
 
-/// How task t is trained, where it may be one of several fine-tunings of one task.
+/// How task t is trained: it may be one of several fine-tunings of one task, and `epochs` are of its points.
 Training of_task(Training training, const study::Study& study, std::size_t t);
+
+/// How one model of all tasks is trained: where there are `epochs`, for the sum of the tasks' steps.
+Training of_joint(Training training, const study::Study& study);
 
 /// The key warmup_steps of a section that trains for so many steps. Throws InputError where it is more.
 std::int64_t warmup_steps(config::Section& section, std::int64_t fallback, std::int64_t steps);

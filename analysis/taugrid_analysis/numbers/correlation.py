@@ -10,7 +10,7 @@ carry no information: x of the pair (i, j) is replaced by x of (π(i), π(j)) fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from math import factorial
 
@@ -32,7 +32,7 @@ class Estimate:
     low: float  # least and largest where one task's pairs are left out
     high: float
     p: float  # of a value as far from 0, over permutations of the tasks
-    best: float  # of the best of all x as far from 0: corrected for having looked at them all
+    best: float  # of the best of all x and outcomes as far from 0: corrected for having looked at them all
 
 
 NOTHING = Estimate(*5 * (float("nan"),))
@@ -62,29 +62,40 @@ def usable(x: Array, y: Array) -> int:
     return len(_finite(x, y)[0])
 
 
-def estimates(predictors: Mapping[str, Array], y: Array, entries: Array) -> dict[str, Estimate]:
-    """Each x against y. entries [P,2]: the tasks of every number, ordered if (i,j) and (j,i) are there.
+def estimates(
+    predictors: Mapping[str, Array], outcomes: Mapping[str, Array], entries: Array
+) -> dict[str, dict[str, Estimate]]:
+    """Of every outcome each x against it.
 
-    p and best are NaN where a number is missing or the entries are not all pairs: then permutations leave
-    them.
+    entries [P,2]: the tasks of every number, ordered if (i,j) and (j,i) are there. p and best are NaN where a
+    number is missing or the entries are not all pairs: then permutations leave them. best is corrected for
+    having looked at all x and at all outcomes.
     """
-    found = {name: _estimate(x, y, entries) for name, x in predictors.items()}
+    found = {
+        name: {key: _estimate(x, y, entries) for key, x in predictors.items()} for name, y in outcomes.items()
+    }
     moved = _permuted(entries)
     tested = [
-        name for name, one in found.items() if np.isfinite(one.value) and np.isfinite(predictors[name]).all()
+        (name, key)
+        for name, y in outcomes.items()
+        for key, x in predictors.items()
+        if np.isfinite(found[name][key].value) and np.isfinite(x).all() and np.isfinite(y).all()
     ]
-    if moved is None or not tested or not np.isfinite(y).all():
+    if moved is None or not tested:
         return found
-    target = _standard(stats.rankdata(y))
-    drawn = np.stack(
-        [np.abs(_standard(stats.rankdata(predictors[name]))[moved] @ target) for name in tested]
-    )  # [x, permutation]
+    ranked = {
+        key: _standard(stats.rankdata(predictors[key]))[moved] for key in dict.fromkeys(k for _, k in tested)
+    }
+    targets = {
+        name: _standard(stats.rankdata(outcomes[name])) for name in dict.fromkeys(n for n, _ in tested)
+    }
+    drawn = np.stack([np.abs(ranked[key] @ targets[name]) for name, key in tested])  # [tested, permutation]
     largest = drawn.max(axis=0)
-    for row, name in zip(drawn, tested, strict=True):
-        reached = abs(found[name].value) - 1e-12
-        one = found[name]
-        found[name] = Estimate(
-            one.value, one.low, one.high, float((row >= reached).mean()), float((largest >= reached).mean())
+    for row, (name, key) in zip(drawn, tested, strict=True):
+        one = found[name][key]
+        reached = abs(one.value) - 1e-12
+        found[name][key] = replace(
+            one, p=float((row >= reached).mean()), best=float((largest >= reached).mean())
         )
     return found
 

@@ -241,7 +241,7 @@ def predictor_table(runs: Sequence[Run]) -> Table:
             *[Column(name, 2) for name in names],
             Column("mean", 2),
             Column("same sign"),
-            Column("largest p of the best", 4),
+            Column("largest p of the best", 4, least=True),
         ],
     )
     found = [_correlations(run) for run in runs]
@@ -256,8 +256,8 @@ def predictor_table(runs: Sequence[Run]) -> Table:
         result.rows.append([*row, max(best) if len(best) == len(known) else None])
     if result.rows:
         result.notes.append(
-            "p of the best: Mantel's test in each run, corrected for the best of the predictors; the largest"
-            " of all runs. *: no predictor, another measure of the same thing."
+            "p of the best: Mantel's test in each run, corrected for the best of the predictors and"
+            " outcomes; the largest of all runs. *: no predictor, another measure of the same thing."
         )
     return result
 

@@ -93,7 +93,7 @@ def _predictors(run: Run) -> str:
             best[line.regime] = line
     parts = [
         f"{lines.TITLES[line.predictor]} ({regime}, rank correlation {line.spearman.value:+.2f}, p"
-        f" {line.spearman.best:.3f} by task permutations, corrected for {line.looked} predictors)"
+        f" {line.spearman.best:.3f} by task permutations, corrected for {line.looked} correlations)"
         for regime, line in best.items()
     ]
     if parts:

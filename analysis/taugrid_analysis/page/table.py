@@ -25,6 +25,7 @@ class Column:
     percent: bool = False
     scientific: bool = False
     significant: bool = False  # digits count from the first that is not 0; two of an error, if known
+    least: bool = False  # of p, which is never 0: less than the digits can show is said so
 
     @property
     def heading(self) -> str:
@@ -39,6 +40,8 @@ class Column:
             return f"{value:,}"
         if not math.isfinite(value):
             return "–"
+        if self.least and 0 <= value < 10.0**-self.digits:
+            return f"< {10.0**-self.digits:.{self.digits}f}"
         shown = self._number(value)
         if isinstance(value, Measured) and math.isfinite(value.error):
             if self.significant:

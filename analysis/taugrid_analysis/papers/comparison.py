@@ -7,7 +7,10 @@ from __future__ import annotations
 import math
 from importlib import import_module
 
+import numpy as np
+
 from taugrid_analysis.numbers import sampling
+from taugrid_analysis.numbers.means import place_of
 from taugrid_analysis.numbers.measured import Measured, measured_mean, percent
 from taugrid_analysis.page.cells import cell
 from taugrid_analysis.page.table import Column, Table, Value
@@ -164,10 +167,10 @@ def _notes(run: Run, source: published.PublishedTable, identity: published.Ident
         found.append("The paper's text holds this table as a picture: numbers from the authors' repository.")
     if source.setting and _of_language(run, source):
         found.append(
-            f"Published for {source.setting}, settings unsaid: ours is read at the first generated step, α is"
-            " chosen on validation, and the average is over the tasks that both have. No difference, no"
-            " verdict."
+            f"Published for {source.setting}, settings unsaid. Ours: α chosen on validation, one for all"
+            " tasks; the average is over the tasks that both have. No difference, no verdict."
         )
+        found.append(_scored(run, source))
     elif source.setting and source.setting == published.setting_of(run.results):
         found.append(f"Published for {source.setting}, and ours is one, but not the paper's: no verdict.")
     elif source.setting:
@@ -236,15 +239,40 @@ def _of_language(run: Run, source: published.PublishedTable) -> bool:
 
 
 def _language(run: Run, source: published.PublishedTable, regime: str, column: str) -> Measured | None:
-    """The sum's accuracy on the task of this column, in percent; or its mean over the table's tasks."""
-    sums = addition_sums.added(run.results, regime)
+    """The sum's score on the task of this column, in percent; or its mean over the table's tasks."""
     tasks = [task.lower() for task in run.results.tasks]
     wanted = [t for t in range(len(tasks)) if tasks[t] == column]
     if column == "average":
         wanted = [t for t in range(len(tasks)) if tasks[t] in source.columns]
-    if sums is None or not wanted:
+    scores = [_score(run, source, regime, t) for t in wanted]
+    held = [score for score in scores if score is not None]
+    if not held or len(held) < len(scores):
         return None
-    return percent(measured_mean(sums.accuracy[wanted], sums.accuracy_error[wanted]))
+    return percent(measured_mean(np.array(held), np.array([score.error for score in held])))
+
+
+def _score(run: Run, source: published.PublishedTable, regime: str, t: int) -> Measured | None:
+    """Of the sum at the α that validation chose: accuracy, or Spearman's correlation where the table has it.
+
+    The correlation's error is not known; None where answers were not decoded at that α.
+    """
+    sums = addition_sums.added(run.results, regime)
+    if sums is None:
+        return None
+    if run.results.tasks[t].lower() not in source.correlated:
+        return Measured(sums.accuracy[t], sums.accuracy_error[t])
+    data = run.data("generation_sum", regime)
+    place = None if data is None else place_of(data["alpha"].to_numpy(), sums.alpha)
+    if data is None or place is None or not np.isfinite(data["spearman"].to_numpy()[place, t]):
+        return None
+    return Measured(float(data["spearman"].to_numpy()[place, t]), float("nan"))
+
+
+def _scored(run: Run, source: published.PublishedTable) -> str:
+    """By what the table's tasks are scored, of those that this run has."""
+    correlated = [task for task in run.results.tasks if task.lower() in source.correlated]
+    told = f"; of {', '.join(correlated)} 100 times Spearman's correlation" if correlated else ""
+    return f"Ours are shares of right answers{told}."
 
 
 COSTS = ("seconds", "parameters", "trained", "megabytes", "peak_megabytes", "time")

@@ -30,6 +30,7 @@ class Row:
     part: int | None  # which number of each cell, where the text holds several rows in a line
     merge_in: str = ""  # methods by our names, in tables of merged clusters
     merge_out: str = ""
+    variant: str = ""  # the name under which a run may have merge_in in the setting of this row alone
     doubtful: tuple[str, ...] = ()  # columns whose number another place of the paper contradicts
 
 
@@ -53,6 +54,8 @@ class PublishedTable:
     doubt: str = ""  # what contradicts the doubtful cells
     note: str = ""
     unmeasured: str = ""  # what of it no experiment measures
+    correlated: tuple[str, ...] = ()  # tasks that are scored by Spearman's correlation, times 100
+    model_by: str = ""  # the files of the paper's code that say which model it is of, where its text does not
 
     def decimals(self, column: int) -> int:
         """The decimals of the numbers in this column."""
@@ -135,6 +138,7 @@ def tables(papers: tuple[str, ...] = PRINTED) -> list[PublishedTable]:
                     row.get("part"),
                     row.get("merge_in", ""),
                     row.get("merge_out", ""),
+                    row.get("variant", ""),
                     tuple(row.get("doubtful", ())),
                 )
                 for row in entry["row"]
@@ -154,13 +158,17 @@ def tables(papers: tuple[str, ...] = PRINTED) -> list[PublishedTable]:
                     picture=entry.get("picture", False),
                     scan=entry.get("scan", False),
                     where=entry.get("where", f"Table {entry['number']}:"),
-                    **{name: entry[name] for name in FURTHER if name in entry},
+                    **{name: _frozen(entry[name]) for name in FURTHER if name in entry},
                 )
             )
     return found
 
 
-FURTHER = ("above", "across", "doubt", "note", "unmeasured")
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+FURTHER = ("above", "across", "doubt", "note", "unmeasured", "model_by", "correlated")
 
 
 @dataclass(frozen=True)
@@ -180,6 +188,25 @@ def said(paper: str) -> list[Said]:
 def explained() -> dict[str, float]:
     """R² of the loss barrier on each of its causes, as the cross-task linearity paper prints them."""
     return {row["cause"]: row["r_squared"] for row in _read("cross_task_linearity")["explained"]}
+
+
+def captions(paper: str) -> dict[str, str]:
+    """ "Table N": what it shows; of one that stands in several parts, what the first shows."""
+    found: dict[str, str] = {}
+    for entry in _read(paper).get("table", []):
+        found.setdefault(f"Table {entry['number']}", entry["caption"])
+    return found
+
+
+def heading(paper: str) -> str:
+    """The paper's name in short, and its title."""
+    told = _read(paper)
+    return f"{told['short']}: {told['title']}"
+
+
+def papers_tasks() -> set[str]:
+    """The eight image tasks that the papers have in common."""
+    return set(_read("models")["tasks"])
 
 
 def models() -> dict[str, str]:

@@ -23,6 +23,17 @@ class Difference:
     error: Floats
     paired: bool
     p: float
+    points: int = 0  # of all tasks together; 0 where it is not known which are right
+    points_needed: float = float("nan")  # for the mean, as sampling.points_needed() has it
+
+    @property
+    def needs(self) -> str | None:
+        """How many points this mean asks for; None where those that there are show it."""
+        if not self.paired or self.p < 1 - sampling.LEVEL:
+            return None
+        return (
+            "no number" if np.isinf(self.points_needed) else f"{self.points_needed:,.0f} of {self.points:,}"
+        )
 
     def of_task(self, task: int) -> tuple[float, float]:
         return float(self.value[task]), float(self.error[task])
@@ -94,5 +105,22 @@ def _difference(first: Accuracies, second: Accuracies, row: int | None, other: i
         errors.append(tally.error)
         tallies.append(tally)
     whole = len(tallies) == len(values)
-    p = sampling.mcnemar(sum(t.first_only for t in tallies), sum(t.second_only for t in tallies))
-    return Difference(np.array(values), np.array(errors), whole, p if whole else float("nan"))
+    if not whole:
+        return Difference(np.array(values), np.array(errors), False, float("nan"))
+    first_only, second_only, points = (
+        sum(getattr(tally, name) for tally in tallies) for name in ("first_only", "second_only", "points")
+    )
+    return Difference(
+        np.array(values),
+        np.array(errors),
+        True,
+        sampling.mcnemar(first_only, second_only),
+        points,
+        sampling.points_needed(first_only, second_only, points),
+    )
+
+
+NEEDED = (
+    "points needed: where p ≥ 0.05, how many of all tasks together it takes until a difference like the seen"
+    " one, with as many points on which the two differ, has p < 0.05 in 80 % of samples."
+)

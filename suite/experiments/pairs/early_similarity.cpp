@@ -208,8 +208,9 @@ class EarlySimilarity final : public Experiment {
       for (const auto t : every) updates.push_back(training::updates_at(study_, how, mark, t));
       see(study_.vectors.gram_at(context.group, name, every, mark.name()).cpu(), updates);
     }
-    see(study_.vectors.gram(context.group, name, every).cpu(),
-        std::vector<std::int64_t>(every.size(), how.steps));
+    std::vector<std::int64_t> last_updates;
+    for (const auto t : every) last_updates.push_back(training::of_task(how, study_, t).steps);
+    see(study_.vectors.gram(context.group, name, every).cpu(), last_updates);
     const auto last = study::labels_of(rows["labels"].back());
     for (const auto& labels : rows["labels"])
       rows["rand_index"].push_back(

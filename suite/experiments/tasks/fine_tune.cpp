@@ -95,8 +95,7 @@ class FineTune final : public Experiment {
       if (!study_.settings.variants.empty()) groups.push_back({"/variants/" + name});
     }
     for (const auto& name : study_.settings.joint_regimes)
-      groups.push_back(
-          {"/training/" + name, {{"step_R", training_.at(name).steps}, {"task", 1}}, {"penalty"}});
+      groups.push_back({"/training/" + name, {{"step_R", how_of(name, 0).steps}, {"task", 1}}, {"penalty"}});
     return groups;
   }
 
@@ -129,7 +128,8 @@ class FineTune final : public Experiment {
 
  private:
   training::Training how_of(const std::string& name, std::size_t t) const {
-    return training::of_task(training_.at(name), study_, t);
+    return regime(name).joint ? training::of_joint(training_.at(name), study_)
+                              : training::of_task(training_.at(name), study_, t);
   }
 
   std::int64_t most_steps(const std::string& name) const {
@@ -266,6 +266,21 @@ void require_partners(config::Section& section, const std::string& name, const S
   }
 }
 
+/// Where steps are epochs of each task's points, each task has those of warm-up. Throws InputError.
+void require_warm_up(config::Section& section, const std::string& name, const training::Training& how,
+                     const Study& study) {
+  if (how.epochs == 0) return;
+  if (!regime(name).start.empty())
+    section.refuse("epochs", name + " needs as many steps for each task; set steps");
+  for (const auto t : study.tasks.all()) {
+    const auto steps = training::of_task(how, study, t).steps;
+    if (study.tasks.is_stand_in(t) || steps >= how.warmup) continue;
+    section.refuse("warmup_steps",
+                   fmt::format("is {} for {}; expected at most the {} steps that epochs = {} are of {}",
+                               how.warmup, name, steps, how.epochs, study.tasks.name(t)));
+  }
+}
+
 /// Models are kept before the training ends. Throws InputError.
 void require_marks(config::Section& section, const std::string& name, const training::Training& how,
                    const Study& study) {
@@ -290,6 +305,7 @@ std::unique_ptr<Experiment> make_fine_tune(config::Config& config, const Study& 
                                          " takes text; leave it away");
   }
   for (const auto& name : study.settings.vector_regimes) {
+    require_warm_up(*section, name, training.at(name), study);
     for (const auto& one : study.settings.variants) {
       if (one.steps.value_or(training.at(name).steps) < training.at(name).warmup)
         section->refuse("warmup_steps", fmt::format("is {} for {}; expected at most the {} of variants.steps",

@@ -6,9 +6,11 @@
 //   F = mean over x of (∂ log p(ĉ|x))², ĉ = argmax p   (fisher = "predicted"),
 // of single samples; or, as public codes have it (squares = "batch"), with the squared gradient of a batch's
 // sum of Σ_c √p(c|x) log p(c|x), √p a constant, or of log p(ĉ|x), over the number of samples: this depends on
-// the batch's size. w_t = 1/‖F_t‖₂, or 1. Where F is below `floor`, the floor takes its place: in every model
-// (MergeLM, FusionBench, which add it), or in the first alone (the reference), so that what no data tell of
-// is the first task's. The norm is taken before that.
+// the batch's size. With fisher = "entropy" the squared gradient is that of Σ_c p(c|x) log p(c|x), p with its
+// own slope. This is no Fisher information, but what paper 2's code squares of a batch (squares = "batch",
+// normalize = false, and no floor). w_t = 1/‖F_t‖₂, or 1. Where F is below `floor`, the floor takes its
+// place: in every model (MergeLM, FusionBench, which add it), or in the first alone (the reference), so that
+// what no data tell of is the first task's. The norm is taken before that.
 //
 // Of a linear regime, p is that of f(x; θ0) + J(x)τ, whose derivative in θ is J(x) everywhere. Of a basis the
 // mean is over all inputs of its tasks, each through its own task's head; a batch is of one task.
@@ -37,7 +39,8 @@ std::vector<ledger::Output> fisher_outputs() {
 }
 
 struct FisherSettings {
-  bool all_classes, of_batches, normalise, floor_of_first;
+  enum class Of { all, predicted, entropy } of;
+  bool of_batches, normalise, floor_of_first;
   Split inputs;
   std::int64_t points, batch, chunk;
   double floor;
@@ -137,7 +140,8 @@ class Fisher final : public DataMethod {
 
  private:
   std::int64_t backward_passes(std::size_t t) const {
-    return settings_.all_classes && !settings_.of_batches ? study_.readouts.of(t).classes() : 1;
+    const bool each = settings_.of == FisherSettings::Of::all && !settings_.of_batches;
+    return each ? study_.readouts.of(t).classes() : 1;
   }
   std::int64_t at_once() const { return settings_.of_batches ? settings_.batch : settings_.chunk; }
 
@@ -184,12 +188,26 @@ class Fisher final : public DataMethod {
     const auto z = model.output(t, recording.output, batch).requires_grad_(true);
     const auto log_p = readout.logits(z).log_softmax(1);
     for (std::int64_t c = 0; c < backward; ++c) {
-      const auto chosen = settings_.all_classes ? log_p.select(1, c) : std::get<0>(log_p.max(1));
+      const bool all = settings_.of == FisherSettings::Of::all;
+      const auto chosen = all ? log_p.select(1, c) : squared_of_all_classes(log_p);
       auto slope = torch::autograd::grad({chosen.sum()}, {z}, {}, c + 1 < backward)[0];
       // √p times the gradient, so that its square is p times the gradient's.
-      if (settings_.all_classes) slope = slope * chosen.detach().div(2).exp().unsqueeze(1);
+      if (all) slope = slope * chosen.detach().div(2).exp().unsqueeze(1);
       tangent::add_squared_gradients(study_.model.layout(), recording, slope, c + 1 < backward, sum);
     }
+  }
+
+  /// Of each input what is squared after one backward pass for all classes together.
+  at::Tensor squared_of_all_classes(const at::Tensor& log_p) const {
+    switch (settings_.of) {
+      case FisherSettings::Of::all:
+        return log_p.detach().div(2).exp().mul(log_p).sum(1);
+      case FisherSettings::Of::entropy:
+        return log_p.exp().mul(log_p).sum(1);
+      case FisherSettings::Of::predicted:
+        break;
+    }
+    return std::get<0>(log_p.max(1));
   }
 
   /// Adds the square of the batch's gradient, in one backward pass for all classes.
@@ -202,9 +220,7 @@ class Fisher final : public DataMethod {
     const auto f = readout.output(encoder, blocks, encoder.encode(blocks, x));
     const auto z = model.output(t, f, batch).requires_grad_(true);
     const auto log_p = readout.logits(z).log_softmax(1);
-    const auto value = settings_.all_classes ? log_p.detach().div(2).exp().mul(log_p).sum()
-                                             : std::get<0>(log_p.max(1)).sum();
-    const auto slope = torch::autograd::grad({value}, {z})[0];
+    const auto slope = torch::autograd::grad({squared_of_all_classes(log_p).sum()}, {z})[0];
     const auto gradient = autodiff::pull_back(blocks, f, slope, sum.scalar_type());
     sum.addcmul_(gradient, gradient);
   }
@@ -228,11 +244,14 @@ class Fisher final : public DataMethod {
 
 MakeInRun read_fisher(config::Section parameters, Scope) {
   FisherSettings settings{};
-  settings.all_classes =
-      parameters.word("fisher",
-                      "Of which classes: all, each as probable as the model says (the paper), or the "
-                      "predicted one alone, a backward pass an input instead of one a class",
-                      "all", {"all", "predicted"}) == "all";
+  const auto of = parameters.word(
+      "fisher",
+      "Of which classes: all, each as probable as the model says (the paper); the predicted one alone, a "
+      "backward pass an input instead of one a class; or of Σ p log p, as paper 2's code has it",
+      "all", {"all", "predicted", "entropy"});
+  settings.of = of == "all"         ? FisherSettings::Of::all
+                : of == "predicted" ? FisherSettings::Of::predicted
+                                    : FisherSettings::Of::entropy;
   settings.of_batches =
       parameters.word(
           "squares",

@@ -64,7 +64,7 @@ std::string JointModels::name_of(const std::string& vectors, const std::vector<s
   const auto joint = regime_of(vectors);
   const auto& trained = study_.settings.joint_regimes;
   const bool another = std::find(trained.begin(), trained.end(), joint) != trained.end() &&
-                       training_.at(joint).steps != how(vectors, members).steps;
+                       training::of_joint(training_.at(joint), study_).steps != how(vectors, members).steps;
   return another ? "all" : of_regime;
 }
 

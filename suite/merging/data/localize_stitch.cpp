@@ -9,8 +9,8 @@
 //   stitch_twice   γ_t ← round(γ_t / Σ_{i∈C} γ_i): what one task of its cluster claims alone.
 // Bases are stitched as tasks' vectors are, each by one mask. round(½) decides much: `rounding`. Paper 2's
 // code shares with half_up (N = 2: the union) and stitches twice with half_even (numbers that two tasks of a
-// cluster claim are lost; half_up keeps them). Clusters are those of [bases]: spectral, by |cos|; of bases,
-// by that of bases.
+// cluster claim are lost; half_up keeps them). Clusters are spectral, as those of [bases], but by
+// |cos(γ_s τ_s, γ_t τ_t)|, of what the masks keep (section 6.4.2); of bases, by that of bases.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +21,7 @@
 #include <set>
 
 #include "kernels/spectral/clustering.hpp"
+#include "kernels/weights/weights.hpp"
 #include "suite/merging/data/masks.hpp"
 #include "suite/study/clusters.hpp"
 #include "suite/study/refusals.hpp"
@@ -81,8 +82,11 @@ class LocalizeStitch final : public DataMethod {
   void count(Tally& tally, const std::string& name, std::size_t models, std::size_t tasks) const override {
     const auto count = static_cast<std::int64_t>(models);
     const auto bits = static_cast<double>(study_.model.layout().size() * count) / 8;
-    const bool held = models < tasks;  // bases, whose cosines read nothing
-    if (stitching_ != Stitching::own && !held) tally.visit(name, study_.tasks.all());
+    const bool held = models < tasks;  // bases, whose cosines read nothing but masks
+    if (stitching_ != Stitching::own) {
+      if (!held) tally.visit(name, study_.tasks.all());
+      tally.reads(bits);
+    }
     tally.reads(bits).holds(bits).stores(3 * count + 2);
   }
 
@@ -102,7 +106,7 @@ class LocalizeStitch final : public DataMethod {
     }
     std::vector<std::int64_t> labels(tasks, 0);
     if (stitching_ != Stitching::own) {
-      const auto cosine = study::cosines_of(models.gram(context.group));
+      const auto cosine = study::cosines_of(masked_gram(vectors, bits, context));
       const auto gap = spectral::largest_gap(spectral::laplacian_eigenvalues(cosine).unnormalised);
       const auto most = static_cast<std::int64_t>(tasks);
       labels = study::spectral_labels(study_, cosine, clusters > 0 ? std::min(clusters, most) : gap);
@@ -128,7 +132,7 @@ class LocalizeStitch final : public DataMethod {
     const auto nonzero = at::count_nonzero(tau).item<std::int64_t>();
     constexpr double bits_of_mask = 1.0 / 32;
     result.merged.made = {static_cast<double>(nonzero) / static_cast<double>(length),
-                          before + vectors.passes() + bits_of_mask + (stitching_ == Stitching::own ? 0 : 1)};
+                          before + vectors.passes() + bits_of_mask * (stitching_ == Stitching::own ? 1 : 2)};
     std::int64_t masks = 0, numbers = 0;
     std::set<std::int64_t> seen;  // clusters whose mask was counted
     for (std::size_t t = 0; t < tasks; ++t) {
@@ -183,6 +187,21 @@ class LocalizeStitch final : public DataMethod {
   }
 
  private:
+  /// Inner products [T,T] of γ_t τ_t, float64.
+  static at::Tensor masked_gram(const TaskVectors& vectors, const std::vector<at::Tensor>& bits,
+                                const schedule::UnitContext& context) {
+    weights::GramSum sum(static_cast<std::int64_t>(vectors.count()), vectors.length());
+    vectors.visit(vectors.all(), {0, vectors.length()}, std::lcm(sum.step(), std::int64_t{8}),
+                  [&](std::int64_t begin, std::span<const at::Tensor> parts) {
+                    context.stop_if_requested();
+                    std::vector<at::Tensor> kept;
+                    for (std::size_t t = 0; t < parts.size(); ++t)
+                      kept.push_back(unpacked(bits[t], begin, parts[t].numel()) * parts[t]);
+                    sum.add(begin, {.x = kept});
+                  });
+    return sum.gram();
+  }
+
   /// The masks that are stitched, of those that were learnt.
   void regroup(std::vector<at::Tensor>& masks, const std::vector<std::int64_t>& labels) const {
     if (stitching_ == Stitching::own) return;

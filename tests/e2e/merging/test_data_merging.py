@@ -22,11 +22,13 @@ from world import CLASSES, EXPERIMENT, TASKS, World
 
 REGIMES = ("standard", "linear")
 MASKS = ["localize_stitch", "mask_sharing", "stitch_twice", "mask_sharing_even", "stitch_twice_up"]
-METHODS = ["fisher", "fisher_batch", "regmean", "adamerging", *MASKS]
-STANDS_FOR = {"fisher_batch": "fisher", "mask_sharing_even": "mask_sharing", "stitch_twice_up": "stitch_twice"}
+METHODS = ["fisher", "fisher_batch", "fisher_entropy", "regmean", "adamerging", *MASKS]
+STANDS_FOR = {"fisher_batch": "fisher", "fisher_entropy": "fisher",
+              "mask_sharing_even": "mask_sharing", "stitch_twice_up": "stitch_twice"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "fisher": {},
     "fisher_batch": {},  # of 8, the last of 6
+    "fisher_entropy": {},  # of batches, as paper 2's code
     "fisher_of_the_predicted": {"fisher": "predicted", "floor_of": "first", "normalize": False, "floor": 1e-3,
                                 "inputs": "validation"},
     "regmean": {},
@@ -41,6 +43,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 SECTIONS = {"fisher": "points = 30\nchunk = 7\n",
             "fisher_batch": 'method = "fisher"\npoints = 30\nsquares = "batch"\nbatch = 8\n',
+            "fisher_entropy": 'method = "fisher"\npoints = 30\nfisher = "entropy"\nsquares = "batch"\nbatch = 8\n'
+                              "normalize = false\nfloor = 1e-12\n",  # below it F of keys' biases is rounding
             "regmean": "points = 30\nchunk = 7\n",
             "adamerging": "steps = 12\nbatch = 11\nlearning_rate = 0.02\n",
             "localize_stitch": "points_per_class = 9\npoints = 30\nchunk = 7\nsteps = 5\nbias = 2\n"
@@ -228,7 +232,7 @@ def test_what_masks_are_and_take(file: h5py.File, regime: str) -> None:
     assert own["forward_passes"][()] == own["backward_passes"][()] == 5 * (own["data_sample_index"][()] >= 0).sum()
     # The model, its largest numbers by two passes at least, two a step; then all of them, by masks of a bit.
     assert 1 + 2 + 2 * 5 + 1 + 1 / 32 <= own["passes"][()] <= 4 + 1 + 2 * 5 + 1 + 1 / 32
-    assert others[0]["passes"][()] == own["passes"][()] + 1  # and the cosines
+    assert others[0]["passes"][()] == own["passes"][()] + 1 + 1 / 32  # and the cosines of what the masks keep
     density = own["mask_density"][()]
     assert (density > 0.05).all() and (density < 0.8).all() and (np.abs(density - 0.1) > 0.005).any()
     labels = others[0]["labels"][()]
@@ -247,6 +251,31 @@ def test_what_masks_are_and_take(file: h5py.File, regime: str) -> None:
     numbers_a_mask = own["mask_numbers"][()] / density.sum()
     np.testing.assert_allclose(twice["mask_numbers"][()], less.sum() * numbers_a_mask)
     np.testing.assert_allclose(shared["mask_numbers"][()], (union[i] + union[alone]) * numbers_a_mask)
+
+
+def test_masks_are_clustered_by_what_they_keep(world: World, run: Path, tmp_path: Path) -> None:
+    """Of three tasks those two are together whose masked vectors have the largest |cosine|. Masks of attention's output
+    alone put others together than whole vectors would."""
+    experiment = world.elsewhere(tmp_path / "merging.toml", text(["localize_stitch", "mask_sharing"]))
+    launch.measure(experiment, tmp_path / "run", *launch.given_by(run),
+                   "--set", 'merging.localize_stitch.tensors=["out_proj"]')
+    oracle = Oracle(tmp_path / "run")
+
+    def nearest(vectors: list[np.ndarray]) -> tuple[int, int]:
+        cosine = np.abs([[a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in vectors] for a in vectors]) - np.eye(3)
+        i, j = np.unravel_index(cosine.argmax(), cosine.shape)
+        return min(i, j), max(i, j)
+
+    others = 0
+    for regime in REGIMES:
+        tau = [in_order(oracle.tau(regime, t)) for t in range(3)]
+        masks = [load_file(tmp_path / "run" / "units" / f"merging_data__localize_stitch__{regime}__{task}.safetensors")
+                 for task in TASKS]
+        i, j = nearest([v * np.unpackbits(mask["mask"])[: len(v)] for v, mask in zip(tau, masks, strict=True)])
+        labels = oracle.results[f"merging/mask_sharing/{regime}/labels"][()]
+        assert labels[i] == labels[j] and len(set(labels)) == 2
+        others += nearest(tau) != (i, j)
+    assert others > 0
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -273,7 +302,8 @@ def test_recompute_takes_them_again(run: Path) -> None:
     for method in METHODS:
         assert f"\nmerging/{method}: test_accuracy " in done.stdout
     for name in ("fisher: norm", "fisher: floored", "adamerging: lambda", "adamerging: entropy",
-                 "localize_stitch: mask_loss", "stitch_twice_up: mask_density", "mask_sharing: data_sample_index"):
+                 "localize_stitch: mask_loss", "stitch_twice_up: mask_density", "mask_sharing: data_sample_index",
+                 "mask_sharing: labels"):
         assert f"\nmerging/{name} " in done.stdout
 
 
@@ -290,7 +320,7 @@ def test_a_saved_model_says_that_it_needs_data(run: Path, method: str) -> None:
 
 
 @pytest.mark.parametrize(("settings", "expected"), [
-    (["merging.fisher.fisher=some"], ["merging.fisher.fisher", "all, predicted"]),
+    (["merging.fisher.fisher=some"], ["merging.fisher.fisher", "all, predicted, entropy"]),
     (["merging.fisher.inputs=test"], ["merging.fisher.inputs", "train, validation"]),
     (["merging.fisher.squares=sum"], ["merging.fisher.squares", "sample, batch"]),
     (["merging.fisher.floor=0"], ["merging.fisher.floor", "1e-30"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from launch import measure
+from launch import complaint, measure, run
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.oracle import Oracle, flat
 from torch import Tensor
@@ -28,15 +28,17 @@ def order(purpose: str, count: int) -> list[int]:
 
 def train(oracle: Oracle, regime: str, t: int, rate: float,
           penalty: Callable[[dict[str, Tensor], int], Tensor],
-          sgd: bool = False) -> tuple[dict[str, Tensor], list[float], list[float]]:
-    """θ*, and each step's loss and penalty."""
+          sgd: bool = False, steps: int = STEPS,
+          linear: bool = False) -> tuple[dict[str, Tensor], list[float], list[float]]:
+    """θ*, and each step's loss and penalty. The rate falls by a cosine, or `linear`; it stays with `sgd`."""
     theta = {k: v.clone().requires_grad_() for k, v in oracle.theta0.items()}
     rule = torch.optim.SGD if sgd else torch.optim.AdamW
     optimiser = rule(theta.values(), lr=rate, weight_decay=0.1)
-    rows, losses, penalties = order(f"batches/{TASKS[t]}", STEPS * BATCH), [], []
-    for step in range(STEPS):
-        done = (step - WARMUP) / (STEPS - WARMUP)
-        factor = (step + 1) / WARMUP if step < WARMUP else 1.0 if sgd else 0.5 * (1 + math.cos(math.pi * done))
+    rows, losses, penalties = order(f"batches/{TASKS[t]}", steps * BATCH), [], []
+    for step in range(steps):
+        done = (step - WARMUP) / (steps - WARMUP)
+        fall = 1.0 if sgd else 1 - done if linear else 0.5 * (1 + math.cos(math.pi * done))
+        factor = (step + 1) / WARMUP if step < WARMUP else fall
         optimiser.param_groups[0]["lr"] = rate * factor
         x, y = oracle.sample("train", t, rows[step * BATCH:(step + 1) * BATCH])
         loss, penalised = oracle.training_loss(regime, t, theta, x, y), penalty(theta, step)
@@ -56,6 +58,33 @@ def test_fine_tuning_is_adamw_on_the_regimes_loss(run_folder: Path, regime: str)
     assert list(oracle.results[f"training/{regime}/loss"][t]) == pytest.approx(losses, rel=1e-3)
     ours, theirs = flat(oracle.tau(regime, t)), flat(theta).detach() - flat(oracle.theta0)
     assert float((ours - theirs).norm() / theirs.norm()) < 1e-2
+
+
+def test_a_linear_schedule_and_epochs_of_each_tasks_own_points(world: World, tmp_path: Path) -> None:
+    """Seven epochs of 60 points in batches of 16 are 27 steps; the model of all tasks has three times as many."""
+    text = world.experiment.read_text().split("[similarity]")[0]
+    text = text.replace('["standard", "linear"]', '["standard", "multitask"]').replace("steps = 25", "epochs = 7")
+    text = text.replace("warmup_steps", 'schedule = "linear"\nwarmup_steps').split("[finetune.linear]")[0]
+    measure(world.elsewhere(tmp_path / "epochs.toml", text), tmp_path / "run")
+    oracle, t, steps = Oracle(tmp_path / "run"), 1, 27
+    theta, losses, _ = train(oracle, "standard", t, RATE["standard"], lambda theta, step: torch.zeros(()),
+                             steps=steps, linear=True)
+    assert list(oracle.results["training/standard/loss"][t]) == pytest.approx(losses, rel=1e-3)
+    ours, theirs = flat(oracle.tau("standard", t)), flat(theta).detach() - flat(oracle.theta0)
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-2
+    assert oracle.results["training/standard/loss"].shape == (3, steps)
+    assert oracle.results["training/multitask/loss"].shape[-1] == 3 * steps
+
+
+@pytest.mark.parametrize(("settings", "expected"), [
+    (["finetune.schedule=step"], ["finetune.schedule", "cosine, linear, constant"]),
+    (["finetune.epochs=-1"], ["finetune.epochs"]),
+    (["finetune.epochs=1", "finetune.warmup_steps=5"], ["warmup_steps", "is 5", "4 steps that epochs = 1 are"]),
+    (["finetune.epochs=1", 'finetune.regimes=["linear", "tau_jp_continue"]'], ["finetune.epochs", "as many steps"]),
+])
+def test_wrong_epochs(world: World, tmp_path: Path, settings: list[str], expected: list[str]) -> None:
+    arguments = [word for one in settings for word in ("--set", one)]
+    complaint(run(1, "run", world.experiment, "--run-dir", tmp_path / "run", *arguments), *expected)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,11 @@ def _all_of_texts(run: Run) -> list[int]:
 def accuracy(run: Run, row: Row, column: str) -> float | None:
     """T8, T15: a merge's accuracy on a task; its mean over the twelve that the run has, or where it has none
     over all of its tasks; what it stores."""
-    name, known = f"{row.merge_in}/{REGIME}", _places(run)
+    names = [f"{method}/{REGIME}" for method in (row.variant, row.merge_in)]
+    name, known = (
+        next((one for one in names if one in run.results.by_method("merging")), names[1]),
+        _places(run),
+    )
     data = run.results.data("merging", name)
     wanted = (_of_the_twelve(run) or _all_of_texts(run)) if column in ("mean", *STORED) else []
     wanted = wanted or [known[task] for task in TWELVE if task in known and task == _plain(column)]
@@ -82,8 +86,7 @@ def said(run: Run, source: PublishedTable) -> str:
             else f"the {len(run.results.tasks)} tasks of this run, none of which is among the paper's twelve"
         )
         told += (
-            f" The mean is over {mean}; each is an accuracy, where the paper has an F1 for some, unsaid for"
-            " which. GB: four bytes a number, of masks without their places, of whole vectors with what was"
-            " frozen."
+            f" The mean is over {mean}. GB: four bytes a number, of masks without their places, of whole"
+            " vectors with what was frozen."
         )
     return told

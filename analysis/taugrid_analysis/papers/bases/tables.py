@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import xarray as xr
 
 from taugrid_analysis.numbers import measured
 from taugrid_analysis.numbers.measured import Measured, percent
@@ -97,7 +98,7 @@ def _table(run: Run, source: PublishedTable) -> Table:
                 sheet.ours[line, head[1]] = ours
                 if isinstance(ours, str):  # a count, as "14/15"
                     continue
-                if key == open_clip(run.results) and isinstance(value, float):
+                if key == open_clip(run.results) and isinstance(value, float) and _of_its_tasks(run, source):
                     sheet.difference[line, head[1]] = float(ours) - value
     if source.measure in ("norms", "loss_gap"):
         _own_tasks(run, sheet, source)
@@ -132,7 +133,14 @@ def _as_printed(source: PublishedTable, keys: list[str]) -> Sheet:
 def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> list[str]:
     found = []
     if keys == ["unsaid"]:
-        found.append("Of which CLIP the published numbers are is not said; Mean's suggest ViT-B/32.")
+        found.append("Of which CLIP the published numbers are is not said.")
+    elif keys == ["three"]:
+        found.append("Published are means over three architectures; ours are of this run's one.")
+    elif source.model_by:
+        found.append(
+            f"Published for {published.title(keys[0])}, as the paper's code says ({source.model_by}) and its"
+            " text does not."
+        )
     elif len(keys) == 1 and not source.setting:
         found.append(f"Published for {published.title(keys[0])}; of which checkpoint is not said.")
     if source.setting and sheet.ours:
@@ -148,7 +156,7 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
     if source.measure == "loss_gap":
         found.append(_said_of_gaps(run))
     if source.measure == "partitions":
-        found.append(_said_of_partitions(run))
+        found.append(_said_of_partitions(run, bool(sheet.difference)))
     elif source.measure.startswith("held_out"):
         found.append(_said_of_held_out(run))
     elif source.measure == "basis_negation":
@@ -158,14 +166,31 @@ def _notes(run: Run, source: PublishedTable, sheet: Sheet, keys: list[str]) -> l
     return found
 
 
-def _letters(run: Run) -> str:
-    """Which of this run's tasks stand for the paper's four; empty where none do."""
-    for name in run.results.by_method("every_partition"):
-        data = run.data("every_partition", name)
+def _stand_ins(run: Run, group: str = "every_partition") -> list[str]:
+    """Which of this run's tasks stand for the paper's four, in the order of its letters; or none."""
+    for name in run.results.by_method(group):
+        data = run.data(group, name)
         if data is not None and data.sizes["member"] == len(FOUR):
-            own = [run.results.tasks[int(task)] for task in data["member"].to_numpy()]
-            return ", ".join(f"{letter} {task}" for letter, task in zip(FOUR, own, strict=True))
-    return ""
+            return [run.results.tasks[int(task)] for task in data["member"].to_numpy()]
+    return []
+
+
+def _letters(run: Run) -> str:
+    return ", ".join(f"{letter} {task}" for letter, task in zip(FOUR, _stand_ins(run), strict=False))
+
+
+def _of_its_tasks(run: Run, source: PublishedTable) -> bool:
+    """Whether ours are of the paper's own tasks, so that a difference is one of numbers of the same thing."""
+    tasks = {task.lower() for task in run.results.tasks}
+    if source.measure in ("norms", "loss_gap"):  # a line a task, by its name
+        return True
+    if source.measure == "mixing":
+        return tasks == published.papers_tasks()
+    group = "partition_negation" if source.measure == "basis_negation" else "every_partition"
+    own = [task.lower() for task in _stand_ins(run, group)]
+    if own != list(FOUR.values()):
+        return source.measure == "partitions" and not own and tasks == set(FOUR.values())
+    return not source.measure.startswith("held_out") or {"gtsrb", "dtd"} <= tasks
 
 
 def _said_of_held_out(run: Run) -> str:
@@ -174,18 +199,19 @@ def _said_of_held_out(run: Run) -> str:
     assert data is not None
     own = [run.results.tasks[int(task)] for task in data["other"].to_numpy()][:2]
     stand = ", ".join(f"{task} for {paper}" for task, paper in zip(own, ("GTSRB", "DTD"), strict=False))
-    return f"Ours are of this run's tasks, without difference: bases of {_letters(run)}; {stand}."
+    return (
+        f"Ours are of this run's tasks, bases of {_letters(run)}; {stand}. found: the partitions whose basis"
+        " nearest to the task holds M or S."
+    )
 
 
-def _said_of_partitions(run: Run) -> str:
+def _said_of_partitions(run: Run, compared: bool) -> str:
     if (letters := _letters(run)) and set(FOUR.values()) != {task.lower() for task in run.results.tasks}:
         return f"Ours are of four tasks of this run, without difference: {letters}."
     if set(FOUR.values()) != {task.lower() for task in run.results.tasks}:
         return OTHERS
-    return (
-        "Ours without difference: the paper does not name its checkpoint. α is chosen on validation, also"
-        " where the paper's is fixed (TIES 0.4)."
-    )
+    beginning = "" if compared else "Ours are of another checkpoint, or of one not named: no difference. "
+    return f"{beginning}Ours have α by validation, also where the paper's is fixed (TIES 0.4)."
 
 
 def _own_tasks(run: Run, sheet: Sheet, source: PublishedTable) -> None:
@@ -294,9 +320,8 @@ def _held_out(run: Run, row: Row, column: str, which: int) -> float | str | None
     if wanted not in places and which >= len(places):
         return None
     place = places.index(wanted) if wanted in places else which
-    if column == "found":  # of all partitions, those of which a basis is near enough
-        near = data["found"].to_numpy()[place].astype(bool)
-        return f"{near.sum()}/{len(near)}"
+    if column == "found":
+        return _finds_digits(data, place)
     name, _, ending = column.partition(", ")
     values = data["one_shot" if ending else "tuned"].to_numpy()[place].astype(float)
     if name == "mean":
@@ -304,6 +329,13 @@ def _held_out(run: Run, row: Row, column: str, which: int) -> float | str | None
     labels = data["labels"].to_numpy()
     every = [partitions.of_labels(one, list(FOUR.values())) for one in labels]
     return 100 * float(values[every.index(partitions.of_letters(name))])
+
+
+def _finds_digits(data: xr.Dataset, place: int) -> str:
+    """Of all partitions, those whose basis nearest to the held-out task holds M or S (section 6.3)."""
+    digits = [letter in "MS" for letter in FOUR]
+    nearest = data["cluster"].to_numpy().astype(bool)[data["nearest"].to_numpy()[place].astype(int)]
+    return f"{nearest[:, digits].any(axis=1).sum()}/{len(nearest)}"
 
 
 def _either(run: Run, row: Row, column: str) -> float | str | None:

@@ -64,6 +64,17 @@ def chosen(data: xr.Dataset) -> int:
     return int(data["chosen_clusters"])
 
 
+def chosen_by_code(cosine: Array) -> int:
+    """The number of clusters as the paper's code chooses it, of signed cosines and the largest of all gaps.
+
+    1 + argmax over all i of λ_{i+1} − λ_i, λ ascending, of D − M, M the cosines with their signs and D their
+    sums: it may be 1, which the paper's text excludes.
+    """
+    similarity = cosine.astype(float)
+    eigenvalues = np.linalg.eigvalsh(np.diag(similarity.sum(axis=1)) - similarity)
+    return int(np.diff(eigenvalues).argmax()) + 1 if len(eigenvalues) > 1 else 1
+
+
 def spectral(data: xr.Dataset, clusters: int) -> Array | None:
     """[T]: each task's cluster in the spectral partition into so many, −1 of tasks that were left out.
 

@@ -37,7 +37,7 @@ def bases(run: Run) -> Table:
             Column("stored, MB", 2),
         ],
     )
-    methods, left_out = set(), {}
+    methods, left_out, by_code = set(), {}, []
     for regime in results.regimes:
         data = results.data("bases", regime)
         if data is None:
@@ -47,6 +47,8 @@ def bases(run: Run) -> Table:
         held = partitions.merged(data)
         if not held.all():
             left_out[regime] = [name for name, one in zip(results.tasks, held, strict=True) if not one]
+        cosine = data["cosine"].to_numpy()[np.ix_(held, held)]
+        by_code.append(f"{regime} {partitions.chosen_by_code(cosine)}")
         for row, k in enumerate(data["clusters"].to_numpy().astype(int)):
             every = data["normalized"].to_numpy()[row]
             if not np.isfinite(every[0]):  # fewer tasks are left than k
@@ -75,6 +77,8 @@ def bases(run: Run) -> Table:
             *largest_tried(
                 {name: data for name in results.names("bases") if (data := results.data("bases", name))}
             ),
+            "The paper's code takes cosines with their signs and the largest of all gaps, so that one cluster"
+            f" is possible. It would have chosen k: {', '.join(by_code)}.",
             *told_of_filter(left_out),
         ]
     return table

@@ -24,6 +24,8 @@ def linearity(runs: Sequence[Run]) -> Table:
             Column("replaced by"),
             Column("replaced %"),
             Column("1 − cosine", 2, scientific=True),
+            Column("lower quartile", 2, scientific=True),
+            Column("upper quartile", 2, scientific=True),
             Column("1 − baseline", 2, scientific=True),
             Column("coefficient", 4),
             Column("centred cosine", 4),
@@ -34,14 +36,18 @@ def linearity(runs: Sequence[Run]) -> Table:
     for _, row in () if frame.empty else frame[~frame["alike"]].iterrows():  # alike: those of the barrier
         whole = (int(row[name]) if row[name] == row[name] else None for name in ("epochs", "steps"))
         epochs, steps = whole
-        numbers = [1 - row["cosine"], 1 - row["baseline"], *row[["coefficient", "centred_cosine", "error"]]]
+        numbers = [
+            *(1 - row[name] for name in ("cosine", "cosine_upper", "cosine_lower", "baseline")),
+            *row[["coefficient", "centred_cosine", "error"]],
+        ]
         told = [row["run"], epochs, row["pair"], steps, row["other"], int(row["replaced"])]
         table.rows.append([*told, *map(float, numbers)])
     if table.rows:
         table.notes.append(
-            "Means over the points of both tasks. Baseline: cosine of the two models' own features; centred:"
-            " differences from θ0's; error: ‖u − v‖/‖f(θ₁) − f(θ₂)‖. A dash: θ0's name does not say, or the"
-            " models were given."
+            "Means over the points of both tasks; quartiles of 1 − cosine are over points. A line is one pair"
+            " of one seed: how much others differ is not in it. Baseline: cosine of the two models' own"
+            " features; centred: differences from θ0's; error: ‖u − v‖/‖f(θ₁) − f(θ₂)‖. A dash: θ0's name"
+            " does not say, or the models were given."
         )
     return table
 
@@ -73,7 +79,8 @@ def barrier(runs: Sequence[Run]) -> Table:
     sizes = ", ".join(f"{cloud.run}: {len(cloud.delta)}" for cloud in found)
     table.notes += [
         f"{len(found)} θ0, {sum(len(cloud.delta) for cloud in found)} pairs ({sizes}).",
-        "δ = αL(θ₁) + (1−α)L(θ₂) − L(αθ₁ + (1−α)θ₂), v = θ₁ − θ₂; λ_max of the Hessian at θ0. low, high: of"
+        "δ = αL(θ₁) + (1−α)L(θ₂) − L(αθ₁ + (1−α)θ₂), v = θ₁ − θ₂; λ_max of the Hessian at θ0, of two tasks"
+        " the mean of |λ_max|, at least that of their mean loss. low, high: of"
         f" 95 % of {several_runs.DRAWS:,} bootstrap draws over θ0s and, within each, over models.",
     ]
     return table

@@ -33,7 +33,8 @@ def drawn(oracle: Oracle, told: Settings, t: int) -> Tensor:
 def fisher_information(model: Model, given: Inputs, classes: str, batch: int = 0) -> Parameters:
     """Mean over the samples of all its tasks of Σ_c p_c (∂ log p_c)², or of the predicted class.
 
-    A linear model's J is θ0's. With a batch's size: its sum of Σ_c √p_c ∂ log p_c is squared instead.
+    A linear model's J is θ0's. With a batch's size: its sum of Σ_c √p_c ∂ log p_c is squared instead. Of
+    "entropy" what is squared is ∂ Σ_c p_c log p_c, p with its own slope.
     """
     every = [given(t) for t in model.tasks]
     found = {name: torch.zeros_like(v) for name, v in model.oracle.theta0.items()}
@@ -51,8 +52,13 @@ def _information(model: Model, t: int, x: Tensor, classes: str, batch: int) -> P
     def log_p(one: Tensor) -> Tensor:
         return log_softmax(oracle.logits(t, one[None])[0], 0)
 
+    def of_entropy(one: Tensor) -> Tensor:
+        return (log_p(one).exp() * log_p(one)).sum()
+
     p, slopes = vmap(log_p)(z).exp(), vmap(jacrev(log_p))(z)  # [n, C], [n, C, width]
-    if classes == "predicted":
+    if classes == "entropy":
+        slopes = vmap(jacrev(of_entropy))(z)[:, None]
+    elif classes == "predicted":
         rows, best = torch.arange(len(z)), p.argmax(1)
         slopes = slopes[rows, best][:, None]
     else:

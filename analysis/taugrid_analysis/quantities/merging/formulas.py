@@ -103,10 +103,15 @@ def model_stock(tau: list[Array]) -> Array:
 
 
 def polar(matrix: Array) -> Array:
-    """Takes the polar factor by the inverse root of the Gram matrix, not by the SVD."""
+    """Takes the polar factor by the inverse root of the Gram matrix, not by the SVD.
+
+    Directions that the matrix has none of stay 0. Vectors of a tensor that was frozen have no others.
+    """
     gram = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
     values, vectors = np.linalg.eigh(gram)
-    root = vectors @ np.diag(values**-0.5) @ vectors.T
+    there = values > 1e-14 * max(float(values.max(initial=0)), 0)  # rounding of squares of singular values
+    inverse = np.where(there, np.where(there, values, 1.0) ** -0.5, 0.0)
+    root = vectors @ np.diag(inverse) @ vectors.T
     return matrix @ root if matrix.shape[0] >= matrix.shape[1] else root @ matrix
 
 

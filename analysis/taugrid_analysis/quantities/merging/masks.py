@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.func import grad_and_value
 
+from taugrid_analysis.numbers.arrays import Array
+from taugrid_analysis.quantities.bases import clustering
 from taugrid_analysis.quantities.merging.oracle_models import Model, own
 from taugrid_analysis.recompute import draws
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, places, relative, stored
@@ -120,6 +122,18 @@ def of_method(oracle: Oracle, name: str, method: str, regime: str, told: Setting
     return to_stitch(every, method, labels, told)
 
 
+def cosines(masks: list[Parameters], models: list[Model]) -> Array:
+    """Of what the masks keep of their vectors [T,T]: γ_s τ_s and γ_t τ_t, by which tasks are clustered."""
+    kept = torch.stack(
+        [
+            torch.cat([(mask[key] * model.tau[key]).flatten() for key in mask])
+            for mask, model in zip(masks, models, strict=True)
+        ]
+    ).numpy()
+    norm = np.maximum(np.linalg.norm(kept, axis=1), 1e-300)
+    return np.asarray(kept @ kept.T / np.outer(norm, norm))
+
+
 def stitch(masks: dict[str, Tensor], models: list[Model]) -> Parameters:
     """Σ γ τ / Σ γ by masks [T,…] of these models, by tensor; 0 where none has it."""
     found = {key: torch.zeros_like(v) for key, v in models[0].tau.items()}
@@ -154,6 +168,15 @@ def checks(oracle: Oracle, name: str, method: str, told: Settings) -> Iterator[C
         chosen = chosen_rows(t)
         return exact(stored(oracle, group, "data_sample_index", place), chosen[i] if i < len(chosen) else -1)
 
+    def partition(place: Place) -> Reading:
+        regime = place[0]
+        every = [learnt(oracle, masks_of, regime, t)[0] for t in range(len(oracle.tasks))]
+        labels = oracle.results[f"{group}/{regime}/labels"][()].astype(int)
+        return clustering.as_good_as_any(cosines(every, own(oracle, regime)), labels, int(told["clusters"]))
+
+    if method != "localize_stitch" and told["clusters"] > 0 and len(oracle.tasks) <= clustering.COUNTED:
+        every = [place for place in places(oracle, group, "labels") if place[1] == 0]
+        yield Check(group, "labels", every, partition)
     yield Check(group, "mask_loss", places(oracle, group, "mask_loss"), loss)
     yield Check(group, "mask_density", places(oracle, group, "mask_density"), density)
     yield Check(group, "data_sample_index", places(oracle, group, "data_sample_index"), row)

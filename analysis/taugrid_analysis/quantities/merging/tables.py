@@ -30,6 +30,7 @@ def merging(run: Run) -> Table:
             Column("absolute", 1, percent=True),
             Column("normalized", 1, percent=True),
             Column("− first", 1, percent=True),
+            Column("points needed"),
             Column("density", 1, percent=True),
             Column("passes", 1),
             Column("MB read", 1),
@@ -59,6 +60,7 @@ def merging(run: Run) -> Table:
                     Measured(row["absolute"], row["absolute_error"]),
                     Measured(row["normalized"], row["normalized_error"]),
                     Measured(change.mean, change.mean_error) if method != first else None,
+                    change.needs if method != first else None,
                     row["density"],
                     row["passes"],
                     1e-6 * row["bytes"],
@@ -73,11 +75,26 @@ def merging(run: Run) -> Table:
             " first row, on the same points. density: share of τ that is not zero. passes: over all vectors,"
             " MB read: of them. inputs: that went through a model, forwards or backwards, to make τ. Seconds"
             " are this machine's, of what makes τ.",
+            differences.NEEDED,
+            *_inputs_taken(run),
             *largest_tried(curves),
             SAMPLE,
             *told_of_filter(left_out),
         ]
     return table
+
+
+def _inputs_taken(run: Run) -> list[str]:
+    """Whose inputs the methods took that take data."""
+    taken: dict[str, list[str]] = {}
+    for name in run.results.by_method("merging"):
+        data = run.results.data("merging", name)
+        if data is not None and "inputs" in data.attrs:
+            method, split = name.split("/")[0], str(data.attrs["inputs"])
+            if method not in taken.setdefault(split, []):
+                taken[split].append(method)
+    told = "; ".join(f"{split} points: {', '.join(methods)}" for split, methods in taken.items())
+    return [f"τ is made with inputs of {told}."] if told else []
 
 
 def _joint(run: Run, regime: str) -> list[list[Value]]:
@@ -91,7 +108,7 @@ def _joint(run: Run, regime: str) -> list[list[Value]]:
     for joint in run.results.names("multitask"):
         if JOINT.get(joint) == regime and f"{joint}/joint" not in models:
             both = cells(run.summary.loc[joint], "absolute", "normalized")
-            rows.append([regime, joint, None, *both, *[None] * 6])
+            rows.append([regime, joint, None, *both, *[None] * 7])
     return rows
 
 
@@ -153,6 +170,7 @@ def choices(run: Run) -> Table:
             Column("normalized", 1, percent=True),
             Column("absolute", 1, percent=True),
             Column("− first", 2, percent=True),
+            Column("points needed"),
             Column("range", 1, percent=True),
         ],
     )
@@ -179,6 +197,7 @@ def choices(run: Run) -> Table:
                     Measured(row["normalized"], row["normalized_error"]),
                     Measured(row["absolute"], row["absolute_error"]),
                     Measured(change.mean, change.mean_error) if place else None,
+                    change.needs if place else None,
                     Measured(abs(widest.mean), widest.mean_error) if not place else None,
                 ]
             )
@@ -188,6 +207,7 @@ def choices(run: Run) -> Table:
             " method's first line, on the same points. range: the two choices that lie furthest apart, with"
             " the paired error of their difference, which says nothing of having looked for them. α by"
             " validation, each.",
+            differences.NEEDED,
             SAMPLE,
         ]
     return table

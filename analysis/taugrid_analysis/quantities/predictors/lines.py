@@ -34,7 +34,7 @@ SAME_THING = {"xi_one": "ξ(1,1)", "xi_box": "ξ over [0,1]²"}
 
 @dataclass(frozen=True)
 class Line:
-    """One predictor of one outcome in one regime. `looked`: how many predictors p is corrected for."""
+    """One predictor of one outcome in one regime. `looked`: how many correlations p is corrected for."""
 
     regime: str
     outcome: str
@@ -124,19 +124,21 @@ def lines(run: Run) -> list[Line]:
             splits(run.results, regime),
             seconds(run.results, regime),
         )
-        for name in OUTCOMES:
-            y = outcome(run, regime, name)
-            if not np.isfinite(y).any():
-                continue
-            for titles in (TITLES, SAME_THING):
-                found += _family(run, regime, name, {key: known.get(key) for key in titles}, y, told, took)
+        measured = {name: outcome(run, regime, name) for name in OUTCOMES}
+        outcomes = {name: y for name, y in measured.items() if np.isfinite(y).any()}
+        families = [
+            _family(run, regime, {key: known.get(key) for key in titles}, outcomes, told, took)
+            for titles in (TITLES, SAME_THING)
+        ]
+        for name in outcomes:
+            found += [line for family in families for line in family if line.outcome == name]
     return found
 
 
 def cheapest(found: Sequence[Line]) -> Line | None:
     """The predictor of fewest seconds that task permutations bear out, of one regime and outcome.
 
-    Corrected for having looked at all predictors; None where there is none.
+    Corrected for having looked at all predictors and outcomes; None where there is none.
     """
     tell = [one for one in found if one.predictor in TITLES and one.spearman.best < 1 - sampling.LEVEL]
     return min(tell, key=lambda one: np.inf if np.isnan(one.seconds) else one.seconds, default=None)
@@ -145,16 +147,15 @@ def cheapest(found: Sequence[Line]) -> Line | None:
 def _family(
     run: Run,
     regime: str,
-    name: str,
     known: Mapping[str, Floats | None],
-    y: Floats,
+    outcomes: Mapping[str, Floats],
     told: dict[str, str],
     took: dict[str, float],
 ) -> list[Line]:
-    """Predictors among which the best may be picked: p is corrected for as many as there are."""
+    """Predictors and outcomes among which the best may be picked: p is corrected for as many as there are."""
     measured = {key: x for key, x in known.items() if x is not None}
-    tested = correlation.estimates(measured, y, run.results.pairs)
-    looked = sum(np.isfinite(one.value) for one in tested.values())
+    tested = correlation.estimates(measured, outcomes, run.results.pairs)
+    looked = sum(np.isfinite(one.value) for every in tested.values() for one in every.values())
     return [
         Line(
             regime,
@@ -163,9 +164,10 @@ def _family(
             told[key],
             correlation.usable(x, y),
             correlation.pearson(x, y),
-            tested[key],
+            tested[name][key],
             looked,
             took[key],
         )
+        for name, y in outcomes.items()
         for key, x in measured.items()
     ]

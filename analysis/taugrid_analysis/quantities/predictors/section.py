@@ -19,8 +19,8 @@ def sections(run: Run) -> list[Part]:
             "pair_addition",
             "Above: each pair's τJp and the normalised accuracy of its sum. Below: rank correlation of each"
             " predictor with that accuracy, and with the pair's loss gap; lines span what leaving out any one"
-            " task gives. Filled: permutations of the tasks reach the value, for the best of the predictors,"
-            " in fewer than 5 %."
+            " task gives. Filled: permutations of the tasks reach the value, for the best of the predictors"
+            " and outcomes, in fewer than 5 %."
             " Below the dashed line stands ξ, another measure of the same thing. All numbers are in the table"
             " of predictors.",
             [_products(run), figures.forest(run)],

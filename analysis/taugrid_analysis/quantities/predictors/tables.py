@@ -25,8 +25,8 @@ def predictor_table(run: Run) -> Table:
             Column("Spearman", 2),
             Column("least without a task", 2),
             Column("largest without a task", 2),
-            Column("p", 4),
-            Column("p of the best", 4),
+            Column("p", 4, least=True),
+            Column("p of the best", 4, least=True),
             Column("seconds", 2, significant=True),
         ],
     )
@@ -46,8 +46,8 @@ def predictor_table(run: Run) -> Table:
     table.notes += [
         "p: Mantel's test of Spearman's correlation, two-sided: the share of permutations of the tasks"
         f" ({correlation.PERMUTATIONS:,} drawn with seed {correlation.SEED}, or all) that reach it. p of the"
-        " best: the largest of all predictors measured reaches it"
-        f" ({looked}), as the best is found by looking at all.",
+        " best: the largest of all predictors and outcomes of the regime reaches it"
+        f" ({looked} correlations), as the best is found by looking at all. Regimes and seeds aside.",
         "tuned, one shot: normalised accuracy, α by validation or 1, of which interference makes less; loss"
         " gap: mean over both tasks of the test loss at equal parts of both vectors less the own model's, of"
         " which it makes more. seconds: of all units that measure the predictor, fine-tuning apart.",

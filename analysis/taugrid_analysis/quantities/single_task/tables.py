@@ -9,7 +9,7 @@ import numpy as np
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.cells import SAMPLE, cell
 from taugrid_analysis.page.table import Column, Table, Value
-from taugrid_analysis.run.differences import Difference, added, single
+from taugrid_analysis.run.differences import NEEDED, Difference, added, single
 from taugrid_analysis.run.opened import Run
 
 # Against these the papers hold non-linear fine-tuning (paper 1, figures 2 and 5; paper 4, figure 5).
@@ -125,11 +125,14 @@ def against_standard(run: Run) -> Table:
         [
             Column("regime"),
             Column("single", 1, percent=True),
-            Column("p single", 4),
+            Column("p single", 4, least=True),
+            Column("points needed, single"),
             Column("added", 1, percent=True),
-            Column("p added", 4),
+            Column("p added", 4, least=True),
+            Column("points needed, added"),
             Column("added, α = 1", 1, percent=True),
-            Column("p added, α = 1", 4),
+            Column("p added, α = 1", 4, least=True),
+            Column("points needed, added, α = 1"),
         ],
     )
     found = []
@@ -146,7 +149,7 @@ def against_standard(run: Run) -> Table:
         ]
         row: list[Value] = [regime]
         for one in both:
-            row += [Measured(one.mean, one.mean_error), one.p]
+            row += [Measured(one.mean, one.mean_error), one.p, one.needs]
         table.rows.append(row)
         found += both
     if table.rows:
@@ -154,6 +157,7 @@ def against_standard(run: Run) -> Table:
             _paired_note(found),
             "p: McNemar's exact test over the points of all tasks; a dash where it is not stored which are"
             " right. It says nothing of another seed.",
+            NEEDED,
         ]
     return table
 

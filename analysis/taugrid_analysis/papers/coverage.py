@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Every table and figure of the papers: what measures it, and what of it nothing does (coverage.toml).
+
+docs/papers.md ends with these tables; a test compares them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+
+from taugrid_analysis.page.renderings import as_markdown
+from taugrid_analysis.page.table import Column, Table, Value
+from taugrid_analysis.papers import PAPERS, published
+
+FINDINGS = "findings"  # the folder beside docs/papers.md that has the recorded runs
+MEASURED, IN_PART, MISSING, NOTHING = "measured", "in part", "missing", "nothing to measure"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table, a figure, or another part of a paper that has numbers."""
+
+    place: str  # "Table 3", "Figure 12", "Appendix B"
+    shows: str
+    command: str  # that measures it on the default tasks; empty where none does
+    own: tuple[str, ...]  # files of the paper's own setting, below jobs/papers/NAME/original
+    missing: str  # what of it no command measures
+    idea: bool  # it illustrates an idea: there are no numbers in it
+    recorded: str  # the page and section of docs/findings that has the last recorded run
+
+    @property
+    def state(self) -> str:
+        """How much of it is measured."""
+        if not self.command and not self.own:
+            return NOTHING if self.idea and not self.missing else MISSING
+        return IN_PART if self.missing else MEASURED
+
+
+def items(paper: str) -> list[Item]:
+    """In the order of the file: tables, figures, what else there is."""
+    path = resources.files("taugrid_analysis.papers") / paper / "coverage.toml"
+    told = tomllib.loads(path.read_text(encoding="utf-8"))
+    captions = published.captions(paper)
+    return [
+        Item(
+            entry["place"],
+            entry["shows"] if "shows" in entry else captions[entry["place"]],
+            entry.get("command", told["command"]) if entry.get("default") else "",
+            tuple(entry.get("own", ())),
+            entry.get("missing", ""),
+            entry.get("idea", False),
+            entry.get("recorded", ""),
+        )
+        for entry in told["item"]
+    ]
+
+
+def table(paper: str, linked: bool = False) -> Table:
+    """`linked`: recorded runs are links, as docs/papers.md has them."""
+    made = Table(
+        f"coverage_{paper}",
+        published.heading(paper),
+        [
+            Column("place"),
+            Column("shows"),
+            Column("state"),
+            Column("on the default tasks"),
+            Column("its own setting"),
+            Column("what is missing"),
+            Column("last recorded run"),
+        ],
+    )
+    for one in items(paper):
+        recorded = one.recorded.partition("#")[0]
+        code = "`{}`" if linked else "{}"
+        row: list[Value] = [
+            one.place,
+            one.shows,
+            one.state,
+            code.format(one.command) if one.command else "",
+            ", ".join(code.format(name) for name in one.own),
+            one.missing,
+            f"[{recorded}]({FINDINGS}/{one.recorded})" if linked and recorded else recorded,
+        ]
+        made.rows.append(row)
+    return made
+
+
+def tables() -> list[Table]:
+    return [table(paper) for paper in PAPERS]
+
+
+def markdown() -> str:
+    """What docs/papers.md ends with."""
+    return "\n\n".join(as_markdown(table(paper, linked=True)) for paper in PAPERS) + "\n"
