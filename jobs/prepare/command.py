@@ -85,6 +85,10 @@ def run(options: argparse.Namespace) -> None:
         from checkpoints import convert
 
         convert.prepare(options, say)
+    elif options.command == "convert-model":
+        from checkpoints import weights
+
+        weights.prepare(options, say)
     else:
         from pictures import own
 
