@@ -15,7 +15,7 @@ def shown(name: str) -> str:
     return name if name.isprintable() and len(name) <= NAME_LONGEST else ascii(name[:80])
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     return shown(" ".join(str(error).split()) or type(error).__name__)
 
 
