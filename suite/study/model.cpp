@@ -56,6 +56,7 @@ models::Checkpoint Model::read(const Settings& settings, std::vector<InputFile>*
     stand_in = true;
     input.state += "; work is counted as for CLIP ViT-B/32";
   }
+  for (const auto& note : checkpoint.notes) input.state += "; " + note;
   if (inputs != nullptr) inputs->push_back(std::move(input));
   return checkpoint;
 }

@@ -15,11 +15,13 @@ namespace taugrid::study {
 
 class Model {
  public:
-  /// Reads the model; θ0 lies on `device`. With `inputs`, it is listed there, and where it is missing or wrong, a
-  /// stand-in takes its place: enough to count work, not to compute. Throws InputError.
+  /// Reads the model; θ0 lies on `device`. With `inputs`, it is listed there, and where it is missing or
+  /// wrong, a stand-in takes its place: enough to count work, not to compute. Throws InputError.
   Model(const Settings& settings, std::vector<InputFile>* inputs, at::Device device);
 
   const models::Encoder& encoder() const { return *checkpoint_.encoder; }
+  /// What is said of the files of θ0 though they are read: a line each.
+  const std::vector<std::string>& notes() const { return checkpoint_.notes; }
   const autodiff::Layout& layout() const { return encoder().layout(); }
   const models::State& start() const;
   const at::Tensor& theta0() const { return start().theta; }
