@@ -47,7 +47,7 @@ Training read(config::Section section, const Training& d) {
   t.constant =
       section.word("schedule", "How the learning rate goes on behind warm-up: by a cosine to 0, or it stays",
                    d.constant ? "constant" : "cosine", {"cosine", "constant"}) == "constant";
-  t.steps = section.integer("steps", "Steps of training for each model", d.steps, {1, 1e9});
+  t.steps = section.integer("steps", "Steps of training for each model", d.steps, {1, 1e7});
   t.batch = section.integer("batch", "Training points a step; joint training draws equally many of each task",
                             d.batch, {1, 1e6});
   t.warmup = warmup_steps(section, d.warmup, t.steps);
