@@ -19,7 +19,7 @@ enum class ExitCode : int { done = 0, failed = 1, bad_input = 2, resumable = 75 
 /// terminal, and the longest words lose their middle first.
 inline std::string as_line(const std::string& message) {
   constexpr const char* digits = "0123456789abcdef";
-  constexpr std::size_t most = 480, word_least = 60;
+  constexpr std::size_t most = 480, word_least = 160;  // of a word, so that most paths stay whole
   constexpr std::string_view gap = "…";
   std::string text;
   for (const char c : message) {
@@ -38,7 +38,8 @@ inline std::string as_line(const std::string& message) {
       if (end - at > length) begin = at, length = end - at;
       at = end + 1;
     }
-    if (length <= word_least || round > 8) begin = 0, length = text.size();  // many words: the line's middle
+    if (length <= word_least + gap.size() || round > 8)
+      begin = 0, length = text.size();  // many words: the line's middle
     const auto excess = text.size() - most + gap.size();
     const auto kept = std::max(word_least, length - std::min(length, excess));
     auto first = begin + kept * 2 / 3, last = begin + length - kept / 3;

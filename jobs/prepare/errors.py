@@ -10,7 +10,7 @@ class InputError(Exception):
 
 NAME_LONGEST = 512
 LINE_MOST = 480  # letters of a message behind the program's name; with it 500
-WORD_LEAST = 60  # of its words that have been shortened
+WORD_LEAST = 160  # of its words that have been shortened: most paths stay whole
 TURNS_MOST = 8
 
 
@@ -29,7 +29,7 @@ def line(words: str) -> str:
         longest = max(words.split(" "), key=len)
         if len(words) <= LINE_MOST:
             return words
-        if len(longest) <= WORD_LEAST or turn > TURNS_MOST:  # many words: the line's own middle
+        if len(longest) <= WORD_LEAST + 1 or turn > TURNS_MOST:  # many words: the line's own middle
             longest = words
         kept = max(WORD_LEAST, len(longest) - (len(words) - LINE_MOST) - 1)
         words = words.replace(longest, f"{longest[: kept * 2 // 3]}…{longest[len(longest) - kept // 3 :]}", 1)
