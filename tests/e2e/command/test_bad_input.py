@@ -298,6 +298,7 @@ def test_a_model_larger_than_its_file(own: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("shape", "expected"), [
     ({"hidden_size": 1_000_000, "num_attention_heads": 1}, ["GiB; this host has"]),
+    ({"image_size": 1_000_000}, ["GiB; this host has"]),
     ({"hidden_size": 10**6, "num_channels": 10**6, "image_size": 10**6, "patch_size": 10**6, "num_attention_heads": 1},
      ["patch_embedding.weight is too large"]),
 ])
