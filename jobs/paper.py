@@ -39,15 +39,29 @@ class Command:
 
 
 class PaperError(ValueError):
-    """What is wrong with a paper.toml, in one line."""
+    """What is wrong with a TOML file, in one line."""
 
 
 def names() -> list[str]:
     return sorted(path.parent.name for path in PAPERS.glob("*/paper.toml"))
 
 
+def table(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except ValueError as error:  # of TOML and of UTF-8
+        raise PaperError(f"{path}: is no TOML: {error}") from None
+    except OSError as error:
+        raise PaperError(f"{path}: {error.strerror}; expected a TOML file") from None
+
+
 def read(name: str) -> dict[str, Any]:
-    return tomllib.loads((PAPERS / name / "paper.toml").read_text("utf-8"))
+    path = PAPERS / name / "paper.toml"
+    paper = table(path)
+    steps = paper.get("steps")
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise PaperError(f"{path}: has no steps; expected a list of tables")
+    return paper
 
 
 def options_for_models(source: Mapping[str, Any], run: str, environment: Mapping[str, str]) -> list[str]:
@@ -60,7 +74,7 @@ def options_for_models(source: Mapping[str, Any], run: str, environment: Mapping
     configuration = Path(run, "config.toml")
     checkpoints = ""
     if configuration.exists():
-        checkpoints = tomllib.loads(configuration.read_text("utf-8")).get("finetune", {}).get("checkpoints", "")
+        checkpoints = table(configuration).get("finetune", {}).get("checkpoints", "")
     elif other and Path(other, "results.h5").exists():
         checkpoints = os.path.realpath(Path(other, "checkpoints"))
     if not checkpoints:
@@ -83,7 +97,7 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
 
     for step in read(name)["steps"]:
         match step:
-            case {"measure": experiment, **how}:
+            case {"measure": str(experiment), **how}:
                 run = folder(how)
                 line = ["bash", "jobs/measure.sh", str(PAPERS / name / experiment), run]
                 if source := how.pop("models_of", None):
@@ -93,14 +107,14 @@ def commands(name: str, options: list[str], environment: Mapping[str, str]) -> I
                 ranks = {"RANKS": str(how.pop("ranks"))} if "ranks" in how else {}
                 command = Command(line + options, ranks)
                 options = []
-            case {"figures": run, **how}:
+            case {"figures": str(run), **how}:
                 paper = how.pop("paper", name)
                 command = Command([*analysis, "figures", *words(run), "--paper", paper], leave_out="needs")
-            case {"analysis": text, **how}:
+            case {"analysis": str(text), **how}:
                 command = Command(analysis + words(text))
-            case {"prepare": text, **how}:
+            case {"prepare": str(text), **how}:
                 command = Command([python, "jobs/prepare", *words(text)])
-            case {"job": text, **how}:
+            case {"job": str(text), **how}:
                 script, *arguments = words(text)
                 command = Command(["bash", f"jobs/{script}", *arguments], {"RUN": os.path.realpath(folder(how))})
             case _:
@@ -153,12 +167,18 @@ def main(arguments: list[str]) -> int:
             code = runner.run(command)
             if code == STOPPED:
                 print("Stopped early; run the same command again to go on.", file=sys.stderr)
+            if code > 128:  # as jobs/common.sh says it
+                print(
+                    f"A rank was ended by signal {code - 128} (9: killed, by hand or for memory); run the same command "
+                    "again to go on.",
+                    file=sys.stderr,
+                )
             if code != 0:
                 return code
+        print(read(name).get("sizes", ""), end="")
     except PaperError as error:
         print(f"jobs/paper.sh: {error}", file=sys.stderr)
         return 2
-    print(read(name).get("sizes", ""), end="")
     return 0
 
 

@@ -169,7 +169,9 @@ int start(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return speaks() ? app.exit(error) : 0;
-    if (speaks()) std::cerr << "taugrid: error: " << error.what() << "; see taugrid --help\n";
+    if (speaks())
+      std::cerr << "taugrid: error: " << taugrid::as_line(error.what() + std::string("; see taugrid --help"))
+                << "\n";
     return static_cast<int>(taugrid::ExitCode::bad_input);
   }
   for (int i = 0; i < argc; ++i) options.command_line += (i == 0 ? "" : " ") + std::string(argv[i]);
@@ -203,7 +205,7 @@ int main(int argc, char** argv) {
     if (speaks()) std::fprintf(stderr, "taugrid: error: %s\n", error.what());
     return static_cast<int>(taugrid::ExitCode::bad_input);
   } catch (const std::exception& error) {  // before MPI is up: afterwards, run_guarded has the word
-    std::fprintf(stderr, "taugrid: cannot start: %s\n", error.what());
+    std::fprintf(stderr, "taugrid: cannot start: %s\n", taugrid::as_line(error.what()).c_str());
   }
   return static_cast<int>(taugrid::ExitCode::failed);
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import picture_format, visible, write
+from taugrid_analysis.files import line, picture_format, write
 from taugrid_analysis.page.renderings import RENDERERS
 from taugrid_analysis.papers import PAPERS
 from taugrid_analysis.speed import commands as speed
@@ -102,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
             return speed.run(options)
         return run(options)
     except InputError as error:
-        print(f"taugrid_analysis: {visible(str(error))}", file=sys.stderr)
+        print(f"taugrid_analysis: {line(str(error))}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of a pipe has had enough
         sys.stderr.close()

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import numpy as np
 
 from taugrid_analysis.errors import InputError
 
+LINE_MOST = 470  # letters of a message behind the program's name; with it 500
+WORD_LEAST = 160  # of its words that have been shortened: most paths stay whole
+TURNS_MOST = 8
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
 # Unicode's categories of what may not reach a reader: controls, marks of direction, surrogates, line breaks.
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -27,6 +31,20 @@ def visible(words: str) -> str:
     return "".join(
         ascii(letter)[1:-1] if unicodedata.category(letter) in HIDDEN else letter for letter in words
     )
+
+
+def line(words: str) -> str:
+    """A message as one line of at most LINE_MOST letters: the longest words lose their middle."""
+    words = visible(words)
+    for turn in count():
+        longest = max(words.split(" "), key=len)
+        if len(words) <= LINE_MOST:
+            return words
+        if len(longest) <= WORD_LEAST + 1 or turn > TURNS_MOST:  # many words: the line's own middle
+            longest = words
+        kept = max(WORD_LEAST, len(longest) - (len(words) - LINE_MOST) - 1)
+        words = words.replace(longest, f"{longest[: kept * 2 // 3]}…{longest[len(longest) - kept // 3 :]}", 1)
+    return words
 
 
 def label(value: Any) -> str:

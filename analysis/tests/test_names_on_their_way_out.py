@@ -20,7 +20,7 @@ import synthetic
 from matplotlib.figure import Figure
 
 from taugrid_analysis.cli import main
-from taugrid_analysis.files import visible
+from taugrid_analysis.files import line, visible
 from taugrid_analysis.page import style
 from taugrid_analysis.page.renderings import RENDERERS, csv_text, frame_csv
 from taugrid_analysis.page.table import Column, Table
@@ -171,3 +171,14 @@ def test_powers_of_ten_are_plain_text() -> None:
     text = style.to_bytes(figure, "svg").decode()
     words = set(re.findall(r">([^<>]+)</text>", text))
     assert {"10⁻³", "10⁰", "−10²", "$x_{"} <= words and not any("mathdefault" in one for one in words)
+
+
+@pytest.mark.parametrize(
+    "words", ["a" * 10**6, "word " * 10**5, "a" * 5000 + " is " + "b" * 600, "\x1b" * 1000]
+)
+def test_a_message_is_one_short_line(words: str) -> None:
+    """Long names lose their middle; what was expected stays."""
+    said = line(f"/runs/1: {words} is there; expected another")
+    assert len(said) <= 470 and said.isprintable() and "…" in said
+    assert said.startswith("/runs/1: ") and said.endswith("is there; expected another")
+    assert line("/runs/1: is none; expected one") == "/runs/1: is none; expected one"

@@ -27,6 +27,8 @@ zero-shot head and the class names.
                                                             the twelve with which the field has fourteen and twenty
   python jobs/prepare convert-checkpoints --from checkpoints/ViT-B-32 --out runs/published
                                                             the field's pickled checkpoints, for taugrid to read
+  python jobs/prepare convert-model --from bert-base-uncased --out models/bert
+                                                            a Hugging Face folder's pytorch_model.bin to safetensors
   python jobs/prepare parts data/fashion.h5 --classes 4 3 3 --out data/causes
                                                             a packed set cut by classes
   python jobs/prepare rotated data/mnist5k.h5 --angles 22.5 45 --out data/rotated
@@ -427,6 +429,19 @@ def add_checkpoints(commands) -> None:  # type: ignore[no-untyped-def]
     )
 
 
+def add_model(commands) -> None:  # type: ignore[no-untyped-def]
+    model = commands.add_parser(
+        "convert-model",
+        help="a Hugging Face folder's pytorch_model.bin to model.safetensors",
+        description="Read a Hugging Face folder whose weights are pickles, pytorch_model.bin or its parts and their "
+        "index, and write a folder with model.safetensors and the same configuration and tokenizer. Nothing that a "
+        "pickle names is called: one that holds more than tensors is refused.",
+    )
+    model.add_argument("--from", dest="source", type=Path, required=True, metavar="DIR", help="the model's folder")
+    model.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    add_replace(model)
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="python jobs/prepare", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -468,6 +483,7 @@ def parser() -> argparse.ArgumentParser:
     add_text(commands)
     add_originals(commands)
     add_checkpoints(commands)
+    add_model(commands)
     add_own(
         commands,
         "folder",

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from arguments import parser
-from errors import InputError, checked_text
+from errors import InputError, checked_text, line
 from stopping import RESUMABLE, Stopped, stoppable
 
 
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
         print(f"prepare: stopped by {signal}; nothing half written is left, run it again to go on", file=sys.stderr)
         return RESUMABLE
     except InputError as error:
-        print(f"prepare: {error}", file=sys.stderr)
+        print(f"prepare: {line(str(error))}", file=sys.stderr)
         return 2
     except MemoryError:
         print("prepare: needs more memory than there is; expected a smaller input", file=sys.stderr)
@@ -85,6 +85,10 @@ def run(options: argparse.Namespace) -> None:
         from checkpoints import convert
 
         convert.prepare(options, say)
+    elif options.command == "convert-model":
+        from checkpoints import weights
+
+        weights.prepare(options, say)
     else:
         from pictures import own
 

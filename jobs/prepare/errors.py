@@ -1,5 +1,6 @@
 """One kind of error for everything that the user can put right."""
 
+from itertools import count
 from pathlib import Path
 
 
@@ -8,6 +9,9 @@ class InputError(Exception):
 
 
 NAME_LONGEST = 512
+LINE_MOST = 480  # letters of a message behind the program's name; with it 500
+WORD_LEAST = 160  # of its words that have been shortened: most paths stay whole
+TURNS_MOST = 8
 
 
 def shown(name: str) -> str:
@@ -15,8 +19,21 @@ def shown(name: str) -> str:
     return name if name.isprintable() and len(name) <= NAME_LONGEST else ascii(name[:80])
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     return shown(" ".join(str(error).split()) or type(error).__name__)
+
+
+def line(words: str) -> str:
+    """A message of at most LINE_MOST letters, in which the longest words have lost their middle."""
+    for turn in count():
+        longest = max(words.split(" "), key=len)
+        if len(words) <= LINE_MOST:
+            return words
+        if len(longest) <= WORD_LEAST + 1 or turn > TURNS_MOST:  # many words: the line's own middle
+            longest = words
+        kept = max(WORD_LEAST, len(longest) - (len(words) - LINE_MOST) - 1)
+        words = words.replace(longest, f"{longest[: kept * 2 // 3]}…{longest[len(longest) - kept // 3 :]}", 1)
+    return words
 
 
 def checked_text(text: str, where: str, nul: bool = False) -> str:

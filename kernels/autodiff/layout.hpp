@@ -25,6 +25,7 @@ enum class Kind {
   convolution,
   word_head  ///< of a masked language model, between its encoder and its vocabulary
 };
+constexpr Kind last_kind = Kind::word_head;
 
 const char* name_of(Kind kind);
 

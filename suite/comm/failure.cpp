@@ -30,7 +30,7 @@ struct Outcome {
 std::string failure_line(const Runtime& runtime, const std::string& message) {
   const auto& mine = runtime.mine();
   return fmt::format("taugrid: rank {} ({}) failed in {}: {}", mine.rank, mine.host, current_operation(),
-                     message);
+                     as_line(message));
 }
 
 Outcome attempt(Runtime& runtime, const std::function<void()>& work) {
@@ -53,8 +53,8 @@ Outcome attempt(Runtime& runtime, const std::function<void()>& work) {
   }
 }
 
-// How long others may take to end in the same way, before they are ended. A limit on stops, where there is one, ends
-// them with a line that names them.
+// How long others may take to end in the same way, before they are ended. A limit on stops, where there is
+// one, ends them with a line that names them.
 std::chrono::duration<double> patience(int code, const detail::Monitor& monitor) {
   switch (static_cast<ExitCode>(code)) {
     case ExitCode::bad_input:
@@ -91,8 +91,8 @@ int run_guarded(Runtime& runtime, const std::function<void()>& work) {
       std::this_thread::sleep_for(1ms);
     }
   }
-  // One whose patience ended just before this was complete ends all and never comes here: who speaks below is then
-  // ended before it does, and the line is out once.
+  // One whose patience ended just before this was complete ends all and never comes here: who speaks below is
+  // then ended before it does, and the line is out once.
   runtime.world().barrier("agreement on the end");
 
   const auto bad = static_cast<int>(ExitCode::bad_input);

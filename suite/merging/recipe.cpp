@@ -261,7 +261,10 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
   if (recipe.method->needs_start()) vectors.require_one_start();
   Report report;
   report.numbers = vectors.length();
-  report.notes = vectors.matched().notes;
+  report.notes = base.notes();
+  for (const auto& model : models)
+    report.notes.insert(report.notes.end(), model.notes().begin(), model.notes().end());
+  report.notes.insert(report.notes.end(), vectors.matched().notes.begin(), vectors.matched().notes.end());
   report.bytes = static_cast<double>(base.bytes());
   for (const auto& model : models) report.bytes += static_cast<double>(model.bytes());
 

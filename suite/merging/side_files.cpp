@@ -128,10 +128,7 @@ std::vector<std::string> module_folders(const fs::path& base) {
   const auto path = base / "modules.json";
   std::vector<std::string> folders;
   if (!is_listed(path)) return folders;
-  const auto modules =
-      Json::parse(store::input_text(path, "a sentence model's list of modules"), nullptr, false);
-  if (!modules.is_array())
-    throw InputError(path.string() + ": is not a JSON list; expected a sentence model's modules");
+  const auto modules = store::input_json(path, "a sentence model's list of modules", store::JsonKind::list);
   for (const auto& module : modules) {
     const auto place = module.is_object() ? module.value("path", Json("")) : Json();
     if (place == "") continue;  // the model itself

@@ -13,6 +13,7 @@
 #include "suite/models/registry.hpp"
 #include "suite/models/tensor_names.hpp"
 #include "suite/store/atomic_file.hpp"
+#include "suite/store/digest.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/safetensors.hpp"
 
@@ -69,18 +70,41 @@ void require_redundant(const Layout& layout, const store::TensorFolder& weights,
                      "tie_word_embeddings = false");
 }
 
-void require_known(const Encoder& encoder, const store::TensorFolder& weights,
-                   const std::set<std::string>& known, const std::filesystem::path& of) {
+/// The part of a larger model that a tensor belongs to: up to the first dot, or to the second where the model
+/// has tensors there too.
+std::string part_of(const std::string& name, const std::set<std::string>& known) {
+  const auto dot = name.find('.');
+  const auto next = known.lower_bound(name.substr(0, dot) + ".");
+  const bool shared =
+      dot != std::string::npos && next != known.end() && next->starts_with(name.substr(0, dot + 1));
+  return name.substr(0, shared ? name.find('.', dot + 1) : dot);
+}
+
+/// Throws InputError where a tensor is none of the model's; notes what other towers and heads it passes over.
+void require_known(const Encoder& encoder, store::TensorFolder& weights, const std::set<std::string>& known,
+                   const std::filesystem::path& of) {
   std::string first;
-  int others = -1;
+  int others = -1, passed_over = 0;
+  std::set<std::string> parts;
   for (const auto& [name, info] : weights.tensors()) {
     if (known.contains(name)) continue;
     if (encoder.passes_over(name)) {
       if (encoder.vocabulary_block() >= 0 || !at::isFloatingType(info.scalar))
         require_redundant(encoder.layout(), weights, name);
+      if (at::isFloatingType(info.scalar) && doubled_name(name).empty()) {
+        parts.insert(part_of(name, known));
+        ++passed_over;
+      }
       continue;
     }
     if (++others == 0) first = name;
+  }
+  if (passed_over > 0) {
+    std::string names;
+    for (const auto& part : parts) names += (names.empty() ? "" : ", ") + part;
+    weights.note(weights.files() + ": " + std::to_string(passed_over) + " tensor" +
+                 (passed_over > 1 ? "s are" : " is") + " no " + encoder.architecture() +
+                 "'s and passed over: " + names);
   }
   if (others < 0) return;
   throw InputError(weights.file_of(first).string() + ": " + first +
@@ -105,6 +129,16 @@ void add_views(const Layout& layout, const at::Tensor& flat, store::TensorFile& 
   if (!flat.defined()) return;
   const auto views = layout.parameter_views(flat.detach().to(at::kCPU));
   for (std::size_t i = 0; i < views.size(); ++i) file.tensors[layout.parameters()[i].name] = views[i];
+}
+
+/// Of names, shapes and numbers: by it a damaged checkpoint is told from one whose numbers are others.
+std::string digest_of(const store::TensorFile& file) {
+  store::Digest digest;
+  for (const auto& [name, tensor] : file.tensors) {
+    digest.add(name.data(), name.size());
+    digest.add(tensor);
+  }
+  return hexadecimal(digest.value());
 }
 
 }  // namespace
@@ -135,6 +169,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& folder) {
   const auto& encoder = *checkpoint.encoder;
   const auto weights = open_weights(folder, encoder);
   checkpoint.start = start_of(weights);
+  checkpoint.notes = weights.notes();
   checkpoint.state.theta = read_flat(encoder.layout(), weights);
   if (encoder.buffers().size() > 0) checkpoint.state.buffers = read_flat(encoder.buffers(), weights);
   return checkpoint;
@@ -153,6 +188,7 @@ void write_checkpoint(const std::filesystem::path& folder, const Encoder& encode
   if (!start.empty()) file.metadata["theta0"] = start;
   add_views(encoder.layout(), state.theta, file);
   add_views(encoder.buffers(), state.buffers, file);
+  file.metadata["digest"] = digest_of(file);
   store::write_safetensors(folder / "model.safetensors", file);
 }
 

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "suite/models/encoder.hpp"
 #include "suite/store/tensor_folder.hpp"
@@ -14,7 +16,8 @@ namespace taugrid::models {
 struct Checkpoint {
   std::unique_ptr<Encoder> encoder;
   State state;
-  std::string start;  ///< fingerprint of the θ0 that it was trained from, where the file says
+  std::string start;               ///< fingerprint of the θ0 that it was trained from, where the file says
+  std::vector<std::string> notes;  ///< what is said of its files though they are read: a line each
 };
 
 /// Reads FOLDER. Shapes are compared with the file before memory is taken for them. Throws InputError, one
@@ -34,7 +37,7 @@ store::TensorFolder open_weights(const std::filesystem::path& folder, const Enco
 std::string start_of(const store::TensorFolder& weights);
 
 /// Writes FOLDER, model.safetensors last and by rename, so that a folder with it is complete. `start`: the
-/// fingerprint of θ0, kept in the file's header.
+/// fingerprint of θ0, kept in the file's header, as is the digest of what it holds.
 void write_checkpoint(const std::filesystem::path& folder, const Encoder& encoder, const State& state,
                       const std::string& start = {});
 

@@ -9,6 +9,7 @@
 
 #include "suite/error.hpp"
 #include "suite/models/nets/nets.hpp"
+#include "suite/store/input_json.hpp"
 
 namespace taugrid::models {
 namespace {
@@ -35,8 +36,7 @@ void register_architecture(const std::string& model_type, Factory factory) {
 
 std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string& where,
                                       const std::filesystem::path& folder) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) throw InputError(where + ": is not a JSON object");
+  const auto json = store::json_of(text, where, "the configuration of a Hugging Face checkpoint");
   const auto type = Keys(json, where).word("model_type", "");
   const auto found = factories().find(type);
   if (found == factories().end()) {
@@ -93,7 +93,8 @@ void Keys::require_zero(const char* key, const std::string& reason) const {
 
 bool Keys::flag(const char* key, bool fallback) const {
   if (!json_.contains(key)) return fallback;
-  if (!json_[key].is_boolean()) refuse(std::string(key) + " is " + json_[key].dump() + "; expected true or false");
+  if (!json_[key].is_boolean())
+    refuse(std::string(key) + " is " + json_[key].dump() + "; expected true or false");
   return json_[key].get<bool>();
 }
 

@@ -26,7 +26,8 @@ constexpr std::array<Tied, 7> tied = {{
 }};
 
 /// What transformers puts before the names of an encoder in a larger model.
-constexpr std::array<std::string_view, 4> prefixes = {"bert.", "roberta.", "vit.", "convnext."};
+constexpr std::array<std::string_view, 5> prefixes = {"bert.", "roberta.", "vit.", "convnext.",
+                                                      "transformer."};
 
 std::set<std::string> names_of(const autodiff::Layout& layout) {
   std::set<std::string> names;

@@ -7,14 +7,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "suite/config/config.hpp"
 #include "suite/error.hpp"
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/hdf5.hpp"
+#include "suite/store/input_file.hpp"
+#include "suite/store/input_json.hpp"
 
 namespace taugrid::plan {
 namespace {
@@ -81,29 +81,11 @@ class Table {
   std::string where_;
 };
 
-std::string read_text(const fs::path& path) {
-  std::error_code error;
-  std::ifstream in(path, std::ios::binary);
-  if (!fs::is_regular_file(path, error) || !in)
-    throw InputError(path.string() + ": no such file; expected a profile, or a run's results.h5");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 }  // namespace
 
 Profile read_profile(const fs::path& path) {
   const auto where = path.string();
-  const auto text = read_text(path);
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    std::string reason = error.what();
-    std::replace(reason.begin(), reason.end(), '\n', ' ');
-    throw InputError(where + ": is not JSON: " + reason);
-  }
+  const auto json = store::input_json(path, "a profile, or a run's results.h5");
   const Table all(json, where);
   if (const auto version = all.integer("schema_version", 1); version != schema_version)
     throw InputError(fmt::format("{}: schema_version is {}; expected {}", where, version, schema_version));
@@ -180,7 +162,7 @@ Trace read_trace(const fs::path& results) {
   for (const auto& host : file.text_list_attribute("/provenance", "hosts"))
     trace.ranks_per_host = std::max(trace.ranks_per_host, ++ranks[host]);
   const auto config = results.parent_path() / "config.toml";
-  if (fs::exists(config)) trace.config = read_text(config);
+  if (fs::exists(config)) trace.config = store::input_text(config, "the run's configuration");
   return trace;
 }
 

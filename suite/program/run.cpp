@@ -3,10 +3,12 @@
 // taugrid run: configuration → units → results.h5.
 #include <ATen/ATen.h>
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
+#include "suite/comm/device.hpp"
 #include "suite/comm/failure.hpp"
 #include "suite/comm/runtime.hpp"
 #include "suite/config/config.hpp"
@@ -20,6 +22,7 @@
 #include "suite/store/atomic_file.hpp"
 #include "suite/store/hdf5.hpp"
 #include "suite/store/input_file.hpp"
+#include "suite/study/memory_bound.hpp"
 #include "taugrid_version.hpp"
 
 namespace taugrid::program {
@@ -150,6 +153,34 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
   file.commit();
 }
 
+/// What the file asks of this host that it lacks. Throws InputError.
+void require_of_host(const study::Settings& settings, at::Device device) {
+  constexpr int most_a_core = 4;
+  const auto cores = sysconf(_SC_NPROCESSORS_ONLN);
+  if (cores > 0 && settings.threads > most_a_core * cores)
+    throw InputError(
+        fmt::format("run.threads_per_rank is {}, and this host has {} cores; expected at most {}",
+                    settings.threads, cores, most_a_core * cores));
+  if (settings.precision == "tf32" && !device.is_cuda())
+    throw InputError(
+        "run.precision is tf32, which GPUs alone have, and this run computes on the host; "
+        "expected float32 or bf16");
+}
+
+/// No unit takes more memory than there is, as counted from its model and points before any is taken. Throws
+/// InputError.
+void require_memory(const std::vector<schedule::WorkUnit>& units, at::Device device) {
+  constexpr double gib = std::int64_t{1} << 30;
+  const auto memory = device.is_cuda() ? comm::gpu_memory() : study::host_memory();
+  for (const auto& unit : units) {
+    if (const auto asked = unit.load.working + unit.load.held; asked > memory)
+      throw InputError(
+          fmt::format("{} would take {:.1f} GiB at once, and there are {:.1f}; expected fewer points "
+                      "at once ([{}] batch or chunk, data.evaluation_batch)",
+                      unit.key, asked / gib, memory / gib, unit.key.substr(0, unit.key.find('/'))));
+  }
+}
+
 void compute(comm::Runtime& runtime, const RunOptions& options) {
   runtime.check_launcher();
   runtime.limit_collectives(std::chrono::duration<double>(options.collective_limit));
@@ -163,6 +194,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
                                  study.settings.ranks_per_unit, runtime.world().size(),
                                  runtime.world().size() == 1 ? "" : "s"));
   }
+  require_of_host(study.settings, runtime.device());
   runtime.set_threads(study.settings.threads);
   if (options.time_limit_minutes)
     runtime.set_time_limit(std::chrono::duration<double>(60 * *options.time_limit_minutes));
@@ -188,11 +220,13 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
                study.settings.name, study.tasks.size(), study.tasks.pairs().size(),
                study.model.layout().size());
     fmt::print(stderr, "{}", runtime.banner());
+    for (const auto& note : study.model.notes()) fmt::print(stderr, "# {}\n", as_line(note));
   }
   runtime.print_warnings();
   const auto started = started_utc(runtime.world(), folder.path());
 
   const auto units = experiments::units_of(experiments, study, folder);
+  require_memory(units, runtime.device());
   schedule::Options how;
   how.ranks_per_unit = study.settings.ranks_per_unit;
   how.header["computed_by"] = computed_by(runtime);

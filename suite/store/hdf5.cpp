@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <system_error>
 
 #include "suite/error.hpp"
@@ -17,6 +18,27 @@ namespace {
 
 // Deflate shrinks by 1032 at most; a data set that claims more stores nothing worth reading.
 constexpr std::uint64_t compression_limit = 1100;
+// And what it unpacks to is in proportion to the whole file: pictures and texts shrink by ten, not by a
+// thousand.
+constexpr std::uint64_t unpacked_limit = 64, unpacked_always = std::uint64_t{256} << 20;
+
+/// Bytes of memory that data in a file of this size may take.
+std::uint64_t most_unpacked(std::uint64_t file_bytes) {
+  return std::max(unpacked_always, unpacked_limit * std::min(file_bytes, UINT64_MAX / unpacked_limit));
+}
+
+/// Texts of variable length may all be one long text of the file, so that memory for them is counted.
+struct TextMemory {
+  std::uint64_t left;
+
+  static void* take(std::size_t bytes, void* counted) {
+    auto& memory = *static_cast<TextMemory*>(counted);
+    if (bytes > memory.left) return nullptr;
+    memory.left -= bytes;
+    return std::malloc(bytes);
+  }
+  static void give_back(void* data, void*) { std::free(data); }
+};
 
 herr_t append_cause(unsigned, const H5E_error2_t* error, void* text) {
   auto& line = *static_cast<std::string*>(text);
@@ -65,9 +87,10 @@ std::uint64_t chunk_bytes(hid_t creation, std::size_t element) {
   return bytes;
 }
 
-/// Reads `count` strings of the file type `type` by `read(memory type, buffer)`.
+/// Reads `count` strings of the file type `type` by `read(memory type, buffer)`. `transfer`: as it reads.
 template <class Read>
-std::vector<std::string> read_strings(hid_t type, hid_t space, std::size_t count, Read&& read) {
+std::vector<std::string> read_strings(hid_t type, hid_t space, std::size_t count, hid_t transfer,
+                                      Read&& read) {
   std::vector<std::string> result;
   result.reserve(count);
   if (count == 0) {
@@ -79,7 +102,7 @@ std::vector<std::string> read_strings(hid_t type, hid_t space, std::size_t count
     for (const char* text : texts) {
       result.emplace_back(text == nullptr ? "" : text);
     }
-    H5Dvlen_reclaim(type, space, H5P_DEFAULT, texts.data());
+    H5Dvlen_reclaim(type, space, transfer, texts.data());
   } else {
     const std::size_t size = H5Tget_size(type);
     std::vector<char> raw(count * size);
@@ -219,6 +242,11 @@ DatasetInfo Hdf5File::info(const std::string& name) const {
     refuse(name,
            "declares " + std::to_string(bytes) + " bytes, but the file stores " + std::to_string(stored));
   }
+  if (filtered && bytes > most_unpacked(file_bytes)) {
+    refuse(name, "unpacks to " + std::to_string(bytes) + " bytes, and the whole file has " +
+                     std::to_string(file_bytes) + "; expected at most " + std::to_string(unpacked_limit) +
+                     " times as many");
+  }
   const H5T_class_t kind = H5Tget_class(type);
   const bool plain = H5Tget_precision(type) == 8 * H5Tget_size(type) && H5Tget_size(type) <= 8;
   result.integer = kind == H5T_INTEGER && plain;
@@ -293,9 +321,16 @@ std::vector<std::string> Hdf5File::strings(const std::string& name) const {
   const Handle dataset = open(name);
   const Handle type = own(H5Dget_type(dataset), where);
   const Handle space = own(H5Dget_space(dataset), where);
-  return read_strings(type, space, static_cast<std::size_t>(what.count), [&](hid_t memory, void* buffer) {
-    check(H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, buffer), where + ": cannot be read");
-  });
+  std::error_code error;
+  const auto most = most_unpacked(std::filesystem::file_size(path_, error));
+  TextMemory memory{most};
+  const Handle transfer = own(H5Pcreate(H5P_DATASET_XFER), where);
+  check(H5Pset_vlen_mem_manager(transfer, TextMemory::take, &memory, TextMemory::give_back, nullptr), where);
+  const auto read = [&](hid_t in_memory, void* buffer) {
+    const auto result = H5Dread(dataset, in_memory, H5S_ALL, H5S_ALL, transfer, buffer);
+    check(result, where + ": cannot be read, or its texts take more than " + std::to_string(most) + " bytes");
+  };
+  return read_strings(type, space, static_cast<std::size_t>(what.count), transfer, read);
 }
 
 Handle Hdf5File::attribute(const std::string& object, const std::string& name) const {
@@ -324,7 +359,7 @@ std::optional<std::string> Hdf5File::text_attribute(const std::string& object,
   if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) {
     refuse(object, "attribute " + name + ": expected one string");
   }
-  return read_strings(type, space, 1,
+  return read_strings(type, space, 1, H5P_DEFAULT,
                       [&](hid_t memory, void* buffer) { check(H5Aread(found, memory, buffer), where); })
       .front();
 }

@@ -25,6 +25,8 @@ MappedTensors::MappedTensors(const std::filesystem::path& path) : path_(path) {
   bytes_ = map_file(path, 0, std::filesystem::file_size(path));
   for (const auto& [name, info] : tensors_) {
     const auto* begin = place(name, 0);
+    if (info.scalar == at::kBool)
+      detail::require_bool(path, name, begin, static_cast<std::uint64_t>(c10::multiply_integers(info.shape)));
     if (reinterpret_cast<std::uintptr_t>(begin) % c10::elementSize(info.scalar) != 0) continue;
     on_pages_[name] = at::from_blob(
         const_cast<std::byte*>(begin), {c10::multiply_integers(info.shape)}, [keep = bytes_](void*) {},

@@ -17,12 +17,6 @@ using detail::TensorEntry;
 
 namespace {
 
-void check_bool(const std::filesystem::path& path, const TensorEntry& entry, const at::Tensor& tensor) {
-  const auto* bytes = static_cast<const unsigned char*>(tensor.data_ptr());
-  if (std::any_of(bytes, bytes + tensor.numel(), [](unsigned char b) { return b > 1; }))
-    throw InputError(path.string() + ": tensor " + quoted(entry.name) + ": a BOOL is neither 0 nor 1");
-}
-
 /// All tensors, or the one of that name.
 TensorFile read(const std::filesystem::path& path, const std::string& only) {
   auto stream = detail::open_safetensors(path);
@@ -37,7 +31,8 @@ TensorFile read(const std::filesystem::path& path, const std::string& only) {
     if (bytes > 0 && !stream.read(static_cast<char*>(tensor.data_ptr()), static_cast<std::streamsize>(bytes)))
       throw InputError(path.string() + ": cannot read " + std::to_string(bytes) + " bytes at offset " +
                        std::to_string(entry.begin));
-    if (entry.scalar == at::kBool) check_bool(path, entry, tensor);
+    if (entry.scalar == at::kBool)
+      detail::require_bool(path, entry.name, static_cast<const std::byte*>(tensor.data_ptr()), bytes);
     result.tensors.emplace(entry.name, std::move(tensor));
   }
   return result;

@@ -6,11 +6,11 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 
 #include "suite/error.hpp"
 #include "suite/store/input_file.hpp"
+#include "suite/store/input_json.hpp"
 #include "suite/store/other_format.hpp"
 #include "suite/store/quoted.hpp"
 
@@ -20,6 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t header_limit = 100'000'000;  // the format's own limit
+constexpr std::size_t most_values = 2'000'000;       // those of some 250,000 tensors
 constexpr std::size_t dimension_limit = 64;          // LibTorch's
 
 struct Type {
@@ -113,31 +114,12 @@ class Reader {
   }
 
   Json parse(const std::string& text) {
-    // The parser keeps the last of several equal keys, so they are caught as they pass.
-    std::vector<std::set<std::string>> seen;
-    const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-      if (depth > 3) {
-        refuse("header is nested too deeply; expected tensors with dtype, shape and data_offsets");
-      }
-      if (event == Json::parse_event_t::object_start) {
-        seen.emplace_back();
-      } else if (event == Json::parse_event_t::object_end) {
-        seen.pop_back();
-      } else if (event == Json::parse_event_t::key) {
-        const std::string& key = value.get_ref<const std::string&>();
-        if (!seen.back().insert(key).second) {
-          refuse("header has the key " + quoted(key) + " twice");
-        }
-      }
-      return true;
-    };
-    Json header;
-    try {
-      header = Json::parse(text, watch);
-    } catch (const Json::exception& error) {
-      refuse_other_formats();
-      refuse("header is not JSON: " + quoted(error.what()));
-    }
+    // Three deep: tensors, a tensor's parts, and its shape. The parser would keep the last of equal keys.
+    const auto header = bounded_json(
+        text, {.deepest = 3, .most_values = most_values, .once = true}, [&](const auto& problem) {
+          refuse_other_formats();
+          refuse("header " + problem + "; expected tensors with dtype, shape and data_offsets");
+        });
     if (!header.is_object()) {
       refuse("header is not a JSON object");
     }
@@ -250,6 +232,12 @@ std::ifstream open_safetensors(const std::filesystem::path& path) {
 
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path, std::istream& stream) {
   return Reader(path, stream).read();
+}
+
+void require_bool(const std::filesystem::path& path, const std::string& tensor, const std::byte* bytes,
+                  std::uint64_t count) {
+  if (std::any_of(bytes, bytes + count, [](std::byte b) { return b > std::byte{1}; }))
+    throw InputError(path.string() + ": tensor " + quoted(tensor) + ": a BOOL is neither 0 nor 1");
 }
 
 std::optional<std::string_view> safetensors_type(at::ScalarType scalar) {

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -35,6 +36,10 @@ std::ifstream open_safetensors(const std::filesystem::path& path);
 
 /// Throws InputError, one line: file, tensor, what was expected.
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path, std::istream& stream);
+
+/// Throws InputError where a byte of a BOOL tensor is neither 0 nor 1.
+void require_bool(const std::filesystem::path& path, const std::string& tensor, const std::byte* bytes,
+                  std::uint64_t count);
 
 /// "F32"; nothing for a type that the format lacks.
 std::optional<std::string_view> safetensors_type(at::ScalarType scalar);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/store/tensor_folder.hpp"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -24,9 +26,8 @@ bool is_listed(const std::filesystem::path& path) {
 }
 
 /// The index's file of each tensor.
-std::map<std::string, std::string> places_in(const std::filesystem::path& index) {
+std::map<std::string, std::string> places_in(const std::filesystem::path& index, const nlohmann::json& json) {
   const auto refuse = [&](const std::string& problem) { throw InputError(index.string() + ": " + problem); };
-  const auto json = input_json(index, "an index of safetensors");
   const auto listed = json.find("weight_map");
   if (listed == json.end() || !listed->is_object() || listed->empty())
     refuse("has no weight_map; expected the parts' names by tensor");
@@ -44,8 +45,8 @@ std::map<std::string, std::string> places_in(const std::filesystem::path& index)
 std::string advice(const std::filesystem::path& folder) {
   const auto has = [&](const char* name) { return is_listed(folder / name); };
   if (has("pytorch_model.bin") || has("pytorch_model.bin.index.json"))
-    return "; pytorch_model.bin is a pickle, which is not read: transformers' from_pretrained(FOLDER) and "
-           "save_pretrained(FOLDER) make safetensors of it";
+    return "; pytorch_model.bin is a pickle, which is not read: python jobs/prepare convert-model --from " +
+           folder.string() + " --out FOLDER makes safetensors of it";
   if (has("adapter_model.safetensors") || has("adapter_model.bin"))
     return "; it holds an adapter, which is to be merged into its base first (peft's merge_and_unload)";
   if (has("open_clip_model.safetensors")) return "; rename open_clip_model.safetensors to model.safetensors";
@@ -69,11 +70,20 @@ TensorFolder::TensorFolder(std::filesystem::path folder) : folder_(std::move(fol
     add("model.safetensors");
   } else if (is_listed(index)) {
     in_parts_ = true;
-    const auto places = places_in(index);
+    const auto json = input_json(index, "an index of safetensors");
+    const auto places = places_in(index, json);
     std::set<std::string> files;
     for (const auto& [name, file] : places) files.insert(file);
     for (const auto& file : files) add(file);
     require_as_listed(index, places);
+    // Nothing is placed by it, and transformers does not look at it: a model that was converted may keep the
+    // old one.
+    const auto metadata = json.find("metadata");
+    const auto total =
+        metadata != json.end() && metadata->is_object() ? metadata->find("total_size") : json.end();
+    if (metadata != json.end() && metadata->is_object() && total != metadata->end() && *total != of_tensors())
+      note(index.string() + ": metadata.total_size is " + total->dump() + ", and the parts' tensors have " +
+           std::to_string(of_tensors()) + " bytes: it is not used");
   } else {
     throw InputError(folder_.string() + ": has neither model.safetensors nor model.safetensors.index.json" +
                      advice(folder_));
@@ -126,6 +136,13 @@ std::string TensorFolder::metadata(const std::string& key) const {
       return entry->second;
   }
   return "";
+}
+
+std::uint64_t TensorFolder::of_tensors() const {
+  std::uint64_t all = 0;
+  for (const auto& [name, info] : tensors_)
+    all += static_cast<std::uint64_t>(c10::multiply_integers(info.shape)) * c10::elementSize(info.scalar);
+  return all;
 }
 
 std::uint64_t TensorFolder::bytes() const {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "suite/store/mapped_tensors.hpp"
@@ -39,6 +40,9 @@ class TensorFolder {
   /// An entry of the files' metadata; empty where none has it.
   std::string metadata(const std::string& key) const;
   std::uint64_t bytes() const;  ///< of the files
+  /// What is said of the folder though it is read: a line each.
+  const std::vector<std::string>& notes() const { return notes_; }
+  void note(std::string line) { notes_.push_back(std::move(line)); }
 
   // As those of MappedTensors, of whichever part has the tensor, which must be there.
   at::Tensor tensor(const std::string& name) const { return mapped(name).tensor(stored_name(name)); }
@@ -64,6 +68,7 @@ class TensorFolder {
   const std::string& part_of(const std::string& name) const { return parts_[places_.at(name).part].file; }
   const MappedTensors& mapped(const std::string& name) const { return parts_[places_.at(name).part].tensors; }
   void add(const std::string& file);
+  std::uint64_t of_tensors() const;  ///< bytes of all tensors
   /// Throws InputError where the index names other tensors than its parts have, or other places.
   void require_as_listed(const std::filesystem::path& index,
                          const std::map<std::string, std::string>& places) const;
@@ -71,6 +76,7 @@ class TensorFolder {
   std::filesystem::path folder_;
   bool in_parts_ = false;
   std::vector<Part> parts_;
+  std::vector<std::string> notes_;
   std::map<std::string, MappedTensors::Info> tensors_;
   std::map<std::string, Place> places_;
 };

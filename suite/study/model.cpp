@@ -39,6 +39,15 @@ std::int64_t decoded_of(const Settings& settings, const models::Encoder& encoder
   return longest_of_tasks(settings, data::places_to_decode);
 }
 
+/// Before its costs are counted. Of a model that is read, the file is as large as its shapes say.
+void require_memory(const Settings& settings, const models::Encoder& encoder) {
+  const auto bytes = 4.0 * static_cast<double>(encoder.layout().size());
+  if (bytes > host_memory())
+    throw InputError((settings.model / "config.json").string() + ": the model would take " +
+                     std::to_string(static_cast<std::int64_t>(bytes / (1 << 30))) + " GiB; this host has " +
+                     std::to_string(static_cast<std::int64_t>(host_memory() / (1 << 30))));
+}
+
 }  // namespace
 
 models::Checkpoint Model::read(const Settings& settings, InputFiles& files, bool& stand_in) {
@@ -46,7 +55,10 @@ models::Checkpoint Model::read(const Settings& settings, InputFiles& files, bool
   const auto read = [&] {
     checkpoint = settings.random_init ? models::read_architecture(settings.model)
                                       : models::read_checkpoint(settings.model);
-    return settings.random_init ? "architecture found" : "found";
+    if (settings.random_init) require_memory(settings, *checkpoint.encoder);
+    std::string state = settings.random_init ? "architecture found" : "found";
+    for (const auto& note : checkpoint.notes) state += "; " + note;
+    return state;
   };
   stand_in = !files.read("model", settings.model, read, "; work is counted as for CLIP ViT-B/32");
   // Hugging Face's own defaults: the shape of CLIP ViT-B/32.
@@ -67,12 +79,6 @@ Model::Model(const Settings& settings, InputFiles& files, at::Device device)
     throw InputError("finetune.first_stage is " + std::to_string(settings.first_stage) + "; the model " +
                      settings.model.string() + " has stages 0 to " + std::to_string(encoder().stages() + 1));
   auto& state = checkpoint_.state;
-  const auto bytes = 4.0 * static_cast<double>(layout().size());
-  // Of a model that is read, the file is as large as its shapes say.
-  if (!files.is_dry_run() && settings.random_init && bytes > host_memory())
-    throw InputError((settings.model / "config.json").string() + ": the model would take " +
-                     std::to_string(static_cast<std::int64_t>(bytes / (1 << 30))) + " GiB; this host has " +
-                     std::to_string(static_cast<std::int64_t>(host_memory() / (1 << 30))));
   if (!files.is_dry_run() && settings.random_init) state = encoder().random_state(seed_for(seed_, "theta0"));
   if (!files.is_dry_run()) fingerprint_ = models::fingerprint(state);
   state = state.to(device_);

@@ -19,6 +19,8 @@ class Model {
   Model(const Settings& settings, InputFiles& files, at::Device device);
 
   const models::Encoder& encoder() const { return *checkpoint_.encoder; }
+  /// What is said of the files of θ0 though they are read: a line each.
+  const std::vector<std::string>& notes() const { return checkpoint_.notes; }
   const autodiff::Layout& layout() const { return encoder().layout(); }
   const models::State& start() const;
   const at::Tensor& theta0() const { return start().theta; }

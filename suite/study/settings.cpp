@@ -58,18 +58,32 @@ Pairs named_pairs(config::Section& section, const Settings& settings, const std:
   return pairs;
 }
 
+/// Before memory is taken for each of their pairs.
+void require_few_tasks(config::Section& section, std::size_t count, const std::string& does) {
+  constexpr std::size_t most_tasks = 2000;
+  if (count > most_tasks)
+    section.refuse("tasks", does + " " + std::to_string(count) + " tasks; expected at most " +
+                                std::to_string(most_tasks));
+}
+
 Pairs read_pairs(config::Section& section, const Settings& settings) {
+  constexpr std::size_t most_pairs = 100'000;
   const config::Meaning meaning = {
       "Which pairs of tasks are measured: all, so many drawn by run.seed, or those listed",
       {.values = "\"all\", an integer of at least 1, or a list of \"TASK+TASK\""}};
   const auto tasks = static_cast<double>(settings.tasks.size());
   if (section.is_number("pairs"))
-    return drawn_pairs(settings, section.integer("pairs", meaning, 0, {1, tasks * (tasks - 1) / 2}));
+    return drawn_pairs(settings, section.integer("pairs", meaning, 0,
+                                                 {1, std::min<double>(most_pairs, tasks * (tasks - 1) / 2)}));
   if (section.is_list("pairs"))
     return named_pairs(section, settings, section.required_words("pairs", meaning));
   if (const auto word = section.word("pairs", meaning, "all"); word != "all")
     section.refuse("pairs", "is \"" + word + "\"; expected " + std::string(meaning.in_words.values));
-  return all_pairs(settings.tasks.size());
+  auto all = all_pairs(settings.tasks.size());
+  if (all.size() > most_pairs)
+    section.refuse("pairs", "is \"all\", which are " + std::to_string(all.size()) + "; expected at most " +
+                                std::to_string(most_pairs) + ", such as a number of pairs to be drawn");
+  return all;
 }
 
 constexpr config::Meaning given_means = {
@@ -216,7 +230,7 @@ Settings read_settings(config::Config& config, InputFiles& files) {
   settings.buffers_points = model.integer(
       "buffers_points",
       "Training points, of all edited tasks together, over which model.buffers = recompute takes statistics",
-      256, {1, 1e9});
+      256, {1, 1e7});
   settings.words_frozen =
       model.word("label_words",
                  "What reads label words: the vocabulary as a part of θ; or θ0's rows of it, and what lies "
@@ -230,12 +244,14 @@ Settings read_settings(config::Config& config, InputFiles& files) {
   settings.tasks =
       data.required_names("tasks", "The tasks by name; the order matters to tau_jp_incremental alone");
   if (settings.tasks.empty()) data.refuse("tasks", "names no task");
+  require_few_tasks(data, settings.tasks.size(), "names");
   settings.variants = read_variants(config, settings.tasks);
+  require_few_tasks(data, settings.variants.size(), "and [variants] make");
   if (!settings.variants.empty()) settings.tasks.clear();
   for (const auto& one : settings.variants) settings.tasks.push_back(one.name);
   settings.evaluation_points = data.integer(
       "evaluation_points",
-      "Points of each test and validation split that accuracies and losses are taken over", 256, {1, 1e9});
+      "Points of each test and validation split that accuracies and losses are taken over", 256, {1, 1e7});
   settings.evaluation_batch =
       data.integer("evaluation_batch", "Points that pass through the model at once: fewer take less memory",
                    128, {1, 1e6});
@@ -248,7 +264,7 @@ Settings read_settings(config::Config& config, InputFiles& files) {
                    {"Points of each of the control's test and validation splits: of them depends how sharply "
                     "negation sees that the control is kept",
                     {.fallback = "evaluation_points"}},
-                   settings.evaluation_points, {1, 1e9});
+                   settings.evaluation_points, {1, 1e7});
   settings.beat_majority = data.flag("beat_majority",
                                      "Whether merging, bases and subsets leave out tasks whose own model, of "
                                      "the regime, is not right on more "

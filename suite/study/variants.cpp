@@ -38,8 +38,8 @@ std::vector<Variant> read_variants(config::Config& config, const std::vector<std
   const auto steps =
       others(*section, "steps",
              {"Steps of training",
-              {.fallback = "finetune.steps", .values = "a list of integers, each from 1 to 1e9"}},
-             {1, 1e9});
+              {.fallback = "finetune.steps", .values = "a list of integers, each from 1 to 1e7"}},
+             {1, 1e7});
   for (const auto& each : steps)
     if (each && *each != std::floor(*each))
       section->refuse("steps", "holds " + config::canonical(*each) + "; expected integers");
@@ -47,6 +47,9 @@ std::vector<Variant> read_variants(config::Config& config, const std::vector<std
       "seeds",
       "Orders of the training points, each drawn by run.seed; the first is that of a run without variants", 1,
       {1, 1e4});
+  const auto of_a_task = static_cast<double>(rates.size() * steps.size()) * static_cast<double>(seeds);
+  if (constexpr double most = 1e5; of_a_task * static_cast<double>(tasks.size()) > most)
+    section->refuse("seeds", "makes more than 100000 models; expected fewer rates, steps or seeds");
   std::vector<Variant> all;
   for (const auto& task : tasks) {
     std::int64_t number = 0;

@@ -55,7 +55,7 @@ Training read(config::Section section, const Training& d) {
       word(d.schedule), {"cosine", "linear", "constant"});
   for (const auto each : {Schedule::cosine, Schedule::linear, Schedule::constant})
     if (schedule == word(each)) t.schedule = each;
-  t.steps = section.integer("steps", "Steps of training for each model", d.steps, {1, 1e9});
+  t.steps = section.integer("steps", "Steps of training for each model", d.steps, {1, 1e7});
   t.epochs = section.integer("epochs",
                              "In place of steps: as many as see each of the task's training points so often; "
                              "joint training takes the sum of the tasks' steps. 0: steps",

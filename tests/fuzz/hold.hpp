@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -101,6 +102,32 @@ class MemoryFile {
 
  private:
   int descriptor_;
+};
+
+/// A folder in memory, where the system has one; removed at the end. An empty text stands for no file.
+class MemoryFolder {
+ public:
+  MemoryFolder() {
+    auto name =
+        std::string(std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp") + "/taugrid-fuzz-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) fail("no folder in memory");
+    path_ = name;
+  }
+  ~MemoryFolder() { std::filesystem::remove_all(path_); }
+  MemoryFolder(const MemoryFolder&) = delete;
+  MemoryFolder& operator=(const MemoryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  void put(const std::string& name, std::string_view text) const {
+    const auto file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::filesystem::remove(file);  // a new inode, as readers know files by it
+    if (!text.empty() && !std::ofstream(file, std::ios::binary).write(text.data(), std::ssize(text)))
+      fail("no file in memory");
+  }
+
+ private:
+  std::filesystem::path path_;
 };
 
 }  // namespace taugrid::fuzz

@@ -373,3 +373,11 @@ def test_a_file_that_may_not_grow(tmp_path):
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "out/a-90.h5" in done.stderr, done.stderr
     assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("name", ["n" * 200 + "/" + "m" * 200 + "/" + "k" * 200, "a b " * 50])
+def test_a_line_is_short_whatever_the_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """Long names lose their middle."""
+    assert main(["joined", str(tmp_path / name), str(tmp_path / (name + "1")), "--task", "a", "--out", "x"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert len(line) <= 500 and "expected" in line and line.startswith("prepare: ")

@@ -150,6 +150,24 @@ def test_steps_that_are_none_are_refused(tree: Path, capsys: pytest.CaptureFixtu
         assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(("text", "problem"), [
+    (b"steps = [", "is no TOML"),
+    (b"steps = 3", "has no steps"),
+    (b"steps = [3]", "has no steps"),
+    (b"sizes = 'x'", "has no steps"),
+    (b"steps = '\xff'", "is no TOML"),
+    (b"steps = [{ measure = 3 }]", "does nothing that"),
+], ids=["cut", "number", "no table", "none", "no text", "no name"])
+def test_a_wrong_file_is_refused_in_one_line(tree: Path, capsys: pytest.CaptureFixture[str], text: bytes,
+                                             problem: str) -> None:
+    (tree / "jobs" / "papers" / "odd").mkdir()
+    (tree / "jobs" / "papers" / "odd" / "paper.toml").write_bytes(text)
+    assert paper.main(["odd"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("jobs/paper.sh: jobs/papers/odd/paper.toml: ") and problem in error
+    assert error.count("\n") == 1
+
+
 def small_paper(tree: Path, script: str) -> None:
     """A paper of three steps, the middle one of which is this script."""
     folder = tree / "jobs" / "papers" / "small"
@@ -185,7 +203,9 @@ def test_what_fails_ends_the_paper_with_its_code(tree: Path) -> None:
     small = tree / "jobs" / "middle.sh"
     small.write_text("kill -KILL $$\n")
     killed = job(tree, "small")
-    assert killed.communicate()[0] == "first\n" and killed.returncode == 128 + signal.SIGKILL
+    out, error = killed.communicate()
+    assert out == "first\n" and killed.returncode == 128 + signal.SIGKILL
+    assert "ended by signal 9" in error and error.endswith("run the same command again to go on.\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -190,6 +191,33 @@ def require_as_written(results: Path) -> None:
     if kept.is_file() and kept.read_text(encoding="utf-8").strip() != digest_file(results):
         expected = f"the digest in {kept.name}; the same `taugrid run` writes it anew from the units"
         raise InputError("is damaged", results, expected)
+
+
+def require_as_saved(checkpoint: Path) -> None:
+    """Holds a checkpoint against the digest in its header, of names, shapes and numbers; others have none."""
+
+    def parts(header: dict[str, Any], start: int) -> Iterator[bytes]:
+        for name in sorted(header, key=str.encode):
+            begin, end = header[name]["data_offsets"]
+            yield name.encode()
+            yield np.array(header[name]["shape"], dtype="<i8").tobytes()
+            file.seek(start + begin)
+            for at in range(begin, end, PART):
+                yield file.read(min(PART, end - at))
+
+    expected = "what the run wrote; `taugrid run` on the run's folder trains a damaged model again"
+    try:
+        with checkpoint.open("rb") as file:
+            length = int.from_bytes(file.read(WORD), "little")
+            if length > checkpoint.stat().st_size:
+                raise ValueError
+            header = json.loads(file.read(length))
+            told = header.pop("__metadata__", {}).get("digest", "")
+            damaged = told and digest_words(parts(header, WORD + length)) != told
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        damaged = checkpoint.exists()
+    if damaged:
+        raise InputError("is damaged", checkpoint, expected)
 
 
 def fingerprint(content: bytes) -> str:

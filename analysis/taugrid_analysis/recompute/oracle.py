@@ -30,7 +30,7 @@ from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import text
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute import answers, draws, nets, texts
-from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs
+from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs, require_as_saved
 from taugrid_analysis.recompute.net import Net
 from taugrid_analysis.run.regimes import STARTS, VECTORS_OF, is_linear
 
@@ -43,6 +43,8 @@ KEPT = 256  # outputs that are kept
 def load(folder: Path, of_texts: bool, weights: bool = True) -> Any:
     """In double precision; the eager attention can be differentiated forward. Without `weights` config.json
     alone is read: whoever asks for that draws the parameters."""
+    if weights:
+        require_as_saved(folder / "model.safetensors")
     try:
         if nets.is_net(folder):
             return nets.load(folder, weights).double().eval()

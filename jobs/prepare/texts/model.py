@@ -4,7 +4,9 @@
 
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errors import InputError, one_line
+from errors import InputError, one_line, shown
 from texts.prompts import Prompt, fit, of_parts
+from walk import regular
 
 TYPES = ("bert", "roberta", "t5")
 TOKENS_MOST = 128  # of a label sentence
+JSON_MOST = 64 << 20  # bytes of a file
+NUMBER_MOST = 100_000_000  # as the program takes a vocabulary
 BATCH = 128
 MASKS, UNKNOWN = ("[MASK]", "<mask>"), ("[UNK]", "<unk>")
 BASIS, PRIME, MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1
@@ -43,8 +48,10 @@ def fingerprint(content: bytes) -> str:
 
 
 def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
-    """A JSON object, or a list."""
+    """A JSON object, or a list, of a file of at most 64 MiB."""
     try:
+        if path.stat().st_size > JSON_MOST:
+            raise InputError(f"{path}: has more than 64 MiB; expected the configuration of a text encoder")
         content = json.loads(path.read_text("utf-8"))
     except OSError:
         raise InputError(f"{path}: not found; expected the folder of a text encoder") from None
@@ -55,6 +62,14 @@ def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -
     return content
 
 
+def whole_number(path: Path, config: dict[str, Any], key: str, fallback: int, least: int = 1) -> int:
+    """A key of config.json, and what the library has without it."""
+    value = config.get(key, fallback)
+    if type(value) is not int or not least <= value <= NUMBER_MOST:
+        raise InputError(f"{path}: {key} is {shown(repr(value))}; expected an integer from {least} to {NUMBER_MOST}")
+    return value
+
+
 def mean_pooled(folder: Path) -> bool:
     """Tells whether a text's vector is the mean over its tokens, as the folder says or by default."""
     if not (folder / "modules.json").is_file():
@@ -63,7 +78,12 @@ def mean_pooled(folder: Path) -> bool:
         if not isinstance(module, dict):
             raise InputError(f"{folder / 'modules.json'}: holds what is no module; expected a list of them")
         if str(module.get("type", "")).endswith(".Pooling"):
-            path = folder / str(module.get("path", "")) / "config.json"
+            place = str(module.get("path", ""))
+            if not re.fullmatch(r"\w[\w.-]*", place, re.ASCII):
+                raise InputError(
+                    f"{folder / 'modules.json'}: path is {shown(repr(place))}; expected a folder's plain name"
+                )
+            path = folder / place / "config.json"
             pooling = read_json(path)
             mean = pooling.get("pooling_mode_mean_tokens", pooling.get("pooling_mode") == "mean")
             first = pooling.get("pooling_mode_cls_token", pooling.get("pooling_mode") == "cls")
@@ -71,6 +91,19 @@ def mean_pooled(folder: Path) -> bool:
                 raise InputError(f"{path}: expected the mean over tokens or the first token alone")
             return bool(mean)
     return True
+
+
+@contextmanager
+def tokenizing(path: Path) -> Iterator[None]:
+    """What the tokenizers library says of a tokenizer.json that is wrong, also where it notices only at work."""
+    try:
+        yield
+    except (InputError, KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # tokenizers raises Exception itself, and panics that are none
+        if not isinstance(error, Exception) and type(error).__module__ != "pyo3_runtime":
+            raise
+        raise InputError(f"{path}: {one_line(error)}; expected a tokenizer of Hugging Face's tokenizers") from None
 
 
 class TextModel:
@@ -81,30 +114,35 @@ class TextModel:
         self.config = read_json(folder / "config.json")
         if (kind := self.config.get("model_type")) not in TYPES:
             raise InputError(
-                f"{folder / 'config.json'}: model_type is {kind}; expected a text model, one of {', '.join(TYPES)}"
+                f"{folder / 'config.json'}: model_type is {shown(str(kind))}; expected a text model, one of "
+                f"{', '.join(TYPES)}"
             )
         path = folder / "tokenizer.json"
-        try:
-            self.fingerprint = fingerprint(path.read_bytes())
+        regular(path, "the model's own tokenizer")
+        self.fingerprint = fingerprint(path.read_bytes())
+        with tokenizing(path):
             self.tokenizer = Tokenizer.from_file(str(path))
-        except OSError:
-            raise InputError(f"{path}: not found; expected the model's own tokenizer") from None
-        except Exception as error:  # tokenizers raises Exception itself
-            raise InputError(f"{path}: {error}; expected a tokenizer of Hugging Face's tokenizers") from None
         self.tokenizer.no_padding()
         self.is_t5 = kind == "t5"
-        words, rows = self.tokenizer.get_vocab_size(), self.config.get("vocab_size", 32128 if self.is_t5 else 30522)
+        numbers = folder / "config.json", self.config
+        words = self.tokenizer.get_vocab_size()
+        rows = whole_number(*numbers, "vocab_size", 32128 if self.is_t5 else 30522)
         if words > rows:
             raise InputError(f"{path}: has {words} tokens; expected at most the model's vocabulary of {rows}")
-        offset = 0 if kind != "roberta" else self.config.get("pad_token_id", 1) + 1
-        self.tokens_most = self.config.get("n_positions" if self.is_t5 else "max_position_embeddings", 512) - offset
-        self.tells_types = not self.is_t5 and self.config.get("type_vocab_size", 2) > 1
+        offset = 0 if kind != "roberta" else whole_number(*numbers, "pad_token_id", 1, 0) + 1
+        places = whole_number(*numbers, "n_positions" if self.is_t5 else "max_position_embeddings", 512)
+        self.tokens_most = places - offset
+        self.tells_types = not self.is_t5 and whole_number(*numbers, "type_vocab_size", 2) > 1
         self.unknown = next((t for w in UNKNOWN if (t := self.tokenizer.token_to_id(w)) is not None), -1)
 
     @property
     def masked_lm(self) -> bool:
         """Whether the program reads it at a mask: config.json names a language model and no module pools its tokens."""
         named = self.config.get("architectures") or [""]
+        if not isinstance(named, list):
+            raise InputError(
+                f"{self.folder / 'config.json'}: architectures is {shown(repr(named))}; expected a list of one name"
+            )
         pooled = (self.folder / "modules.json").is_file()
         return not pooled and str(named[0]).endswith(("ForMaskedLM", "ForPreTraining"))
 
@@ -126,14 +164,21 @@ class TextModel:
                 return word
         raise InputError(f"{self.folder / 'tokenizer.json'}: has no mask; expected one of {', '.join(MASKS)}")
 
+    def encoded(self, texts: list[Any]) -> list[Any]:
+        """The tokenizer's encodings of texts, or of pairs."""
+        with tokenizing(self.folder / "tokenizer.json"):
+            return list(self.tokenizer.encode_batch(texts))
+
     def word_tokens(self, word: str) -> list[int]:
         """Returns the tokens of a word within a text: for RoBERTa, a word with a space before it."""
-        return [int(token) for token in self.tokenizer.encode(f" {word}", add_special_tokens=False).ids]
+        with tokenizing(self.folder / "tokenizer.json"):
+            return [int(token) for token in self.tokenizer.encode(f" {word}", add_special_tokens=False).ids]
 
     def answer_tokens(self, text: str) -> list[int]:
         """Returns the tokens of what a T5 answers, with the end that its tokenizer gives a text."""
         self.tokenizer.no_truncation()
-        return [int(token) for token in self.tokenizer.encode(text).ids]
+        with tokenizing(self.folder / "tokenizer.json"):
+            return [int(token) for token in self.tokenizer.encode(text).ids]
 
     def encode_prompts(self, prompt: Prompt, rows: Sequence[Sequence[str]], most: int) -> Tokens:
         """`rows` hold what stands in the prompt's columns. Texts are cut to `most` tokens in all; the mask and the
@@ -143,7 +188,7 @@ class TextModel:
         mask = "" if self.is_t5 else self.mask
         filled = [prompt.fill(of_parts(prompt, row), mask) for row in rows]
         self.tokenizer.no_truncation()
-        encodings = self.tokenizer.encode_batch([text for text, _ in filled])
+        encodings = self.encoded([text for text, _ in filled])
         token = None if self.is_t5 else self.tokenizer.token_to_id(mask)
         fitted = [
             fit(encoding, spans, token, most, f'text {row + 1}, "{text[:40]}"')
@@ -167,7 +212,7 @@ class TextModel:
                 if not text.strip():
                     raise InputError(f"text {row + 1} is empty; expected words")
         self.tokenizer.enable_truncation(most)
-        rows = self.tokenizer.encode_batch(list(zip(first, second, strict=True)) if second else list(first))
+        rows = self.encoded(list(zip(first, second, strict=True)) if second else list(first))
         for row, each in enumerate(rows):
             if not len(each.ids) > sum(each.special_tokens_mask):
                 raise InputError(f'text {row + 1}, "{first[row][:40]}", has no token; expected words')
@@ -204,7 +249,7 @@ class TextModel:
 
         mean = mean_pooled(self.folder)
         self.tokenizer.enable_truncation(min(TOKENS_MOST, self.tokens_most))
-        tokens = [encoding.ids for encoding in self.tokenizer.encode_batch(list(sentences))]
+        tokens = [encoding.ids for encoding in self.encoded(list(sentences))]
         by_length: dict[int, list[int]] = {}
         for row, ids in enumerate(tokens):
             by_length.setdefault(len(ids), []).append(row)

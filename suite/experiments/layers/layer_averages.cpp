@@ -303,7 +303,7 @@ std::unique_ptr<Experiment> make_layer_averages(config::Config& config, const St
       section->integer("points",
                        {"Test points a task",
                         {.fallback = "data.evaluation_points", .values = "an integer from 1 to 1000000000"}},
-                       study.settings.evaluation_points, {1, 1e9});
+                       study.settings.evaluation_points, {1, 1e7});
   const auto batch = section->integer(
       "batch", "Points that pass through a model at once; their features are held for all models", 64,
       {1, 1e6});

@@ -72,7 +72,7 @@ class LayerSimilarity final : public Experiment {
       kinds.push_back(static_cast<std::int64_t>(parameter.kind));
     }
     std::string names_of_kinds;
-    for (int kind = 0; kind <= static_cast<int>(autodiff::Kind::word_head); ++kind)
+    for (int kind = 0; kind <= static_cast<int>(autodiff::last_kind); ++kind)
       names_of_kinds += (kind > 0 ? ", " : "") + std::string(name_of(static_cast<autodiff::Kind>(kind)));
     for (const auto& regime_name : study_.settings.vector_regimes) {
       const auto group = "/layer_similarity/" + regime_name;

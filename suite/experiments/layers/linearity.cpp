@@ -266,7 +266,7 @@ std::unique_ptr<Experiment> make_linearity(config::Config& config, const Study& 
       section->integer("points",
                        {"Test points a task",
                         {.fallback = "data.evaluation_points", .values = "an integer from 1 to 1000000000"}},
-                       study.settings.evaluation_points, {1, 1e9});
+                       study.settings.evaluation_points, {1, 1e7});
   const auto batch =
       section->integer("batch",
                        "Points that pass through a model at once; their features are held for all models "

@@ -316,7 +316,7 @@ std::unique_ptr<Experiment> make_stitching(config::Config& config, const Study& 
       section->integer("points",
                        {"Test points a task, and of the control",
                         {.fallback = "data.evaluation_points", .values = "an integer from 1 to 1000000000"}},
-                       study.settings.evaluation_points, {1, 1e9});
+                       study.settings.evaluation_points, {1, 1e7});
   return std::make_unique<Stitching>(study, std::move(lambda), std::move(blocks), points);
 }
 

@@ -223,7 +223,7 @@ std::unique_ptr<Experiment> make_barrier(config::Config& config, const Study& st
   auto alpha = section->alpha_grid("alpha", {"Weights α of a pair's first model in the mixed one"}, {0.5},
                                    coefficients);
   const auto points =
-      section->integer("points", "Training points a task that the losses are taken over", 256, {1, 1e9});
+      section->integer("points", "Training points a task that the losses are taken over", 256, {1, 1e7});
   const auto chunk = section->integer(
       "chunk", "Points that a Hessian product takes at once: fewer take less memory", 256, {1, 1e6});
   return std::make_unique<Barrier>(study, std::move(alpha), points, chunk);

@@ -211,7 +211,7 @@ std::unique_ptr<Experiment> make_generation(config::Config& config, const Study&
   const auto tokens = section->integer("tokens", "Tokens that are decoded at most", 32, {1, 1e4});
   const auto points =
       section->integer("points", {"Test points a task", {.fallback = "data.evaluation_points"}},
-                       study.settings.evaluation_points, {1, 1e9});
+                       study.settings.evaluation_points, {1, 1e7});
   auto alpha =
       section->alpha_grid("alpha", {"Coefficients α at which θ0 + α Σ τ is decoded"}, {1}, coefficients);
   bool any = study.model.is_stand_in();

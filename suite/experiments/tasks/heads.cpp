@@ -195,7 +195,7 @@ std::unique_ptr<Experiment> make_heads(config::Config& config, const Study& stud
       "place of the data's heads: closed vocabulary");
   if (!section) return nullptr;
   HeadTraining how{};
-  how.steps = section->integer("steps", "Steps of AdamW for each classifier, from zeros", 2000, {1, 1e9});
+  how.steps = section->integer("steps", "Steps of AdamW for each classifier, from zeros", 2000, {1, 1e7});
   how.batch = section->integer("batch", "Training points a step", 128, {1, 1e6});
   how.warmup = training::warmup_steps(*section, 200, how.steps);
   how.learning_rate = section->real(

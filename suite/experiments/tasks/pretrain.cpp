@@ -218,7 +218,7 @@ std::unique_ptr<Experiment> make_pretrain(config::Config& config, const Study& s
   Pretraining p;
   p.pairs = section->required_path(
       "pairs", "The packed pictures and texts, as jobs/prepare pretrain-pairs makes them");
-  p.steps = section->required_integer("steps", "Steps of AdamW", {1, 1e9});
+  p.steps = section->required_integer("steps", "Steps of AdamW", {1, 1e7});
   p.batch = section->integer("batch", "Pairs a step, each of them told from all others", 128, {2, 1e6});
   p.warmup = training::warmup_steps(*section, 200, p.steps);
   p.class_pictures = section->required_integer(

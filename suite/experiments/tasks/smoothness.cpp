@@ -221,7 +221,7 @@ std::unique_ptr<Experiment> make_smoothness(config::Config& config, const Study&
   const bool lanczos = section->word("method", "Lanczos iteration, or power iteration as the field uses it",
                                      "lanczos", {"lanczos", "power"}) == "lanczos";
   const auto points =
-      section->integer("points", "Training points a task that the loss is taken over", 512, {1, 1e9});
+      section->integer("points", "Training points a task that the loss is taken over", 512, {1, 1e7});
   const auto chunk =
       section->integer("chunk", "Points that a product takes at once: fewer take less memory", 256, {1, 1e6});
   const bool start =

@@ -9,13 +9,16 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string_view>
 
 #include "suite/models/nets/affine.hpp"
 #include "suite/models/nets/nets.hpp"
 #include "suite/models/packing.hpp"
 #include "suite/store/input_file.hpp"
+#include "suite/store/input_json.hpp"
 
 namespace taugrid::models {
 namespace {
@@ -106,11 +109,15 @@ class Bert final : public Net<Bert> {
   int vocabulary_block() const override { return config_.masked_lm ? static_cast<int>(read_words_) : -1; }
   int vocabulary_bias() const override { return config_.masked_lm ? static_cast<int>(word_bias_) : -1; }
 
-  // Position ids, the pooler, and the head of a language model; of a masked language model what only doubles
-  // its own tensors, and the head for next sentences.
+  // Position ids, the pooler, and the head of a language model or of labels; of a masked language model what
+  // only doubles its own tensors, and the head for next sentences.
   bool passes_over(const std::string& tensor) const override {
-    if (tensor.ends_with(".position_ids") || tensor.starts_with(config_.prefix + "pooler.")) return true;
-    if (!config_.masked_lm) return tensor.starts_with("cls.") || tensor.starts_with("lm_head.");
+    if (tensor.ends_with(".position_ids") || tensor.starts_with("pooler.") ||
+        tensor.starts_with(config_.prefix + "pooler."))
+      return true;
+    if (!config_.masked_lm)
+      return tensor.starts_with("cls.") || tensor.starts_with("lm_head.") ||
+             tensor.starts_with("classifier.") || tensor.starts_with("qa_outputs.");
     const auto names = head_names(config_.roberta);
     if (config_.tied && tensor.starts_with(names.decoder + ".")) return true;
     return tensor == names.bias || tensor.starts_with("cls.seq_relationship.");
@@ -224,11 +231,10 @@ bool is_mean_pooled(const nlohmann::json& json, const Keys& keys) {
 Files read_modules(const std::filesystem::path& folder, Config& config) {
   const auto path = folder / "modules.json";
   if (folder.empty() || !store::is_there(path)) return {};
-  const auto text = store::input_text(path, "a sentence-transformers model's list of modules");
+  const std::string expected = "a sentence-transformers model's list of modules";
+  const auto text = store::input_text(path, expected);
   Files files = {{"modules.json", text}};
-  const auto modules = nlohmann::json::parse(text, nullptr, false);
-  const Keys top(modules, path.string());
-  if (!modules.is_array()) top.refuse("is not a JSON list of modules");
+  const auto modules = store::json_of(text, path.string(), expected, store::JsonKind::list);
   for (const auto& module : modules) {
     const Keys keys(module, path.string());
     if (!module.is_object()) keys.refuse("holds what is not an object");
@@ -242,17 +248,16 @@ Files read_modules(const std::filesystem::path& folder, Config& config) {
     if (place.empty() || place.find('/') != std::string::npos || place.starts_with("."))
       keys.refuse("path is '" + place + "'; expected a folder's plain name");
     const auto name = place + "/config.json";
-    const auto pooling = nlohmann::json::parse(
-        files[name] = store::input_text(folder / name, "what modules.json asks for"), nullptr, false);
-    const Keys of_pooling(pooling, (folder / name).string());
-    if (!pooling.is_object()) of_pooling.refuse("is not a JSON object; modules.json asks for it");
-    config.mean_pooled = is_mean_pooled(pooling, of_pooling);
+    const std::string asked_for = "what modules.json asks for";
+    files[name] = store::input_text(folder / name, asked_for);
+    const auto pooling = store::json_of(files[name], (folder / name).string(), asked_for);
+    config.mean_pooled = is_mean_pooled(pooling, Keys(pooling, (folder / name).string()));
   }
   return files;
 }
 
 /// BertModel, and the prefix "bert." where config.json tells of a model that holds one: a masked language
-/// model, or, in a folder of sentence-transformers, the encoder in it.
+/// model, or the encoder in it, in a folder of sentence-transformers or beside a head of labels.
 void read_names(const nlohmann::json& json, const Keys& keys, bool roberta, bool pooled, Config& config) {
   const std::string family = roberta ? "Roberta" : "Bert";
   config.model = family + "Model";
@@ -262,11 +267,15 @@ void read_names(const nlohmann::json& json, const Keys& keys, bool roberta, bool
     keys.refuse("architectures is " + named.dump() + "; expected a list of one name");
   const auto name = named[0].get<std::string>();
   if (name == config.model) return;
-  if (name != family + "ForMaskedLM" && name != family + "ForPreTraining")
-    keys.refuse("architectures names " + name + "; expected " + config.model + " or " + family +
-                "ForMaskedLM");
+  constexpr std::array<std::string_view, 4> of_labels = {
+      "ForSequenceClassification", "ForTokenClassification", "ForMultipleChoice", "ForQuestionAnswering"};
+  const bool has_labels = std::any_of(of_labels.begin(), of_labels.end(),
+                                      [&](const auto kind) { return name == family + std::string(kind); });
+  if (!has_labels && name != family + "ForMaskedLM" && name != family + "ForPreTraining")
+    keys.refuse("architectures names " + name + "; expected " + config.model + ", " + family +
+                "ForMaskedLM, or one with a head of labels, such as " + family + "ForSequenceClassification");
   config.prefix = roberta ? "roberta." : "bert.";
-  if (pooled) return;
+  if (pooled || has_labels) return;  // the encoder alone is read
   config.model = family + "ForMaskedLM";
   config.masked_lm = true;
   config.mean_pooled = false;

@@ -98,11 +98,11 @@ class T5 final : public Net<T5> {
   std::int64_t decoder_start() const override { return config_.start; }
   std::int64_t decoder_end() const override { return config_.end; }
 
-  // What doubles the vocabulary, and a bias of early checkpoints that no code reads.
+  // What doubles the vocabulary, a bias of early checkpoints that no code reads, and a head of labels.
   bool passes_over(const std::string& tensor) const override {
     return tensor.ends_with(".embed_tokens.weight") ||
            tensor.ends_with(".EncDecAttention.relative_attention_bias.weight") ||
-           (config_.tied && tensor == "lm_head.weight");
+           (config_.tied && tensor == "lm_head.weight") || tensor.starts_with("classification_head.");
   }
 
   State random_state(std::uint64_t seed) const override {
@@ -312,8 +312,10 @@ void read_names(const nlohmann::json& json, const Keys& keys) {
   const auto& named = json["architectures"];
   // T5WithLMHeadModel: as earlier transformers called it.
   if (named != nlohmann::json::array({"T5ForConditionalGeneration"}) &&
-      named != nlohmann::json::array({"T5WithLMHeadModel"}))
-    keys.refuse("architectures is " + named.dump() + "; expected [\"T5ForConditionalGeneration\"]");
+      named != nlohmann::json::array({"T5WithLMHeadModel"}) &&
+      named != nlohmann::json::array({"T5ForSequenceClassification"}))
+    keys.refuse("architectures is " + named.dump() +
+                "; expected [\"T5ForConditionalGeneration\"] or [\"T5ForSequenceClassification\"]");
 }
 
 }  // namespace

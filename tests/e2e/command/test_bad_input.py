@@ -19,6 +19,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from world import World
 
+CORES = os.cpu_count() or 1
 BIAS = "vision_model.encoder.layers.0.mlp.fc1.bias"
 
 
@@ -84,6 +85,9 @@ SETTINGS = [
     ("ntk.null_draws=10", ["ntk.null_draws", "11 disjoint samples of 6 points", "60 training images", "at most 9"]),
     ("ntk.null_draws=-1", ["ntk.null_draws", "-1"]),
     ("disentanglement.split=train", ["disentanglement.split", "train", "validation"]),
+    # More than this host has.
+    (f"run.threads_per_rank={4 * CORES + 1}", ["run.threads_per_rank", f"{4 * CORES + 1}", "cores"]),
+    ("run.precision=tf32", ["run.precision", "tf32", "float32 or bf16"]),
 ]
 CONFIGURATIONS = [
     ('data.tasks=["blobs", "stripes", "blobs"]', ["data.tasks", "blobs"]),
@@ -93,6 +97,11 @@ CONFIGURATIONS = [
     ("disentanglement.alpha={ from = -3, to = 3, count = 0 }", ["disentanglement.alpha", "count"]),
     ("run.ranks_per_unit=3", ["run.ranks_per_unit", "3", "2 ranks"]),
     ("finetune.steps=-1", ["finetune.steps", "-1"]),
+    ("finetune.steps=1000000000", ["finetune.steps", "1000000000", "1 to 1e7"]),
+    ("finetune.batch=1000001", ["finetune.batch", "1e6"]),
+    ("run.threads_per_rank=1025", ["run.threads_per_rank", "1024"]),
+    ("variants.seeds=1000", ["data.tasks", "[variants] make 3000 tasks", "at most 2000"]),
+    ("variants.seeds=10000\nvariants.steps=[1, 2, 3, 4]", ["variants.seeds", "more than 100000 models"]),
     ('finetune.steps="many"', ["finetune.steps", "many"]),
     ('finetune.regimes=["lazy"]', ["finetune.regimes", "lazy", "standard", "linear"]),
     ("finetune.steps", ["finetune.steps", "key=value"]),
@@ -131,6 +140,45 @@ def test_a_wrong_setting(answers: dict[str, Future], setting: str, expected: lis
     folder, said = answers[setting].result()
     complaint(said, *expected)
     assert not (folder / "results.h5").exists()
+
+
+@pytest.mark.parametrize(("count", "expected"), [
+    (500, ["data.pairs", '"all"', "124750", "at most 100000"]),
+    (2001, ["data.tasks", "2001 tasks", "at most 2000"]),
+    (100_000, ["data.tasks", "100000 tasks"]),
+])
+def test_more_tasks_than_memory_could_hold_pairs_of(world: World, tmp_path: Path, count: int,
+                                                    expected: list[str]) -> None:
+    tasks = ", ".join(f'"t{number}"' for number in range(count))
+    text = world.experiment.read_text().replace('"stripes", "blobs", "corners"', tasks)
+    experiment = world.elsewhere(tmp_path / "many.toml", text)
+    for arguments in (("--dry-run",), ("--run-dir", tmp_path / "run")):
+        complaint(run(1, "run", experiment, *arguments), *expected)
+    assert not (tmp_path / "run").exists()
+
+
+def test_more_points_at_once_than_memory_holds(own: World, tmp_path: Path) -> None:
+    """Said before any memory is taken for them, and with the keys that bound it."""
+    change_shape(own, intermediate_size=100_000)
+    settings = ("--set", "model.init=random", "--set", "finetune.batch=1000000")
+    refused(own, tmp_path / "run", "finetune/", "GiB at once", "[finetune] batch", arguments=settings)
+
+
+def test_a_line_is_short_whatever_the_input(own: World, tmp_path: Path) -> None:
+    """Long names lose their middle."""
+    name = "n" * 1_000_000
+    own.experiment.write_text(own.experiment.read_text() + f"\n[{name}]\nx = 1\n")
+    done = run(1, "run", own.experiment, "--run-dir", tmp_path / "run")
+    complaint(done, own.experiment, "unknown section [nnn", "…")
+    assert len(done.stderr.rstrip("\n")) <= 500
+    change_shape(own, model_type=name)
+    own.experiment.write_text(own.experiment.read_text().split(f"\n[{name}")[0])
+    done = run(1, "run", own.experiment, "--run-dir", tmp_path / "run")
+    complaint(done, own.model / "config.json", "model_type is 'nnn", "expected one of bert")
+    assert len(done.stderr.rstrip("\n")) <= 500
+    done = run(1, "run", own.experiment, "--" + name[:100_000])
+    complaint(done, "--help")
+    assert len(done.stderr.rstrip("\n")) <= 500
 
 
 def test_a_task_without_a_validation_split(own: World, tmp_path: Path) -> None:
@@ -250,6 +298,7 @@ def test_a_model_larger_than_its_file(own: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("shape", "expected"), [
     ({"hidden_size": 1_000_000, "num_attention_heads": 1}, ["GiB; this host has"]),
+    ({"image_size": 1_000_000}, ["GiB; this host has"]),
     ({"hidden_size": 10**6, "num_channels": 10**6, "image_size": 10**6, "patch_size": 10**6, "num_attention_heads": 1},
      ["patch_embedding.weight is too large"]),
 ])

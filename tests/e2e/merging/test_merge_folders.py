@@ -157,8 +157,9 @@ def test_a_modules_own_weights_must_be_equal(tmp_path: Path) -> None:
     [
         ("[" * 100_000, "nested"),
         ("[]", "not a JSON object"),
-        ("{", "not a JSON object"),
+        ("{", "not JSON"),
         ('{"a": [' + "1," * 2_100_000 + "1]}", "values"),
+        ('{"a": [' + "{}," * 1_100_000 + "{}]}", "values"),
     ],
 )
 def test_a_configuration_that_is_none(tmp_path: Path, text: str, expected: str) -> None:
@@ -406,7 +407,7 @@ def test_what_is_no_safetensors_file(tmp_path: Path, text: bytes, expected: str)
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("pytorch_model.bin", "save_pretrained"),
+        ("pytorch_model.bin", "jobs/prepare convert-model --from"),
         ("adapter_model.safetensors", "merge_and_unload"),
         ("open_clip_model.safetensors", "rename"),
     ],
@@ -472,3 +473,50 @@ def test_out_is_neither_a_link_nor_an_input(tmp_path: Path) -> None:
 def test_the_nearest_command_is_named() -> None:
     launch.complaint(launch.run(1, "mrege", "recipe.toml"), '"mrege"', "did you mean merge?")
     launch.complaint(launch.run(1, "x" * 10_000), "there is no command", "--help")
+
+
+# How base and models are laid out: their types, and whether in parts.
+LAYOUTS = {
+    "one_file": ("float32", "float32", False),
+    "in_parts": ("float32", "float32", True),
+    "half": ("bfloat16", "bfloat16", False),
+    "half_in_parts": ("float16", "float16", True),
+    "base_of_another_type": ("bfloat16", "float32", False),
+    "models_of_another_type": ("float32", "float16", True),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("method", ["linear", "task_arithmetic"])
+def test_every_layout_is_merged_as_mergekit_merges_it(tmp_path: Path, method: str, layout: str) -> None:
+    """Means and sums of θ0, taken in float32 and written in the base's type. mergekit adds in another order, so that a
+    float32 may differ in its last bit, and what is rounded to half of it where it lay between two."""
+    from mergekit import merge_methods as mergekit
+
+    of_base, of_models, parts = LAYOUTS[layout]
+    torch.manual_seed(2)
+    start = {name: torch.randn(40, 7) for name in "abcd"}
+    tuned = [{name: x + 0.1 * torch.randn_like(x) for name, x in start.items()} for _ in range(3)]
+    kinds = {"base": (start, getattr(torch, of_base))} | {
+        f"m{i}": (each, getattr(torch, of_models)) for i, each in enumerate(tuned)
+    }
+    stored = {name: {key: x.to(dtype) for key, x in each.items()} for name, (each, dtype) in kinds.items()}
+    for name, tensors in stored.items():
+        (in_parts if parts else write)(tmp_path / name, tensors)
+    done = merge(tmp_path, ["m0", "m1", "m2"], method=method)
+    assert done.returncode == 0, done.stderr
+    found = {key: x for file in (tmp_path / "out").glob("model*.safetensors") for key, x in load_file(file).items()}
+    assert found.keys() == start.keys()
+    for key, x in found.items():
+        each = [stored[name][key].float() for name in ("base", "m0", "m1", "m2")]
+        if method == "linear":
+            expected = mergekit.merge_tensors(each[1:], "linear", parameters={"weight": [1.0, 1.0, 1.0]})
+        else:
+            parameters = {"weight": [1.0, 1.0, 1.0]}
+            expected = mergekit.merge_tensors(each, "task_arithmetic", base_index=0, parameters=parameters)
+        assert x.dtype == getattr(torch, of_base)
+        step = torch.finfo(torch.float32).eps * sum(one.abs() for one in each)
+        rounded = [(expected + side * step).to(x.dtype) for side in (-1, 0, 1)]
+        assert bool(((rounded[0] <= x) & (x <= rounded[2])).all())
+        if x.dtype != torch.float32:
+            assert float((x != rounded[1]).float().mean()) < 0.01

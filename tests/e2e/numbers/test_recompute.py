@@ -71,6 +71,22 @@ def test_a_changed_byte_is_said(papers_folder: Path, tmp_path: Path) -> None:
     assert "results.h5" in done.stderr and "is damaged" in done.stderr and "taugrid run" in done.stderr
 
 
+@pytest.mark.parametrize("place", ["header", "numbers", "end"])
+def test_a_damaged_checkpoint_is_named(run_folder: Path, tmp_path: Path, place: str) -> None:
+    """As long as numbers hold that is what is wrong with it, and not that they do not."""
+    copied = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    weights = copied / "checkpoints" / "linear" / TASKS[1] / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    if place == "end":
+        content = content[:-100]
+    else:
+        content[9 if place == "header" else -5] ^= 0x40
+    weights.write_bytes(content)
+    done = recompute(copied, "--points", "40", "--only", "similarity")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stdout + done.stderr
+    assert f"{weights}: is damaged" in done.stderr and "taugrid run" in done.stderr
+
+
 def test_another_accuracy_is_found(copy: Path) -> None:
     with h5py.File(copy / "results.h5", "r+") as file:
         file["negation/linear/test_target"][...] += 0.2

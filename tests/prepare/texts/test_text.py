@@ -10,6 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import tokenizer_fuzz
 import torch
 from text_models import WORDS, write_text_model
 from transformers import BertModel
@@ -287,3 +288,8 @@ def test_cells_that_no_file_holds(tmp_path, tiny_bert, capsys, name):
     assert main([*arguments, "--out", str(tmp_path / "out")]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert reason in line and "expected" in line and not (tmp_path / "out").exists()
+
+
+def test_damaged_folders_of_text_models_are_read_or_refused_in_one_line(tmp_path):
+    tried, read = tokenizer_fuzz.fuzz(1000, seed=2, folder=tmp_path)
+    assert tried // 20 < read < tried

@@ -3,8 +3,11 @@
 #include "suite/data/packed.hpp"
 
 #include <array>
+#include <filesystem>
 #include <functional>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "tests/suite/data/packed_file.hpp"
 #include "tests/suite/store/scratch.hpp"
@@ -317,6 +320,69 @@ TEST(Packed, RefusesFilesThatPromiseMoreThanTheyHold) {
   }
   expect_contains(message_of([&] { read_task(scratch / "t.h5"); }),
                   "/test/inputs: declares 1099511627776 bytes");
+}
+
+/// Replaces a list of numbers in the file by one of this length, whose zeros deflate has made small.
+void put_zeros(const std::filesystem::path& path, const char* name, hsize_t rows) {
+  namespace store = taugrid::store;
+  const auto file = store::own(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
+  H5Ldelete(file, name, H5P_DEFAULT);
+  const hsize_t chunk = 1 << 20;
+  const auto space = store::own(H5Screate_simple(1, &rows, nullptr), "space");
+  const auto creation = store::own(H5Pcreate(H5P_DATASET_CREATE), "creation");
+  H5Pset_chunk(creation, 1, &chunk);
+  H5Pset_deflate(creation, 1);
+  const auto data =
+      store::own(H5Dcreate2(file, name, H5T_STD_I64LE, space, H5P_DEFAULT, creation, H5P_DEFAULT), "create");
+  const std::vector<std::int64_t> zeros(chunk);
+  const auto part = store::own(H5Screate_simple(1, &chunk, nullptr), "space");
+  for (hsize_t at = 0; at < rows; at += chunk) {
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &at, nullptr, &chunk, nullptr);
+    H5Dwrite(data, H5T_NATIVE_INT64, part, space, H5P_DEFAULT, zeros.data());
+  }
+}
+
+/// Replaces the class names by many that are all one long text of the file.
+void put_one_text_often(const std::filesystem::path& path, std::size_t length, hsize_t rows) {
+  namespace store = taugrid::store;
+  const std::string text(length, 'x');
+  const char* once = text.c_str();
+  std::array<hsize_t, 1> first = {0};
+  const hsize_t one = 1;
+  std::string image;  // of the reference in the file: written once, then repeated by its bytes
+  {
+    const auto file = store::own(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open");
+    H5Ldelete(file, "/class_names", H5P_DEFAULT);
+    const auto type = store::own(H5Tcopy(H5T_C_S1), "type");
+    H5Tset_size(type, H5T_VARIABLE);
+    const auto space = store::own(H5Screate_simple(1, &rows, nullptr), "space");
+    const auto creation = store::own(H5Pcreate(H5P_DATASET_CREATE), "creation");
+    H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
+    const auto data = store::own(
+        H5Dcreate2(file, "/class_names", type, space, H5P_DEFAULT, creation, H5P_DEFAULT), "create");
+    const auto part = store::own(H5Screate_simple(1, &one, nullptr), "space");
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, first.data(), nullptr, &one, nullptr);
+    H5Dwrite(data, type, part, space, H5P_DEFAULT, &once);
+    first[0] = H5Dget_offset(data);
+  }
+  constexpr std::size_t reference = 16;  // bytes: a length, the heap's place, the text's number in it
+  auto whole = read_bytes(path);
+  const auto place = static_cast<std::size_t>(first[0]);
+  for (hsize_t row = 1; row < rows; ++row)
+    whole.replace(place + row * reference, reference, whole, place, reference);
+  write_bytes(path, whole);
+}
+
+TEST(Packed, RefusesWhatUnpacksToFarMoreThanTheFileHolds) {
+  const Scratch scratch("packed");
+  const auto path = scratch / "t.h5";
+  image_task().write(path);
+  put_zeros(path, "/train/labels", hsize_t{64} << 20);  // half a gigabyte in half a megabyte
+  expect_contains(message_of([&] { read_task(path); }), "/train/labels: unpacks to 536870912 bytes");
+  image_task().write(path);
+  put_one_text_often(path, 1 << 20, 1000);
+  expect_contains(message_of([&] { read_task(path); }),
+                  "/class_names: cannot be read, or its texts take more than");
 }
 
 /// A file whose /train/labels, of four integers, `create` makes anew.

@@ -6,7 +6,8 @@
 // logits are read: head [classes, features], with bias [classes] where it is affine; or words [classes]; or
 // the labels' whole sequences [classes, longest], with sequence_lengths [classes]; or each sample's own text,
 // labels then being its tokens [n, longest], −100 behind the end; of both perhaps rows [vocabulary,
-// features], which are frozen. All is computed in the type of `scale`, float32 without it.
+// features], which are frozen. All is computed in the type of `scale`, float32 without it. What is said of
+// the folder though it is read is printed.
 #include <cstdio>
 
 #include "kernels/autodiff/products.hpp"
@@ -86,6 +87,7 @@ models::Readout readout(const models::Encoder& encoder, const store::TensorFile&
 
 int probe(int argc, char** argv) {
   const auto checkpoint = models::read_checkpoint(argv[1]);
+  for (const auto& note : checkpoint.notes) std::printf("%s\n", note.c_str());
   const auto& encoder = *checkpoint.encoder;
   const auto& layout = encoder.layout();
   const auto in = store::read_safetensors(argv[2]);

@@ -199,7 +199,7 @@ def test_minilm_gives_the_similarities_that_its_card_publishes(tmp_path: Path) -
     ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'"),
     ({"is_decoder": True}, "is_decoder is true"),
     ({"num_attention_heads": 5}, "hidden_size is not a multiple"),
-    ({"architectures": ["BertForQuestionAnswering"]}, "BertForQuestionAnswering"),
+    ({"architectures": ["BertLMHeadModel"]}, "BertLMHeadModel"),
     ({"pad_token_id": "none"}, "pad_token_id is"),
 ])
 def test_another_architecture_is_refused_in_one_line(tmp_path: Path, change: dict, named: str) -> None:
@@ -210,7 +210,8 @@ def test_another_architecture_is_refused_in_one_line(tmp_path: Path, change: dic
 
 
 @pytest.mark.parametrize(("name", "text", "named"), [
-    ("modules.json", "{", "is not a JSON list"),
+    ("modules.json", "{", "is not JSON"),
+    ("modules.json", "{}", "is not a JSON list"),
     ("modules.json", '[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]', "models.Dense"),
     ("modules.json", '[{"path": "../x", "type": "sentence_transformers.models.Pooling"}]', "path is '../x'"),
     ("modules.json", '[{"path": "3_P", "type": "sentence_transformers.models.Pooling"}]', "3_P/config.json: cannot"),

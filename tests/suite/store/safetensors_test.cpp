@@ -5,9 +5,13 @@
 #include <ATen/ATen.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "suite/store/input_file.hpp"
+#include "suite/store/input_json.hpp"
+#include "suite/store/mapped_tensors.hpp"
 #include "suite/store/tensor_folder.hpp"
 #include "tests/suite/store/scratch.hpp"
 
@@ -65,7 +69,7 @@ TEST(Safetensors, RefusesDamagedHeadersByName) {
       {"{", "", "not JSON"},
       {"[]", "", "not a JSON object"},
       {"{\"\xff\":1}", "", "not JSON"},
-      {std::string(100000, '['), "", "nested too deeply"},
+      {std::string(100000, '['), "", "nested more than 3 deep"},
       {R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
        four, "the key \"t\" twice"},
       {R"({"__metadata__":{"a":1}})", "", "__metadata__ \"a\" is not text"},
@@ -146,6 +150,104 @@ TEST(Safetensors, RefusesAtOnceWhatIsNoFile) {
     expect_contains(message_of([&] { read_safetensors(scratch / name); }), expected);
     expect_contains(message_of([&] { const MappedTensors mapped(scratch / name); }), expected);
     EXPECT_THROW(InputFile(scratch / name), ReadFailure);
+  }
+}
+
+TEST(Safetensors, RefusesAHeaderOfMillionsOfEntriesAtOnce) {
+  const Scratch scratch("safetensors");
+  std::string header = "{";
+  for (int i = 0; i < 450'000; ++i)
+    header += "\"t" + std::to_string(i) + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)";
+  header.back() = '}';
+  write_bytes(scratch / "f", with_header(header, "", header.size()));
+  const auto begin = std::chrono::steady_clock::now();
+  expect_contains(message_of([&] { const MappedTensors mapped(scratch / "f"); }), "more than 2000000 values");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST(Safetensors, ABoolIsZeroOrOneHoweverItIsRead) {
+  const Scratch scratch("safetensors");
+  const std::string header = R"({"t":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})";
+  write_bytes(scratch / "f", with_header(header, "\x01\x02", header.size()));
+  expect_contains(message_of([&] { read_safetensors(scratch / "f"); }), "neither 0 nor 1");
+  expect_contains(message_of([&] { const MappedTensors mapped(scratch / "f"); }), "neither 0 nor 1");
+}
+
+TEST(InputJson, IsBoundedByDepthAndValuesBeforeItTakesMemory) {
+  const Scratch scratch("json");
+  struct Case {
+    std::string text, expected;
+  };
+  std::string objects = "[";
+  for (int i = 0; i < 1'000'000; ++i) objects += "{},";
+  const std::vector<Case> cases = {
+      {"", "is not JSON"},
+      {"{\"a\": 1", "is not JSON"},
+      {"{} {}", "is not JSON"},
+      {"[1]", "is not a JSON object"},
+      {"3", "is not a JSON object"},
+      {std::string(1'000'000, '['), "nested more than 32 deep"},
+      {"{\"a\": " + objects + "{}]}", "more than 1000000 values"},
+      {"<html></html>", "HTML"},
+  };
+  for (const auto& one : cases) {
+    write_bytes(scratch / "config.json", one.text);
+    const auto message =
+        message_of([&] { static_cast<void>(input_json(scratch / "config.json", "a model")); });
+    expect_contains(message, one.expected);
+    expect_contains(message, (scratch / "config.json").string());
+    expect_contains(message, "; expected a model");
+  }
+  write_bytes(scratch / "config.json", R"({"a": 1, "a": [2, {"b": null}]})");
+  EXPECT_EQ(input_json(scratch / "config.json", "a model").dump(), R"({"a":[2,{"b":null}]})");
+  write_bytes(scratch / "config.json", "[1]");
+  EXPECT_EQ(input_json(scratch / "config.json", "a list", JsonKind::list).size(), 1);
+}
+
+TEST(InputError, IsOneLineOfAtMostFiveHundredCharacters) {
+  const std::string name(100'000, 'n'), letters = [] {
+    std::string text;
+    for (int i = 0; i < 1000; ++i) text += "ä";
+    return text;
+  }();
+  std::string words;
+  for (int i = 0; i < 10'000; ++i) words += "word ";
+  EXPECT_EQ(std::string(InputError("a\nb\x1b").what()), "a\\x0ab\\x1b");
+  const std::string short_one = "file.toml:3: key x: is 3; expected 4";
+  EXPECT_EQ(std::string(InputError(short_one).what()), short_one);
+  for (const auto& text :
+       {"file: " + name + " is none; expected b", letters, words, words + name, std::string(5000, '\n'),
+        std::string(5000, '\x80'), name + " " + name + " " + name}) {
+    const std::string line = InputError(text).what();
+    EXPECT_LE(line.size(), 480U);
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    EXPECT_NE(line.find("…"), std::string::npos);
+  }
+  const std::string line = InputError("file: " + name + " is none; expected b").what();
+  EXPECT_TRUE(line.starts_with("file: nnn") && line.ends_with("nnn is none; expected b")) << line;
+  EXPECT_EQ(std::string(InputError(letters).what()).size() % 2,
+            1U);  // letters are whole: of two bytes, and … of three
+}
+
+TEST(TensorFolder, SaysATotalSizeThatIsWrong) {
+  const Scratch scratch("total");
+  TensorFile file;
+  file.tensors["a"] = at::ones({2});
+  write_safetensors(scratch / "1.safetensors", file);
+  const auto notes = [&](const std::string& metadata) {
+    write_bytes(scratch / "model.safetensors.index.json",
+                "{" + metadata + R"("weight_map": {"a": "1.safetensors"}})");
+    return TensorFolder(scratch / "").notes();
+  };
+  for (const auto* right : {"", R"("metadata": {},)", R"("metadata": {"total_size": 8},)",
+                            R"("metadata": null,)", R"("metadata": {"total_size": 8.0},)"})
+    EXPECT_TRUE(notes(right).empty()) << right;
+  for (const auto* wrong : {R"("metadata": {"total_size": 16},)", R"("metadata": {"total_size": "8"},)",
+                            R"("metadata": {"total_size": -8},)"}) {
+    const auto said = notes(wrong);
+    ASSERT_EQ(said.size(), 1) << wrong;
+    expect_contains(said[0], "total_size");
+    expect_contains(said[0], "8 bytes");
   }
 }
 
