@@ -23,7 +23,7 @@ def product(regime: str, count: int) -> np.ndarray:
 
 
 def between(regime: str, count: int) -> np.ndarray:
-    """Of every pair: the mean of both directions."""
+    """The mean of both directions of every pair."""
     value = product(regime, count)
     return np.array([(value[i, j] + value[j, i]) / 2 for i in range(count) for j in range(i + 1, count)])
 

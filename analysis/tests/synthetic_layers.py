@@ -40,7 +40,7 @@ def write(file: h5py.File, regimes: Iterable[str]) -> None:
 
 
 def write_averages(file: h5py.File, sets: list[list[int]]) -> None:
-    """Of these models, a data set a row; of row d as of pair d at α = ½."""
+    """Writes averages of these models, a data set a row; row d is as pair d at α = ½."""
     group = _group(file, "layer_averages/standard", ("half", (0.5,)), len(sets), LINEARITY)
     for name in [name for name in group if group[name].ndim == 4]:
         values = group[name][()][:, :, 0]

@@ -31,7 +31,7 @@ def test_rank_correlation() -> None:
 
 
 def test_pearson() -> None:
-    """By hand: deviations (−1, 0, 1) and (−2, 1, 1), covariance 3, variances 2 and 6."""
+    """The numbers by hand: deviations (−1, 0, 1) and (−2, 1, 1), covariance 3, variances 2 and 6."""
     x, y = np.tile([1, 2, 3], 2), np.tile([0, 3, 3], 2)
     assert pearson(x, y) == pytest.approx(3 / 12**0.5)
     assert np.isnan(pearson(x[:5], y[:5]))  # too few

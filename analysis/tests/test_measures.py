@@ -159,7 +159,7 @@ def test_errors_of_a_grid(run_folder: Path) -> None:
 
 
 def test_error_of_a_mean_over_pairs_is_at_most(run_folder: Path) -> None:
-    """By hand, three tasks: each is in two of the three pairs, with errors that add up."""
+    """Three tasks by hand: each is in two of the three pairs, with errors that add up."""
     pairs = np.array([[0, 1], [0, 2], [1, 2]])
     terms = np.array([[0.1, 0.2], [0.3, 0.1], [0.1, 0.4]])
     of_task = np.array([0.1 + 0.3, 0.2 + 0.1, 0.1 + 0.4])

@@ -161,7 +161,7 @@ def test_another_coefficient_has_no_bound(tmp_path: Path) -> None:
 
 
 def test_bounds_of_single_vectors_on_other_tasks(tmp_path: Path) -> None:
-    """By hand, from the vectors: negation for every ordered pair, use on another task of the nearest."""
+    """The oracle is by hand: negation for every ordered pair, use on another task of the nearest."""
     path = synthetic.write(tmp_path / "results.h5", tasks=synthetic.FEW_TASKS)
     rng, count = np.random.default_rng(3), len(synthetic.FEW_TASKS)
     tau, loss = rng.normal(size=(count, 6)), rng.random((count, count, 2))

@@ -82,7 +82,7 @@ def test_eleven_regimes_fit_into_one_page(schema2_folder: Path) -> None:
 
 @pytest.fixture
 def grids_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the page's sections the first, with the heat maps."""
+    """Makes the first of the page's sections, with the heat maps."""
     every = sections
     monkeypatch.setattr("taugrid_analysis.page.report.sections", lambda run: every(run)[:1])
 

@@ -341,7 +341,7 @@ def test_natural_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_the_adjusted_rand_index() -> None:
-    """By the definition of pairs, and of random labels about 0."""
+    """The index is that of the definition by pairs, and about 0 for random labels."""
     one, other = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 2, 2])
     pairs = np.triu_indices(6, 1)
     alike = [labels[pairs[0]] == labels[pairs[1]] for labels in (one, other)]

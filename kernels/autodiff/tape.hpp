@@ -31,7 +31,7 @@ bool is_factored(const Use& use);
 /// The factors of one use, given the gradient dy of its output. Throws std::logic_error unless is_factored().
 Factors factors(const Use& use, const at::Tensor& output_gradient);
 
-/// Of factors(): the side that follows from the forward pass alone. Not of rows, of which there is none.
+/// The side of factors() that follows from the forward pass alone. Not of rows, of which there is none.
 Side side_of_input(const Use& use);
 
 /// The uses of each block, blocks in the order of their first use.

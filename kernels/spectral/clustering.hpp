@@ -17,7 +17,8 @@ struct LaplacianEigenvalues {
   at::Tensor normalised;    ///< of I − D^−½ W D^−½; a task that resembles none counts as 1
 };
 
-/// Of similarities M [T,T], symmetric, float64, on the host, T ≥ 1; throws std::invalid_argument for others.
+/// The eigenvalues of similarities M [T,T], symmetric, float64, on the host, T ≥ 1; throws
+/// std::invalid_argument for others.
 LaplacianEigenvalues laplacian_eigenvalues(const at::Tensor& similarity);
 
 /// The number of clusters by the largest gap: argmax over 1 < i < T of λ_{i+1} − λ_i, λ ascending from λ_1

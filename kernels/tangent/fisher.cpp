@@ -28,8 +28,8 @@ Use narrowed(const Use& use, std::int64_t begin, std::int64_t n) {
   return part;
 }
 
-/// Of a table [rows, d], of which a sample uses few rows: what it adds to each, summed over its tokens and
-/// uses, then squared.
+/// For a table [rows, d], of which a sample uses few rows: adds what it gives to each, summed over its tokens
+/// and uses, then squared.
 void add_of_table(const Uses& uses, const std::vector<at::Tensor>& gradients, at::Tensor table) {
   std::vector<at::Tensor> keys, vectors;
   for (const auto* use : uses) {

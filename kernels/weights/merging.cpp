@@ -27,7 +27,7 @@ void check_stretch(const at::Tensor& stretch, const std::string& name) {
   require(stretch.scalar_type() == at::kFloat && stretch.is_cpu(), name + " is not float32 on the host");
 }
 
-/// Of how many numbers a sample looks at one line; 0: the vector is so short that no sample is taken.
+/// A sample looks at one line in so many numbers; 0: the vector is so short that no sample is taken.
 std::int64_t sampled_every(std::int64_t length) {
   constexpr std::int64_t is_long = std::int64_t{1} << 20;
   if (length < is_long) return 0;

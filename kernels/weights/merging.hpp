@@ -41,9 +41,9 @@ class KthMagnitude {
   /// Ends a pass over the whole vector; whether it takes another. \throws std::invalid_argument where the
   /// vector has less than k numbers.
   bool next();
-  /// Of the vector's numbers those that this pass looks at.
+  /// The share of the vector's numbers that this pass looks at.
   double share() const;
-  /// Of the first pass over a vector of this length.
+  /// The share of the first pass over a vector of this length.
   static double first_share(std::int64_t length);
 
   float value() const { return value_; }         ///< the k-th largest |x|

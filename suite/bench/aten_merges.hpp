@@ -18,7 +18,7 @@ merging::HeldVectors held(const std::vector<at::Tensor>& vectors);
 /// The k-th largest magnitude, by partial sorting.
 float kth_magnitude(const at::Tensor& x, std::int64_t k);
 
-/// Of a stretch [T,n]: what these methods make of it with their defaults; `cuts` [T], the least magnitude
+/// What these methods make of a stretch [T,n] with their defaults; `cuts` [T], the least magnitude
 /// that trimming leaves.
 at::Tensor merged_by_aten(const std::string& method, const at::Tensor& x, const at::Tensor& cuts);
 

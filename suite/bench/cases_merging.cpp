@@ -253,7 +253,7 @@ double exact_entropy(const Fixture& x, const MergingRun& run) {
   return loss(theta, entropies(run, head, at::kDouble), gradient).sum();
 }
 
-/// Of passes of so many batches, and of two over the vectors.
+/// Counts passes of so many batches, and two over the vectors.
 void count_passes(const Fixture& x, Work& work, const MergingRun& run) {
   const double steps = merged_steps, each = merged_tasks, p = static_cast<double>(x.theta0().numel());
   const auto an_input =

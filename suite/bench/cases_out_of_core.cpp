@@ -35,7 +35,7 @@ constexpr int tasks = 70, kept = 3;  // vectors on disk, and those that the boun
 constexpr const char* regime = "standard";
 constexpr double spared = 12e9;  // bytes that are left free on the disk
 
-/// Of the model whose vectors these are.
+/// The size of the model whose vectors these are.
 struct Size {
   const char* name;
   int width, heads, layers;

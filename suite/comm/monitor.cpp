@@ -256,7 +256,7 @@ Monitor::Answer Monitor::answer_of(const Question& question) const {
   return answer;
 }
 
-// Those of this host from its board, those of others from their leaders; who gives no answer in 1 s says so.
+// Asks ranks of this host by its board, those of others by their leaders; who gives no answer in 1 s says so.
 std::vector<Monitor::Answer> Monitor::ask(const std::vector<Question>& questions) {
   std::vector<Answer> answers(questions.size());
   std::vector<MPI_Request> requests;

@@ -26,7 +26,7 @@ struct Range {
   double max = std::numeric_limits<double>::infinity();
   bool above = false;
 };
-/// Of a share that cannot be 0.
+/// The range of a share that cannot be 0.
 inline constexpr Range some_share = {0, 1, true};
 
 /// One table of the file; behaves as empty where the file lacks it. All readers throw InputError (one line:

@@ -23,7 +23,7 @@ struct Samples {
   at::Tensor inputs;
   at::Tensor
       labels;  ///< int64 [n], 0 <= label < classes; of a head of texts tokens [n,l], −100 behind the end
-  /// Of a head of texts [n]: all right answers of a sample, a line each.
+  /// All right answers of a sample, a line each, where the head is of texts [n].
   std::vector<std::string> references;
   at::Tensor lengths;  ///< int32 [n], tokens in use, 1 … t; undefined for pictures
   at::Tensor types;    ///< int32 [n,t], 0 first, 1 second text; undefined where there are no pairs

@@ -34,8 +34,8 @@ class Results {
   void put(const std::string& path, const std::vector<double>& values);
   void put(const std::string& path, double value);
   void put(const std::string& path, const std::vector<std::string>& texts);
-  /// Of each box's unit its tensor of this name, each rank taking its share of the boxes. A tensor with fewer
-  /// dimensions than the data set has leading dimensions of 1.
+  /// Writes the tensor of this name of each box's unit; each rank takes its share of the boxes. One with
+  /// fewer dimensions than the data set has leading dimensions of 1.
   void place(const Finished& done, const std::string& path, const std::vector<Box>& boxes,
              const std::string& tensor);
   /// Says of /correct/PATH how many points each row of bits has: int64 `counts`, broadcast against the

@@ -78,7 +78,7 @@ class Blocks {
     }
   }
 
-  /// Of the whole huge pages inside; where the system refuses, pages are as ever.
+  /// Advises on the whole huge pages inside; where the system refuses, pages are as ever.
   static void advise(void* block, std::size_t bytes, int what) {
     const auto begin = reinterpret_cast<std::uintptr_t>(block), end = begin + bytes;
     const auto first = (begin + huge_page - 1) / huge_page * huge_page, last = end / huge_page * huge_page;

@@ -119,7 +119,7 @@ class Matching {
              fmt::format("{} is {}; expected float32, float16 or bfloat16", quoted(name), shown(info)));
   }
 
-  /// Of numbers that are not merged, the result has θ0's.
+  /// The result has θ0's numbers where none are merged: all models must have the same there.
   void require_equal(const Folder& model, const std::string& name) {
     if (have_same_bytes(model.tensor(name), start_.tensor(name))) return;
     if (is_counter(name)) {

@@ -12,8 +12,8 @@
 namespace taugrid::models {
 
 /// n samples: pictures; or token ids, each sequence padded to the longest of the batch; or what the model's
-/// first stages made of either. A sample's result never depends on what it is padded with, and within rounding
-/// alone on how much.
+/// first stages made of either. A sample's result never depends on what it is padded with, and within
+/// rounding alone on how much.
 struct Batch {
   at::Tensor inputs;   ///< float32 [n, channels, h, w], normalised; or int64 [n, tokens]
   at::Tensor lengths;  ///< of sequences: tokens in use, int64 [n], on the host; undefined for pictures
@@ -23,7 +23,7 @@ struct Batch {
   int from = 0;
   at::Tensor types = {};  ///< of `inputs` that hold pairs of texts: int64 [n, tokens], 0 first, 1 second text
   at::Tensor mask = {};   ///< of prompts: which token of each is the mask, int64 [n]
-  /// Of an encoder and decoder: the tokens that the decoder is given, int64 [n, places], and which places
+  /// What an encoder's decoder has: the tokens that it is given, int64 [n, places], and which places
   /// each of them sees, itself among them, bool [n, places, places]: of one sequence those before it, of
   /// several with shared beginnings those on the way to it. Undefined: the decoder's start alone.
   at::Tensor decoder = {}, sees = {};
@@ -36,7 +36,7 @@ struct Batch {
 
   std::int64_t decoded() const { return decoder.defined() ? decoder.size(1) : 1; }  ///< places of the decoder
 
-  /// Of texts: how many tokens a sequence has room for.
+  /// How many tokens a sequence has room for, of a batch of texts.
   std::int64_t tokens() const { return held().size(1) - before_text; }
 
   /// Samples begin … begin + count, sequences cut to the longest of these. Shares memory.
@@ -56,11 +56,12 @@ Batch joined(const std::vector<Batch>& batches);
 /// Which tokens are in use, bool [n, tokens], on the host.
 at::Tensor tokens_in_use(const Batch& batch);
 
-/// What the attention of a padded batch needs: 0 for tokens in use and −∞ for the others, [n, tokens]; undefined
-/// where no sequence is padded.
+/// What the attention of a padded batch needs: 0 for tokens in use and −∞ for the others, [n, tokens];
+/// undefined where no sequence is padded.
 at::Tensor attention_mask(const Batch& batch, const at::TensorOptions& options);
 
-/// 1/length for tokens in use and 0 for the others, [n, tokens]: the mean over a sequence is a sum with these.
+/// 1/length for tokens in use and 0 for the others, [n, tokens]: the mean over a sequence is a sum with
+/// these.
 at::Tensor mean_weights(const Batch& batch, const at::TensorOptions& options);
 
 }  // namespace taugrid::models

@@ -131,7 +131,8 @@ void add_views(const Layout& layout, const at::Tensor& flat, store::TensorFile& 
   for (std::size_t i = 0; i < views.size(); ++i) file.tensors[layout.parameters()[i].name] = views[i];
 }
 
-/// Of names, shapes and numbers: by it a damaged checkpoint is told from one whose numbers are others.
+/// The digest of names, shapes and numbers: by it a damaged checkpoint is told from one whose numbers are
+/// others.
 std::string digest_of(const store::TensorFile& file) {
   store::Digest digest;
   for (const auto& [name, tensor] : file.tensors) {

@@ -19,20 +19,20 @@ class Cost {
   explicit Cost(const Encoder& encoder, std::int64_t tokens = 0, std::int64_t decoded = 0);
 
   double forward() const { return forward_; }  ///< F
-  /// Flops of the gradient in the weights: of products with trained blocks (a flag a block, empty: all), and of
-  /// those that have no block as a factor, whose other factor is an activation too.
+  /// Flops of the gradient in the weights: of products with trained blocks (a flag a block, empty: all), and
+  /// of those that have no block as a factor, whose other factor is an activation too.
   double weight_gradient(const std::vector<bool>& trained) const;
 
-  double passing() const { return passing_; }                    ///< numbers alive at once in a forward pass
+  double passing() const { return passing_; }  ///< numbers alive at once in a forward pass
   double passing_by_batch() const {
     return passing_by_batch_;
-  }  ///< where the batch's own statistics are taken
-  double passing_tangent() const { return passing_tangent_; }    ///< with the tangent beside it
-  double kept() const { return kept_; }                          ///< numbers that a backward pass finds again
-  double alive_in_step() const { return alive_; }                ///< at most, of a step: kept ones and the pass
+  }                                                            ///< where the batch's own statistics are taken
+  double passing_tangent() const { return passing_tangent_; }  ///< with the tangent beside it
+  double kept() const { return kept_; }                        ///< numbers that a backward pass finds again
+  double alive_in_step() const { return alive_; }              ///< at most, of a step: kept ones and the pass
   double alive_in_linear_step() const { return alive_linear_; }  ///< with the tangent beside it
   double alive_on_tape() const { return alive_on_tape_; }        ///< with what an NTK records
-  /// Of a recording pass, for tangent::ntk_work_space().
+  /// The uses of a recording pass, for tangent::ntk_work_space().
   const std::vector<autodiff::Meter::MatrixUse>& matrix_uses() const { return matrix_uses_; }
 
  private:

@@ -21,10 +21,10 @@ struct LabelTree {
   std::vector<std::int64_t> lengths;  ///< tokens of each label
 };
 
-/// Of labels [classes, longest], int64, of which the first lengths [classes] are in use, each at least 1.
+/// The tree of labels [classes, longest], int64, of which the first lengths [classes], at least 1, are used.
 LabelTree label_tree(const at::Tensor& labels, const at::Tensor& lengths, std::int64_t start);
 
-/// Of targets int64 [n, longest], −100 behind each one's end: what the decoder is given to say each, [n,
+/// What the decoder is given to say each of the targets int64 [n, longest], −100 behind each one's end: [n,
 /// longest].
 at::Tensor shifted_right(const at::Tensor& targets, std::int64_t start);
 

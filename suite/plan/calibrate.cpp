@@ -14,8 +14,8 @@
 #include <sstream>
 #include <thread>
 
-#include "suite/machine/machine.hpp"
 #include "suite/comm/device.hpp"
+#include "suite/machine/machine.hpp"
 #include "suite/schedule/run_folder.hpp"
 #include "suite/study/regime.hpp"
 #include "suite/training/rehearsal.hpp"
@@ -25,8 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using schedule::Rehearsal;
-using study::Study;
 using schedule::WorkUnit;
+using study::Study;
 
 constexpr double patience = 0.4;  // seconds of one measurement, where calls are as short
 constexpr double too_long = 2;    // seconds of a call that is not repeated, nor made larger
@@ -44,7 +44,7 @@ double seconds_of(F&& f) {
   return now(CLOCK_MONOTONIC) - began;
 }
 
-/// Of computing alone: of a host's single thread its own time, which leaves out what other programs take
+/// The seconds of computing alone: a host's single thread has its own time, without what other programs take
 /// meanwhile.
 template <class F>
 double computing_seconds(at::Device device, F&& f) {
@@ -106,7 +106,7 @@ std::string alike(const std::string& kind) {
   return regime.linear ? "train/linear" : "train/standard";
 }
 
-/// Of each kind the call that most of its flops are in.
+/// The call of each kind that most of its flops are in.
 std::map<std::string, schedule::Work> typical_work(const std::vector<const WorkUnit*>& units) {
   std::map<std::string, std::map<std::int64_t, double>> flops;
   std::map<std::string, std::map<std::int64_t, schedule::Work>> examples;

@@ -47,7 +47,7 @@ class Table {
       refuse(key, fmt::format("an integer of at least {}", least));
     return value.get<std::int64_t>();
   }
-  /// Of ranks, cores or threads.
+  /// A number of ranks, cores or threads.
   int count(const std::string& key) const {
     return static_cast<int>(std::min<std::int64_t>(integer(key, 1), 1 << 20));
   }

@@ -33,7 +33,7 @@ std::string names(const SectionEntry& section) {
   return all;
 }
 
-/// Of keys outside all sections: none.
+/// Keys outside all sections have a heading of their own.
 std::string heading(const SectionEntry& section) {
   if (section.name.empty()) return "Keys";
   return "[" + section.name + "]" + (section.owner.empty() ? "" : " of [" + section.owner + "]");

@@ -180,7 +180,7 @@ bool Hold::is_dead(Lock lock, const Owner& owner) const {
          std::chrono::steady_clock::now() - since_ > times_.silence;
 }
 
-// Of several that wait, the one that makes the link of this stale owner's name goes on.
+// Among several that wait, the one that makes the link of this stale owner's name goes on.
 void Hold::replace(const Owner& stale) {
   const auto turn = run_ / (".owner." + stale.token);
   if (!make_exclusively(turn, mine_.token)) {

@@ -48,7 +48,8 @@ void discard_scratch(const std::filesystem::path& scratch) {
   std::filesystem::remove_all(scratch, ignored);
 }
 
-// Of jobs that were killed just after a commit. One look at the folder: of 10,000 units few have any.
+// They are left by jobs that were killed just after a commit. One look at the folder: of 10,000 units few
+// have any.
 void discard_leftover_scratch(const RunFolder& folder, const std::vector<WorkUnit>& units,
                               const std::string& flags) {
   std::set<std::filesystem::path> there;

@@ -48,7 +48,7 @@ struct Mapping {
   const void* pages;
 };
 
-/// Of the mappings, for the signal's handler, which may neither lock nor allocate.
+/// Where a mapping lies, for the signal's handler, which may neither lock nor allocate.
 struct Range {
   std::atomic<std::uintptr_t> begin{0}, end{0};  // 0: free
 };

@@ -15,7 +15,7 @@ namespace taugrid::study {
 /// Bytes of the bits of n points.
 constexpr std::int64_t bytes_of_bits(std::int64_t n) { return (n + 7) / 8; }
 
-/// Of one model, or, with a first dimension, of several.
+/// What one model answers, or, with a first dimension, several.
 struct Outcome {
   at::Tensor accuracy;  ///< float64 [], of the points that there are
   at::Tensor

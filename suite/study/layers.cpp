@@ -48,7 +48,7 @@ Layers::Layers(const Model& model, const Evaluation& evaluation, std::vector<int
     : model_(model), evaluation_(evaluation) {
   const auto& encoder = model.encoder();
   const auto shapes = shapes_of(encoder);
-  // Of text, what is read may be another token than the first.
+  // What is read of a text may be another token than the first.
   has_class_token_ = !encoder.takes().text() && shapes.read.size() == 2 &&
                      shapes.layers[static_cast<std::size_t>(encoder.stages())].size() == 3;
   for (const auto l : chosen) {

@@ -85,7 +85,7 @@ Model::Model(const Settings& settings, InputFiles& files, at::Device device)
 }
 
 const models::State& Model::start() const {
-  // Of a model that is only counted with, and now measured: any values will do.
+  // A model that is only counted with is now measured: any values will do.
   if (!checkpoint_.state.theta.defined()) checkpoint_.state = random_state();
   return checkpoint_.state;
 }

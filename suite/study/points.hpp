@@ -30,7 +30,7 @@ class Points {
   }
   /// Points of these numbers, int64 on the host.
   models::Batch some(const at::Tensor& which) const { return read_ ? read_(which) : held_.select(which); }
-  /// Of texts the numbers begin … begin + count, the shorter ones first: batches of like lengths are padded
+  /// The numbers begin … begin + count of texts, the shorter ones first: batches of like lengths are padded
   /// least. Undefined for pictures.
   at::Tensor by_length(std::int64_t begin, std::int64_t count) const;
   models::Batch whole() const { return part(0, size_); }

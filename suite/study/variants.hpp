@@ -19,7 +19,8 @@ struct Variant {
   /// Instead of [finetune]'s.
   std::optional<double> learning_rate;
   std::optional<std::int64_t> steps;
-  /// Of the order of its training points; 0: that which the task itself has in a run without variants.
+  /// The seed of the order of its training points; 0: that which the task itself has in a run without
+  /// variants.
   std::int64_t seed = 0;
 };
 

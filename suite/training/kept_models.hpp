@@ -17,7 +17,7 @@ namespace taugrid::training {
 
 class KeptModels {
  public:
-  /// Those of task t in a regime, trained as `how` says. `study` outlives this object.
+  /// Has the models of task t in a regime, trained as `how` says. `study` outlives this object.
   KeptModels(const study::Study& study, std::string regime, std::size_t t, Training how);
 
   /// The updates that are done at the last of them; 0 where there is none.

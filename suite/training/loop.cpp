@@ -17,14 +17,17 @@ namespace {
 constexpr const char* steps_done = "loop.steps";
 constexpr const char* seconds_taken = "loop.seconds";
 
-/// Looks for losses that are not finite. That makes the host wait for a GPU: due each second there, at each step
-/// on a CPU.
+/// Looks for losses that are not finite. That makes the host wait for a GPU: due each second there, at each
+/// step on a CPU.
 class Watch {
  public:
   Watch(const Steps& steps, std::int64_t step)
-      : steps_(steps), every_(steps.device.is_cpu() ? 0 : 1), looked_(comm::steady_seconds()), finite_(step) {}
+      : steps_(steps),
+        every_(steps.device.is_cpu() ? 0 : 1),
+        looked_(comm::steady_seconds()),
+        finite_(step) {}
   bool due() const { return comm::steady_seconds() - looked_ >= every_; }
-  /// At the sums of the losses from the step of the last look to before `step`.
+  /// Looks at the sums of the losses from the step of the last look to before `step`.
   void look(std::int64_t step) {
     const auto recent = [&](const at::Tensor& each) { return each.narrow(0, finite_, step - finite_); };
     auto sum = recent(steps_.losses[0]);

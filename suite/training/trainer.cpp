@@ -64,7 +64,7 @@ Term Trainer::term(Source& source, std::int64_t turn, bool penalty) const {
   };
   const auto& readout = study_.readouts.of(task);
   if (penalty) return {batch(), {}, &readout, 1 / static_cast<double>(n)};
-  // Of the whole batch, whoever takes which part of it.
+  // The numbers are of the whole batch, whoever takes which part of it.
   const auto items = readout.loss_items(study_.tasks.data(task).train.labels.index_select(0, rows));
   return {batch(), study_.samples.labels(task, study::Split::train, mine), &readout, 1 / items};
 }

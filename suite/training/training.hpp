@@ -35,7 +35,8 @@ struct Training {
   double penalty_weight = 0;       ///< λ of the τJp penalty (paper 3: 0.1)
   std::int64_t penalty_batch = 0;  ///< inputs of each other task
   study::PenaltyForm penalty_form = study::PenaltyForm::squared;
-  /// Of the penalties of several tasks in one step: their mean, as the authors' code, or their sum (eq. 10).
+  /// Whether several tasks' penalties of one step are averaged, as the authors' code does, or summed (eq.
+  /// 10).
   bool penalty_mean = false;
   bool penalty_partner = false;   ///< on the task's partner alone (paper 3, figure 3)
   double random_crop = 1;         ///< the least share of a picture's area that its crop keeps; 1: no crops

@@ -23,7 +23,7 @@ BASES = ("suite/study/model.hpp", "ATen/core/Tensor.h", "filesystem")  # precomp
 
 
 def includes(root: Path) -> dict[str, set[str]]:
-    """Of each of the project's headers all that it includes, directly or not."""
+    """All that each of the project's headers includes, directly or not."""
     names = [str(path.relative_to(root)) for part in ("kernels", "suite") for path in (root / part).rglob("*.hpp")]
     own = {name: set(re.findall(r'^#include [<"]([^>"]+)[>"]', (root / name).read_text(), re.M)) for name in names}
     found: dict[str, set[str]] = {}

@@ -35,6 +35,24 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
+def test_comments_are_sentences() -> None:
+    """A comment or docstring opens with what it speaks of, not with "Of", "Those" or "At" of something unsaid."""
+    opening = re.compile(r'^\s*(?:///?|""")\s?(?:Of|Those|At|By) ')
+    fragments = []
+    for folder in ("suite", "kernels", "analysis", "jobs", "tests"):
+        for path in sorted((PROJECT / folder).rglob("*")):
+            if path.suffix not in (".py", ".cpp", ".hpp") or "build" in path.parts:
+                continue
+            lines = path.read_text(encoding="utf-8").splitlines()
+            continued = ("//", "///")  # a line of a longer comment begins anywhere
+            fragments += [
+                f"{path.relative_to(PROJECT)}:{number + 1}: {line.strip()}"
+                for number, line in enumerate(lines)
+                if opening.match(line) and (number == 0 or not lines[number - 1].lstrip().startswith(continued))
+            ]
+    assert not fragments
+
+
 def test_the_readme_is_a_door() -> None:
     assert len((PROJECT / "README.md").read_bytes()) <= 8192
 

@@ -65,7 +65,7 @@ def usable(x: Array, y: Array) -> int:
 def estimates(
     predictors: Mapping[str, Array], outcomes: Mapping[str, Array], entries: Array
 ) -> dict[str, dict[str, Estimate]]:
-    """Of every outcome each x against it.
+    """Correlates each x with every outcome.
 
     entries [P,2]: the tasks of every number, ordered if (i,j) and (j,i) are there. p and best are NaN where a
     number is missing or the entries are not all pairs: then permutations leave them. best is corrected for

@@ -252,9 +252,9 @@ def _language(run: Run, source: published.PublishedTable, regime: str, column: s
 
 
 def _score(run: Run, source: published.PublishedTable, regime: str, t: int) -> Measured | None:
-    """Of the sum at the α that validation chose: accuracy, or Spearman's correlation where the table has it.
+    """The score of the sum at the α that validation chose: accuracy, or Spearman's correlation.
 
-    The correlation's error is not known; None where answers were not decoded at that α.
+    The table says which. The correlation's error is not known; None where answers were not decoded at that α.
     """
     sums = addition_sums.added(run.results, regime)
     if sums is None:
@@ -269,7 +269,7 @@ def _score(run: Run, source: published.PublishedTable, regime: str, t: int) -> M
 
 
 def _scored(run: Run, source: published.PublishedTable) -> str:
-    """By what the table's tasks are scored, of those that this run has."""
+    """What the table's tasks are scored by, of those that this run has."""
     correlated = [task for task in run.results.tasks if task.lower() in source.correlated]
     told = f"; of {', '.join(correlated)} 100 times Spearman's correlation" if correlated else ""
     return f"Ours are shares of right answers{told}."

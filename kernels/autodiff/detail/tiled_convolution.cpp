@@ -84,13 +84,13 @@ inline void load(const Picture& of, const float* picture, std::int64_t y, std::i
   }
 }
 
-// Of a number of tiles memory has each point's numbers together, [36][tiles, channels], and behind them some
+// Memory has each point's numbers of some tiles together, [36][tiles, channels], and behind them some
 // places that are not used: without these, all points of a tile would share one set of the cache's.
 std::int64_t step_of(std::int64_t tiles, std::int64_t channels) {
   return tiles * channels + channels_at_once;
 }
 
-// Of one tile, about `lanes` channels of the picture, `step` numbers from point to point.
+// Takes one tile, about `lanes` channels of the picture, `step` numbers from point to point.
 
 /// Bᵀ d B of tile t.
 inline void tile_of_input(const Picture& of, const float* picture, std::int64_t t, float* tile,

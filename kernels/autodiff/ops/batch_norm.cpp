@@ -107,7 +107,7 @@ at::Tensor batch_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
                       const at::Tensor& mean, const at::Tensor& variance, double eps,
                       BatchStatistics* batch) {
   if (batch != nullptr) {
-    // Of one number a variance is no number; statistics in bfloat16 would be too coarse; and devices whose
+    // The variance of one number is no number; statistics in bfloat16 would be too coarse; and devices whose
     // operations fall back on the host's leave them where they were.
     const bool alone =
         x.is_cpu() && !batch->sum_over_ranks && per_channel(x) > 1 && x.scalar_type() != at::kBFloat16;

@@ -35,7 +35,7 @@ at::Tensor convolved(const at::Tensor& x, const at::Tensor& weight, const at::Te
                     at::IntArrayRef{stride}, at::IntArrayRef{padding});
 }
 
-/// Of the output, along one side of the picture.
+/// The output's places along one side of the picture.
 std::int64_t places_along(std::int64_t extent, std::int64_t side, std::int64_t stride, std::int64_t padding) {
   return (extent + 2 * padding - side) / stride + 1;
 }

@@ -36,7 +36,7 @@ at::Tensor filtered(const at::Tensor& x, const at::Tensor& weight, const at::Ten
                     at::IntArrayRef{side_of(weight.size(1)) / 2}, at::IntArrayRef{1}, x.size(1));
 }
 
-/// Of F at x and W, for dy: X(dy, W), S(x, dy) and Σ dy by channels, those of `which`.
+/// The gradients of F at x and W, for dy: X(dy, W), S(x, dy) and Σ dy by channels, those of `which`.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> gradients_of(const at::Tensor& dy, const at::Tensor& x,
                                                             const at::Tensor& weight,
                                                             std::array<bool, 3> which) {

@@ -36,9 +36,8 @@ at::Tensor affine_logits(const at::Tensor& z, const at::Tensor& head, const at::
 }
 
 Dual affine_logits(const Dual& z, const at::Tensor& head, const at::Tensor& bias) {
-  return {affine_logits(z.value, head, bias), tangent_of([&] {
-            return z.tangent.defined() ? at::mm(z.tangent, head.t()) : at::Tensor();
-          })};
+  return {affine_logits(z.value, head, bias),
+          tangent_of([&] { return z.tangent.defined() ? at::mm(z.tangent, head.t()) : at::Tensor(); })};
 }
 
 Recorded affine_logits(const Recorded& z, const at::Tensor& head, const at::Tensor& bias) {
@@ -61,7 +60,7 @@ at::Tensor logits_at_places(const at::Tensor& x, const at::Tensor& head, const P
   return head.defined() ? at::matmul(places, head.t()) : places;
 }
 
-/// Of numbers [n, places, rows] those of the edges, less those of their places [n, places]; added up by
+/// The edges' part of the numbers [n, places, rows], less those of their places [n, places]; added up by
 /// sequences.
 at::Tensor along_paths(const at::Tensor& of_tokens, const at::Tensor& of_places, const Paths& paths) {
   const auto edges = of_tokens.flatten(1).index_select(1, paths.node * of_tokens.size(2) + paths.token) -

@@ -15,7 +15,7 @@ bool is_real(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
 }
 
-// By bytes rather than by storage: two views of one flat vector may well be disjoint.
+// Bytes are compared rather than storage: two views of one flat vector may well be disjoint.
 bool overlap(const at::Tensor& a, const at::Tensor& b) {
   if (a.device() != b.device() || a.numel() == 0 || b.numel() == 0) return false;
   const auto* a_begin = static_cast<const char*>(a.const_data_ptr());

@@ -18,7 +18,7 @@
 
 namespace taugrid::weights::detail {
 
-/// Of these places one hash has the keys; beyond them are other keys.
+/// How many places one hash has the keys of; beyond them are other keys.
 constexpr std::int64_t places_a_key = std::int64_t{1} << 32;
 constexpr std::uint32_t leading_bits = 0xff000000U;
 
@@ -75,7 +75,7 @@ inline Words own_bytes(const Words& hashes, std::integer_sequence<int, l...>) {
   return __builtin_shufflevector(hashes, hashes, ((quarter * static_cast<int>(lanes) + l) / 4)...) << left;
 }
 
-/// At places low … of their keys. `Further` where `below` has more than leading bits.
+/// Draws at places low … of their keys. `Further` where `below` has more than leading bits.
 template <bool Further>
 inline StripDraws draw_strip(const Keys& keys, std::uint32_t low, std::uint32_t below) {
   constexpr auto all = std::make_integer_sequence<int, static_cast<int>(lanes)>{};

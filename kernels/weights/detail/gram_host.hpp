@@ -30,7 +30,7 @@ inline constexpr int gram_block = 128;
 template <class Scalar, int Tile>
 class HostGram {
  public:
-  /// Of the vectors, or of what is left of each when start is subtracted, where there is one.
+  /// Takes the vectors, or what is left of each when start is subtracted, where there is one.
   HostGram(const Scalar* const* vectors, int count, const Scalar* start)
       : vectors_(vectors),
         start_(start),

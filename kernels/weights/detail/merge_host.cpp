@@ -131,7 +131,7 @@ class TileMerge {
     count_.nonzero = count_nonzero(out_, n_);
   }
 
-  /// Those from t on; returns the next one's place.
+  /// Adds the terms from t on; returns the next one's place.
   template <int Some>
   std::size_t add_terms(std::size_t t) {
     auto group = group_of<Some>(t);
@@ -240,7 +240,7 @@ class TileMerge {
                            : claim<Some, false>(group, n_, out_, claims);
   }
 
-  /// Of four tasks at a time: claims are read and written once for them.
+  /// Claims for four tasks at a time: claims are read and written once for them.
   void claim_all() {
     alignas(64) Tile claims{};
     std::size_t t = 0;

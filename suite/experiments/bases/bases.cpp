@@ -227,7 +227,7 @@ class Bases final : public Experiment {
     return file;
   }
 
-  /// Those of the tasks that are merged.
+  /// The labels of the tasks that are merged.
   static std::vector<std::int64_t> merged_labels(std::vector<std::int64_t> labels) {
     std::erase_if(labels, [](auto label) { return label < 0; });
     return labels;

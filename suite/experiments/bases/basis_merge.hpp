@@ -45,7 +45,7 @@ ChosenMethod read_merge(config::Config& config, const std::string& name, const c
                         const std::string& fallback, const Study& study);
 /// The methods of a basis: all, with data or without, but tangent, which is joint beside linear vectors.
 std::vector<std::string> basis_methods();
-/// Those that merge bases: all but joint training, which takes tasks alone, whatever their vectors.
+/// The methods that merge bases: all but joint training, which takes tasks alone, whatever their vectors.
 std::vector<std::string> methods_of_bases();
 /// Reads the parameters of one of either from section `name`. Throws InputError.
 ChosenMethod read_basis_method(config::Config& config, const std::string& name,

@@ -17,7 +17,7 @@ namespace taugrid::experiments {
 constexpr config::Meaning of_partitions =
     "Merges every partition of a few tasks by several methods, and adds their bases to other tasks";
 
-/// Of which tasks all partitions are taken, and what makes a cluster's basis, in turn.
+/// The tasks of which all partitions are taken, and what makes a cluster's basis, in turn.
 struct PartitionChoice {
   std::vector<std::size_t> tasks;
   std::vector<ChosenMethod> methods;  ///< joint by its name alone

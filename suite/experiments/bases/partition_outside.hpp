@@ -28,7 +28,7 @@ class PartitionOutside {
 
  private:
   using Clusters = std::vector<std::size_t>;
-  /// Those of one task, or of several.
+  /// The clusters of one task, or of several.
   Clusters clusters(bool alone) const;
   void add_unit(std::vector<schedule::WorkUnit>& units, const schedule::RunFolder& folder,
                 const std::string& regime, const ChosenMethod& method, bool alone, std::size_t t) const;

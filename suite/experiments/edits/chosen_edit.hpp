@@ -17,7 +17,7 @@ struct OwnAccuracies {
   at::Tensor validation, test;
 };
 
-/// Those of a regime's models. Reads the units key::single_task().
+/// The accuracies of a regime's models. Reads the units key::single_task().
 OwnAccuracies own_accuracies(const Study& study, const schedule::RunFolder& folder, const std::string& regime,
                              const std::vector<std::size_t>& tasks);
 
@@ -37,9 +37,9 @@ OutcomesOf outcomes_of(const Study& study, const EditedOutputs& models, EditAt e
 void count_chosen(Tally& tally, const EditAt& edit, const std::vector<double>& alpha, std::size_t t,
                   std::int64_t times = 1);
 
-/// Of n > 0 tasks: validation_accuracy [A,n]; coefficient, the α with the largest mean normalised accuracy on
-/// these points; at it on test points accuracy [n], correct [n,⌈N/8⌉], absolute and normalized, their means.
-/// `progress` is called with the share done.
+/// For n > 0 tasks: validation_accuracy [A,n]; coefficient, the α with the largest mean normalised accuracy
+/// on these points; at it on test points accuracy [n], correct [n,⌈N/8⌉], absolute and normalized, their
+/// means. `progress` is called with the share done.
 store::TensorFile at_chosen_alpha(
     const std::vector<std::size_t>& tasks, const std::vector<double>& alpha, const OwnAccuracies& own,
     const OutcomesOf& of, const std::function<void(double)>& progress = [](double) {});

@@ -154,7 +154,7 @@ class Merging final : public Experiment {
     chosen.method->write(out, done, group, name, key::merging(chosen.name, name));
   }
 
-  /// Of the units that make τ.
+  /// The seconds of the units that make τ.
   double seconds(const Finished& done, const ChosenMerge& chosen, const std::string& name) const {
     std::string text;
     schedule::on_first_rank(done.world, "seconds of a merge", [&] {
@@ -198,7 +198,7 @@ class Merging final : public Experiment {
     });
   }
 
-  /// Of a task that is left out.
+  /// The outcome of a task that is left out.
   study::Outcome unmeasured(const ChosenMerge& chosen) const {
     const auto a = static_cast<std::int64_t>(chosen.alpha.size());
     return {at::full({a}, std::nan(""), at::kDouble),

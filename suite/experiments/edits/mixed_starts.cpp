@@ -247,7 +247,7 @@ class MixedStarts final : public Experiment {
         [&](double share) { context.progress(share, "tasks"); });
   }
 
-  /// Of a start's model of one task; `prefix` names the split.
+  /// The accuracy of a start's model of one task; `prefix` names the split.
   static at::Tensor own_of(const store::TensorFile& unit, std::size_t start, const std::string& prefix) {
     const auto found = unit.tensors.at(prefix + "accuracy");
     return start == 0 ? found : found[1];

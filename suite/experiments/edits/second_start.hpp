@@ -31,8 +31,8 @@ class SecondStart {
   /// The checkpoint of a task's model that was fine-tuned from it, and how it is read.
   std::filesystem::path folder(const std::string& regime, std::size_t t) const;
   study::Begun tuned(const std::string& regime, std::size_t t) const;
-  /// Of the vectors of both starts: cosine, norm, across_norm, distance, start_norm (see mixed_starts.cpp),
-  /// and sum [P], Σ τ'.
+  /// What is measured of both starts' vectors: cosine, norm, across_norm, distance, start_norm (see
+  /// mixed_starts.cpp), and sum [P], Σ τ'.
   store::TensorFile vectors(const std::string& regime, const schedule::UnitContext& context) const;
   /// Adds the unit key::other_fine_tune(), which trains it.
   void add_training(std::vector<schedule::WorkUnit>& units, const std::string& regime, std::size_t t) const;

@@ -104,7 +104,7 @@ class Subsets final : public Experiment {
     return subset_key(name, sets_[s].size(), number_[s]);
   }
 
-  /// Of the set, the tasks that are merged.
+  /// The tasks of the set that are merged.
   study::TaskSet kept(const std::string& name, const study::TaskSet& set,
                       const schedule::RunFolder& folder) const {
     if (!study_.settings.beat_majority) return set;

@@ -20,7 +20,7 @@ namespace taugrid::experiments {
 
 class LayerProducts {
  public:
-  /// Of this regime's models: a linear one's layers are linearised, f(θ0) + J(x)τ each. `points` a task,
+  /// Takes this regime's models: a linear one's layers are linearised, f(θ0) + J(x)τ each. `points` a task,
   /// `batch` of them at once. The study and the layers outlive this object.
   LayerProducts(const Study& study, const study::Layers& layers, std::string regime,
                 std::vector<double> alpha, std::vector<double> lambda, std::int64_t points,
@@ -32,12 +32,12 @@ class LayerProducts {
   /// The tasks whose models are seen on task t's points: t, and its partners in the order of the pairs.
   std::vector<std::size_t> models_of(std::size_t t) const;
 
-  /// Of task t's n points, n first, the second dimension being all of a feature, and the class token where
-  /// there is one: "mixed/PAIR" [n,V,L,A,4], "frame/PAIR" [n,V,L,3,3], as metrics::linearity() takes them; of
-  /// sums by λ "sum/PAIR" [n,V,L,Λ,4] and "sum_frame/PAIR" [n,V,L,Λ,3,3]; "negation_frame" [n,V,L,Λ,3,3] of
-  /// θ0 + λτ, θ0 − λτ and θ0, where θ0 is the mixed model. "passes" and "edit_passes", int64: how many
-  /// fine-tuned and mixed models each point went through, and how many edits by λ. What is done of a unit
-  /// that is stopped or killed is kept.
+  /// What is found on task t's n points, n first, the second dimension being all of a feature, and the class
+  /// token where there is one: "mixed/PAIR" [n,V,L,A,4], "frame/PAIR" [n,V,L,3,3], as metrics::linearity()
+  /// takes them; of sums by λ "sum/PAIR" [n,V,L,Λ,4] and "sum_frame/PAIR" [n,V,L,Λ,3,3]; "negation_frame"
+  /// [n,V,L,Λ,3,3] of θ0 + λτ, θ0 − λτ and θ0, where θ0 is the mixed model. "passes" and "edit_passes",
+  /// int64: how many fine-tuned and mixed models each point went through, and how many edits by λ. What is
+  /// done of a unit that is stopped or killed is kept.
   store::TensorFile compute(std::size_t t, schedule::UnitContext& context) const;
   /// Bytes of one pair's tensors of compute(), and of those of negations.
   double pair_bytes(std::size_t t) const;
@@ -60,7 +60,8 @@ class LayerProducts {
   /// Inner products of layer l of a mixed model of tasks i and j: [n,V,4].
   at::Tensor mixed_products(std::size_t l, const at::Tensor& c, const Seen& seen, std::size_t i,
                             std::size_t j) const;
-  /// Of a pair's two seen models [m,V,L,3,3], and of the models that these rows [K,2] mix: [m,V,L,K,4].
+  /// Fills `frame` of a pair's two seen models [m,V,L,3,3] and `mixed` of those that the rows [K,2] mix
+  /// [m,V,L,K,4].
   void mix(std::size_t p, const at::Tensor& mixing, const models::Batch& batch, Seen& seen, at::Tensor frame,
            at::Tensor mixed) const;
   void frame_of(const Features& a, const Features& b, const Seen& seen, at::Tensor frame) const;

@@ -202,7 +202,7 @@ class CrossTaskLinearity final : public Experiment {
     return file;
   }
 
-  /// Of one task's points, where the mixed model is θ0: all of its products are 0.
+  /// The cosines on one task's points, where the mixed model is θ0: all of its products are 0.
   store::TensorFile negation(const std::string& seen, const schedule::RunFolder& folder) const {
     const auto frame = folder.read_tensor(seen, "negation_frame");  // [N,V,L,Λ,3,3]
     store::TensorFile file;

@@ -159,7 +159,7 @@ class Stitching final : public Experiment {
     const auto models = static_cast<std::int64_t>(seen.models.size()),
                pairs = static_cast<std::int64_t>(seen.pairs.size()),
                negated = static_cast<std::int64_t>(seen.negated);
-    // Of what lies above a cut, half of the blocks, on the average.
+    // Half of the blocks lie above a cut, on the average.
     const auto above = a() * (models + pairs + 2 * negated) * b() / 2;
     const auto below = 1 + (linear ? 3 * models : a() * (models + negated));
     const auto kept = ((linear ? 2 : 1) * models + 3) * std::min(n, batch) * b();

@@ -283,7 +283,7 @@ class Similarity final : public Experiment {
     return file;
   }
 
-  /// Of a unit a task, `what`, where there are coefficients.
+  /// Writes `what` of a unit a task, where there are coefficients.
   void put_by_task(Results& out, const Finished& done, const std::string& name, const std::string& what,
                    const std::string& axis, const std::vector<double>& alpha,
                    const std::function<std::string(const std::string&, const std::string&)>& key) const {

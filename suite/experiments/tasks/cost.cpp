@@ -76,7 +76,7 @@ class Cost final : public Experiment {
   }
 
  private:
-  // Of an incremental regime the last task has the most others.
+  // The last task of an incremental regime has the most others.
   std::size_t last() const { return study_.tasks.size() - 1; }
 
   std::vector<std::string> trained() const {

@@ -116,7 +116,7 @@ class Generation final : public Experiment {
     return work.stores(numbers).stores(n * tokens_, 4);
   }
 
-  /// Of one model: `tokens`, and each measure.
+  /// What a unit has of one model: `tokens`, and each measure.
   store::TensorFile measured(std::size_t t, const study::Said& said) const {
     const auto& task = study_.tasks.data(t);
     const auto end = study_.model.encoder().decoder_end();

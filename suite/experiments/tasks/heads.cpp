@@ -103,7 +103,7 @@ class Heads final : public Experiment {
     return tally.stores(numbers + how_.steps, 4);
   }
 
-  /// Of the mean cross-entropy of a head, end to end.
+  /// The gradient of the mean cross-entropy of a head, end to end.
   autodiff::ValueAndGradient gradient(std::size_t t, const at::Tensor& head, const at::Tensor& z,
                                       const at::Tensor& labels) const {
     return autodiff::gradient(

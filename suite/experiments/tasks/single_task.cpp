@@ -112,7 +112,7 @@ class SingleTask final : public Experiment {
   }
 
  private:
-  /// Of the samples' labels: the same in each unit of the task.
+  /// Writes the largest shares of the samples' labels, which are the same in each unit of the task.
   void put_majority(Results& out, const Finished& done) const {
     for (const auto split : {Split::test, Split::validation}) {
       std::vector<at::Tensor> share;

@@ -12,7 +12,7 @@
 // place: in every model (MergeLM, FusionBench, which add it), or in the first alone (the reference), so that
 // what no data tell of is the first task's. The norm is taken before that.
 //
-// Of a linear regime, p is that of f(x; θ0) + J(x)τ, whose derivative in θ is J(x) everywhere. Of a basis the
+// In a linear regime p is that of f(x; θ0) + J(x)τ, whose derivative in θ is J(x) everywhere. Of a basis the
 // mean is over all inputs of its tasks, each through its own task's head; a batch is of one task.
 #include "kernels/tangent/fisher.hpp"
 
@@ -145,8 +145,8 @@ class Fisher final : public DataMethod {
   }
   std::int64_t at_once() const { return settings_.of_batches ? settings_.batch : settings_.chunk; }
 
-  /// Of one input: what is recorded, the tangent, and for each backward pass the gradients of activations and
-  /// weights, squared.
+  /// What one input takes: what is recorded, the tangent, and for each backward pass the gradients of
+  /// activations and weights, squared.
   double flops(const std::string& name, std::int64_t backward) const {
     const double f = study_.model.cost().forward();
     return f * (regime(name).linear ? 4 : 1) +
@@ -197,7 +197,7 @@ class Fisher final : public DataMethod {
     }
   }
 
-  /// Of each input what is squared after one backward pass for all classes together.
+  /// What is squared of each input after one backward pass for all classes together.
   at::Tensor squared_of_all_classes(const at::Tensor& log_p) const {
     switch (settings_.of) {
       case FisherSettings::Of::all:

@@ -80,7 +80,7 @@ class Joint final : public DataMethod {
   std::string of_;  // the regime of the vectors
 };
 
-/// Of a cluster, which a unit finds itself: so it is trained there.
+/// Trains on a cluster, which a unit finds itself: so it is trained there.
 class JointOfCluster final : public DataMethod {
  public:
   JointOfCluster(const Study& study, JointModels models) : DataMethod(study), models_(std::move(models)) {}

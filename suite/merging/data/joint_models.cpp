@@ -23,7 +23,7 @@ std::string cluster_model_key(const std::string& regime, const std::string& clus
 
 constexpr auto* of_regime = "joint";  // the name of the model that fine_tune trains
 
-/// Of all tasks the order is the study's, so that whoever asks for it gets the same model.
+/// All tasks come in the study's order, so that whoever asks for their model gets the same one.
 std::vector<std::size_t> in_order(const Study& study, const std::vector<std::size_t>& members) {
   return members.size() == study.tasks.size() ? study.tasks.all() : members;
 }

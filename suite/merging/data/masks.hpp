@@ -6,7 +6,7 @@
 // S begins at ±`bias`, + on the largest magnitudes of τ, and takes steps over all points at once:
 //   S ← S − σ'(S) ⊙ (r·τ ⊙ ∇L − ℓ sign S)   as the authors' code has it (regulariser = "signed": S moves
 //   away from 0 on both sides), sign 0 = −1, or + ℓ in place of − ℓ sign S (regulariser = "l1").
-// Of a linear regime L is that of f(x; θ0) + J(x)(σ(S) ⊙ τ). Of a basis τ of several tasks CE is the mean of
+// A linear regime's L is that of f(x; θ0) + J(x)(σ(S) ⊙ τ). For a basis τ of several tasks CE is the mean of
 // the tasks' own, each on its own points.
 #pragma once
 
@@ -36,9 +36,9 @@ class Masks {
   void count(Tally& tally, const std::string& regime, const std::vector<std::size_t>& tasks) const;
   /// How many numbers rows and loss of task t's own mask are.
   std::int64_t published(std::size_t t) const { return points(t) + settings_.steps; }
-  /// Of a model: `mask` uint8 [⌈P/8⌉], γ as metrics::packed_bits packs it; loss [steps], before each step;
-  /// rows int64 [n] of the split, task after task; passes [3], of inputs forwards and backwards, and over τ.
-  /// A killed run goes on from its scratch folder.
+  /// Learns a model's mask: `mask` uint8 [⌈P/8⌉], γ as metrics::packed_bits packs it; loss [steps], before
+  /// each step; rows int64 [n] of the split, task after task; passes [3], of inputs forwards and backwards,
+  /// and over τ. A killed run goes on from its scratch folder.
   store::TensorFile learnt(const ModelToMerge& model, schedule::UnitContext& context) const;
   /// How many numbers of θ masks are of.
   std::int64_t numbers(const std::string& regime) const;

@@ -6,7 +6,7 @@
 // tokens that the layer of θ_t takes in, of a basis on its tasks' inputs. All other parameters are averaged,
 // the head of a masked language model among them.
 //
-// Of texts, tokens in use alone: public codes let padding in, and so depend on the batches. Of a linear
+// Texts count by tokens in use alone: public codes let padding in, and so depend on the batches. Of a linear
 // regime X is what the layers of θ0 take in, with which a change of W is multiplied there.
 //
 // It is solved for the difference to the mean, X (ΣĜ) = Σ (τ_t − τ̄) Ĝ_t, so that directions of which no input
@@ -25,7 +25,7 @@ namespace {
 
 using autodiff::Kind;
 
-// Of the unit diagonal, below which an eigenvalue is float32's rounding.
+// The part of the unit diagonal below which an eigenvalue is float32's rounding.
 constexpr double rounding = 1e-6;
 
 /// X with X S = R for a symmetric S, positive semi-definite, and R [out,in]; zero where S is.
@@ -160,7 +160,7 @@ class RegMean final : public DataMethod {
     at::Tensor sum, rows;  // [in,in], right of the diagonal; [1]
   };
   using Grams = std::map<std::size_t, Gram>;
-  /// Of sequences of so many tokens, the places of those in use among all of the batch's; undefined for all.
+  /// The places of the tokens in use among all of the batch's, of sequences of so many; undefined for all.
   struct InUse {
     std::int64_t tokens = 0;
     at::Tensor places;
@@ -191,7 +191,7 @@ class RegMean final : public DataMethod {
     return study_.model.cost().kept() / (1.5 * std::max(1, study_.model.encoder().stages()));
   }
 
-  /// Of one input: a pass, and half of each Gram matrix.
+  /// What one input takes: a pass, and half of each Gram matrix.
   double flops() const {
     const auto& blocks = study_.model.layout().blocks();
     double all = study_.model.cost().forward();

@@ -236,8 +236,8 @@ class OnMatrices final : public VectorMethod {
                   });
   }
 
-  /// Of a matrix' factorisations, of `count` tasks; 0 where it is none. A thin SVD with both factors takes
-  /// 6mn² + 20n³ flops of m ≥ n (Golub and Van Loan, table 8.6.1).
+  /// What a matrix' factorisations take for `count` tasks; 0 where it is none. A thin SVD with both factors
+  /// takes 6mn² + 20n³ flops of m ≥ n (Golub and Van Loan, table 8.6.1).
   double flops(const NamedTensor& tensor, std::size_t count) const {
     if (!is_matrix(tensor)) return 0;
     const double svds = each_factored_ ? static_cast<double>(count) + 2 : 1;

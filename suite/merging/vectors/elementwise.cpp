@@ -33,7 +33,7 @@ struct Found {
   }
 };
 
-/// Those of all ranks, in order.
+/// Gathers the undecided numbers of all ranks, in order.
 std::vector<weights::Undecided> together(const std::vector<weights::Undecided>& mine, const Team& team) {
   std::vector<std::int64_t> numbers;
   for (const auto& part : mine)

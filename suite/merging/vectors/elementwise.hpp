@@ -58,7 +58,7 @@ class Elementwise final : public VectorMethod {
   std::vector<float> scales_of(const TaskVectors& vectors, Range range, const Team& team) const;
   std::vector<weights::Cut> cuts_of(const TaskVectors& vectors, Range range,
                                     const std::optional<weights::Drop>& drop, const Team& team) const;
-  /// Those that have cuts and norms of their own.
+  /// The ranges that have cuts and norms of their own.
   std::vector<Range> ranges_of(const std::vector<NamedTensor>& tensors) const;
 };
 

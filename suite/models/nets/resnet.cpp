@@ -145,7 +145,7 @@ class ResNet final : public Net<ResNet> {
     buffers_.add(Kind::norm, {norm + ".running_var"}, {out});
     return made;
   }
-  /// Of h, or of max(h, 0) where it is `rectified` before.
+  /// Convolves and normalises h, or max(h, 0) where it is `rectified` before.
   template <class T>
   T normed(const T& h, bool rectified, const Blocks<T>& p, const Given& x, const Unit& at) const {
     return autodiff::convolve_normed<T>(h, rectified, p[at.weight], at.side, at.stride, at.side / 2,

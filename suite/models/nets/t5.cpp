@@ -217,7 +217,7 @@ class T5 final : public Net<T5> {
     return found;
   }
 
-  /// Of its normal start, over initializer_factor, as transformers has it.
+  /// The deviation of its normal start, over initializer_factor, as transformers has it.
   double deviation(const autodiff::Parameter& p) const {
     const auto root = [](std::int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); };
     if (p.kind == Kind::embedding || p.kind == Kind::word_head) return 1;
@@ -231,7 +231,7 @@ class T5 final : public Net<T5> {
     return buckets_of(all.unsqueeze(0) - all.unsqueeze(1), config_, true)
         .to(x.batch.held().device(), /*non_blocking=*/true);
   }
-  /// By how many places lie between on the way from the start; of keys that a query does not see, any.
+  /// How many places lie between on the way from the start; any number for keys that a query does not see.
   at::Tensor decoder_places(const Given& x) const {
     const auto decoded = x.batch.decoded();
     const auto of_distance =

@@ -23,7 +23,7 @@ def declared() -> list[dict]:
 
 
 def declarations(path: str) -> list[tuple[dict, dict[str, str]]]:
-    """Those of a path, each with the names that words in capitals stand for in it."""
+    """The declared outputs of a path, each with the names that words in capitals stand for in it."""
     matching = []
     for entry in declared():
         words = re.split(r"([/@])", entry["path"])

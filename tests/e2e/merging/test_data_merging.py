@@ -254,8 +254,8 @@ def test_what_masks_are_and_take(file: h5py.File, regime: str) -> None:
 
 
 def test_masks_are_clustered_by_what_they_keep(world: World, run: Path, tmp_path: Path) -> None:
-    """Of three tasks those two are together whose masked vectors have the largest |cosine|. Masks of attention's output
-    alone put others together than whole vectors would."""
+    """The two of three tasks are together whose masked vectors have the largest |cosine|. Masks of attention's
+    output alone put others together than whole vectors would."""
     experiment = world.elsewhere(tmp_path / "merging.toml", text(["localize_stitch", "mask_sharing"]))
     launch.measure(experiment, tmp_path / "run", *launch.given_by(run),
                    "--set", 'merging.localize_stitch.tensors=["out_proj"]')

@@ -34,7 +34,7 @@ def blocks(sizes: list[int], inside: float, across: float, noise: float) -> tupl
 
 
 def cosines(sizes: list[int], shared: float) -> np.ndarray:
-    """Of vectors of 4,000 numbers that have a direction in common within clusters: small ones, of either sign."""
+    """Cosines of vectors of 4,000 numbers with a direction in common within clusters: small ones, of either sign."""
     of = np.repeat(np.arange(len(sizes)), sizes)
     vectors = GENERATOR.standard_normal((len(of), 4000)) + shared * GENERATOR.standard_normal((len(sizes), 4000))[of]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -86,7 +86,7 @@ def test_clusters_of_clusters_at_every_k_that_tells_them_apart() -> None:
 @pytest.mark.parametrize(("sizes", "shared"), [([2, 2, 2, 2], 0.3), ([3, 1, 2, 2], 0.2), ([5, 4, 3], 0.15),
                                                ([1] * 9, 0.0), ([4, 4, 4, 4, 4], 0.3)])
 def test_every_k_against_k_means_of_the_same_rows(sizes: list[int], shared: float) -> None:
-    """Of cosines as vectors of tasks have them; where the sum of squares is the same, the partition is too."""
+    """The cosines are such as vectors of tasks have; where the sum of squares is the same, the partition is too."""
     similarity = cosines(sizes, shared)
     found, _ = clustered(similarity)
     for k in range(1, len(similarity) + 1):

@@ -332,7 +332,7 @@ def _held_out(run: Run, row: Row, column: str, which: int) -> float | str | None
 
 
 def _finds_digits(data: xr.Dataset, place: int) -> str:
-    """Of all partitions, those whose basis nearest to the held-out task holds M or S (section 6.3)."""
+    """The partitions whose basis nearest to the held-out task holds M or S (section 6.3)."""
     digits = [letter in "MS" for letter in FOUR]
     nearest = data["cluster"].to_numpy().astype(bool)[data["nearest"].to_numpy()[place].astype(int)]
     return f"{nearest[:, digits].any(axis=1).sum()}/{len(nearest)}"

@@ -15,7 +15,7 @@ from taugrid_analysis.run.results import Results
 
 
 def of_tasks(results: Results, regime: str) -> dict[str, Array]:
-    """At the α that validation chose."""
+    """Accuracies of the sum at the α that validation chose."""
     empty, sums, found = np.full(len(results.tasks), np.nan), added(results, regime), dict[str, Array]()
     for column, attribute in {"added": "accuracy", "normalized": "normalized"}.items():
         found[column] = getattr(sums, attribute) if sums is not None else empty

@@ -123,7 +123,7 @@ def of_method(oracle: Oracle, name: str, method: str, regime: str, told: Setting
 
 
 def cosines(masks: list[Parameters], models: list[Model]) -> Array:
-    """Of what the masks keep of their vectors [T,T]: γ_s τ_s and γ_t τ_t, by which tasks are clustered."""
+    """Cosines [T,T] of what masks keep of their vectors, γ_s τ_s and γ_t τ_t, by which tasks cluster."""
     kept = torch.stack(
         [
             torch.cat([(mask[key] * model.tau[key]).flatten() for key in mask])

@@ -13,7 +13,7 @@ from taugrid_analysis.run.results import Results
 
 
 def of_tasks(results: Results, regime: str) -> dict[str, Array]:
-    """At the α in [0,1] that keeps the control, wide_… in [0,3]."""
+    """Accuracies at the α in [0,1] that keeps the control, wide_… in [0,3]."""
     variables = {
         f"{prefix}negated{ending}": f"{prefix}{variable}"
         for prefix in ("", "wide_")
