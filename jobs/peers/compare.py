@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 """Runs taugrid's cases and their peers in turn and prints the ratios of their CPU times, with whether both computed
-the same. Peers that are not installed are named and left out."""
+the same. Peers that are not installed are named and left out. A line says each measurement as it is made, with the time
+left. What was measured is kept: after an interruption the same command goes on."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.util
 import json
 import os
@@ -13,7 +15,8 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +29,7 @@ HERE = Path(__file__).parent
 # another NumPy in an environment of its own.
 INSTALLED = HERE.parents[1] / "build" / "peers"
 TORCH_PEERS, JAX = INSTALLED / "torch", INSTALLED / "jax" / "bin" / "python"
+KEPT = INSTALLED / "measured"  # what was measured, until the table is printed
 
 
 @dataclass
@@ -182,29 +186,98 @@ def share_of_memory(folder: Path, pair: Pair) -> float:
     return peak_memory(folder, pair.case) / float(theirs["peak_memory"])
 
 
-def measure(program: Path, folder: Path, pairs: list[Pair], rounds: int, limits: bool) -> dict[str, list[float]]:
+class Journal:
+    """What was measured, a line each in a folder that outlives an interruption, beside the numbers that were dumped."""
+
+    def __init__(self, folder: Path, program: Path, names: list[str]) -> None:
+        self.folder, self.names = folder, names
+        self.file = folder / "measured.jsonl"
+        threads = os.environ["OMP_NUM_THREADS"]
+        subject = f"{hashlib.sha256(program.read_bytes()).hexdigest()} {threads} threads"
+        self.lines: dict[str, dict] = {}
+        if self.file.exists():
+            whole = self.file.read_bytes().rpartition(b"\n")[0]  # without a line that was cut off
+            kept = [json.loads(line) for line in whole.splitlines()]
+            if kept and kept[0] == {"subject": subject}:
+                self.lines = {line["name"]: line for line in kept[1:]}
+                self.file.write_bytes(whole + b"\n")
+        if not self.lines:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            self.file.write_text(json.dumps({"subject": subject}) + "\n")
+            return
+        there = sum(name in self.lines for name in names)
+        print(f"# {there} of {len(names)} measurements are kept from before in {folder}", file=sys.stderr)
+
+    def once(self, name: str, measured: Callable[[], dict]) -> dict:
+        """The numbers that `measured()` gives, or gave before an interruption."""
+        if name not in self.lines:
+            begin = time.monotonic()
+            numbers = measured()
+            self.lines[name] = {"name": name, "seconds": time.monotonic() - begin, "numbers": numbers}
+            with self.file.open("a") as out:
+                out.write(json.dumps(self.lines[name]) + "\n")
+            said = ", ".join(f"{key} {value:.4g}" for key, value in numbers.items() if isinstance(value, float))
+            left = [each for each in self.names if each not in self.lines]
+            print(f"# {name}: {said} ({len(self.names) - len(left)} of {len(self.names)}, about"
+                  f" {self._seconds(left) / 60:.0f} min left)", file=sys.stderr, flush=True)
+        return self.lines[name]["numbers"]
+
+    def _seconds(self, left: list[str]) -> float:
+        """As long as the same took in another round, or else as all did on the average."""
+        took: dict[str, list[float]] = {}
+        for name, line in self.lines.items():
+            took.setdefault(name.partition(": ")[2], []).append(line["seconds"])
+        usual = statistics.mean(line["seconds"] for line in self.lines.values())
+        return sum(statistics.mean(took.get(name.partition(": ")[2], [usual])) for name in left)
+
+
+def name_of(turn: int, pair: Pair) -> str:
+    return f"round {turn + 1}: {pair.case} beside {pair.peer}{pair.of}"
+
+
+def limits_of(turn: int) -> str:
+    return f"round {turn + 1}: our own cases"
+
+
+def measure(
+    program: Path, folder: Path, pairs: list[Pair], rounds: int, limits: bool
+) -> tuple[Journal, dict[str, list[float]]]:
     """Fills the ratios of pairs and, with `limits`, of LIMITS; returns the shares of triad of SHARES."""
+    names = [name for turn in range(rounds)
+             for name in [*(name_of(turn, pair) for pair in pairs), *([limits_of(turn)] if limits else [])]]
+    journal = Journal(folder, program, names)
+
+    def beside(pair: Pair, turn: int) -> dict:
+        ours = run_bench(program, folder, f"^{pair.case}$", pair.repetitions)[pair.case]["cpu_time"] / 1e3
+        cold = ["--cold"] if pair.peer in LONG else []
+        theirs = run_peer(
+            folder, pair.peer, "--repetitions", str(pair.repetitions), "--seed", str(turn), "--of", pair.of, *cold
+        )
+        return {"ours": ours, "theirs": theirs, "ratio": theirs / ours}
+
+    def own() -> dict:
+        rows = run_bench(program, folder, OWN, 10)
+        of_limits = []
+        for limit in LIMITS:
+            case, base = (rows[name]["cpu_time"] if limit.what == "time" else peak_memory(folder, name)
+                          for name in (limit.case, limit.base))
+            of_limits.append(case / base)
+        return {"limits": of_limits, "shares": {case: rows[case]["share_of_peak"] for case in SHARES}}
+
     shares: dict[str, list[float]] = {}
     for turn in range(rounds):
         for pair in pairs:
-            ours = run_bench(program, folder, f"^{pair.case}$", pair.repetitions)[pair.case]["cpu_time"] / 1e3
-            cold = ["--cold"] if pair.peer in LONG else []
-            theirs = run_peer(
-                folder, pair.peer, "--repetitions", str(pair.repetitions), "--seed", str(turn), "--of", pair.of, *cold
-            )
-            pair.ratios.append(theirs / ours)
-            print(f"# round {turn + 1}: {pair.case}: {1e3 * ours:.1f} ms, {pair.peer}.py: {1e3 * theirs:.1f} ms",
-                  file=sys.stderr)
+            numbers = journal.once(name_of(turn, pair), lambda pair=pair, turn=turn: beside(pair, turn))
+            pair.ratios.append(numbers["ratio"])
         if not limits:
             continue
-        rows = run_bench(program, folder, OWN, 10)
-        for limit in LIMITS:
-            both = [rows[name]["cpu_time"] if limit.what == "time" else peak_memory(folder, name)
-                    for name in (limit.case, limit.base)]
-            limit.ratios.append(both[0] / both[1])
-        for case in SHARES:
-            shares.setdefault(case, []).append(rows[case]["share_of_peak"])
-    return shares
+        numbers = journal.once(limits_of(turn), own)
+        for limit, ratio in zip(LIMITS, numbers["limits"], strict=True):
+            limit.ratios.append(ratio)
+        for case, share in numbers["shares"].items():
+            shares.setdefault(case, []).append(share)
+    return journal, shares
 
 
 def main() -> int:
@@ -216,22 +289,25 @@ def main() -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     wanted = [pair for pair in PAIRS if options.only in pair.case]
     pairs = [pair for pair in wanted if is_installed(pair.needs)]
-    with tempfile.TemporaryDirectory(prefix="taugrid-peers-") as name:
-        folder = Path(name)
-        shares = measure(options.program.resolve(), folder, pairs, options.rounds, limits=not options.only)
-        for reference in sorted({pair.reference for pair in pairs} - {""}):
-            run_peer(folder, reference, "--repetitions", "1", "--cold")
-        notes, memory = [], []
-        for pair in pairs:
-            peer, ours = (folder / "peers" / f"{pair.peer}{pair.of}.safetensors",
-                          folder / "results" / f"{pair.case.replace('/', '-')}.safetensors")
-            expected = folder / "peers" / f"{pair.reference}.safetensors" if pair.reference else peer
-            pair.difference = difference(ours, expected, pair.tensor)
-            if pair.memory is not None:
-                memory.append((pair, share_of_memory(folder, pair)))
-            if pair.reference:
-                apart = difference(peer, expected, pair.tensor)
-                notes.append(f"# {pair.peer}.py's own number is {apart:.1e} from {pair.reference}.py's")
+    folder = KEPT / (options.only or "all").replace("/", "-")
+    try:
+        journal, shares = measure(options.program.resolve(), folder, pairs, options.rounds, limits=not options.only)
+    except KeyboardInterrupt:
+        print(f"# stopped; what was measured is kept in {folder}, and the same command goes on", file=sys.stderr)
+        return 130
+    for reference in sorted({pair.reference for pair in pairs} - {""}):
+        run_peer(folder, reference, "--repetitions", "1", "--cold")
+    notes, memory = [], []
+    for pair in pairs:
+        peer, ours = (folder / "peers" / f"{pair.peer}{pair.of}.safetensors",
+                      folder / "results" / f"{pair.case.replace('/', '-')}.safetensors")
+        expected = folder / "peers" / f"{pair.reference}.safetensors" if pair.reference else peer
+        pair.difference = difference(ours, expected, pair.tensor)
+        if pair.memory is not None:
+            memory.append((pair, share_of_memory(folder, pair)))
+        if pair.reference:
+            apart = difference(peer, expected, pair.tensor)
+            notes.append(f"# {pair.peer}.py's own number is {apart:.1e} from {pair.reference}.py's")
 
     command = options.only in COMMAND and is_installed("mergekit")
     if command:
@@ -270,6 +346,7 @@ def main() -> int:
         missed += not met
         figures = " ".join(f"{v:>7.2f}" for v in (statistics.median(values), min(values), max(values)))
         print(f"{case:<21} {against:<26} {figures} {target:>8}  {'':>10}  {'met' if met else 'MISSED'}")
+    shutil.rmtree(journal.folder)
     print(f"# verdict: {'all targets met' if missed == 0 else f'{missed} missed'}")
     return 0
 

@@ -70,7 +70,7 @@ double monotonic() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// The device and number of an opened file that is read; 0: none.
+/// The error that an opening to read this file meets; 0: none.
 int error_of(const char* path) {
   static const char* error = getenv("STALE_ERROR");
   static const char* seconds = getenv("STALE_ERROR_SECONDS");

@@ -34,7 +34,7 @@ weights::KthMagnitude kth_of(const at::Tensor& x, std::int64_t k, std::int64_t s
   return kth;
 }
 
-/// What one stretch has.
+/// The passes over one stretch until its k-th magnitude is known.
 int passes_of(const at::Tensor& x, std::int64_t k) {
   weights::KthMagnitude kth(k, x.numel());
   for (int passes = 1;; ++passes) {
