@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""jobs/peers/compare.py: what was measured outlives an interruption; a line says each measurement, with the time left."""
+"""jobs/peers/compare.py keeps what was measured through an interruption, and says the time left with each line."""
 
 import json
 import sys
