@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import line, picture_format, write
+from taugrid_analysis.page import renderings
 from taugrid_analysis.page.renderings import RENDERERS
 from taugrid_analysis.papers import PAPERS
 from taugrid_analysis.speed import commands as speed
@@ -149,7 +150,7 @@ def print_papers(form: str) -> None:
     if form == "markdown":
         print(coverage.markdown(), end="")
     else:
-        print("\n\n".join(RENDERERS[form](table) for table in coverage.tables()))
+        renderings.print_tables(coverage.tables(), form)
 
 
 def print_tables(options: argparse.Namespace, run: Run) -> None:
@@ -166,7 +167,7 @@ def print_tables(options: argparse.Namespace, run: Run) -> None:
         found = [table for table in found if table.name == options.only]
         if not found:
             raise InputError(f"no table {options.only}", run.path, f"one of {', '.join(names)}")
-    print("\n\n".join(RENDERERS[options.format](table) for table in found))
+    renderings.print_tables(found, options.format)
 
 
 def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
@@ -187,7 +188,7 @@ def print_seeds(options: argparse.Namespace, runs: list[Run]) -> None:
         penalty(runs),
         seeds.predictor_table(runs),
     )
-    print("\n\n".join(RENDERERS[options.format](table) for table in made if table.rows))
+    renderings.print_tables([table for table in made if table.rows], options.format)
 
 
 def print_causes(options: argparse.Namespace, runs: list[Run]) -> None:
@@ -196,7 +197,7 @@ def print_causes(options: argparse.Namespace, runs: list[Run]) -> None:
     made = [table for table in (causes.linearity(runs), causes.barrier(runs)) if table.rows]
     if not made:
         raise InputError("holds neither", runs[0].path, "/linearity/standard or /barrier/standard")
-    print("\n\n".join(RENDERERS[options.format](table) for table in made))
+    renderings.print_tables(made, options.format)
 
 
 def draw(out: Path, run: Run) -> None:

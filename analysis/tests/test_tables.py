@@ -20,7 +20,7 @@ from taugrid_analysis import cli
 from taugrid_analysis.numbers import means
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.cells import largest_tried
-from taugrid_analysis.page.renderings import as_csv, as_markdown, as_text
+from taugrid_analysis.page.renderings import as_csv, as_markdown, as_text, for_terminal
 from taugrid_analysis.page.table import Column, Table
 from taugrid_analysis.page.tables import all_tables
 from taugrid_analysis.quantities.merging.tables import merging
@@ -359,3 +359,22 @@ def test_a_small_p_is_never_shown_as_nothing() -> None:
     assert [column.show(value) for value in (0.0, 3e-7, 1e-4, 0.05, 1.0)] == [
         *("< 0.0001", "< 0.0001", "0.0001", "0.0500", "1.0000"),
     ]
+
+
+def test_a_table_keeps_within_the_terminal() -> None:
+    tasks = ", ".join(f"task{number}" for number in range(20))
+    table = Table("wide", "A title", [Column("regime"), Column("tasks"), Column("value", 3)])
+    table.rows = [["standard", tasks, 0.5], ["linear", "one", 0.25]]
+    table.notes = ["A note " + "that goes on and on " * 10]
+    assert max(map(len, as_text(table).splitlines())) > 150
+    lines = for_terminal(table, 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert " ".join(" ".join(lines).split()).count("task1") == tasks.count("task1")  # nothing is lost
+    assert "0.250" in next(line for line in lines if line.startswith("  linear"))
+
+
+def test_numbers_wider_than_the_terminal_name_the_format_that_has_them() -> None:
+    table = Table("wide", "A title", [Column(f"column {number}", 3) for number in range(20)])
+    table.rows = [[0.5] * 20]
+    assert "this terminal 80: --format csv has all of it." in for_terminal(table, 80)
+    assert for_terminal(table, 400) == as_text(table)

@@ -6,8 +6,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
-from collections.abc import Callable
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import tabulate
@@ -36,21 +40,82 @@ _PLAIN = tabulate.TableFormat(
 )
 
 
-def _tabulated(table: Table, layout: str | tabulate.TableFormat, escape: Callable[[str], str]) -> list[str]:
-    """The lines that tabulate makes of the cells, which are text already."""
-    made = tabulate.tabulate(
-        [[escape(cell) for cell in row] for row in table.shown()],
+def _tabulated(
+    table: Table,
+    layout: str | tabulate.TableFormat,
+    escape: Callable[[str], str],
+    widths: list[int | None] | None = None,
+) -> list[str]:
+    """The lines that tabulate makes of the cells, which are text already.
+
+    `widths`: where cells are broken into lines.
+    """
+    rows = [[escape(cell) for cell in row] for row in table.shown()]
+    if widths:
+        rows = [line for row in rows for line in _lines_of(row, widths)]
+    lines = tabulate.tabulate(
+        rows,
         headers=[escape(column.heading) for column in table.columns],
         tablefmt=layout,
         disable_numparse=True,
         colalign=["right" if flush else "left" for flush in table.numeric()] if table.rows else None,
     )
-    return [line.rstrip() for line in made.splitlines()]
+    return [line.rstrip() for line in lines.splitlines()]
+
+
+def _lines_of(row: list[str], widths: list[int | None]) -> list[tuple[str, ...]]:
+    """A row as rows that are one line each."""
+    cells = [
+        textwrap.wrap(cell, limit) if limit and cell else [cell]
+        for cell, limit in zip(row, widths, strict=True)
+    ]
+    return list(itertools.zip_longest(*cells, fillvalue=""))
 
 
 def as_text(table: Table) -> str:
     body = _tabulated(table, _PLAIN, str)
     return "\n".join([table.title, *body, *[f"  {note}" for note in table.notes]])
+
+
+LEAST_CELL = 16  # of a cell that is broken into lines
+
+
+def for_terminal(table: Table, width: int) -> str:
+    """The table as as_text() has it, within the columns of a terminal: long notes and cells are broken.
+
+    Where numbers alone are wider, a last line says which format has all of them.
+    """
+    body = _tabulated(table, _PLAIN, str)
+    widest = max(map(len, body))
+    if widest > width:
+        body = _tabulated(table, _PLAIN, str, _broken(table, widest - width))
+        widest = max(map(len, body))
+    notes = [*table.notes]
+    if widest > width:
+        notes.append(
+            f"The table is {widest} columns wide, this terminal {width}: --format csv has all of it."
+        )
+    lines = [
+        line
+        for note in notes
+        for line in textwrap.wrap(note, max(width, 40), initial_indent="  ", subsequent_indent="  ")
+    ]
+    return "\n".join([*textwrap.wrap(table.title, max(width, 40)), *body, *lines])
+
+
+def _broken(table: Table, beyond: int) -> list[int | None]:
+    """Where cells of text are broken so that the table is narrower by `beyond`, the widest columns first."""
+    cells = [[column.heading for column in table.columns], *table.shown()]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(table.columns))]
+    limits: list[int | None] = [None] * len(widths)
+    texts = [place for place, numbers in enumerate(table.numeric()) if not numbers]
+    for place in sorted(texts, key=lambda each: -widths[each]):
+        least = max(LEAST_CELL, len(table.columns[place].heading))
+        taken = min(beyond, widths[place] - least)
+        if taken <= 0:
+            continue
+        limits[place], beyond = widths[place] - taken, beyond - taken
+    return limits
 
 
 def markdown_text(cell: str) -> str:
@@ -109,6 +174,15 @@ def as_csv(table: Table) -> str:
                 cells.append(value.error if isinstance(value, Measured) and known else "")
         writer.writerow(cells)
     return out.getvalue().rstrip("\n")
+
+
+def print_tables(tables: Iterable[Table], form: str) -> None:
+    """Prints them in a format; as text for a terminal within its width, for a pipe as they are."""
+    if form == "text" and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        print("\n\n".join(for_terminal(table, width) for table in tables))
+    else:
+        print("\n\n".join(RENDERERS[form](table) for table in tables))
 
 
 RENDERERS: dict[str, Callable[[Table], str]] = {"text": as_text, "markdown": as_markdown, "csv": as_csv}
