@@ -19,7 +19,6 @@ from taugrid_analysis.quantities.addition import sums as addition_sums
 from taugrid_analysis.quantities.negation import forgetting
 from taugrid_analysis.quantities.training import crops
 from taugrid_analysis.run.opened import Run
-from taugrid_analysis.run.regimes import is_linear
 
 JUDGED = (
     "Verdict: ours is rounded as printed and held against the range of the papers that print the cell;"
@@ -309,7 +308,7 @@ def _cost(run: Run, column: str, regime: str) -> float | None:
     data = run.data("cost", regime)
     if data is None or column == "time":
         return None
-    parameters = (2 if is_linear(regime) else 1) * run.results.positive(data, "parameters")
+    parameters = (2 if run.results.regime(regime).linear else 1) * run.results.positive(data, "parameters")
     return {
         "seconds": run.results.positive(data, "seconds_per_step"),
         "parameters": parameters,

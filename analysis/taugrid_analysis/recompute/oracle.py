@@ -32,7 +32,7 @@ from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute import answers, draws, nets, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs, require_as_saved
 from taugrid_analysis.recompute.net import Net
-from taugrid_analysis.run.regimes import STARTS, VECTORS_OF, is_linear
+from taugrid_analysis.run.regimes import STARTS, Regime, described
 
 Parameters = dict[str, Tensor]
 logging.disable_progress_bar()
@@ -188,9 +188,14 @@ class Oracle:
         return {name: drawn[name].double() for name in stored}
 
     @cache  # noqa: B019 (an object a run)
+    def regime(self, name: str) -> Regime:
+        """What a regime is, as the file says."""
+        return described(name, lambda path: self.results[path].attrs if path in self.results else {})
+
+    @cache  # noqa: B019
     def tuned(self, regime: str, t: int) -> Parameters:
         """θ* of the regime that trained these task vectors."""
-        folder = self.inputs.checkpoint(VECTORS_OF.get(regime, regime), self.tasks[t])
+        folder = self.inputs.checkpoint(self.regime(regime).vectors_of, self.tasks[t])
         return parameters(load(folder, self.of_texts))
 
     @cache  # noqa: B019
@@ -350,7 +355,7 @@ class Oracle:
     def statistics(self, regime: str, edits: dict[int, float], step: Parameters | None = None) -> Parameters:
         """The statistics of batch norm in θ0 + Σ α τ, or in θ0 + step where these vectors are merged."""
         edits = {t: a for t, a in edits.items() if a != 0}
-        if not self.stored_statistics or is_linear(regime) or not edits:
+        if not self.stored_statistics or self.regime(regime).linear or not edits:
             return {}
         if step is None and list(edits.values()) == [1.0]:
             return self.tuned_statistics(regime, next(iter(edits)))
@@ -377,7 +382,7 @@ class Oracle:
 
     @cache  # noqa: B019
     def tuned_statistics(self, regime: str, t: int) -> Parameters:
-        folder = self.inputs.checkpoint(VECTORS_OF.get(regime, regime), self.tasks[t])
+        folder = self.inputs.checkpoint(self.regime(regime).vectors_of, self.tasks[t])
         return nets.statistics(load(folder, self.of_texts))
 
     def step(self, regime: str, edits: dict[int, float]) -> Parameters:
@@ -395,7 +400,7 @@ class Oracle:
         """The output of task t at θ0 + step with these statistics, in the regime's function."""
         found = []
         for part in x.split(PART):
-            if is_linear(regime):
+            if self.regime(regime).linear:
                 f, jv = self.tangent(step, part, t)
                 found.append((f + jv).detach())
                 continue
@@ -433,13 +438,13 @@ class Oracle:
         x, y = self.points(index, t, split)
         step = {k: v - self.theta0[k] for k, v in self.joint(regime).items()}
         own: Parameters = {}
-        if self.stored_statistics and not is_linear(regime):
+        if self.stored_statistics and not self.regime(regime).linear:
             own = nets.statistics(load(self.inputs.checkpoint(regime, "joint"), self.of_texts))
         logits = self.logits(t, self.through(regime, step, x, t, own))
         return self.right(t, logits, y), float(self.loss(t, logits, y))
 
     def training_loss(self, regime: str, t: int, p: Parameters, x: Tensor, y: Tensor) -> Tensor:
-        if not is_linear(regime):
+        if not self.regime(regime).linear:
             tuned = self.stored_statistics and regime not in STARTS
             own = self.tuned_statistics(regime, t) if tuned else {}
             return self.loss(t, self.logits(t, self.read(own | p, x, t)), y)
@@ -454,7 +459,7 @@ class Oracle:
         def loss(z: Tensor) -> Tensor:
             return self.loss(t, self.logits(t, z), y)
 
-        if is_linear(regime):  # linear in θ: H = Jᵀ (∇² of the loss in the output) J
+        if self.regime(regime).linear:  # linear in θ: H = Jᵀ (∇² of the loss in the output) J
             z = self.through(regime, self.step(regime, {t: 1.0}), x, t)
             back = vjp(lambda p: self.read(p, x, t), self.theta0)[1]
 

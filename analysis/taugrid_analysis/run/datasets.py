@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import xarray as xr
@@ -13,17 +13,18 @@ from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import label
 from taugrid_analysis.quantities import groups
 from taugrid_analysis.run.group import Group, Variable
-from taugrid_analysis.run.regimes import JOINT
 from taugrid_analysis.run.store import Store
 
 ROLES = ("task", "points_of", "control", "other")  # dimensions whose labels are the tasks' names
 
 
 class Reader:
-    """Reads groups of one file; `tasks` and `pairs` are the labels."""
+    """Reads groups of one file; `tasks` and `pairs` are the labels, `is_joint` tells models of all tasks."""
 
-    def __init__(self, store: Store, tasks: Sequence[str], pairs: Sequence[str]) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, tasks: Sequence[str], pairs: Sequence[str], is_joint: Callable[[str], bool]
+    ) -> None:
+        self._store, self._is_joint = store, is_joint
         self._labels: dict[str, Any] = {role: list(tasks) for role in ROLES} | {
             "pair": list(pairs),
             "side": [1, 2],
@@ -36,7 +37,7 @@ class Reader:
         """
         path = f"/{group}/{name}"
         known = groups().get(group, Group({}))
-        if known.joint is not None and name in JOINT:
+        if known.joint is not None and self._is_joint(name):
             known = known.joint
         sizes = {role: len(labels) for role, labels in self._labels.items()}
         coordinates = dict(self._axes(path, known, sizes))

@@ -1,11 +1,14 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The names that stand below the groups of results.h5, and which of them share task vectors."""
+"""The names that stand below the groups of results.h5, and what the regimes among them are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from taugrid_analysis.files import label
 
 ORDER = (
     "standard",
@@ -23,22 +26,35 @@ ORDER = (
 )
 STARTS = ("pretrained", "random")  # names of θ0, which stand beside the regimes
 
-# One model of all tasks, no task vectors; and the regime that trains the same on single tasks.
-JOINT = {"multitask": "standard", "multitask_linear": "linear"}
-
-# Not fine-tuned: the same task vectors as another regime's, put into the linearised model.
-VECTORS_OF = {"posthoc": "standard", "attention_posthoc": "attention"}
+# What programs of before wrote of regimes: names alone.
+_JOINT = {"multitask": "standard", "multitask_linear": "linear"}
+_LINEARISED = {"posthoc": "standard", "attention_posthoc": "attention"}
 
 
-def same_vectors(regime: str) -> str | None:
-    """The other regime with the same task vectors."""
-    back = {trained: linearised for linearised, trained in VECTORS_OF.items()}
-    return VECTORS_OF.get(regime, back.get(regime))
+@dataclass(frozen=True)
+class Regime:
+    """What a regime is, as the attributes of its groups say."""
+
+    linear: bool  # its function is f(x; θ0) + J(x)(θ − θ0), which holds θ0 beside θ
+    vectors_of: str  # the regime that made its task vectors: itself, or another; "" for a joint model
+    single: str = ""  # for one model of all tasks: the regime that trains the same on each task alone
+
+    @property
+    def joint(self) -> bool:
+        return bool(self.single)
 
 
-def is_linear(regime: str) -> bool:
-    """Whether its function is f(x; θ0) + J(x)(θ − θ0), which holds θ0 beside θ."""
-    return regime in {*VECTORS_OF, "linear", "multitask_linear"} or regime.startswith("tau_jp")
+def described(name: str, attributes: Callable[[str], Mapping[str, Any]]) -> Regime:
+    """A regime by the attributes of /single_task/NAME or /multitask/NAME; `attributes(path)` has them."""
+    own, joint = attributes(f"single_task/{name}"), attributes(f"multitask/{name}")
+    if "vectors_of" in own:
+        return Regime(bool(own["linear"]), label(own["vectors_of"]))
+    if "single" in joint:
+        return Regime(bool(joint["linear"]), "", label(joint["single"]))
+    linear = name in {*_LINEARISED, "linear", "multitask_linear"} or name.startswith("tau_jp")
+    if name in _JOINT:
+        return Regime(linear, "", _JOINT[name])
+    return Regime(linear, _LINEARISED.get(name, name))
 
 
 def crops(configuration: Mapping[str, Any], regime: str) -> bool:

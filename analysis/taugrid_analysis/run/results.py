@@ -24,7 +24,7 @@ from taugrid_analysis.run.correctness import Correct
 from taugrid_analysis.run.datasets import Reader
 from taugrid_analysis.run.group import Group
 from taugrid_analysis.run.model import Model, Unit
-from taugrid_analysis.run.regimes import JOINT, STARTS, ordered, same_vectors
+from taugrid_analysis.run.regimes import STARTS, Regime, described, ordered
 from taugrid_analysis.run.store import Store
 
 BY_REGIME = (
@@ -67,7 +67,9 @@ class Results:
                     f"two tasks are called {name}", self._store.where("/tasks/name"), "each once"
                 )
         self.pairs = self._pairs()
-        self._reader = Reader(self._store, self.tasks, [self.pair_name(p) for p in range(len(self.pairs))])
+        self._described: dict[str, Regime] = {}
+        pairs = [self.pair_name(p) for p in range(len(self.pairs))]
+        self._reader = Reader(self._store, self.tasks, pairs, lambda name: self.regime(name).joint)
         self._read: dict[tuple[str, ...], xr.Dataset] = {}
         self._correct: dict[str, Correct | None] = {}
         self.start = self._start()
@@ -98,8 +100,22 @@ class Results:
 
     def twin(self, group: str, regime: str) -> xr.Dataset | None:
         """The group of a regime, or of one with the same task vectors: cosines and J(x)τ are alike."""
-        own, other = self.data(group, regime), same_vectors(regime)
+        own, other = self.data(group, regime), self.same_vectors(regime)
         return own if own is not None or other is None else self.data(group, other)
+
+    def regime(self, name: str) -> Regime:
+        """What a regime is, as the file says."""
+        if name not in self._described:
+            self._described[name] = described(name, self._store.attributes)
+        return self._described[name]
+
+    def same_vectors(self, regime: str) -> str | None:
+        """The other regime of the file with the same task vectors."""
+        vectors = self.regime(regime).vectors_of
+        return next(
+            (name for name in self.regimes if name != regime and self.regime(name).vectors_of == vectors),
+            None,
+        )
 
     def columns(self, group: str, regime: str, variables: Mapping[str, str]) -> dict[str, Array]:
         """Variables of a number a task under the names of columns; NaN where they were not measured."""
@@ -116,7 +132,11 @@ class Results:
     @property
     def models(self) -> list[str]:
         """θ0, the regimes, and models that were trained on all tasks."""
-        return [self.start, *self.regimes, *(name for name in self.names("multitask") if name in JOINT)]
+        return [
+            self.start,
+            *self.regimes,
+            *(name for name in self.names("multitask") if self.regime(name).joint),
+        ]
 
     def correct(self, path: str) -> Correct | None:
         """The per-point correctness beside a data set of accuracies, such as single_task/linear/accuracy."""
@@ -260,5 +280,9 @@ class Results:
     def _regimes(self) -> list[str]:
         found: set[str] = set()
         for group in BY_REGIME:
-            found |= {name for name in self._store.names(group) if name not in (*STARTS, *JOINT)}
+            found |= {
+                name
+                for name in self._store.names(group)
+                if name not in STARTS and not self.regime(name).joint
+            }
         return ordered(found)

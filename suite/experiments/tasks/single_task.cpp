@@ -28,12 +28,23 @@ std::vector<OutputGroup> single_task_outputs() {
                  {"loss", "task", "nat", "mean cross-entropy on test points"}},
                 both_sample_rows()});
   const With of_control = {.correct = true, .when = "R the name of θ0, and a control task"};
+  const With of_regime = {.when = "R a regime"};
+  const Output linear = {"@linear", "", "",
+                         "1 where the regime's function is f(x; θ0) + J(x)(θ − θ0), 0 where it is f(x; θ)",
+                         of_regime};
   return {{"/single_task/R", "each task's own model, θ0 + τ; or, R being its name, θ0 itself",
            together({models,
-                     {{"control_accuracy", "", "1", "of θ0 on test points of the control", of_control},
+                     {linear,
+                      {"@vectors_of", "", "", "the regime that made the task vectors: R itself, or another",
+                       of_regime},
+                      {"control_accuracy", "", "1", "of θ0 on test points of the control", of_control},
                       {"control_validation_accuracy", "", "1", "of θ0 on validation points of the control",
                        of_control}}})},
-          {"/multitask/R", "the one model of a joint regime (paper 3, table 5)", models, "a joint regime"},
+          {"/multitask/R", "the one model of a joint regime (paper 3, table 5)",
+           together({models,
+                     {linear,
+                      {"@single", "", "", "the regime that trains the same on each task alone", of_regime}}}),
+           "a joint regime"},
           {"/tasks",
            "the tasks, and what is known of them before any model",
            {{"majority", "task", "1", "the share of the most frequent class among the test points"},
@@ -64,8 +75,9 @@ class SingleTask final : public Experiment {
 
   std::vector<WrittenGroup> written() const override {
     const Names control = {"control_accuracy", "control_validation_accuracy"};
-    auto groups =
-        groups_of("/single_task", {study_.model.name()}, {}, study_.tasks.has_control() ? Names{} : control);
+    Names not_of_start = {"@linear", "@vectors_of"};
+    if (!study_.tasks.has_control()) not_of_start.insert(not_of_start.end(), control.begin(), control.end());
+    auto groups = groups_of("/single_task", {study_.model.name()}, {}, not_of_start);
     const auto& settings = study_.settings;
     for (auto& group : groups_of("/single_task", settings.vector_regimes, {}, control))
       groups.push_back(group);
@@ -98,6 +110,7 @@ class SingleTask final : public Experiment {
       out.put(group + "/sample_index", study_.samples.index(Split::test, points()));
       out.put(group + "/validation_sample_index", study_.samples.index(Split::validation, points()));
     }
+    put_regimes(out);
     put_majority(out, done);
     if (!study_.tasks.has_control()) return;
     const auto group = "/single_task/" + study_.model.name();
@@ -112,6 +125,19 @@ class SingleTask final : public Experiment {
   }
 
  private:
+  /// What the regimes are, so that nobody needs to know it by their names.
+  void put_regimes(Results& out) const {
+    for (const auto& name : study_.settings.vector_regimes) {
+      const auto& source = regime(name).source;
+      out.attribute("/single_task/" + name, "linear", std::int64_t{regime(name).linear});
+      out.attribute("/single_task/" + name, "vectors_of", source.empty() ? name : source);
+    }
+    for (const auto& name : study_.settings.joint_regimes) {
+      out.attribute("/multitask/" + name, "linear", std::int64_t{regime(name).linear});
+      out.attribute("/multitask/" + name, "single", std::string(regime(name).linear ? "linear" : "standard"));
+    }
+  }
+
   /// Writes the largest shares of the samples' labels, which are the same in each unit of the task.
   void put_majority(Results& out, const Finished& done) const {
     for (const auto split : {Split::test, Split::validation}) {

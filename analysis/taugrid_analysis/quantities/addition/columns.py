@@ -10,7 +10,6 @@ from taugrid_analysis.numbers import sampling
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.numbers.measured import NOTHING, Measured
 from taugrid_analysis.quantities.addition.sums import added
-from taugrid_analysis.run.regimes import JOINT
 from taugrid_analysis.run.results import Results
 
 
@@ -28,7 +27,7 @@ def of_regime(results: Results, regime: str) -> dict[str, float]:
     data = results.data("addition", regime)
     found: dict[str, float] = {"chosen_alpha": float(data["chosen_alpha"]) if data is not None else np.nan}
     for prefix, alpha in (("", None), ("one_shot_", 1.0)):
-        if not prefix and regime in JOINT:
+        if not prefix and results.regime(regime).joint:
             continue
         sums = added(results, regime, alpha)
         for column, errors in (("absolute", "accuracy_error"), ("normalized", "normalized_error")):

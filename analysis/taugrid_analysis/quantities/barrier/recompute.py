@@ -24,7 +24,6 @@ from taugrid_analysis.recompute.checks import (
     stored,
 )
 from taugrid_analysis.recompute.oracle import Oracle, Parameters, flat
-from taugrid_analysis.run.regimes import is_linear
 
 GROUP = "barrier"
 SLOW = 6
@@ -48,7 +47,7 @@ def _moved(
 ) -> Callable[[Tensor], Tensor]:
     """s ↦ the output for task t at θ0 + Σ α τ + s v, in the regime's function; statistics stay."""
     step = oracle.step(regime, at)
-    if is_linear(regime):
+    if oracle.regime(regime).linear:
         f, slope = oracle.through(regime, step, x, t), oracle.tangent(v, x, t)[1]
         return lambda s: f + s * slope
     theta = {k: p + step[k] for k, p in oracle.theta0.items()}

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 from taugrid_analysis.page import style
 from taugrid_analysis.run.opened import Run
-from taugrid_analysis.run.regimes import is_linear
 
 MEGA = 1e6
 
@@ -23,7 +22,8 @@ def cost(run: Run) -> Figure | None:
         return [run.results.positive(data, column) for data in known.values()]
 
     weights = [
-        4 * (2 if is_linear(name) else 1) * one for name, one in zip(known, values("parameters"), strict=True)
+        4 * (2 if run.results.regime(name).linear else 1) * one
+        for name, one in zip(known, values("parameters"), strict=True)
     ]
     panels = [
         ("milliseconds a step", [1e3 * one for one in values("seconds_per_step")]),

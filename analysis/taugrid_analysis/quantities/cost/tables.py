@@ -7,7 +7,6 @@ from __future__ import annotations
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.quantities.cost.ratios import cost_ratios
 from taugrid_analysis.run.opened import Run
-from taugrid_analysis.run.regimes import is_linear
 
 MEGA, GIGA = 1e6, 1e9
 BYTES = 4  # of a parameter in single precision
@@ -37,7 +36,7 @@ def cost(run: Run) -> Table:
         data = run.data("cost", regime)
         assert data is not None
         known = {str(name): run.results.positive(data, str(name)) for name in data.data_vars}
-        models = 2 if is_linear(regime) else 1
+        models = 2 if run.results.regime(regime).linear else 1
         batch = data.attrs.get("batch")
         row: list[Value] = [
             regime,

@@ -24,7 +24,7 @@ from taugrid_analysis.files import text
 from taugrid_analysis.recompute import t5, texts
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, stored
 from taugrid_analysis.recompute.oracle import Oracle, Parameters
-from taugrid_analysis.run.regimes import STARTS, is_linear
+from taugrid_analysis.run.regimes import STARTS
 
 GROUP, SUMS = "generation", "generation_sum"
 MEASURES = ("value", "exact_match", "f1", "token_accuracy", "pearson", "spearman", "no_number")
@@ -125,7 +125,7 @@ def decoded(oracle: Oracle, regime: str, step: Parameters, x: Tensor, most: int)
             states = t5.states(oracle.model, p, ids, used, given)[:, -1]
             return states if oracle.words_frozen else states @ texts.vocabulary(p).T
 
-        if is_linear(regime):
+        if oracle.regime(regime).linear:
             both = jvp(last, (oracle.theta0,), (step,))
             z = both[0] + both[1]
         else:

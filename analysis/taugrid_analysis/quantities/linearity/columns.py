@@ -7,13 +7,12 @@ from __future__ import annotations
 import numpy as np
 
 from taugrid_analysis.numbers.arrays import Array
-from taugrid_analysis.run.regimes import is_linear
 from taugrid_analysis.run.results import Results
 
 
 def of_pairs(results: Results, regime: str) -> dict[str, Array]:
     """‖u − v‖/‖f₁ − f₂‖ of the last layer at the α nearest ½; NaN of linearised models: it is rounding."""
-    data = None if is_linear(regime) else results.data("linearity", regime)
+    data = None if results.regime(regime).linear else results.data("linearity", regime)
     if data is None:
         return {"linearity": results.nothing()}
     half = int(np.argmin(np.abs(data["alpha"].to_numpy() - 0.5)))

@@ -16,7 +16,6 @@ from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute import text_layers
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, pairs, places, stored
 from taugrid_analysis.recompute.oracle import PART, Oracle, Parameters
-from taugrid_analysis.run.regimes import is_linear
 
 GROUP, ADDITION, NEGATION = "linearity", "layer_addition", "layer_negation"
 AVERAGES = "layer_averages"
@@ -53,7 +52,7 @@ def features(oracle: Oracle, regime: str, edits: dict[int, float], x: Tensor) ->
     theta = {k: v + step[k] for k, v in oracle.theta0.items()}
     theta |= oracle.edited_statistics(regime, tuple(edits.items()))
     for part in x.split(PART):
-        if is_linear(regime):
+        if oracle.regime(regime).linear:
             found = jvp(lambda p, part=part: tuple(layers(oracle, p, part)), (oracle.theta0,), (step,))
             parts.append([(f + d).detach() for f, d in zip(found[0], found[1], strict=True)])
             continue

@@ -12,7 +12,6 @@ from taugrid_analysis.numbers.arrays import Array, Floats
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.run.frames.layers import near_half, near_papers
 from taugrid_analysis.run.opened import Run
-from taugrid_analysis.run.regimes import is_linear
 
 DISTANCES = (
     Column("1 − cosine", 2, scientific=True),
@@ -207,7 +206,7 @@ def transitivity(run: Run) -> Table:
     for regime in run.results.names("linearity"):
         pairs = run.results.pairs
         chosen = triples(pairs)
-        if not len(chosen) or is_linear(regime):
+        if not len(chosen) or run.results.regime(regime).linear:
             continue
         errors = run.pairs.loc[regime]["linearity"].to_numpy(dtype=float)
         if not np.isfinite(errors).all() or not (errors > 0).all():

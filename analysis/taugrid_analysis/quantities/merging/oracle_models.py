@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from taugrid_analysis.recompute.oracle import Oracle, Parameters
-from taugrid_analysis.run.regimes import is_linear
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +22,7 @@ class Model:
 
     @property
     def linear(self) -> bool:
-        return is_linear(self.regime)
+        return self.oracle.regime(self.regime).linear
 
     def theta(self) -> Parameters:
         """Where its outputs are recorded: of a linear regime θ0."""

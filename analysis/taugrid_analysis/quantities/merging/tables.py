@@ -15,7 +15,6 @@ from taugrid_analysis.quantities.bases.tables import members, told_of_filter
 from taugrid_analysis.quantities.merging.models import at_chosen, of_run
 from taugrid_analysis.run import differences
 from taugrid_analysis.run.opened import Run
-from taugrid_analysis.run.regimes import JOINT
 
 
 def merging(run: Run) -> Table:
@@ -106,7 +105,7 @@ def _joint(run: Run, regime: str) -> list[list[Value]]:
     told = (run.results.data("merging", f"{method}/{regime}") for method in run.results.names("merging"))
     models = {str(data.attrs.get("checkpoint", "")) for data in told if data is not None}
     for joint in run.results.names("multitask"):
-        if JOINT.get(joint) == regime and f"{joint}/joint" not in models:
+        if run.results.regime(joint).single == regime and f"{joint}/joint" not in models:
             both = cells(run.summary.loc[joint], "absolute", "normalized")
             rows.append([regime, joint, None, *both, *[None] * 7])
     return rows

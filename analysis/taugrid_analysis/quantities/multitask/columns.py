@@ -8,17 +8,17 @@ import numpy as np
 
 from taugrid_analysis.numbers.measured import NOTHING, measured_mean
 from taugrid_analysis.run import accuracies
-from taugrid_analysis.run.regimes import JOINT
 from taugrid_analysis.run.results import Results
 
 
 def of_regime(results: Results, regime: str) -> dict[str, float]:
     """Its accuracy, and that over the one of each task's own model; nothing of another regime."""
-    if regime not in JOINT:
+    trained_alone = results.regime(regime).single
+    if not trained_alone:
         return {}
     found: dict[str, float] = {"absolute": NOTHING, "normalized": NOTHING}
     own = accuracies.accuracies(results, "multitask", regime, "accuracy")
-    single = accuracies.accuracies(results, "single_task", JOINT[regime], "accuracy")
+    single = accuracies.accuracies(results, "single_task", trained_alone, "accuracy")
     if own is not None:
         value = own.value.to_numpy()
         found["absolute"] = measured_mean(value, own.error)

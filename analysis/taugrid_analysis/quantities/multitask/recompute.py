@@ -10,7 +10,6 @@ from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute.checks import FLOOR, Check, Place, names, places, relative, stored
 from taugrid_analysis.recompute.models import SPLITS, accuracies
 from taugrid_analysis.recompute.oracle import Oracle
-from taugrid_analysis.run.regimes import JOINT
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
@@ -21,7 +20,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         right, loss = oracle.joint_outcome(regime, t, f"{group}/{regime}/{SPLITS[split]}", split)
         return right.numpy(), loss
 
-    if not [name for name in names(oracle, group) if name in JOINT]:
+    if not [name for name in names(oracle, group) if oracle.regime(name).joint]:
         return
     yield from accuracies(oracle, group, "accuracy", lambda place: outcome(place, "test")[0])
     yield from accuracies(oracle, group, "validation_accuracy", lambda place: outcome(place, "validation")[0])

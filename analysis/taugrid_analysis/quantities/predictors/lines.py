@@ -15,7 +15,7 @@ from taugrid_analysis.numbers.arrays import Floats
 from taugrid_analysis.numbers.correlation import Estimate
 from taugrid_analysis.run.older_schema import SPLIT
 from taugrid_analysis.run.opened import Run
-from taugrid_analysis.run.regimes import is_linear, ordered, same_vectors
+from taugrid_analysis.run.regimes import ordered
 from taugrid_analysis.run.results import Results
 
 # Columns of the frame of pairs.
@@ -83,7 +83,7 @@ def splits(results: Results, regime: str) -> dict[str, str]:
 
 def seconds(results: Results, regime: str) -> dict[str, float]:
     """What each predictor's units took, of all pairs together; NaN where there are none."""
-    other = same_vectors(regime)
+    other = results.same_vectors(regime)
     of_vectors = [regime] if other is None else [regime, other]
     units = results.units()
 
@@ -97,7 +97,7 @@ def seconds(results: Results, regime: str) -> dict[str, float]:
         return f"{kind}/{(measured or of_vectors)[0]}/"
 
     grid = [f"{kind}/{regime}/" for kind in ("predictions", "disentanglement", "features")]
-    whole = taken(*grid, "features/base/") if is_linear(regime) else taken(*grid)
+    whole = taken(*grid, "features/base/") if results.regime(regime).linear else taken(*grid)
     return {
         "tau_jp": taken(first("features")),
         "cosine": taken(first("similarity")),

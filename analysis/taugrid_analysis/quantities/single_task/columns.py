@@ -9,25 +9,24 @@ import numpy as np
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.numbers.measured import NOTHING, measured_mean
 from taugrid_analysis.run import accuracies
-from taugrid_analysis.run.regimes import JOINT
 from taugrid_analysis.run.results import Results
 
 
-def group_of(regime: str) -> str:
-    return "multitask" if regime in JOINT else "single_task"
+def group_of(results: Results, regime: str) -> str:
+    return "multitask" if results.regime(regime).joint else "single_task"
 
 
 def of_tasks(results: Results, regime: str) -> dict[str, Array]:
     empty, found = np.full(len(results.tasks), np.nan), dict[str, Array]()
     for column in ("accuracy", "validation_accuracy"):
-        own = accuracies.accuracies(results, group_of(regime), regime, column)
+        own = accuracies.accuracies(results, group_of(results, regime), regime, column)
         if column == "accuracy":
             found["points"] = own.points if own is not None else np.zeros(len(empty), dtype=int)
         found[column] = own.value.to_numpy() if own is not None else empty
         found[f"{column}_error"] = own.error if own is not None else empty
-    return found | results.columns(group_of(regime), regime, {"loss": "loss"})
+    return found | results.columns(group_of(results, regime), regime, {"loss": "loss"})
 
 
 def of_regime(results: Results, regime: str) -> dict[str, float]:
-    own = accuracies.accuracies(results, group_of(regime), regime, "accuracy")
+    own = accuracies.accuracies(results, group_of(results, regime), regime, "accuracy")
     return {"single": measured_mean(own.value.to_numpy(), own.error) if own is not None else NOTHING}

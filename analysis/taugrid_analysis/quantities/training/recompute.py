@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from taugrid_analysis.recompute import nets
 from taugrid_analysis.recompute.checks import Check, Place, Reading, exact, names, places, relative, stored
 from taugrid_analysis.recompute.oracle import Oracle
-from taugrid_analysis.run.regimes import JOINT, VECTORS_OF, is_linear
 
 
 def checks(oracle: Oracle) -> Iterator[Check]:
     """The first step's loss and penalty, at the model that training starts from, on the first batch."""
     group = "training"
-    regimes = [name for name in names(oracle, group) if name not in JOINT and name not in VECTORS_OF]
+    regimes = [name for name in names(oracle, group) if oracle.regime(name).vectors_of == name]
 
     def first(place: Place) -> Reading:
         regime, t, _ = place
@@ -23,7 +22,7 @@ def checks(oracle: Oracle) -> Iterator[Check]:
         x, y = oracle.batch(t, 0, int(setting(oracle, regime, "batch")), least)
         edits = {t: 1.0} if regime == "tau_jp_continue" else {}
         start = "linear" if edits else regime
-        if oracle.stored_statistics and not is_linear(regime):
+        if oracle.stored_statistics and not oracle.regime(regime).linear:
             z = nets.by_the_batch(oracle.model, oracle.stored_statistics | oracle.theta0, x)
             z = oracle.read(oracle.theta0, z, t, begin=oracle.model.last)
         else:
