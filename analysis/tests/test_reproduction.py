@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import stat
+import subprocess
 import tomllib
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +21,7 @@ import synthetic
 from taugrid_analysis.cli import main
 from taugrid_analysis.numbers.measured import Measured
 from taugrid_analysis.page.table import Column, Table, Value
+from taugrid_analysis.papers import coverage
 from taugrid_analysis.reproduction import comparison, reference
 from taugrid_analysis.reproduction.reference import Reference
 
@@ -127,8 +130,8 @@ def test_a_number_without_an_error_decides_on_the_same_machine_alone() -> None:
     assert not comparison.compare(of_tables(recorded), of_tables(far), "run").agrees
     other = comparison.compare(of_tables(recorded), of_tables(far, machine="another"), "run")
     assert other.agrees and any("rounds otherwise" in note for note in comparison.table(other).notes)
-    nameless = [of_tables(table, machine="") for table in (recorded, far)]
-    assert comparison.compare(*nameless, "run").agrees
+    first, second = (of_tables(table, machine="") for table in (recorded, far))
+    assert comparison.compare(first, second, "run").agrees
 
 
 def test_a_number_that_is_missing_parts_and_one_that_is_new_does_not() -> None:
@@ -275,6 +278,25 @@ def test_a_job_that_ends_early_is_no_comparison(
     assert found == code and not out
 
 
+@pytest.mark.parametrize("told", ["", "no"])
+def test_the_quickstart_ends_with_the_comparison_and_does_not_fail(tmp_path: Path, told: str) -> None:
+    jobs, python = tmp_path / "jobs", tmp_path / "venv" / "bin" / "python"
+    jobs.mkdir()
+    shutil.copy(ROOT / "jobs" / "quickstart.sh", jobs)
+    (jobs / "common.sh").write_text('set -euo pipefail\nvenv=venv\nmeasure() { echo "measured $*"; }\n')
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$*"\n[ "$3" != reproduce ]\n')
+    python.chmod(0o755)
+    environment = {"PATH": os.environ["PATH"], "TAUGRID_REPRODUCE": told}
+    command = ["bash", str(jobs / "quickstart.sh"), "--set", "finetune.steps=300"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 and not ended.stderr
+    first, *_, last = ended.stdout.splitlines()
+    assert first == "measured experiments/quickstart runs/quickstart --set finetune.steps=300"
+    reproduced = "-m taugrid_analysis reproduce quickstart runs/quickstart"
+    assert last == ("-m taugrid_analysis report runs/quickstart" if told else reproduced)
+
+
 @pytest.mark.parametrize("name", reference.names())
 def test_references_that_come_with_the_program_are_whole_and_small(name: str) -> None:
     found = reference.read(name)
@@ -286,6 +308,18 @@ def test_references_that_come_with_the_program_are_whole_and_small(name: str) ->
         {path.parent.name for path in (ROOT / "jobs/papers").glob("*/paper.toml")},
     )
     assert job == "quickstart" or any(name == one or name.startswith(f"{one}_") for one in known)
+
+
+def test_papers_name_the_recorded_runs_of_their_jobs(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not coverage.table("tau_jp").notes or reference.of_job("tau_jp")
+    found = reference.read("demo", made.parent)
+    (made.parent / "of_papers").mkdir()
+    for name in ("tau_jp", "tau_jp_figure3"):
+        reference.store(replace(found, name=name), made.parent / "of_papers")
+    monkeypatch.setattr(reference, "RECORDED", made.parent / "of_papers")
+    first, second = coverage.table("tau_jp").notes
+    assert "reproduce tau_jp`" in first and "reproduce tau_jp_figure3`" in second
+    assert "of 2026-01-02 (revision 0123" in first and not coverage.table("bases").notes
 
 
 def test_references_are_in_the_package() -> None:

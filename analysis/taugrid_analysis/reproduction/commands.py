@@ -71,15 +71,12 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from taugrid_analysis.reproduction import reference
-
-    folder = options.references or reference.RECORDED
     if options.command == "record":
-        return _record(options.run, options.name, folder)
-    return _reproduce(options, folder)
+        return _record(options.run, options.name, options.references)
+    return _reproduce(options)
 
 
-def _record(path: Path, name: str, folder: Path) -> int:
+def _record(path: Path, name: str, folder: Path | None) -> int:
     from taugrid_analysis.reproduction import reference
     from taugrid_analysis.run.opened import Run
 
@@ -92,16 +89,16 @@ def _record(path: Path, name: str, folder: Path) -> int:
     return 0
 
 
-def _reproduce(options: argparse.Namespace, folder: Path) -> int:
+def _reproduce(options: argparse.Namespace) -> int:
     """Compares one run, or all runs of a job that are recorded: NAME and NAME_… beside each other."""
     from taugrid_analysis.reproduction import reference
 
     if options.run is not None:
-        recorded = [reference.read(options.name, folder)]
+        recorded = [reference.read(options.name, options.references)]
         paths = [options.run]
     else:
-        further = [name for name in reference.names(folder) if name.startswith(f"{options.name}_")]
-        recorded = [reference.read(name, folder) for name in (options.name, *further)]
+        found = reference.of_job(options.name, options.references) or [options.name]
+        recorded = [reference.read(name, options.references) for name in found]
         place = os.environ.get("RUN") or f"runs/reproduced/{options.name}"
         root = _root()
         if code := _job(root, options.name, place):

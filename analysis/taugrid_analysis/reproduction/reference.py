@@ -86,19 +86,24 @@ def _number(value: Value) -> Value:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def file_of(name: str, folder: Path = RECORDED) -> Path:
+def file_of(name: str, folder: Path | None = None) -> Path:
     if not NAME.fullmatch(name):
         raise InputError(
             "is no name of a reference run", name, "small letters, digits and single underscores"
         )
-    return folder / f"{name}.json"
+    return (folder or RECORDED) / f"{name}.json"
 
 
-def names(folder: Path = RECORDED) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.json"))
+def names(folder: Path | None = None) -> list[str]:
+    return sorted(path.stem for path in (folder or RECORDED).glob("*.json"))
 
 
-def store(reference: Reference, folder: Path = RECORDED) -> None:
+def of_job(name: str, folder: Path | None = None) -> list[str]:
+    """The recorded runs that one job makes: NAME, and NAME_… of its further runs."""
+    return [one for one in names(folder) if one == name or one.startswith(f"{name}_")]
+
+
+def store(reference: Reference, folder: Path | None = None) -> None:
     """Writes NAME.json, in the place of an older one. Raises InputError where it would be too large."""
     path = file_of(reference.name, folder)
     head = {"form": FORM, **{fact: getattr(reference, fact) for fact in FACTS}, "schema": reference.schema}
@@ -138,7 +143,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def read(name: str, folder: Path = RECORDED) -> Reference:
+def read(name: str, folder: Path | None = None) -> Reference:
     """Raises InputError where it is missing, damaged or of another form."""
     path = file_of(name, folder)
     if not path.exists():
