@@ -237,6 +237,17 @@ def test_a_reference_has_a_largest_size(
     assert not (tmp_path / "large.json").exists()
 
 
+@pytest.mark.parametrize("command", ["reproduce", "record"])
+def test_help_says_what_is_compared_and_what_is_kept(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    expected = {"reproduce": "exceeds in 5 % of comparisons", "record": "with the run's configuration, seeds"}
+    assert expected[command] in out and "%%" not in out
+
+
 def test_a_revision_that_was_never_committed_is_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with h5py.File(run / "results.h5", "a") as file:
         file.attrs["git_revision"] = "0123-dirty"

@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
         " finished there is compared as it is: remove its folder to compute it again.",
         epilog="Exit codes: 0 all numbers agree as far as chance allows; 1 some part or are missing; 2 wrong"
         " input, such as a run of another configuration or schema; 75 the job stopped early: run it again to"
-        " go on. The rule: a number with an error parts beyond the bound that chance exceeds in 5 %% of"
+        " go on. The rule: a number with an error parts beyond the bound that chance exceeds in 5 % of"
         " comparisons for any of them (Bonferroni). One without an error parts beyond 1e-6 of itself, where"
         " LibTorch, device and processor are the recorded ones; elsewhere it decides nothing.",
     )
