@@ -80,16 +80,16 @@ def test_the_same_run_agrees_bit_for_bit(run: Path, reproduce: Say) -> None:
 def test_what_is_kept_is_read_as_it_was(made: Path) -> None:
     """Each number has all its digits and its error; seconds, folders and names of machines are not there."""
     text = (made.parent / "demo.json").read_text(encoding="utf-8")
-    found = reference.read("demo", made.parent)
-    assert found.configuration == {"finetune.steps": "150", "run.seed": "1"}
-    assert found.inputs == {"fashion.h5": "8a3b"} and "elsewhere" not in text
-    assert found.machine == "LibTorch 2.11.0, cpu: a processor, AVX2, ranks a unit: 1"
-    addition = next(table for table in found.tables if table.name == "addition")
+    recorded = reference.read("demo", made.parent)
+    assert recorded.configuration == {"finetune.steps": "150", "run.seed": "1"}
+    assert recorded.inputs == {"fashion.h5": "8a3b"} and "elsewhere" not in text
+    assert recorded.machine == "LibTorch 2.11.0, cpu: a processor, AVX2, ranks a unit: 1"
+    addition = next(table for table in recorded.tables if table.name == "addition")
     absolute = [column.name for column in addition.columns].index("absolute")
     assert all(isinstance(row[absolute], Measured) for row in addition.rows)
-    cost = next(table for table in found.tables if table.name == "cost")
+    cost = next(table for table in recorded.tables if table.name == "cost")
     assert "s a step" not in [column.name for column in cost.columns] and "peak MB" in text
-    reference.store(replace(found, name="twice"), made.parent)
+    reference.store(replace(recorded, name="twice"), made.parent)
     assert (made.parent / "twice.json").read_text(encoding="utf-8") == text.replace('"demo"', '"twice"', 1)
 
 
@@ -150,9 +150,9 @@ def test_a_number_that_is_missing_parts_and_one_that_is_new_does_not() -> None:
 def test_lines_beyond_the_first_are_counted() -> None:
     rows: list[list[Value]] = [[f"regime {place}", 0.5] for place in range(30)]
     moved: list[list[Value]] = [[name, 0.6] for name, _ in rows]
-    found = comparison.compare(of_tables(one_table(*rows)), of_tables(one_table(*moved)), "run")
-    assert len(comparison.table(found).rows) == 20
-    assert comparison.table(found).notes[0] == "10 more part: --all prints them."
+    compared = comparison.compare(of_tables(one_table(*rows)), of_tables(one_table(*moved)), "run")
+    assert len(comparison.table(compared).rows) == 20
+    assert comparison.table(compared).notes[0] == "10 more part: --all prints them."
 
 
 def test_inputs_with_other_contents_are_named(run: Path, reproduce: Say) -> None:
@@ -285,12 +285,12 @@ def test_a_job_that_ends_early_is_no_comparison(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RUN", str(run))
     job(tmp_path, "paper.sh", f"exit {ended}")
-    found, out, _ = reproduce("demo")
-    assert found == code and not out
+    returned, out, _ = reproduce("demo")
+    assert returned == code and not out
 
 
-@pytest.mark.parametrize("told", ["", "no"])
-def test_the_quickstart_ends_with_the_comparison_and_does_not_fail(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("wanted", ["", "no"])
+def test_the_quickstart_ends_with_the_comparison_and_does_not_fail(tmp_path: Path, wanted: str) -> None:
     jobs, python = tmp_path / "jobs", tmp_path / "venv" / "bin" / "python"
     jobs.mkdir()
     shutil.copy(ROOT / "jobs" / "quickstart.sh", jobs)
@@ -298,35 +298,35 @@ def test_the_quickstart_ends_with_the_comparison_and_does_not_fail(tmp_path: Pat
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho "$*"\n[ "$3" != reproduce ]\n')
     python.chmod(0o755)
-    environment = {"PATH": os.environ["PATH"], "TAUGRID_REPRODUCE": told}
+    environment = {"PATH": os.environ["PATH"], "TAUGRID_REPRODUCE": wanted}
     command = ["bash", str(jobs / "quickstart.sh"), "--set", "finetune.steps=300"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0 and not ended.stderr
     first, *_, last = ended.stdout.splitlines()
     assert first == "measured experiments/quickstart runs/quickstart --set finetune.steps=300"
     reproduced = "-m taugrid_analysis reproduce quickstart runs/quickstart"
-    assert last == ("-m taugrid_analysis report runs/quickstart" if told else reproduced)
+    assert last == ("-m taugrid_analysis report runs/quickstart" if wanted else reproduced)
 
 
 @pytest.mark.parametrize("name", reference.names())
 def test_references_that_come_with_the_program_are_whole_and_small(name: str) -> None:
-    found = reference.read(name)
-    assert found.name == name and found.schema == 2 and found.tables
-    assert found.machine and found.seeds and found.inputs
+    recorded = reference.read(name)
+    assert recorded.name == name and recorded.schema == 2 and recorded.tables
+    assert recorded.machine and recorded.seeds and recorded.inputs
     assert reference.file_of(name).stat().st_size <= reference.LARGEST
     job, known = (
         name.split("_", 1)[0],
         {path.parent.name for path in (ROOT / "jobs/papers").glob("*/paper.toml")},
     )
-    assert job == "quickstart" or any(name == one or name.startswith(f"{one}_") for one in known)
+    assert job == "quickstart" or any(name == paper or name.startswith(f"{paper}_") for paper in known)
 
 
 def test_papers_name_the_recorded_runs_of_their_jobs(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not coverage.table("tau_jp").notes or reference.of_job("tau_jp")
-    found = reference.read("demo", made.parent)
+    recorded = reference.read("demo", made.parent)
     (made.parent / "of_papers").mkdir()
     for name in ("tau_jp", "tau_jp_figure3"):
-        reference.store(replace(found, name=name), made.parent / "of_papers")
+        reference.store(replace(recorded, name=name), made.parent / "of_papers")
     monkeypatch.setattr(reference, "RECORDED", made.parent / "of_papers")
     first, second = coverage.table("tau_jp").notes
     assert "reproduce tau_jp`" in first and "reproduce tau_jp_figure3`" in second
@@ -334,6 +334,6 @@ def test_papers_name_the_recorded_runs_of_their_jobs(made: Path, monkeypatch: py
 
 
 def test_references_are_in_the_package() -> None:
-    told = tomllib.loads((ROOT / "analysis" / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = told["tool"]["setuptools"]["package-data"]["taugrid_analysis"]
+    project = tomllib.loads((ROOT / "analysis" / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["taugrid_analysis"]
     assert "reproduction/recorded/*.json" in patterns

@@ -64,8 +64,8 @@ def add(commands: Any) -> None:
         help="quickstart, a paper as jobs/paper.sh has it, or that and the rest of a further run's name, such"
         " as tangent_space_random",
     )
-    for made in (reproduce, record):
-        made.add_argument(
+    for command in (reproduce, record):
+        command.add_argument(
             "--references", type=Path, metavar="DIR", help="default: those that come with this program"
         )
 
@@ -82,10 +82,12 @@ def _record(path: Path, name: str, folder: Path | None) -> int:
 
     reference.file_of(name, folder)
     with Run(path) as run:
-        made = reference.of_run(run, name)
-    if made.revision.endswith("-dirty"):
-        print(f"record: revision {made.revision}: nobody else can build that program again", file=sys.stderr)
-    reference.store(made, folder)
+        recorded = reference.of_run(run, name)
+    if recorded.revision.endswith("-dirty"):
+        print(
+            f"record: revision {recorded.revision}: nobody else can build that program again", file=sys.stderr
+        )
+    reference.store(recorded, folder)
     return 0
 
 
@@ -97,14 +99,14 @@ def _reproduce(options: argparse.Namespace) -> int:
         recorded = [reference.read(options.name, options.references)]
         paths = [options.run]
     else:
-        found = reference.of_job(options.name, options.references) or [options.name]
-        recorded = [reference.read(name, options.references) for name in found]
+        names = reference.of_job(options.name, options.references) or [options.name]
+        recorded = [reference.read(name, options.references) for name in names]
         place = os.environ.get("RUN") or f"runs/reproduced/{options.name}"
         root = _root()
         if code := _job(root, options.name, place):
             return code
-        paths = [root / (place + one.name.removeprefix(options.name)) for one in recorded]
-    codes = [_compare(one, path, options) for one, path in zip(recorded, paths, strict=True)]
+        paths = [root / (place + kept.name.removeprefix(options.name)) for kept in recorded]
+    codes = [_compare(kept, path, options) for kept, path in zip(recorded, paths, strict=True)]
     return max(codes)
 
 
@@ -113,13 +115,13 @@ def _compare(recorded: Any, path: Path, options: argparse.Namespace) -> int:
     from taugrid_analysis.run.opened import Run
 
     with Run(path) as run:
-        found = comparison.compare(recorded, reference.of_run(run, recorded.name), run.path)
-    table = comparison.table(found, options.all)
+        compared = comparison.compare(recorded, reference.of_run(run, recorded.name), run.path)
+    table = comparison.table(compared, options.all)
     if table.rows or options.format != "text":
         print(RENDERERS[options.format](table))
     else:  # no line of headings above nothing
         print("\n".join([table.title, *(f"  {note}" for note in table.notes)]))
-    return 0 if found.agrees else 1
+    return 0 if compared.agrees else 1
 
 
 def _root() -> Path:

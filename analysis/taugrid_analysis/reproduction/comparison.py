@@ -45,8 +45,10 @@ class Number:
     @property
     def error(self) -> float:
         """The standard error of the difference of independent samples; 0 where either side has none."""
-        errors = [one.error if isinstance(one, Measured) else 0.0 for one in (self.recorded, self.again)]
-        return math.hypot(*errors) if all(math.isfinite(one) and one > 0 for one in errors) else 0.0
+        errors = [
+            value.error if isinstance(value, Measured) else 0.0 for value in (self.recorded, self.again)
+        ]
+        return math.hypot(*errors) if all(math.isfinite(error) and error > 0 for error in errors) else 0.0
 
     @property
     def apart(self) -> float:
@@ -141,11 +143,11 @@ def _refuse_others(recorded: Reference, again: Reference, where: object) -> None
     if recorded.schema != again.schema:
         raise InputError(f"schema_version is {again.schema}", where, f"{recorded.schema}, that {title}")
     for key in sorted({*recorded.configuration, *again.configuration}):
-        found, wanted = (one.configuration.get(key) for one in (again, recorded))
-        if found != wanted:
-            said = f"{key} is {found}" if found is not None else f"has no {key} in its configuration"
+        value, wanted = again.configuration.get(key), recorded.configuration.get(key)
+        if value != wanted:
+            problem = f"{key} is {value}" if value is not None else f"has no {key} in its configuration"
             expected = f"{wanted}, the value {title}" if wanted is not None else f"no such key, as {title}"
-            raise InputError(said, where, expected)
+            raise InputError(problem, where, expected)
 
 
 def _cells(tables: list[Table]) -> tuple[dict[Place, tuple[Column, float]], dict[Place, str]]:
@@ -178,74 +180,74 @@ def _beginning(row: list[Value]) -> Iterator[str]:
         yield value
 
 
-def table(found: Comparison, whole: bool = False) -> Table:
+def table(compared: Comparison, whole: bool = False) -> Table:
     """The numbers that part, the furthest first, and the verdict; `whole`: every number."""
-    recorded, again = found.recorded, found.again
-    made = Table(
+    recorded, again = compared.recorded, compared.again
+    result = Table(
         "reproduce",
         f"{recorded.name} again, against its recorded run",
         [Column(name) for name in ("table", "row", "column", "recorded", "again", "apart")],
     )
-    numbers = found.parted
+    numbers = compared.parted
     if whole:
-        numbers = sorted(found.with_error, key=lambda number: -number.apart)
-        numbers += sorted(found.without_error, key=lambda number: -number.relative)
-    lost: list[list[Value]] = [[*place, "a number", "none", "missing"] for place in found.lost]
+        numbers = sorted(compared.with_error, key=lambda number: -number.apart)
+        numbers += sorted(compared.without_error, key=lambda number: -number.relative)
+    lost: list[list[Value]] = [[*place, "a number", "none", "missing"] for place in compared.lost]
     rows = [*lost, *map(_row, numbers)]
-    made.rows = rows if whole else rows[:MOST]
-    if len(rows) > len(made.rows):
-        made.notes.append(f"{len(rows) - MOST:,} more part: --all prints them.")
-    for title, one in (("recorded", recorded), ("again", again)):
-        place = one.machine or "a machine that the file does not name"
-        made.notes.append(f"{title}: {one.finished}, revision {one.revision}, {place}")
+    result.rows = rows if whole else rows[:MOST]
+    if len(rows) > len(result.rows):
+        result.notes.append(f"{len(rows) - MOST:,} more part: --all prints them.")
+    for title, run in (("recorded", recorded), ("again", again)):
+        place = run.machine or "a machine that the file does not name"
+        result.notes.append(f"{title}: {run.finished}, revision {run.revision}, {place}")
     changed = [name for name, digest in recorded.inputs.items() if again.inputs.get(name, digest) != digest]
     if changed:
-        made.notes.append(
+        result.notes.append(
             f"Inputs with other contents than then: {', '.join(changed)}. Numbers may part for that alone."
         )
-    made.notes += _counts(found)
-    made.notes.append(_verdict(found))
-    return made
+    result.notes += _counts(compared)
+    result.notes.append(_verdict(compared))
+    return result
 
 
 def _row(number: Number) -> list[Value]:
     column = number.column
     unit = " %" if column.percent else ""
     apart = f"{number.apart:.1f} errors" if number.error else f"{100 * number.relative:.2g} %"
-    shown = [column.show(one) + unit for one in (number.recorded, number.again)]
+    shown = [column.show(value) + unit for value in (number.recorded, number.again)]
     return [*number.place, *shown, apart]
 
 
-def _counts(found: Comparison) -> list[str]:
-    equal = sum(number.recorded == number.again for number in found.numbers)
-    notes = [f"{len(found.numbers):,} numbers are in both, {equal:,} of them bitwise the same."]
-    if found.further or found.texts:
+def _counts(compared: Comparison) -> list[str]:
+    equal = sum(number.recorded == number.again for number in compared.numbers)
+    notes = [f"{len(compared.numbers):,} numbers are in both, {equal:,} of them bitwise the same."]
+    if compared.further or compared.texts:
         notes.append(
-            f"{found.further:,} numbers are new, and {len(found.texts):,} words, such as names of choices,"
-            " are others; neither decides."
+            f"{compared.further:,} numbers are new, and {len(compared.texts):,} words, such as names of"
+            " choices, are others; neither decides."
         )
-    if found.with_error:
-        agree = len(found.with_error) - len(found.beyond_error)
+    if compared.with_error:
+        agree = len(compared.with_error) - len(compared.beyond_error)
         notes.append(
-            f"{agree:,} of {len(found.with_error):,} with an error agree: they are no more than"
-            f" {found.bound:.2f} combined standard errors apart, which chance exceeds for any of them in"
+            f"{agree:,} of {len(compared.with_error):,} with an error agree: they are no more than"
+            f" {compared.bound:.2f} combined standard errors apart, which chance exceeds for any of them in"
             f" {100 * CHANCE:g} % of comparisons at most (Bonferroni)."
         )
-    if found.without_error:
-        agree = len(found.without_error) - len(found.beyond_rounding)
+    if compared.without_error:
+        agree = len(compared.without_error) - len(compared.beyond_rounding)
         notes.append(
-            f"{agree:,} of {len(found.without_error):,} without an error agree to one part in"
+            f"{agree:,} of {len(compared.without_error):,} without an error agree to one part in"
             f" {1 / ROUNDING:,.0f}."
         )
-    if found.bitwise:
+    if compared.bitwise:
         return notes
-    if not found.same_machine:
+    if not compared.same_machine:
         notes.append(
             "Another device, processor or LibTorch computed: it rounds otherwise, and training amplifies"
             " that. So numbers without an error decide nothing here, and those with one may part too: the"
             " error is of the test points alone, and in small runs accuracies may move by several points."
         )
-    elif found.recorded.revision != found.again.revision:
+    elif compared.recorded.revision != compared.again.revision:
         notes.append(
             "The same machine, another revision: where numbers differ, the program computes otherwise."
         )
@@ -254,10 +256,10 @@ def _counts(found: Comparison) -> list[str]:
     return notes
 
 
-def _verdict(found: Comparison) -> str:
-    if found.bitwise:
+def _verdict(compared: Comparison) -> str:
+    if compared.bitwise:
         return "verdict: reproduced, bit for bit"
-    if found.agrees:
+    if compared.agrees:
         return "verdict: reproduced within errors"
-    lost = f", {len(found.lost):,} are missing" if found.lost else ""
-    return f"verdict: PARTS: {len(found.parted):,} numbers lie beyond their errors{lost}"
+    lost = f", {len(compared.lost):,} are missing" if compared.lost else ""
+    return f"verdict: PARTS: {len(compared.parted):,} numbers part{lost}"

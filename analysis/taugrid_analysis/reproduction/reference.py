@@ -100,7 +100,7 @@ def names(folder: Path | None = None) -> list[str]:
 
 def of_job(name: str, folder: Path | None = None) -> list[str]:
     """The recorded runs that one job makes: NAME, and NAME_… of its further runs."""
-    return [one for one in names(folder) if one == name or one.startswith(f"{name}_")]
+    return [known for known in names(folder) if known == name or known.startswith(f"{name}_")]
 
 
 def store(reference: Reference, folder: Path | None = None) -> None:
@@ -109,8 +109,8 @@ def store(reference: Reference, folder: Path | None = None) -> None:
     head = {"form": FORM, **{fact: getattr(reference, fact) for fact in FACTS}, "schema": reference.schema}
     lines = [f"{_json(key)}: {_json(value)}," for key, value in head.items()]
     for title, facts in (("configuration", reference.configuration), ("inputs", reference.inputs)):
-        told = ",\n".join(f"  {_json(key)}: {_json(value)}" for key, value in sorted(facts.items()))
-        lines += [f"{_json(title)}: {{", told, "},"]
+        entries = ",\n".join(f"  {_json(key)}: {_json(value)}" for key, value in sorted(facts.items()))
+        lines += [f"{_json(title)}: {{", entries, "},"]
     lines.append('"tables": [')
     lines += [",\n".join(_written(table) for table in reference.tables), "]"]
     content = ("{\n" + "\n".join(lines) + "\n}\n").encode("utf-8")
