@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: what is made of a run's results; speed/commands.py has what is made of times."""
+"""The command line: what is made of a run's results; reproduction/ and speed/ have commands of their own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from taugrid_analysis.files import line, picture_format, write
 from taugrid_analysis.page import renderings
 from taugrid_analysis.page.renderings import RENDERERS
 from taugrid_analysis.papers import PAPERS
+from taugrid_analysis.reproduction import commands as reproduction
 from taugrid_analysis.speed import commands as speed
 
 if TYPE_CHECKING:  # pandas and xarray take a second to load: --help does without
@@ -89,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="this group alone, such as tau_jp; may repeat",
     )
+    reproduction.add(commands)
     speed.add(commands)
     return top
 
@@ -101,6 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.command in speed.COMMANDS:
             return speed.run(options)
+        if options.command in reproduction.COMMANDS:
+            return reproduction.run(options)
         return run(options)
     except InputError as error:
         print(f"taugrid_analysis: {line(str(error))}", file=sys.stderr)

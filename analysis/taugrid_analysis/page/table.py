@@ -25,6 +25,7 @@ class Column:
     percent: bool = False
     scientific: bool = False
     significant: bool = False  # digits count from the first that is not 0; two of an error, if known
+    timed: bool = False  # of a clock: every run has another
     least: bool = False  # of p, which is never 0: less than the digits can show is said so
 
     @property

@@ -14,6 +14,7 @@ from importlib import resources
 from taugrid_analysis.page.renderings import as_markdown
 from taugrid_analysis.page.table import Column, Table, Value
 from taugrid_analysis.papers import PAPERS, published
+from taugrid_analysis.reproduction import reference
 
 FINDINGS = "findings"  # the folder beside docs/papers.md that has the recorded runs
 MEASURED, IN_PART, MISSING, NOTHING = "measured", "in part", "missing", "nothing to measure"
@@ -86,7 +87,16 @@ def table(paper: str, linked: bool = False) -> Table:
             f"[{recorded}]({FINDINGS}/{one.recorded})" if linked and recorded else recorded,
         ]
         made.rows.append(row)
+    made.notes = [_recorded(name) for name in reference.of_job(paper)]
     return made
+
+
+def _recorded(name: str) -> str:
+    run = reference.read(name)
+    return (
+        f"`taugrid_analysis reproduce {name}` compares another run with that of {run.finished[:10]}"
+        f" (revision {run.revision}; {run.machine})."
+    )
 
 
 def tables() -> list[Table]:

@@ -6,21 +6,17 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.run.configuration import configuration
 from taugrid_analysis.run.model import Unit
 from taugrid_analysis.run.results import Results
 from taugrid_analysis.speed.bench_json import Call, Times
-
-# Where files lie and how often a unit saves itself is no part of what is computed.
-PLACES = ("run.name", "run.ranks_per_unit", "data.folder", "model.path", "finetune.checkpoint_seconds")
 
 RENAMED = {  # keys of the bench's context, from /provenance
     "libtorch": "libtorch",
@@ -109,7 +105,7 @@ def read_run(path: Path) -> Run:
             flops=_flops(results, facts),
             units=units,
             work=work,
-            config=_configuration(results.path.with_name("config.toml")),
+            config=configuration(results.path.with_name("config.toml")),
             context=context,
         )
 
@@ -129,27 +125,6 @@ def _moment(results: Results, name: str) -> datetime:
         return datetime.fromisoformat(results.root(name))
     except ValueError:
         raise InputError(f"{name} is {results.root(name)}", results.path, "2026-01-31T12:00:00Z") from None
-
-
-def _configuration(path: Path) -> dict[str, str]:
-    """The values in force; empty where the file was left behind."""
-    if not path.is_file():
-        return {}
-    try:
-        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error})", path, "the config.toml that taugrid wrote") from error
-    flat: dict[str, str] = {}
-
-    def walk(prefix: str, table: dict[str, Any]) -> None:
-        for key, value in table.items():
-            if isinstance(value, dict):
-                walk(f"{prefix}{key}.", value)
-            elif f"{prefix}{key}" not in PLACES:
-                flat[f"{prefix}{key}"] = str(value)
-
-    walk("", parsed)
-    return flat
 
 
 def differences(first: Run, second: Run) -> list[str]:

@@ -34,7 +34,7 @@ def merging(run: Run) -> Table:
             Column("passes", 1),
             Column("MB read", 1),
             Column("inputs", 0),
-            Column("seconds", 2),
+            Column("seconds", 2, timed=True),
         ],
     )
     frame = of_run(run)

@@ -27,7 +27,7 @@ def predictor_table(run: Run) -> Table:
             Column("largest without a task", 2),
             Column("p", 4, least=True),
             Column("p of the best", 4, least=True),
-            Column("seconds", 2, significant=True),
+            Column("seconds", 2, significant=True, timed=True),
         ],
     )
     titles = TITLES | {key: f"{title} *" for key, title in predictors_lines.SAME_THING.items()}
