@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from taugrid_analysis.errors import InputError
+from taugrid_analysis.page import renderings
 from taugrid_analysis.page.renderings import RENDERERS
 
 QUICKSTART = "quickstart"
@@ -118,7 +119,7 @@ def _compare(recorded: Any, path: Path, options: argparse.Namespace) -> int:
         compared = comparison.compare(recorded, reference.of_run(run, recorded.name), run.path)
     table = comparison.table(compared, options.all)
     if table.rows or options.format != "text":
-        print(RENDERERS[options.format](table))
+        renderings.print_tables([table], options.format)
     else:  # no line of headings above nothing
         print("\n".join([table.title, *(f"  {note}" for note in table.notes)]))
     return 0 if compared.agrees else 1
