@@ -197,7 +197,26 @@ std::optional<Section> Config::optional_section(const std::string& name, const M
 
 const std::vector<SectionEntry>& Config::reference() const { return state_->reference; }
 
-std::string Config::resolved() const { return document(state_->asked); }
+namespace {
+
+/// Keys that came after runs were made, and their values in programs of before. Where every section has that
+/// value, the resolved text is without the key: runs of before are of the same configuration, and go on.
+const std::map<std::string, std::string> later_keys = {{"epochs", "0"}};
+
+}  // namespace
+
+std::string Config::resolved() const {
+  auto sections = state_->asked;
+  for (const auto& [key, before] : later_keys) {
+    const bool as_before = std::all_of(sections.begin(), sections.end(), [&](const auto& section) {
+      const auto found = section.second.find(key);
+      return found == section.second.end() || found->second == before;
+    });
+    if (!as_before) continue;
+    for (auto& [name, values] : sections) values.erase(key);
+  }
+  return document(sections);
+}
 
 std::vector<std::string> difference(const std::string& old_text, const std::string& new_text) {
   std::map<std::string, std::string> before;

@@ -84,6 +84,23 @@ std::string read_all(Config& config) {
   return config.resolved();
 }
 
+/// Runs of before the key `epochs` are of the same configuration, and go on.
+TEST_F(ConfigTest, AKeyThatCameLaterStandsInTheResolvedTextWhereItSaysSomething) {
+  const auto resolved = [&](const std::string& text) {
+    auto config = load(text);
+    for (const auto* section : {"finetune", "finetune.linear"})
+      config.section(section, a_section).integer("epochs", a_key, 0);
+    config.section("finetune", a_section).integer("steps", a_key, 5);
+    config.finish();
+    return config.resolved();
+  };
+  EXPECT_EQ(resolved("[finetune]\nsteps = 7\n").find("epochs"), std::string::npos);
+  EXPECT_EQ(resolved("[finetune]\nsteps = 7\nepochs = 0\n").find("epochs"), std::string::npos);
+  const auto both = resolved("[finetune]\nepochs = 2\n[finetune.linear]\nepochs = 0\n");
+  EXPECT_NE(both.find("epochs = 2"), std::string::npos);
+  EXPECT_NE(both.find("epochs = 0"), std::string::npos);
+}
+
 TEST_F(ConfigTest, ReadsTypedValues) {
   auto config = load(example);
   auto training = config.section("training", a_section);
