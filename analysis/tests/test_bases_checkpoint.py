@@ -11,11 +11,9 @@ import h5py
 import numpy as np
 import pytest
 import synthetic
+from bases_tables import column, made
 
-from taugrid_analysis.page.table import Table
-from taugrid_analysis.papers.bases.tables import tables as paper_tables
 from taugrid_analysis.quantities.bases import partitions
-from taugrid_analysis.run.opened import Run
 
 FOUR = ("MNIST", "SVHN", "EuroSAT", "RESISC45")
 SETS = [row for row in product((0, 1), repeat=4) if any(row)]  # clusters that four tasks can make
@@ -49,16 +47,6 @@ def write(path: Path, tasks: tuple[str, ...], model: tuple[str, int, str]) -> Pa
         group["sample_index"] = np.tile(np.arange(100), (len(tasks), 1))
         group.attrs.update(merge_out="task_arithmetic", threshold=0.0)
     return path
-
-
-def made(path: Path) -> dict[str, Table]:
-    with Run(path) as run:
-        return {table.name: table for table in paper_tables(run)}
-
-
-def column(table: Table, name: str) -> dict[str, object]:
-    place = [column.name for column in table.columns].index(name)
-    return {str(row[0]): row[place] for row in table.rows}
 
 
 @pytest.mark.parametrize("tasks", [(*FOUR, "GTSRB", "DTD"), ("a", "b", "c", "d", "e", "f")])

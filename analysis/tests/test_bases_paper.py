@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 import synthetic
 import synthetic_bases
+from bases_tables import column, made
 
 from taugrid_analysis import cli
-from taugrid_analysis.page.table import Table
 from taugrid_analysis.papers import figure, published
 from taugrid_analysis.papers.bases.sentences import OURS
-from taugrid_analysis.papers.bases.tables import tables as paper_tables
 from taugrid_analysis.papers.published import PublishedTable, Row
 from taugrid_analysis.quantities.bases import partitions
 from taugrid_analysis.quantities.bases.ranks import ranks
@@ -174,16 +173,6 @@ def test_ranks_of_planted_and_of_bad_partitions(tmp_path: Path) -> None:
     best = pytest.approx(max(every.values()))
     assert rows["3 *"] == [best, best, "1 of 4140", "1 of 966", pytest.approx(-1)]
     assert rows["2"] == [pytest.approx(own), best, f"{place} of 4140", f"{alike} of 127", None]
-
-
-def made(path: Path) -> dict[str, Table]:
-    with Run(path) as run:
-        return {table.name: table for table in paper_tables(run)}
-
-
-def column(table: Table, name: str) -> dict[str, object]:
-    place = [column.name for column in table.columns].index(name)
-    return {str(row[0]): row[place] for row in table.rows}
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ RESNET = {"model_type": "torchvision_resnet", "image_size": 64, "layers": [1, 1,
 class Kind:
     """A model as its library makes it: the class that saves the folder, what our features are in it, and inputs."""
 
-    library: type
+    maker: type
     config: Any
     features: Callable[[Any, Inputs], Tensor]
     inputs: Callable[[], Inputs]
@@ -96,12 +96,12 @@ def resnet_features(model: ResNet, given: Inputs) -> Tensor:
     return model(given["pixels"])
 
 
-def text(library: type, config: type, features: Callable, inputs: Callable[[], Inputs] = ids, **more: object) -> Kind:
-    return Kind(library, config(**SMALL, **more), features, inputs)
+def text(maker: type, config: type, features: Callable, inputs: Callable[[], Inputs] = ids, **more: object) -> Kind:
+    return Kind(maker, config(**SMALL, **more), features, inputs)
 
 
-def clip(library: type, config: object, features: Callable) -> Kind:
-    return Kind(library, config, features, pixels(16))
+def clip(maker: type, config: object, features: Callable) -> Kind:
+    return Kind(maker, config, features, pixels(16))
 
 
 t = transformers
@@ -157,7 +157,7 @@ KINDS = {
 
 def make(kind: str, folder: Path) -> Tensors:
     torch.manual_seed(3)
-    model = KINDS[kind].library(KINDS[kind].config)
+    model = KINDS[kind].maker(KINDS[kind].config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -311,7 +311,7 @@ def test_what_the_library_reads_is_read(name: str, tmp_path: Path) -> None:
     done = probe(kind, tmp_path)
     assert done.returncode == 0, done.stderr
     given, of = load_file(tmp_path / "in.safetensors"), KINDS[kind]
-    model = of.library.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    model = of.maker.from_pretrained(tmp_path, dtype=torch.float32).eval()
     theirs = dict(model.named_parameters())
     found = load_file(tmp_path / "ours/model.safetensors")
     assert len(found) > 10
