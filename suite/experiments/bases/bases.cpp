@@ -92,14 +92,14 @@ class Bases final : public Experiment {
       Tally tally(study_);
       tally.stores(tasks * (a + 1) + 3);
       const bool adds = adds_tangents(name);
+      const auto any_factors =  // of whichever partition: as many tangents are added
+          adds ? std::optional(at::ones({tasks}, at::kDouble)) : std::nullopt;
       if (!adds) tally.visit(name, every);
       auto needs = settings_.in.needs(study_, name, every);
       needs.push_back(key::partitions(name));
       for (const auto t : every) {
         needs.push_back(key::single_task(name, study_.tasks.name(t)));
-        const auto edit = [&](const std::vector<double>& alpha) {
-          return adds ? Edit::together(name, every, alpha) : Edit::along(name, every, alpha);
-        };
+        const auto edit = merged_edit(name, every, any_factors);
         count_chosen(tally, edit, settings_.alpha, t);
         add_missing(needs, edit({1}).needs(study_, t));
       }
@@ -258,9 +258,10 @@ class Bases final : public Experiment {
     for (const auto t : study_.tasks.all())
       if (labels[t] >= 0) kept.push_back(t);
     const auto own_labels = merged_labels(labels);
-    at::Tensor tau, factors;
+    at::Tensor tau;
+    std::optional<at::Tensor> factors;
     if (adds_tangents(name)) {
-      factors = *factors_of(own_labels, settings_.in, settings_.out);
+      factors = factors_of(own_labels, settings_.in, settings_.out);
     } else if (!kept.empty()) {
       const auto clusters = study::clusters_by(kept, own_labels);
       tau = merged_bases(study_, name, clusters,
@@ -268,10 +269,7 @@ class Bases final : public Experiment {
                          context);
     }
     const EditedOutputs models(study_, folder, context.group);
-    const auto edit = [&](const std::vector<double>& alpha) {
-      return factors.defined() ? Edit::weighted(name, kept, factors, alpha)
-                               : Edit::along(name, kept, alpha, tau);
-    };
+    const auto edit = merged_edit(name, kept, factors, tau);
     auto file = at_chosen_alpha_among_all(
         study_, kept, settings_.alpha, own_accuracies(study_, folder, name, kept),
         outcomes_of(study_, models, edit, context), [&](double share) { context.progress(share, "tasks"); });

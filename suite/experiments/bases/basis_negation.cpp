@@ -69,8 +69,8 @@ class BasisNegation final : public Experiment {
         const auto edit = basis_edit(in_, name, all, minus(alpha_));
         auto tally = target_and_control_tally(study_, edit, t).reads(4.0 * static_cast<double>(length));
         std::vector<std::string> of_task = {basis_vectors_key(name)};
-        for (const auto b : {t, study_.tasks.control()})
-          add_missing(of_task, basis_needs(study_, in_, name, all, b));
+        add_missing(of_task, study_.vectors.needs(name, all));
+        add_missing(of_task, target_and_control_needs(study_, edit, t));
         units.push_back(unit(basis_negation_key(name, study_.tasks.name(t)), tally, of_task,
                              [this, name, t, &folder](schedule::UnitContext& context) {
                                return curves(name, t, folder, context);

@@ -138,19 +138,17 @@ class EveryPartition final : public Experiment {
                  const std::string& name, const Merges& merges, std::size_t p) const {
     const auto a = static_cast<std::int64_t>(merges.alpha.size()),
                n = static_cast<std::int64_t>(bases_.tasks().size());
-    const bool adds = factors(merges, name, p).has_value();
+    const auto sum = factors(merges, name, p);
     auto tally = Tally(study_).stores(n * (a + 1) + 3);
     std::vector<std::string> needs;
-    if (!adds) {
+    if (!sum) {
       needs = bases_.needs(in(merges), name);
       for (const auto c : bases_.clusters_of(p))
         bases_.count(tally, in(merges), name, bases_.cluster(c).size());
       count_bases(tally, merges.out, name, bases_.tasks(), bases_.clusters_of(p).size());
       tally.visit(name, bases_.tasks());
     }
-    const auto edit = [&](const std::vector<double>& alpha) {
-      return adds ? Edit::together(name, bases_.tasks(), alpha) : Edit::along(name, bases_.tasks(), alpha);
-    };
+    const auto edit = merged_edit(name, bases_.tasks(), sum);
     for (const auto t : bases_.tasks()) {
       count_chosen(tally, edit, merges.alpha, t);
       needs.push_back(key::single_task(name, study_.tasks.name(t)));
@@ -176,10 +174,7 @@ class EveryPartition final : public Experiment {
       tau = merged_bases(study_, name, clusters, bases, merges.out, context);
     }
     const EditedOutputs models(study_, folder, context.group);
-    const auto edit = [&](const std::vector<double>& alpha) {
-      return sum ? Edit::weighted(name, bases_.tasks(), *sum, alpha)
-                 : Edit::along(name, bases_.tasks(), alpha, tau);
-    };
+    const auto edit = merged_edit(name, bases_.tasks(), sum, tau);
     auto file =
         at_chosen_alpha(bases_.tasks(), merges.alpha, own_accuracies(study_, folder, name, bases_.tasks()),
                         outcomes_of(study_, models, edit, context));

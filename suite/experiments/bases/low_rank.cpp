@@ -73,9 +73,7 @@ class LowRank final : public Experiment {
       for (int i = 0; i < (linear ? 1 : 3); ++i) tally.visit(name, every);
       if (!linear) tally.holds(8.0 * static_cast<double>(study_.model.layout().size()));
       for (const auto t : every) {
-        const auto edit = [&](const std::vector<double>& alpha) {
-          return Edit::weighted(name, every, at::ones({tasks}, at::kDouble), alpha);
-        };
+        const auto edit = merged_edit(name, every, at::ones({tasks}, at::kDouble));
         count_chosen(tally, edit, settings_.alpha, t, 2);
         add_missing(needs, {key::single_task(name, study_.tasks.name(t))});
         add_missing(needs, edit({1}).needs(study_, t));
@@ -163,14 +161,10 @@ class LowRank final : public Experiment {
     for (const auto& coefficients : {found.encoder.sum(1), recovered.sum(1)}) {
       const auto factors = coefficients.contiguous();
       const auto tau = regime(name).linear ? at::Tensor() : combined(study_, name, all, factors);
-      const auto sum = at_chosen_alpha(all, settings_.alpha, own,
-                                       outcomes_of(
-                                           study_, models,
-                                           [&](const std::vector<double>& alpha) {
-                                             return Edit::weighted(name, all, factors, alpha, tau);
-                                           },
-                                           context),
-                                       [&](double share) { context.progress((done + share) / 2, "tasks"); });
+      const auto sum =
+          at_chosen_alpha(all, settings_.alpha, own,
+                          outcomes_of(study_, models, merged_edit(name, all, factors, tau), context),
+                          [&](double share) { context.progress((done + share) / 2, "tasks"); });
       for (const auto* what : {"validation_accuracy", "accuracy", "coefficient", "absolute", "normalized"})
         rows[what].push_back(sum.tensors.at(what));
       ++done;

@@ -62,8 +62,8 @@ class PartitionNegation final : public Experiment {
         tally.visit(name, members).vectors(name, {task_});
         bases_.count(tally, method, name, members.size());
         auto needs = bases_.needs(method, name);
-        for (const auto b : {task_, study_.tasks.control()})
-          add_missing(needs, basis_needs(study_, method, name, members, b));
+        add_missing(needs, study_.vectors.needs(name, members));
+        add_missing(needs, target_and_control_needs(study_, edit, task_));
         units.push_back(unit(own, tally, needs, [this, name, &method, c, &folder](auto& context) {
           return curves(name, method, c, folder, context);
         }));

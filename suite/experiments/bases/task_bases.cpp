@@ -102,11 +102,18 @@ std::optional<double> basis_factor(const ChosenMethod& merge_in, std::size_t siz
 Edit basis_edit(const ChosenMethod& merge_in, const std::string& name, const std::vector<std::size_t>& tasks,
                 const std::vector<double>& alpha, at::Tensor basis) {
   // A linear regime's outputs are sums of tangents that were computed once, where bases are sums of vectors.
-  const auto factor = basis_factor(merge_in, std::max<std::size_t>(tasks.size(), 1));
   if (!regime(name).linear || !basis_factor(merge_in, 2))
     return Edit::along(name, tasks, alpha, std::move(basis));
-  const auto factors = at::full({static_cast<std::int64_t>(tasks.size())}, *factor, at::kDouble);
-  return Edit::weighted(name, tasks, factors, alpha);
+  const auto factor = basis_factor(merge_in, std::max<std::size_t>(tasks.size(), 1));
+  return Edit::weighted(name, tasks, at::full({length_of(tasks)}, *factor, at::kDouble), alpha);
+}
+
+EditAt merged_edit(const std::string& name, const std::vector<std::size_t>& tasks,
+                   const std::optional<at::Tensor>& factors, const at::Tensor& direction) {
+  return [=](const std::vector<double>& alpha) {
+    return factors ? Edit::weighted(name, tasks, *factors, alpha, direction)
+                   : Edit::along(name, tasks, alpha, direction);
+  };
 }
 
 std::vector<std::string> basis_needs(const Study& study, const ChosenMethod& merge_in,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "suite/experiments/bases/basis_merge.hpp"
+#include "suite/experiments/edits/chosen_edit.hpp"
 #include "suite/schedule/run_folder.hpp"
 #include "suite/study/clusters.hpp"
 #include "suite/study/edited_outputs.hpp"
@@ -39,6 +40,11 @@ at::Tensor merged_bases(const study::Study& study, const std::string& regime, co
 Edit basis_edit(const ChosenMethod& merge_in, const std::string& regime,
                 const std::vector<std::size_t>& tasks, const std::vector<double>& alpha,
                 at::Tensor basis = {});
+
+/// θ0 + ατ at any coefficients, τ made of the bases of these tasks: Σ c_t τ_t where there are factors c [T],
+/// so that a linear regime adds tangents that were computed once, else along `direction`, which is τ.
+EditAt merged_edit(const std::string& regime, const std::vector<std::size_t>& tasks,
+                   const std::optional<at::Tensor>& factors, const at::Tensor& direction = {});
 
 /// Keys of the units for models with bases of some of these tasks, seen on points of task b: also of those
 /// that make the vectors.
