@@ -207,10 +207,11 @@ const std::map<std::string, std::string> later_keys = {{"epochs", "0"}};
 
 std::string Config::resolved() const {
   auto sections = state_->asked;
-  for (const auto& [key, before] : later_keys) {
+  for (const auto& later : later_keys) {
+    const auto& key = later.first;
     const bool as_before = std::all_of(sections.begin(), sections.end(), [&](const auto& section) {
-      const auto found = section.second.find(key);
-      return found == section.second.end() || found->second == before;
+      const auto value = section.second.find(key);
+      return value == section.second.end() || value->second == later.second;
     });
     if (!as_before) continue;
     for (auto& [name, values] : sections) values.erase(key);
