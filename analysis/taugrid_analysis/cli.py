@@ -81,7 +81,9 @@ def parser() -> argparse.ArgumentParser:
         help="markdown: what docs/papers.md ends with",
     )
     again = command("recompute", "a sample of every number again, in plain PyTorch; exit 1: one deviates")
-    again.add_argument("--points", type=int, default=50, help="numbers of each group (default: 50)")
+    many = again.add_mutually_exclusive_group()
+    many.add_argument("--points", type=int, default=50, help="numbers of each group (default: 50)")
+    many.add_argument("--all", action="store_true", help="every number; hours where the run took minutes")
     again.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
     again.add_argument(
         "--only",
@@ -118,7 +120,9 @@ def run(options: argparse.Namespace) -> int:
     if options.command == "recompute":
         from taugrid_analysis.recompute import command
 
-        return command.recompute(options.run, options.points, options.seed, options.only)
+        return command.recompute(
+            options.run, None if options.all else options.points, options.seed, options.only
+        )
     if options.command == "papers":
         print_papers(options.format)
         return 0

@@ -143,6 +143,25 @@ def test_a_whole_run_holds(made: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert out.splitlines()[-1].startswith("all ") and "numbers hold" in out
 
 
+def test_every_number_on_demand(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sample says from how many numbers it is; --all takes every one."""
+    assert cli.main(["recompute", str(made), "--points", "1", "--only", "similarity"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    cosine = next(line for line in lines if line.startswith("similarity: cosine"))
+    assert cosine.split()[2:4] == ["1", "4"]
+    assert (
+        lines[-1].startswith("all 2 numbers hold")
+        and "from 6 numbers, of which --all takes every one" in lines[-1]
+    )
+    assert cli.main(["recompute", str(made), "--all", "--only", "similarity"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line for line in lines if line.startswith("similarity: cosine")).split()[2:4] == ["4", "4"]
+    assert lines[-1].startswith("all 6 numbers hold") and "--all" not in lines[-1]
+    with pytest.raises(SystemExit):
+        cli.main(["recompute", str(made), "--all", "--points", "5"])
+    assert "not allowed with" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("path", "change", "named"),
     [

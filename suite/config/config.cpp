@@ -225,19 +225,22 @@ std::vector<std::string> difference(const std::string& old_text, const std::stri
   flatten(parse_text(old_text, "old configuration"), "", before);
   flatten(parse_text(new_text, "new configuration"), "", after);
   std::vector<std::string> lines;
-  const std::string absent = "(absent)";
   for (const auto& [name, value] : before) {
-    const auto found = after.find(name);
-    if (found == after.end() || found->second != value) {
-      lines.push_back(name + ": " + value + " -> " + (found == after.end() ? absent : found->second));
-    }
+    const auto now = after.find(name);
+    if (now != after.end() && now->second != value)
+      lines.push_back(name + ": " + value + " -> " + now->second);
+  }
+  // What both texts have says most, and comes first: a line of many differences is shortened.
+  const std::string absent = "(absent)";
+  std::vector<std::string> on_one_side;
+  for (const auto& [name, value] : before) {
+    if (!after.contains(name)) on_one_side.push_back(name + ": " + value + " -> " + absent);
   }
   for (const auto& [name, value] : after) {
-    if (!before.contains(name)) {
-      lines.push_back(name + ": " + absent + " -> " + value);
-    }
+    if (!before.contains(name)) on_one_side.push_back(name + ": " + absent + " -> " + value);
   }
-  std::sort(lines.begin(), lines.end());
+  std::sort(on_one_side.begin(), on_one_side.end());
+  lines.insert(lines.end(), on_one_side.begin(), on_one_side.end());
   return lines;
 }
 

@@ -131,8 +131,8 @@ class Config {
   std::shared_ptr<State> state_;
 };
 
-/// What differs between two configurations as text: lines "section.key: old -> new". Throws InputError if one
-/// of them is not TOML.
+/// What differs between two configurations as text: lines "section.key: old -> new", keys of both first. Throws
+/// InputError if one of them is not TOML.
 std::vector<std::string> difference(const std::string& old_text, const std::string& new_text);
 
 }  // namespace taugrid::config

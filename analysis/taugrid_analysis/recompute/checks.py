@@ -100,15 +100,15 @@ def bits(oracle: Oracle, path: str, place: tuple[int, ...], right: np.ndarray) -
     return float((told != right).mean())
 
 
-def chosen(checks: Iterator[Check], points: int, seed: int) -> Iterator[tuple[Check, list[Place]]]:
-    """Draws about `points` places of each group, over its quantities."""
+def chosen(checks: Iterator[Check], points: int | None, seed: int) -> Iterator[tuple[Check, list[Place]]]:
+    """Draws about `points` places of each group, over its quantities; all places where `points` is None."""
     by_group: dict[str, list[Check]] = {}
     for check in checks:
         by_group.setdefault(check.top, []).append(check)
     for group, found in by_group.items():
         rng = np.random.default_rng([seed, *group.encode()])
-        each = -(-points // len(found))
         for check in found:
-            count = min(each, len(check.places), check.most)
+            everyone = len(check.places)
+            count = everyone if points is None else min(-(-points // len(found)), everyone, check.most)
             drawn = rng.choice(len(check.places), count, replace=False)
             yield check, [check.places[place] for place in sorted(drawn)]

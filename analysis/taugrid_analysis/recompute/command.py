@@ -30,13 +30,15 @@ ARCHITECTURES = (
 )
 
 
-def recompute(run: Path, points: int, seed: int, only: Sequence[str] = ()) -> int:
-    """Prints a line a quantity; 0 where all hold, 1 where one does not.
+def recompute(run: Path, points: int | None, seed: int, only: Sequence[str] = ()) -> int:
+    """Prints a line a quantity, from about `points` numbers of each group, or from all of them (None).
+
+    Returns 0 where all hold, 1 where one does not.
 
     Raises InputError where the folder, its inputs or PyTorch are missing, or an input has changed since the
     run.
     """
-    if points < 1:
+    if points is not None and points < 1:
         raise InputError(f"--points is {points}", "recompute", "1 or more")
     if seed < 0:
         raise InputError(f"--seed is {seed}", "recompute", "0 or more")

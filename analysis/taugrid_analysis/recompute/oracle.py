@@ -168,6 +168,11 @@ class Oracle:
                 value.fill_(float(name.endswith("running_var")))
         self.output = lru_cache(KEPT)(self._output)
 
+    def close(self) -> None:
+        """Closes results.h5 and the tasks' data, which others may then write."""
+        for file in (self.results, *self.files):
+            file.close()
+
     def fingerprint(self) -> str:
         """The fingerprint of θ0, by which the run tells its models apart."""
         if self.is_net:

@@ -8,6 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from taugrid_analysis import quantities
@@ -24,7 +25,7 @@ RECORDS = {  # what cannot be taken again, and why
     "provenance": "facts about the run",
     "units": "seconds of the run's own work",
 }
-COLUMNS = (44, 7, 17, 9)
+COLUMNS = (44, 9, 9, 17, 9)
 ORDER = (  # of the lines; quantities that are not named come last
     *("heads", "single_task", "multitask", "addition", "pair_addition", "negation", "similarity"),
     *("disentanglement", "representation", "tau_jp", "continuation", "smoothness", "ntk", "training", "cost"),
@@ -43,9 +44,13 @@ ORDER = (  # of the lines; quantities that are not named come last
 )
 
 
-def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
+def read(run: Path, points: int | None, seed: int, only: Sequence[str]) -> int:
     """0 where every number holds, 1 where one does not."""
-    oracle = Oracle(run)
+    with closing(Oracle(run)) as oracle:
+        return _compare(oracle, points, seed, only)
+
+
+def _compare(oracle: Oracle, points: int | None, seed: int, only: Sequence[str]) -> int:
     require_as_written(Path(oracle.results.filename))
     _unchanged(oracle)
     if oracle.inputs.note():
@@ -58,21 +63,29 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     known = {check.top for check in every}
     if not set(only) <= known:
         missing = ", ".join(sorted(set(only) - known))
-        raise InputError(f"has no group {missing}", run, f"of {', '.join(sorted(known))}")
+        raise InputError(f"has no group {missing}", oracle.run, f"of {', '.join(sorted(known))}")
     wanted = [check for check in every if not only or check.top in only]
-    _line("quantity", "numbers", "largest deviation", "tolerance", "where it is")
-    failed, numbers, began = [], 0, time.monotonic()
+    _line("quantity", "numbers", "there are", "largest deviation", "tolerance", "where it is")
+    failed, numbers, everyone, began = [], 0, 0, time.monotonic()
     for check, places in checks.chosen(iter(wanted), points, seed):
         if not places:
             continue
         at, worst = _worst(check, places)
         numbers += len(places)
+        everyone += len(check.places)
         title = f"{check.group}: {check.quantity}"
         where = "/".join(str(part) for part in at)
         if not worst.holds:
             failed.append(title)
             where += f"  FAILS: stored {worst.stored:.9g}, again {worst.again:.9g}"
-        _line(title, f"{len(places)}", f"{worst.deviation:.2e}", f"{worst.tolerance:.1e}", where)
+        _line(
+            title,
+            f"{len(places)}",
+            f"{len(check.places)}",
+            f"{worst.deviation:.2e}",
+            f"{worst.tolerance:.1e}",
+            where,
+        )
     if not only:
         for name in sorted(set(oracle.results) - known):
             unknown = "a group that this program does not know"
@@ -80,7 +93,12 @@ def read(run: Path, points: int, seed: int, only: Sequence[str]) -> int:
     if failed:
         print(f"{len(failed)} quantities deviate by more than their tolerance: {', '.join(failed)}")
         return 1
-    print(f"all {numbers:,} numbers hold ({time.monotonic() - began:.0f} s, sample of seed {seed})")
+    seconds = f"{time.monotonic() - began:.0f} s"
+    if numbers == everyone:
+        print(f"all {numbers:,} numbers hold ({seconds})")
+    else:
+        sample = f"sample of seed {seed} from {everyone:,} numbers, of which --all takes every one"
+        print(f"all {numbers:,} numbers hold ({seconds}, {sample})")
     return 0
 
 

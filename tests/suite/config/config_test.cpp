@@ -410,7 +410,7 @@ TEST_F(ConfigTest, WhatCannotBeExtendedIsRefusedWithBothNames) {
 
 TEST(Difference, NamesWhatChanged) {
   EXPECT_EQ(difference("a = 1\n[s]\nk = 2\ngone = 3\n", "a = 1\n[s]\nk = 2.5\nnew = [1]\n"),
-            (Strings{"s.gone: 3 -> (absent)", "s.k: 2 -> 2.5", "s.new: (absent) -> [1]"}));
+            (Strings{"s.k: 2 -> 2.5", "s.gone: 3 -> (absent)", "s.new: (absent) -> [1]"}));
 }
 
 TEST_F(ConfigTest, RefusesWhatTheParserDoesNotBear) {
