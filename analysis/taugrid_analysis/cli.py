@@ -9,7 +9,7 @@ import sys
 from contextlib import ExitStack
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import line, picture_format, write
@@ -25,8 +25,17 @@ if TYPE_CHECKING:  # pandas and xarray take a second to load: --help does withou
 DOTS_PER_INCH = 150
 
 
+class Parser(argparse.ArgumentParser):
+    """argparse, whose refusals are one line of a bounded length."""
+
+    def error(self, message: str) -> NoReturn:
+        known = f"; expected what {self.prog} --help says"
+        print(f"taugrid_analysis: {line(message + known)}", file=sys.stderr)
+        sys.exit(2)
+
+
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="taugrid_analysis",
         description="Tables, figures and the report of a taugrid run; comparisons of its speed.",
     )

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -277,6 +278,24 @@ def test_what_lies_in_other_files(kind: str, file: Path, capsys: pytest.CaptureF
         other = {"link": h5py.ExternalLink("nowhere.h5", "x"), "outside": h5py.SoftLink("/nowhere")}[kind]
         handle["similarity/standard/norm"] = other
     assert "/similarity/standard/norm" in refusal(capsys, "tables", str(file))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["tabels", "x"], ["tables"], ["check", "a", "--tolerance", "x"], ["show", *["x\x1b[2J\n"] * 300]],
+)
+def test_wrong_options_get_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(arguments)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stopped.value.code == 2 and line.startswith("taugrid_analysis: ") and "--help says" in line
+    assert len(line) <= 500 and line.isprintable()
+
+
+def test_a_file_that_another_program_writes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with file.open("rb+") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)  # as HDF5 locks what it writes
+        assert "is open in another program, which writes it" in refusal(capsys, "tables", str(file))
 
 
 def test_damaged_bytes(file: Path) -> None:

@@ -1,7 +1,11 @@
 """What the commands are called with, and what they say of themselves."""
 
 import argparse
+import sys
 from pathlib import Path
+from typing import NoReturn
+
+from errors import line
 
 DESCRIPTION = """\
 Make packed HDF5 data sets for taugrid: one file a task, with train, validation and test splits, a frozen
@@ -442,8 +446,17 @@ def add_model(commands) -> None:  # type: ignore[no-untyped-def]
     add_replace(model)
 
 
+class Parser(argparse.ArgumentParser):
+    """argparse, whose refusals are one line of a bounded length."""
+
+    def error(self, message: str) -> NoReturn:
+        known = f"; expected what {self.prog} --help says"
+        print(f"prepare: {line(message + known)}", file=sys.stderr)
+        sys.exit(2)
+
+
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="python jobs/prepare", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")

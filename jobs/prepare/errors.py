@@ -20,11 +20,14 @@ def shown(name: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
+    if isinstance(error, BlockingIOError):  # HDF5 locks what it writes
+        return "another program holds it open to write"
     return shown(" ".join(str(error).split()) or type(error).__name__)
 
 
 def line(words: str) -> str:
-    """A message of at most LINE_MOST letters, in which the longest words have lost their middle."""
+    """A message on one line of at most LINE_MOST letters: controls are escaped, the longest words lose their middle."""
+    words = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in words)
     for turn in count():
         longest = max(words.split(" "), key=len)
         if len(words) <= LINE_MOST:

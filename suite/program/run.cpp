@@ -55,6 +55,8 @@ void require_own_results(const std::filesystem::path& folder) {
   std::string theirs;
   try {
     theirs = store::Hdf5File(results).text_attribute("/", "started_utc").value_or("");
+  } catch (const store::FileInUse&) {
+    throw;
   } catch (const InputError&) {  // no results at all: said below
   }
   const auto ours = first_start(folder);

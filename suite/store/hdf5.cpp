@@ -176,12 +176,15 @@ Hdf5File::Hdf5File(const std::filesystem::path& path) : path_(path) {
   }
   if (H5Fis_hdf5(path.c_str()) <= 0) {
     H5Eclear2(H5E_DEFAULT);
+    require_not_in_use(path);
     throw InputError(path.string() + ": not an HDF5 file, or not readable");
   }
   links_ = within_file(H5P_LINK_ACCESS);
   const Handle access = own(H5Pcreate(H5P_FILE_ACCESS), path.string());
   check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), path.string());
-  file_ = own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), path.string() + ": truncated or damaged");
+  const hid_t opened = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+  if (opened < 0) require_not_in_use(path);
+  file_ = own(opened, path.string() + ": truncated or damaged");
   require_as_watched(path);
 }
 

@@ -4,12 +4,16 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -119,6 +123,47 @@ std::string input_text(const std::filesystem::path& path, const std::string& exp
   }
   refuse("cannot be read: it is gone");
   return {};
+}
+
+namespace {
+
+/// "process 17 (python3)" of /proc/locks, whose lines are "1: FLOCK ADVISORY WRITE 17 fe:01:4711 0 EOF"; of
+/// another host, or where that file tells nothing, "another program".
+std::string owner_of_lock(int descriptor) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) return "another program";
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, advisory, access;
+    unsigned device = 0, part = 0;
+    char colon = 0;
+    long pid = 0;
+    ino_t inode = 0;
+    words >> number >> kind >> advisory >> access >> pid >> std::hex >> device >> colon >> part >> colon;
+    words >> std::dec >> inode;
+    const bool ours =
+        device == major(status.st_dev) && part == minor(status.st_dev) && inode == status.st_ino;
+    if (!words || kind != "FLOCK" || !ours || pid <= 0) continue;
+    const auto process = "process " + std::to_string(pid);
+    std::ifstream comm("/proc/" + std::to_string(pid) + "/comm");
+    std::string name;
+    return std::getline(comm, name) ? process + " (" + name + ")" : process;
+  }
+  return "another program";
+}
+
+}  // namespace
+
+void require_not_in_use(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return;
+  const bool in_use = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const auto owner = in_use ? owner_of_lock(descriptor) : std::string();
+  ::close(descriptor);  // lets go of the lock
+  if (in_use)
+    throw FileInUse(path.string() + ": " + owner +
+                    " holds it open to write; expected a file that is closed: wait for its end");
 }
 
 bool is_there(const std::filesystem::path& path) {

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "suite/error.hpp"
+
 namespace taugrid::store {
 
 /// A file could not be read, for a reason that says nothing about what is in it.
@@ -24,6 +26,15 @@ class ReadFailure : public std::runtime_error {
  private:
   int error_;
 };
+
+/// Another program has the file open and locked to write it, as HDF5 does: what is in it cannot be told now.
+class FileInUse : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// Throws FileInUse where another program holds a lock on the file, and names it where the system tells.
+void require_not_in_use(const std::filesystem::path& path);
 
 /// How long others' changes may stay unseen: NFS keeps attributes, and the absence of names, for 60 s by
 /// default.

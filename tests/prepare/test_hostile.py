@@ -375,6 +375,15 @@ def test_a_file_that_may_not_grow(tmp_path):
     assert not list((tmp_path / "out").iterdir())
 
 
+@pytest.mark.parametrize("arguments", [["jonied"], ["joined", "a", "--task"], ["default", "x\x1b[2J\n" * 300]])
+def test_wrong_options_get_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stopped.value.code == 2 and line.startswith("prepare: ") and "--help says" in line
+    assert len(line) <= 500 and line.isprintable()
+
+
 @pytest.mark.parametrize("name", ["n" * 200 + "/" + "m" * 200 + "/" + "k" * 200, "a b " * 50])
 def test_a_line_is_short_whatever_the_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """Long names lose their middle."""

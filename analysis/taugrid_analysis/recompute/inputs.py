@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import regular, text
+from taugrid_analysis.files import opened, regular, text
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute.answers import targets
 
@@ -143,7 +143,7 @@ def digest_task(path: Path) -> str:
             yield np.ascontiguousarray(node[start : start + step], dtype=dtype).tobytes()
 
     def parts() -> Iterator[bytes]:
-        with h5py.File(path) as file:
+        with opened(path, "a packed task") as file:
             head = file["head"]
             scale, of_unit_rows = 1.0, text(head.attrs.get("kind", "cosine")) == "cosine"
             if "weight" in head:

@@ -27,7 +27,7 @@ from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
 from transformers.utils import logging
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import text
+from taugrid_analysis.files import opened, text
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute import answers, draws, nets, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs, require_as_saved
@@ -138,13 +138,13 @@ class Oracle:
     def __init__(self, run: Path) -> None:
         self.run = run
         self.inputs: Inputs = inputs(run)
-        self.results = h5py.File(run / "results.h5")
+        self.results = opened(run / "results.h5", "a complete results.h5")
         self.tasks = [text(name) for name in self.results["tasks/name"][()]]
         source = self.results["tasks/data" if "tasks/data" in self.results else "tasks/name"]
         self.sources = [text(name) for name in source[()]]  # the name of each one's data
         self.control = text(self.inputs.config.get("data", {}).get("control", ""))
         named = [*self.tasks, *([self.control] if self.control else [])]
-        self.files = [h5py.File(self.inputs.task(name)) for name in named]
+        self.files = [opened(self.inputs.task(name), "a packed task") for name in named]
         if "heads" in self.inputs.config:
             folder = run / "checkpoints" / "heads"
             self.heads = [Head.trained(folder / f"{name}.safetensors") for name in named]

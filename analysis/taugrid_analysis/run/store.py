@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import label, visible
+from taugrid_analysis.files import label, opened, visible
 from taugrid_analysis.numbers.arrays import Array
 
 Shape = tuple[int | None, ...]  # None stands for any length
@@ -28,12 +28,7 @@ class Store:
         self.path = path
         self._nodes: dict[str, h5py.Group | h5py.Dataset | None] = {}
         self._attributes: dict[str, dict[str, Any]] = {}
-        try:
-            self._file = h5py.File(path, "r")
-        except OSError as error:
-            raise InputError(
-                f"not readable as HDF5 ({' '.join(str(error).split())})", path, "a complete results.h5"
-            ) from error
+        self._file = opened(path, "a complete results.h5")
 
     def close(self) -> None:
         self._file.close()

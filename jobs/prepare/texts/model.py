@@ -5,11 +5,13 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -93,15 +95,40 @@ def mean_pooled(folder: Path) -> bool:
     return True
 
 
+def is_panic(error: BaseException | None) -> bool:
+    """Whether Rust gave up: such an error is none of Exception's."""
+    return error is not None and type(error).__module__ == "pyo3_runtime"
+
+
+@contextmanager
+def panics_said_once() -> Iterator[None]:
+    """Keeps Rust's own lines about a panic from stderr, since the panic becomes an error of Python. Whatever else is
+    written meanwhile comes out behind."""
+    sys.stderr.flush()
+    outer = os.dup(2)
+    with TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(outer, 2)
+            os.close(outer)
+            kept.seek(0)
+            if not is_panic(sys.exc_info()[1]):
+                os.write(2, kept.read())
+
+
 @contextmanager
 def tokenizing(path: Path) -> Iterator[None]:
     """What the tokenizers library says of a tokenizer.json that is wrong, also where it notices only at work."""
     try:
-        yield
+        with panics_said_once():
+            yield
     except (InputError, KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # tokenizers raises Exception itself, and panics that are none
-        if not isinstance(error, Exception) and type(error).__module__ != "pyo3_runtime":
+        if not isinstance(error, Exception) and not is_panic(error):
             raise
         raise InputError(f"{path}: {one_line(error)}; expected a tokenizer of Hugging Face's tokenizers") from None
 

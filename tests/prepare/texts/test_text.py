@@ -5,6 +5,7 @@
 import csv
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import h5py
@@ -288,6 +289,19 @@ def test_cells_that_no_file_holds(tmp_path, tiny_bert, capsys, name):
     assert main([*arguments, "--out", str(tmp_path / "out")]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert reason in line and "expected" in line and not (tmp_path / "out").exists()
+
+
+def test_a_tokenizer_that_gives_up_is_said_once(tmp_path, tiny_bert, capfd):
+    """Rust writes several lines of its own about it, which say nothing to a user."""
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "model"))
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["post_processor"]["special_tokens"] = {}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    source = write_jsonl(tmp_path / "a.jsonl", table())
+    arguments = ["text", str(source), "--label", "mood", "--model", str(folder), "--tokens", "12"]
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert str(folder / "tokenizer.json") in line and "expected a tokenizer" in line
 
 
 def test_damaged_folders_of_text_models_are_read_or_refused_in_one_line(tmp_path):

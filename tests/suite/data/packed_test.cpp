@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "suite/data/packed.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <array>
 #include <filesystem>
 #include <functional>
@@ -9,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "suite/store/input_file.hpp"
 #include "tests/suite/data/packed_file.hpp"
 #include "tests/suite/store/scratch.hpp"
 
@@ -451,6 +456,20 @@ TEST(Packed, RefusesWhatIsNoHdf5File) {
   message_of([&] { read_task(scratch / ""); });
   write_bytes(scratch / "t.h5", "not at all");
   expect_contains(message_of([&] { read_task(scratch / "t.h5"); }), "not an HDF5 file");
+}
+
+TEST(Packed, SaysWhoHoldsAFileOpen) {
+  const Scratch scratch("packed");
+  image_task().write(scratch / "t.h5");
+  const int writer = ::open((scratch / "t.h5").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(writer, LOCK_EX), 0);  // as HDF5 locks what it writes
+  const auto refusal = message_of([&] { read_task(scratch / "t.h5"); });
+  expect_contains(refusal, "process " + std::to_string(::getpid()) + " (");
+  expect_contains(refusal, "holds it open to write");
+  EXPECT_EQ(refusal.find("damaged"), std::string::npos) << refusal;
+  EXPECT_THROW(read_task(scratch / "t.h5"), store::FileInUse);
+  ::close(writer);
+  EXPECT_EQ(read_task(scratch / "t.h5").train.labels.numel(), 4);
 }
 
 TEST(Packed, SurvivesTruncation) {
