@@ -142,13 +142,23 @@ std::string digest_of(const store::TensorFile& file) {
   return hexadecimal(digest.value());
 }
 
+/// What a folder without a readable config.json should have had.
+std::string expected_folder(const std::filesystem::path& folder) {
+  const std::string expected = "a Hugging Face checkpoint folder";
+  std::error_code error;
+  if (!std::filesystem::exists(folder / "open_clip_config.json", error)) return expected;
+  return expected +
+         " (of open_clip: a config.json with the model_cfg of open_clip_config.json and "
+         "\"model_type\": \"open_clip\", beside open_clip_model.safetensors as model.safetensors)";
+}
+
 }  // namespace
 
 Checkpoint read_architecture(const std::filesystem::path& folder) {
   const auto config = folder / "config.json";
   Checkpoint checkpoint;
   checkpoint.encoder =
-      make_encoder(store::input_text(config, "a Hugging Face checkpoint folder"), config.string(), folder);
+      make_encoder(store::input_text(config, expected_folder(folder)), config.string(), folder);
   return checkpoint;
 }
 

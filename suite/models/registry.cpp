@@ -42,7 +42,11 @@ std::unique_ptr<Encoder> make_encoder(const std::string& text, const std::string
   if (found == factories().end()) {
     std::string known;
     for (const auto& [name, factory] : factories()) known += (known.empty() ? "" : ", ") + name;
-    throw InputError(where + ": model_type is '" + type + "'; expected one of " + known);
+    const bool of_timm = type.empty() && json.contains("architecture");
+    const auto problem = of_timm        ? std::string("has no model_type, as timm writes it")
+                         : type.empty() ? std::string("has no model_type")
+                                        : "model_type is '" + type + "'";
+    throw InputError(where + ": " + problem + "; expected one of " + known);
   }
   try {
     return found->second(json, where, folder);
