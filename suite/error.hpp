@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,19 +15,39 @@ namespace taugrid {
 /// Exit codes of the program (a contract with batch scripts).
 enum class ExitCode : int { done = 0, failed = 1, bad_input = 2, resumable = 75 };
 
+/// Bytes of the UTF-8 letter that begins there; 0 where there is none, or one that is a control character.
+inline std::size_t visible_letter(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : static_cast<unsigned char>(0);
+  };
+  const unsigned first = byte(at);
+  if (first < 0x80) return first >= ' ' && first != 0x7f ? 1 : 0;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  std::uint32_t letter = first & (0xffU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+    letter = letter << 6 | (byte(at + i) & 0x3fU);
+  }
+  // Each letter has one form, the shortest; halves of pairs of UTF-16 and controls of ISO 6429 are none.
+  const std::uint32_t least = length == 2 ? 0xa0 : length == 3 ? 0x800 : 0x10000;
+  const bool is_half = letter >= 0xd800 && letter <= 0xdfff;
+  return first >= 0xc0 && first < 0xf8 && letter >= least && letter <= 0x10ffff && !is_half ? length : 0;
+}
+
 /// A message as one line of at most 480 characters, so that what stands before it has room in 500. Names come
-/// from files and command lines: control characters are shown as \xNN, whatever they would have done to a
-/// terminal, and the longest words lose their middle first.
+/// from files and command lines: control characters, and bytes that are no UTF-8, are shown as \xNN, whatever
+/// they would have done to a terminal, and the longest words lose their middle first.
 inline std::string as_line(const std::string& message) {
   constexpr const char* digits = "0123456789abcdef";
   constexpr std::size_t most = 480, word_least = 160;  // of a word, so that most paths stay whole
   constexpr std::string_view gap = "…";
   std::string text;
-  for (const char c : message) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code >= ' ' && code != 0x7f) {
-      text += c;
+  for (std::size_t at = 0; at < message.size();) {
+    if (const auto length = visible_letter(message, at); length > 0) {
+      text.append(message, at, length);
+      at += length;
     } else {
+      const auto code = static_cast<unsigned char>(message[at++]);
       text += std::string("\\x") + digits[code >> 4] + digits[code & 15];
     }
   }

@@ -201,7 +201,7 @@ namespace {
 
 /// Keys that came after runs were made, and their values in programs of before. Where every section has that
 /// value, the resolved text is without the key: runs of before are of the same configuration, and go on.
-const std::map<std::string, std::string> later_keys = {{"epochs", "0"}};
+const std::map<std::string, std::string> later_keys = {{"epochs", "0"}, {"space", "\"full\""}};
 
 }  // namespace
 

@@ -7,22 +7,61 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "kernels/weights/subtract.hpp"
 #include "suite/error.hpp"
 #include "suite/models/checkpoint.hpp"
+#include "suite/models/tensor_names.hpp"
 #include "suite/store/quoted.hpp"
 
 namespace taugrid::merging {
 
 using store::quoted;
 
-CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::vector<Weights>& models,
+namespace {
+
+std::vector<const Weights*> whole_ones(const std::vector<Model>& models) {
+  std::vector<const Weights*> whole;
+  for (const auto& model : models) {
+    if (const auto* weights = std::get_if<Weights>(&model)) whole.push_back(weights);
+  }
+  return whole;
+}
+
+}  // namespace
+
+Model open_model(const std::filesystem::path& folder, const Weights& theta0) {
+  if (Adapter::is_in(folder)) return Adapter(folder, theta0);
+  Weights weights(folder);
+  weights.rename(models::current_name);
+  return weights;
+}
+
+std::uint64_t bytes_of(const Model& model) {
+  return std::visit([](const auto& its) { return its.bytes(); }, model);
+}
+
+const std::vector<std::string>& notes_of(const Model& model) {
+  return std::visit(
+      [](const auto& its) -> const auto& { return its.notes(); }, model);
+}
+
+CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::vector<Model>& models,
                                      std::function<void()> go_on)
     : start_(theta0_weights),
       models_(models),
       go_on_(std::move(go_on)),
-      matched_(match_tensors(start_, models)) {
+      matched_(match_tensors(start_, whole_ones(models))) {
+  const std::set<std::string> merged(matched_.merged.begin(), matched_.merged.end());
+  for (const auto& model : models_) {
+    const auto* adapter = std::get_if<Adapter>(&model);
+    for (const auto& name : adapter == nullptr ? std::vector<std::string>() : adapter->changed()) {
+      if (!merged.contains(name))
+        throw InputError(adapter->folder().string() + ": changes " + quoted(name) +
+                         ", which is not merged; expected a tensor that all models have");
+    }
+  }
   std::int64_t length = 0;
   for (const auto& name : matched_.merged) {
     const auto& shape = start_.tensors().at(name).shape;
@@ -34,14 +73,14 @@ CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::v
 
 void CheckpointVectors::require_one_start() const {
   const Weights* first = nullptr;
-  for (const auto& model : models_) {
-    const auto start = models::start_of(model);
+  for (const auto* model : whole_ones(models_)) {
+    const auto start = models::start_of(*model);
     if (start.empty()) continue;
-    if (first == nullptr) first = &model;
+    if (first == nullptr) first = model;
     if (start != models::start_of(*first))
       throw InputError(
           fmt::format("{}: was fine-tuned from another θ0 ({}) than {} ({}); expected models of one",
-                      model.folder().string(), start, first->folder().string(), models::start_of(*first)));
+                      model->folder().string(), start, first->folder().string(), models::start_of(*first)));
   }
 }
 
@@ -81,11 +120,19 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
           out.copy_(start);
           continue;
         }
-        const auto theta = piece(models_[which[i]], row, copy_of_model);
+        const auto& model = models_[which[i]];
+        if (const auto* adapter = std::get_if<Adapter>(&model)) {
+          adapter->tau(tensor.name, from, start, out);
+          if (adapter->changes(tensor.name) && !at::isfinite(out).all().item<bool>())
+            refuse_not_finite(adapter->folder(), tensor, start);
+          continue;
+        }
+        const auto& weights = std::get<Weights>(model);
+        const auto theta = piece(weights, row, copy_of_model);
         const auto* tuned = theta.const_data_ptr<float>();
         auto* tau = out.mutable_data_ptr<float>();
         if (!weights::subtract({&tuned, 1}, start.const_data_ptr<float>(), {&tau, 1}, part.count))
-          refuse_not_finite(models_[which[i]], tensor, start);
+          refuse_not_finite(weights.folder(), tensor, start);
       }
     });
     for (std::size_t i = 0; i < which.size(); ++i)
@@ -106,24 +153,26 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
       };
       const auto start = piece(start_, own.back());
       bool as_they_are = start.scalar_type() == at::kFloat;
-      for (std::size_t i = 0; i < which.size(); ++i) {
-        theta[i] = piece(models_[which[i]], own[i]);
+      for (std::size_t i = 0; i < which.size() && as_they_are; ++i) {
+        const auto* weights = std::get_if<Weights>(&models_[which[i]]);
+        if (weights == nullptr) return TaskVectors::do_visit_stretches(which, part, visitor);
+        theta[i] = piece(*weights, own[i]);
         as_they_are = as_they_are && theta[i].scalar_type() == at::kFloat;
       }
       if (!as_they_are) return TaskVectors::do_visit_stretches(which, part, visitor);
       if (visitor(part.begin, {theta, start})) return;
       for (std::size_t i = 0; i < which.size(); ++i) {
         if (!at::isfinite(theta[i] - start).all().item<bool>())
-          refuse_not_finite(models_[which[i]], tensor, start);
+          refuse_not_finite(std::get<Weights>(models_[which[i]]).folder(), tensor, start);
       }
     });
   }
 }
 
-void CheckpointVectors::refuse_not_finite(const Weights& model, const NamedTensor& tensor,
+void CheckpointVectors::refuse_not_finite(const std::filesystem::path& model, const NamedTensor& tensor,
                                           const at::Tensor& start) const {
   const bool other = at::isfinite(start).all().item<bool>();
-  throw InputError((other ? model : start_).folder().string() + ": " + quoted(tensor.name) +
+  throw InputError((other ? model : start_.folder()).string() + ": " + quoted(tensor.name) +
                    " holds NaN or infinity");
 }
 

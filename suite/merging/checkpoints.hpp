@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "suite/merging/adapter.hpp"
 #include "suite/merging/matched_tensors.hpp"
 #include "suite/merging/task_vectors.hpp"
 #include "suite/store/tensor_folder.hpp"
@@ -16,12 +18,21 @@
 namespace taugrid::merging {
 
 using Weights = store::TensorFolder;
+/// A model as its folder holds it: all its weights, or an adapter of θ0.
+using Model = std::variant<Weights, Adapter>;
 
-/// The floating-point tensors that θ0 and all models have, by name, are the vector.
+/// Opens the folder of a model. Throws InputError.
+Model open_model(const std::filesystem::path& folder, const Weights& theta0);
+std::uint64_t bytes_of(const Model& model);
+const std::vector<std::string>& notes_of(const Model& model);
+
+/// The floating-point tensors that θ0 and all whole models have, by name, are the vector; an adapter's is
+/// zero in those that it does not change.
 class CheckpointVectors final : public TaskVectors {
  public:
-  /// `go_on` is called before each stretch, and may throw. Throws InputError as match_tensors() does.
-  CheckpointVectors(const Weights& theta0, const std::vector<Weights>& models, std::function<void()> go_on);
+  /// `go_on` is called before each stretch, and may throw. Throws InputError as match_tensors() does, and
+  /// where an adapter changes a tensor that is not merged.
+  CheckpointVectors(const Weights& theta0, const std::vector<Model>& models, std::function<void()> go_on);
   /// Throws InputError, naming both folders, where two models say that they were fine-tuned from another θ0.
   void require_one_start() const;
 
@@ -44,14 +55,14 @@ class CheckpointVectors final : public TaskVectors {
                 const Visitor& visitor) const override;
   void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
                           const StretchVisitor& visitor) const override;
-  /// Names the model, or θ0 where this part of it, `start`, is not finite.
-  [[noreturn]] void refuse_not_finite(const Weights& model, const NamedTensor& tensor,
+  /// Names the model's folder, or θ0's where this part of it, `start`, is not finite.
+  [[noreturn]] void refuse_not_finite(const std::filesystem::path& model, const NamedTensor& tensor,
                                       const at::Tensor& start) const;
   /// Calls see(tensor, part of it that is in the range).
   void each_tensor(Range range, const std::function<void(const NamedTensor&, Range)>& see) const;
 
   const Weights& start_;
-  const std::vector<Weights>& models_;
+  const std::vector<Model>& models_;
   std::function<void()> go_on_;
   MatchedTensors matched_;
   std::vector<NamedTensor> tensors_;

@@ -75,11 +75,12 @@ std::string counted(std::size_t n) { return fmt::format("{} tensor{}", n, n == 1
 
 class Matching {
  public:
-  Matching(const Folder& start, const std::vector<Folder>& models) : start_(start), models_(models) {}
+  Matching(const Folder& start, std::vector<const Folder*> models)
+      : start_(start), models_(std::move(models)) {}
 
   MatchedTensors made() {
     for (const auto& [name, info] : start_.tensors()) look_at(name, info);
-    for (const auto& model : models_) look_at_own(model);
+    for (const auto* model : models_) look_at_own(*model);
     if (matched_.merged.empty()) refuse(start_, "has no floating-point numbers to merge");
     find_doubles();
     note();
@@ -90,21 +91,22 @@ class Matching {
   /// A tensor of θ0.
   void look_at(const std::string& name, const Info& info) {
     const Folder *owner = nullptr, *lacking = nullptr;
-    for (const auto& model : models_) (model.has(name) ? owner : lacking) = &model;
-    if (owner == nullptr) return carried_.push_back(name);
+    for (const auto* model : models_) (model->has(name) ? owner : lacking) = model;
     const bool floating = at::isFloatingType(info.scalar);
+    if (models_.empty() && floating && is_mergeable(info)) return matched_.merged.push_back(name);
+    if (owner == nullptr) return carried_.push_back(name);
     if (lacking != nullptr && !is_constant(start_, name))
       refuse(*lacking, "has no tensor " + quoted(name) + ", which " + start_.folder().string() + " and " +
                            owner->folder().string() + " have" + rule);
     bool one_type = true;
-    for (const auto& model : models_) {
-      if (!model.has(name)) continue;
-      const auto& its = model.tensors().at(name);
+    for (const auto* model : models_) {
+      if (!model->has(name)) continue;
+      const auto& its = model->tensors().at(name);
       if (floating != at::isFloatingType(its.scalar) || (floating && its.shape != info.shape))
-        refuse(model, fmt::format("{} is {}, and in {} it is {}{}", quoted(name), shown(its),
-                                  start_.folder().string(), shown(info), rule));
-      if (!floating) require_equal(model, name);
-      if (floating) require_mergeable(model, name, its);
+        refuse(*model, fmt::format("{} is {}, and in {} it is {}{}", quoted(name), shown(its),
+                                   start_.folder().string(), shown(info), rule));
+      if (!floating) require_equal(*model, name);
+      if (floating) require_mergeable(*model, name, its);
       one_type = one_type && its.scalar == info.scalar;
     }
     if (!floating) return;
@@ -113,8 +115,12 @@ class Matching {
     of_several_types_ += one_type ? 0 : 1;
   }
 
+  static bool is_mergeable(const Info& info) {
+    return info.scalar == at::kFloat || info.scalar == at::kHalf || info.scalar == at::kBFloat16;
+  }
+
   static void require_mergeable(const Folder& folder, const std::string& name, const Info& info) {
-    if (info.scalar != at::kFloat && info.scalar != at::kHalf && info.scalar != at::kBFloat16)
+    if (!is_mergeable(info))
       refuse(folder,
              fmt::format("{} is {}; expected float32, float16 or bfloat16", quoted(name), shown(info)));
   }
@@ -156,7 +162,7 @@ class Matching {
 
   void note() {
     auto& notes = matched_.notes;
-    if (!carried_.empty())
+    if (!carried_.empty() && !models_.empty())
       notes.push_back(fmt::format("no model has {} of the base, carried over as they are: {}",
                                   counted(carried_.size()), summary(carried_)));
     for (const auto& [other, name] : matched_.doubles)
@@ -174,7 +180,7 @@ class Matching {
   }
 
   const Folder& start_;
-  const std::vector<Folder>& models_;
+  std::vector<const Folder*> models_;
   MatchedTensors matched_;
   std::vector<std::string> carried_, left_out_;
   std::size_t of_several_types_ = 0, counters_ = 0;
@@ -182,7 +188,7 @@ class Matching {
 
 }  // namespace
 
-MatchedTensors match_tensors(const Folder& theta0, const std::vector<Folder>& models) {
+MatchedTensors match_tensors(const Folder& theta0, const std::vector<const Folder*>& models) {
   return Matching(theta0, models).made();
 }
 

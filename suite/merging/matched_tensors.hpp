@@ -22,11 +22,12 @@ struct MatchedTensors {
   std::vector<std::string> notes;
 };
 
-/// Compares names, types, shapes, and the numbers of what is not merged. Throws InputError, which names the
-/// tensor and both folders: where a model lacks a tensor that θ0 and another model have, or has one of its
-/// own that neither is a constant nor doubles another; where shapes differ; and where numbers that are no
-/// floating-point numbers differ, counters of batches aside.
+/// Compares names, types, shapes, and the numbers of what is not merged. Without any models (but adapters,
+/// say) all that may be merged is. Throws InputError, which names the tensor and both folders: where a model
+/// lacks a tensor that θ0 and another model have, or has one of its own that neither is a constant nor
+/// doubles another; where shapes differ; and where numbers that are no floating-point numbers differ,
+/// counters of batches aside.
 MatchedTensors match_tensors(const store::TensorFolder& theta0,
-                             const std::vector<store::TensorFolder>& models);
+                             const std::vector<const store::TensorFolder*>& models);
 
 }  // namespace taugrid::merging

@@ -78,10 +78,10 @@ Recipe read(config::Config& config) {
                 "base", {"base", "float32", "float16", "bfloat16"});
   if (!recipe.out.has_filename()) recipe.out = recipe.out.parent_path();  // it ended in a slash
   for (auto& model : tables(root, "models", of_models)) {
-    recipe.models.push_back(
-        model.required_path("model",
-                            "The folder of a model: config.json and model.safetensors, or "
-                            "its parts and their index"));
+    recipe.models.push_back(model.required_path(
+        "model",
+        "The folder of a model: config.json and model.safetensors, or "
+        "its parts and their index; or of a LoRA adapter of base_model, as PEFT saves it"));
     recipe.weights.push_back(model.real("weight", "w: its vector counts w times", 1, weight_range));
   }
   return recipe;
@@ -254,22 +254,33 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
   const at::NoGradGuard no_grad;
   require_free(recipe);
   Weights base(recipe.base);
-  std::vector<Weights> models(recipe.models.begin(), recipe.models.end());
-  for (auto& model : models) model.rename(models::current_name);
   base.rename(models::current_name);
+  std::vector<Model> models;
+  std::vector<fs::path> whole;  // adapters have no side files that a result needs
+  for (const auto& folder : recipe.models) {
+    models.push_back(open_model(folder, base));
+    if (std::holds_alternative<Weights>(models.back())) {
+      whole.push_back(folder);
+    } else if (recipe.method->needs_full_rank()) {
+      throw InputError(
+          fmt::format("{}: is an adapter, of whose matrices {} takes more singular vectors than they "
+                      "have; expected parameters.space = \"core\"",
+                      folder.string(), recipe.method_name));
+    }
+  }
   const CheckpointVectors vectors(base, models, go_on);
   if (recipe.method->needs_start()) vectors.require_one_start();
   Report report;
   report.numbers = vectors.length();
   report.notes = base.notes();
   for (const auto& model : models)
-    report.notes.insert(report.notes.end(), model.notes().begin(), model.notes().end());
+    report.notes.insert(report.notes.end(), notes_of(model).begin(), notes_of(model).end());
   report.notes.insert(report.notes.end(), vectors.matched().notes.begin(), vectors.matched().notes.end());
   report.bytes = static_cast<double>(base.bytes());
-  for (const auto& model : models) report.bytes += static_cast<double>(model.bytes());
+  for (const auto& model : models) report.bytes += static_cast<double>(bytes_of(model));
 
   store::AtomicFolder folder(recipe.out);
-  copy_side_files(base.folder(), recipe.models, folder.path(), go_on);
+  copy_side_files(base.folder(), whole, folder.path(), go_on);
   if (recipe.dtype != "base") say_dtype(folder.path() / "config.json", recipe.dtype);
   Output output(base, vectors.matched(), type_of(recipe.dtype), folder.path(), go_on);
   report.merged =

@@ -26,6 +26,8 @@ class VectorMethod : public Method {
   bool takes_data() const final { return false; }
   /// Whether the merged model depends on which θ0 the vectors are taken from.
   virtual bool needs_start() const { return true; }
+  /// Whether vectors of low rank, as adapters have them, leave the result undetermined.
+  virtual bool needs_full_rank() const { return false; }
   virtual MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const;
   /// One weight w_t a vector. Bitwise the same however the vectors are cut into stretches.
   /// A team shares out the places of methods whose numbers depend on their own place alone, and the tensors

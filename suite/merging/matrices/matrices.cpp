@@ -11,12 +11,19 @@
 //            concatenated, made orthogonal by their polar factors, with the mean of their singular values
 //            (algorithm 2)
 //
+// Matrices of low rank, as adapters make them, have singular vectors that nothing determines. With space =
+// "core" the factors are those of Uᵀ Δ_t V, where U and V are orthonormal bases of all the tasks' columns and
+// rows, and the result is lifted by U and V (Core Space, Panariello et al. 2025): nothing is lost, r is the
+// rank of all tasks together, and of a task no more triples are taken than its own rank.
+//
 // Factors are computed in double, of one Δ_t after another: beside the float vectors' own matrices, two or
 // three matrices in double are held, whatever T is. Of a team each rank makes other tensors.
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -32,6 +39,7 @@ using Matrices = std::vector<at::Tensor>;
 struct Deltas {
   std::size_t count;
   std::function<at::Tensor(std::size_t t)> at;
+  bool low_rank = false;  ///< singular values that are zero but for rounding count as none
 };
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> thin_svd(const at::Tensor& matrix) {
@@ -55,6 +63,22 @@ at::Tensor sum_of(const Deltas& deltas) {
   return sum;
 }
 
+/// How many singular values are more than float32's rounding of a matrix' numbers may have made.
+std::int64_t numerical_rank(const at::Tensor& values, const at::Tensor& matrix) {
+  if (values.numel() == 0) return 0;
+  const auto least = static_cast<double>(std::max(matrix.size(0), matrix.size(1))) *
+                     std::numeric_limits<float>::epsilon() * values.max().item<double>();
+  return values.gt(least).sum().item<std::int64_t>();
+}
+
+/// The leading triples of one task, `most` at most: u [m,k], s [k], vh [k,n].
+std::tuple<at::Tensor, at::Tensor, at::Tensor> leading(const Deltas& deltas, const at::Tensor& delta,
+                                                       std::int64_t most) {
+  const auto [u, s, vh] = thin_svd(delta);
+  const auto k = deltas.low_rank ? std::min(most, numerical_rank(s, delta)) : most;
+  return {u.narrow(1, 0, k).clone(), s.narrow(0, 0, k).clone(), vh.narrow(0, 0, k).clone()};
+}
+
 at::Tensor tsv_m(const Deltas& deltas) {
   auto delta = deltas.at(0);
   const auto rank = std::min(delta.size(0), delta.size(1)) / static_cast<std::int64_t>(deltas.count);
@@ -63,10 +87,10 @@ at::Tensor tsv_m(const Deltas& deltas) {
   Matrices u, s, vh;
   for (std::size_t t = 0; t < deltas.count; ++t) {
     if (t > 0) delta = deltas.at(t);
-    const auto [left, values, right] = thin_svd(delta);
-    u.push_back(left.narrow(1, 0, rank).clone());
-    s.push_back(values.narrow(0, 0, rank).clone());
-    vh.push_back(right.narrow(0, 0, rank).clone());
+    const auto [left, values, right] = leading(deltas, delta, rank);
+    u.push_back(left);
+    s.push_back(values);
+    vh.push_back(right);
   }
   return orthogonalised(u, at::cat(s), vh);
 }
@@ -88,10 +112,11 @@ at::Tensor iso_cts(const Deltas& deltas, double common) {
   Matrices u, s, vh;
   for (std::size_t t = 0; t < deltas.count && each > 0; ++t) {
     const auto delta = deltas.at(t);
-    const auto [left, values, right] = thin_svd(delta - at::mm(common_u, at::mm(common_u.t(), delta)));
-    u.push_back(left.narrow(1, 0, each).clone());
-    s.push_back(values.narrow(0, 0, each).clone());
-    vh.push_back(right.narrow(0, 0, each).clone());
+    const auto [left, values, right] =
+        leading(deltas, delta - at::mm(common_u, at::mm(common_u.t(), delta)), each);
+    u.push_back(left);
+    s.push_back(values);
+    vh.push_back(right);
   }
   u.push_back(common_u);
   s.push_back(all_s.narrow(0, 0, k));
@@ -100,12 +125,53 @@ at::Tensor iso_cts(const Deltas& deltas, double common) {
   return orthogonalised(u, at::full_like(values, values.mean().item<double>()), vh);
 }
 
+using Formula = std::function<at::Tensor(const Deltas&)>;
+
+/// An orthonormal basis of the columns [m,k] of all these.
+at::Tensor basis_of(const Matrices& columns) {
+  const auto all = at::cat(columns, 1);
+  const auto [u, s, vh] = thin_svd(all);
+  return u.narrow(1, 0, numerical_rank(s, all));
+}
+
+/// U · formula(Uᵀ Δ_t V) · Vᵀ.
+at::Tensor in_core(const Deltas& deltas, const Formula& formula) {
+  Matrices columns, rows;
+  for (std::size_t t = 0; t < deltas.count; ++t) {
+    const auto delta = deltas.at(t);
+    const auto [u, s, vh] = thin_svd(delta);
+    const auto rank = numerical_rank(s, delta);
+    columns.push_back(u.narrow(1, 0, rank).clone());
+    rows.push_back(vh.narrow(0, 0, rank).t().clone());
+  }
+  const auto total = std::accumulate(columns.begin(), columns.end(), std::int64_t{0},
+                                     [](auto sum, const auto& of_task) { return sum + of_task.size(1); });
+  const auto first = deltas.at(0);
+  if (total == 0) return at::zeros_like(first);
+  const auto u = basis_of(columns), v = basis_of(rows);
+  const Deltas cores = {deltas.count, [&](std::size_t t) { return at::mm(u.t(), at::mm(deltas.at(t), v)); },
+                        /*low_rank=*/true};
+  return at::mm(u, at::mm(formula(cores), v.t()));
+}
+
 class OnMatrices final : public VectorMethod {
  public:
-  using Formula = std::function<at::Tensor(const Deltas&)>;
   /// `each_factored`: whether every task's matrix is, beside the sum or the result.
-  OnMatrices(std::vector<std::string> exclude, Formula formula, bool each_factored)
-      : exclude_(std::move(exclude)), formula_(std::move(formula)), each_factored_(each_factored) {}
+  OnMatrices(config::Section& parameters, Formula formula, bool each_factored)
+      : exclude_(
+            parameters.words("exclude",
+                             "Tensors whose names have one of these parts are averaged, as those without "
+                             "two dimensions are",
+                             {"text_projection"})),
+        core_(parameters.word("space",
+                              "full: factors of the matrices themselves; core: of what they are in the space "
+                              "that all tasks' columns and rows span, which low ranks need, as adapters have "
+                              "them (Panariello et al. 2025)",
+                              "full", {"full", "core"}) == "core"),
+        formula_(std::move(formula)),
+        each_factored_(each_factored) {}
+
+  bool needs_full_rank() const override { return !core_; }
 
   MergeWork work(const std::vector<NamedTensor>& tensors, std::size_t count) const override {
     MergeWork work;
@@ -240,7 +306,9 @@ class OnMatrices final : public VectorMethod {
   /// takes 6mn² + 20n³ flops of m ≥ n (Golub and Van Loan, table 8.6.1).
   double flops(const NamedTensor& tensor, std::size_t count) const {
     if (!is_matrix(tensor)) return 0;
-    const double svds = each_factored_ ? static_cast<double>(count) + 2 : 1;
+    const double of_tasks = static_cast<double>(count);
+    const double svds =
+        (each_factored_ ? of_tasks + 2 : 1) + (core_ ? of_tasks + 2 : 0);  // the cores are small
     const auto [n, m] =
         std::minmax({static_cast<double>(tensor.shape[0]), static_cast<double>(tensor.shape[1])});
     return svds * (6 * m * n * n + 20 * n * n * n);
@@ -256,7 +324,7 @@ class OnMatrices final : public VectorMethod {
                        const std::vector<double>& w) const {
     const Deltas deltas = {
         tau.size(), [&](std::size_t t) { return tau[t].view(tensor.shape).to(at::kDouble).mul_(w[t]); }};
-    return formula_(deltas).to(at::kFloat).contiguous().view({-1});
+    return (core_ ? in_core(deltas, formula_) : formula_(deltas)).to(at::kFloat).contiguous().view({-1});
   }
 
   static at::Tensor mean(std::span<const at::Tensor> tau, const std::vector<double>& w) {
@@ -266,31 +334,24 @@ class OnMatrices final : public VectorMethod {
   }
 
   std::vector<std::string> exclude_;
+  bool core_;
   Formula formula_;
   bool each_factored_;
 };
 
-std::vector<std::string> read_exclude(config::Section& parameters) {
-  return parameters.words("exclude",
-                          "Tensors whose names have one of these parts are averaged, as those without two "
-                          "dimensions are",
-                          {"text_projection"});
-}
-
 std::shared_ptr<const VectorMethod> make_tsv_m(config::Section parameters) {
-  return std::make_shared<OnMatrices>(read_exclude(parameters), tsv_m, true);
+  return std::make_shared<OnMatrices>(parameters, tsv_m, true);
 }
 
 std::shared_ptr<const VectorMethod> make_iso_c(config::Section parameters) {
-  return std::make_shared<OnMatrices>(read_exclude(parameters), iso_c, false);
+  return std::make_shared<OnMatrices>(parameters, iso_c, false);
 }
 
 std::shared_ptr<const VectorMethod> make_iso_cts(config::Section parameters) {
-  auto exclude = read_exclude(parameters);
   const auto common =
       parameters.real("common_space", "The common space's share of the singular vectors", 0.8, {0, 1});
   return std::make_shared<OnMatrices>(
-      std::move(exclude), [common](const Deltas& deltas) { return iso_cts(deltas, common); }, true);
+      parameters, [common](const Deltas& deltas) { return iso_cts(deltas, common); }, true);
 }
 
 }  // namespace

@@ -408,7 +408,6 @@ def test_what_is_no_safetensors_file(tmp_path: Path, text: bytes, expected: str)
     ("file", "expected"),
     [
         ("pytorch_model.bin", "jobs/prepare convert-model --from"),
-        ("adapter_model.safetensors", "merge_and_unload"),
         ("open_clip_model.safetensors", "rename"),
     ],
 )

@@ -199,6 +199,22 @@ def test_lambdas_of_other_models(run: Path, told: str, expected: list[str]) -> N
     assert not (folder / "again").exists()
 
 
+def test_one_lambda_in_a_list_is_that_of_all_models(run: Path) -> None:
+    """As `tall_lambdas = [0.4]` of an experiment: no other reading of it is possible."""
+    folder = run / "merged" / "consensus_ties" / "standard"
+    text = (folder / "merge.toml").read_text()
+    assert "tall_lambda = 0.4\n" in text
+    listed = folder / "listed.toml"
+    listed.write_text(text.replace("tall_lambda = 0.4", "tall_lambda = [0.4]"))
+    done = launch.run(1, "merge", listed)
+    listed.unlink()
+    assert done.returncode == 0, done.stderr
+    ours, again = (load_file(path / "model.safetensors") for path in (folder, folder / "again"))
+    shutil.rmtree(folder / "again")
+    for name in ours:
+        np.testing.assert_allclose(ours[name], again[name], rtol=0, atol=2e-6, err_msg=name)
+
+
 def test_what_a_saved_model_with_data_was_made_of(world: World, run: Path, tmp_path: Path) -> None:
     told = TEXT.split("[addition]")[0] + """
 [merging]

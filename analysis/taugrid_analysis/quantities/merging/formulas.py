@@ -115,15 +115,20 @@ def polar(matrix: Array) -> Array:
     return matrix @ root if matrix.shape[0] >= matrix.shape[1] else root @ matrix
 
 
-def tsv_m(deltas: list[Array]) -> Array:
+def _leading(delta: Array, most: int, low_rank: bool) -> tuple[Array, Array, Array]:
+    """The leading triples; with low_rank no more than float32's rounding leaves."""
+    u, s, vh = np.linalg.svd(delta, full_matrices=False)
+    least = max(delta.shape) * np.finfo(np.float32).eps * s.max(initial=0)
+    k = min(most, int((s > least).sum())) if low_rank else most
+    return u[:, :k], s[:k], vh[:k]
+
+
+def tsv_m(deltas: list[Array], low_rank: bool = False) -> Array:
     rank = min(deltas[0].shape) // len(deltas)
     if rank == 0:
         return np.zeros_like(deltas[0])
-    triples = [np.linalg.svd(delta, full_matrices=False) for delta in deltas]
-    u = np.concatenate([u[:, :rank] for u, _, _ in triples], 1)
-    s = np.concatenate([s[:rank] for _, s, _ in triples])
-    vh = np.concatenate([vh[:rank] for _, _, vh in triples], 0)
-    return polar(u) @ np.diag(s) @ polar(vh)
+    u, s, vh = zip(*(_leading(delta, rank, low_rank) for delta in deltas), strict=True)
+    return polar(np.concatenate(u, 1)) @ np.diag(np.concatenate(s)) @ polar(np.concatenate(vh, 0))
 
 
 def iso_c(deltas: list[Array]) -> Array:
@@ -131,20 +136,38 @@ def iso_c(deltas: list[Array]) -> Array:
     return np.linalg.svd(total, compute_uv=False).mean() * polar(total)
 
 
-def iso_cts(deltas: list[Array], common: float) -> Array:
+def iso_cts(deltas: list[Array], common: float, low_rank: bool = False) -> Array:
     r, tasks = min(deltas[0].shape), len(deltas)
     each = min(round((r - int(r * common)) / tasks), r // tasks)
     k = r - each * tasks
     u, s, vh = np.linalg.svd(np.sum(deltas, 0), full_matrices=False)
     all_u, all_s, all_vh = [], [], []
     for delta in deltas:
-        u_t, s_t, vh_t = np.linalg.svd(delta - u[:, :k] @ (u[:, :k].T @ delta), full_matrices=False)
-        all_u.append(u_t[:, :each])
-        all_s.append(s_t[:each])
-        all_vh.append(vh_t[:each])
+        u_t, s_t, vh_t = _leading(delta - u[:, :k] @ (u[:, :k].T @ delta), each, low_rank)
+        all_u.append(u_t)
+        all_s.append(s_t)
+        all_vh.append(vh_t)
     values = np.concatenate([*all_s, s[:k]])
     left, right = np.concatenate([*all_u, u[:, :k]], 1), np.concatenate([*all_vh, vh[:k]], 0)
     return np.asarray(values.mean() * polar(left) @ polar(right))
+
+
+def in_core(deltas: list[Array], formula: Callable[[list[Array]], Array]) -> Array:
+    """U · formula(Uᵀ Δ V) · Vᵀ, with bases of all columns and all rows from Gram matrices, not from SVDs.
+
+    Singular values below what float32's rounding may have made count as zero.
+    """
+    least = (max(deltas[0].shape) * np.finfo(np.float32).eps) ** 2
+
+    def basis(matrices: list[Array]) -> Array:
+        gram = np.sum([m @ m.T / max(np.linalg.norm(m, 2) ** 2, 1e-300) for m in matrices], 0)
+        values, vectors = np.linalg.eigh(gram)
+        return np.asarray(vectors[:, values > least])
+
+    u, v = basis(deltas), basis([delta.T for delta in deltas])
+    if not u.size:
+        return np.zeros_like(deltas[0])
+    return np.asarray(u @ formula([u.T @ delta @ v for delta in deltas]) @ v.T)
 
 
 def _ties(tau: Array, told: Settings) -> Array:
@@ -164,12 +187,20 @@ def _consensus(method: str, tau: Array, told: Settings) -> Array:
     return consensus(tau, whole, told["tall_lambda"], told["least_tasks"])
 
 
+def is_core(told: Settings) -> bool:
+    """Whether factors are those of the space that all tasks span; files of before have no such key."""
+    return told.get("space", "full") == "core"
+
+
 def _of_matrices(formula: Callable[[list[Array], Settings], Array]) -> ByTensor:
     """The formula for matrices, and the mean for what is none or is excluded."""
 
     def merged(name: str, deltas: list[Array], told: Settings) -> Array:
-        averaged = deltas[0].ndim != 2 or any(part in name for part in told["exclude"])
-        return np.asarray(np.mean(deltas, 0)) if averaged else formula(deltas, told)
+        if deltas[0].ndim != 2 or any(part in name for part in told["exclude"]):
+            return np.asarray(np.mean(deltas, 0))
+        if is_core(told):
+            return in_core(deltas, lambda cores: formula(cores, told))
+        return formula(deltas, told)
 
     return merged
 
@@ -196,9 +227,9 @@ WHOLE: dict[str, Whole] = {
 BY_TENSOR: dict[str, ByTensor] = {
     "slerp": _slerp,
     "model_stock": lambda _, deltas, __: model_stock(deltas),
-    "tsv_m": _of_matrices(lambda deltas, _: tsv_m(deltas)),
+    "tsv_m": _of_matrices(lambda deltas, told: tsv_m(deltas, is_core(told))),
     "iso_c": _of_matrices(lambda deltas, _: iso_c(deltas)),
-    "iso_cts": _of_matrices(lambda deltas, told: iso_cts(deltas, told["common_space"])),
+    "iso_cts": _of_matrices(lambda deltas, told: iso_cts(deltas, told["common_space"], is_core(told))),
 }
 
 
