@@ -126,6 +126,11 @@ int start(int argc, char** argv) {
       "block by block, so that memory does not grow with them (tsv_m, iso_c and iso_cts hold one matrix of\n"
       "each model); on the host, in one process.");
   merge->add_option("recipe", recipe, "The recipe (TOML)")->required();
+  bool only_check = false;
+  merge->add_flag(
+      "--check", only_check,
+      "Merge nothing: print whether the models belong together (configurations, vocabularies, types, NaN)\n"
+      "and how far each is from its base; exit code 2 where a merge would be wrong");
   merge->footer(
       "A recipe, whose words are mergekit's where they mean the same:\n"
       "  merge_method = \"ties\"\n"
@@ -143,6 +148,24 @@ int start(int argc, char** argv) {
       "matrix, and take as long as these. Sums of many models need a lambda below 1, best chosen on "
       "validation.\n"
       "Every method and key, and where public codes differ: taugrid keys --recipe; docs/merge.md.");
+  taugrid::program::DiffOptions diff_options;
+  auto* diff = app.add_subcommand(
+      "diff",
+      "Compare two models of one architecture, or their task vectors: norms, cosines and signs, by kind of\n"
+      "tensor, by layer, or tensor by tensor; read block by block, on the host, in one process.");
+  diff->add_option("a", diff_options.a, "The folder of a model")->required();
+  diff->add_option("b", diff_options.b, "The folder of another")->required();
+  diff->add_option("--base", diff_options.base,
+                   "The folder of θ0: compare the task vectors a − θ0 and b − θ0 in place of the models");
+  diff->add_option("--by", diff_options.by,
+                   "Rows of the table: kind (names without numbers), layer or tensor [kind]")
+      ->check(CLI::IsMember({"kind", "layer", "tensor"}));
+  diff->add_option("--json", diff_options.json, "Write every tensor's figures to this file");
+  diff->footer(
+      "Example:\n  taugrid diff cars svhn --base clip-vit-base-patch32 --by layer\n"
+      "‖b−a‖/‖a‖ is 0 for equal models and 1.41 for unrelated ones; opposed % counts numbers with other "
+      "signs,\n"
+      "‖a‖/‖θ0‖ says how far a is from its base: much above 1 %, it may be another model's base.");
   auto* keys = app.add_subcommand(
       "keys", "List every section and key of an experiment file, with type, range, default and meaning");
   bool markdown = false, recipe_keys = false;
@@ -180,7 +203,7 @@ int start(int argc, char** argv) {
   const auto backend = taugrid::weights::backend();
   const auto& device = *bench ? bench_options.device : *plan ? plan_options.device : options.device;
   if (backend.device != backend.host && device != "cpu" && !*info && !*keys && !*results && !*merge &&
-      !options.dry_run)
+      !*diff && !options.dry_run)
     taugrid::comm::mpi_takes_gpu_memory();  // this Kokkos starts CUDA
   const Kokkos::ScopeGuard kokkos;          // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
@@ -188,7 +211,9 @@ int start(int argc, char** argv) {
   if (*info) return taugrid::program::info();
   if (*keys) return speaks() ? taugrid::program::keys(markdown, recipe_keys) : 0;
   if (*results) return speaks() ? taugrid::program::results(results_markdown, results_json) : 0;
+  if (*merge && only_check) return speaks() ? taugrid::program::check_merge(recipe) : 0;
   if (*merge) return speaks() ? taugrid::program::merge(recipe) : 0;
+  if (*diff) return speaks() ? taugrid::program::diff(diff_options) : 0;
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
   if (*timeline) return taugrid::program::timeline(argc, argv, options);
   return taugrid::program::run(argc, argv, options);

@@ -89,6 +89,9 @@ def parser() -> argparse.ArgumentParser:
         default="text",
         help="markdown: what docs/papers.md ends with",
     )
+    apart = commands.add_parser("differences", help="heat maps of two models, from taugrid diff --json")
+    apart.add_argument("file", metavar="FILE.json", type=Path, help="what taugrid diff --json wrote")
+    apart.add_argument("--out", type=Path, required=True, metavar="FILE.png", help="png, svg or pdf")
     again = command("recompute", "a sample of every number again, in plain PyTorch; exit 1: one deviates")
     many = again.add_mutually_exclusive_group()
     many.add_argument("--points", type=int, default=50, help="numbers of each group (default: 50)")
@@ -132,6 +135,13 @@ def run(options: argparse.Namespace) -> int:
         return command.recompute(
             options.run, None if options.all else options.points, options.seed, options.only
         )
+    if options.command == "differences":
+        from taugrid_analysis.page import differences, style
+
+        kind = picture_format(options.out)
+        picture = differences.figure(differences.read(options.file))
+        write(options.out, style.to_bytes(picture, kind, DOTS_PER_INCH))
+        return 0
     if options.command == "papers":
         print_papers(options.format)
         return 0

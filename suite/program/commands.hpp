@@ -51,6 +51,20 @@ int timeline(int& argc, char**& argv, const RunOptions& options);
 /// Merges checkpoints as the recipe says, and prints what it took. One process.
 int merge(const std::filesystem::path& recipe);
 
+/// Looks at what a recipe would merge, and prints whether the models belong together and how far each is from
+/// its base. One process. Exit code 2 where a merge would be wrong.
+int check_merge(const std::filesystem::path& recipe);
+
+struct DiffOptions {
+  std::filesystem::path a, b;
+  std::filesystem::path base;  ///< empty: the models themselves are compared
+  std::string by = "kind";     ///< tensor, kind or layer
+  std::filesystem::path json;  ///< empty: none
+};
+
+/// Prints how two models differ, by tensor, kind or layer. One process.
+int diff(const DiffOptions& options);
+
 /// Prints every section and key of an experiment file, or of a recipe for merges, with what may stand there,
 /// what does otherwise, and what it is for: as the code reads them.
 int keys(bool markdown, bool recipe);

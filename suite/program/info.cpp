@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "suite/comm/device.hpp"
-#include "suite/study/regime.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
+#include "suite/study/regime.hpp"
 
 namespace taugrid::program {
 

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/difference.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/accumulate.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/weights/weights.hpp"
+#include "suite/error.hpp"
+#include "suite/models/tensor_names.hpp"
+#include "suite/store/quoted.hpp"
+#include "suite/store/tensor_folder.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+namespace fs = std::filesystem;
+using Folder = store::TensorFolder;
+using store::quoted;
+
+constexpr std::int64_t stretch = std::int64_t{1} << 19;  // two vectors and their difference stay in cache
+constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
+
+Folder opened(const fs::path& folder) {
+  Folder weights(folder);
+  weights.rename(models::current_name);
+  return weights;
+}
+
+/// Adds what some numbers of a and b [n], float32, say.
+void add_numbers(Difference& sums, const at::Tensor& a, const at::Tensor& b) {
+  sums.numbers += a.numel();
+  const auto d = at::sub(b, a);
+  auto inner = weights::gram(std::vector<at::Tensor>{a, d});
+  auto x = a, y = b, difference = d;
+  if (!at::isfinite(inner).all().item<bool>()) {
+    const auto finite = at::isfinite(a).logical_and_(at::isfinite(b));
+    sums.not_finite += a.numel() - finite.sum().item<std::int64_t>();
+    x = a.where(finite, 0);
+    y = b.where(finite, 0);
+    difference = at::sub(y, x);
+    inner = weights::gram(std::vector<at::Tensor>{x, difference});
+    sums.equal -= a.numel() - finite.sum().item<std::int64_t>();  // where zeros stand now
+  }
+  const auto* g = inner.const_data_ptr<double>();
+  sums.aa += g[0];
+  sums.ad += g[1];
+  sums.dd += g[3];
+  sums.bb += g[0] + 2 * g[1] + g[3];
+  sums.largest = std::max(sums.largest, difference.abs().max().item<double>());
+  sums.equal += a.numel() - at::count_nonzero(difference).item<std::int64_t>();
+  sums.opposed += at::count_nonzero(at::sign(x).mul_(at::sign(y)).lt_(0)).item<std::int64_t>();
+}
+
+/// The first run of digits that is a step of its own between dots.
+std::optional<std::int64_t> layer_of(const std::string& name) {
+  for (std::size_t begin = 0; begin < name.size();) {
+    const auto end = std::min(name.find('.', begin), name.size());
+    const auto step = name.substr(begin, end - begin);
+    if (!step.empty() && step.size() < 10 && step.find_first_not_of("0123456789") == std::string::npos)
+      return std::stoll(step);
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+bool have_same_numbers(const Folder& a, const Folder& b, const std::string& name) {
+  const auto x = a.tensor(name), y = b.tensor(name);
+  return x.scalar_type() == y.scalar_type() && at::equal(x, y);
+}
+
+}  // namespace
+
+std::string kind_of(const std::string& name) {
+  std::string kind;
+  for (std::size_t begin = 0; begin < name.size();) {
+    const auto end = std::min(name.find('.', begin), name.size());
+    const auto step = name.substr(begin, end - begin);
+    const bool number = !step.empty() && step.find_first_not_of("0123456789") == std::string::npos;
+    kind += (kind.empty() ? "" : ".") + (number ? std::string("*") : step);
+    begin = end + 1;
+  }
+  return kind;
+}
+
+void Difference::add(const Difference& other) {
+  numbers += other.numbers;
+  aa += other.aa;
+  bb += other.bb;
+  dd += other.dd;
+  ad += other.ad;
+  base += other.base;
+  largest = std::max(largest, other.largest);
+  equal += other.equal;
+  opposed += other.opposed;
+  not_finite += other.not_finite;
+}
+
+double Difference::norm_a() const { return std::sqrt(aa); }
+double Difference::norm_b() const { return std::sqrt(std::max(0.0, bb)); }
+double Difference::norm() const { return std::sqrt(dd); }
+double Difference::cosine() const {
+  const auto norms = norm_a() * norm_b();
+  return norms > 0 ? std::clamp((aa + ad) / norms, -1.0, 1.0) : no_number;
+}
+double Difference::relative() const { return aa > 0 ? norm() / norm_a() : no_number; }
+
+Differences differences(const fs::path& first, const fs::path& second, const fs::path& base,
+                        const std::function<void()>& go_on) {
+  const at::NoGradGuard no_grad;
+  const auto a = opened(first), b = opened(second);
+  const auto start = base.empty() ? std::nullopt : std::optional(opened(base));
+  Differences found;
+  found.bytes = static_cast<double>(a.bytes() + b.bytes() + (start ? start->bytes() : 0));
+  for (const auto& entry : b.tensors()) {
+    if (!a.has(entry.first)) found.only_in_b.push_back(entry.first);
+  }
+  at::Tensor own_a, own_b, own_start;
+  for (const auto& [name, info] : a.tensors()) {
+    go_on();
+    if (!b.has(name)) {
+      found.only_in_a.push_back(name);
+      continue;
+    }
+    const auto& its = b.tensors().at(name);
+    if (its.shape != info.shape) {
+      found.other_shapes.push_back(
+          fmt::format("{} [{}] and [{}]", name, fmt::join(info.shape, ","), fmt::join(its.shape, ",")));
+      continue;
+    }
+    if (!at::isFloatingType(info.scalar) || !at::isFloatingType(its.scalar)) {
+      if (!have_same_numbers(a, b, name)) found.other_numbers.push_back(name);
+      continue;
+    }
+    if (start && (!start->has(name) || start->tensors().at(name).shape != info.shape))
+      throw InputError(fmt::format("{}: has no {} [{}], which {} and {} have; expected the base of both",
+                                   base.string(), quoted(name), fmt::join(info.shape, ","), first.string(),
+                                   second.string()));
+    TensorDifference tensor{
+        name, kind_of(name), layer_of(name), info.shape, at::toString(info.scalar), at::toString(its.scalar),
+        {}};
+    const auto count = c10::multiply_integers(info.shape);
+    for (std::int64_t begin = 0; begin < count; begin += stretch) {
+      go_on();
+      const auto n = std::min(stretch, count - begin);
+      auto x = a.numbers(name, begin, n, own_a).to(at::kFloat),
+           y = b.numbers(name, begin, n, own_b).to(at::kFloat);
+      if (start) {
+        const auto from = start->numbers(name, begin, n, own_start).to(at::kFloat);
+        tensor.sums.base += weights::gram(std::vector<at::Tensor>{from}).item<double>();
+        x = at::sub(x, from);
+        y = at::sub(y, from);
+      }
+      add_numbers(tensor.sums, x, y);
+    }
+    found.tensors.push_back(std::move(tensor));
+  }
+  if (found.tensors.empty())
+    throw InputError(
+        fmt::format("{} and {} have no floating-point tensor of one name and shape; expected two models "
+                    "of one architecture",
+                    first.string(), second.string()));
+  return found;
+}
+
+std::vector<Group> grouped(const Differences& differences, By by) {
+  std::vector<Group> groups;
+  for (const auto& tensor : differences.tensors) {
+    const auto name = by == By::tensor ? tensor.name
+                      : by == By::kind ? tensor.kind
+                      : !tensor.layer  ? std::string("outside layers")
+                                       : fmt::format("layer {}", *tensor.layer);
+    auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& other) { return other.name == name; });
+    if (group == groups.end()) group = groups.insert(groups.end(), Group{name, 0, {}});
+    ++group->tensors;
+    group->sums.add(tensor.sums);
+  }
+  if (by == By::layer)
+    std::stable_sort(groups.begin(), groups.end(), [](const auto& x, const auto& y) {
+      const auto number = [](const Group& group) {
+        return group.name.starts_with("layer ") ? std::stoll(group.name.substr(6)) : -1;
+      };
+      return number(x) < number(y);
+    });
+  return groups;
+}
+
+}  // namespace taugrid::merging

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// taugrid merge --check: one screen about what a recipe would merge.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "suite/error.hpp"
+#include "suite/merging/check.hpp"
+#include "suite/merging/recipe.hpp"
+#include "suite/program/commands.hpp"
+#include "suite/program/short_name.hpp"
+
+namespace taugrid::program {
+namespace {
+
+using merging::Check;
+
+constexpr std::size_t kinds_most = 24, models_most = 8, name_most = 44;
+
+std::string percent(double tau, double base) {
+  return base > 0 ? fmt::format("{:.3g} %", 100 * std::sqrt(tau / base)) : tau > 0 ? "θ0 = 0" : "-";
+}
+
+/// Rows by kind, those that moved most first where there are many; columns by model.
+void print_distances(const Check& check, const std::vector<std::filesystem::path>& models) {
+  const auto columns = std::min(models.size(), models_most);
+  fmt::print("\n‖τ‖ / ‖θ0‖{:>{}}", "tensors", name_most + 1 - 10 + 8);
+  for (std::size_t t = 0; t < columns; ++t) fmt::print(" {:>10}", fmt::format("[{}]", t + 1));
+  fmt::print("\n");
+  auto kinds = check.kinds;
+  const auto most = [](const merging::Distances& kind) {
+    return kind.base > 0 ? *std::max_element(kind.tau.begin(), kind.tau.end()) / kind.base : 0;
+  };
+  if (kinds.size() > kinds_most) {
+    std::stable_sort(kinds.begin(), kinds.end(),
+                     [&](const auto& x, const auto& y) { return most(x) > most(y); });
+    kinds.resize(kinds_most);
+  }
+  const auto row = [&](const std::string& name, std::size_t tensors, const auto& tau_of, double base) {
+    fmt::print("{:<{}} {:>7}", short_name(name, name_most), name_most + 1, tensors);
+    for (std::size_t t = 0; t < columns; ++t) fmt::print(" {:>10}", percent(tau_of(t), base));
+    fmt::print("\n");
+  };
+  for (const auto& kind : kinds)
+    row(
+        kind.kind, kind.tensors, [&](std::size_t t) { return kind.tau[t]; }, kind.base);
+  if (kinds.size() < check.kinds.size())
+    fmt::print("… of {} kinds those that moved most\n", check.kinds.size());
+  std::size_t tensors = 0;
+  for (const auto& kind : check.kinds) tensors += kind.tensors;
+  row(
+      "all", tensors, [&](std::size_t t) { return check.gram[t * models.size() + t]; }, check.base);
+  if (models.size() < 2) return;
+  fmt::print("\ncosines of task vectors\n");
+  for (std::size_t s = 0; s < columns; ++s) {
+    fmt::print("[{}]", s + 1);
+    for (std::size_t t = 0; t < columns; ++t) {
+      const auto norms = std::sqrt(check.gram[s * models.size() + s] * check.gram[t * models.size() + t]);
+      fmt::print(" {:>7}",
+                 norms > 0 ? fmt::format("{:.3f}", check.gram[s * models.size() + t] / norms) : "-");
+    }
+    fmt::print("\n");
+  }
+}
+
+}  // namespace
+
+int check_merge(const std::filesystem::path& path) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto recipe = merging::Recipe::read(path);
+  const auto check = merging::check(recipe.base, recipe.models, [] {});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  fmt::print("{} of {} models into {}\nbase {}\n", recipe.method_name, recipe.models.size(),
+             recipe.out.string(), recipe.base.string());
+  for (std::size_t t = 0; t < recipe.models.size(); ++t)
+    fmt::print(" [{}] {}\n", t + 1, as_line(recipe.models[t].string()));
+  if (!check.gram.empty()) print_distances(check, recipe.models);
+  fmt::print("\n");
+  for (const bool wrong : {true, false}) {
+    for (const auto& finding : check.findings) {
+      if (finding.wrong == wrong) fmt::print("{} {}\n", wrong ? "WRONG" : "note ", as_line(finding.line));
+    }
+  }
+  fmt::print("{} numbers, {:.1f} s, {:.2f} GB/s\n", check.numbers, seconds, check.bytes / 1e9 / seconds);
+  if (check.wrong())
+    throw InputError(path.string() + ": a merge would be wrong, see above; nothing was written");
+  fmt::print("the models belong together\n");
+  return 0;
+}
+
+}  // namespace taugrid::program

@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""taugrid merge --check: models that belong together pass, each of the ways in which they do not is named, and nothing
+is written."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import launch
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+SMALL = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 40, "vocab_size": 50}
+WORDS = ["<unk>", "<s>", "</s>", *(f"w{i}" for i in range(47))]
+
+
+def tokenizer(folder: Path, words: list[str], kind: type = models.WordLevel, **more: str) -> None:
+    vocabulary = {"vocab": {word: i for i, word in enumerate(words)}, "unk_token": "<unk>"}
+    if kind is models.Unigram:
+        vocabulary = {"vocab": [(word, -1.0) for word in words], "unk_id": 0}
+    inner = Tokenizer(kind(**vocabulary))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    named = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"} | more
+    transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **named).save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base, two models of it, and a recipe."""
+    folder = tmp_path_factory.mktemp("check")
+    torch.manual_seed(3)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL))
+    model.save_pretrained(folder / "base")
+    start = {name: x.clone() for name, x in model.state_dict().items()}
+    for index, step in enumerate((0.001, 0.002)):
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(start[name] + step * torch.randn_like(parameter))
+        model.save_pretrained(folder / f"m{index}")
+    for name in ("base", "m0", "m1"):
+        tokenizer(folder / name, WORDS)
+    entries = '[ { model = "m0" }, { model = "m1" } ]'
+    (folder / "recipe.toml").write_text(
+        f'merge_method = "task_arithmetic"\nbase_model = "base"\nout = "out"\nmodels = {entries}\n'
+    )
+    return folder
+
+
+@pytest.fixture
+def folder(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "check"))
+
+
+def check(folder: Path) -> subprocess.CompletedProcess[str]:
+    done = launch.run(1, "merge", "--check", folder / "recipe.toml")
+    assert not (folder / "out").exists()
+    assert len(done.stdout.splitlines()) < 50 and max(map(len, done.stdout.splitlines()), default=0) <= 520
+    return done
+
+
+def vector(folder: Path, name: str) -> np.ndarray:
+    base, model = (load_file(folder / side / "model.safetensors") for side in ("base", name))
+    return np.concatenate([(model[key].float() - base[key].float()).flatten().double().numpy() for key in sorted(base)])
+
+
+def test_models_that_belong_together(sound: Path) -> None:
+    done = check(sound)
+    assert done.returncode == 0 and "WRONG" not in done.stdout and "note" not in done.stdout, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "the models belong together"
+    base = load_file(sound / "base/model.safetensors")
+    (row,) = (line.split() for line in lines if line.startswith("model.layers.*.mlp.up_proj.weight"))
+    for place, name in ((2, "m0"), (4, "m1")):
+        model = load_file(sound / name / "model.safetensors")
+        keys = [f"model.layers.{layer}.mlp.up_proj.weight" for layer in (0, 1)]
+        moved, start = (sum(float(x.double().square().sum()) for x in xs)
+                        for xs in ([model[key] - base[key] for key in keys], [base[key] for key in keys]))
+        assert float(row[place]) == pytest.approx(100 * (moved / start) ** 0.5, rel=6e-3)
+    a, b = vector(sound, "m0"), vector(sound, "m1")
+    cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    (first,) = (line.split() for line in lines if line.startswith("[1]  "))
+    assert float(first[2]) == pytest.approx(cosine, abs=6e-4)
+
+
+def configured(**more: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "m1/config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | more))
+
+    return change
+
+
+def tokens(words: list[str], kind: type = models.WordLevel, both: bool = False, **more: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        if both:
+            tokenizer(folder / "base", WORDS, kind)
+        tokenizer(folder / "m1", words, kind, **more)
+
+    return change
+
+
+def weights(change: Callable[[dict[str, torch.Tensor]], Any]) -> Callable[[Path], None]:
+    def apply(folder: Path) -> None:
+        file = load_file(folder / "m1/model.safetensors")
+        change(file)
+        save_file(file, folder / "m1/model.safetensors", {"format": "pt"})
+
+    return apply
+
+
+def of_another_base(folder: Path) -> None:
+    torch.manual_seed(99)
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL)).save_pretrained(folder / "m1")
+
+
+SWAPPED = [*WORDS[:3], WORDS[4], WORDS[3], *WORDS[5:]]
+NORM = "model.norm.weight"
+WRONG: dict[str, tuple[Callable[[Path], None], list[str]]] = {
+    "another rotation": (configured(rope_parameters={"rope_theta": 5e5, "rope_type": "default"}), ["rope_parameters"]),
+    "another activation": (configured(hidden_act="gelu"), ["hidden_act", '"gelu"', '"silu"']),
+    "another architecture": (configured(model_type="qwen2"), ["model_type"]),
+    "other heads": (configured(num_key_value_heads=1), ["num_key_value_heads"]),
+    "a tied head": (configured(tie_word_embeddings=True), ["tie_word_embeddings"]),
+    "quantised": (configured(quantization_config={"quant_method": "gptq"}), ["quantization_config", "dequantise"]),
+    "another vocabulary": (tokens(SWAPPED), ["tokenizer.json", "2 of 50 tokens", '3 is "w1", and "w0"']),
+    "another unigram": (tokens(SWAPPED, models.Unigram, both=True), ["tokenizer.json", "2 of 50 tokens"]),
+    "NaN": (weights(lambda file: file[NORM].fill_(torch.nan)), [NORM, "NaN"]),
+    "another shape": (weights(lambda file: file.update({NORM: torch.ones(5)})), [NORM, "[5]", "[24]"]),
+    "a tensor that lacks": (weights(lambda file: file.pop(NORM)), [NORM, "m1"]),
+    "another base": (of_another_base, ["99 % of its numbers", "fine-tuned from"]),
+    "no configuration of the base": (lambda folder: (folder / "base/config.json").unlink(), ["base", "no config.json"]),
+    "no JSON": (lambda folder: (folder / "m1/tokenizer.json").write_text("{"), ["m1/tokenizer.json", "expected JSON"]),
+    "no weights": (lambda folder: (folder / "m1/model.safetensors").unlink(), ["m1", "neither model.safetensors"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_would_be_wrong_is_named(folder: Path, name: str) -> None:
+    change, expected = WRONG[name]
+    change(folder)
+    done = check(folder)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nothing was written" in done.stderr, done.stderr
+    found = [line for line in done.stdout.splitlines() if line.startswith("WRONG ")]
+    assert any(all(text in line for text in expected) for line in found), done.stdout
+
+
+def chat(folder: Path) -> None:
+    (folder / "m1/chat_template.jinja").write_text("{{ messages }}")
+
+
+def halved(file: dict[str, torch.Tensor]) -> None:
+    file.update({name: x.to(torch.bfloat16) for name, x in file.items()})
+
+
+NOTES: dict[str, tuple[Callable[[Path], None], list[str]]] = {
+    "more tokens": (tokens([*WORDS, "new", "newer"]), ["2 tokens that the base has not"]),
+    "another end": (tokens(WORDS, eos_token="w7"), ["eos_token", '"w7"', '"</s>"']),
+    "another chat": (chat, ["another chat template"]),
+    "another type": (configured(dtype="bfloat16"), ["dtype", "bfloat16"]),
+    "several types": (weights(halved), ["of several types, merged in float32"]),
+    "the base itself": (lambda folder: shutil.copy(folder / "base/model.safetensors", folder / "m1"), ["own numbers"]),
+    "no configuration": (lambda folder: (folder / "m1/config.json").unlink(), ["no config.json to compare"]),
+    "no tokenizer": (lambda folder: (folder / "m1/tokenizer.json").unlink(), ["no tokenizer.json to compare"]),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_what_is_worth_a_look_is_said(folder: Path, name: str) -> None:
+    change, expected = NOTES[name]
+    change(folder)
+    done = check(folder)
+    assert done.returncode == 0 and "WRONG" not in done.stdout, done.stdout + done.stderr
+    found = [line for line in done.stdout.splitlines() if line.startswith("note ")]
+    assert any(all(text in line for text in expected) for line in found), done.stdout
+
+
+def test_nested_tokenizers_are_refused(folder: Path) -> None:
+    """What an input holds bounds the memory that it takes."""
+    (folder / "m1/tokenizer.json").write_text("[" * 100_000)
+    done = check(folder)
+    assert done.returncode == 2 and "m1/tokenizer.json" in done.stdout, done.stdout
