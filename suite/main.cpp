@@ -165,7 +165,7 @@ int start(int argc, char** argv) {
       "Example:\n  taugrid diff cars svhn --base clip-vit-base-patch32 --by layer\n"
       "‖b−a‖/‖a‖ is 0 for equal models and 1.41 for unrelated ones; opposed % counts numbers with other "
       "signs,\n"
-      "‖a‖/‖θ0‖ says how far a is from its base: much above 1 %, it may be another model's base.");
+      "‖a‖/‖θ0‖ is some per cent for a fine-tuned model, and 1.41 where the base is another one.");
   auto* keys = app.add_subcommand(
       "keys", "List every section and key of an experiment file, with type, range, default and meaning");
   bool markdown = false, recipe_keys = false;
