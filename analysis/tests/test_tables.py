@@ -231,6 +231,7 @@ TABLES = {  # table: the groups without which it is not there
     "published": {"addition"},
     "pair_addition": {"pair_addition"},
     "predictors": set(),
+    "merge_predictors": {"pair_addition"},
     "multitask": {"multitask"},
     "negation": {"negation"},
     "negation_intervals": {"negation", "single_task"},

@@ -17,7 +17,16 @@ ORDER = (  # in which one reads them; tables that are not named come last
     *("negation", "negation_intervals", "generation", "single_task", "variants", "advantage"),
     *("kernel_behaviour", "similarity", "layer_similarity", "groups", "sign_conflict", "early_similarity"),
     *("gaps", "tau_jp", "disentanglement", "representation", "linearity", "layer_edits", "layer_averages"),
-    *("transitivity", "averages", "stitching", "barrier", "predictors", "bound", "other_bounds"),
+    *(
+        "transitivity",
+        "averages",
+        "stitching",
+        "barrier",
+        "predictors",
+        "merge_predictors",
+        "bound",
+        "other_bounds",
+    ),
     *("smoothness", "ntk", "ntk_spectrum", "continuation", "cost"),
 )
 

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from taugrid_analysis.numbers import correlation
+from taugrid_analysis.numbers import correlation, prediction, sampling
 from taugrid_analysis.page.table import Column, Table
 from taugrid_analysis.quantities.predictors import lines as predictors_lines
+from taugrid_analysis.quantities.predictors import merges as merge_rows
 from taugrid_analysis.quantities.predictors.lines import TITLES
 from taugrid_analysis.run.opened import Run
 
@@ -90,4 +91,39 @@ def _borrowed(run: Run, regime: str) -> bool:
     )
 
 
-TABLES = {"predictors": predictor_table}
+def merge_table(run: Run) -> Table:
+    table = Table(
+        "merge_predictors",
+        "What predicts a merge's normalised accuracy, for tasks that the prediction has not seen",
+        [
+            Column("regime"),
+            Column("merges"),
+            Column("predictor"),
+            Column("outcomes"),
+            Column("error without", 2, percent=True),
+            Column("error with", 2, percent=True),
+            Column("gain", 2),
+            Column("p", 3, least=True),
+        ],
+    )
+    for row in merge_rows.rows(run):
+        one = row.found
+        cells = [one.without, one.with_it, one.gain, one.p]
+        table.rows.append([row.regime, row.merges, TITLES[row.predictor], one.merges, *cells])
+    if table.rows:
+        borne_out = sum(row.found.p < sampling.LEVEL and row.found.gain > 0 for row in merge_rows.rows(run))
+        by_chance = sampling.LEVEL * len(table.rows)
+        table.notes += [
+            "A line is fitted to the merges without one task and predicts those with it, for each task."
+            " error: root of the mean square, in points of normalised accuracy; without: by the number of"
+            " tasks, or the mean where all merges have as many. gain: the part of the squared error that the"
+            " predictor takes away; below 0 it predicts worse than nothing does.",
+            "Predictor of a merge: mean over its pairs; of a task in a merge of all: over its pairs.",
+            f"p: the share of {prediction.PERMUTATIONS} permutations of the tasks, and these themselves, with"
+            f" an error as small. It is not corrected: of {len(table.rows)} lines {by_chance:.1f} are below"
+            f" {sampling.LEVEL} by chance, and {borne_out} are, with a gain. One seed.",
+        ]
+    return table
+
+
+TABLES = {"predictors": predictor_table, "merge_predictors": merge_table}
