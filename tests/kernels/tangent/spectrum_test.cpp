@@ -103,8 +103,8 @@ at::Tensor shares_in_the_first_half(const at::Tensor& kernel) {
 }
 
 TEST(Spectrum, OnARingItIsTheArcCosineKernels) {
-  // Of infinitely many units of normal weights (Cho and Saul 2009); here they lie on the circle, with E|w|² =
-  // 1, not 2.
+  // Cho and Saul (2009) have infinitely many units of normal weights; here they lie on the circle, with E|w|²
+  // = 1, not 2.
   const auto kernel = of_the_ring();
   for (std::int64_t i = 0; i < points; ++i) {
     const auto steps = static_cast<double>(std::min(i, points - i));

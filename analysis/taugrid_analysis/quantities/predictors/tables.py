@@ -111,8 +111,8 @@ def merge_table(run: Run) -> Table:
         cells = [one.without, one.with_it, one.gain, one.p]
         table.rows.append([row.regime, row.merges, TITLES[row.predictor], one.merges, *cells])
     if table.rows:
-        borne_out = sum(row.found.p < sampling.LEVEL and row.found.gain > 0 for row in merge_rows.rows(run))
-        by_chance = sampling.LEVEL * len(table.rows)
+        level = 1 - sampling.LEVEL
+        borne_out = sum(row.found.p < level and row.found.gain > 0 for row in merge_rows.rows(run))
         table.notes += [
             "A line is fitted to the merges without one task and predicts those with it, for each task."
             " error: root of the mean square, in points of normalised accuracy; without: by the number of"
@@ -120,8 +120,9 @@ def merge_table(run: Run) -> Table:
             " predictor takes away; below 0 it predicts worse than nothing does.",
             "Predictor of a merge: mean over its pairs; of a task in a merge of all: over its pairs.",
             f"p: the share of {prediction.PERMUTATIONS} permutations of the tasks, and these themselves, with"
-            f" an error as small. It is not corrected: of {len(table.rows)} lines {by_chance:.1f} are below"
-            f" {sampling.LEVEL} by chance, and {borne_out} are, with a gain. One seed.",
+            f" an error as small. It is not corrected: of {len(table.rows)} lines"
+            f" {level * len(table.rows):.1f} are below {level:.2g} by chance, and {borne_out} are, with a"
+            " gain. One seed.",
         ]
     return table
 
