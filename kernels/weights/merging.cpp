@@ -37,12 +37,15 @@ std::int64_t sampled_every(std::int64_t length) {
 }
 
 detail::Draw draw_of(const Drop& rule, std::int64_t t) {
-  require(rule.density > 0 && rule.density <= 1,
-          "a density of " + std::to_string(rule.density) + ", expected one above 0 and at most 1");
-  const auto place = rule.scale.size() == 1 ? 0 : static_cast<std::size_t>(t);
+  const auto vector = static_cast<std::size_t>(t);
+  require(rule.densities.empty() || vector < rule.densities.size(),
+          "no density of vector " + std::to_string(t));
+  const double density = rule.densities.empty() ? rule.density : rule.densities[vector];
+  require(density > 0 && density <= 1,
+          "a density of " + std::to_string(density) + ", expected one above 0 and at most 1");
+  const auto place = rule.scale.size() == 1 ? 0 : vector;
   require(place < rule.scale.size(), "no scale of vector " + std::to_string(t));
-  return {rule.seed, t, static_cast<std::uint64_t>(std::llround(std::ldexp(rule.density, 32))),
-          rule.scale[place]};
+  return {rule.seed, t, static_cast<std::uint64_t>(std::llround(std::ldexp(density, 32))), rule.scale[place]};
 }
 
 }  // namespace
@@ -249,7 +252,7 @@ MergeCount merge(const MergeRule& rule, std::int64_t begin, const Stretches& tau
   const auto found =
       detail::merge({terms, tau.start.defined() ? tau.start.const_data_ptr<float>() : nullptr,
                      static_cast<detail::Vote>(rule.vote), rule.divide == MergeRule::Divide::voters,
-                     rule.divisor, rule.claim.empty() ? 0 : rule.claims},
+                     rule.divisor, rule.claim.empty() ? 0 : rule.claims, rule.rounds_products},
                     begin, out.numel(), out.mutable_data_ptr<float>());
   const Range undecided{found.undecided_begin, found.undecided_end - found.undecided_begin};
   return {found.nonzero, found.undecided, found.balance, found.finite, {undecided, found.undecided_nonzero}};

@@ -74,7 +74,8 @@ std::int64_t find_magnitude(const at::Tensor& stretch, float magnitude, std::int
 struct Drop {
   std::uint64_t seed = 0;
   double density = 1;
-  std::vector<float> scale = {1};  ///< times which a number that stays counts: of all vectors, or [T]
+  std::vector<float> scale = {1};      ///< times which a number that stays counts: of all vectors, or [T]
+  std::vector<double> densities = {};  ///< [T], in place of `density`; empty: that one for all vectors
 };
 
 /// out = the stretch of vector t that begins at number `begin`, dropped.
@@ -118,6 +119,9 @@ struct MergeRule {
   Vote vote = Vote::none;
   Divide divide = Divide::number;
   float divisor = 1;
+  /// Whether each product w_t·x_t is rounded before it is added, as mergekit's task arithmetic has it; else
+  /// only the sum is. Where nothing is dropped, trimmed or elected.
+  bool rounds_products = false;
   /// λ [T], or empty. The result τ stays where at least `claims` tasks have |τ_t| > λ_t·|τ − τ_t| (TALL
   /// masks: Wang et al. 2024, equation 4; consensus: equation 6).
   std::vector<float> claim = {};

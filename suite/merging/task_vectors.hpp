@@ -11,6 +11,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/range.hpp"
@@ -32,7 +33,13 @@ class TaskVectors {
   virtual std::size_t count() const = 0;  ///< T
   /// Without gaps, in the order of their numbers.
   virtual const std::vector<NamedTensor>& tensors() const = 0;
-  std::int64_t length() const { return tensors().empty() ? 0 : tensors().back().range.end(); }
+  /// The numbers of all tensors: from 0 on, or a part of a vector (PartOfVectors).
+  Range range() const {
+    if (tensors().empty()) return {0, 0};
+    const auto begin = tensors().front().range.begin;
+    return {begin, tensors().back().range.end() - begin};
+  }
+  std::int64_t length() const { return range().count; }
 
   /// Stands for θ0 itself among the vectors of a visit.
   static constexpr std::size_t theta0 = static_cast<std::size_t>(-1);
@@ -103,6 +110,29 @@ class HeldVectors final : public TaskVectors {
   std::vector<NamedTensor> tensors_;
   std::vector<at::Tensor> vectors_;
   at::Tensor start_;
+};
+
+/// Some tensors, side by side, of vectors, which outlive it. Numbers keep their places.
+class PartOfVectors final : public TaskVectors {
+ public:
+  PartOfVectors(const TaskVectors& whole, std::vector<NamedTensor> tensors)
+      : whole_(whole), tensors_(std::move(tensors)) {}
+  std::size_t count() const override { return whole_.count(); }
+  const std::vector<NamedTensor>& tensors() const override { return tensors_; }
+  std::size_t side_by_side() const override { return whole_.side_by_side(); }
+
+ private:
+  void do_visit(const std::vector<std::size_t>& which, Range range, std::int64_t align,
+                const Visitor& visitor) const override {
+    whole_.visit(which, range, align, visitor);
+  }
+  void do_visit_stretches(const std::vector<std::size_t>& which, Range range,
+                          const StretchVisitor& visitor) const override {
+    whole_.visit_stretches(which, range, visitor);
+  }
+
+  const TaskVectors& whole_;
+  std::vector<NamedTensor> tensors_;
 };
 
 }  // namespace taugrid::merging

@@ -12,6 +12,10 @@ namespace taugrid::merging {
 
 MergeWork VectorMethod::work(const std::vector<NamedTensor>&, std::size_t) const { return {}; }
 
+std::shared_ptr<const VectorMethod> VectorMethod::with(const std::string&, const std::vector<double>&) const {
+  return nullptr;
+}
+
 Merged VectorMethod::merge(const TaskVectors& vectors, const std::vector<double>& weights, const Sink& sink,
                            const Team& team) const {
   check("merge", weights);

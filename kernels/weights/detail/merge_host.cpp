@@ -85,8 +85,11 @@ class TileMerge {
     for (const auto& term : rule.terms) trims |= term.before != 0;
     const bool sums_alone = !elects() && !rule.by_voters && !trims;
     const auto* draw = rule.terms.front().draw;
-    drops_on_the_way_ = sums_alone && draw != nullptr && !draw->all_stay() && n % strip == 0 &&
-                        begin_ % 4 == 0 && begin_ % places_a_key + n <= places_a_key;
+    const bool of_one_density = std::all_of(rule.terms.begin(), rule.terms.end(), [&](const Term& term) {
+      return draw == nullptr || term.draw->below == draw->below;
+    });
+    drops_on_the_way_ = sums_alone && draw != nullptr && of_one_density && !draw->all_stay() &&
+                        n % strip == 0 && begin_ % 4 == 0 && begin_ % places_a_key + n <= places_a_key;
     claims_on_the_way_ =
         sums_alone && draw == nullptr && claims() && t <= most_at_once && std::has_single_bit(t);
   }
@@ -218,6 +221,9 @@ class TileMerge {
     } else if (drops_on_the_way_) {
       count_.nonzero = last ? drop_group<Some, Differs>(group, first, divided)
                             : drop_group<Some, Differs>(group, first, GoesOn{});
+    } else if (!Trims && rule_.rounds_products) {
+      count_.nonzero = last ? add<Some, Differs, false, true>(group, first, n_, out_, largest_, divided)
+                            : add<Some, Differs, false, true>(group, first, n_, out_, largest_, GoesOn{});
     } else {
       count_.nonzero = last ? add<Some, Differs, Trims>(group, first, n_, out_, largest_, divided)
                             : add<Some, Differs, Trims>(group, first, n_, out_, largest_, GoesOn{});

@@ -40,6 +40,7 @@ struct Rule {
   bool by_voters;
   float divisor;
   std::int64_t claims;  ///< 0: not asked
+  bool rounds_products;
 };
 
 struct Count {

@@ -160,9 +160,23 @@ inline void begin_or_go_on(bool first, const Add& with) {
   first ? with(std::true_type{}) : with(std::false_type{});
 }
 
+/// A product that the compiler does not fuse with what it is added to.
+template <class Number>
+inline Number rounded(Number product) {
+#if defined(__x86_64__)
+  asm("" : "+x"(product));
+#elif defined(__aarch64__)
+  asm("" : "+w"(product));
+#else
+  volatile Number stored = product;
+  product = stored;
+#endif
+  return product;
+}
+
 /// Begins sums, or goes on from those that `out` has. Returns how many numbers are not zero; of differences
 /// `largest` keeps the largest bits.
-template <int Count, bool Differs, bool Trims, class End>
+template <int Count, bool Differs, bool Trims, bool Rounds = false, class End>
 int add(const Group& group, bool first, int n, float* out, Words& largest, const End end) {
   const Group own = group;
   Words most = largest;
@@ -172,7 +186,11 @@ int add(const Group& group, bool first, int n, float* out, Words& largest, const
     each_place<Count>(own, n, [&]<class Number>(int i) {
       Number sum = begins ? Number{} : load<Number>(out + i);
       for (std::size_t t = 0; t < Count; ++t)
-        sum += own.weight[t] * kept<Differs, Trims, Number>(own, t, i, most);
+        if constexpr (Rounds) {
+          sum += rounded<Number>(own.weight[t] * kept<Differs, Trims, Number>(own, t, i, most));
+        } else {
+          sum += own.weight[t] * kept<Differs, Trims, Number>(own, t, i, most);
+        }
       sum = end.template operator()<Count>(own, i, sum);
       store(out + i, sum);
       if constexpr (std::is_same_v<Number, Lanes>) {

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/weights/merging.hpp"
 #include "kernels/weights/weights.hpp"
 
 namespace taugrid::merging {
@@ -22,6 +23,14 @@ std::int64_t CombinedByTensor::run(const TaskVectors& vectors, const std::vector
     });
     const auto alpha = factors(sum.gram()).view({1, -1});
     vectors.visit(which, range, 1, [&](std::int64_t begin, std::span<const at::Tensor> x) {
+      if (rounds_products()) {
+        weights::MergeRule rule;
+        for (std::int64_t i = 0; i < alpha.numel(); ++i) rule.weight.push_back(alpha[0][i].item<float>());
+        rule.rounds_products = true;
+        auto merged = at::empty_like(x.front());
+        nonzero += weights::merge(rule, begin, {x}, merged).nonzero;
+        return sink.put(begin, merged);
+      }
       const auto n = x.front().numel();
       if (!zeros.defined() || zeros.numel() < n) zeros = at::zeros({n}, at::kFloat);
       const auto merged = weights::combine(zeros.narrow(0, 0, n), x, alpha)[0];

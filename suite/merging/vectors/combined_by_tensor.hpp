@@ -17,6 +17,8 @@ class CombinedByTensor : public VectorMethod {
  protected:
   /// Whether θ0's tensor stands behind the vectors' in G, and has a factor.
   virtual bool sees_start() const { return false; }
+  /// Whether each product f_t τ_t is rounded before it is added, as mergekit has it.
+  virtual bool rounds_products() const { return false; }
   /// f [n], float64, of G [n,n], float64, both on the host.
   virtual at::Tensor factors(const at::Tensor& gram) const = 0;
 

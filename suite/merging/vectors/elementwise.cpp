@@ -141,10 +141,31 @@ void search(const TaskVectors& vectors, const std::vector<std::size_t>& which, R
 }  // namespace
 
 std::optional<double> Elementwise::factor(std::size_t count) const {
-  if (trim.density < 1 || rule.drop || rule.vote != MergeRule::Vote::none || !claim.empty() ||
+  if (trim.cuts() || rule.drop || rule.vote != MergeRule::Vote::none || !claim.empty() ||
       divisor == Divisor::voters)
     return std::nullopt;
   return divisor == Divisor::one ? 1 : 1 / static_cast<double>(count);
+}
+
+std::shared_ptr<const VectorMethod> Elementwise::with(const std::string& parameter,
+                                                      const std::vector<double>& values) const {
+  auto other = std::make_shared<Elementwise>(*this);
+  if (parameter == "normalize" && mean_of_models) {
+    other->divisor = values.front() != 0 ? Divisor::sum_of_weights : Divisor::one;
+  } else if (parameter == "density" && rule.drop) {
+    other->rule.drop->densities = values.size() > 1 ? values : std::vector<double>{};
+    other->rule.drop->density = values.front();
+    if (rescales) {
+      other->rule.drop->scale.clear();
+      for (const double density : values) other->rule.drop->scale.push_back(static_cast<float>(1 / density));
+    }
+  } else if (parameter == "density" && trims) {
+    other->trim.densities = values.size() > 1 ? values : std::vector<double>{};
+    other->trim.density = values.front();
+  } else {
+    return nullptr;
+  }
+  return other;
 }
 
 void Elementwise::check(const std::string& what, const std::vector<double>& w) const {
@@ -165,7 +186,7 @@ void Elementwise::check(const std::string& what, const std::vector<double>& w) c
     throw InputError(what + ": the weights add up to 0, and the mean divides by their sum");
   if (divisor != Divisor::voters) return;
   for (const auto weight : w) {
-    if (!(weight > 0)) throw InputError(what + ": a mean of those that agree needs weights above 0");
+    if (!(weight >= 0)) throw InputError(what + ": a mean of those that agree needs weights of at least 0");
   }
 }
 
@@ -181,11 +202,12 @@ RecipeNote Elementwise::recipe_note(const std::string&, const std::vector<std::s
 
 std::vector<Range> Elementwise::ranges_of(const std::vector<NamedTensor>& tensors) const {
   std::vector<Range> ranges;
-  if (trim.by_tensor && (trim.density < 1 || keeps_norm)) {
+  if (trim.by_tensor && (trim.cuts() || keeps_norm)) {
     for (const auto& tensor : tensors)
       if (tensor.range.count > 0) ranges.push_back(tensor.range);
   } else {
-    ranges.push_back({0, tensors.empty() ? 0 : tensors.back().range.end()});
+    const auto begin = tensors.empty() ? 0 : tensors.front().range.begin;
+    ranges.push_back({begin, tensors.empty() ? 0 : tensors.back().range.end() - begin});
   }
   return ranges;
 }
@@ -196,7 +218,7 @@ MergeWork Elementwise::work(const std::vector<NamedTensor>& tensors, std::size_t
     const auto n = static_cast<double>(range.count);
     all += n;
     seen += n * (1 + (keeps_norm ? 1 : 0));
-    if (trim.density < 1) seen += n * (1 + weights::KthMagnitude::first_share(range.count));
+    if (trim.cuts()) seen += n * (1 + weights::KthMagnitude::first_share(range.count));
   }
   return {.passes = all > 0 ? seen / all : 0};
 }
@@ -206,7 +228,7 @@ std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<doub
   auto each = rule;
   each.weight.assign(w.begin(), w.end());
   if (divisor == Divisor::sum_of_weights)
-    each.divisor = static_cast<float>(std::accumulate(w.begin(), w.end(), 0.0));
+    each.divisor = std::accumulate(each.weight.begin(), each.weight.end(), 0.0F);  // as mergekit sums them
   if (divisor == Divisor::vectors) each.divisor = static_cast<float>(w.size());
   if (divisor == Divisor::voters) each.divide = MergeRule::Divide::voters;
   for (std::size_t t = 0; t < w.size() && !claim.empty(); ++t)
@@ -222,7 +244,7 @@ std::int64_t Elementwise::run(const TaskVectors& vectors, const std::vector<doub
   };
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     if (keeps_norm) drops[r]->scale = scales_of(vectors, ranges[r], team);
-    if (trim.density < 1) cuts[r] = cuts_of(vectors, ranges[r], drops[r], team);
+    if (trim.cuts()) cuts[r] = cuts_of(vectors, ranges[r], drops[r], team);
     merge_part(r, ranges[r]);
   }
   all.count_together(team);
@@ -263,25 +285,37 @@ std::vector<weights::Cut> Elementwise::cuts_of(const TaskVectors& vectors, Range
                                                const std::optional<weights::Drop>& drop,
                                                const Team& team) const {
   const auto count = vectors.count();
-  const auto share = static_cast<std::int64_t>(trim.density * static_cast<double>(range.count));
-  const bool at_least = trim.cut == "at_least";
-  const auto k = at_least ? weights::ties_rank(trim.density, range.count) : std::max<std::int64_t>(share, 1);
-  const weights::KthMagnitude begun(k, range.count);
+  std::vector<std::int64_t> ranks(count);  // the k of each k-th largest magnitude
+  for (std::size_t t = 0; t < count; ++t) {
+    const auto share = static_cast<std::int64_t>(trim.of(t) * static_cast<double>(range.count));
+    ranks[t] = trim.cut == "at_least" ? weights::ties_rank(trim.of(t), range.count)
+                                      : std::max<std::int64_t>(share, 1);
+  }
   std::vector<weights::KthMagnitude> kth;
   std::vector<std::size_t> mine;
   for (std::size_t t = 0; t < count; ++t)
-    if (team.is_mine(t)) mine.push_back(t);
-  std::vector<std::int64_t> cuts(2 * count);  // bits of the values, then limits
+    if (team.is_mine(t) && trim.of(t) < 1) mine.push_back(t);  // a cut of 0 leaves all
+  std::vector<std::int64_t> cuts(2 * count);                   // bits of the values, then limits
+  for (std::size_t t = 0; t < count; ++t)
+    if (team.is_mine(t)) cuts[count + t] = weights::Cut{}.limit;
   for (std::size_t from = 0; from < mine.size(); from += vectors.side_by_side()) {
     const auto end = std::min(mine.size(), from + vectors.side_by_side());
     const std::vector<std::size_t> which(&mine[from], &mine[from] + (end - from));
-    kth.resize(which.size(), begun);
-    std::fill(kth.begin(), kth.end(), begun);  // in the same memory
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      const weights::KthMagnitude begun(ranks[which[i]], range.count);
+      if (i < kth.size()) {
+        kth[i] = begun;  // in the same memory
+      } else {
+        kth.push_back(begun);
+      }
+    }
+    kth.resize(which.size(), kth.front());
     search(vectors, which, range, drop, kth);
     for (std::size_t i = 0; i < which.size(); ++i) {
       const auto t = which[i];
       weights::Cut cut{kth[i].value()};
       if (trim.cut == "above") cut.limit = 0;
+      const auto k = ranks[t];
       if (trim.cut == "exact" && kth[i].above() + kth[i].equal() != k && kth[i].value() != 0) {
         auto left = k - kth[i].above();
         see_dropped(vectors, t, range, drop, [&](std::int64_t begin, const at::Tensor& x, const at::Tensor&) {

@@ -9,6 +9,8 @@
 //   consensus_ta, consensus_ties                  τ of the above where enough tasks have |τ_t| > λ|τ − τ_t|
 #pragma once
 
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,8 +23,17 @@ namespace taugrid::merging {
 
 struct Trim {
   double density = 1;
+  std::vector<double> densities = {};  ///< one a vector, in place of `density`; empty: that one for all
   bool by_tensor = false;
   std::string cut = "at_least";
+
+  double of(std::size_t t) const { return densities.empty() ? density : densities[t]; }
+  /// Whether numbers of some vector are cut.
+  bool cuts() const {
+    return densities.empty()
+               ? density < 1
+               : std::any_of(densities.begin(), densities.end(), [](double d) { return d < 1; });
+  }
 };
 
 enum class Divisor { one, sum_of_weights, vectors, voters };
@@ -36,10 +47,14 @@ class Elementwise final : public VectorMethod {
   bool keeps_norm = false;  ///< s_t is the ratio of norms, of the vector or of each tensor as trimming is
   std::vector<double> claim = {};  ///< λ of the claims: none, one for all vectors, or one a vector
   bool mean_of_models = false;     ///< Σ w θ / Σ w, whatever θ0 is
+  bool trims = false;              ///< whether a density is that of trimming
+  bool rescales = false;           ///< what is dropped by 1/density, of each vector
 
   bool needs_start() const override { return !mean_of_models; }
 
   std::optional<double> factor(std::size_t count) const override;
+  std::shared_ptr<const VectorMethod> with(const std::string& parameter,
+                                           const std::vector<double>& values) const override;
   /// Norms take a pass. Each trimming takes two passes to find the cut, the first of which looks at a sample
   /// of what is long; an exact one a third where the cut lies among equal magnitudes, and a majority for
   /// minus another merge around places that are undecided.

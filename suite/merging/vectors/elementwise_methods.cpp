@@ -12,6 +12,7 @@ namespace {
 
 using weights::MergeRule;
 
+constexpr config::Meaning of_normalize = "Whether the sum is divided by the weights' sum";
 constexpr config::Meaning of_trimming = "The share of each vector's numbers that trimming leaves";
 
 double read_density(config::Section& parameters, double fallback) {
@@ -67,7 +68,8 @@ void read_drop(Elementwise& method, config::Section& parameters) {
           "density", {"density", "l1"}) == "l1";
   if (method.keeps_norm && !rescales)
     parameters.refuse("rescale_by", "is \"l1\"; expected none where rescale = false");
-  if (rescales && !method.keeps_norm) drop.scale = {static_cast<float>(1 / drop.density)};
+  method.rescales = rescales && !method.keeps_norm;
+  if (method.rescales) drop.scale = {static_cast<float>(1 / drop.density)};
   drop.seed = static_cast<std::uint64_t>(parameters.integer(
       "seed", "Of the draws; they depend on it, the model's number and the place alone", 0, {0, 1e9}));
   method.rule.drop = drop;
@@ -82,13 +84,14 @@ std::shared_ptr<const VectorMethod> make_linear(config::Section) {
 
 std::shared_ptr<const VectorMethod> make_task_arithmetic(config::Section parameters) {
   auto method = std::make_shared<Elementwise>();
-  if (parameters.flag("normalize", "Whether the sum is divided by the weights' sum", false))
-    method->divisor = Divisor::sum_of_weights;
+  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
+  method->rule.rounds_products = true;
   return method;
 }
 
 std::shared_ptr<const VectorMethod> make_ties(config::Section parameters) {
   auto method = std::make_shared<Elementwise>();
+  method->trims = true;
   method->trim = read_trim(parameters, read_density(parameters, 0.2));
   read_election(*method, parameters, "mean");
   return method;
@@ -97,6 +100,7 @@ std::shared_ptr<const VectorMethod> make_ties(config::Section parameters) {
 std::shared_ptr<const VectorMethod> make_dare_linear(config::Section parameters) {
   auto method = std::make_shared<Elementwise>();
   read_drop(*method, parameters);
+  if (parameters.flag("normalize", of_normalize, false)) method->divisor = Divisor::sum_of_weights;
   method->trim.by_tensor = by_tensor(
       parameters, "What norms are of: the whole vector, or each tensor of the model by itself (mergekit)");
   if (method->trim.by_tensor && !method->keeps_norm)
@@ -117,6 +121,7 @@ std::shared_ptr<const VectorMethod> make_dare_ties(config::Section parameters) {
 
 std::shared_ptr<const VectorMethod> make_top_k(config::Section parameters) {
   auto method = std::make_shared<Elementwise>();
+  method->trims = true;
   method->trim = read_trim(parameters, read_density(parameters, 0.05));
   const auto by =
       parameters.word("divide",
@@ -132,6 +137,7 @@ std::shared_ptr<const VectorMethod> make_top_k(config::Section parameters) {
 Elementwise read_claims(config::Section& parameters, bool of_ties) {
   Elementwise method;
   if (of_ties) {
+    method.trims = true;
     method.trim = read_trim(parameters, read_density(parameters, 0.2));
     read_election(method, parameters, "sum");
   }

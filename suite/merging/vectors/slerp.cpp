@@ -29,9 +29,14 @@ class Slerp final : public CombinedByTensor {
     if (w[0] != 1 || w[1] != 1) throw InputError(what + ": slerp takes t in place of weights; expected none");
   }
   bool needs_start() const override { return !of_models_; }
+  std::shared_ptr<const VectorMethod> with(const std::string& parameter,
+                                           const std::vector<double>& values) const override {
+    return parameter == "t" ? std::make_shared<Slerp>(values.front(), of_models_) : nullptr;
+  }
 
  protected:
   bool sees_start() const override { return of_models_; }
+  bool rounds_products() const override { return of_models_; }
   at::Tensor factors(const at::Tensor& gram) const override {
     const auto g = [&](int i, int j) { return gram[i][j].item<double>(); };
     if (!of_models_) {
@@ -49,7 +54,10 @@ class Slerp final : public CombinedByTensor {
   std::array<double, 2> factors(double aa, double ab, double bb) const {
     const double cosine =
         aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;  // as mergekit and FusionBench have it
-    if (std::fabs(cosine) > linear_above) return {1 - t_, t_};
+    if (std::fabs(cosine) > linear_above) {              // 1 − t in float32, as mergekit has it
+      const auto t = static_cast<float>(t_);
+      return {1.0F - t, t};
+    }
     const double angle = std::acos(cosine);
     return {std::sin((1 - t_) * angle) / std::sin(angle), std::sin(t_ * angle) / std::sin(angle)};
   }
