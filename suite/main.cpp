@@ -125,14 +125,19 @@ int start(int argc, char** argv) {
       "They are Hugging Face folders with model.safetensors, or its parts and their index. They are read\n"
       "block by block, so that memory does not grow with them (tsv_m, iso_c and iso_cts hold one matrix of\n"
       "each model); on the host, in one process.");
-  merge->add_option("recipe", recipe, "The recipe (TOML)")->required();
+  merge->add_option("recipe", recipe, "The recipe: TOML, or mergekit's YAML where it ends with .yml or .yaml")
+      ->required();
+  std::filesystem::path merged;
+  merge->add_option("out", merged, "The folder to be written, in place of the recipe's out");
   bool only_check = false;
   merge->add_flag(
       "--check", only_check,
       "Merge nothing: print whether the models belong together (configurations, vocabularies, types, NaN)\n"
       "and how far each is from its base; exit code 2 where a merge would be wrong");
   merge->footer(
-      "A recipe, whose words are mergekit's where they mean the same:\n"
+      "mergekit's recipes in YAML are read as they are, and what is not known there is refused:\n"
+      "  taugrid merge recipe.yml merged\n"
+      "A recipe in TOML, whose words are mergekit's where they mean the same:\n"
       "  merge_method = \"ties\"\n"
       "  base_model = \"clip-vit-base-patch32\"\n"
       "  out = \"merged\"\n"
@@ -211,8 +216,8 @@ int start(int argc, char** argv) {
   if (*info) return taugrid::program::info();
   if (*keys) return speaks() ? taugrid::program::keys(markdown, recipe_keys) : 0;
   if (*results) return speaks() ? taugrid::program::results(results_markdown, results_json) : 0;
-  if (*merge && only_check) return speaks() ? taugrid::program::check_merge(recipe) : 0;
-  if (*merge) return speaks() ? taugrid::program::merge(recipe) : 0;
+  if (*merge && only_check) return speaks() ? taugrid::program::check_merge(recipe, merged) : 0;
+  if (*merge) return speaks() ? taugrid::program::merge(recipe, merged) : 0;
   if (*diff) return speaks() ? taugrid::program::diff(diff_options) : 0;
   if (options.dry_run) return speaks() ? taugrid::program::dry_run(options) : 0;
   if (*timeline) return taugrid::program::timeline(argc, argv, options);

@@ -66,31 +66,55 @@ std::optional<std::size_t> entry_index(const std::string& step) {
 
 namespace {
 
-/// "models.#2" → "models" and 1; a name of another kind whole, and 0.
-std::pair<std::string, std::size_t> array_and_entry(const std::string& section) {
-  const auto dot = section.rfind('.');
-  const auto index = dot == std::string::npos ? std::nullopt : entry_index(section.substr(dot + 1));
-  return index ? std::pair(section.substr(0, dot), *index) : std::pair(section, std::size_t{0});
+/// The steps of a section's name. Entries of arrays are as wide as the largest, so that #10 is behind #2.
+std::vector<std::string> steps_of(const std::string& section) {
+  constexpr std::size_t width = 8;
+  std::vector<std::string> steps;
+  for (std::size_t begin = 0; begin <= section.size();) {
+    const auto end = std::min(section.find('.', begin), section.size());
+    auto step = section.substr(begin, end - begin);
+    if (entry_index(step)) step.insert(1, width - step.size(), '0');
+    steps.push_back(std::move(step));
+    begin = end + 1;
+  }
+  return steps;
+}
+
+std::string joined(const std::vector<std::string>& steps) {
+  std::string name;
+  for (const auto& step : steps) name = join(name, step);
+  return name;
+}
+
+/// "[out]" of the first `count` steps, or "[[models]]" of an entry.
+std::string heading(const std::vector<std::string>& steps, std::size_t count) {
+  std::string name;
+  for (std::size_t i = 0; i < count; ++i)
+    if (!entry_index(steps[i])) name = join(name, steps[i]);
+  return entry_index(steps[count - 1]) ? "[[" + name + "]]" : "[" + name + "]";
 }
 
 }  // namespace
 
 std::string document(const Values& values) {
-  std::vector<Values::const_pointer> ordered;
-  for (const auto& entry : values) ordered.push_back(&entry);
-  std::stable_sort(ordered.begin(), ordered.end(), [](const auto* a, const auto* b) {
-    return array_and_entry(a->first) < array_and_entry(b->first);
-  });
+  std::vector<std::pair<std::vector<std::string>, const Values::mapped_type*>> ordered;
+  for (const auto& [section, keys] : values) ordered.emplace_back(steps_of(section), &keys);
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const auto& a, const auto& b) { return joined(a.first) < joined(b.first); });
   std::string text;
-  for (const auto* entry : ordered) {
-    const auto& [section, keys] = *entry;
-    if (!section.empty()) {
-      const auto name = array_and_entry(section).first;
-      text += (text.empty() ? "[" : "\n[") + (name == section ? name : "[" + name + "]") + "]\n";
+  std::vector<std::string> before;
+  for (const auto& [steps, keys] : ordered) {
+    std::size_t same = 0;
+    while (same < std::min(steps.size(), before.size()) && steps[same] == before[same]) ++same;
+    for (std::size_t count = 1; count <= steps.size() && !joined(steps).empty(); ++count) {
+      // An entry of an array begins where its table, or one in it, is said for the first time.
+      if (count == steps.size() || (count > same && entry_index(steps[count - 1])))
+        text += (text.empty() ? "" : "\n") + heading(steps, count) + "\n";
     }
-    for (const auto& [key, value] : keys) {
+    for (const auto& [key, value] : *keys) {
       text += canonical_key(key) + " = " + value + "\n";
     }
+    before = steps;
   }
   return text;
 }

@@ -149,7 +149,16 @@ std::string State::where(const std::string& name, const toml::node* node) const 
       return given;
     }
   }
-  const auto line = node == nullptr ? 0 : node->source().begin.line;
+  auto line = node == nullptr ? std::size_t{0} : std::size_t{node->source().begin.line};
+  if (!lines.empty()) {  // of the key, or of what it stands in
+    line = 0;
+    for (std::string key = name; line == 0 && !key.empty();) {
+      const auto found = lines.find(key);
+      line = found == lines.end() ? 0 : found->second;
+      const auto dot = key.rfind('.');
+      key = dot == std::string::npos ? "" : key.substr(0, dot);
+    }
+  }
   std::string text = file_of(node).string();
   if (line != 0) {
     text += ':';
@@ -166,6 +175,21 @@ Config Config::load(const std::filesystem::path& path, const std::vector<std::st
   }
   return Config(std::move(state));
 }
+
+Config Config::translated(const std::filesystem::path& path, const std::string& text,
+                          std::map<std::string, std::size_t> lines,
+                          const std::vector<std::string>& overrides) {
+  auto state = std::make_shared<State>();
+  state->files = {std::filesystem::absolute(path).lexically_normal()};
+  state->table = parse_text(text, state->files.front().string());
+  state->lines = std::move(lines);
+  for (const std::string& given : overrides) {
+    set(*state, given);
+  }
+  return Config(std::move(state));
+}
+
+void Config::let_numbers_differ() { state_->by_tensor = true; }
 
 Config Config::describing(const std::vector<std::string>& overrides) {
   auto state = std::make_shared<State>();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "suite/config/meaning.hpp"
+#include "suite/config/setting.hpp"
 
 namespace taugrid::config {
 
@@ -42,6 +43,9 @@ class Section {
   /// Finite; a TOML integer will do.
   double real(const std::string& key, const Meaning& meaning, double fallback, Range range = {});
   double required_real(const std::string& key, const Meaning& meaning, Range range = {});
+  /// What real() was asked for in this section and the file sets, by key. Numbers differ between tensors only
+  /// where Config::let_numbers_differ() allows it, and real() has returned their first value.
+  const std::map<std::string, Setting>& settings() const;
   /// `allowed`: the possible values; empty: any text.
   std::string word(const std::string& key, const Meaning& meaning, const std::string& fallback,
                    const std::vector<std::string>& allowed = {});
@@ -86,6 +90,8 @@ class Section {
   std::vector<std::string> keys() const;
   /// An InputError about this key: "FILE:LINE: key: problem". For checks that span several keys.
   [[noreturn]] void refuse(const std::string& key, const std::string& problem) const;
+  /// "FILE:LINE: key", as refuse() begins.
+  std::string where(const std::string& key) const;
 
  private:
   friend class Config;
@@ -103,6 +109,13 @@ class Config {
   /// values in TOML syntax, or bare words, taken as text. Throws InputError if a file cannot be read or
   /// parsed, or cannot be extended.
   static Config load(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+  /// A text in TOML that says what a file in another language does; `lines`: where that has each dotted key.
+  static Config translated(const std::filesystem::path& path, const std::string& text,
+                           std::map<std::string, std::size_t> lines,
+                           const std::vector<std::string>& overrides = {});
+  /// From now on a number may be a list, interpolated over the layers, or a list of { filter, value } (see
+  /// Setting); real() has checked each of them.
+  void let_numbers_differ();
   /// A configuration of no file, for the reference of keys: every section is there, and required keys have
   /// some value, so that every reader goes to its end; afterwards reference() has what was asked for.
   static Config describing(const std::vector<std::string>& overrides = {});

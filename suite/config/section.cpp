@@ -22,12 +22,18 @@ std::filesystem::path absolute(const State& state, const std::filesystem::path& 
 
 }  // namespace
 
-void Section::refuse(const std::string& key, const std::string& problem) const {
+std::string Section::where(const std::string& key) const {
   const std::string name = join(name_, key);
   const auto* node = state_->find(name);
   const auto* at = node != nullptr ? node : state_->find(name_);
-  throw InputError(state_->where(name, at) + ": " + name + ": " + problem);
+  return state_->where(name, at) + ": " + name;
 }
+
+void Section::refuse(const std::string& key, const std::string& problem) const {
+  throw InputError(where(key) + ": " + problem);
+}
+
+const std::map<std::string, Setting>& Section::settings() const { return state_->settings[name_]; }
 
 std::map<std::string, std::string> Section::values() const {
   const auto found = state_->asked.find(name_);
@@ -96,7 +102,13 @@ std::int64_t Section::required_integer(const std::string& key, const Meaning& me
 }
 
 double Section::real(const std::string& key, const Meaning& meaning, double fallback, Range range) {
-  return read_real({*state_, *this, name_, key, meaning}, fallback, range);
+  const Value value(*state_, *this, name_, key, meaning);
+  if (!state_->by_tensor || !value.present()) return read_real(value, fallback, range);
+  auto setting = read_setting(value, range);
+  setting.where = where(key);
+  const double first = setting.cases.front().values.front();
+  state_->settings[name_][key] = std::move(setting);
+  return first;
 }
 double Section::required_real(const std::string& key, const Meaning& meaning, Range range) {
   return read_real({*state_, *this, name_, key, meaning}, std::nullopt, range);

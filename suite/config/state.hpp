@@ -15,6 +15,7 @@
 
 #include "suite/config/canonical.hpp"
 #include "suite/config/meaning.hpp"
+#include "suite/config/setting.hpp"
 
 namespace taugrid::config {
 
@@ -23,9 +24,12 @@ struct State {
   toml::table table;
   std::map<std::string, std::string> overridden;  // dotted key, the override as given
   Values asked;
-  std::set<std::string> used;      // dotted keys with no line of their own in the resolved text
-  std::set<std::string> sections;  // every section asked for, whether or not it is there
-  bool describing = false;         // of no file, see Config::describing()
+  std::set<std::string> used;                // dotted keys with no line of their own in the resolved text
+  std::set<std::string> sections;            // every section asked for, whether or not it is there
+  bool describing = false;                   // of no file, see Config::describing()
+  std::map<std::string, std::size_t> lines;  // dotted keys, where another language's text said them
+  bool by_tensor = false;                    // whether numbers may be settings
+  std::map<std::string, std::map<std::string, Setting>> settings;  // section, key
   std::vector<SectionEntry> reference;
 
   /// Reads the experiment file, and where it says `extends = "BASE.toml"` what that file says beside it:

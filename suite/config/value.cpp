@@ -112,6 +112,75 @@ double read_real(Value value, std::optional<double> fallback, Range range) {
   return value.remember(*found);
 }
 
+namespace {
+
+/// A number, or at least two over the layers; empty where there is something else.
+Reals over_layers(const toml::node& node, Range range) {
+  Reals values;
+  const auto take = [&](const toml::node& entry) {
+    const auto found = number(entry);
+    if (found && inside(*found, range)) values.push_back(*found);
+  };
+  const auto* array = node.as_array();
+  if (array == nullptr) {
+    take(node);
+    return values;
+  }
+  for (const auto& entry : *array) take(entry);
+  return values.size() == array->size() && values.size() > 1 ? values : Reals{};
+}
+
+}  // namespace
+
+Setting read_setting(Value value, Range range) {
+  const std::string expected = "a number" + bounds(range) +
+                               ", two or more of them over the layers, or a list of " +
+                               "{ filter = \"PART OF A NAME\", value = … }";
+  Setting setting;
+  const auto add = [&](const std::string& filter, const toml::node& node) {
+    setting.cases.push_back({filter, over_layers(node, range)});
+    if (setting.cases.back().values.empty()) value.refuse(expected);
+  };
+  const auto add_case = [&](const toml::table& table) {
+    const auto* filter = table.get("filter");
+    const auto* said = table.get("value");
+    const bool fits = said != nullptr && table.size() == (filter == nullptr ? 1 : 2) &&
+                      (filter == nullptr || (filter->is_string() && !filter->as_string()->get().empty()));
+    if (!fits) value.refuse(expected);
+    const auto part = filter == nullptr ? std::string() : filter->as_string()->get();
+    add(part == "*" ? "" : part, *said);
+  };
+  const auto* array = value.node().as_array();
+  if (const auto* table = value.node().as_table(); table != nullptr) {
+    add_case(*table);
+  } else if (array != nullptr && !array->empty() && array->get(0)->is_table()) {
+    for (const auto& entry : *array) {
+      if (!entry.is_table()) value.refuse(expected);
+      add_case(*entry.as_table());
+    }
+  } else {
+    add("", value.node());
+  }
+  if (value.node().is_number()) {
+    value.remember(setting.cases.front().values.front());
+  } else {
+    value.remember_node();
+  }
+  return setting;
+}
+
+std::optional<double> Setting::of(const std::string& tensor, double depth) const {
+  for (const auto& each : cases) {
+    if (!each.filter.empty() && tensor.find(each.filter) == std::string::npos) continue;
+    const double place = depth * static_cast<double>(each.values.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const auto above = std::min(below + 1, each.values.size() - 1);
+    const double share = place - static_cast<double>(below);
+    return (1 - share) * each.values[below] + share * each.values[above];
+  }
+  return std::nullopt;
+}
+
 bool read_flag(Value value, std::optional<bool> fallback) {
   const std::string expected = "true or false";
   if (const auto other = value.absent(expected, fallback, false)) return *other;

@@ -44,6 +44,9 @@ class Value {
     return value;
   }
 
+  /// Whatever stands there.
+  void remember_node() { state_.asked[name_][key_] = canonical(*node_); }
+
  private:
   State& state_;
   const Section& section_;
@@ -58,6 +61,8 @@ using Reals = std::vector<double>;
 
 std::int64_t read_integer(Value value, std::optional<std::int64_t> fallback, Range range);
 double read_real(Value value, std::optional<double> fallback, Range range);
+/// A number that is there, a list of them, or cases of { filter, value }.
+Setting read_setting(Value value, Range range);
 bool read_flag(Value value, std::optional<bool> fallback);
 /// `what`: text, where any will do.
 std::string read_word(Value value, std::optional<std::string> fallback, const Words& allowed,

@@ -302,7 +302,7 @@ Check check(const fs::path& base, const std::vector<fs::path>& models, const std
       check.bytes += static_cast<double>(bytes_of(opened.back()));
       for (const auto& note : notes_of(opened.back())) check.findings.push_back({false, note});
     }
-    const CheckpointVectors vectors(start, opened, go_on);
+    const CheckpointVectors vectors(start, opened, CheckpointVectors::From::theta0, go_on);
     vectors.require_one_start();
     for (const auto& note : vectors.matched().notes) check.findings.push_back({false, note});
     measure(vectors, check);

@@ -48,9 +48,10 @@ const std::vector<std::string>& notes_of(const Model& model) {
 }
 
 CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::vector<Model>& models,
-                                     std::function<void()> go_on)
+                                     From from, std::function<void()> go_on)
     : start_(theta0_weights),
       models_(models),
+      from_zero_(from == From::zero),
       go_on_(std::move(go_on)),
       matched_(match_tensors(start_, whole_ones(models))) {
   const std::set<std::string> merged(matched_.merged.begin(), matched_.merged.end());
@@ -69,6 +70,13 @@ CheckpointVectors::CheckpointVectors(const Weights& theta0_weights, const std::v
     tensors_.push_back({name, shape, {length, count}});
     length += count;
   }
+}
+
+at::Tensor CheckpointVectors::start(const NamedTensor& tensor, std::int64_t from, std::int64_t count,
+                                    at::Tensor& own) const {
+  if (!from_zero_) return start_.numbers(tensor.name, from, count, own);
+  if (!own.defined() || own.numel() < count) own = at::zeros({count}, at::kFloat);
+  return own.narrow(0, 0, count);
 }
 
 void CheckpointVectors::require_one_start() const {
@@ -112,7 +120,9 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
         const auto there = weights.numbers(tensor.name, from, part.count, own);
         return there.scalar_type() == at::kFloat ? there : memory[row].narrow(0, to, part.count).copy_(there);
       };
-      const auto start = piece(start_, static_cast<std::int64_t>(which.size()), copy_of_start);
+      const auto last = static_cast<std::int64_t>(which.size());
+      const auto start =
+          from_zero_ ? memory[last].narrow(0, to, part.count).zero_() : piece(start_, last, copy_of_start);
       for (std::size_t i = 0; i < which.size(); ++i) {
         const auto row = static_cast<std::int64_t>(i);
         auto out = memory[row].narrow(0, to, part.count);
@@ -144,14 +154,15 @@ void CheckpointVectors::do_visit(const std::vector<std::size_t>& which, Range ra
 void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which, Range range,
                                            const StretchVisitor& visitor) const {
   constexpr auto most = weights::stretch_on_files;
-  std::vector<at::Tensor> theta(which.size()), own(which.size() + 1);
+  std::vector<at::Tensor> theta(which.size()), own(which.size());
+  at::Tensor own_of_start;
   for (auto begin = range.begin; begin < range.end(); begin += most) {
     go_on_();
     each_tensor({begin, std::min(most, range.end() - begin)}, [&](const NamedTensor& tensor, Range part) {
       const auto piece = [&](const Weights& weights, at::Tensor& copy) {
         return weights.numbers(tensor.name, part.begin - tensor.range.begin, part.count, copy);
       };
-      const auto start = piece(start_, own.back());
+      const auto start = this->start(tensor, part.begin - tensor.range.begin, part.count, own_of_start);
       bool as_they_are = start.scalar_type() == at::kFloat;
       for (std::size_t i = 0; i < which.size() && as_they_are; ++i) {
         const auto* weights = std::get_if<Weights>(&models_[which[i]]);
@@ -171,7 +182,7 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
 
 void CheckpointVectors::refuse_not_finite(const std::filesystem::path& model, const NamedTensor& tensor,
                                           const at::Tensor& start) const {
-  const bool other = at::isfinite(start).all().item<bool>();
+  const bool other = from_zero_ || at::isfinite(start).all().item<bool>();
   throw InputError((other ? model : start_.folder()).string() + ": " + quoted(tensor.name) +
                    " holds NaN or infinity");
 }
@@ -182,8 +193,10 @@ void CheckpointVectors::add_to_theta0(
   at::Tensor own;
   each_tensor({begin, tau.numel()}, [&](const NamedTensor& tensor, Range part) {
     const auto from = part.begin - tensor.range.begin;
-    const auto start = start_.numbers(tensor.name, from, part.count, own);
-    auto sum = at::add(start.to(at::kFloat), tau.narrow(0, part.begin - begin, part.count), lambda);
+    const auto vector = tau.narrow(0, part.begin - begin, part.count);
+    auto sum = from_zero_ ? at::mul(vector, lambda)
+                          : at::add(start_.numbers(tensor.name, from, part.count, own).to(at::kFloat), vector,
+                                    lambda);
     if (tensor.name.ends_with("running_var"))
       sum.clamp_min_(0);  // a sum of batch norm's statistics: still variances
     see(tensor.name, from, sum);

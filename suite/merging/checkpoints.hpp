@@ -30,9 +30,12 @@ const std::vector<std::string>& notes_of(const Model& model);
 /// zero in those that it does not change.
 class CheckpointVectors final : public TaskVectors {
  public:
+  /// From where the vectors lead to the models: from θ0, or from 0, where a vector is the whole model itself.
+  enum class From { theta0, zero };
   /// `go_on` is called before each stretch, and may throw. Throws InputError as match_tensors() does, and
   /// where an adapter changes a tensor that is not merged.
-  CheckpointVectors(const Weights& theta0, const std::vector<Model>& models, std::function<void()> go_on);
+  CheckpointVectors(const Weights& theta0, const std::vector<Model>& models, From from,
+                    std::function<void()> go_on);
   /// Throws InputError, naming both folders, where two models say that they were fine-tuned from another θ0.
   void require_one_start() const;
 
@@ -44,8 +47,8 @@ class CheckpointVectors final : public TaskVectors {
 
   std::size_t side_by_side() const override { return side_by_side_on_files; }
 
-  /// θ0 + λτ of the numbers begin … of τ, in float32: `see(tensor's name, its first number, numbers)` of each
-  /// tensor that they are in.
+  /// θ0 + λτ, or λτ where vectors lead from 0, of the numbers begin … of τ, in float32: `see(tensor's name,
+  /// its first number, numbers)` of each tensor that they are in.
   void add_to_theta0(
       std::int64_t begin, const at::Tensor& tau, double lambda,
       const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& see) const;
@@ -58,11 +61,14 @@ class CheckpointVectors final : public TaskVectors {
   /// Names the model's folder, or θ0's where this part of it, `start`, is not finite.
   [[noreturn]] void refuse_not_finite(const std::filesystem::path& model, const NamedTensor& tensor,
                                       const at::Tensor& start) const;
+  /// Numbers of θ0, or zeros.
+  at::Tensor start(const NamedTensor& tensor, std::int64_t from, std::int64_t count, at::Tensor& own) const;
   /// Calls see(tensor, part of it that is in the range).
   void each_tensor(Range range, const std::function<void(const NamedTensor&, Range)>& see) const;
 
   const Weights& start_;
   const std::vector<Model>& models_;
+  bool from_zero_;
   std::function<void()> go_on_;
   MatchedTensors matched_;
   std::vector<NamedTensor> tensors_;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <list>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,10 +16,11 @@
 
 #include "suite/config/canonical.hpp"
 #include "suite/error.hpp"
-#include "suite/merging/checkpoints.hpp"
+#include "suite/merging/layers.hpp"
+#include "suite/merging/mergekit_recipe.hpp"
 #include "suite/merging/side_files.hpp"
+#include "suite/merging/stages.hpp"
 #include "suite/merging/table.hpp"
-#include "suite/models/tensor_names.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/mapped_file.hpp"
 #include "suite/store/quoted.hpp"
@@ -31,30 +33,105 @@ namespace fs = std::filesystem;
 
 constexpr config::Meaning of_root = "What is merged, how, and where to";
 constexpr config::Meaning of_models = "The models that are merged, each a table in the list";
+constexpr config::Meaning of_slices =
+    "In place of models: layers of the merged model, from the first to the last, each a table in the list, "
+    "whose "
+    "parameters have numbers of [parameters] for this slice alone; tensors that stand before all layers are "
+    "those of the first slice, those behind them of the last";
+constexpr config::Meaning of_sources = "The models whose layers make the slice's, as many of each";
 constexpr config::Meaning of_method = "How the task vectors τ = θ − θ0 become one";
+constexpr config::Meaning of_weight = {"w: its vector counts w times",
+                                       {.fallback = "that of [parameters], or 1.0"}};
+constexpr config::Meaning of_density = {
+    "The density of this model, in place of that of [parameters], where the method has one",
+    {.fallback = "that of [parameters]"}};
 constexpr config::Range weight_range = {-1e3, 1e3};
+constexpr const char* passthrough = "passthrough";
 
-double read_lambda(config::Section& parameters) {
-  return parameters.real("lambda", "The merged model is θ0 + λτ", 1, weight_range);
+/// What every method takes beside its own parameters.
+void read_shared(config::Section& parameters, const std::string& method, bool describing) {
+  parameters.real("lambda", "The merged model is θ0 + λτ", 1, weight_range);
+  if (describing || parameters.has("weight"))
+    parameters.real("weight", {"w of models that say none", {.fallback = "1.0"}}, 1, weight_range);
+  if (method == "linear")
+    parameters.flag("normalize", "Whether the sum is divided by the weights' sum: else it is Σ w θ", true);
 }
 
-/// The tables of the array `key`: at least one.
-std::vector<config::Section> tables(config::Section& root, const std::string& key,
+/// The tables of the array `key` of a section: at least one.
+std::vector<config::Section> tables(config::Section& section, const std::string& key,
                                     const config::Meaning& meaning) {
   std::vector<std::string> steps;
-  while (root.has(key + "." + config::entry_step(steps.size())))
+  while (section.has(key + "." + config::entry_step(steps.size())))
     steps.push_back(key + "." + config::entry_step(steps.size()));
-  const auto found = root.parts(steps, "[" + key + "]", meaning);  // by name: "models.#10" before "models.#2"
+  const auto found =
+      section.parts(steps, "[" + key + "]", meaning);  // by name: "models.#10" before "models.#2"
   std::vector<config::Section> ordered;
   for (const auto& step : steps) ordered.push_back(found.at(step));
   if (steps.empty()) {
     if (!found.empty()) return {found.begin()->second};  // for the reference
-    root.refuse(key, "expected a list of tables, such as [ { model = \"FOLDER\" } ]");
+    section.refuse(key, "expected a list of tables, such as [ { model = \"FOLDER\" } ]");
   }
   return ordered;
 }
 
-Recipe read(config::Config& config) {
+/// A model of models, or of a slice's sources.
+Recipe::Source read_source(config::Section& source, Recipe& recipe, bool in_slice, bool says_weight,
+                           bool describing) {
+  const auto folder =
+      source.required_path("model",
+                           "The folder of a model: config.json and model.safetensors, or "
+                           "its parts and their index; or of a LoRA adapter of base_model, as "
+                           "PEFT saves it");
+  auto place = static_cast<std::size_t>(std::find(recipe.models.begin(), recipe.models.end(), folder) -
+                                        recipe.models.begin());
+  if (place == recipe.models.size() || !in_slice) {  // several slices may be of one model
+    place = recipe.models.size();
+    recipe.models.push_back(folder);
+  }
+  Recipe::Source read{place, {}, {}, source.where("model")};
+  if (in_slice) {
+    const auto range = source.required_reals(
+        "layer_range", {"The layers [a, b]: a, a + 1, …, b − 1, from 0 on", {.values = "two integers"}},
+        {0, 1e6});
+    if (!describing && (range.size() != 2 || range[0] != std::floor(range[0]) ||
+                        range[1] != std::floor(range[1]) || range[0] >= range[1]))
+      source.refuse("layer_range", "expected [a, b]: the layers from a on and before b");
+    if (!describing)
+      read.layers = {static_cast<std::int64_t>(range[0]), static_cast<std::int64_t>(range[1] - range[0])};
+    read.where = source.where("layer_range");
+  }
+  if (says_weight || source.has("weight")) source.real("weight", of_weight, 1, weight_range);
+  if (describing || source.has("density")) source.real("density", of_density, 1, config::some_share);
+  read.own = source.settings();
+  return read;
+}
+
+void read_slices(config::Section& root, Recipe& recipe, bool describing) {
+  recipe.is_sliced = !describing;
+  for (auto& slice : tables(root, "slices", of_slices)) {
+    Recipe::Slice read;
+    const bool says_weight = describing || !(root.has("parameters.weight") || slice.has("parameters.weight"));
+    for (auto& source : tables(slice, "sources", of_sources)) {
+      read.sources.push_back(read_source(source, recipe, true, says_weight, describing));
+      if (read.sources.back().layers.count != read.sources.front().layers.count)
+        source.refuse("layer_range", "has another number of layers than the slice's first; expected as many");
+    }
+    for (const auto* key : {"weight", "density", "lambda", "t"}) {
+      const std::string name = std::string("parameters.") + key;
+      if (!slice.has(name)) continue;
+      auto parameters = slice.parts({"parameters"}, "parameters", of_slices).at("parameters");
+      const std::string_view word(key);
+      parameters.real(key, "This slice's own value", 1,
+                      word == "density" ? config::some_share
+                      : word == "t"     ? config::Range{0, 1}
+                                        : weight_range);
+      read.shared = parameters.settings();
+    }
+    recipe.slices.push_back(std::move(read));
+  }
+}
+
+Recipe read(config::Config& config, bool describing, bool needs_out) {
   Recipe recipe;
   auto root = config.section("", of_root);
   if (root.has("merge_method") && !root.is_list("merge_method")) {
@@ -64,25 +141,40 @@ Recipe read(config::Config& config) {
       root.refuse("merge_method", "is " + config::canonical(asked) +
                                       ", which needs data; use [merging] in an experiment (taugrid run)");
   }
-  recipe.method_name = root.required_word("merge_method", of_method, names_of_vectors());
+  auto methods = names_of_vectors();
+  methods.emplace_back(passthrough);
+  recipe.method_name = root.required_word("merge_method", of_method, methods);
   recipe.base =
       root.path("base_model",
                 "The folder of θ0, from which the models were fine-tuned, and of which the result has the "
-                "configuration; linear and slerp do without",
+                "configuration; linear, slerp and passthrough do without",
                 {});
-  recipe.out = root.required_path("out", "The folder to be written; there must be none as yet");
+  constexpr config::Meaning of_out =
+      "The folder to be written; there must be none as yet; what the command line says goes before it";
+  recipe.out = needs_out ? root.required_path("out", of_out) : root.path("out", of_out, {});
   recipe.dtype =
       root.word("dtype",
                 "The type that floating-point tensors are written in; base: each in the base's. They are "
                 "merged in float32, whatever the models' types",
                 "base", {"base", "float32", "float16", "bfloat16"});
-  if (!recipe.out.has_filename()) recipe.out = recipe.out.parent_path();  // it ended in a slash
-  for (auto& model : tables(root, "models", of_models)) {
-    recipe.models.push_back(model.required_path(
-        "model",
-        "The folder of a model: config.json and model.safetensors, or "
-        "its parts and their index; or of a LoRA adapter of base_model, as PEFT saves it"));
-    recipe.weights.push_back(model.real("weight", "w: its vector counts w times", 1, weight_range));
+  const auto written = root.word("out_dtype", "As dtype, which it goes before (mergekit computes in dtype)",
+                                 "dtype", {"dtype", "base", "float32", "float16", "bfloat16"});
+  if (written != "dtype") recipe.dtype = written;
+  if (!recipe.out.empty() && !recipe.out.has_filename())
+    recipe.out = recipe.out.parent_path();  // it ended in a slash
+  recipe.where = root.where("models");
+  if (describing || !root.has("slices")) {
+    Recipe::Slice all;
+    for (auto& model : tables(root, "models", of_models))
+      all.sources.push_back(
+          read_source(model, recipe, false, describing || !root.has("parameters.weight"), describing));
+    recipe.slices.push_back(std::move(all));
+  } else if (root.has("models")) {
+    root.refuse("slices", "stands beside models; expected one of them");
+  }
+  if (describing || root.has("slices")) {
+    recipe.where = root.where("slices");
+    read_slices(root, recipe, describing);
   }
   return recipe;
 }
@@ -115,120 +207,256 @@ void require_free(const Recipe& recipe) {
     refuse("is there already; expected a folder that is not, or is empty");
 }
 
-/// The merged files: the base's own parts and tensors, in the types that were asked for.
+/// The merged files, with tensors in the types that were asked for: the base's own parts and names, or, of
+/// slices, parts of about 5 GB in the order of the layers.
 class Output {
  public:
-  Output(const Weights& base, const MatchedTensors& matched, std::optional<at::ScalarType> dtype,
-         const fs::path& folder, const std::function<void()>& go_on)
-      : base_(base), matched_(matched), dtype_(dtype), go_on_(go_on) {
+  Output(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages, const fs::path& folder,
+         const std::function<void()>& go_on)
+      : dtype_(type_of(recipe.dtype)), go_on_(go_on) {
+    place_all(recipe, stages);
     nlohmann::json places;
     std::uint64_t bytes = 0;
-    std::map<fs::path, store::SafetensorsWriter::Contents> files;
-    for (const auto& [name, info] : base.tensors()) {
-      const auto file = base.file_of(name).filename();
+    std::map<std::string, store::SafetensorsWriter::Contents> files;
+    std::map<const Stage*, std::map<std::string, std::string>> file_of;
+    for (const auto& [key, place] : places_) {
+      const auto& info = key.first->start().tensors().at(key.second);
       const auto type = written_as(info.scalar);
-      files[file][base.stored_name(name)] = {type, info.shape};
-      bytes += static_cast<std::uint64_t>(c10::multiply_integers(info.shape)) * c10::elementSize(type);
-      places[base.stored_name(name)] = file.string();
+      files[place.file][place.name] = {type, info.shape};
+      bytes += bytes_of(info);
+      places[place.name] = place.file;
     }
-    std::map<fs::path, store::SafetensorsWriter*> writers;
+    std::map<std::string, store::SafetensorsWriter*> writers;
     for (const auto& [file, contents] : files)
       writers[file] = &writers_.emplace_back(folder / file, contents,
                                              std::map<std::string, std::string>{{"format", "pt"}});
-    for (const auto& [name, info] : base.tensors())
-      writer_of_[name] = writers.at(base.file_of(name).filename());
-    if (base.in_parts())
+    for (auto& entry : places_) entry.second.writer = writers.at(entry.second.file);
+    if (files.size() > 1 || stages.front()->start().in_parts())
       store::write_atomically(
           folder / "model.safetensors.index.json",
           nlohmann::json{{"metadata", {{"total_size", bytes}}}, {"weight_map", places}}.dump(2) + "\n");
-    carry_over();
+    for (const auto& stage : stages) carry_over(*stage);
   }
 
   /// Merged numbers of a tensor, from `begin` on.
-  void write(const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
-    put(name, begin, numbers, /*merged=*/true);
-    const auto [first, last] = matched_.doubles.equal_range(name);
-    for (auto twin = first; twin != last; ++twin) put(twin->second, begin, numbers, /*merged=*/true);
+  void write(const Stage& stage, const std::string& name, std::int64_t begin, const at::Tensor& numbers) {
+    put(stage, name, begin, numbers, /*merged=*/true);
+    const auto [first, last] = stage.vectors().matched().doubles.equal_range(name);
+    for (auto twin = first; twin != last; ++twin) put(stage, twin->second, begin, numbers, /*merged=*/true);
   }
   void commit() {
     for (auto& writer : writers_) writer.commit();
   }
 
  private:
+  struct Place {
+    std::string name, file;
+    store::SafetensorsWriter* writer = nullptr;
+  };
+  using Key = std::pair<const Stage*, std::string>;
+
   at::ScalarType written_as(at::ScalarType scalar) const {
     const bool is_merged_type = scalar == at::kFloat || scalar == at::kHalf || scalar == at::kBFloat16;
     return dtype_ && is_merged_type ? *dtype_ : scalar;
   }
+  std::uint64_t bytes_of(const store::MappedTensors::Info& info) const {
+    return static_cast<std::uint64_t>(c10::multiply_integers(info.shape)) *
+           c10::elementSize(written_as(info.scalar));
+  }
+
+  void place_all(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages) {
+    if (!recipe.is_sliced) {
+      const auto& base = stages.front()->start();
+      for (const auto& entry : base.tensors())
+        places_[{stages.front().get(), entry.first}] = {
+            base.stored_name(entry.first), base.file_of(entry.first).filename().string(), nullptr};
+      return;
+    }
+    constexpr std::uint64_t most = 5'000'000'000;
+    std::vector<std::vector<Key>> parts(1);
+    std::uint64_t bytes = 0;
+    for (const auto& stage : stages)
+      for (const auto& [name, info] : stage->start().tensors()) {
+        if (bytes > 0 && bytes + bytes_of(info) > most) {
+          parts.emplace_back();
+          bytes = 0;
+        }
+        bytes += bytes_of(info);
+        parts.back().emplace_back(stage.get(), name);
+      }
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const auto file = parts.size() == 1
+                            ? std::string("model.safetensors")
+                            : fmt::format("model-{:05}-of-{:05}.safetensors", p + 1, parts.size());
+      for (auto& key : parts[p]) places_[key] = {key.second, file, nullptr};
+    }
+  }
 
   /// All that is not merged, by stretches: a tensor may be larger than memory.
-  void carry_over() {
+  void carry_over(const Stage& stage) {
     constexpr std::int64_t stretch = std::int64_t{1} << 20;
-    std::set<std::string> merged(matched_.merged.begin(), matched_.merged.end());
-    for (const auto& [other, name] : matched_.doubles) merged.insert(name);
+    const auto& matched = stage.vectors().matched();
+    std::set<std::string> merged(matched.merged.begin(), matched.merged.end());
+    for (const auto& [other, name] : matched.doubles) merged.insert(name);
     at::Tensor own;
-    for (const auto& [name, info] : base_.tensors()) {
+    for (const auto& [name, info] : stage.start().tensors()) {
       const auto count = c10::multiply_integers(info.shape);
       for (std::int64_t begin = 0; begin < count && !merged.contains(name); begin += stretch)
-        put(name, begin, base_.numbers(name, begin, std::min(stretch, count - begin), own), /*merged=*/false);
+        put(stage, name, begin, stage.start().numbers(name, begin, std::min(stretch, count - begin), own),
+            /*merged=*/false);
     }
   }
 
   /// Throws InputError where the type cannot hold a merged number, or one of the base's that another type
   /// holds.
-  void put(const std::string& name, std::int64_t begin, const at::Tensor& numbers, bool merged) {
+  void put(const Stage& stage, const std::string& name, std::int64_t begin, const at::Tensor& numbers,
+           bool merged) {
     go_on_();
-    const auto type = written_as(base_.tensors().at(name).scalar);
+    const auto type = written_as(stage.start().tensors().at(name).scalar);
     const auto written = numbers.to(type);
     if ((merged || type != numbers.scalar_type()) &&
         !std::isfinite(written.sum(at::kDouble).item<double>()) &&
         (merged || !at::isfinite(written).eq(at::isfinite(numbers)).all().item<bool>()))
-      throw InputError(fmt::format("{}: {} {} has numbers that {} cannot hold", base_.folder().string(),
-                                   merged ? "the merged" : "the base's", store::quoted(name),
-                                   at::toString(type)));
-    writer_of_.at(name)->write(base_.stored_name(name), begin, written);
+      throw InputError(fmt::format("{}: {} {} has numbers that {} cannot hold",
+                                   stage.start().folder().string(), merged ? "the merged" : "the base's",
+                                   store::quoted(name), at::toString(type)));
+    const auto& place = places_.at({&stage, name});
+    place.writer->write(place.name, begin, written);
   }
 
-  const Weights& base_;
-  const MatchedTensors& matched_;
   std::optional<at::ScalarType> dtype_;
   const std::function<void()>& go_on_;
   std::list<store::SafetensorsWriter> writers_;
-  std::map<std::string, store::SafetensorsWriter*> writer_of_;
+  std::map<Key, Place> places_;
 };
 
-/// The configuration says in which type the weights are loaded.
-void say_dtype(const fs::path& config, const std::string& dtype) {
+/// The base's configuration as the merged model's: the type in which weights are loaded, and of slices how
+/// many layers there are. Throws InputError where it does not say the base's number of layers.
+void edit_configuration(const Recipe& recipe, const std::vector<std::unique_ptr<Stage>>& stages,
+                        const fs::path& config) {
+  if (recipe.dtype == "base" && !recipe.is_sliced) return;
   auto json = nlohmann::ordered_json::parse(store::input_text(config, "a configuration"), nullptr, false);
   for (const auto* key : {"torch_dtype", "dtype"}) {
-    if (json.contains(key)) json[key] = dtype;
+    if (recipe.dtype != "base" && json.contains(key)) json[key] = recipe.dtype;
+  }
+  if (recipe.is_sliced) {
+    const auto stacks = stacks_of(Weights(recipe.base));
+    const auto before = stacks.empty() ? 0 : stacks.begin()->second;
+    std::int64_t layers = 0;
+    for (const auto& stage : stages) layers += stage->layers();
+    bool is_said = false;
+    for (const auto* key : {"num_hidden_layers", "n_layer", "num_layers", "n_layers"}) {
+      if (!json.contains(key) || json[key] != before) continue;
+      json[key] = layers;
+      is_said = true;
+    }
+    if (!is_said)
+      throw InputError(
+          fmt::format("{}: does not say the model's {} layers (num_hidden_layers, n_layer, num_layers, "
+                      "n_layers); expected one that slices can change",
+                      (recipe.base / "config.json").string(), before));
+    // What is said of each layer, such as its kind of attention, goes with it.
+    if (json.contains("layer_types") && json["layer_types"].is_array() &&
+        std::ssize(json["layer_types"]) == before) {
+      auto types = nlohmann::ordered_json::array();
+      for (const auto& slice : recipe.slices) {
+        const auto range = slice.sources.front().layers;
+        for (auto layer = range.begin; layer < range.end(); ++layer)
+          types.push_back(json["layer_types"][static_cast<std::size_t>(std::min(layer, before - 1))]);
+      }
+      json["layer_types"] = types;
+    }
   }
   store::write_atomically(config, json.dump(2) + "\n");
 }
 
+/// What a model is not in: θ0 itself, as a source of a slice of a method that needs it.
+void take_base_out(Recipe& recipe) {
+  for (auto& slice : recipe.slices) {
+    const auto is_base = [&](const Recipe::Source& source) {
+      return same(recipe.models[source.model], recipe.base);
+    };
+    const auto base = std::find_if(slice.sources.begin(), slice.sources.end(), is_base);
+    if (base == slice.sources.end())
+      throw InputError(slice.sources.front().where + ": " + recipe.method_name +
+                       " needs the layers of base_model; expected it among the sources of each slice");
+    slice.base = *base;
+    slice.sources.erase(base);
+    if (slice.sources.empty())
+      throw InputError(slice.base->where + ": is of base_model alone; expected another model beside it");
+  }
+}
+
+/// As mergekit has it: t counts from base_model, where that is one of the two.
+void put_base_first(Recipe& recipe) {
+  for (auto& slice : recipe.slices)
+    if (slice.sources.size() == 2 && !recipe.base.empty() &&
+        same(recipe.models[slice.sources[1].model], recipe.base))
+      std::swap(slice.sources[0], slice.sources[1]);
+}
+
 }  // namespace
 
-Recipe Recipe::read(const fs::path& path) {
-  auto config = config::Config::load(path);
-  auto recipe = merging::read(config);
+bool Recipe::is_of_models() const {
+  if (method->needs_start()) return false;
+  const auto is_one = [](const Settings& settings) {
+    const auto lambda = settings.find("lambda");
+    if (lambda == settings.end()) return true;
+    const auto& cases = lambda->second.cases;
+    return std::all_of(cases.begin(), cases.end(), [](const auto& each) {
+      return std::all_of(each.values.begin(), each.values.end(), [](double value) { return value == 1; });
+    });
+  };
+  return is_one(shared) &&
+         std::all_of(slices.begin(), slices.end(), [&](const Slice& slice) { return is_one(slice.shared); });
+}
+
+Recipe Recipe::read(const fs::path& path, const fs::path& out, bool needs_out) {
+  std::vector<std::string> overrides;
+  if (!out.empty())
+    overrides.push_back("out=" + config::canonical(fs::absolute(out).lexically_normal().string()));
+  std::vector<std::string> notes;
+  auto config =
+      is_mergekit(path) ? mergekit_recipe(path, overrides, notes) : config::Config::load(path, overrides);
+  config.let_numbers_differ();
+  auto recipe = merging::read(config, /*describing=*/false, needs_out);
+  recipe.notes = std::move(notes);
   auto root = config.root();
   auto parameters = config.section("parameters", "The method's own");
-  recipe.method = make(recipe.method_name, parameters);
-  recipe.lambda = read_lambda(parameters);
+  const bool is_passthrough = recipe.method_name == passthrough;
+  recipe.method = make(is_passthrough ? "linear" : recipe.method_name, parameters);
+  read_shared(parameters, recipe.method_name, /*describing=*/false);
+  recipe.adds_models =
+      is_passthrough || (recipe.method_name == "linear" && parameters.values().at("normalize") == "false");
+  if (recipe.adds_models) recipe.method = recipe.method->with("normalize", {0});
+  recipe.shared = parameters.settings();
+  if (const auto values = parameters.values();
+      values.contains("density") && !recipe.shared.contains("density"))
+    recipe.defaults["density"] = std::stod(values.at("density"));
   config.finish();
-  recipe.method->check(path.string() + ": models", recipe.weights);
-  // As mergekit has it: t counts from base_model, where that is one of the two.
-  if (recipe.method_name == "slerp" && !recipe.base.empty() && same(recipe.models[1], recipe.base))
-    std::swap(recipe.models[0], recipe.models[1]);
+  put_base_first(recipe);
   if (recipe.base.empty()) {
-    if (recipe.method->needs_start() || recipe.lambda != 1)
-      root.refuse("base_model", fmt::format("missing; expected the folder of θ0, which {}{} needs",
-                                            recipe.method_name, recipe.lambda != 1 ? " with lambda" : ""));
-    recipe.base = recipe.models.front();  // its vector is zero, and the others' are taken from it
+    if (recipe.method->needs_start() || !recipe.is_of_models())
+      root.refuse("base_model",
+                  fmt::format("missing; expected the folder of θ0, which {}{} needs", recipe.method_name,
+                              recipe.method->needs_start() ? "" : " with lambda"));
+    recipe.base = recipe.models[recipe.slices.front().sources.front().model];
   }
-  for (std::size_t i = 0; i < recipe.models.size() && recipe.method->needs_start(); ++i) {
-    if (!same(recipe.models[i], recipe.base)) continue;
-    root.refuse(fmt::format("models.{}.model", config::entry_step(i)),
-                "is the base_model, whose vector is zero and would count as a model's; leave it out");
+  if ((recipe.is_sliced || recipe.adds_models) && !recipe.method->needs_start() && !recipe.is_of_models())
+    root.refuse("parameters.lambda",
+                "is not 1, and " + recipe.method_name + " takes the models' own numbers here; expected none");
+  if (recipe.is_sliced && recipe.method->needs_start()) take_base_out(recipe);
+  for (const auto& slice : recipe.slices) {
+    if (is_passthrough && slice.sources.size() != 1)
+      throw InputError(fmt::format("{}: passthrough takes one model, or one a slice, and there are {}",
+                                   slice.sources[1].where, slice.sources.size()));
+    recipe.method->check(recipe.where, std::vector<double>(slice.sources.size(), 1.0));
+    for (const auto& source : slice.sources) {
+      if (!recipe.method->needs_start() || !same(recipe.models[source.model], recipe.base)) continue;
+      throw InputError(
+          source.where +
+          ": is the base_model, whose vector is zero and would count as a model's; leave it out");
+    }
   }
   recipe.resolved = config.resolved();
   return recipe;
@@ -236,16 +464,28 @@ Recipe Recipe::read(const fs::path& path) {
 
 std::vector<config::SectionEntry> recipe_reference() {
   auto config = config::Config::describing();
-  static_cast<void>(read(config));
+  static_cast<void>(read(config, /*describing=*/true, /*needs_out=*/true));
   auto sections = config.reference();
+  for (auto& section : sections) {  // an array in an array
+    const auto joint = section.name.find("].[");
+    if (joint == std::string::npos) continue;
+    section.name.replace(joint, 3, ".");
+    section.again.clear();
+  }
   for (const auto& name : names_of_vectors()) {
     auto of_method = config::Config::describing();
     auto parameters = of_method.section("parameters", entry(name).meaning);
     static_cast<void>(make(name, parameters));
-    static_cast<void>(read_lambda(parameters));
+    read_shared(parameters, name, /*describing=*/true);
     sections.push_back(of_method.reference().front());
     sections.back().owner = name;
   }
+  auto of_passthrough = config::Config::describing();
+  auto parameters = of_passthrough.section(
+      "parameters", "One model as it stands, times its weight: with slices, layers of several in one stack");
+  read_shared(parameters, passthrough, /*describing=*/true);
+  sections.push_back(of_passthrough.reference().front());
+  sections.back().owner = passthrough;
   return sections;
 }
 
@@ -253,48 +493,49 @@ Report merge(const Recipe& recipe, const std::string& made_by, const std::functi
              const std::function<void()>& go_on) {
   const at::NoGradGuard no_grad;
   require_free(recipe);
-  Weights base(recipe.base);
-  base.rename(models::current_name);
-  std::vector<Model> models;
-  std::vector<fs::path> whole;  // adapters have no side files that a result needs
-  for (const auto& folder : recipe.models) {
-    models.push_back(open_model(folder, base));
-    if (std::holds_alternative<Weights>(models.back())) {
-      whole.push_back(folder);
-    } else if (recipe.method->needs_full_rank()) {
-      throw InputError(
-          fmt::format("{}: is an adapter, of whose matrices {} takes more singular vectors than they "
-                      "have; expected parameters.space = \"core\"",
-                      folder.string(), recipe.method_name));
-    }
-  }
-  const CheckpointVectors vectors(base, models, go_on);
-  if (recipe.method->needs_start()) vectors.require_one_start();
+  const auto stages = stages_of(recipe, go_on);
   Report report;
-  report.numbers = vectors.length();
-  report.notes = base.notes();
-  for (const auto& model : models)
-    report.notes.insert(report.notes.end(), notes_of(model).begin(), notes_of(model).end());
-  report.notes.insert(report.notes.end(), vectors.matched().notes.begin(), vectors.matched().notes.end());
-  report.bytes = static_cast<double>(base.bytes());
-  for (const auto& model : models) report.bytes += static_cast<double>(bytes_of(model));
+  report.notes = recipe.notes;
+  const auto note = [&](const std::vector<std::string>& lines) {
+    for (const auto& line : lines)  // slices of one model say the same
+      if (std::find(report.notes.begin(), report.notes.end(), line) == report.notes.end())
+        report.notes.push_back(line);
+  };
+  std::map<fs::path, double> read;
+  std::vector<fs::path> whole;  // adapters have no side files that a result needs
+  for (const auto& stage : stages) {
+    report.numbers += stage->vectors().length();
+    note(stage->start().notes());
+    if (!stage->is_of_models()) read[stage->start().folder()] = static_cast<double>(stage->start().bytes());
+    for (std::size_t i = 0; i < stage->models().size(); ++i) {
+      const auto& model = stage->models()[i];
+      const auto& path = recipe.models[stage->slice().sources[i].model];
+      note(notes_of(model));
+      read[path] = static_cast<double>(bytes_of(model));
+      if (std::holds_alternative<Weights>(model)) whole.push_back(path);
+    }
+    note(stage->vectors().matched().notes);
+  }
+  for (const auto& entry : read) report.bytes += entry.second;
 
   store::AtomicFolder folder(recipe.out);
-  copy_side_files(base.folder(), whole, folder.path(), go_on);
-  if (recipe.dtype != "base") say_dtype(folder.path() / "config.json", recipe.dtype);
-  Output output(base, vectors.matched(), type_of(recipe.dtype), folder.path(), go_on);
-  report.merged =
-      recipe.method->merge(vectors, recipe.weights, [&](std::int64_t begin, const at::Tensor& tau) {
-        vectors.add_to_theta0(begin, tau, recipe.lambda,
-                              [&](const std::string& name, std::int64_t from, const at::Tensor& numbers) {
-                                output.write(name, from, numbers);
-                              });
-      });
+  copy_side_files(recipe.base, whole, folder.path(), go_on);
+  edit_configuration(recipe, stages, folder.path() / "config.json");
+  Output output(recipe, stages, folder.path(), go_on);
+  for (const auto& stage : stages) {
+    const auto merged =
+        stage->merge([&](const std::string& name, std::int64_t from, const at::Tensor& numbers) {
+          output.write(*stage, name, from, numbers);
+        });
+    const double share = static_cast<double>(stage->vectors().length()) / static_cast<double>(report.numbers);
+    report.merged.density += share * merged.density;
+    report.merged.passes += share * merged.passes;
+  }
   output.commit();
   store::require_unchanged();
   auto comment = fmt::format("# {}\n# {} numbers, density {:.6f} of the merged vector\n", made_by,
                              report.numbers, report.merged.density);
-  for (const auto& note : report.notes) comment += "# " + note + "\n";
+  for (const auto& line : report.notes) comment += "# " + line + "\n";
   store::write_atomically(folder.path() / "merge.toml", comment + recipe.resolved);
   folder.commit();
   look();

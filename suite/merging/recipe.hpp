@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,17 +18,43 @@
 namespace taugrid::merging {
 
 struct Recipe {
+  using Settings = std::map<std::string, config::Setting>;
+  /// A model, or some of its layers.
+  struct Source {
+    std::size_t model;  ///< its place among the models
+    Range layers;       ///< of a slice
+    Settings own;       ///< numbers of this model alone
+    std::string where;  ///< "FILE:LINE: key" of the layers
+  };
+  /// Layers of the merged model, side by side, each made of one layer of every source.
+  struct Slice {
+    std::vector<Source> sources;
+    std::optional<Source> base;  ///< the layers of θ0
+    Settings shared;             ///< numbers of this slice
+  };
+
+  std::string where;  ///< the file and what it calls the models, for messages
   std::string method_name;
   std::shared_ptr<const VectorMethod> method;
-  double lambda = 1;
   std::filesystem::path base, out;
   std::string dtype;  ///< "base", or a floating-point type
   std::vector<std::filesystem::path> models;
-  std::vector<double> weights;
-  std::string resolved;  ///< every key with the value in force, as a recipe
+  bool is_sliced = false;
+  bool adds_models = false;                ///< Σ w θ, which no mean makes independent of θ0
+  std::vector<Slice> slices;               ///< one, of all layers, where the recipe has none
+  Settings shared;                         ///< numbers of [parameters]
+  std::map<std::string, double> defaults;  ///< of what models may say themselves, where nobody does
+  std::vector<std::string> notes;          ///< what was read and does nothing
+  std::string resolved;                    ///< every key with the value in force, as a recipe
 
-  /// Throws InputError.
-  static Recipe read(const std::filesystem::path& path);
+  /// Whether the merged model is made of the models' own numbers, whatever θ0 is.
+  bool is_of_models() const;
+
+  /// A recipe in TOML or, where the name ends with .yml or .yaml, in mergekit's YAML. `out`, where it is not
+  /// empty, is the folder to be written, whatever the recipe says; who writes none needs none. Throws
+  /// InputError.
+  static Recipe read(const std::filesystem::path& path, const std::filesystem::path& out = {},
+                     bool needs_out = true);
 };
 
 /// The recipe's keys, for the reference.

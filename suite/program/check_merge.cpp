@@ -68,13 +68,15 @@ void print_distances(const Check& check, const std::vector<std::filesystem::path
 
 }  // namespace
 
-int check_merge(const std::filesystem::path& path) {
+int check_merge(const std::filesystem::path& path, const std::filesystem::path& out) {
   const auto began = std::chrono::steady_clock::now();
-  const auto recipe = merging::Recipe::read(path);
+  const auto recipe = merging::Recipe::read(path, out, /*needs_out=*/false);
+  if (recipe.is_sliced)
+    throw InputError(recipe.where + ": --check looks at whole models; expected a recipe without slices");
   const auto check = merging::check(recipe.base, recipe.models, [] {});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  fmt::print("{} of {} models into {}\nbase {}\n", recipe.method_name, recipe.models.size(),
-             recipe.out.string(), recipe.base.string());
+  fmt::print("{} of {} models{}\nbase {}\n", recipe.method_name, recipe.models.size(),
+             recipe.out.empty() ? "" : " into " + recipe.out.string(), recipe.base.string());
   for (std::size_t t = 0; t < recipe.models.size(); ++t)
     fmt::print(" [{}] {}\n", t + 1, as_line(recipe.models[t].string()));
   if (!check.gram.empty()) print_distances(check, recipe.models);

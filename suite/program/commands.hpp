@@ -49,11 +49,11 @@ int plan(int& argc, char**& argv, const PlanOptions& options);
 int timeline(int& argc, char**& argv, const RunOptions& options);
 
 /// Merges checkpoints as the recipe says, and prints what it took. One process.
-int merge(const std::filesystem::path& recipe);
+int merge(const std::filesystem::path& recipe, const std::filesystem::path& out);
 
 /// Looks at what a recipe would merge, and prints whether the models belong together and how far each is from
 /// its base. One process. Exit code 2 where a merge would be wrong.
-int check_merge(const std::filesystem::path& recipe);
+int check_merge(const std::filesystem::path& recipe, const std::filesystem::path& out);
 
 struct DiffOptions {
   std::filesystem::path a, b;

@@ -84,7 +84,10 @@ constexpr const char* about_recipes =
     "name. The\n"
     "words are mergekit's where they mean the same. `OUT/merge.toml` is a recipe with every key and the "
     "value in force.\n"
-    "`[parameters]` has the keys of the method that `merge_method` names. Statistics of batch norm are "
+    "`[parameters]` has the keys of the method that `merge_method` names. `weight`, `density`, `t` and "
+    "`lambda` may\nbe a list, interpolated over the layers from the first to the last, or a list of\n"
+    "`{ filter = \"PART OF A NAME\", value = … }`, of which the first that fits a tensor's name holds. "
+    "Recipes in\nmergekit's YAML (`.yml`, `.yaml`) are read as they are. Statistics of batch norm are "
     "merged "
     "as other\n"
     "tensors are; variances are at least 0.\n";

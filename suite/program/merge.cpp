@@ -48,10 +48,10 @@ void throw_if_stopped() {
 
 }  // namespace
 
-int merge(const std::filesystem::path& path) try {
+int merge(const std::filesystem::path& path, const std::filesystem::path& out) try {
   const auto began = std::chrono::steady_clock::now();
   const auto idle = mebibytes("RssAnon");
-  const auto recipe = merging::Recipe::read(path);
+  const auto recipe = merging::Recipe::read(path, out);
   double mapped = 0;
   catch_signals();
   const auto report = merging::merge(

@@ -123,6 +123,7 @@ void TensorFolder::rename(const std::function<std::string(const std::string&)>& 
   std::map<std::string, Place> places;
   for (auto& [name, info] : tensors_) {
     const auto current = renamed(name);
+    if (current.empty()) continue;
     if (!tensors.emplace(current, std::move(info)).second)
       throw InputError(file_of(name).string() + ": has " + quoted(current) +
                        " under two names; expected one of them");

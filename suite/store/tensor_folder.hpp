@@ -35,7 +35,8 @@ class TensorFolder {
   std::filesystem::path file_of(const std::string& name) const { return folder_ / part_of(name); }
   /// The name that a tensor has in its file.
   const std::string& stored_name(const std::string& name) const { return places_.at(name).stored; }
-  /// Gives tensors other names than their files do. Throws InputError where two get the same.
+  /// Gives tensors other names than their files do, and leaves those out that get an empty one. Throws
+  /// InputError where two get the same.
   void rename(const std::function<std::string(const std::string&)>& renamed);
   /// An entry of the files' metadata; empty where none has it.
   std::string metadata(const std::string& key) const;

@@ -437,11 +437,11 @@ def refused(done: subprocess.CompletedProcess[str], folder: Path, *expected: str
     ({"method": "ties", "models": '[{ model = "m0" }, { model = "nowhere" }]'}, ["nowhere", "no folder"]),
     ({"method": "ties", "base_model": '"empty"'}, ["empty", "neither model.safetensors"]),
     ({"method": "ties", "base_model": ""}, ["base_model", "ties"]),
-    ({"method": "ties", "weights": [1, 1, -1, 1]}, ["weights above 0"]),
+    ({"method": "ties", "weights": [1, 1, -1, 1]}, ["weights of at least 0"]),
     ({"method": "linear", "weights": [1, -1, 1, -1]}, ["add up to 0"]),
     ({"method": "linear", "weights": [0.1, 0.2, -0.2, -0.1]}, ["add up to 0"]),  # but for rounding
     ({"method": "linear", "base_model": "", "parameters": "lambda = 0.5"}, ["base_model", "linear with lambda"]),
-    ({"method": "linear", "parameters": "normalize = false"}, ["unknown key parameters.normalize"]),
+    ({"method": "ties", "parameters": "normalize = false"}, ["unknown key parameters.normalize"]),
     ({"method": "slerp"}, ["slerp", "two models", "4"]),
     ({"method": "ties", "out": '"m2"'}, ["m2", "input of this merge"]),
     ({"method": "ties", "out": '"full"'}, ["full", "there already"]),

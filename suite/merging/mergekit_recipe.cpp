@@ -1,0 +1,461 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/mergekit_recipe.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "suite/config/canonical.hpp"
+#include "suite/error.hpp"
+#include "suite/merging/table.hpp"
+#include "suite/store/input_yaml.hpp"
+#include "suite/store/quoted.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+namespace fs = std::filesystem;
+using config::canonical;
+using config::join;
+
+using store::Yaml;
+using Kind = Yaml::Kind;
+
+/// The parameters of a method of mergekit's that taugrid has.
+struct Words {
+  std::vector<std::string> of_models;  ///< may be said of each model
+  std::vector<std::string> of_all;     ///< are said once
+};
+
+const std::map<std::string, Words> methods_read = {
+    {"linear", {{"weight"}, {"normalize"}}},
+    {"slerp", {{}, {"t"}}},
+    {"task_arithmetic", {{"weight"}, {"normalize", "lambda", "rescale"}}},
+    {"ties", {{"weight", "density"}, {"normalize", "lambda", "rescale"}}},
+    {"dare_linear", {{"weight", "density"}, {"normalize", "lambda", "rescale"}}},
+    {"dare_ties", {{"weight", "density"}, {"normalize", "lambda", "rescale"}}},
+    {"model_stock", {{}, {"filter_wise"}}},
+    {"passthrough", {{"scale"}, {}}},
+};
+const std::vector<std::string> methods_lacking = {
+    "nuslerp",          "multislerp", "karcher",  "della",        "della_linear", "breadcrumbs",
+    "breadcrumbs_ties", "sce",        "nearswap", "arcee_fusion", "ram",          "ramplus_tl"};
+
+/// A number of YAML, as mergekit takes it.
+std::optional<double> number(const Yaml& node) {
+  if (node.kind != Kind::scalar) return std::nullopt;
+  auto text = node.text;
+  if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.erase(0, 1);
+  double value = 0;
+  const auto* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && rest == end && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::optional<bool> flag(const Yaml& node) {
+  if (node.kind != Kind::scalar || node.quoted) return std::nullopt;
+  auto text = node.text;
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; });
+  if (text == "true" || text == "yes" || text == "on") return true;
+  if (text == "false" || text == "no" || text == "off") return false;
+  return std::nullopt;
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+class Translation {
+ public:
+  Translation(fs::path path, std::vector<std::string>& notes)
+      : path_(std::move(path)),
+        folder_(fs::absolute(path_).parent_path()),
+        recipe_(store::input_yaml(path_, "mergekit's recipe: merge_method, and models or slices")),
+        notes_(notes) {}
+
+  config::Config made(const std::vector<std::string>& overrides) {
+    if (recipe_.kind != Kind::map) refuse(recipe_, "", "is " + recipe_.kind_name(), "a map: merge_method, …");
+    require_known(recipe_, "",
+                  {"merge_method", "base_model", "models", "slices", "parameters", "dtype", "out_dtype",
+                   "tokenizer_source", "tokenizer", "chat_template", "out", "modules"});
+    if (const auto* modules = said(recipe_, "modules"); modules != nullptr)
+      refuse(*modules, "modules", "is not read", "models or slices");
+    read_method();
+    if (const auto* base = said(recipe_, "base_model"); base != nullptr) {
+      base_ = model(*base, "base_model");
+      put("", "base_model", *base, canonical(base_.string()));
+    }
+    for (const char* key : {"dtype", "out_dtype", "out"})
+      if (const auto* word = said(recipe_, key); word != nullptr) put("", key, *word, text(*word, key));
+    require_base_tokenizer();
+    const auto* models = said(recipe_, "models");
+    const auto* slices = said(recipe_, "slices");
+    if ((models == nullptr) == (slices == nullptr))
+      refuse(slices != nullptr ? *slices : recipe_, "models",
+             slices != nullptr ? "stands beside slices" : "is missing, and so is slices", "one of them");
+    models != nullptr ? read_models(*models) : read_slices(*slices);
+    read_parameters(said(recipe_, "parameters"), "parameters", words_.of_all, /*of_all=*/true);
+    say_defaults();
+    std::string toml;
+    for (const auto& line : root_) toml += line + "\n";
+    for (const auto& [section, keys] : tables_) {
+      toml += section + "\n";
+      for (const auto& key : keys) toml += key + "\n";
+    }
+    return config::Config::translated(path_, toml, lines_, overrides);
+  }
+
+ private:
+  [[noreturn]] void refuse(const Yaml& node, const std::string& name, const std::string& problem,
+                           const std::string& expected) const {
+    throw InputError(path_.string() + ":" + std::to_string(std::max<std::size_t>(node.line, 1)) + ": " +
+                     (name.empty() ? "" : name + ": ") + problem + "; expected " + expected);
+  }
+
+  /// What the map says of the key; null where it says nothing, or null.
+  static const Yaml* said(const Yaml& map, const std::string& key) {
+    const auto* value = map.find(key);
+    return value == nullptr || value->kind == Kind::null ? nullptr : value;
+  }
+
+  void require_known(const Yaml& map, const std::string& name, const std::vector<std::string>& known) const {
+    for (std::size_t i = 0; i < map.keys.size(); ++i) {
+      const auto& key = map.keys[i];
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      const auto close = config::nearest(key, known);
+      refuse(map.values[i], join(name, store::quoted(key)), "unknown key",
+             close.empty() ? (known.empty() ? "none here" : listed(known)) : "perhaps " + close);
+    }
+  }
+
+  /// A line of the recipe in TOML, and where the YAML has it.
+  void put(const std::string& section, const std::string& key, const Yaml& at, const std::string& value) {
+    lines_[join(section, key)] = at.line;
+    (section.empty() ? root_ : tables_.back().second).push_back(key + " = " + value);
+  }
+  void begin(const std::string& section, const std::string& heading, const Yaml& at) {
+    lines_[section] = at.line;
+    tables_.emplace_back(heading, std::vector<std::string>{});
+  }
+
+  std::string text(const Yaml& node, const std::string& name) const {
+    if (node.kind != Kind::scalar) refuse(node, name, "is " + node.kind_name(), "a text");
+    return canonical(node.text);
+  }
+
+  void read_method() {
+    const auto* method = said(recipe_, "merge_method");
+    if (method == nullptr || method->kind != Kind::scalar)
+      refuse(method != nullptr ? *method : recipe_, "merge_method", "is missing", "the name of a method");
+    method_ = method->text;
+    std::vector<std::string> known;
+    for (const auto& entry : methods_read) known.push_back(entry.first);
+    const auto words = methods_read.find(method_);
+    if (words == methods_read.end()) {
+      const bool is_lacking =
+          std::find(methods_lacking.begin(), methods_lacking.end(), method_) != methods_lacking.end();
+      const bool is_own = std::find(names().begin(), names().end(), method_) != names().end();
+      const auto close = config::nearest(method_, known);
+      refuse(*method, "merge_method",
+             "is " + store::quoted(method_) +
+                 (is_lacking ? ", which taugrid has not"
+                  : is_own   ? ", which mergekit has not: write the recipe in TOML"
+                             : ", which nobody has"),
+             close.empty() || is_lacking || is_own ? "one of " + listed(known) : "perhaps " + close);
+    }
+    words_ = words->second;
+    put("", "merge_method", *method, canonical(method_));
+  }
+
+  /// A folder; what only looks like one is said to be a name on the hub.
+  fs::path model(const Yaml& node, const std::string& name) const {
+    if (node.kind != Kind::scalar || node.text.empty())
+      refuse(node, name, "is " + node.kind_name(), "a folder");
+    const auto folder = (folder_ / node.text).lexically_normal();
+    std::error_code error;
+    if (fs::is_directory(folder, error)) return folder;
+    const auto& said = node.text;
+    if (const auto plus = said.find('+'); plus != std::string::npos)
+      refuse(node, name, "is " + store::quoted(said) + ", a model and an adapter",
+             "the folder of a whole model (peft's merge_and_unload makes one)");
+    const auto slashes = std::count(said.begin(), said.end(), '/');
+    if (slashes == 1 && said.front() != '/' && said.front() != '.' && said.back() != '/')
+      refuse(node, name, "is " + store::quoted(said) + ", and there is no such folder in " + folder_.string(),
+             "a folder: what is on the hub is to be downloaded first (hf download " + said + " --local-dir " +
+                 said + ")");
+    refuse(node, name, "is " + store::quoted(said) + ", and there is no folder " + folder.string(),
+           "a model's folder");
+  }
+
+  bool is_base(const fs::path& folder) const {
+    std::error_code error;
+    return !base_.empty() && fs::equivalent(folder, base_, error);
+  }
+
+  /// The result has the base's tokenizer: what would change it is not read.
+  void require_base_tokenizer() const {
+    const auto require = [&](const Yaml& source, const std::string& name) {
+      if (source.kind == Kind::scalar && source.text == "base") return;
+      if (source.kind == Kind::scalar && source.text != "union" && is_base(model(source, name))) return;
+      refuse(source, name,
+             "is " + source.kind_name() + ", and the result has the base's tokenizer and vocabulary",
+             "base, or no such key");
+    };
+    if (const auto* source = said(recipe_, "tokenizer_source"); source != nullptr)
+      require(*source, "tokenizer_source");
+    if (const auto* tokenizer = said(recipe_, "tokenizer"); tokenizer != nullptr) {
+      if (tokenizer->kind != Kind::map)
+        refuse(*tokenizer, "tokenizer", "is " + tokenizer->kind_name(), "a map");
+      require_known(*tokenizer, "tokenizer", {"source", "tokens", "pad_to_multiple_of"});
+      for (const char* key : {"tokens", "pad_to_multiple_of"})
+        if (const auto* changes = said(*tokenizer, key); changes != nullptr)
+          refuse(*changes, join("tokenizer", key), "changes the vocabulary, which is the base's",
+                 "no such key");
+      const auto* source = said(*tokenizer, "source");
+      if (source == nullptr) refuse(*tokenizer, "tokenizer.source", "is union where none is said", "base");
+      require(*source, "tokenizer.source");
+    }
+    if (const auto* chat = said(recipe_, "chat_template"); chat != nullptr)
+      refuse(*chat, "chat_template",
+             "is " + chat->kind_name() + ", and the result has the base's chat template", "no such key");
+  }
+
+  void require_list(const Yaml& node, const std::string& name) const {
+    if (node.kind != Kind::list || node.values.empty())
+      refuse(node, name, "is " + (node.kind == Kind::list ? "an empty list" : node.kind_name()),
+             "a list of maps");
+  }
+
+  /// The entries of models, or of a slice's sources. θ0 among them is no model of methods on vectors, whose
+  /// vector is zero; a slice says which of its layers are meant.
+  void read_sources(const Yaml& list, const std::string& name, const std::string& heading, bool in_slice) {
+    require_list(list, name);
+    const bool on_vectors = method_ != "linear" && method_ != "slerp" && method_ != "passthrough";
+    std::set<fs::path> seen;
+    std::size_t count = 0;
+    bool has_base = false;
+    for (const auto& entry : list.values) {
+      const auto own = join(name, config::entry_step(count));
+      if (entry.kind != Kind::map) refuse(entry, own, "is " + entry.kind_name(), "a map: model, parameters");
+      require_known(entry, own,
+                    in_slice ? std::vector<std::string>{"model", "layer_range", "parameters"}
+                             : std::vector<std::string>{"model", "parameters"});
+      const auto* named = said(entry, "model");
+      if (named == nullptr) refuse(entry, join(own, "model"), "is missing", "a folder");
+      const auto folder = model(*named, join(own, "model"));
+      std::error_code error;
+      if (!seen.insert(fs::weakly_canonical(folder, error)).second)
+        refuse(*named, join(own, "model"), "is " + store::quoted(named->text) + " a second time",
+               "each model once");
+      has_base = has_base || is_base(folder);
+      if (is_base(folder) && on_vectors && !in_slice) {
+        note("base_model is among the models: its vector is zero, and it is left out");
+        continue;
+      }
+      begin(own, heading, entry);
+      put(own, "model", *named, canonical(folder.string()));
+      if (in_slice) put_range(entry, own);
+      const bool is_start = is_base(folder) && on_vectors;
+      read_parameters(said(entry, "parameters"), own,
+                      is_start ? std::vector<std::string>{} : words_.of_models,
+                      /*of_all=*/false);
+      ++count;
+    }
+    if (count == 0) refuse(list, name, "has base_model alone", "a model beside it");
+    if (!has_base && !base_.empty() && method_ == "slerp") {
+      if (in_slice) refuse(list, name, "lacks base_model, from which t counts", "it among the sources");
+      begin(join(name, config::entry_step(count)), heading, list);
+      put(join(name, config::entry_step(count)), "model", list, canonical(base_.string()));
+    }
+    if (method_ == "slerp" && base_.empty())
+      refuse(recipe_, "base_model", "is missing", "one of the two models, from which t counts");
+    if (!has_base && !base_.empty() && method_ == "linear" && !in_slice)
+      refuse(*said(recipe_, "base_model"), "base_model",
+             "is none of the models, and mergekit would count it as one",
+             "it among the models with its weight, or no base_model");
+  }
+
+  void put_range(const Yaml& entry, const std::string& own) {
+    const auto* range = said(entry, "layer_range");
+    const std::string name = join(own, "layer_range"), expected = "[a, b]: the layers from a on and before b";
+    if (range == nullptr) refuse(entry, name, "is missing", expected);
+    if (range->kind != Kind::list || range->values.size() != 2)
+      refuse(*range, name, "is " + range->kind_name(), expected);
+    std::string toml;
+    for (const auto& end : range->values) {
+      const auto value = number(end);
+      if (!value || *value != std::floor(*value) || *value < 0)
+        refuse(end, name, "holds " + end.kind_name(), expected);
+      toml += (toml.empty() ? "" : ", ") + canonical(*value);
+    }
+    put(own, "layer_range", *range, "[" + toml + "]");
+  }
+
+  void read_models(const Yaml& models) { read_sources(models, "models", "[[models]]", false); }
+
+  void read_slices(const Yaml& slices) {
+    require_list(slices, "slices");
+    for (std::size_t s = 0; s < slices.values.size(); ++s) {
+      const auto& slice = slices.values[s];
+      const auto own = join("slices", config::entry_step(s));
+      if (slice.kind != Kind::map) refuse(slice, own, "is " + slice.kind_name(), "a map: sources");
+      require_known(slice, own, {"sources", "parameters", "base_model", "residual_weight"});
+      for (const char* key : {"base_model", "residual_weight"})
+        if (const auto* other = said(slice, key); other != nullptr)
+          refuse(*other, join(own, key), "is not read in a slice", "one base_model of the recipe");
+      const auto* sources = said(slice, "sources");
+      if (sources == nullptr) refuse(slice, join(own, "sources"), "is missing", "a list of maps");
+      begin(own, "[[slices]]", slice);
+      if (const auto* parameters = said(slice, "parameters"); parameters != nullptr) {
+        begin(join(own, "parameters"), "[slices.parameters]", *parameters);
+        auto known = words_.of_models;
+        for (const char* key : {"t", "lambda"})
+          if (std::find(words_.of_all.begin(), words_.of_all.end(), key) != words_.of_all.end())
+            known.emplace_back(key);
+        read_parameters(parameters, join(own, "parameters"), known, /*of_all=*/false);
+      }
+      read_sources(*sources, join(own, "sources"), "[[slices.sources]]", true);
+    }
+  }
+
+  /// A number, a list over the layers, or cases with filters, in TOML.
+  std::string setting(const Yaml& node, const std::string& name, bool in_case = false) const {
+    const std::string expected =
+        in_case ? "a number, or a list of two or more over the layers"
+                : "a number, a list of two or more over the layers, or a list of filter and value";
+    if (const auto value = number(node)) return canonical(*value);
+    if (node.kind == Kind::map && !in_case) {
+      require_known(node, name, {"filter", "value"});
+      const auto* value = said(node, "value");
+      const auto* filter = said(node, "filter");
+      if (value == nullptr) refuse(node, name, "has no value", expected);
+      if (filter != nullptr && (filter->kind != Kind::scalar || filter->text.empty()))
+        refuse(*filter, name, "has a filter that is " + filter->kind_name(), "a part of tensors' names");
+      return "{ " + (filter != nullptr ? "filter = " + canonical(filter->text) + ", " : "") +
+             "value = " + setting(*value, name, true) + " }";
+    }
+    if (node.kind != Kind::list) refuse(node, name, "is " + node.kind_name(), expected);
+    const bool has_cases = !node.values.empty() && node.values.front().kind == Kind::map;
+    if (node.values.empty() || (node.values.size() < 2 && !has_cases))
+      refuse(node, name, "is a list of " + std::to_string(node.values.size()), expected);
+    std::string list;
+    for (const auto& entry : node.values) {
+      if ((entry.kind == Kind::map) != has_cases || entry.kind == Kind::list || (has_cases && in_case))
+        refuse(entry, name, "holds " + entry.kind_name(), expected);
+      list += (list.empty() ? "" : ", ") + setting(entry, name, in_case);
+    }
+    return "[" + list + "]";
+  }
+
+  bool read_flag(const Yaml& node, const std::string& name) const {
+    const auto value = flag(node);
+    if (!value) refuse(node, name, "is " + node.kind_name(), "true or false");
+    return *value;
+  }
+
+  /// Parameters of the recipe, which has also what may be said of each model; of a slice, or of a model.
+  void read_parameters(const Yaml* map, const std::string& name, std::vector<std::string> known,
+                       bool of_all) {
+    if (of_all) {
+      known.insert(known.end(), words_.of_models.begin(), words_.of_models.end());
+      begin(name, "[parameters]", map != nullptr ? *map : recipe_);
+    }
+    known.emplace_back("int8_mask");
+    if (map == nullptr) return;
+    if (map->kind != Kind::map) refuse(*map, name, "is " + map->kind_name(), "a map");
+    require_known(*map, name, known);
+    for (std::size_t i = 0; i < map->keys.size(); ++i) {
+      const auto& key = map->keys[i];
+      const auto& node = map->values[i];
+      if (node.kind == Kind::null) continue;
+      const auto own = join(name, key);
+      if (key == "int8_mask") {
+        static_cast<void>(read_flag(node, own));
+        note("int8_mask is not needed: signs take no memory here");
+      } else if (key == "normalize") {
+        normalize_ = read_flag(node, own);
+        normalize_at_ = &node;
+      } else if (key == "rescale") {
+        rescale_ = read_flag(node, own);
+        if (*rescale_ && method_ != "dare_linear" && method_ != "dare_ties")
+          refuse(node, own, "is true, and " + method_ + " rescales nothing here", "false, or no such key");
+      } else if (key == "filter_wise") {
+        if (read_flag(node, own))
+          refuse(node, own, "is true, and angles are those of whole tensors", "false");
+      } else {
+        if (of_all) said_of_all_.insert(key);
+        auto value = setting(node, own);
+        if (of_all && (key == "density" || key == "lambda")) value = with_rest(node, value);
+        put(name, key == "scale" ? "weight" : key, node, value);
+      }
+    }
+  }
+
+  /// Tensors that no filter is for have mergekit's default.
+  static std::string with_rest(const Yaml& node, const std::string& value) {
+    if (node.kind == Kind::map) return "[" + value + ", { value = 1.0 }]";
+    if (node.kind != Kind::list || node.values.front().kind != Kind::map) return value;
+    return value.substr(0, value.size() - 1) + ", { value = 1.0 }]";
+  }
+
+  /// mergekit's defaults and choices, where ours are others.
+  void say_defaults() {
+    const auto& at = normalize_at_ != nullptr ? *normalize_at_ : recipe_;
+    const auto say = [&](const std::string& key, const std::string& value) {
+      put("parameters", key, at, value);
+    };
+    const bool drops = method_ == "dare_linear" || method_ == "dare_ties";
+    if (method_ == "linear") say("normalize", canonical(normalize_.value_or(true)));
+    if (method_ == "task_arithmetic" || method_ == "dare_linear")
+      say("normalize", canonical(normalize_.value_or(false)));
+    if (method_ == "ties" || method_ == "dare_ties") {
+      say("merge", canonical(std::string(normalize_.value_or(method_ == "ties") ? "mean" : "sum")));
+      say("zero_sign", canonical(std::string("positive")));
+      say("cut", canonical(std::string("exact")));
+      say("scope", canonical(std::string("tensor")));
+    }
+    if (drops) {
+      const bool rescales = rescale_.value_or(true);
+      say("rescale", canonical(rescales));
+      if (rescales) say("rescale_by", canonical(std::string("l1")));
+      if (rescales && method_ == "dare_linear") say("scope", canonical(std::string("tensor")));
+    }
+    const auto& all = words_.of_models;
+    if (std::find(all.begin(), all.end(), "density") != all.end() && !said_of_all_.contains("density"))
+      say("density", "1.0");
+  }
+
+  void note(const std::string& line) {
+    if (std::find(notes_.begin(), notes_.end(), line) == notes_.end()) notes_.push_back(line);
+  }
+
+  fs::path path_, folder_, base_;
+  Yaml recipe_;
+  std::vector<std::string>& notes_;
+  std::string method_;
+  Words words_;
+  std::optional<bool> normalize_, rescale_;
+  const Yaml* normalize_at_ = nullptr;
+  std::set<std::string> said_of_all_;
+  std::vector<std::string> root_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> tables_;
+  std::map<std::string, std::size_t> lines_;
+};
+
+}  // namespace
+
+bool is_mergekit(const fs::path& path) { return path.extension() == ".yml" || path.extension() == ".yaml"; }
+
+config::Config mergekit_recipe(const fs::path& path, const std::vector<std::string>& overrides,
+                               std::vector<std::string>& notes) {
+  return Translation(path, notes).made(overrides);
+}
+
+}  // namespace taugrid::merging

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+#include "suite/merging/stages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "suite/error.hpp"
+#include "suite/merging/layers.hpp"
+#include "suite/models/tensor_names.hpp"
+#include "suite/store/quoted.hpp"
+
+namespace taugrid::merging {
+namespace {
+
+Weights opened(const std::filesystem::path& folder) {
+  Weights weights(folder);
+  weights.rename(models::current_name);
+  return weights;
+}
+
+/// Whether a number holds for all tensors of all models.
+bool is_plain(const config::Setting& setting) {
+  return setting.cases.size() == 1 && setting.cases.front().filter.empty() &&
+         setting.cases.front().values.size() == 1;
+}
+
+bool goes_over_layers(const config::Setting& setting) {
+  return std::any_of(setting.cases.begin(), setting.cases.end(),
+                     [](const auto& each) { return each.values.size() > 1; });
+}
+
+}  // namespace
+
+Stage::Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std::function<void()> go_on)
+    : recipe_(recipe), slice_(slice), place_(place), start_(opened(recipe.base)) {
+  bool are_whole = true;
+  for (const auto& source : slice.sources) {
+    models_.push_back(open_model(recipe.models[source.model], start_));
+    if (const auto* weights = std::get_if<Weights>(&models_.back()); weights != nullptr) {
+      for (const auto& entry : weights->tensors()) names_.insert(entry.first);
+      continue;
+    }
+    are_whole = false;
+    require_takes_adapter(source);
+  }
+  if (!are_whole)
+    for (const auto& entry : start_.tensors()) names_.insert(entry.first);
+  if (recipe.is_sliced) {
+    layers_ = slice.sources.front().layers.count;
+    if (slice.base) {
+      take_layers(start_, *slice.base, place);
+    } else {
+      start_ = opened(recipe.models[slice.sources.front().model]);
+      take_layers(start_, slice.sources.front(), place);
+    }
+    for (std::size_t i = 0; i < models_.size(); ++i)
+      take_layers(std::get<Weights>(models_[i]), slice.sources[i], place);
+  }
+  is_of_models_ = recipe.is_of_models() && are_whole;
+  stacks_ = stacks_of(start_);
+  vectors_ = std::make_unique<CheckpointVectors>(
+      start_, models_, is_of_models_ ? CheckpointVectors::From::zero : CheckpointVectors::From::theta0,
+      std::move(go_on));
+  if (recipe.method->needs_start()) vectors_->require_one_start();
+  plan();
+}
+
+void Stage::require_takes_adapter(const Recipe::Source& source) const {
+  const auto folder = recipe_.models[source.model].string();
+  if (recipe_.method->needs_full_rank())
+    throw InputError(
+        fmt::format("{}: is an adapter, of whose matrices {} takes more singular vectors than they "
+                    "have; expected parameters.space = \"core\"",
+                    folder, recipe_.method_name));
+  if (recipe_.is_sliced || recipe_.adds_models)
+    throw InputError(fmt::format("{}: is an adapter; expected a whole model, whose own numbers {} takes",
+                                 folder, recipe_.is_sliced ? "slices" : recipe_.method_name));
+}
+
+void Stage::take_layers(Weights& model, const Recipe::Source& source, Place place) const {
+  const auto stacks = stacks_of(model);
+  if (stacks.size() != 1)
+    throw InputError(fmt::format("{}: {} has {} lists of layers; slices are of models that have one",
+                                 source.where, model.folder().string(), stacks.size()));
+  const auto& [stack, count] = *stacks.begin();
+  if (source.layers.end() > count)
+    throw InputError(fmt::format("{}: is [{}, {}], and {} has {} layers; expected a range within [0, {}]",
+                                 source.where, source.layers.begin, source.layers.end(),
+                                 model.folder().string(), count, count));
+  model.rename([&](const std::string& name) {
+    const auto layer = layer_named_in(name);
+    if (!layer) return (is_before_layers(name) ? place.begins : place.ends) ? name : std::string();
+    const auto offset = layer->layer - source.layers.begin;
+    if (offset < 0 || offset >= source.layers.count) return std::string();
+    return layer->stack + std::to_string(place.first_layer + offset) + layer->rest;
+  });
+}
+
+double Stage::depth_of(const std::string& tensor) const {
+  const auto layer = layer_named_in(tensor);
+  if (!layer) return 0;
+  const auto count = recipe_.is_sliced ? layers_ : stacks_.at(layer->stack);
+  if (count < 2) return 1;
+  const auto place = layer->layer - (recipe_.is_sliced ? place_.first_layer : 0);
+  return static_cast<double>(place) / static_cast<double>(count - 1);
+}
+
+double Stage::value(const std::string& key, const std::string& tensor, const Recipe::Source* source) const {
+  // The name that the tensor has in the source.
+  std::string name = tensor;
+  if (const auto layer = layer_named_in(tensor); layer && source != nullptr && recipe_.is_sliced)
+    name =
+        layer->stack + std::to_string(layer->layer - place_.first_layer + source->layers.begin) + layer->rest;
+  std::string where;
+  for (const auto* settings : {source != nullptr ? &source->own : nullptr, &slice_.shared, &recipe_.shared}) {
+    if (settings == nullptr) continue;
+    const auto setting = settings->find(key);
+    if (setting == settings->end()) continue;
+    if (const auto number = setting->second.of(name, depth_of(tensor))) return *number;
+    if (where.empty()) where = setting->second.where;
+  }
+  if (where.empty()) return 1;  // of a weight or of λ: nobody said any
+  throw InputError(fmt::format("{}: says nothing of {}; expected an entry without filter at its end", where,
+                               store::quoted(tensor)));
+}
+
+Stage::Parameters Stage::parameters_of(const std::string& tensor) const {
+  Parameters parameters;
+  for (const auto& source : slice_.sources) parameters.weights.push_back(value("weight", tensor, &source));
+  parameters.lambda = value("lambda", tensor, nullptr);
+  std::set<std::string> keys;  // of which the method itself does not have the value
+  for (const auto& [key, setting] : recipe_.shared)
+    if (!is_plain(setting)) keys.insert(key);
+  for (const auto& entry : slice_.shared) keys.insert(entry.first);
+  for (const auto& source : slice_.sources)
+    for (const auto& entry : source.own) keys.insert(entry.first);
+  keys.erase("weight");
+  keys.erase("lambda");
+  for (const auto& key : keys) {
+    const bool of_models =
+        std::any_of(slice_.sources.begin(), slice_.sources.end(),
+                    [&](const Recipe::Source& source) { return source.own.contains(key); });
+    auto& values = parameters.of_method[key];
+    if (!of_models) {
+      values = {value(key, tensor, nullptr)};
+      continue;
+    }
+    const auto fallback = recipe_.defaults.find(key);
+    for (const auto& source : slice_.sources) {
+      const bool said =
+          source.own.contains(key) || slice_.shared.contains(key) || recipe_.shared.contains(key);
+      values.push_back(said || fallback == recipe_.defaults.end() ? value(key, tensor, &source)
+                                                                  : fallback->second);
+    }
+    if (std::all_of(values.begin(), values.end(), [&](double v) { return v == values.front(); }))
+      values.resize(1);
+  }
+  return parameters;
+}
+
+std::shared_ptr<const VectorMethod> Stage::method_with(const Parameters& parameters) const {
+  auto method = recipe_.method;
+  for (const auto& [key, values] : parameters.of_method) {
+    method = method->with(key, values);
+    if (method != nullptr) continue;
+    std::string where;
+    for (const auto& source : slice_.sources)
+      if (const auto own = source.own.find(key); own != source.own.end()) where = own->second.where;
+    for (const auto* settings : {&slice_.shared, &recipe_.shared})
+      if (const auto shared = settings->find(key); where.empty() && shared != settings->end())
+        where = shared->second.where;
+    throw InputError(fmt::format("{}: {} has no {} that may differ between models or tensors", where,
+                                 recipe_.method_name, key));
+  }
+  return method;
+}
+
+void Stage::require_filters_fit() const {
+  const auto look = [&](const config::Setting& setting) {
+    for (const auto& each : setting.cases) {
+      const bool fits = std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
+        return name.find(each.filter) != std::string::npos;
+      });
+      if (!fits)
+        throw InputError(fmt::format(
+            "{}: the filter {} is in no tensor's name; expected a part of one, such as {}", setting.where,
+            store::quoted(each.filter), store::quoted(vectors_->tensors().back().name)));
+    }
+    if (goes_over_layers(setting) && stacks_.empty())
+      throw InputError(setting.where +
+                       ": is a list over the layers, and no tensor's name has a layer (layers.N.)");
+  };
+  for (const auto& source : slice_.sources)
+    for (const auto& entry : source.own) look(entry.second);
+  for (const auto* settings : {&slice_.shared, &recipe_.shared})
+    for (const auto& entry : *settings) look(entry.second);
+}
+
+void Stage::plan() {
+  require_filters_fit();
+  const auto& tensors = vectors_->tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    auto parameters = parameters_of(tensors[i].name);
+    if (!runs_.empty() && runs_.back().parameters == parameters) {
+      runs_.back().end = i + 1;
+      continue;
+    }
+    const auto known = std::find_if(runs_.begin(), runs_.end(), [&](const Run& run) {
+      return run.parameters.of_method == parameters.of_method;
+    });
+    auto method = known != runs_.end() ? known->method : method_with(parameters);
+    method->check(recipe_.where, parameters.weights);
+    runs_.push_back({i, i + 1, std::move(parameters), std::move(method)});
+  }
+}
+
+Merged Stage::merge(
+    const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& write) const {
+  double nonzero = 0, visited = 0;
+  for (const auto& run : runs_) {
+    const auto& all = vectors_->tensors();
+    const auto at = [&](std::size_t i) { return all.begin() + static_cast<std::ptrdiff_t>(i); };
+    const PartOfVectors part(*vectors_, {at(run.begin), at(run.end)});
+    if (part.length() == 0) continue;
+    const auto merged =
+        run.method->merge(part, run.parameters.weights, [&](std::int64_t begin, const at::Tensor& tau) {
+          vectors_->add_to_theta0(begin, tau, run.parameters.lambda, write);
+        });
+    nonzero += merged.density * static_cast<double>(part.length());
+    visited += merged.passes * static_cast<double>(part.length());
+  }
+  const auto length = std::max(1.0, static_cast<double>(vectors_->length()));
+  return {nonzero / length, visited / length};
+}
+
+std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const std::function<void()>& go_on) {
+  std::vector<std::unique_ptr<Stage>> stages;
+  std::int64_t layers = 0;
+  for (std::size_t s = 0; s < recipe.slices.size(); ++s) {
+    stages.push_back(std::make_unique<Stage>(
+        recipe, recipe.slices[s], Stage::Place{layers, s == 0, s + 1 == recipe.slices.size()}, go_on));
+    layers += stages.back()->layers();
+  }
+  return stages;
+}
+
+}  // namespace taugrid::merging

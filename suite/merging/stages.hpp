@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: 2026 taugrid contributors
+// SPDX-License-Identifier: Apache-2.0
+// A merge of checkpoints as it is carried out: a stage for each slice of the recipe (one, where it has none),
+// in which tensors of equal parameters that lie side by side are merged together.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "suite/merging/checkpoints.hpp"
+#include "suite/merging/recipe.hpp"
+
+namespace taugrid::merging {
+
+class Stage {
+ public:
+  /// Where in the merged model the slice's layers come: the first of them, and whether tensors of no layer
+  /// that stand before, or behind, all layers are among its tensors.
+  struct Place {
+    std::int64_t first_layer;
+    bool begins, ends;
+  };
+  /// Opens the models, gives layers the numbers that they have in the merged one, and finds what holds for
+  /// each tensor. Throws InputError.
+  Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std::function<void()> go_on);
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  /// θ0's tensors, or the first model's, under the merged model's names.
+  const Weights& start() const { return start_; }
+  const std::vector<Model>& models() const { return models_; }
+  const Recipe::Slice& slice() const { return slice_; }
+  /// Whether vectors are the models themselves, and θ0 is not read.
+  bool is_of_models() const { return is_of_models_; }
+  const CheckpointVectors& vectors() const { return *vectors_; }
+  std::int64_t layers() const { return layers_; }
+
+  /// `write(tensor's name, its first number, numbers)`: merged numbers, float32.
+  Merged merge(const std::function<void(const std::string&, std::int64_t, const at::Tensor&)>& write) const;
+
+ private:
+  /// What holds for a tensor.
+  struct Parameters {
+    std::vector<double> weights;
+    double lambda = 1;
+    std::map<std::string, std::vector<double>> of_method;  ///< one value, or one a model
+    bool operator==(const Parameters& other) const = default;
+  };
+  /// Tensors begin … end − 1 of the vectors', which have these.
+  struct Run {
+    std::size_t begin, end;
+    Parameters parameters;
+    std::shared_ptr<const VectorMethod> method;
+  };
+
+  void require_takes_adapter(const Recipe::Source& source) const;
+  void take_layers(Weights& model, const Recipe::Source& source, Place place) const;
+  void plan();
+  void require_filters_fit() const;
+  double depth_of(const std::string& tensor) const;
+  Parameters parameters_of(const std::string& tensor) const;
+  double value(const std::string& key, const std::string& tensor, const Recipe::Source* source) const;
+  std::shared_ptr<const VectorMethod> method_with(const Parameters& parameters) const;
+
+  const Recipe& recipe_;
+  const Recipe::Slice& slice_;
+  Place place_;
+  Weights start_;
+  std::vector<Model> models_;
+  bool is_of_models_ = false;
+  std::set<std::string> names_;  ///< of all tensors of the models, also of those that the slice leaves
+  std::int64_t layers_ = 0;      ///< of the slice
+  std::map<std::string, std::int64_t> stacks_;
+  std::unique_ptr<CheckpointVectors> vectors_;
+  std::vector<Run> runs_;
+};
+
+/// All of them, in the order of the merged model's layers.
+std::vector<std::unique_ptr<Stage>> stages_of(const Recipe& recipe, const std::function<void()>& go_on);
+
+}  // namespace taugrid::merging
