@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from taugrid_analysis.errors import InputError
@@ -84,19 +83,6 @@ def regular(path: Path, expected: str) -> Path:
     if path.exists() and not path.is_file():
         raise InputError("is no ordinary file", path, expected)
     return path
-
-
-def opened(path: Path, expected: str) -> h5py.File:
-    """Opens an HDF5 file for reading. Raises InputError where that fails, or another program writes it."""
-    try:
-        return h5py.File(path, "r")
-    except BlockingIOError as error:  # HDF5 locks what it writes
-        raise InputError(
-            "is open in another program, which writes it", path, "a file that is closed"
-        ) from error
-    except OSError as error:
-        problem = f"not readable as HDF5 ({' '.join(str(error).split())})"
-        raise InputError(problem, path, expected) from error
 
 
 def picture_format(out: Path) -> str:

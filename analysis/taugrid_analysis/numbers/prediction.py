@@ -28,7 +28,7 @@ class Prediction:
     merges: int
     without: float  # of a line over the number of tasks, or of the mean where all merges have as many
     with_it: float  # with the predictor beside it
-    p: float  # of an error as small, over permutations of the tasks; NaN where a pair lacks its number
+    p: float  # of an error as small, over permutations of the tasks
 
     @property
     def gain(self) -> float:

@@ -15,9 +15,10 @@ import h5py
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import opened, regular, text
+from taugrid_analysis.files import regular, text
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute.answers import targets
+from taugrid_analysis.run.store import opened
 
 WORD, MIX, SHIFT, MASK = 8, 0x9E3779B97F4A7C15, 32, 2**64 - 1
 BASIS, PRIME = 0xCBF29CE484222325, 0x100000001B3

@@ -27,12 +27,13 @@ from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
 from transformers.utils import logging
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import opened, text
+from taugrid_analysis.files import text
 from taugrid_analysis.numbers.arrays import Array
 from taugrid_analysis.recompute import answers, draws, nets, texts
 from taugrid_analysis.recompute.inputs import Inputs, fingerprint, inputs, require_as_saved
 from taugrid_analysis.recompute.net import Net
 from taugrid_analysis.run.regimes import STARTS, Regime, described
+from taugrid_analysis.run.store import opened
 
 Parameters = dict[str, Tensor]
 logging.disable_progress_bar()

@@ -13,12 +13,25 @@ import h5py
 import numpy as np
 
 from taugrid_analysis.errors import InputError
-from taugrid_analysis.files import label, opened, visible
+from taugrid_analysis.files import label, visible
 from taugrid_analysis.numbers.arrays import Array
 
 Shape = tuple[int | None, ...]  # None stands for any length
 UNPACKED_ALWAYS = 256 << 20  # bytes that a data set of any file may have
 RATIO_MOST = 64  # that a larger one may have for each byte of its file: more is made to fill the memory
+
+
+def opened(path: Path, expected: str) -> h5py.File:
+    """Opens an HDF5 file for reading. Raises InputError where that fails, or another program writes it."""
+    try:
+        return h5py.File(path, "r")
+    except BlockingIOError as error:  # HDF5 locks what it writes
+        raise InputError(
+            "is open in another program, which writes it", path, "a file that is closed"
+        ) from error
+    except OSError as error:
+        problem = f"not readable as HDF5 ({' '.join(str(error).split())})"
+        raise InputError(problem, path, expected) from error
 
 
 class Store:
