@@ -17,7 +17,6 @@
 #include "suite/error.hpp"
 #include "suite/merging/checkpoints.hpp"
 #include "suite/merging/difference.hpp"
-#include "suite/models/tensor_names.hpp"
 #include "suite/store/input_file.hpp"
 #include "suite/store/input_json.hpp"
 #include "suite/store/quoted.hpp"
@@ -293,8 +292,7 @@ Check check(const fs::path& base, const std::vector<fs::path>& models, const std
     or_found([&] { compare_tokenizers(base, model, check.findings); });
   }
   or_found([&] {
-    Weights start(base);
-    start.rename(models::current_name);
+    const auto start = open_weights(base);
     check.bytes = static_cast<double>(start.bytes());
     std::vector<Model> opened;
     for (const auto& model : models) {

@@ -31,11 +31,15 @@ std::vector<const Weights*> whole_ones(const std::vector<Model>& models) {
 
 }  // namespace
 
-Model open_model(const std::filesystem::path& folder, const Weights& theta0) {
-  if (Adapter::is_in(folder)) return Adapter(folder, theta0);
+Weights open_weights(const std::filesystem::path& folder) {
   Weights weights(folder);
   weights.rename(models::current_name);
   return weights;
+}
+
+Model open_model(const std::filesystem::path& folder, const Weights& theta0) {
+  if (Adapter::is_in(folder)) return Adapter(folder, theta0);
+  return open_weights(folder);
 }
 
 std::uint64_t bytes_of(const Model& model) {
@@ -168,7 +172,7 @@ void CheckpointVectors::do_visit_stretches(const std::vector<std::size_t>& which
         const auto* weights = std::get_if<Weights>(&models_[which[i]]);
         if (weights == nullptr) return TaskVectors::do_visit_stretches(which, part, visitor);
         theta[i] = piece(*weights, own[i]);
-        as_they_are = as_they_are && theta[i].scalar_type() == at::kFloat;
+        as_they_are = theta[i].scalar_type() == at::kFloat;
       }
       if (!as_they_are) return TaskVectors::do_visit_stretches(which, part, visitor);
       if (visitor(part.begin, {theta, start})) return;

@@ -21,6 +21,8 @@ using Weights = store::TensorFolder;
 /// A model as its folder holds it: all its weights, or an adapter of θ0.
 using Model = std::variant<Weights, Adapter>;
 
+/// The weights in a folder, under the names that transformers has for them today. Throws InputError.
+Weights open_weights(const std::filesystem::path& folder);
 /// Opens the folder of a model. Throws InputError.
 Model open_model(const std::filesystem::path& folder, const Weights& theta0);
 std::uint64_t bytes_of(const Model& model);

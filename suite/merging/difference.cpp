@@ -14,7 +14,8 @@
 
 #include "kernels/weights/weights.hpp"
 #include "suite/error.hpp"
-#include "suite/models/tensor_names.hpp"
+#include "suite/merging/checkpoints.hpp"
+#include "suite/merging/layers.hpp"
 #include "suite/store/quoted.hpp"
 #include "suite/store/tensor_folder.hpp"
 
@@ -27,12 +28,6 @@ using store::quoted;
 
 constexpr std::int64_t stretch = std::int64_t{1} << 19;  // two vectors and their difference stay in cache
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
-
-Folder opened(const fs::path& folder) {
-  Folder weights(folder);
-  weights.rename(models::current_name);
-  return weights;
-}
 
 /// Adds what some numbers of a and b [n], float32, say.
 void add_numbers(Difference& sums, const at::Tensor& a, const at::Tensor& b) {
@@ -59,15 +54,10 @@ void add_numbers(Difference& sums, const at::Tensor& a, const at::Tensor& b) {
   sums.opposed += at::count_nonzero(at::sign(x).mul_(at::sign(y)).lt_(0)).item<std::int64_t>();
 }
 
-/// The first run of digits that is a step of its own between dots.
+/// The first step of the name that is a number.
 std::optional<std::int64_t> layer_of(const std::string& name) {
-  for (std::size_t begin = 0; begin < name.size();) {
-    const auto end = std::min(name.find('.', begin), name.size());
-    const auto step = name.substr(begin, end - begin);
-    if (!step.empty() && step.size() < 10 && step.find_first_not_of("0123456789") == std::string::npos)
-      return std::stoll(step);
-    begin = end + 1;
-  }
+  for (const auto step : steps_of(name))
+    if (is_number(step) && step.size() < 10) return std::stoll(std::string(step));
   return std::nullopt;
 }
 
@@ -80,12 +70,9 @@ bool have_same_numbers(const Folder& a, const Folder& b, const std::string& name
 
 std::string kind_of(const std::string& name) {
   std::string kind;
-  for (std::size_t begin = 0; begin < name.size();) {
-    const auto end = std::min(name.find('.', begin), name.size());
-    const auto step = name.substr(begin, end - begin);
-    const bool number = !step.empty() && step.find_first_not_of("0123456789") == std::string::npos;
-    kind += (kind.empty() ? "" : ".") + (number ? std::string("*") : step);
-    begin = end + 1;
+  for (const auto step : steps_of(name)) {
+    if (!kind.empty()) kind += '.';
+    kind += is_number(step) ? "*" : step;
   }
   return kind;
 }
@@ -115,8 +102,8 @@ double Difference::relative() const { return aa > 0 ? norm() / norm_a() : no_num
 Differences differences(const fs::path& first, const fs::path& second, const fs::path& base,
                         const std::function<void()>& go_on) {
   const at::NoGradGuard no_grad;
-  const auto a = opened(first), b = opened(second);
-  const auto start = base.empty() ? std::nullopt : std::optional(opened(base));
+  const auto a = open_weights(first), b = open_weights(second);
+  const auto start = base.empty() ? std::nullopt : std::optional(open_weights(base));
   Differences found;
   found.bytes = static_cast<double>(a.bytes() + b.bytes() + (start ? start->bytes() : 0));
   for (const auto& entry : b.tensors()) {

@@ -9,10 +9,17 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "suite/store/tensor_folder.hpp"
 
 namespace taugrid::merging {
+
+/// The steps of a name, between its dots.
+std::vector<std::string_view> steps_of(std::string_view name);
+/// Whether a step is a number, as the entries of a list have them.
+bool is_number(std::string_view step);
 
 struct LayerName {
   std::string stack;  ///< what stands before the layer's number: "model.layers."

@@ -35,8 +35,8 @@ constexpr config::Meaning of_root = "What is merged, how, and where to";
 constexpr config::Meaning of_models = "The models that are merged, each a table in the list";
 constexpr config::Meaning of_slices =
     "In place of models: layers of the merged model, from the first to the last, each a table in the list, "
-    "whose "
-    "parameters have numbers of [parameters] for this slice alone; tensors that stand before all layers are "
+    "whose parameters have numbers of [parameters] for this slice alone; tensors that stand before all "
+    "layers are "
     "those of the first slice, those behind them of the last";
 constexpr config::Meaning of_sources = "The models whose layers make the slice's, as many of each";
 constexpr config::Meaning of_method = "How the task vectors τ = θ − θ0 become one";
@@ -218,7 +218,6 @@ class Output {
     nlohmann::json places;
     std::uint64_t bytes = 0;
     std::map<std::string, store::SafetensorsWriter::Contents> files;
-    std::map<const Stage*, std::map<std::string, std::string>> file_of;
     for (const auto& [key, place] : places_) {
       const auto& info = key.first->start().tensors().at(key.second);
       const auto type = written_as(info.scalar);

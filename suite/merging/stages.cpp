@@ -9,17 +9,10 @@
 
 #include "suite/error.hpp"
 #include "suite/merging/layers.hpp"
-#include "suite/models/tensor_names.hpp"
 #include "suite/store/quoted.hpp"
 
 namespace taugrid::merging {
 namespace {
-
-Weights opened(const std::filesystem::path& folder) {
-  Weights weights(folder);
-  weights.rename(models::current_name);
-  return weights;
-}
 
 /// Whether a number holds for all tensors of all models.
 bool is_plain(const config::Setting& setting) {
@@ -35,7 +28,7 @@ bool goes_over_layers(const config::Setting& setting) {
 }  // namespace
 
 Stage::Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std::function<void()> go_on)
-    : recipe_(recipe), slice_(slice), place_(place), start_(opened(recipe.base)) {
+    : recipe_(recipe), slice_(slice), place_(place), start_(open_weights(recipe.base)) {
   bool are_whole = true;
   for (const auto& source : slice.sources) {
     models_.push_back(open_model(recipe.models[source.model], start_));
@@ -53,7 +46,7 @@ Stage::Stage(const Recipe& recipe, const Recipe::Slice& slice, Place place, std:
     if (slice.base) {
       take_layers(start_, *slice.base, place);
     } else {
-      start_ = opened(recipe.models[slice.sources.front().model]);
+      start_ = open_weights(recipe.models[slice.sources.front().model]);
       take_layers(start_, slice.sources.front(), place);
     }
     for (std::size_t i = 0; i < models_.size(); ++i)

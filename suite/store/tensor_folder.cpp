@@ -49,8 +49,7 @@ std::string advice(const std::filesystem::path& folder) {
            folder.string() + " --out FOLDER makes safetensors of it";
   if (has("adapter_model.safetensors") || has("adapter_model.bin"))
     return "; it holds an adapter, which taugrid merge takes among its models, and else is to be merged into "
-           "its base "
-           "first";
+           "its base first";
   if (has("open_clip_model.safetensors")) return "; rename open_clip_model.safetensors to model.safetensors";
   if (has("tf_model.h5") || has("flax_model.msgpack"))
     return "; weights of TensorFlow and Flax are not read: transformers converts them (from_tf, from_flax)";
