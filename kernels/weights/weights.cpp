@@ -162,6 +162,16 @@ double inner_product(const at::Tensor& a, const at::Tensor& b) {
   return gram(vectors)[0][1].item<double>();
 }
 
+at::Tensor inner_products(const at::Tensor& a, std::span<const at::Tensor> vectors) {
+  detail::check_vector(a, "a");
+  detail::check_vectors(vectors, a, "vectors");
+  if (!kokkos_space(a.device())) return detail::inner_products_aten(a, vectors);
+  auto result = at::empty({std::ssize(vectors)}, at::kDouble);
+  for (std::size_t t = 0; t < vectors.size(); ++t)
+    result[static_cast<std::int64_t>(t)] = inner_product(a, vectors[t]);
+  return result.to(a.device());
+}
+
 double norm(const at::Tensor& a) {
   return std::sqrt(gram(std::span<const at::Tensor>(&a, 1)).item<double>());
 }

@@ -61,6 +61,10 @@ class GramSum {
 /// ⟨a, b⟩ of two vectors [P], accumulated as in gram. \throws std::invalid_argument
 double inner_product(const at::Tensor& a, const at::Tensor& b);
 
+/// ⟨a, v_t⟩ of `a` [P] with each of the vectors: [T], float64, on the device of `a`, for which the host does
+/// not wait. \throws std::invalid_argument as gram.
+at::Tensor inner_products(const at::Tensor& a, std::span<const at::Tensor> vectors);
+
 /// ‖a‖₂ of a vector [P], accumulated as in gram. \throws std::invalid_argument
 double norm(const at::Tensor& a);
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 
+#include "kernels/full_products.hpp"
 #include "suite/comm/detail/device.hpp"
 #include "suite/comm/detail/driver.hpp"
 #include "suite/error.hpp"
@@ -35,7 +36,9 @@ ChosenDevice use_gpu(int gpus, bool mpi_takes_its_memory) {
   try {
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
     c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).setDevice(chosen.place);
-  } catch (const c10::Error& error) {  // such as a driver older than LibTorch's CUDA
+    allow_reduced_products(false);                    // until a run asks for them
+    at::globalContext().setDeterministicCuDNN(true);  // a run done again gives the same numbers
+  } catch (const c10::Error& error) {                 // such as a driver older than LibTorch's CUDA
     const std::string reason = error.what_without_backtrace();
     throw InputError(fmt::format("no CUDA: {}", reason.substr(0, reason.find('\n'))));
   }

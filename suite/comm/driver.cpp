@@ -48,7 +48,9 @@ std::pair<std::string, std::string> Driver::use(int index) const {
   require(
       call<int(char*, int, int)>("cuDeviceGetName", name.data(), static_cast<int>(name.size()) - 1, device),
       "cuDeviceGetName");
-  require(call<int(unsigned char*, int)>("cuDeviceGetUuid", number.data(), device), "cuDeviceGetUuid");
+  // The second version tells the parts of one GPU (MIG) from each other; old drivers have the first alone.
+  if (call<int(unsigned char*, int)>("cuDeviceGetUuid_v2", number.data(), device) != 0)
+    require(call<int(unsigned char*, int)>("cuDeviceGetUuid", number.data(), device), "cuDeviceGetUuid");
   require(call<int(void**, int)>("cuDevicePrimaryCtxRetain", &context, device), "cuDevicePrimaryCtxRetain");
   require(call<int(void*)>("cuCtxSetCurrent", context), "cuCtxSetCurrent");
   std::string text;

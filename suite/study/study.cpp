@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "kernels/full_products.hpp"
 #include "suite/error.hpp"
 #include "suite/study/regime.hpp"
 
@@ -22,7 +23,7 @@ Study::Study(config::Config& config, InputFiles& files, at::Device on, int ranks
       edits(settings, model, samples, vectors),
       evaluation(settings, model, readouts) {
   // The host's own reduced precisions are left alone: its numbers are the same everywhere.
-  if (device.is_cuda()) at::globalContext().setAllowTF32CuBLAS(settings.precision == "tf32");
+  if (device.is_cuda()) allow_reduced_products(settings.precision == "tf32");
   if (model.is_stand_in()) return;
   for (const auto& name : settings.regimes) {
     if (trained_parameters(trained_blocks(name), model.layout()) > 0) continue;

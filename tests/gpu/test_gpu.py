@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "e2e"))
 import h5py
 import launch
 import world as worlds
-from compare import close_to_rounding, numbers
+from compare import close_to_rounding, differing, numbers
 
 
 def gpus() -> int:
@@ -40,6 +40,13 @@ def test_every_experiment_gives_the_hosts_numbers(world: worlds.World, host: Pat
     with h5py.File(ours) as file:
         assert file["provenance"].attrs["nccl_loaded"]
         assert file["units"][0]["device"].decode().startswith("cuda:")
+
+
+def test_the_same_run_again_gives_the_same_numbers(world: worlds.World, tmp_path: Path) -> None:
+    """Bitwise: a run that was ended and went on must not be told from one that was not."""
+    first, again = (launch.measure(world.experiment, tmp_path / name, "--device", "cuda", ranks=1)
+                    for name in ("first", "again"))
+    assert differing(numbers(first), numbers(again)) == []
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])

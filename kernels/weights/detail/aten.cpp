@@ -8,20 +8,43 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/full_products.hpp"
+
 namespace taugrid::weights::detail {
 
 void combine_aten(const at::Tensor& theta0, std::span<const at::Tensor> tau, const at::Tensor& alpha,
                   at::Tensor& out) {
+  // A block at a time, so that few of the vectors are held twice.
+  constexpr std::int64_t block = std::int64_t{1} << 24;
   const at::NoGradGuard no_grad;
-  const at::Tensor coefficients = alpha.to(at::kDouble);
-  const auto coefficient = coefficients.accessor<double, 2>();
-  for (std::int64_t k = 0; k < out.size(0); ++k) {
-    at::Tensor row = out.select(0, k);
-    row.copy_(theta0);
-    for (std::size_t t = 0; t < tau.size(); ++t) {
-      row.add_(tau[t], coefficient[k][static_cast<std::int64_t>(t)]);
-    }
+  const FullProducts full;
+  if (tau.empty() || out.size(0) == 1) {  // a product would read each vector a second time for one row
+    out.copy_(theta0.expand_as(out));
+    for (std::size_t t = 0; t < tau.size(); ++t)
+      out[0].add_(tau[t], alpha[0][static_cast<std::int64_t>(t)].item<double>());
+    return;
   }
+  const auto coefficients = alpha.to(theta0.options());
+  for (std::int64_t begin = 0; begin < theta0.numel(); begin += block) {
+    const auto size = std::min(block, theta0.numel() - begin);
+    std::vector<at::Tensor> rows;
+    for (const at::Tensor& vector : tau) rows.push_back(vector.narrow(0, begin, size));
+    auto columns = out.narrow(1, begin, size);
+    at::addmm_out(columns, theta0.narrow(0, begin, size), coefficients, at::stack(rows));
+  }
+}
+
+at::Tensor inner_products_aten(const at::Tensor& a, std::span<const at::Tensor> vectors) {
+  constexpr std::int64_t block = std::int64_t{1} << 22;  // which double takes twice
+  const at::NoGradGuard no_grad;
+  auto sum = at::zeros({std::ssize(vectors)}, a.options().dtype(at::kDouble));
+  for (std::int64_t begin = 0; begin < a.numel() && !vectors.empty(); begin += block) {
+    const auto size = std::min(block, a.numel() - begin);
+    std::vector<at::Tensor> rows;
+    for (const at::Tensor& vector : vectors) rows.push_back(vector.narrow(0, begin, size));
+    sum.addmv_(at::stack(rows).to(at::kDouble), a.narrow(0, begin, size).to(at::kDouble));
+  }
+  return sum;
 }
 
 at::Tensor gram_aten(std::span<const at::Tensor> vectors) {

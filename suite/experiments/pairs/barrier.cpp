@@ -10,11 +10,11 @@
 
 #include <algorithm>
 
+#include "kernels/full_products.hpp"
 #include "kernels/weights/weights.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/experiments/grids.hpp"
 #include "suite/experiments/pairs/pair_units.hpp"
-#include "suite/machine/full_products.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/training/curvature.hpp"
 #include "suite/training/rehearsal.hpp"
@@ -153,7 +153,7 @@ class Barrier final : public Experiment {
   /// vᵀHv of task t's loss at a state, over this rank's points by chunks.
   at::Tensor curvature(const models::State& state, const at::Tensor& v, std::size_t t, const Range& share,
                        schedule::UnitContext& context) const {
-    const machine::FullProducts full;
+    const FullProducts full;
     const auto sample = study_.samples.of(t, Split::train, points_);
     auto sum = study_.sums({});
     const auto& readout = study_.readouts.of(t);
@@ -203,7 +203,7 @@ class Barrier final : public Experiment {
   schedule::Rehearsal rehearse(std::size_t t, std::int64_t n) const {
     const auto term = training::random_term(study_, n);
     return {[this, t, term, n] {
-              const machine::FullProducts full;
+              const FullProducts full;
               training::hessian(
                   study_, study_.model.start(), term.batch,
                   {study_.readouts.of(t), term.labels, static_cast<double>(n)})(study_.model.theta0());

@@ -16,9 +16,9 @@
 
 #include <algorithm>
 
+#include "kernels/full_products.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/ledger/results.hpp"
-#include "suite/machine/full_products.hpp"
 #include "suite/study/refusals.hpp"
 
 namespace taugrid::experiments {
@@ -146,14 +146,14 @@ class Ntk final : public Experiment {
   schedule::Rehearsal rehearse(std::size_t t, std::int64_t n, std::int64_t rows) const {
     const auto batch = study_.model.random_batch(n);
     return {[this, t, batch, rows] {
-              const machine::FullProducts full;
+              const FullProducts full;
               gram(study_.model.start(), t, batch, {0, 1}, {0, rows});
             },
             ledger::gram_flops(study_, n, rows, 2)};
   }
 
   store::TensorFile compute(const std::string& start, std::size_t t, schedule::UnitContext& context) const {
-    const machine::FullProducts full;
+    const FullProducts full;
     const auto state = start == study_.model.name() ? study_.model.start() : study_.model.random_state();
     const auto tasks = static_cast<std::int64_t>(study_.tasks.size()), logits = logits_of(t);
     const auto own = static_cast<std::int64_t>(t);

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/full_products.hpp"
 #include "kernels/spectral/spectral.hpp"
 #include "suite/experiments/experiment.hpp"
 #include "suite/ledger/results.hpp"
-#include "suite/machine/full_products.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/training/curvature.hpp"
 #include "suite/training/rehearsal.hpp"
@@ -104,7 +104,7 @@ class Smoothness final : public Experiment {
   }
 
   store::TensorFile compute(const Model& model, std::size_t t, schedule::UnitContext& context) const {
-    const machine::FullProducts full;
+    const FullProducts full;
     const auto& group = context.group;
     const auto sample = study_.samples.of(t, Split::train, points_);
     const auto n = sample.labels.size(0);
@@ -185,13 +185,13 @@ class Smoothness final : public Experiment {
     };
     if (!linear)
       return {[this, operate] {
-                const machine::FullProducts full;
+                const FullProducts full;
                 const auto apply = operate();
                 apply(apply(study_.model.theta0()));
               },
               15 * f};
     return {[this, apply = operate()] {
-              const machine::FullProducts full;
+              const FullProducts full;
               apply(study_.model.theta0());
             },
             5 * f};

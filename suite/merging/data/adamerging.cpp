@@ -80,16 +80,14 @@ class Coefficients {
 
   /// ∂L/∂λ [T·S] of the gradient in the trained blocks, in one pass.
   at::Tensor slope(const at::Tensor& gradient) const {
-    auto found = at::zeros({rows(), columns()}, at::kDouble);
-    auto values = found.accessor<double, 2>();
+    auto found = at::zeros({rows(), columns()}, gradient.options().dtype(at::kDouble));
     for (const auto& segment : segments_) {
       const auto g = gradient.narrow(0, segment.gradient, segment.range.count);
       models_.visit(segment.range, segment.range.count, [&](std::int64_t, std::span<const at::Tensor> tau) {
-        for (std::size_t t = 0; t < tau.size(); ++t)
-          values[static_cast<std::int64_t>(t)][column(segment)] += weights::inner_product(g, tau[t]);
+        found.select(1, column(segment)).add_(weights::inner_products(g, tau));
       });
     }
-    return found.view({-1});
+    return found.cpu().view({-1});
   }
 
   void step(const at::Tensor& slope) {

@@ -23,8 +23,8 @@
 #include <cmath>
 
 #include "kernels/autodiff/products.hpp"
+#include "kernels/full_products.hpp"
 #include "kernels/weights/weights.hpp"
-#include "suite/machine/full_products.hpp"
 #include "suite/merging/data/data_method.hpp"
 #include "suite/study/refusals.hpp"
 #include "suite/training/rehearsal.hpp"
@@ -68,7 +68,7 @@ class Fisher final : public DataMethod {
   std::int64_t part_bytes(std::size_t) const override { return 4 * (study_.model.layout().size() + 2); }
 
   store::TensorFile part(const ModelToMerge& of, schedule::UnitContext& context) const override {
-    const machine::FullProducts full;
+    const FullProducts full;
     const RegimeModel model(study_, of);
     auto sum = at::zeros_like(model.state().theta);
     double inputs = 0, backward = 0;
@@ -230,7 +230,7 @@ class Fisher final : public DataMethod {
     const auto batch = study_.model.random_batch(n);
     const auto backward = std::min<std::int64_t>(2, backward_passes(0));
     return {[this, name, batch, backward] {
-              const machine::FullProducts full;
+              const FullProducts full;
               const RegimeModel model(study_, study_.model.start(),
                                       regime(name).linear ? 1e-3 * study_.model.theta0() : at::Tensor());
               auto sum = at::zeros_like(study_.model.theta0());

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "suite/machine/full_products.hpp"
+#include "kernels/full_products.hpp"
 #include "suite/machine/peak_memory.hpp"
 #include "suite/models/registry.hpp"
 
@@ -208,12 +208,14 @@ TEST_F(RegimeParts, APenaltyNeedsALinearModel) {
 TEST(FullProducts, AreReducedAgainAfterwards) {
   auto& context = at::globalContext();
   for (const bool reduced : {true, false}) {
-    context.setAllowTF32CuBLAS(reduced);
+    allow_reduced_products(reduced);
     {
-      const machine::FullProducts full;
+      const FullProducts full;
       EXPECT_FALSE(context.allowTF32CuBLAS());
+      EXPECT_FALSE(context.allowTF32CuDNN());  // convolutions
     }
     EXPECT_EQ(context.allowTF32CuBLAS(), reduced);
+    EXPECT_EQ(context.allowTF32CuDNN(), reduced);
   }
 }
 
