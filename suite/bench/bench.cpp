@@ -89,7 +89,7 @@ int threads_wanted() {
 
 int run(int& argc, char**& argv, const Options& options) {
   comm::Runtime runtime(argc, argv, {.threads = threads_wanted(), .device = options.device});
-  bool valid = true;
+  bool valid = true, stopped = false;
   const int code = comm::run_guarded(runtime, [&] {
     const auto& world = runtime.world();
     if (world.size() > 1 && (!options.dump.empty() || !options.json.empty()))
@@ -111,6 +111,8 @@ int run(int& argc, char**& argv, const Options& options) {
           unit_cases(fixture), out_of_core_cases(fixture), device_cases(fixture)}) {
       all.insert(all.end(), some.begin(), some.end());
     }
+    const bool on_device = !runtime.device().is_cpu();
+    if (on_device) std::erase_if(all, [](const Case& test) { return test.on_host; });
     const auto cases = chosen(all, options.filter, world.size());
     const auto say = [&](const auto& print) {
       if (world.rank() == 0) print();
@@ -129,7 +131,8 @@ int run(int& argc, char**& argv, const Options& options) {
     auto peaks = machine::measure_peaks(runtime.device());
     context.emplace_back("ranks", std::to_string(world.size()));
     say([&] {
-      if (runtime.device().is_cpu()) fmt::print("# no GPU here: the cases gpu/… are left out\n");
+      fmt::print("# {}\n", on_device ? "on a device: the host's cases of merges, units and files are left out"
+                                     : "no GPU here: the cases gpu/… are left out");
       print_header(context, peaks);
     });
     std::vector<Row> rows;
@@ -142,13 +145,25 @@ int run(int& argc, char**& argv, const Options& options) {
                  std::max(peaks.bf16_flops, again.bf16_flops)};
         print_peaks(peaks);
       }
+      stopped = runtime.stop().requested(world);
+      if (stopped) {  // this case may have been cut short
+        rows.pop_back();
+        break;
+      }
       say([&] { print_row(rows.back(), peaks); });
     }
-    say([&] { valid = print_verdict(rows); });
+    say([&] {
+      if (stopped)
+        fmt::print("# stopped by {}: {} of {} cases measured\n", runtime.stop().reason(), rows.size(),
+                   cases.size());
+      print_figures(peaks, rows);
+      valid = print_verdict(rows);
+    });
     world.barrier("end of the bench");  // the first removes the folder
     if (!options.json.empty()) write_json(options.json, context, peaks, rows);
   });
-  return code != 0 ? code : valid ? 0 : static_cast<int>(ExitCode::failed);
+  if (code != 0) return code;
+  return static_cast<int>(!valid ? ExitCode::failed : stopped ? ExitCode::resumable : ExitCode::done);
 }
 
 }  // namespace taugrid::bench

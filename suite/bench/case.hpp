@@ -39,6 +39,7 @@ struct Case {
   std::function<Work()> prepare;
   bool when_named = false;  ///< too long for every day: measured where the filter is its name
   bool shared = false;      ///< the ranks do it together, where there are several
+  bool on_host = false;     ///< computed on the host, whichever device there is
 };
 
 std::vector<Case> weight_cases(const Fixture& fixture);

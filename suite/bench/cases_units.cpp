@@ -79,9 +79,9 @@ Work consolidate(const Fixture& x, std::int64_t units) {
 }  // namespace
 
 std::vector<Case> unit_cases(const Fixture& x) {
-  return {{"units/commit", [&x] { return commit(x); }},
-          {"units/consolidate", [&x] { return consolidate(x, 2000); }},
-          {"units/consolidate_100000", [&x] { return consolidate(x, 100000); }, true}};
+  return {{"units/commit", [&x] { return commit(x); }, false, false, true},
+          {"units/consolidate", [&x] { return consolidate(x, 2000); }, false, false, true},
+          {"units/consolidate_100000", [&x] { return consolidate(x, 100000); }, true, false, true}};
 }
 
 }  // namespace taugrid::bench

@@ -158,16 +158,17 @@ Work hdf5_write() {
 
 std::vector<Case> weight_cases(const Fixture& fixture) {
   const auto device = fixture.runtime().device();
-  return {{"combine", [device] { return combine(device, 1); }},
-          {"combine/16_rows", [device] { return combine(device, 16); }},
-          {"gram", [device] { return gram(device); }},
-          {"merge/linear", [] { return merge("linear", 1, 1, length); }},
-          {"merge/task_arithmetic", [] { return merge("task_arithmetic", 1, 1, length); }},
-          {"merge/dare_linear", [] { return merge("dare_linear", 1, 1, length); }},
-          {"merge/consensus_ta", [] { return merge("consensus_ta", 1, 1, length); }},
-          {"merge/top_k", [] { return merge("top_k", 2, 0.05, length); }},
-          {"merge/ties", [] { return merge("ties", 2, 0.2, 25'000'000); }},
-          {"hdf5_write", [] { return hdf5_write(); }}};
+  return {
+      {"combine", [device] { return combine(device, 1); }},
+      {"combine/16_rows", [device] { return combine(device, 16); }},
+      {"gram", [device] { return gram(device); }},
+      {"merge/linear", [] { return merge("linear", 1, 1, length); }, false, false, true},
+      {"merge/task_arithmetic", [] { return merge("task_arithmetic", 1, 1, length); }, false, false, true},
+      {"merge/dare_linear", [] { return merge("dare_linear", 1, 1, length); }, false, false, true},
+      {"merge/consensus_ta", [] { return merge("consensus_ta", 1, 1, length); }, false, false, true},
+      {"merge/top_k", [] { return merge("top_k", 2, 0.05, length); }, false, false, true},
+      {"merge/ties", [] { return merge("ties", 2, 0.2, 25'000'000); }, false, false, true},
+      {"hdf5_write", [] { return hdf5_write(); }, false, false, true}};
 }
 
 }  // namespace taugrid::bench

@@ -11,6 +11,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "suite/machine/figure_of_merit.hpp"
 #include "suite/store/atomic_file.hpp"
 
 namespace taugrid::bench {
@@ -92,6 +93,17 @@ void print_row(const Row& row, const machine::Peaks& peaks) {
       short_number(row.bytes), 100 * row.share(peaks), row.bound_by(peaks), row.error,
       row.valid() ? "ok" : fmt::format("INVALID (above {:.0e})", row.tolerance));
   std::fflush(stdout);
+}
+
+void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows) {
+  machine::print_figure_of_merit("peak/products", peaks.flops, "flop/s");
+  if (peaks.bf16_flops > 0) machine::print_figure_of_merit("peak/products_bf16", peaks.bf16_flops, "flop/s");
+  machine::print_figure_of_merit("peak/triad", peaks.bytes, "B/s");
+  for (const auto& row : rows) {
+    if (!row.valid()) continue;
+    machine::print_figure_of_merit(row.name + "/rate", row.items / row.median(), row.unit + "/s");
+    machine::print_figure_of_merit(row.name + "/share", row.share(peaks), "1");
+  }
 }
 
 bool print_verdict(const std::vector<Row>& rows) {

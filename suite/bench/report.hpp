@@ -41,6 +41,9 @@ using Context = std::vector<std::pair<std::string, std::string>>;
 void print_peaks(const machine::Peaks& peaks);
 void print_header(const Context& context, const machine::Peaks& peaks);
 void print_row(const Row& row, const machine::Peaks& peaks);
+/// Figures of merit: the machine's peaks, and of every valid row its rate and its share of the peak that
+/// bounds.
+void print_figures(const machine::Peaks& peaks, const std::vector<Row>& rows);
 /// "# verdict: …"; true if all rows are valid.
 bool print_verdict(const std::vector<Row>& rows);
 /// google/benchmark's form: context, and a raw row a repetition besides the median.

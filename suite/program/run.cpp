@@ -14,6 +14,7 @@
 #include "suite/config/config.hpp"
 #include "suite/error.hpp"
 #include "suite/experiments/experiment.hpp"
+#include "suite/machine/figure_of_merit.hpp"
 #include "suite/program/commands.hpp"
 #include "suite/program/provenance.hpp"
 #include "suite/program/record.hpp"
@@ -65,6 +66,12 @@ void require_own_results(const std::filesystem::path& folder) {
                                results.string(),
                                theirs.empty() ? "it holds no results" : "it is of one begun at " + theirs,
                                ours.empty() ? "which begins now" : "which began at " + ours));
+}
+
+double flops_of(const std::vector<schedule::WorkUnit>& units) {
+  double flops = 0;
+  for (const auto& unit : units) flops += unit.load.flops;
+  return flops;
 }
 
 void write_results(comm::Runtime& runtime, const study::Study& study,
@@ -147,12 +154,20 @@ void write_results(comm::Runtime& runtime, const study::Study& study,
     hosts.push_back(rank.host);
     devices.push_back(rank.device);
   }
-  double flops = 0;
-  for (const auto& unit : units) flops += unit.load.flops;
-  out.attribute("/provenance", "model_flops", flops);  // of all units: how large the work is
+  out.attribute("/provenance", "model_flops", flops_of(units));  // how large the work is
   out.attribute("/provenance", "hosts", hosts);
   out.attribute("/provenance", "devices", devices);
   file.commit();
+}
+
+/// A speed only where this call did all of the work.
+void print_figures(const schedule::RunReport& report, double seconds,
+                   const std::vector<schedule::WorkUnit>& units) {
+  machine::print_figure_of_merit("run/time", seconds, "s");
+  machine::print_figure_of_merit("run/units", static_cast<double>(report.computed), "units");
+  if (report.skipped > 0 || seconds <= 0) return;
+  machine::print_figure_of_merit("run/rate", static_cast<double>(report.computed) / seconds, "units/s");
+  machine::print_figure_of_merit("run/speed", flops_of(units) / seconds, "flop/s");
 }
 
 /// What the file asks of this host that it lacks. Throws InputError.
@@ -250,6 +265,7 @@ void compute(comm::Runtime& runtime, const RunOptions& options) {
   if (first) {
     fmt::print(stderr, "taugrid: {} units computed, {} found finished, {:.1f} s\n", report.computed,
                report.skipped, runtime.elapsed());
+    print_figures(report, runtime.elapsed(), units);
     fmt::print("{}\n", results.string());
   }
 }

@@ -4,11 +4,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 from pathlib import Path
 
 import launch
 from safetensors.numpy import load_file
+from world import World
 
 LAYERS, TOKENS, WIDTH, ALPHAS = 14, 65, 128, 3  # of linearity/vit12_*: the embedding's, 12 blocks', the output
 
@@ -42,3 +46,47 @@ def test_ranks_share_what_they_can_share() -> None:
     refused = launch.run(2, "bench", "--filter", "^forward$")
     assert refused.returncode == 2
     assert "no case that ranks share matches '^forward$'" in refused.stderr
+
+
+FIGURE = re.compile(r"FOM (\S+) = ([-+.0-9e]+) (\S+)$")  # docs/figures_of_merit.md
+
+
+def test_figures_of_merit_are_those_of_the_rows() -> None:
+    done = launch.run(1, "bench", "--filter", "^(combine|forward)$", "--repetitions", "1", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("FOM")]
+    figures = {match[1]: (float(match[2]), match[3]) for line in lines if (match := FIGURE.match(line))}
+    assert len(figures) == len(lines)
+    assert figures.keys() == {"peak/products", "peak/triad", "combine/rate", "combine/share", "forward/rate",
+                              "forward/share"}
+    (row,) = (line.split() for line in done.stdout.splitlines() if line.startswith("forward"))
+    value, unit = figures["forward/rate"]
+    assert unit == "images/s" and abs(128 / float(row[1]) * 1e3 / value - 1) < 1e-3
+    assert all(0 < figures[f"{case}/share"][0] < 1.5 for case in ("combine", "forward"))
+    assert done.stdout.splitlines()[-1] == "# verdict: VALID, 2 cases"
+
+
+def test_a_run_ends_with_its_figures_and_its_results(world: World, tmp_path: Path) -> None:
+    """A speed is that of all of the work: a run that goes on, and finds some of it done, has none."""
+    for expected in ({"run/time", "run/units", "run/rate", "run/speed"}, {"run/time", "run/units"}):
+        done = launch.run(1, "run", world.experiment, "--run-dir", tmp_path / "run")
+        assert done.returncode == 0, done.stderr
+        *figures, last = done.stdout.splitlines()
+        assert last == str(tmp_path / "run" / "results.h5")
+        assert {match[1] for line in figures if (match := FIGURE.match(line))} == expected
+        assert len(figures) == len(expected)
+
+
+def test_a_bench_that_is_told_to_stop_says_what_it_measured() -> None:
+    cases = "^(combine|gram|forward|jvp|ntk)$"
+    job = launch.start(1, "bench", "--filter", cases, "--repetitions", "3", "--device", "cpu")
+    assert job.stdout
+    for line in job.stdout:
+        if line.startswith("combine"):
+            break
+    (rank,) = launch.ranks_of(job)
+    os.kill(rank, signal.SIGTERM)
+    said, _ = job.communicate(timeout=launch.PATIENCE)
+    assert job.returncode == 75
+    assert re.search(r"^# stopped by SIGTERM: [1-4] of 5 cases measured$", said, re.MULTILINE), said
+    assert "INVALID" not in said
