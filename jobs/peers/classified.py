@@ -23,6 +23,7 @@ class Classified(nn.Module):
         head = load_file(inputs.folder / name / "head.safetensors")
         self.register_buffer("weight", head["weight"])
         self.register_buffer("bias", head["bias"])
+        self.to(inputs.head.device)
 
     def forward(self, x: Tensor) -> Tensor:
         output = self.net(x)

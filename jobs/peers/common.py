@@ -30,7 +30,7 @@ class Inputs:
 
     def __init__(self, folder: Path, of: str) -> None:
         self.folder, self.of = folder, of
-        with safe_open(folder / "inputs.safetensors", "pt") as file:
+        with safe_open(folder / "inputs.safetensors", "pt", device=timing.DEVICE) as file:
             self.pixels, self.labels, self.head = (file.get_tensor(k) for k in ("pixels", "labels", "head"))
             self.settings = {key: float(value) for key, value in file.metadata().items()}
 
@@ -39,12 +39,13 @@ class Inputs:
 
     def classifier(self, model: str = "model", attention: str = "eager") -> Classifier:
         encoder = CLIPVisionModelWithProjection.from_pretrained(self.folder / model, attn_implementation=attention)
-        return Classifier(encoder.eval(), self.head, self.settings["scale"])
+        return Classifier(encoder.eval(), self.head, self.settings["scale"]).to(timing.DEVICE)
 
     def task_vector(self, regime: str, task: str, run: str = "") -> Parameters:
         """The fine-tuned encoder minus the pre-trained one, by Hugging Face's names."""
-        start = load_file(self.folder / "model" / "model.safetensors")
-        end = load_file(self.folder / (run or regime) / "checkpoints" / regime / task / "model.safetensors")
+        checkpoint = self.folder / (run or regime) / "checkpoints" / regime / task
+        start, end = (load_file(folder / "model.safetensors", timing.DEVICE)
+                      for folder in (self.folder / "model", checkpoint))
         return {name: end[name] - start[name] for name in start}
 
 
@@ -109,6 +110,9 @@ def measure(name: str, prepare: Callable[[Inputs], Callable[[], dict[str, Tensor
     """Times what `prepare` returns and prints the seconds as JSON; FOLDER/peers/NAME.safetensors gets its tensors."""
     options = timing.arguments(name)
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    torch.set_default_device(timing.DEVICE)
+    reduced = os.environ.get("TAUGRID_PEERS_TF32") == "1"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = reduced
     torch.manual_seed(options.seed)
     results = timing.repeated(name, options, prepare(Inputs(options.folder, options.of)))
-    save_file({k: v.contiguous() for k, v in results.items()}, timing.results_of(name, options))
+    save_file({k: v.cpu().contiguous() for k, v in results.items()}, timing.results_of(name, options))

@@ -21,10 +21,11 @@ class Texts(nn.Module):
         super().__init__()
         folder = inputs.folder / f"minilm{inputs.of}"
         self.encoder = BertModel.from_pretrained(folder, attn_implementation=attention, add_pooling_layer=False).eval()
-        held = load_file(folder / "inputs.safetensors")
+        held = load_file(folder / "inputs.safetensors", inputs.head.device.type)
         self.register_buffer("head", held["head"])
         self.labels = held["labels"]
         self.texts = torch.cat([held["lengths"][:, None], held["ids"]], 1)
+        self.to(self.texts.device)
 
     def forward(self, texts: Tensor) -> Tensor:
         lengths, ids = texts[:, 0], texts[:, 1:]

@@ -1,17 +1,20 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""How every peer is timed, whichever library it uses: by the CPU time of its process, all threads together."""
+"""How every peer is timed, whichever library it uses: by the CPU time of its process, all threads together; on a GPU,
+which TAUGRID_PEERS_DEVICE names, by the clock, until the device is done."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+DEVICE = os.environ.get("TAUGRID_PEERS_DEVICE", "cpu")
 
 
 def arguments(name: str) -> argparse.Namespace:
@@ -30,11 +33,20 @@ def repeated(name: str, options: argparse.Namespace, run: Callable[[], T]) -> T:
         run()
     seconds: list[float] = []
     for _ in range(options.repetitions):
-        began = time.process_time()
+        began = _now()
         results = run()
-        seconds.append(time.process_time() - began)
+        seconds.append(_now() - began)
     print(json.dumps({"name": name, "seconds": seconds}))
     return results
+
+
+def _now() -> float:
+    if DEVICE == "cpu":
+        return time.process_time()
+    import torch
+
+    torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def results_of(name: str, options: argparse.Namespace) -> Path:

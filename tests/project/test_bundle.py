@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""jobs/bundle.sh: its archive runs beside a Python that has torch, and takes no library of the system but the C
+library's and the C++ compiler's."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+sys.path.insert(0, str(PROJECT / "tests" / "e2e"))  # its little world of tasks
+
+# What belongs to the system: the loader, the C library and its parts, the compiler's own.
+SYSTEM = re.compile(r"/(ld-linux-x86-64|libc|libm|libdl|librt|libpthread|libutil|libresolv|libmvec|libstdc\+\+"
+                    r"|libgcc_s)\.so\.\d+$")
+MOST_BYTES = 60e6
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive, unpacked elsewhere."""
+    elsewhere = tmp_path_factory.mktemp("bundle")
+    archive = elsewhere / "bundle.tar.xz"
+    done = subprocess.run(["bash", PROJECT / "jobs/bundle.sh", archive], text=True, capture_output=True, check=False,
+                          env=os.environ | {"PROGRAM": os.environ["TAUGRID"]})
+    assert done.returncode == 0, done.stderr
+    assert archive.stat().st_size < MOST_BYTES
+    subprocess.run(["tar", "-xf", archive, "-C", elsewhere], check=True)
+    return elsewhere / "taugrid"
+
+
+def run(*command: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """In the environment of someone who has just logged in."""
+    few = {"PATH": "/usr/bin:/bin", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
+    return subprocess.run(command, env=few, text=True, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+
+
+def test_it_holds_no_path_of_the_machine_that_made_it(folder: Path) -> None:
+    for program in folder.glob("bin/*/taugrid"):
+        dynamic = subprocess.run(["readelf", "-d", program], text=True, capture_output=True, check=True).stdout
+        assert "RUNPATH" not in dynamic and "RPATH" not in dynamic
+
+
+def test_two_ranks_run_an_experiment_with_its_own_libraries(folder: Path, tmp_path: Path) -> None:
+    import world as worlds
+
+    world = worlds.make(tmp_path / "world")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    done = run(folder / "mpirun.sh", "--torch", sys.executable, "-q", "-n", "2", "--oversubscribe", "--bind-to", "none",
+               folder / "taugrid.sh", "run", world.experiment, "--run-dir", tmp_path / "run",
+               LD_DEBUG="files", LD_DEBUG_OUTPUT=str(logs / "loaded"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "results.h5").exists()
+    assert not [line for line in done.stderr.splitlines() if "mca" in line or "PMIx" in line], done.stderr
+
+    begin = f"initialize program: {folder}/bin/"  # before it, the shell that became the program
+    ours = [text.split(begin, 1)[1] for path in logs.iterdir() if begin in (text := path.read_text(errors="replace"))]
+    assert len(ours) >= 3  # the launcher and its ranks
+    environment = Path(sys.prefix).resolve()
+    loaded = {name for text in ours for name in re.findall(r"calling init: (/\S+)", text)}
+    foreign = [name for name in loaded if not Path(name).resolve().is_relative_to(folder.resolve())
+               and not Path(name).resolve().is_relative_to(environment) and not SYSTEM.search(name)]
+    assert foreign == []
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [
+    (["--torch", "/bin/false", "info"], "/bin/false has no torch; name a Python that has torch 2."),
+    (["--torch"], "--torch names no Python; expected --torch PYTHON"),
+])
+def test_a_python_without_torch_is_said(folder: Path, arguments: list[str], expected: str) -> None:
+    for program in ("taugrid.sh", "mpirun.sh"):
+        done = run(folder / program, *arguments)
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("taugrid: error: " + expected)
+
+
+def test_another_torch_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho /somewhere/torch\necho 2.99.0+cpu\n")
+    other.chmod(0o755)
+    done = run(folder / "taugrid.sh", "--torch", other, "info")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"taugrid: error: {other} has torch 2.99.0+cpu; this bundle needs 2.")
+    assert done.stderr.count("\n") == 1
