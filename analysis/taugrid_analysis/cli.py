@@ -104,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="this group alone, such as tau_jp; may repeat",
     )
+    command("verify", "every file of the run against its digest; exit 1: one is damaged or has changed")
     reproduction.add(commands)
     speed.add(commands)
     return top
@@ -135,6 +136,10 @@ def run(options: argparse.Namespace) -> int:
         return command.recompute(
             options.run, None if options.all else options.points, options.seed, options.only
         )
+    if options.command == "verify":
+        from taugrid_analysis.recompute.verify import verify
+
+        return verify(options.run)
     if options.command == "differences":
         from taugrid_analysis.page import differences, style
 

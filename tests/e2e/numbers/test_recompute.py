@@ -87,6 +87,33 @@ def test_a_damaged_checkpoint_is_named(run_folder: Path, tmp_path: Path, place: 
     assert f"{weights}: is damaged" in done.stderr and "taugrid run" in done.stderr
 
 
+def test_every_file_of_a_run_is_verified(run_folder: Path, tmp_path: Path) -> None:
+    """A changed byte in each kind of file, and two units whose files are swapped; without one, all hold."""
+    whole = analysis_command.called("verify", run_folder)
+    assert whole.returncode == 0 and "DAMAGED" not in whole.stdout, whole.stdout + whole.stderr
+    kinds = {line.split()[0]: line.split()[1:] for line in whole.stdout.splitlines()}
+    assert kinds.keys() == {"results", "units", "checkpoints", "inputs"}
+    assert all(words[0] == words[2] and int(words[0]) > 0 for words in kinds.values()), whole.stdout
+
+    copied = Path(shutil.copytree(run_folder, tmp_path / "run", symlinks=True))
+    first, second, third = sorted((copied / "units").glob("*.safetensors"))[:3]
+    weights = copied / "checkpoints" / "linear" / TASKS[0] / "model.safetensors"
+    for path in (copied / "results.h5", third, weights):
+        content = bytearray(path.read_bytes())
+        content[-3] ^= 4
+        path.write_bytes(content)
+    swapped = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(swapped)
+    done = analysis_command.called("verify", copied)
+    assert done.returncode == 1 and not done.stderr
+    named = [line for line in done.stdout.splitlines() if line.startswith("DAMAGED")]
+    assert len(named) == 5
+    for path, problem in ((copied / "results.h5", "is damaged"), (third, "is damaged"), (weights, "is damaged"),
+                          (first, "is the unit "), (second, "is the unit ")):
+        assert any(f"{path}: {problem}" in line for line in named), path
+
+
 def test_another_accuracy_is_found(copy: Path) -> None:
     with h5py.File(copy / "results.h5", "r+") as file:
         file["negation/linear/test_target"][...] += 0.2

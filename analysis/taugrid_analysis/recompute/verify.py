@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+"""`verify RUN`: every file that a run wrote or read, against the digest that the run kept of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from taugrid_analysis.errors import InputError
+from taugrid_analysis.files import line
+from taugrid_analysis.recompute.inputs import (
+    BASIS,
+    MASK,
+    PRIME,
+    WORD,
+    changes,
+    inputs,
+    recorded,
+    require_as_saved,
+    require_as_written,
+)
+
+EXPECTED = "what the run wrote; the same `taugrid run` computes a damaged unit again"
+
+
+def verify(run: Path) -> int:
+    """Prints how many files of each kind hold, and each that does not; 1 where one does not, else 0.
+
+    Nothing is computed again: `recompute` asks whether the numbers are right, this whether they are those
+    that were written. Files of versions that kept no digest hold where they can be read.
+    """
+    folder = run.parent if run.is_file() else run
+    found = inputs(folder)
+    results = folder / "results.h5"
+    damaged = 0
+    kinds: list[tuple[str, list[Path], Callable[[Path], None]]] = [
+        ("results", [results] if results.exists() else [], require_as_written),
+        ("units", sorted((folder / "units").glob("*.safetensors")), require_as_committed),
+        ("checkpoints", sorted(_own_checkpoints(folder)), require_as_saved),
+    ]
+    for kind, files, require in kinds:
+        problems = list(_problems(files, require))
+        for problem in problems:
+            print(line(f"DAMAGED  {problem}"))
+        print(f"{kind:<11}  {len(files) - len(problems):,} of {len(files):,} hold")
+        damaged += len(problems)
+    tasks = [Path(name).stem for name in recorded(folder) if name.endswith(".h5")]
+    try:
+        others = [(file, before, now) for file, before, now in changes(found, tasks, "")]
+    except InputError as error:  # an input that is gone is no damage of the run
+        print(line(f"inputs       {error}"))
+        others = []
+    else:
+        for file, before, now in others:
+            print(line(f"CHANGED  {file}: its digest is {now or 'none'}; the run read {before}"))
+        print(f"{'inputs':<11}  {len(recorded(folder)) - len(others):,} of {len(recorded(folder)):,} hold")
+    return 1 if damaged or others else 0
+
+
+def require_as_committed(unit: Path) -> None:
+    """Holds a unit's file against its name and the digest in its header."""
+    try:
+        content = unit.read_bytes()
+        length = int.from_bytes(content[:WORD], "little")
+        header = json.loads(content[WORD : WORD + length])
+        told = header.pop("__metadata__", {})
+        numbers = memoryview(content)[WORD + length :]
+        state = BASIS
+        for name in sorted(header, key=str.encode):
+            begin, end = header[name]["data_offsets"]
+            state = _hashed(name.encode(), state)
+            state = _hashed(numbers[begin:end], state)
+        whole = len(numbers) == max((header[name]["data_offsets"][1] for name in header), default=0)
+        digest = told.get("digest", "")
+        problem = "" if whole and digest in ("", f"{state:016x}") else "is damaged"
+        key = told.get("key", "")
+        if not problem and key and key.replace("/", "__") != unit.stem:
+            problem = f"is the unit {key}"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        problem = "is damaged"
+    if problem:
+        raise InputError(problem, unit, EXPECTED)
+
+
+def _hashed(content: bytes | memoryview, state: int) -> int:
+    """FNV-1a."""
+    for byte in content:
+        state = (state ^ byte) * PRIME & MASK
+    return state
+
+
+def _own_checkpoints(folder: Path) -> Iterator[Path]:
+    """Those below checkpoints/ that are no links to what the run was given."""
+    for path in (folder / "checkpoints").rglob("model.safetensors"):
+        parents = [folder / "checkpoints", *(parent for parent in path.parents if folder in parent.parents)]
+        if not any(parent.is_symlink() for parent in [path, *parents]):
+            yield path
+
+
+def _problems(files: list[Path], require: Callable[[Path], Any]) -> Iterator[str]:
+    for path in files:
+        try:
+            require(path)
+        except InputError as error:
+            yield str(error)
