@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: 2026 taugrid contributors
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F403, F405, RUF012 (Spack's own way of writing packages)
+"""taugrid for Spack: `spack repo add jobs/spack`, then in the checkout `spack dev-build taugrid@main`. `spack test run taugrid` runs the bench's kernels, each of which compares its result with another
+computation."""
+
+import os
+
+from spack.package import *
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+from spack_repo.builtin.build_systems.cuda import CudaPackage
+
+
+class Taugrid(CMakePackage, CudaPackage):
+    """How task vectors compose: an MPI-parallel benchmark suite that fine-tunes one pre-trained model on many tasks and
+    measures every task and every pair."""
+
+    tags = ["benchmark"]
+    test_requires_compiler = False
+
+    license("Apache-2.0")
+    version("main")  # of a checkout: spack dev-build taugrid@main
+
+    variant("cuda", default=False, description="Run on NVIDIA GPUs, by LibTorch and NCCL")
+    variant("native", default=True, description="Compile for the processor of this machine")
+    variant("python", default=True, description="What the analysis and the scripts of jobs/ need")
+    variant("tests", default=False, description="Build the tests")
+
+    depends_on("c", type="build")
+    depends_on("cxx", type="build")
+    depends_on("cmake@3.25:", type="build")
+    depends_on("ninja", type="build")
+    generator("ninja")
+
+    depends_on("mpi@3.1:")
+    depends_on("hdf5@1.10.8: +mpi +hl")
+    depends_on("kokkos@3.4: +serial cxxstd=20")
+    depends_on("cli11")
+    depends_on("fmt@9:")
+    depends_on("spdlog@1.10:")
+    depends_on("tomlplusplus@3:")
+    depends_on("yaml-cpp@0.7:")
+    depends_on("nlohmann-json@3.11:")
+    depends_on("python@3.11:", type=("build", "link", "run"))
+    depends_on("py-torch@2.11:", type=("build", "link", "run"))
+    depends_on("googletest@1.12: +gmock", type=("build", "test"), when="+tests")
+
+    depends_on("py-torch +cuda +nccl", when="+cuda")
+    depends_on("py-torch ~cuda", when="~cuda")
+    for arch in CudaPackage.cuda_arch_values:
+        depends_on(f"py-torch cuda_arch={arch}", when=f"+cuda cuda_arch={arch}")
+        depends_on(f"kokkos +cuda +wrapper cuda_arch={arch}", when=f"+cuda cuda_arch={arch}")
+
+    for package in ("numpy", "scipy", "h5py", "pandas", "xarray", "tabulate", "pillow", "matplotlib", "jinja2"):
+        depends_on(f"py-{package}", type="run", when="+python")
+
+    def cmake_args(self):
+        share = self.spec["py-torch"].package.cmake_prefix_paths[0]  # …/torch/share/cmake
+        return [
+            self.define_from_variant("TAUGRID_ENABLE_TESTS", "tests"),
+            self.define_from_variant("TAUGRID_ENABLE_NATIVE", "native"),
+            self.define("TAUGRID_TORCH_ROOT", os.path.dirname(os.path.dirname(share))),
+            self.define("TAUGRID_PYTHON", self.spec["python"].command.path),
+        ]
+
+    def test_kernels(self):
+        """every kernel's result against another computation"""
+        program = which(self.prefix.bin.taugrid)
+        out = program(
+            "bench", "--repetitions", "1", "--device", "cpu",
+            "--filter", "^(combine|gram|forward|jvp|step/.*|ntk|hvp/.*|grid/.*)$", output=str.split, error=str.split)
+        check_outputs([r"# verdict: VALID, \d+ cases"], out)
