@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: F403, F405, RUF012 (Spack's own way of writing packages)
-"""taugrid for Spack: `spack repo add jobs/spack`, then in the checkout `spack dev-build taugrid@main`. `spack test run taugrid` runs the bench's kernels, each of which compares its result with another
-computation."""
+"""taugrid for Spack: `spack repo add jobs/spack`, then in the checkout `spack dev-build taugrid@main`.
+
+`spack test run taugrid` runs the bench's kernels, each of which compares its result with another computation."""
 
 import os
 
