@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 taugrid contributors
 # SPDX-License-Identifier: Apache-2.0
-"""ReFrame's view of a machine: `local` starts by mpirun where one is logged in, `slurm` submits. A centre has its own;
-the checks ask for no more than this."""
+"""ReFrame's view of a machine: `local` starts by mpirun where one is logged in, `slurm` and `squeue` submit. A centre
+has its own; the checks ask for no more than this."""
 
 site_configuration = {
     "systems": [
@@ -19,6 +19,14 @@ site_configuration = {
             "hostnames": [".*"],
             "partitions": [
                 {"name": "default", "scheduler": "slurm", "launcher": "srun", "environs": ["built"], "max_jobs": 4},
+            ],
+        },
+        {
+            "name": "squeue",
+            "descr": "A cluster whose Slurm keeps no accounts (sacct)",
+            "hostnames": [".*"],
+            "partitions": [
+                {"name": "default", "scheduler": "squeue", "launcher": "srun", "environs": ["built"], "max_jobs": 4},
             ],
         },
     ],

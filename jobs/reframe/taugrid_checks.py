@@ -83,10 +83,10 @@ class TaugridBench(Figures):
             self.executable_opts += ["--filter", f"'{self.cases}'"]
 
     @sanity_function
-    def every_case_is_right(self) -> bool:
+    def every_case_is_right(self) -> bool:  # a Slurm without accounts gives no exit code
         return sn.and_(
             sn.assert_found(r"^# verdict: VALID, \d+ cases?$", self.stdout),
-            sn.assert_eq(self.job.exitcode, 0),
+            sn.assert_in(self.job.exitcode, (0, None)),
         )
 
 
@@ -116,4 +116,4 @@ class TaugridRun(Figures):
 
     @sanity_function
     def results_are_written(self) -> bool:
-        return sn.and_(sn.assert_found(r"run/results\.h5$", self.stdout), sn.assert_eq(self.job.exitcode, 0))
+        return sn.and_(sn.assert_found(r"run/results\.h5$", self.stdout), sn.assert_in(self.job.exitcode, (0, None)))

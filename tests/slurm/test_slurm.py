@@ -4,6 +4,8 @@
 
 import json
 import os
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -109,6 +111,65 @@ def test_an_array_is_a_run_a_value(cluster: Cluster, world: World, hasty: str, t
     assert differing(numbers(own), numbers(run / "finetune.weight_decay=0.3" / "results.h5")) == []
     assert cluster.wait(f"{job}_2", "COMPLETED", "FAILED")["ExitCode"] == "2:0"
     assert "has no value 2: --array=0-1" in (tmp_path / "out-2").read_text()
+
+
+def test_a_campaign_ends_in_one_report(cluster: Cluster, world: World, tmp_path: Path) -> None:
+    """Every combination is a run; the report waits for all of them, and names those that failed."""
+    runs = tmp_path / "runs"
+    done = cluster.run("env", "-C", ROOT, "bash", SCRIPTS / "campaign.sh", world.experiment, runs, "run.seed 5 6",
+                       "finetune.weight_decay 0.3 -1", "--", *SMALL, **SITE)
+    assert done.returncode == 0, done.stderr
+    report = done.stdout.split()[1]
+    assert cluster.wait(report, "COMPLETED", "FAILED")["ExitCode"] == "1:0", (runs / "report.out").read_text()
+    assert "2 of 4 runs have no results" in (runs / "report.out").read_text()
+    lines = (runs / "report.txt").read_text().splitlines()
+    assert [line.split("\t") for line in lines[:4]] == [
+        [str(i), state, f"run.seed={seed}", f"finetune.weight_decay={decay}"]
+        for i, (seed, decay, state) in enumerate([(5, 0.3, "finished"), (5, -1, "MISSING"), (6, 0.3, "finished"),
+                                                  (6, -1, "MISSING")])]
+    assert len(lines) > 10  # the finished ones side by side
+    assert "finetune.weight_decay" in (runs / "run-1.out").read_text()
+    own = measure(world.experiment, tmp_path / "own", "--set", "run.seed=6", "--set", "finetune.weight_decay=0.3")
+    assert differing(numbers(own), numbers(runs / "2" / "results.h5")) == []
+
+
+@pytest.mark.parametrize(("words", "problem"), [
+    (("run.seed",), "'run.seed': expected a key and its values"),
+    (("seed 1 2",), "'seed 1 2': expected a key and its values"),
+    (("run.seed 1", "$(touch x) 1"), "expected a key and its values"),
+])
+def test_what_no_campaign_is(world: World, tmp_path: Path, words: tuple[str, ...], problem: str) -> None:
+    for experiment, expected in ((world.experiment, problem), (tmp_path / "none.toml", "there is no experiment")):
+        done = subprocess.run(["bash", SCRIPTS / "campaign.sh", experiment, tmp_path / "runs", *words], cwd=ROOT,
+                              text=True, capture_output=True, check=False)
+        assert done.returncode == 2 and expected in done.stderr and len(done.stderr.splitlines()) == 1
+        assert not (tmp_path / "runs").exists()
+
+
+def test_reframe_submits_the_bench(cluster: Cluster, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    settings = {"program": SITE["PROGRAM"], "cases": "^forward$", "repetitions": "1", "device": "cpu"}
+    done = cluster.run(
+        Path(SITE["VENV"]) / "bin/reframe", "-C", ROOT / "jobs/reframe/settings.py", "-c",
+        ROOT / "jobs/reframe/taugrid_checks.py", "-n", "TaugridBench", "--system", "squeue", "-r", "--prefix",
+        tmp_path / "prefix", "--report-file", report,
+        *(word for name, value in settings.items() for word in ("-S", f"TaugridBench.{name}={value}")),
+        HOME=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (case,) = json.loads(report.read_text())["runs"][0]["testcases"]
+    assert case["scheduler"] == "squeue" and case["result"] == "pass"
+    assert "forward/rate" in {name.split(":")[-1] for name in case["perfvalues"]}
+
+
+@pytest.mark.skipif(shutil.which("jube") is None, reason="JUBE is not installed")
+def test_jube_submits_the_bench(cluster: Cluster, tmp_path: Path) -> None:
+    done = cluster.run("env", "-C", tmp_path, "jube", "run", ROOT / "jobs/jube/taugrid.yaml", "--tag", "slurm",
+                       "--outpath", tmp_path / "out", PROGRAM=SITE["PROGRAM"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    printed = cluster.run("jube", "result", "--analyse", tmp_path / "out").stdout
+    assert ",VALID," in printed, printed
+    (output,) = tmp_path.glob("out/*/*bench/work/bench.txt")
+    assert "FOM step/standard/rate = " in output.read_text()
 
 
 def test_paper_tables(cluster: Cluster, world: World, tmp_path: Path) -> None:
