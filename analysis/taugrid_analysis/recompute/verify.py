@@ -93,7 +93,7 @@ def _hashed(content: bytes | memoryview, state: int) -> int:
 
 
 def _own_checkpoints(folder: Path) -> Iterator[Path]:
-    """Those below checkpoints/ that are no links to what the run was given."""
+    """Yields the checkpoints in the run folder that are no links to what the run was given."""
     for path in (folder / "checkpoints").rglob("model.safetensors"):
         parents = [folder / "checkpoints", *(parent for parent in path.parents if folder in parent.parents)]
         if not any(parent.is_symlink() for parent in [path, *parents]):
