@@ -7,6 +7,7 @@
 #   bash jobs/gpu_day.sh --bundle ARCHIVE [--torch PYTHON] [--data ARCHIVE] [--out FOLDER] [--minutes 8] [--only STEPS]
 # ARCHIVE is jobs/bundle.sh's. --data is an archive of the default tasks (tar -C data -cJf … .); without it the quickstart is
 # left out. --only "machine bench" does these steps alone. A step that fails or runs out of time does not stop the others.
+# Paths are relative to the repository's root.
 # --device rehearsal goes through all of it on the host, small, with the library that TAUGRID_REHEARSAL names.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -77,6 +78,7 @@ machine() {
   "$TAUGRID_TORCH_PYTHON" -c 'import sys, torch; print(sys.version); print(torch.__version__, torch.version.cuda)'
   OMPI_MCA_ess_singleton_isolated=1 "$program" info
 }
+verify() { OMPI_MCA_ess_singleton_isolated=1 "$program" verify --device "$device"; }
 bench() { OMPI_MCA_ess_singleton_isolated=1 "$program" bench --repetitions 3 "$@"; }
 bench_device() { bench --device "$device" --json "$out/bench_device.json" ${some:+--filter "$some"}; }
 bench_host() { bench --device cpu --json "$out/bench_cpu.json" ${some:+--filter "$some"}; }
@@ -98,10 +100,11 @@ tests() {
 }
 some=""
 [ "$device" != rehearsal ] || some='^(forward|combine|gram|step/standard)$'
-export -f machine bench bench_device bench_host twins large quickstart tests
+export -f machine verify bench bench_device bench_host twins large quickstart tests
 export program launcher out work data device ranks some
 
 step machine 30 machine
+step verify 120 verify
 step bench 90 bench_device
 step twins 160 twins
 step large 120 large

@@ -92,6 +92,16 @@ int start(int argc, char** argv) {
   bench->add_option("--device", bench_options.device,
                     "Where to measure: auto (a GPU where there is one), cpu, or cuda [auto]");
   bench->add_flag("--list", bench_options.list, "Print the cases' names");
+  taugrid::bench::VerifyOptions verify_options;
+  auto* verify = app.add_subcommand(
+      "verify",
+      "Check within a minute or two that this build computes right on this machine: every case of the "
+      "bench,\n"
+      "once, against another computation and against recorded values; exit code 1 names what is wrong");
+  verify->add_option("--device", verify_options.device,
+                     "Where to compute: auto (a GPU where there is one), cpu, or cuda [auto]");
+  verify->add_flag("--values", verify_options.values,
+                   "Print what is to be recorded (suite/bench/recorded_values.hpp)");
   taugrid::program::PlanOptions plan_options;
   auto* plan = app.add_subcommand(
       "plan",
@@ -204,14 +214,19 @@ int start(int argc, char** argv) {
   }
   for (int i = 0; i < argc; ++i) options.command_line += (i == 0 ? "" : " ") + std::string(argv[i]);
 
-  if (*bench) setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
+  if (*bench || *verify)
+    setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);  // one core is the unit of a benchmark
   const auto backend = taugrid::weights::backend();
-  const auto& device = *bench ? bench_options.device : *plan ? plan_options.device : options.device;
+  const auto& device = *bench    ? bench_options.device
+                       : *verify ? verify_options.device
+                       : *plan   ? plan_options.device
+                                 : options.device;
   if (backend.device != backend.host && device != "cpu" && !*info && !*keys && !*results && !*merge &&
       !*diff && !options.dry_run)
     taugrid::comm::mpi_takes_gpu_memory();  // this Kokkos starts CUDA
   const Kokkos::ScopeGuard kokkos;          // its own parser would take our --device
   if (*bench) return taugrid::bench::run(argc, argv, bench_options);
+  if (*verify) return taugrid::bench::verify(argc, argv, verify_options);
   if (*plan) return taugrid::program::plan(argc, argv, plan_options);
   if (*info) return taugrid::program::info();
   if (*keys) return speaks() ? taugrid::program::keys(markdown, recipe_keys) : 0;

@@ -104,6 +104,7 @@ def main() -> None:
     print("# A day with a GPU\n")
     table_of_steps(out)
     text_of(out, "machine", "The machine", 60)
+    text_of(out, "verify", "Verification on the device", 60)
     table_of_bench(out)
     twins = out / "twins.txt"
     if twins.exists():

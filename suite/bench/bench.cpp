@@ -87,6 +87,17 @@ int threads_wanted() {
 
 }  // namespace
 
+std::vector<Case> all_cases(const Fixture& fixture) {
+  std::vector<Case> all;
+  for (const auto& some :
+       {weight_cases(fixture), model_cases(fixture), hessian_cases(fixture), net_cases(fixture),
+        text_cases(fixture), experiment_cases(fixture), linearity_cases(fixture), merging_cases(fixture),
+        unit_cases(fixture), out_of_core_cases(fixture), device_cases(fixture)}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
 int run(int& argc, char**& argv, const Options& options) {
   comm::Runtime runtime(argc, argv, {.threads = threads_wanted(), .device = options.device});
   bool valid = true, stopped = false;
@@ -104,13 +115,7 @@ int run(int& argc, char**& argv, const Options& options) {
     world.broadcast(name, 0, "folder of the bench");
     const std::filesystem::path folder = name;
     const Fixture fixture(runtime, folder, keep || world.rank() > 0);
-    std::vector<Case> all;
-    for (const auto& some :
-         {weight_cases(fixture), model_cases(fixture), hessian_cases(fixture), net_cases(fixture),
-          text_cases(fixture), experiment_cases(fixture), linearity_cases(fixture), merging_cases(fixture),
-          unit_cases(fixture), out_of_core_cases(fixture), device_cases(fixture)}) {
-      all.insert(all.end(), some.begin(), some.end());
-    }
+    auto all = all_cases(fixture);
     const bool on_device = !runtime.device().is_cpu();
     if (on_device) std::erase_if(all, [](const Case& test) { return test.on_host; });
     const auto cases = chosen(all, options.filter, world.size());

@@ -22,4 +22,13 @@ struct Options {
 /// or matches nothing. Kokkos must be initialised. Threads: OMP_NUM_THREADS, 1 where that is not set.
 int run(int& argc, char**& argv, const Options& options);
 
+struct VerifyOptions {
+  std::string device = "auto";
+  bool values = false;  ///< print what is recorded in recorded_values.hpp
+};
+
+/// Every case of the bench that is not too long for every day, once. Returns the exit code: 0; 1 if one
+/// computed something wrong, which the last line names; 75 after a request to stop.
+int verify(int& argc, char**& argv, const VerifyOptions& options);
+
 }  // namespace taugrid::bench

@@ -32,6 +32,7 @@ struct Work {
   double tolerance = 0;
   std::function<double()> error;  ///< relative error of the latest run's result against another computation
   std::function<store::TensorFile()> results = {};  ///< for the peers to compare with
+  std::function<at::Tensor()> last = {};  ///< the latest result, for verify, where the peers have none
 };
 
 struct Case {
@@ -41,6 +42,9 @@ struct Case {
   bool shared = false;      ///< the ranks do it together, where there are several
   bool on_host = false;     ///< computed on the host, whichever device there is
 };
+
+/// Those below, all of them.
+std::vector<Case> all_cases(const Fixture& fixture);
 
 std::vector<Case> weight_cases(const Fixture& fixture);
 std::vector<Case> model_cases(const Fixture& fixture);

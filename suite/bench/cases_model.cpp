@@ -39,6 +39,7 @@ Work forward(const Fixture& x) {
   work.bytes = 4 * parameters(x.encoder());
   work.items = batch;
   work.unit = "images";
+  work.last = [z] { return *z; };
   work.tolerance = 1e-5;
   work.error = [&x, z] {
     const at::NoGradGuard no_grad;
@@ -61,6 +62,7 @@ Work jvp(const Fixture& x) {
   work.bytes = 8 * parameters(x.encoder());
   work.items = batch;
   work.unit = "images";
+  work.last = [found] { return found->tangent; };
   work.tolerance = 1e-4;
   work.error = [&x, found] {
     const at::NoGradGuard no_grad;

@@ -21,16 +21,20 @@ MOST_BYTES = 60e6
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive, unpacked elsewhere."""
-    elsewhere = tmp_path_factory.mktemp("bundle")
-    archive = elsewhere / "bundle.tar.xz"
-    done = subprocess.run(["bash", PROJECT / "jobs/bundle.sh", archive], text=True, capture_output=True, check=False,
-                          env=os.environ | {"PROGRAM": os.environ["TAUGRID"]})
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bundle") / "bundle.tar.xz"
+    done = subprocess.run(["bash", PROJECT / "jobs/bundle.sh", path], text=True, capture_output=True, check=False,
+                          env=os.environ | {"PROGRAM": os.environ["TAUGRID"], "TAUGRID_VENV": sys.prefix})
     assert done.returncode == 0, done.stderr
-    assert archive.stat().st_size < MOST_BYTES
-    subprocess.run(["tar", "-xf", archive, "-C", elsewhere], check=True)
-    return elsewhere / "taugrid"
+    assert path.stat().st_size < MOST_BYTES
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(archive: Path) -> Path:
+    """The archive, unpacked elsewhere."""
+    subprocess.run(["tar", "-xf", archive, "-C", archive.parent], check=True)
+    return archive.parent / "taugrid"
 
 
 def run(*command: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -87,4 +91,30 @@ def test_another_torch_is_refused(folder: Path, tmp_path: Path) -> None:
     done = run(folder / "taugrid.sh", "--torch", other, "info")
     assert done.returncode == 2
     assert done.stderr.startswith(f"taugrid: error: {other} has torch 2.99.0+cpu; this bundle needs 2.")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_day_with_a_gpu_is_rehearsed_to_its_summary(archive: Path, tmp_path: Path) -> None:
+    """What can be tried without a GPU: the machine, and a model's every unit on the device that pretends to be one."""
+    done = run("bash", PROJECT / "jobs/gpu_day.sh", "--bundle", archive, "--torch", sys.executable, "--device",
+               "rehearsal", "--only", "machine large", "--out", tmp_path / "out",
+               TAUGRID_REHEARSAL=os.environ["TAUGRID_REHEARSAL"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = (tmp_path / "out" / "summary.md").read_text()
+    rows = {line.split(" | ")[0].strip("| "): line for line in text.splitlines() if line.startswith("| ")}
+    assert " done " in rows["machine"] and " done " in rows["large"], text
+    assert "A model of the papers' size, on rehearsal:0" in text
+    assert {"finetune/linear", "disentanglement/standard", "smoothness/standard", "ntk/pretrained"} <= rows.keys()
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    ((), "'' is no file; expected --bundle ARCHIVE"),
+    (("--bundle", "/dev/null"), "'/dev/null' is no file"),
+    (("--bundle",), "--bundle needs a value"),
+    (("--minutes", "many"), "--minutes many; expected a number"),
+    (("--sudo", "1"), "unknown argument --sudo"),
+])
+def test_wrong_words_for_the_day(words: tuple[str, ...], expected: str) -> None:
+    done = run("bash", PROJECT / "jobs/gpu_day.sh", *words)
+    assert done.returncode == 2 and done.stderr.startswith("gpu_day: ") and expected in done.stderr
     assert done.stderr.count("\n") == 1

@@ -90,3 +90,19 @@ def test_a_bench_that_is_told_to_stop_says_what_it_measured() -> None:
     assert job.returncode == 75
     assert re.search(r"^# stopped by SIGTERM: [1-4] of 5 cases measured$", said, re.MULTILINE), said
     assert "INVALID" not in said
+
+
+def test_verify_names_what_is_wrong() -> None:
+    """Every case that has a result stands beside recorded values, on whichever processor this is."""
+    done = launch.run(1, "verify", "--device", "cpu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    *lines, last = done.stdout.splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    assert re.fullmatch(rf"# verify: RIGHT, {len(rows)} cases", last)
+    listed = launch.printed("bench", "--list").split()
+    assert [row[0] for row in rows] == listed
+    beside = {row[0] for row in rows if "-" not in row[1:]}
+    assert {"combine", "gram", "forward", "jvp", "step/standard", "step/linear", "ntk", "hvp/first", "resnet/ntk",
+            "lambda_max/lanczos", "grid/nonlinear_7x7", "text/forward", "fisher"} <= beside
+    refused = launch.run(2, "verify", "--device", "cpu")
+    assert refused.returncode == 2 and "taugrid verify is for one process" in refused.stderr
