@@ -32,7 +32,7 @@ struct Work {
   double tolerance = 0;
   std::function<double()> error;  ///< relative error of the latest run's result against another computation
   std::function<store::TensorFile()> results = {};  ///< for the peers to compare with
-  std::function<at::Tensor()> last = {};  ///< the latest result, for verify, where the peers have none
+  std::function<at::Tensor()> last = {};  ///< the latest result, for verify, where results() does more
 };
 
 struct Case {

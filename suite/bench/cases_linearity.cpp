@@ -122,11 +122,14 @@ Work linearity(const Fixture& x, std::int64_t n) {
     const auto ours = run->found.front().tensors.at("cosine").select(-3, -1).select(-2, 1).select(-1, 0);
     return std::abs(ours.item<double>() - mean_cosine(*run));
   };
-  work.results = [run, compute = work.run] {
-    store::TensorFile file;
+  work.last = [run] {
     std::vector<at::Tensor> cosine;
     for (const auto& pair : run->found) cosine.push_back(pair.tensors.at("cosine").select(-1, 0));
-    file.tensors["cosine"] = at::stack(cosine).view({vit_pairs, vit_layers + 2, -1});
+    return at::stack(cosine).view({vit_pairs, vit_layers + 2, -1});
+  };
+  work.results = [run, last = work.last, compute = work.run] {
+    store::TensorFile file;
+    file.tensors["cosine"] = last();
     const machine::PeakMemory memory;
     compute();
     // Beyond parameters, of which the mixed models are held together.

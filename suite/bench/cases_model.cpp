@@ -134,9 +134,10 @@ Work step(const Fixture& x, const char* regime_name) {
     at::Tensor unused;
     return s->step->error([&](const at::Tensor& theta) { return exact(theta, exactly, unused).sum(); });
   };
-  work.results = [s, run = work.run] {
+  work.last = [s] { return at::tensor(s->step->losses(), at::kDouble); };
+  work.results = [s, run = work.run, last = work.last] {
     store::TensorFile file;
-    file.tensors["losses"] = at::tensor(s->step->losses(), at::kDouble);
+    file.tensors["losses"] = last();
     s->step->forget_gradient();
     const machine::PeakMemory memory;
     run();
