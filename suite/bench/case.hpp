@@ -43,7 +43,7 @@ struct Case {
   bool on_host = false;     ///< computed on the host, whichever device there is
 };
 
-/// Those below, all of them.
+/// All cases, from each of the functions below.
 std::vector<Case> all_cases(const Fixture& fixture);
 
 std::vector<Case> weight_cases(const Fixture& fixture);
