@@ -168,7 +168,7 @@ def test_jube_submits_the_bench(cluster: Cluster, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     printed = cluster.run("jube", "result", "--analyse", tmp_path / "out").stdout
     assert ",VALID," in printed, printed
-    (output,) = tmp_path.glob("out/*/*bench/work/bench.txt")
+    (output,) = (tmp_path / "out").rglob("bench.txt")
     assert "FOM step/standard/rate = " in output.read_text()
 
 
