@@ -11,6 +11,16 @@
 #include "kernels/full_products.hpp"
 
 namespace taugrid::weights::detail {
+namespace {
+
+/// Numbers `begin` … of each vector: [T, size].
+at::Tensor stacked(std::span<const at::Tensor> vectors, std::int64_t begin, std::int64_t size) {
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& vector : vectors) rows.push_back(vector.narrow(0, begin, size));
+  return at::stack(rows);
+}
+
+}  // namespace
 
 void combine_aten(const at::Tensor& theta0, std::span<const at::Tensor> tau, const at::Tensor& alpha,
                   at::Tensor& out) {
@@ -27,10 +37,8 @@ void combine_aten(const at::Tensor& theta0, std::span<const at::Tensor> tau, con
   const auto coefficients = alpha.to(theta0.options());
   for (std::int64_t begin = 0; begin < theta0.numel(); begin += block) {
     const auto size = std::min(block, theta0.numel() - begin);
-    std::vector<at::Tensor> rows;
-    for (const at::Tensor& vector : tau) rows.push_back(vector.narrow(0, begin, size));
     auto columns = out.narrow(1, begin, size);
-    at::addmm_out(columns, theta0.narrow(0, begin, size), coefficients, at::stack(rows));
+    at::addmm_out(columns, theta0.narrow(0, begin, size), coefficients, stacked(tau, begin, size));
   }
 }
 
@@ -40,9 +48,7 @@ at::Tensor inner_products_aten(const at::Tensor& a, std::span<const at::Tensor> 
   auto sum = at::zeros({std::ssize(vectors)}, a.options().dtype(at::kDouble));
   for (std::int64_t begin = 0; begin < a.numel() && !vectors.empty(); begin += block) {
     const auto size = std::min(block, a.numel() - begin);
-    std::vector<at::Tensor> rows;
-    for (const at::Tensor& vector : vectors) rows.push_back(vector.narrow(0, begin, size));
-    sum.addmv_(at::stack(rows).to(at::kDouble), a.narrow(0, begin, size).to(at::kDouble));
+    sum.addmv_(stacked(vectors, begin, size).to(at::kDouble), a.narrow(0, begin, size).to(at::kDouble));
   }
   return sum;
 }
@@ -57,9 +63,7 @@ at::Tensor gram_aten(std::span<const at::Tensor> vectors) {
   at::Tensor gram = at::zeros({tasks, tasks}, vectors.front().options().dtype(at::kDouble));
   for (std::int64_t begin = 0; begin < length; begin += block) {
     const std::int64_t size = std::min(block, length - begin);
-    std::vector<at::Tensor> rows;
-    for (const at::Tensor& vector : vectors) rows.push_back(vector.narrow(0, begin, size));
-    const at::Tensor matrix = at::stack(rows).to(at::kDouble);
+    const at::Tensor matrix = stacked(vectors, begin, size).to(at::kDouble);
     const std::int64_t even = size / strip * strip;
     if (even > 0) {
       const auto strips = matrix.narrow(1, 0, even).view({tasks, -1, strip}).transpose(0, 1);
