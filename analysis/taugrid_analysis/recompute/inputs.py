@@ -221,12 +221,16 @@ def require_as_saved(checkpoint: Path) -> None:
         raise InputError("is damaged", checkpoint, expected)
 
 
-def fingerprint(content: bytes) -> str:
-    """FNV-1a: of all parameters of a model as single-precision numbers."""
-    state = BASIS
+def fnv1a(content: bytes | memoryview, state: int = BASIS) -> int:
+    """The hash FNV-1a of what `state` is the hash of, followed by `content`."""
     for byte in content:
         state = (state ^ byte) * PRIME & MASK
-    return f"{state:016x}"
+    return state
+
+
+def fingerprint(content: bytes) -> str:
+    """FNV-1a: of all parameters of a model as single-precision numbers."""
+    return f"{fnv1a(content):016x}"
 
 
 def changes(found: Inputs, tasks: list[str], model: str) -> Iterator[tuple[str, str, str]]:

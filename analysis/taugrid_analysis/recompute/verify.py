@@ -13,10 +13,9 @@ from taugrid_analysis.errors import InputError
 from taugrid_analysis.files import line
 from taugrid_analysis.recompute.inputs import (
     BASIS,
-    MASK,
-    PRIME,
     WORD,
     changes,
+    fnv1a,
     inputs,
     recorded,
     require_as_saved,
@@ -47,16 +46,17 @@ def verify(run: Path) -> int:
             print(line(f"DAMAGED  {problem}"))
         print(f"{kind:<11}  {len(files) - len(problems):,} of {len(files):,} hold")
         damaged += len(problems)
-    tasks = [Path(name).stem for name in recorded(folder) if name.endswith(".h5")]
+    read = recorded(folder)
+    tasks = [Path(name).stem for name in read if name.endswith(".h5")]
     try:
-        others = [(file, before, now) for file, before, now in changes(found, tasks, "")]
+        others = list(changes(found, tasks, ""))
     except InputError as error:  # an input that is gone is no damage of the run
         print(line(f"inputs       {error}"))
         others = []
     else:
         for file, before, now in others:
             print(line(f"CHANGED  {file}: its digest is {now or 'none'}; the run read {before}"))
-        print(f"{'inputs':<11}  {len(recorded(folder)) - len(others):,} of {len(recorded(folder)):,} hold")
+        print(f"{'inputs':<11}  {len(read) - len(others):,} of {len(read):,} hold")
     return 1 if damaged or others else 0
 
 
@@ -71,8 +71,7 @@ def require_as_committed(unit: Path) -> None:
         state = BASIS
         for name in sorted(header, key=str.encode):
             begin, end = header[name]["data_offsets"]
-            state = _hashed(name.encode(), state)
-            state = _hashed(numbers[begin:end], state)
+            state = fnv1a(numbers[begin:end], fnv1a(name.encode(), state))
         whole = len(numbers) == max((header[name]["data_offsets"][1] for name in header), default=0)
         digest = told.get("digest", "")
         problem = "" if whole and digest in ("", f"{state:016x}") else "is damaged"
@@ -83,13 +82,6 @@ def require_as_committed(unit: Path) -> None:
         problem = "is damaged"
     if problem:
         raise InputError(problem, unit, EXPECTED)
-
-
-def _hashed(content: bytes | memoryview, state: int) -> int:
-    """FNV-1a."""
-    for byte in content:
-        state = (state ^ byte) * PRIME & MASK
-    return state
 
 
 def _own_checkpoints(folder: Path) -> Iterator[Path]:
